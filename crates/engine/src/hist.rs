@@ -1,0 +1,153 @@
+//! Latency histograms.
+
+use crate::time::Duration;
+
+/// Longest span that a histogram tells apart: 1000 s. Longer ones count as that.
+const LONGEST_NS: u64 = 1_000_000_000_000;
+
+/// A distribution of spans: an HDR histogram of nanoseconds with 3 significant
+/// digits, so a percentile is at most 0.1 % above the true one (and never below).
+/// Count, minimum, maximum and mean are exact.
+#[derive(Debug, Clone)]
+pub struct Hist {
+    bins: hdrhistogram::Histogram<u32>,
+    n: u64,
+    min: Duration,
+    max: Duration,
+    sum_ps: u128,
+}
+
+impl Default for Hist {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hist {
+    /// An empty histogram, with all its memory (120 KB) in place.
+    pub fn new() -> Self {
+        let bins = hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, 3);
+        Hist {
+            bins: bins.expect("constant bounds are valid"),
+            n: 0,
+            min: Duration::MAX,
+            max: Duration::ZERO,
+            sum_ps: 0,
+        }
+    }
+
+    /// Counts one span.
+    #[inline]
+    pub fn record(&mut self, span: Duration) {
+        self.bins.saturating_record(span.as_ns());
+        self.n += 1;
+        self.min = self.min.min(span);
+        self.max = self.max.max(span);
+        self.sum_ps += u128::from(span.as_ps());
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Hist) {
+        self.bins.add(&other.bins).expect("equal bounds");
+        self.n += other.n;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum_ps += other.sum_ps;
+    }
+
+    /// Spans counted.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// The shortest span, or zero if there is none.
+    pub fn min(&self) -> Duration {
+        if self.n == 0 { Duration::ZERO } else { self.min }
+    }
+
+    /// The longest span, or zero if there is none.
+    pub fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// The mean, or zero if there is nothing to average.
+    pub fn mean(&self) -> Duration {
+        let mean = self.sum_ps.checked_div(u128::from(self.n)).unwrap_or(0);
+        Duration::from_ps(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
+    /// The smallest span that at least `q` (0 to 1) of all spans do not exceed:
+    /// nearest rank, up to the width of a bin, within the exact minimum and maximum.
+    pub fn quantile(&self, q: f64) -> Duration {
+        let span = Duration::from_ns(self.bins.value_at_quantile(q));
+        span.clamp(self.min(), self.max())
+    }
+
+    /// Spans longer than or as long as `limit`, to the width of a bin.
+    pub fn at_least(&self, limit: Duration) -> u64 {
+        let limit_ns = limit.as_ns().max(1);
+        let below = self
+            .bins
+            .iter_recorded()
+            .take_while(|bin| self.bins.highest_equivalent(bin.value_iterated_to()) < limit_ns);
+        self.n - below.map(|bin| u64::from(bin.count_at_value())).sum::<u64>()
+    }
+
+    /// The distribution function as steps: (span, share of spans up to it).
+    pub fn steps(&self) -> impl Iterator<Item = (Duration, f64)> + '_ {
+        let mut seen = 0u64;
+        self.bins.iter_recorded().map(move |bin| {
+            seen += u64::from(bin.count_at_value());
+            let span = Duration::from_ns(self.bins.highest_equivalent(bin.value_iterated_to()));
+            (span.clamp(self.min(), self.max()), seen as f64 / self.n as f64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Stream;
+
+    #[test]
+    fn empty_has_no_values() {
+        let hist = Hist::new();
+        assert_eq!((hist.n(), hist.min(), hist.max()), (0, Duration::ZERO, Duration::ZERO));
+        assert_eq!((hist.mean(), hist.quantile(0.99)), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(hist.at_least(Duration::ZERO), 0);
+    }
+
+    /// Against the definition, on the sorted samples themselves.
+    #[test]
+    fn quantiles_are_nearest_rank_within_a_bin() {
+        let mut stream = Stream::new(3, "hist");
+        let mut spans: Vec<_> =
+            (0..9_999).map(|_| stream.exponential(Duration::from_us(100))).collect();
+        let mut hist = Hist::new();
+        let mut halves = (Hist::new(), Hist::new());
+        for (i, &span) in spans.iter().enumerate() {
+            hist.record(span);
+            if i % 2 == 0 { halves.0.record(span) } else { halves.1.record(span) }
+        }
+        spans.sort();
+        halves.0.merge(&halves.1);
+        for q in [0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            let exact = spans[((q * 9_999f64).ceil() as usize).max(1) - 1].as_us_f64();
+            let ours = hist.quantile(q).as_us_f64();
+            assert!((ours - exact).abs() <= 0.001 * exact + 0.001, "{q}: {ours} {exact}");
+            assert_eq!(hist.quantile(q), halves.0.quantile(q));
+        }
+        let limit = Duration::from_us(230);
+        let exact = spans.iter().filter(|&&s| s >= limit).count() as f64;
+        assert!((hist.at_least(limit) as f64 - exact).abs() <= 3.0);
+        assert_eq!(hist.max(), spans[9_998]);
+        assert_eq!(hist.steps().last().map(|(_, share)| share), Some(1.0));
+    }
+
+    #[test]
+    fn beyond_the_range_still_counts() {
+        let mut hist = Hist::new();
+        hist.record(Duration::from_s(5_000));
+        assert_eq!((hist.n(), hist.max()), (1, Duration::from_s(5_000)));
+    }
+}

@@ -1,0 +1,365 @@
+//! The event queue: plain values, ordered by (time, sequence number).
+//!
+//! Events at the same instant leave in the order in which they were put in, so a
+//! run never depends on how the queue is built inside. Each event can be cancelled
+//! through the [`Timer`] that scheduling it returned.
+//!
+//! Inside is a 4-ary heap of 16-byte keys; the four children of a node are one
+//! cache line. Events themselves wait in a slab and are moved twice only, in and
+//! out. Cancelling frees the slab slot at once and leaves the key behind; a key
+//! whose slot carries another sequence number is dead and is dropped when it
+//! reaches the top, or all at once when the dead outnumber the living.
+//! Nothing is allocated per event once the heap has grown to its working size.
+
+use crate::time::{Duration, Time};
+
+/// Bits of a key's low half that name the slab slot; the rest is the sequence number.
+const SLOT_BITS: u32 = 22;
+/// At most this many events may be pending: four million.
+const SLOT_MAX: usize = (1 << SLOT_BITS) - 1;
+/// At most this many events in the life of one queue: 4.4e12, ten days at 5 M/s.
+const SEQ_MAX: u64 = (1 << (64 - SLOT_BITS)) - 1;
+/// Children per heap node: 4 keys of 16 bytes fill one cache line.
+const ARITY: usize = 4;
+/// With fewer dead keys than this, sweeping them is not worth it.
+const SWEEP_MIN: usize = 64;
+
+/// Time in the high half, sequence number and slot in the low half, so that one
+/// integer comparison orders by (time, sequence).
+type Key = u128;
+
+/// Names one scheduled event, so that it can be cancelled.
+///
+/// A timer stays valid to hold after its event has happened or was cancelled;
+/// cancelling it then does nothing, whatever else uses its place by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timer(u64);
+
+impl Timer {
+    /// A timer that names no event.
+    pub const NONE: Timer = Timer(u64::MAX);
+
+    fn slot(self) -> usize {
+        self.0 as usize & SLOT_MAX
+    }
+}
+
+/// A slab slot: the low half of the key that owns it, and its event.
+#[derive(Debug, Clone, Copy)]
+struct Slot<E> {
+    owner: u64,
+    event: E,
+}
+
+/// No key has this low half, since `SLOT_MAX` itself is never handed out.
+const FREE: u64 = u64::MAX;
+
+/// A queue of pending events of type `E`, and the clock that they move.
+#[derive(Debug, Clone)]
+pub struct EventQueue<E> {
+    now: Time,
+    seq: u64,
+    heap: Vec<Key>,
+    slots: Vec<Slot<E>>,
+    free: Vec<u32>,
+    popped: u64,
+}
+
+impl<E: Copy> Default for EventQueue<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E: Copy> EventQueue<E> {
+    /// An empty queue at time zero.
+    pub fn new() -> Self {
+        // Key and event together are the "event" of the design: 32 bytes at most.
+        const { assert!(size_of::<Key>() + size_of::<E>() <= 32, "event larger than 16 bytes") };
+        EventQueue {
+            now: Time::ZERO,
+            seq: 0,
+            heap: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            popped: 0,
+        }
+    }
+
+    /// The time of the event taken last.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Events that are still to come.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether nothing is still to come.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Events taken so far.
+    pub fn popped(&self) -> u64 {
+        self.popped
+    }
+
+    /// Schedules `event` for `delay` from now.
+    pub fn after(&mut self, delay: Duration, event: E) -> Timer {
+        self.at(self.now + delay, event)
+    }
+
+    /// Schedules `event` at `time`, behind everything already scheduled for then.
+    ///
+    /// # Panics
+    /// If `time` is past, if four million events are pending, or after 4.4e12 events.
+    pub fn at(&mut self, time: Time, event: E) -> Timer {
+        assert!(time >= self.now, "event in the past: {time:?} at {:?}", self.now);
+        assert!(self.seq < SEQ_MAX, "sequence numbers used up");
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
+            None => {
+                assert!(self.slots.len() < SLOT_MAX, "too many pending events");
+                self.slots.push(Slot { owner: FREE, event });
+                self.slots.len() - 1
+            }
+        };
+        let owner = (self.seq << SLOT_BITS) | slot as u64;
+        self.seq += 1;
+        self.slots[slot] = Slot { owner, event };
+        self.heap.push((Key::from(time.as_ps()) << 64) | Key::from(owner));
+        self.sift_up(self.heap.len() - 1);
+        Timer(owner)
+    }
+
+    /// Takes an event back. Returns it, or `None` if it already happened or was cancelled.
+    pub fn cancel(&mut self, timer: Timer) -> Option<E> {
+        let slot = self.slots.get_mut(timer.slot())?;
+        if timer == Timer::NONE || slot.owner != timer.0 {
+            return None;
+        }
+        slot.owner = FREE;
+        let event = slot.event;
+        self.free.push(timer.slot() as u32);
+        let dead = self.heap.len() - self.len();
+        if dead > SWEEP_MIN && dead > self.len() {
+            self.sweep();
+        }
+        Some(event)
+    }
+
+    /// Whether the event of `timer` is still to come.
+    pub fn is_pending(&self, timer: Timer) -> bool {
+        timer != Timer::NONE && self.slots.get(timer.slot()).is_some_and(|s| s.owner == timer.0)
+    }
+
+    /// Takes the earliest event and moves the clock to it.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, E)> {
+        self.pop_until(Time::NEVER)
+    }
+
+    /// Takes the earliest event if it is not later than `end`, and moves the clock to it.
+    #[inline]
+    pub fn pop_until(&mut self, end: Time) -> Option<(Time, E)> {
+        loop {
+            let key = *self.heap.first()?;
+            let owner = key as u64;
+            let index = owner as usize & SLOT_MAX;
+            let slot = &mut self.slots[index];
+            if slot.owner != owner {
+                self.remove_first();
+                continue;
+            }
+            let time = Time::from_ps((key >> 64) as u64);
+            if time > end {
+                return None;
+            }
+            slot.owner = FREE;
+            let event = slot.event;
+            self.free.push(index as u32);
+            self.remove_first();
+            self.now = time;
+            self.popped += 1;
+            return Some((time, event));
+        }
+    }
+
+    /// Drops the keys of cancelled events and restores the heap.
+    fn sweep(&mut self) {
+        let slots = &self.slots;
+        self.heap.retain(|&key| slots[key as usize & SLOT_MAX].owner == key as u64);
+        for parent in (0..self.heap.len().div_ceil(ARITY)).rev() {
+            self.sift_down(parent);
+        }
+    }
+
+    /// Removes the top key.
+    #[inline]
+    fn remove_first(&mut self) {
+        let Some(last) = self.heap.pop() else { return };
+        if self.heap.is_empty() {
+            return;
+        }
+        // The last key is a leaf and nearly always belongs near the bottom again:
+        // walk the hole all the way down first, then let the key rise. This saves
+        // the comparison against it on each level.
+        let hole = self.sink_hole();
+        self.heap[hole] = last;
+        self.sift_up(hole);
+    }
+
+    /// Moves the hole at the root down along the smallest children; returns where it ends.
+    #[inline]
+    fn sink_hole(&mut self) -> usize {
+        let heap = &mut self.heap[..];
+        let mut hole = 0;
+        loop {
+            let first = hole * ARITY + 1;
+            let Some(four) = heap.get(first..first + ARITY) else { break };
+            let left = usize::from(four[1] < four[0]);
+            let right = 2 + usize::from(four[3] < four[2]);
+            let best = if four[right] < four[left] { right } else { left };
+            heap[hole] = four[best];
+            hole = first + best;
+        }
+        let first = hole * ARITY + 1;
+        if first < heap.len() {
+            let best = (first..heap.len()).min_by_key(|&i| heap[i]).unwrap_or(first);
+            heap[hole] = heap[best];
+            hole = best;
+        }
+        hole
+    }
+
+    #[inline]
+    fn sift_up(&mut self, mut child: usize) {
+        let heap = &mut self.heap[..];
+        let key = heap[child];
+        while child > 0 {
+            let parent = (child - 1) / ARITY;
+            if heap[parent] <= key {
+                break;
+            }
+            heap[child] = heap[parent];
+            child = parent;
+        }
+        heap[child] = key;
+    }
+
+    fn sift_down(&mut self, mut parent: usize) {
+        loop {
+            let first = parent * ARITY + 1;
+            let children = first..(first + ARITY).min(self.heap.len());
+            let Some(best) = children.min_by_key(|&i| self.heap[i]) else { return };
+            if self.heap[parent] <= self.heap[best] {
+                return;
+            }
+            self.heap.swap(parent, best);
+            parent = best;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_times_leave_in_order_of_arrival() {
+        let mut queue = EventQueue::new();
+        for n in 0..100u32 {
+            queue.at(Time::from_ps(u64::from(n % 3)), n);
+        }
+        let mut expected: Vec<u32> = (0..100).collect();
+        expected.sort_by_key(|n| n % 3); // a stable sort: by time, then by arrival
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|(_, n)| n).collect();
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn a_stale_timer_cannot_cancel_the_slots_next_owner() {
+        let mut queue = EventQueue::new();
+        let first = queue.at(Time::from_ps(1), 1u32);
+        assert_eq!(queue.cancel(first), Some(1));
+        let second = queue.at(Time::from_ps(2), 2u32);
+        assert_eq!(queue.cancel(first), None);
+        assert!(queue.is_pending(second));
+        assert_eq!(queue.pop(), Some((Time::from_ps(2), 2)));
+        assert!(!queue.is_pending(second));
+        assert_eq!(queue.cancel(Timer::NONE), None);
+    }
+
+    #[test]
+    fn cancelled_events_do_not_pile_up() {
+        let mut queue = EventQueue::new();
+        for n in 0..1_000_000u64 {
+            let timer = queue.at(Time::from_ps(n + 1_000), n);
+            queue.cancel(timer);
+        }
+        assert!(queue.is_empty());
+        assert!(queue.heap.len() <= SWEEP_MIN + 1 && queue.slots.len() <= 2);
+    }
+
+    #[test]
+    fn stops_at_the_end() {
+        let mut queue = EventQueue::new();
+        queue.at(Time::from_ps(10), ());
+        assert_eq!(queue.pop_until(Time::from_ps(9)), None);
+        assert_eq!(queue.pop_until(Time::from_ps(10)), Some((Time::from_ps(10), ())));
+        assert_eq!(queue.popped(), 1);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Put(u64),
+        Pop,
+        Cancel(usize),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            4 => (0u64..50).prop_map(Op::Put),
+            2 => Just(Op::Pop),
+            3 => (0usize..64).prop_map(Op::Cancel),
+        ];
+        proptest::collection::vec(op, 0..2_000)
+    }
+
+    proptest! {
+        /// Against the simplest thing that can be right: a sorted list.
+        #[test]
+        fn agrees_with_a_sorted_list(ops in ops()) {
+            let mut queue = EventQueue::new();
+            let mut model: Vec<(Time, usize)> = Vec::new();
+            let mut timers = Vec::new();
+            for op in ops {
+                match op {
+                    Op::Put(delay) => {
+                        let time = queue.now() + Duration::from_ps(delay);
+                        let n = timers.len();
+                        timers.push(queue.at(time, n));
+                        let place = model.partition_point(|&(t, _)| t <= time);
+                        model.insert(place, (time, n));
+                    }
+                    Op::Pop => {
+                        let expected = if model.is_empty() { None } else { Some(model.remove(0)) };
+                        prop_assert_eq!(queue.pop(), expected);
+                    }
+                    Op::Cancel(back) => {
+                        let Some(n) = timers.len().checked_sub(back + 1) else { continue };
+                        let place = model.iter().position(|&(_, m)| m == n);
+                        let expected = place.map(|i| model.remove(i).1);
+                        prop_assert_eq!(queue.cancel(timers[n]), expected);
+                    }
+                }
+                prop_assert_eq!(queue.len(), model.len());
+            }
+            let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+            prop_assert_eq!(rest, model);
+        }
+    }
+}
