@@ -1,0 +1,294 @@
+//! What a host is made of: pCPUs, scheduler, costs, domains and their workloads.
+
+use lowtail_engine::{Duration, Stream};
+
+use crate::costs::Costs;
+use crate::guest::cpu_loop::CpuLoop;
+use crate::guest::duty_hog::DutyHog;
+use crate::guest::request_server::{self, RequestServer};
+use crate::guest::timer_sleeper::TimerSleeper;
+use crate::guest::yielder::Yielder;
+use crate::guest::{Guest, Spread};
+use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::sched::credit::{Credit, CreditConfig};
+use crate::sched::credit2::{Credit2, Credit2Config};
+use crate::sched::null::{self, Null};
+use crate::sched::{DomParams, Facts, Scheduler, VcpuState};
+
+/// A host and its guests.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Number of pCPUs, 1 to 128.
+    pub pcpus: u16,
+    /// Number of sockets over which they are spread evenly.
+    pub sockets: u16,
+    /// Who decides.
+    pub scheduler: SchedulerConfig,
+    /// What things cost.
+    pub costs: Costs,
+    /// The domains, dom0 (if it is simulated) being just one of them.
+    pub vms: Vec<VmConfig>,
+    /// How many records of the schedule to keep; 0 for none.
+    pub records: usize,
+    /// The domain whose first vCPU's longest wait is kept with its causes.
+    pub watch: Option<Dom>,
+}
+
+/// One domain.
+#[derive(Debug, Clone)]
+pub struct VmConfig {
+    /// Its name; the random streams of its workload belong to it.
+    pub name: String,
+    /// Number of vCPUs, at least 1.
+    pub vcpus: u16,
+    /// Share of the processors, relative to others. 1 to 65535.
+    pub weight: u16,
+    /// Upper limit in percent of one pCPU, 0 for none.
+    pub cap_percent: u16,
+    /// pCPUs on which it may run.
+    pub hard: CpuSet,
+    /// pCPUs on which it would rather run.
+    pub soft: CpuSet,
+    /// What runs in it.
+    pub workload: Workload,
+}
+
+/// A scheduler with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchedulerConfig {
+    /// Xen's credit scheduler.
+    Credit(CreditConfig),
+    /// Xen's credit2 scheduler.
+    Credit2(Credit2Config),
+    /// One vCPU per pCPU.
+    Null,
+}
+
+/// A workload with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Workload {
+    /// See [`CpuLoop`].
+    CpuLoop,
+    /// See [`DutyHog`].
+    DutyHog {
+        /// Length of a burst of work.
+        burst: Spread,
+        /// Busy share when alone, 1 to 100.
+        busy_percent: u64,
+    },
+    /// See [`RequestServer`].
+    RequestServer(request_server::Config),
+    /// See [`TimerSleeper`].
+    TimerSleeper {
+        /// How long to sleep.
+        sleep: Duration,
+        /// Work after each wake-up.
+        work: Duration,
+        /// How many wake-ups to measure.
+        wakeups: u64,
+        /// From when on a turn counts as late.
+        late_limit: Duration,
+    },
+    /// See [`Yielder`].
+    Yielder {
+        /// Work between yields, more than zero.
+        work: Duration,
+    },
+}
+
+/// What is wrong with a [`Config`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No pCPUs, or more than a host can have.
+    #[error("{0} pCPUs: a host has 1 to 128")]
+    Pcpus(u16),
+    /// Sockets that do not divide the pCPUs.
+    #[error("{sockets} sockets for {pcpus} pCPUs: each socket holds the same number of pCPUs")]
+    Sockets {
+        /// Sockets asked for.
+        sockets: u16,
+        /// pCPUs asked for.
+        pcpus: u16,
+    },
+    /// A domain without vCPUs, or more vCPUs than can be numbered.
+    #[error("VM `{0}`: 1 to 1024 vCPUs")]
+    Vcpus(String),
+    /// A domain whose weight is zero.
+    #[error("VM `{0}`: weight 0; Xen accepts 1 to 65535")]
+    Weight(String),
+    /// A cap beyond what the vCPUs could use.
+    #[error("VM `{name}`: cap {cap} %, but {vcpus} vCPUs use {most} % at most; 0 is no cap")]
+    Cap {
+        /// The domain.
+        name: String,
+        /// The cap asked for.
+        cap: u16,
+        /// Its vCPUs.
+        vcpus: u16,
+        /// Percent that they can use.
+        most: u32,
+    },
+    /// A domain that may run nowhere.
+    #[error("VM `{name}`: pinned to {pinned:?}, but the host has pCPUs 0 to {last}")]
+    Pinned {
+        /// The domain.
+        name: String,
+        /// Where it should run.
+        pinned: CpuSet,
+        /// The last pCPU that there is.
+        last: u16,
+    },
+    /// `null` and not enough pCPUs.
+    #[error("scheduler `null` needs a pCPU for each vCPU; vCPU {0} finds none")]
+    NoRoom(u16),
+    /// A workload for one vCPU in a domain with several.
+    #[error("VM `{0}`: this workload has one vCPU")]
+    OneVcpu(String),
+    /// A scheduler parameter that Xen refuses.
+    #[error("{0}")]
+    Scheduler(String),
+}
+
+impl SchedulerConfig {
+    /// The scheduler, at rest.
+    pub fn build(&self) -> Box<dyn Scheduler> {
+        match self {
+            SchedulerConfig::Credit(config) => Box::new(Credit::new(config.clone())),
+            SchedulerConfig::Credit2(config) => Box::new(Credit2::new(config.clone())),
+            SchedulerConfig::Null => Box::new(Null::new()),
+        }
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            SchedulerConfig::Credit(config) => config.check(),
+            SchedulerConfig::Credit2(config) => config.check(),
+            SchedulerConfig::Null => Ok(()),
+        }
+        .map_err(ConfigError::Scheduler)
+    }
+}
+
+/// Refuses a rate limit outside of what Xen accepts: 0 (off) or 100 us to 500 ms
+/// (`XEN_SYSCTL_SCHED_RATELIMIT_MIN`, `_MAX` in `public/sysctl.h`).
+pub fn check_ratelimit(ratelimit: Duration) -> Result<(), String> {
+    let range = Duration::from_us(100)..=Duration::from_ms(500);
+    if ratelimit.is_zero() || range.contains(&ratelimit) {
+        return Ok(());
+    }
+    Err(format!("rate limit {ratelimit}: Xen accepts 0us (off) or 100us to 500ms"))
+}
+
+impl Workload {
+    /// The guest, with a random stream of its own.
+    pub fn build(&self, seed: u64, name: &str) -> Box<dyn Guest> {
+        let stream = Stream::new(seed, name);
+        match *self {
+            Workload::CpuLoop => Box::new(CpuLoop),
+            Workload::DutyHog { burst, busy_percent } => {
+                Box::new(DutyHog::new(burst, busy_percent, stream))
+            }
+            Workload::RequestServer(config) => Box::new(RequestServer::new(config, stream)),
+            Workload::TimerSleeper { sleep, work, wakeups, late_limit } => {
+                Box::new(TimerSleeper::new(sleep, work, wakeups, late_limit))
+            }
+            Workload::Yielder { work } => Box::new(Yielder::new(work)),
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        matches!(self, Workload::RequestServer(_) | Workload::TimerSleeper { .. })
+    }
+}
+
+impl VmConfig {
+    /// A domain with one vCPU, weight 256, no cap, free to run anywhere.
+    pub fn new(name: &str, workload: Workload) -> Self {
+        let all = CpuSet::first_n(CpuSet::MAX_PCPUS);
+        VmConfig {
+            name: name.to_string(),
+            vcpus: 1,
+            weight: 256,
+            cap_percent: 0,
+            hard: all,
+            soft: all,
+            workload,
+        }
+    }
+
+    fn check(&self, pcpus: CpuSet) -> Result<(), ConfigError> {
+        let name = || self.name.clone();
+        if !(1..=1024).contains(&self.vcpus) {
+            return Err(ConfigError::Vcpus(name()));
+        }
+        if self.weight == 0 {
+            return Err(ConfigError::Weight(name()));
+        }
+        let most = u32::from(self.vcpus) * 100;
+        if u32::from(self.cap_percent) > most {
+            let (cap, vcpus) = (self.cap_percent, self.vcpus);
+            return Err(ConfigError::Cap { name: name(), cap, vcpus, most });
+        }
+        if self.hard.and(pcpus).is_empty() {
+            let (pinned, last) = (self.hard, pcpus.len() as u16 - 1);
+            return Err(ConfigError::Pinned { name: name(), pinned, last });
+        }
+        if self.vcpus > 1 && self.workload.is_single() {
+            return Err(ConfigError::OneVcpu(name()));
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// The state of the host at time zero.
+    ///
+    /// # Errors
+    /// If the configuration contradicts itself.
+    pub fn facts(&self) -> Result<Facts, ConfigError> {
+        if !(1..=CpuSet::MAX_PCPUS).contains(&self.pcpus) {
+            return Err(ConfigError::Pcpus(self.pcpus));
+        }
+        if self.sockets == 0 || !self.pcpus.is_multiple_of(self.sockets) {
+            return Err(ConfigError::Sockets { sockets: self.sockets, pcpus: self.pcpus });
+        }
+        self.scheduler.check()?;
+        let pcpus = CpuSet::first_n(self.pcpus);
+        let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
+        for (dom, vm) in self.vms.iter().enumerate() {
+            vm.check(pcpus)?;
+            let first = vcpus.len() as u16;
+            let hard = vm.hard.and(pcpus);
+            vcpus.extend((0..vm.vcpus).map(|_| VcpuState {
+                dom: Dom(dom as u16),
+                processor: hard.first().unwrap_or(Pcpu(0)),
+                hard,
+                soft: vm.soft.and(pcpus),
+                blocked: true,
+                paused: false,
+                running: false,
+                since: lowtail_engine::Time::ZERO,
+            }));
+            doms.push(DomParams {
+                weight: vm.weight,
+                cap_percent: vm.cap_percent,
+                vcpus: (first..first + vm.vcpus).map(Vcpu).collect(),
+            });
+        }
+        if self.scheduler == SchedulerConfig::Null {
+            let allowed: Vec<CpuSet> = vcpus.iter().map(|v| v.hard).collect();
+            null::assign(&allowed, usize::from(self.pcpus))
+                .map_err(|v| ConfigError::NoRoom(v.0))?;
+        }
+        let per_socket = self.pcpus / self.sockets;
+        let socket = |s| (s * per_socket..(s + 1) * per_socket).map(Pcpu).collect();
+        Ok(Facts {
+            now: lowtail_engine::Time::ZERO,
+            vcpus,
+            doms,
+            current: vec![None; usize::from(self.pcpus)],
+            sockets: (0..self.sockets).map(socket).collect(),
+            pcpus,
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! A server that answers small requests, and its client on another machine.
+//!
+//! The way between client and guest (wire, driver domain, guest network stack) is a
+//! delay with a distribution here; queues on that way are not modelled by this file.
+
+use std::collections::VecDeque;
+
+use lowtail_engine::{Duration, Hist, Stream, Time};
+
+use super::{Guest, GuestCx, Origin, Outcome, Spread, Step};
+
+/// When the client sends its next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Closed loop: one request in flight, the next one a think time after the reply.
+    Think(Spread),
+    /// Closed loop on a grid: one request in flight, sent at the next multiple of the
+    /// period, or at once if that has passed already. This is sockperf's ping-pong mode
+    /// with a message rate (`SwitchOnCycleDuration` in its `src/switches.h`).
+    Paced(Duration),
+    /// Open loop: the next request is sent a gap after the last, answered or not.
+    Open(Spread),
+}
+
+/// The delay between client and guest, one way: `fixed`, plus a log-normal jitter, plus
+/// now and then an exponential one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Path {
+    /// The part that every packet takes.
+    pub fixed: Duration,
+    /// Median of the log-normal jitter.
+    pub jitter_median: Duration,
+    /// Its sigma, in natural logarithms.
+    pub jitter_sigma: f64,
+    /// Share of packets that meet an extra delay, 0 to 1.
+    pub extra_share: f64,
+    /// Mean of that delay.
+    pub extra_mean: Duration,
+}
+
+impl Path {
+    /// A way without jitter.
+    pub fn fixed(delay: Duration) -> Self {
+        Path {
+            fixed: delay,
+            jitter_median: Duration::ZERO,
+            jitter_sigma: 0.0,
+            extra_share: 0.0,
+            extra_mean: Duration::ZERO,
+        }
+    }
+
+    fn draw(&self, stream: &mut Stream) -> Duration {
+        let mut delay = self.fixed;
+        if !self.jitter_median.is_zero() {
+            let factor = (self.jitter_sigma * stream.standard_normal()).exp();
+            delay += Duration::from_us_f64(self.jitter_median.as_us_f64() * factor);
+        }
+        if self.extra_share > 0.0 && stream.unit() < self.extra_share {
+            delay += stream.exponential(self.extra_mean);
+        }
+        delay
+    }
+}
+
+/// What server and client are like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// When requests are sent.
+    pub load: Load,
+    /// Processor work per request.
+    pub service: Spread,
+    /// The way from client to guest and back.
+    pub path: Path,
+    /// How long after a reply was sent the back end notifies the guest that the packet
+    /// has left, so that its buffer can be reused; `None` if it never does.
+    pub tx_completion: Option<Duration>,
+    /// Processor work of that notification.
+    pub tx_completion_work: Duration,
+    /// Requests to measure.
+    pub requests: u64,
+    /// Requests before that, not measured.
+    pub warmup: u64,
+    /// Report half the round trip, as sockperf does, instead of all of it.
+    pub half: bool,
+}
+
+const SEND: u32 = 0;
+const ARRIVE: u32 = 1;
+const TX_DONE: u32 = 2;
+const REPLY: u32 = 3;
+
+/// What the server's vCPU is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    No,
+    Request(Time),
+    TxCompletion,
+}
+
+/// A single-vCPU server with its client.
+#[derive(Debug)]
+pub struct RequestServer {
+    config: Config,
+    stream: Stream,
+    grid: Time,
+    sent: u64,
+    replied: u64,
+    /// Send times of requests under way to the guest, in order of arrival.
+    flying: VecDeque<Time>,
+    /// Send times of requests that the guest has not taken up.
+    waiting: VecDeque<Time>,
+    /// Send times of requests whose replies are under way.
+    returning: VecDeque<Time>,
+    tx_done: u32,
+    busy: Busy,
+    latency: Hist,
+}
+
+impl RequestServer {
+    /// A server and client at rest.
+    pub fn new(config: Config, stream: Stream) -> Self {
+        let room = || VecDeque::with_capacity(16);
+        RequestServer {
+            config,
+            stream,
+            grid: Time::ZERO,
+            sent: 0,
+            replied: 0,
+            flying: room(),
+            waiting: room(),
+            returning: room(),
+            tx_done: 0,
+            busy: Busy::No,
+            latency: Hist::new(),
+        }
+    }
+
+    fn wanted(&self) -> u64 {
+        self.config.requests + self.config.warmup
+    }
+
+    fn send(&mut self, cx: &mut GuestCx<'_>) {
+        if self.sent >= self.wanted() {
+            return;
+        }
+        self.sent += 1;
+        self.flying.push_back(cx.now());
+        let delay = self.config.path.draw(&mut self.stream);
+        cx.after(delay, ARRIVE);
+        if let Load::Open(gap) = self.config.load {
+            let gap = gap.draw(&mut self.stream);
+            cx.after(gap, SEND);
+        }
+    }
+
+    fn reply_received(&mut self, cx: &mut GuestCx<'_>) {
+        // Packets may overtake each other on the jittery way; replies are matched in
+        // order all the same. With one request in flight there is nothing to mix up.
+        let Some(sent_at) = self.returning.pop_front() else { return };
+        self.replied += 1;
+        if self.replied > self.config.warmup {
+            let round_trip = cx.now().since(sent_at);
+            self.latency.record(if self.config.half { round_trip / 2 } else { round_trip });
+        }
+        match self.config.load {
+            Load::Think(think) => {
+                let think = think.draw(&mut self.stream);
+                cx.after(think, SEND);
+            }
+            Load::Paced(period) => {
+                self.grid += period;
+                cx.at(self.grid.max(cx.now()), SEND);
+            }
+            Load::Open(_) => {}
+        }
+    }
+}
+
+impl Guest for RequestServer {
+    fn start(&mut self, cx: &mut GuestCx<'_>) {
+        // The first request comes at a random moment of the first millisecond, so that
+        // client and host share no phase by construction.
+        let first = self.stream.uniform(Duration::ZERO, Duration::from_ms(1));
+        self.grid = cx.now() + first;
+        cx.after(first, SEND);
+    }
+
+    fn step(&mut self, cx: &mut GuestCx<'_>, _vcpu: usize) -> Step {
+        if let Busy::Request(sent_at) = self.busy {
+            self.returning.push_back(sent_at);
+            let delay = self.config.path.draw(&mut self.stream);
+            cx.after(delay, REPLY);
+            if let Some(delay) = self.config.tx_completion {
+                cx.after(delay, TX_DONE);
+            }
+        }
+        self.busy = Busy::No;
+        if self.tx_done > 0 {
+            self.tx_done = 0;
+            self.busy = Busy::TxCompletion;
+            return Step::Compute(self.config.tx_completion_work);
+        }
+        if let Some(sent_at) = self.waiting.pop_front() {
+            self.busy = Busy::Request(sent_at);
+            return Step::Compute(self.config.service.draw(&mut self.stream));
+        }
+        Step::Block
+    }
+
+    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+        match token {
+            SEND => self.send(cx),
+            ARRIVE => {
+                self.waiting.extend(self.flying.pop_front());
+                cx.notify(0, Origin::Elsewhere);
+            }
+            TX_DONE => {
+                self.tx_done += 1;
+                cx.notify(0, Origin::Elsewhere);
+            }
+            _ => self.reply_received(cx),
+        }
+    }
+
+    fn done(&self) -> Option<bool> {
+        Some(self.replied >= self.wanted())
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome { latency: Some(self.latency.clone()), counters: vec![("requests", self.sent)] }
+    }
+}

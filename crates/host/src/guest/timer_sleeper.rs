@@ -1,0 +1,75 @@
+//! Sleeps, wakes, notes how late it is, sleeps again: `cyclictest` in small, and the
+//! probe of Bobtail (Xu et al., NSDI'13: sleep 1 ms, count wake-ups of 10 ms or more).
+
+use lowtail_engine::{Duration, Hist, Time};
+
+use super::{Guest, GuestCx, Origin, Outcome, Step};
+
+/// A single vCPU that sleeps for a fixed time, over and over.
+#[derive(Debug)]
+pub struct TimerSleeper {
+    sleep: Duration,
+    work: Duration,
+    wakeups: u64,
+    late_limit: Duration,
+    due: Option<Time>,
+    lateness: Hist,
+    began: Time,
+    late: u64,
+    working: bool,
+}
+
+impl TimerSleeper {
+    /// Sleeps for `sleep`, then works for `work`, `wakeups` times; counts as late each
+    /// turn in which `late_limit` or more passes from going to sleep to running again.
+    pub fn new(sleep: Duration, work: Duration, wakeups: u64, late_limit: Duration) -> Self {
+        TimerSleeper {
+            sleep,
+            work,
+            wakeups,
+            late_limit,
+            due: None,
+            lateness: Hist::new(),
+            began: Time::ZERO,
+            late: 0,
+            working: false,
+        }
+    }
+}
+
+impl Guest for TimerSleeper {
+    fn start(&mut self, cx: &mut GuestCx<'_>) {
+        self.began = cx.now();
+        self.due = Some(cx.now());
+    }
+
+    fn step(&mut self, cx: &mut GuestCx<'_>, _vcpu: usize) -> Step {
+        let now = cx.now();
+        if !self.working {
+            let Some(due) = self.due.filter(|&due| due <= now) else { return Step::Block };
+            if self.lateness.n() < self.wakeups {
+                self.lateness.record(now.since(due));
+                self.late += u64::from(now.since(self.began) >= self.late_limit);
+            }
+            self.working = true;
+            return Step::Compute(self.work);
+        }
+        self.working = false;
+        self.began = now;
+        self.due = Some(now + self.sleep);
+        cx.after(self.sleep, 0);
+        Step::Block
+    }
+
+    fn timer(&mut self, cx: &mut GuestCx<'_>, _token: u32) {
+        cx.notify(0, Origin::OwnProcessor);
+    }
+
+    fn done(&self) -> Option<bool> {
+        Some(self.lateness.n() >= self.wakeups)
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome { latency: Some(self.lateness.clone()), counters: vec![("late", self.late)] }
+    }
+}

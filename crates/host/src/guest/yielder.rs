@@ -1,0 +1,45 @@
+//! Computes a little, yields, computes a little: a guest that spins on a lock politely.
+
+use lowtail_engine::Duration;
+
+use super::{Guest, GuestCx, Outcome, Step};
+
+/// Yields after each piece of work, on all its vCPUs.
+#[derive(Debug)]
+pub struct Yielder {
+    work: Duration,
+    worked: Vec<bool>,
+    yields: u64,
+}
+
+impl Yielder {
+    /// Yields after each `work`.
+    ///
+    /// # Panics
+    /// If `work` is zero: it would yield for ever at one instant.
+    pub fn new(work: Duration) -> Self {
+        assert!(!work.is_zero(), "a yielder has to work in between");
+        Yielder { work, worked: Vec::new(), yields: 0 }
+    }
+}
+
+impl Guest for Yielder {
+    fn start(&mut self, cx: &mut GuestCx<'_>) {
+        self.worked = vec![false; cx.vcpus()];
+    }
+
+    fn step(&mut self, _cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+        self.worked[vcpu] = !self.worked[vcpu];
+        if self.worked[vcpu] {
+            return Step::Compute(self.work);
+        }
+        self.yields += 1;
+        Step::Yield
+    }
+
+    fn timer(&mut self, _cx: &mut GuestCx<'_>, _token: u32) {}
+
+    fn outcome(&self) -> Outcome {
+        Outcome { latency: None, counters: vec![("yields", self.yields)] }
+    }
+}

@@ -1,0 +1,18 @@
+//! Hosts for the lowtail simulator: physical CPUs, virtual CPUs, the schedulers that
+//! put one on the other, and the guests that compute, sleep and answer.
+//!
+//! A [`Config`](config::Config) describes a host, a [`Machine`](machine::Machine) runs
+//! it. Schedulers stand behind one trait, [`Scheduler`](sched::Scheduler), one file each.
+
+pub mod config;
+pub mod costs;
+pub mod guest;
+pub mod ids;
+pub mod machine;
+pub mod record;
+pub mod sched;
+
+pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
+pub use costs::Costs;
+pub use ids::{CpuSet, Dom, Pcpu, Vcpu};
+pub use machine::Machine;

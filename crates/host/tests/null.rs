@@ -1,0 +1,108 @@
+//! The machine under the simplest scheduler, against sums done by hand.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_host::guest::Spread;
+use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, Vcpu, VmConfig, Workload};
+
+fn us(n: u64) -> Duration {
+    Duration::from_us(n)
+}
+
+fn server() -> Server {
+    Server {
+        load: Load::Think(Spread::Fixed(us(100))),
+        service: Spread::Fixed(us(10)),
+        path: Path::fixed(us(50)),
+        tx_completion: None,
+        tx_completion_work: us(0),
+        requests: 1000,
+        warmup: 10,
+        half: false,
+    }
+}
+
+fn host(vms: Vec<VmConfig>) -> Config {
+    Config {
+        pcpus: vms.len() as u16,
+        sockets: 1,
+        scheduler: SchedulerConfig::Null,
+        costs: Costs::FREE,
+        vms,
+        records: 0,
+        watch: None,
+    }
+}
+
+#[test]
+fn a_request_takes_the_sum_of_its_parts() {
+    let mut config = host(vec![VmConfig::new("io", Workload::RequestServer(server()))]);
+    let mut machine = Machine::new(&config, 1).unwrap();
+    assert!(machine.run(Time::ZERO + Duration::from_s(10)));
+    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    // 50 us there, 10 us of work, 50 us back.
+    assert_eq!((latency.n(), latency.min(), latency.max()), (1000, us(110), us(110)));
+
+    config.costs = Costs {
+        wake_to_tickle: us(1),
+        tickle_to_schedule: us(1000),
+        tickle_to_schedule_idle: us(2),
+        schedule: us(4),
+        context_switch: us(1000),
+        cold_cache: us(1000),
+    };
+    let mut machine = Machine::new(&config, 1).unwrap();
+    assert!(machine.run(Time::ZERO + Duration::from_s(10)));
+    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    // And 1 + 2 + 4 us from the packet to the guest. The pCPU idles in between and has
+    // the guest's state still in its caches: no switch, no cold cache.
+    assert_eq!((latency.min(), latency.max()), (us(117), us(117)));
+    assert_eq!(machine.vcpu_stats(Vcpu(0)).wake_to_run.max(), us(7));
+}
+
+#[test]
+fn a_cpu_loop_gets_all_of_its_pcpu() {
+    let vm = |name| VmConfig::new(name, Workload::CpuLoop);
+    let mut machine = Machine::new(&host(vec![vm("a"), vm("b")]), 1).unwrap();
+    machine.run_to(Time::ZERO + Duration::from_s(1));
+    let all = Duration::from_s(1);
+    assert_eq!(machine.vcpu_time(Vcpu(0)), (all, all));
+    assert_eq!(machine.vcpu_time(Vcpu(1)), (all, all));
+}
+
+#[test]
+fn a_duty_hog_is_busy_for_its_share() {
+    let burst = Spread::Exponential(Duration::from_ms(3));
+    let hog = Workload::DutyHog { burst, busy_percent: 30 };
+    let mut machine = Machine::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
+    machine.run_to(Time::ZERO + Duration::from_s(200));
+    // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.
+    let share =
+        machine.vcpu_time(Vcpu(0)).0.as_s_f64() / machine.now().since(Time::ZERO).as_s_f64();
+    assert!((share - 0.30).abs() < 0.0075, "{share}");
+}
+
+/// M/M/1: with arrivals at rate l and service at rate m, the time in the system is
+/// exponential with mean 1 / (m - l). Here 1 / (20,000 - 14,000) s = 166.7 us at 70 % load.
+#[test]
+fn an_open_loop_server_is_an_mm1_queue() {
+    let config = Server {
+        load: Load::Open(Spread::Exponential(Duration::from_s(1) / 14_000)),
+        service: Spread::Exponential(Duration::from_s(1) / 20_000),
+        path: Path::fixed(us(0)),
+        requests: 2_000_000,
+        warmup: 10_000,
+        ..server()
+    };
+    let vm = VmConfig::new("io", Workload::RequestServer(config));
+    let mut machine = Machine::new(&host(vec![vm]), 1).unwrap();
+    assert!(machine.run(Time::ZERO + Duration::from_s(1000)));
+    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    let mean_us = 1e6 / 6_000.0;
+    // 2 M samples with a correlation time of some (1 + rho) / (1 - rho)^2 = 19 services are
+    // worth 1e5 independent ones: 0.3 % standard error of the mean, and we ask for 5 sigma.
+    let near = |x: f64, y: f64| assert!((x / y - 1.0).abs() < 0.015, "{x} for {y}");
+    near(latency.mean().as_us_f64(), mean_us);
+    near(latency.quantile(0.5).as_us_f64(), mean_us * 2f64.ln());
+    near(latency.quantile(0.99).as_us_f64(), mean_us * 100f64.ln());
+}
