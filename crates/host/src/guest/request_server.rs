@@ -74,7 +74,7 @@ pub struct Config {
     pub path: Path,
     /// How long after a reply was sent the back end notifies the guest that the packet
     /// has left, so that its buffer can be reused; `None` if it never does.
-    pub tx_completion: Option<Duration>,
+    pub tx_completion: Option<Spread>,
     /// Processor work of that notification.
     pub tx_completion_work: Duration,
     /// Requests to measure.
@@ -192,6 +192,7 @@ impl Guest for RequestServer {
             let delay = self.config.path.draw(&mut self.stream);
             cx.after(delay, REPLY);
             if let Some(delay) = self.config.tx_completion {
+                let delay = delay.draw(&mut self.stream);
                 cx.after(delay, TX_DONE);
             }
         }

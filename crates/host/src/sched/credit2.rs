@@ -1,20 +1,79 @@
 //! Xen's credit2 scheduler.
+//!
+//! pCPUs are grouped into run queues, each sorted by credit; who has burnt least is in
+//! front. Nobody is boosted: a server that slept is ahead simply because it burnt less.
+//! When the best credit of a queue is used up, everybody in it gets 10 ms more.
+//!
+//! Three sets of rules, all from `xen/common/sched_credit2.c` (since 2019
+//! `xen/common/sched/credit2.c`):
+//!
+//! * [`Credit2Version::Xen481`]: RELEASE-4.8.1. A wake-up tickles the pCPU whose credit is
+//!   lower, whatever the rate limit says. That pCPU enters its scheduler, refuses
+//!   (`runq_candidate`), and programs `max(500 us, rate limit - time run)`
+//!   (`csched2_runtime`).
+//! * [`Credit2Version::Xen410`]: 4.10 to 4.20, after RELEASE-4.20.3. A pCPU that has run for
+//!   less than the rate limit less 50 us is not tickled (`is_preemptable`, commit
+//!   4b6923acff), and nobody re-arms its timer, so that the waker waits for the timer
+//!   programmed before: up to 10 ms. Caps and soft affinity. 4.10 to 4.13 had another
+//!   condition for the reset of credits (changed by dae7b62e97 in 4.14), not modelled.
+//! * [`Credit2Version::Xen421`]: as above, and the credit of the vCPU that was just
+//!   preempted counts as that of a waiter (commit ae648e9f80).
+//!
+//! What differs from Xen: locks are always free (Xen tries them and gives up), a pCPU is a
+//! core of its own (SMT off), and where 4.8.1 picks a random pCPU of a queue we go round.
 
-use lowtail_engine::Duration;
+mod balance;
+mod budget;
+mod queue;
+
+use lowtail_engine::{Duration, Time};
 
 use crate::config::check_ratelimit;
-use crate::ids::{Pcpu, Vcpu};
-use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::record::Note;
+use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View};
+
+use budget::Budget;
+use queue::RunQueue;
+
+/// `CSCHED2_CREDIT_INIT`: what a reset gives, in ns of the heaviest vCPU's time.
+const CREDIT_INIT_NS: i64 = 10_000_000;
+/// `CSCHED2_CREDIT_MIN` (since 4.10): nobody sinks deeper.
+const CREDIT_MIN_NS: i64 = -CREDIT_INIT_NS;
+/// `CSCHED2_MIN_TIMER`: no slice is shorter.
+const MIN_TIMER_NS: i64 = 500_000;
+/// `CSCHED2_MAX_TIMER`: no slice is longer. It was 2 ms until commit da92ec5bd1, which
+/// is in 4.8.
+const MAX_TIMER_NS: i64 = CREDIT_INIT_NS;
+/// `CSCHED2_CARRYOVER_MAX`: credit above a full reset that may be kept.
+const CARRYOVER_MAX_NS: i64 = MIN_TIMER_NS;
+/// `CSCHED2_MIGRATE_COMPENSATION`: credit for having moved to another pCPU.
+const MIGRATE_COMPENSATION_NS: i64 = 50_000;
+/// `CSCHED2_RATELIMIT_TICKLE_TOLERANCE`.
+const TICKLE_TOLERANCE_NS: i64 = 50_000;
+/// `CSCHED2_IDLE_CREDIT`: less than anybody's, at least since 4.10.
+const IDLE_CREDIT_NS: i64 = CREDIT_MIN_NS - 1;
 
 /// Which Xen's rules to follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Credit2Version {
-    /// As of late 2007, Xen 3.2: debit by tick sampling.
-    Xen2007,
-    /// Xen 4.8.
-    Xen48,
-    /// Xen as of 2026.
-    Today,
+    /// Xen 4.8.1.
+    Xen481,
+    /// Xen 4.10 to 4.20.
+    Xen410,
+    /// Xen 4.21.
+    Xen421,
+}
+
+/// Which pCPUs share a run queue (`credit2_runqueue`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runqueue {
+    /// Each core by itself; with SMT off each pCPU. The default of 4.8.
+    Core,
+    /// Each socket. The default since commit 3a782c7603 (4.9).
+    Socket,
+    /// All pCPUs.
+    All,
 }
 
 /// Parameters of the credit2 scheduler.
@@ -22,68 +81,545 @@ pub enum Credit2Version {
 pub struct Credit2Config {
     /// Whose rules.
     pub version: Credit2Version,
-    /// Time slice (`sched_credit_tslice_ms`), 1 ms to 1 s, default 30 ms.
-    pub timeslice: Duration,
-    /// Rate limit (`sched_ratelimit_us`): 0 or 100 us to 500 ms, at most the time
-    /// slice; default 1000 us. Did not exist in 2007 and is ignored there.
+    /// Rate limit (`sched_ratelimit_us`): 0 (off) or 100 us to 500 ms, default 1000 us.
     pub ratelimit: Duration,
-    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`),
-    /// default 0.
-    pub migration_delay: Duration,
-    /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is
-    /// Better" (SoCC'13). Not in Xen; default false.
-    pub boost_preempts_boost: bool,
+    /// Which pCPUs share a run queue.
+    pub runqueue: Runqueue,
+    /// Credit that a vCPU has to be ahead to be pulled to another pCPU
+    /// (`sched_credit2_migrate_resist`), default 500 us.
+    pub migrate_resist: Duration,
+    /// Period of caps (`credit2_cap_period_ms`), default 10 ms, at least 1 ms.
+    pub cap_period: Duration,
 }
 
 impl Credit2Config {
     /// The defaults of `version`.
     pub fn new(version: Credit2Version) -> Self {
+        let old = version == Credit2Version::Xen481;
         Credit2Config {
             version,
-            timeslice: Duration::from_ms(30),
             ratelimit: Duration::from_us(1000),
-            migration_delay: Duration::ZERO,
-            boost_preempts_boost: false,
+            runqueue: if old { Runqueue::Core } else { Runqueue::Socket },
+            migrate_resist: Duration::from_us(500),
+            cap_period: Duration::from_ms(10),
         }
     }
 
     /// Refuses what Xen refuses; the text says what would be right.
     pub(crate) fn check(&self) -> Result<(), String> {
-        check_ratelimit(self.ratelimit)
+        check_ratelimit(self.ratelimit)?;
+        if self.migrate_resist > Duration::from_ms(100) {
+            return Err(format!("migrate_resist {}: 0us to 100ms", self.migrate_resist));
+        }
+        if !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&self.cap_period) {
+            return Err(format!("cap_period {}: 1ms to 1s", self.cap_period));
+        }
+        Ok(())
     }
+}
+
+/// A vCPU as credit2 sees it: Xen's `struct csched2_unit`.
+#[derive(Debug, Clone)]
+struct Unit {
+    /// ns; burnt while running, the faster the lighter the domain.
+    credit: i64,
+    /// Remainder of the last division by the weight.
+    residual: i64,
+    weight: i64,
+    /// Up to when `credit` is accounted for.
+    start_ns: i64,
+    /// The run queue that it belongs to.
+    rq: usize,
+    on_queue: bool,
+    /// Given a pCPU and its context not yet saved.
+    scheduled: bool,
+    /// To be put on the queue once its context is saved.
+    delayed_add: bool,
+    yielding: bool,
+    /// The pCPU tickled on its behalf.
+    tickled_cpu: Option<Pcpu>,
+    /// Out of budget.
+    parked: bool,
+    /// The run queue that it shall move to once it has left its pCPU.
+    migrate_to: Option<usize>,
+    /// ns of run time left of its quota; `i64::MAX` without a cap.
+    budget: i64,
+    /// ns that it takes from its domain's budget at a time.
+    quota: i64,
+    /// Average runnable share, 2^18 being 1.
+    avgload: i64,
+    load_updated: i64,
 }
 
 /// The credit2 scheduler.
 #[derive(Debug)]
 pub struct Credit2 {
     config: Credit2Config,
+    /// Whether pCPUs under the rate limit are left alone, and caps, soft affinity and the
+    /// floor under credits exist.
+    since_410: bool,
+    ratelimit_ns: i64,
+    migrate_resist_ns: i64,
+    units: Vec<Unit>,
+    queues: Vec<RunQueue>,
+    queue_of: Vec<usize>,
+    budgets: Vec<Budget>,
+}
+
+fn ns(time: Time) -> i64 {
+    time.as_ns() as i64
 }
 
 impl Credit2 {
     /// At rest.
     pub fn new(config: Credit2Config) -> Self {
-        Credit2 { config }
+        Credit2 {
+            since_410: config.version >= Credit2Version::Xen410,
+            ratelimit_ns: config.ratelimit.as_ns() as i64,
+            migrate_resist_ns: config.migrate_resist.as_ns() as i64,
+            units: Vec::new(),
+            queues: Vec::new(),
+            queue_of: Vec::new(),
+            budgets: Vec::new(),
+            config,
+        }
+    }
+
+    fn unit(&mut self, v: Vcpu) -> &mut Unit {
+        &mut self.units[v.index()]
+    }
+
+    fn credit(&self, v: Option<Vcpu>) -> i64 {
+        v.map_or(IDLE_CREDIT_NS, |v| self.units[v.index()].credit)
+    }
+
+    /// Tells the machine whether `v` may run: two reasons to pause it, one flag.
+    fn update_paused(&self, view: &mut View<'_>, v: Vcpu) {
+        let unit = &self.units[v.index()];
+        view.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();
+    }
+
+    fn has_cap(&self, v: Vcpu) -> bool {
+        self.units[v.index()].budget != i64::MAX
+    }
+
+    /// `burn_credits` and `t2c_update`: brings the credit of a running vCPU up to date.
+    fn burn(&mut self, now_ns: i64, v: Vcpu) {
+        let max_weight = self.queues[self.units[v.index()].rq].max_weight;
+        let floor = self.since_410;
+        let unit = self.unit(v);
+        let delta = now_ns - unit.start_ns;
+        if delta <= 0 {
+            return;
+        }
+        let burnt = delta * max_weight + unit.residual;
+        unit.residual = burnt % unit.weight;
+        unit.credit -= burnt / unit.weight;
+        if floor {
+            unit.credit = unit.credit.max(CREDIT_MIN_NS);
+        }
+        unit.start_ns = now_ns;
+        if unit.budget != i64::MAX {
+            unit.budget -= delta;
+        }
+    }
+
+    /// `reset_credit`: a new round for everybody in the queue.
+    fn reset_credit(&mut self, view: &mut View<'_>, p: Pcpu, next: Vcpu) {
+        let now_ns = ns(view.now());
+        let rq = self.queue_of[p.index()];
+        let next_credit = self.credit(Some(next));
+        // Who is so deep in debt that one round does not help gets more at once; how
+        // much depends on whether there is a floor.
+        let rounds = match self.since_410 {
+            true => 1 + i64::from(next_credit == CREDIT_MIN_NS),
+            false => {
+                1 + (-next_credit).max(0) / CREDIT_INIT_NS
+                    * i64::from(next_credit < -CREDIT_INIT_NS)
+            }
+        };
+        for i in 0..self.queues[rq].members.len() {
+            let v = self.queues[rq].members[i];
+            if view.is_current(v) {
+                self.burn(now_ns, v);
+                if self.has_cap(v) && self.units[v.index()].budget <= 0 {
+                    self.tickle(view, view.vcpu(v).processor);
+                }
+            }
+            let unit = self.unit(v);
+            let topped = unit.credit + rounds * CREDIT_INIT_NS;
+            unit.credit = topped.min(CREDIT_INIT_NS + CARRYOVER_MAX_NS);
+            unit.start_ns = now_ns;
+        }
+        view.note(p, next, Note::CreditReset);
+    }
+
+    /// `tickle_cpu`.
+    fn tickle(&mut self, view: &mut View<'_>, p: Pcpu) {
+        let rq = self.queue_of[p.index()];
+        self.queues[rq].tickled.insert(p);
+        view.tickle(p);
+    }
+
+    /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
+    fn tickle_for(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let state = *view.vcpu(v);
+        let queue = &self.queues[self.units[v.index()].rq];
+        // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
+        // preference (since 4.10), and best the one where it was before.
+        let masks = [state.soft.and(state.hard), state.hard];
+        let first = usize::from(!(self.since_410 && state.has_soft_affinity()));
+        let idle = queue.idle.minus(queue.tickled);
+        let idler = masks[first..].iter().find_map(|m| idle.and(*m).this_or_next(state.processor));
+        // Else a busy one that nobody has tickled yet.
+        let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(state.hard);
+        let target = idler.or_else(|| match self.since_410 {
+            true => self.best_victim(view, v, busy),
+            false => self.lowest_credit(view, v, busy),
+        });
+        match target {
+            Some(p) => {
+                self.tickle(view, p);
+                self.unit(v).tickled_cpu = Some(p);
+            }
+            None => view.note(state.processor, v, Note::NotTickled),
+        }
+    }
+
+    /// 4.8.1: the vCPU's own pCPU if its credit is lower at all, else the pCPU with the
+    /// lowest credit, if that is lower by the migration resistance.
+    fn lowest_credit(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+        let now_ns = ns(view.now());
+        let own = view.vcpu(v).processor;
+        let credit = self.credit(Some(v));
+        let mut lowest: Option<(i64, Pcpu)> = None;
+        if busy.has(own) {
+            let current = view.current(own)?;
+            self.burn(now_ns, current);
+            if self.credit(Some(current)) < credit {
+                return Some(own);
+            }
+        }
+        for p in busy.minus(CpuSet::only(own)).iter() {
+            let Some(current) = view.current(p) else { continue };
+            self.burn(now_ns, current);
+            let theirs = self.credit(Some(current));
+            if lowest.is_none_or(|(c, _)| theirs < c) {
+                lowest = Some((theirs, p));
+            }
+        }
+        lowest.filter(|(c, _)| c + self.migrate_resist_ns <= credit).map(|(_, p)| p)
+    }
+
+    /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
+    /// preferred, else the one with the highest score.
+    fn best_victim(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+        let state = *view.vcpu(v);
+        let own = state.processor;
+        let mut best: Option<(i64, Pcpu)> = None;
+        if busy.has(own) {
+            let score = self.score(view, v, own);
+            if score > 0 {
+                if state.soft.has(own) {
+                    return Some(own);
+                }
+                best = Some((score, own));
+            }
+        }
+        for p in busy.minus(CpuSet::only(own)).iter() {
+            let score = self.score(view, v, p);
+            if score > best.map_or(0, |(s, _)| s) {
+                best = Some((score, p));
+            }
+        }
+        best.map(|(_, p)| p)
+    }
+
+    /// How right it is for `v` to preempt on `p`; zero or less is not at all.
+    fn score(&mut self, view: &View<'_>, v: Vcpu, p: Pcpu) -> i64 {
+        let Some(current) = view.current(p) else { return -1 };
+        let now_ns = ns(view.now());
+        let theirs = view.vcpu(current);
+        let ran_ns = now_ns - ns(theirs.since);
+        let limit_ns = self.ratelimit_ns - TICKLE_TOLERANCE_NS;
+        if limit_ns > 0 && ran_ns <= limit_ns {
+            return -1;
+        }
+        self.burn(now_ns, current);
+        let state = view.vcpu(v);
+        let mut score = self.credit(Some(v)) - self.credit(Some(current));
+        if state.processor != p {
+            score -= self.migrate_resist_ns;
+        }
+        if score > 0 {
+            score += CREDIT_INIT_NS * i64::from(state.soft.has(p));
+            score += CREDIT_INIT_NS * i64::from(!theirs.soft.has(p));
+        }
+        score
+    }
+
+    /// `runq_candidate`: who runs next on `p`. Also says, for 4.8.1, whether somebody in
+    /// front of the candidate was passed over.
+    fn candidate(
+        &mut self,
+        view: &mut View<'_>,
+        p: Pcpu,
+        prev: Option<Vcpu>,
+    ) -> (Option<Vcpu>, bool) {
+        let yielding = prev.is_some_and(|v| std::mem::take(&mut self.unit(v).yielding));
+        let mut stay = prev.filter(|&v| view.vcpu(v).runnable());
+        if let Some(v) = stay {
+            let ran_ns = ns(view.now()) - ns(view.vcpu(v).since);
+            if !yielding && ran_ns < self.ratelimit_ns {
+                view.note(p, v, Note::RateLimited);
+                return (stay, false);
+            }
+            if self.better_elsewhere(view, p, v) {
+                stay = None;
+            }
+        }
+        let rq = self.queue_of[p.index()];
+        let mut skipped = false;
+        let mut i = 0;
+        while let Some(&v) = self.queues[rq].waiting.get(i) {
+            let ahead = self.credit(Some(v)) > self.credit(stay);
+            if self.since_410 && !yielding && !ahead {
+                break;
+            }
+            if !self.may_take(view, p, v, stay) {
+                skipped = true;
+                i += 1;
+                continue;
+            }
+            // A capped vCPU without budget is parked, and so leaves the queue.
+            if self.since_410 && self.has_cap(v) && !self.grab_budget(view, v) {
+                continue;
+            }
+            if yielding || ahead {
+                stay = Some(v);
+            }
+            break;
+        }
+        (stay, skipped)
+    }
+
+    /// Whether `v`, which runs outside of its soft affinity, finds an idle pCPU within.
+    fn better_elsewhere(&self, view: &View<'_>, p: Pcpu, v: Vcpu) -> bool {
+        let state = view.vcpu(v);
+        let queue = &self.queues[self.queue_of[p.index()]];
+        let idle = queue.idle.minus(queue.tickled).and(state.soft).and(state.hard);
+        self.since_410 && state.has_soft_affinity() && !state.soft.has(p) && !idle.is_empty()
+    }
+
+    /// Whether `p` may take `v` from the queue instead of `stay`.
+    fn may_take(&self, view: &View<'_>, p: Pcpu, v: Vcpu, stay: Option<Vcpu>) -> bool {
+        let state = view.vcpu(v);
+        let unit = &self.units[v.index()];
+        let queue = &self.queues[unit.rq];
+        // Somebody else has been tickled to fetch it and is on the way.
+        let fetched = unit.tickled_cpu.is_some_and(|t| t != p && queue.tickled.has(t));
+        let resists =
+            state.processor != p && self.credit(stay) + self.migrate_resist_ns > unit.credit;
+        state.runnable() && state.hard.has(p) && !fetched && !resists
+    }
+
+    /// `csched2_runtime`: until when `next` may run on `p`. `inflight` is the credit of
+    /// the vCPU that is just leaving and not yet back on the queue.
+    fn runtime(&self, view: &View<'_>, p: Pcpu, next: Vcpu, inflight: i64) -> Duration {
+        let queue = &self.queues[self.queue_of[p.index()]];
+        let unit = &self.units[next.index()];
+        let mut min_ns = MIN_TIMER_NS;
+        if self.ratelimit_ns > 0 {
+            let state = view.vcpu(next);
+            let ran_ns = if state.running { ns(view.now()) - ns(state.since) } else { 0 };
+            min_ns = min_ns.max(self.ratelimit_ns - ran_ns);
+        }
+        let waiting = queue.waiting.first().map_or(0, |&v| self.credit(Some(v)));
+        let rival = waiting.max(inflight).max(0);
+        let ahead = unit.credit - rival;
+        let mut time_ns = ahead.max(0) * unit.weight / queue.max_weight;
+        time_ns = time_ns.min(unit.budget);
+        // Not `clamp`: a rate limit above 10 ms leaves the minimum above the maximum, and
+        // then the minimum holds.
+        let span_ns = if time_ns < min_ns { min_ns } else { time_ns.min(MAX_TIMER_NS) };
+        Duration::from_ns(span_ns as u64)
+    }
+
+    /// Puts `v` on the queue that it belongs to, and finds it a pCPU.
+    fn enqueue(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let rq = self.units[v.index()].rq;
+        self.queues[rq].insert(&mut self.units, v);
+        self.tickle_for(view, v);
+    }
+
+    /// The accounting for `next`, which is to run on `p` after `prev`.
+    fn take(
+        &mut self,
+        view: &mut View<'_>,
+        p: Pcpu,
+        prev: Option<Vcpu>,
+        next: Vcpu,
+        skipped: bool,
+    ) {
+        let now = view.now();
+        let rq = self.queue_of[p.index()];
+        if prev != Some(next) {
+            self.queues[rq].remove(&mut self.units, next);
+            self.unit(next).scheduled = true;
+        } else if self.since_410 {
+            self.update_load(view, next, 0);
+        }
+        self.queues[rq].idle.remove(p);
+        let top = self.queues[rq].waiting.first().map_or(i64::MIN, |&v| self.credit(Some(v)));
+        let own = self.credit(Some(next));
+        let over = match self.since_410 {
+            true => own.max(top) <= 0,
+            false => !skipped && own <= 0,
+        };
+        if over {
+            self.reset_credit(view, p, next);
+            self.balance(view, p);
+        }
+        let unit = self.unit(next);
+        unit.start_ns = ns(now);
+        unit.tickled_cpu = None;
+        if view.vcpu(next).processor != p {
+            self.unit(next).credit += MIGRATE_COMPENSATION_NS;
+            view.vcpu_mut(next).processor = p;
+        }
     }
 }
 
 impl Scheduler for Credit2 {
-    fn start(&mut self, _view: &mut View<'_>) {
-        let _ = &self.config;
-        todo!()
+    fn start(&mut self, view: &mut View<'_>) {
+        self.queues = match self.config.runqueue {
+            Runqueue::Core => {
+                view.facts.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
+            }
+            Runqueue::Socket => view.facts.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
+            Runqueue::All => vec![RunQueue::new(view.facts.pcpus)],
+        };
+        let pcpus = view.facts.pcpus.iter();
+        let home = |p| self.queues.iter().position(|q| q.active.has(p)).unwrap_or(0);
+        self.queue_of = pcpus.map(home).collect();
+        self.start_budgets(view);
+        for i in 0..view.facts.vcpus.len() {
+            let v = Vcpu(i as u16);
+            let dom = view.vcpu(v).dom;
+            let unit = Unit::new(i64::from(view.facts.doms[dom.index()].weight));
+            self.units.push(unit);
+            self.give_quota(view, v, dom);
+            let p = self.pick(view, v, None);
+            view.vcpu_mut(v).processor = p;
+            self.assign(v, self.queue_of[p.index()]);
+        }
     }
-    fn wake(&mut self, _view: &mut View<'_>, _v: Vcpu) {
-        todo!()
+
+    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let unit = &self.units[v.index()];
+        if view.is_current(v) || unit.on_queue || !view.vcpu(v).runnable() {
+            return;
+        }
+        if unit.scheduled {
+            self.unit(v).delayed_add = true;
+            return;
+        }
+        self.update_load(view, v, 1);
+        self.enqueue(view, v);
     }
-    fn yielded(&mut self, _view: &mut View<'_>, _v: Vcpu) {
-        todo!()
+
+    fn yielded(&mut self, _view: &mut View<'_>, v: Vcpu) {
+        self.unit(v).yielding = true;
     }
-    fn schedule(&mut self, _view: &mut View<'_>, _p: Pcpu, _prev: Option<Vcpu>) -> Decision {
-        todo!()
+
+    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        let rq = self.queue_of[p.index()];
+        self.queues[rq].tickled.remove(p);
+        if let Some(v) = prev {
+            self.burn(ns(view.now()), v);
+            if self.has_cap(v) && self.units[v.index()].budget <= 0 {
+                self.grab_budget(view, v);
+            }
+        }
+        let (next, skipped) = self.candidate(view, p, prev);
+        let leaving = prev.filter(|&v| next != prev && view.vcpu(v).runnable());
+        if let Some(v) = leaving {
+            self.unit(v).delayed_add = true;
+        }
+        let Some(next) = next else {
+            self.queues[rq].idle.insert(p);
+            self.update_queue_load(rq, 0, ns(view.now()));
+            return Decision { next: None, run_for: None };
+        };
+        self.take(view, p, prev, next, skipped);
+        // Since 4.21 the one who leaves counts as waiting; after a reset, if there was one.
+        let inflight = leaving.filter(|_| self.config.version >= Credit2Version::Xen421);
+        let inflight = inflight.map_or(0, |v| self.credit(Some(v)));
+        Decision { next: Some(next), run_for: Some(self.runtime(view, p, next, inflight)) }
     }
-    fn context_saved(&mut self, _view: &mut View<'_>, _p: Pcpu, _v: Vcpu) {
-        todo!()
+
+    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+        self.unit(v).scheduled = false;
+        let freed = self.return_budget(view, v);
+        let wanted = std::mem::take(&mut self.unit(v).delayed_add);
+        if wanted && view.vcpu(v).runnable() {
+            self.enqueue(view, v);
+        } else {
+            self.update_load(view, v, -1);
+        }
+        if freed {
+            let dom = view.vcpu(v).dom;
+            self.unpark(view, dom);
+        }
+        self.finish_migration(view, v);
     }
-    fn timer(&mut self, _view: &mut View<'_>, _timer: SchedTimer) {
-        todo!()
+
+    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+        self.replenish(view, Dom(timer.0 as u16));
+    }
+
+    fn check(&self, facts: &Facts) -> Result<(), String> {
+        for (rq, queue) in self.queues.iter().enumerate() {
+            queue
+                .check(&self.units)
+                .map_err(|e| format!("run queue {rq} at {:?}: {e}", facts.now))?;
+        }
+        for (i, (unit, state)) in self.units.iter().zip(&facts.vcpus).enumerate() {
+            let current = facts.current.contains(&Some(Vcpu(i as u16)));
+            let lost = state.runnable() && !unit.on_queue && !unit.scheduled && !current;
+            if lost && !(unit.delayed_add || unit.migrate_to.is_some()) {
+                return Err(format!("vCPU {i} is runnable and in no queue at {:?}", facts.now));
+            }
+            if unit.on_queue && current {
+                return Err(format!("vCPU {i} runs and waits at {:?}", facts.now));
+            }
+            if unit.credit > CREDIT_INIT_NS + CARRYOVER_MAX_NS + 20 * MIGRATE_COMPENSATION_NS {
+                return Err(format!("vCPU {i} has {} ns of credit", unit.credit));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Unit {
+    fn new(weight: i64) -> Self {
+        Unit {
+            credit: CREDIT_INIT_NS,
+            residual: 0,
+            weight,
+            start_ns: 0,
+            rq: 0,
+            on_queue: false,
+            scheduled: false,
+            delayed_add: false,
+            yielding: false,
+            tickled_cpu: None,
+            parked: false,
+            migrate_to: None,
+            budget: i64::MAX,
+            quota: i64::MAX,
+            avgload: balance::LOAD_START,
+            load_updated: 0,
+        }
     }
 }
