@@ -11,7 +11,7 @@ use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::sched::credit::{Credit, CreditConfig};
-use crate::sched::credit2::{Credit2, Credit2Config};
+use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
 use crate::sched::null::{self, Null};
 use crate::sched::{DomParams, Facts, Scheduler, VcpuState};
 
@@ -144,6 +144,9 @@ pub enum ConfigError {
     /// A workload for one vCPU in a domain with several.
     #[error("VM `{0}`: this workload has one vCPU")]
     OneVcpu(String),
+    /// A cap under a scheduler that has none.
+    #[error("VM `{0}`: no caps here; credit has them, and credit2 since Xen 4.10")]
+    NoCaps(String),
     /// A scheduler parameter that Xen refuses.
     #[error("{0}")]
     Scheduler(String),
@@ -156,6 +159,15 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(config) => Box::new(Credit::new(config.clone())),
             SchedulerConfig::Credit2(config) => Box::new(Credit2::new(config.clone())),
             SchedulerConfig::Null => Box::new(Null::new()),
+        }
+    }
+
+    /// Whether it enforces caps. `null` cannot, credit2 does since 4.10.
+    fn has_caps(&self) -> bool {
+        match self {
+            SchedulerConfig::Credit(_) => true,
+            SchedulerConfig::Credit2(config) => config.version >= Credit2Version::Xen410,
+            SchedulerConfig::Null => false,
         }
     }
 
@@ -257,6 +269,9 @@ impl Config {
         let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
         for (dom, vm) in self.vms.iter().enumerate() {
             vm.check(pcpus)?;
+            if vm.cap_percent > 0 && !self.scheduler.has_caps() {
+                return Err(ConfigError::NoCaps(vm.name.clone()));
+            }
             let first = vcpus.len() as u16;
             let hard = vm.hard.and(pcpus);
             vcpus.extend((0..vm.vcpus).map(|_| VcpuState {

@@ -245,7 +245,7 @@ impl Core {
         self.send_tickles(Duration::ZERO, Some(p));
         match (prev, decision.next) {
             (Some(v), Some(next)) if v == next => {
-                debug_assert!(self.facts.vcpus[v.index()].runnable());
+                debug_assert!(!self.facts.vcpus[v.index()].blocked);
                 self.progress[v.index()].overhead += self.costs.schedule;
                 self.resume(v);
             }
@@ -268,7 +268,9 @@ impl Core {
             Some(v) => {
                 let state = &mut self.facts.vcpus[v.index()];
                 assert!(!state.running, "{v:?} given to {p:?} while it runs elsewhere");
-                assert!(state.runnable() && state.hard.has(p), "{v:?} may not run on {p:?}");
+                // It may be paused already: credit2 can decide to move a vCPU right after
+                // picking it. It then tickles, and the vCPU leaves at once.
+                assert!(!state.blocked && state.hard.has(p), "{v:?} may not run on {p:?}");
                 state.running = true;
                 state.since = now;
                 let progress = &mut self.progress[v.index()];
@@ -295,7 +297,7 @@ impl Core {
         state.since = now;
         let progress = &mut self.progress[v.index()];
         progress.stats.cpu += now.since(progress.began);
-        if state.runnable() {
+        if !state.blocked {
             progress.preempted_at = Some(now);
             progress.stats.preempted += 1;
             self.recorder.push(now, p, v, What::Preempt);
@@ -457,7 +459,6 @@ impl Machine {
     /// Runs until `end`, or until every guest that measures something is done.
     /// Can be called again with a later end. Returns whether they are done.
     pub fn run(&mut self, end: Time) -> bool {
-        self.start();
         loop {
             // Asking each guest costs more than an event; now and then is often enough.
             if self.done() {
@@ -473,7 +474,6 @@ impl Machine {
 
     /// Runs until `end`, however much the guests have measured by then.
     pub fn run_to(&mut self, end: Time) {
-        self.start();
         while self.step(end) {}
         self.core.facts.now = end;
     }
@@ -481,6 +481,9 @@ impl Machine {
     /// Handles one event, unless the next one is later than `end`. Returns whether it did.
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
+        if !self.started {
+            self.start();
+        }
         let core = &mut self.core;
         let Some((now, event)) = core.queue.pop_until(end) else { return false };
         core.facts.now = now;
@@ -527,10 +530,9 @@ impl Machine {
     }
 
     /// Sets up scheduler and guests and makes every vCPU runnable, once.
+    #[cold]
     fn start(&mut self) {
-        if std::mem::replace(&mut self.started, true) {
-            return;
-        }
+        self.started = true;
         let core = &mut self.core;
         with_sched!(core, start);
         for (dom, guest) in self.guests.iter_mut().enumerate() {
