@@ -188,7 +188,7 @@ impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(PS_PER_S, "s"), (PS_PER_MS, "ms"), (PS_PER_US, "us"), (PS_PER_NS, "ns")];
         for (unit, name) in units {
-            if self.0 != 0 && self.0 % unit == 0 {
+            if self.0 != 0 && self.0.is_multiple_of(unit) {
                 return write!(f, "{}{name}", self.0 / unit);
             }
         }
@@ -255,7 +255,7 @@ impl FromStr for Duration {
         let scale = 10u64.pow(fraction.len() as u32);
         let part: u64 = fraction.parse().map_err(|_| error())?;
         let part_ps = u128::from(part) * u128::from(unit_ps);
-        if part_ps % u128::from(scale) != 0 {
+        if !part_ps.is_multiple_of(u128::from(scale)) {
             return Err(error());
         }
         let whole_ps = u128::from(whole) * u128::from(unit_ps);

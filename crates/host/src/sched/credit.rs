@@ -1,10 +1,95 @@
-//! Xen's credit scheduler.
+//! Xen's credit scheduler ("credit1"), in three states of its history.
+//!
+//! Written from the behaviour of `common/sched_credit.c` in Xen 3.2.0-rc1 and 4.8.1 and of
+//! `common/sched/credit.c` as of August 2026; names in parentheses below are functions
+//! there, and commits are of xen.git.
+//!
+//! # The rules
+//!
+//! Each pCPU has a queue of vCPUs in three priorities: BOOST before UNDER (credits left)
+//! before OVER (none), first come first served within each. A vCPU runs for a time slice
+//! at most and goes to the end of its priority. A tick every third of a slice looks at
+//! who runs; every slice the credits of the *active* vCPUs are topped up by weight
+//! (`credit/account.rs`). Idle and overdrawn pCPUs take waiting vCPUs from others
+//! (`credit/balance.rs`).
+//!
+//! | | [`Xen2007`] | [`Xen48`] | [`Today`] |
+//! |---|---|---|---|
+//! | run time is charged | a tick's worth to whom the tick finds | as used, since 78c9b2a64b (2009) | as used |
+//! | weight counts | per domain | per active vCPU, since 3a37d430ce (2010) | per active vCPU |
+//! | credits of a vCPU that stops earning | dropped | halved | halved |
+//! | boost when waking | UNDER and not parked | and not after a move (66c7449a4d, 2016) | the same |
+//! | boost when unparked | no | yes, a mistake (be65075094) | no (5c8c0ae7c4, 2019) |
+//! | rate limit | none | yes, not for a yielding vCPU (9fdd2f3c9c) | the same |
+//! | a yielding vCPU | goes behind its equals | and one lower priority | and is not stolen (e282067cf2, 2023) |
+//! | a wake-up tickles | its pCPU if that helps, and all idle ones | one of them | and marks it busy (47d5292995, 2017) |
+//! | soft affinity | none | yes | yes |
+//! | search for work to take | any time | any time, from the lowest pCPU | at most once per ms (58feb9e0ac, 2023), going round (89216c7999, 2017) |
+//!
+//! [`Xen2007`]: CreditVersion::Xen2007
+//! [`Xen48`]: CreditVersion::Xen48
+//! [`Today`]: CreditVersion::Today
+//!
+//! # What it does not guarantee
+//!
+//! The real scheduler has these gaps, and so has this one:
+//!
+//! - *A tick dodger is not caught by exact charging.* Only active vCPUs change between
+//!   UNDER and OVER, and only a tick that finds a vCPU running makes it active
+//!   (`csched_unit_acct`). Who is never found by a tick stays UNDER, with any debt.
+//! - *Debt comes due at once.* A guest that ticks rarely find, a small server, earns nothing
+//!   meanwhile, but is charged. When a tick does find it, it may turn out to be a slice's
+//!   worth in debt, and it waits as OVER, unboosted, until top-ups have paid for that.
+//! - *Weights are per active vCPU* (since 2010): four busy vCPUs outweigh one, 4 to 1.
+//! - *Shares of heavy vCPUs*: who has more than a slice's worth of credits stops earning, as
+//!   if it had nothing to do, even if it only waits for its turn behind other UNDER ones. A
+//!   heavy vCPU beside several others can lose its due that way, period after period
+//!   (2007: weight 1024 beside 128, 256 and 512 gets 45 to 53 % instead of 53 %, depending
+//!   on how ticks fall into slices).
+//! - *Boost does not preempt boost*: a boosted vCPU waits until the boosted current one
+//!   sleeps, or its slice ends. That the tick takes the current one's boost away does not
+//!   make the pCPU look again ([`CreditConfig::boost_preempts_boost`] is a remedy).
+//! - *Work conservation*, today: a pCPU that searched for work less than 1 ms ago and is
+//!   tickled for a waiting vCPU does not search again and goes back to idle. The vCPU then
+//!   waits until somebody else looks: the next tick of its pCPU's current one, often.
+//! - *Caps* hold on average. Enforcement looks every slice and works through debt, so a
+//!   capped vCPU runs and pauses for whole slices, and is ahead by up to one at any time.
+//! - *Kicking away* the preempted current vCPU towards an idle pCPU (`__runq_tickle`) is
+//!   dead code since 8a04eaa8ea (2019), which made it look at the waker's affinity, in
+//!   which no pCPU is idle at that point, where it had looked at the current one's.
+//!
+//! # What is different here
+//!
+//! - Nothing is concurrent: a method runs to its end before another begins, so there are
+//!   no locks, and a try-lock on another pCPU's queue (`csched_load_balance`) succeeds.
+//! - Ticks fall on multiples of the period since time zero. In Xen they do too whenever a
+//!   pCPU leaves idle (`csched_schedule`, `csched_tick_resume`), but late timers make them
+//!   drift while it is busy. The 2007 ticks all start together and drift likewise.
+//! - Arithmetic is in 64 bits. Xen's accounting is in 32 and wraps if the product of all
+//!   credits, a weight and the domain's vCPUs is larger (16 pCPUs, weight 65535, 14 vCPUs).
+//! - A vCPU starts on the allowed pCPU with the fewest vCPUs. Xen starts a domain's first
+//!   one there (3.2) or on a random one (4.8 and later) and the others on the next ones.
+//! - The pCPU from which the search for an idle one to tickle goes on is one for the host;
+//!   in Xen each waking pCPU has its own (`last_tickle_cpu`). Wakers are not simulated.
+//! - Events of one instant come in a fixed order, and without jitter hosts full of hogs
+//!   stay in step: slices that end everywhere at once leave nothing to take for others.
+//!   Any guest that sleeps now and then breaks the step.
+//! - Every pCPU is a core of its own, sockets are NUMA nodes, and the boot options
+//!   `tickle_one_idle_cpu`, `load-balance-ratelimit` and `sched_smt_power_savings` have
+//!   their defaults.
 
-use lowtail_engine::Duration;
+mod account;
+mod balance;
+mod check;
+
+use lowtail_engine::{Duration, Time};
 
 use crate::config::check_ratelimit;
-use crate::ids::{Pcpu, Vcpu};
-use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::record::Note;
+use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View};
+
+use account::Shares;
 
 /// Which Xen's rules to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,16 +107,18 @@ pub enum CreditVersion {
 pub struct CreditConfig {
     /// Whose rules.
     pub version: CreditVersion,
-    /// Time slice (`sched_credit_tslice_ms`), 1 ms to 1 s, default 30 ms.
+    /// Time slice (`sched_credit_tslice_ms`), whole milliseconds from 1 ms to 1 s, default
+    /// 30 ms. Ticks come three times per slice, or once if it is shorter than 3 ms. The
+    /// Xen of 2007 knows no other slice than the default.
     pub timeslice: Duration,
     /// Rate limit (`sched_ratelimit_us`): 0 or 100 us to 500 ms, at most the time
     /// slice; default 1000 us. Did not exist in 2007 and is ignored there.
     pub ratelimit: Duration,
-    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`),
-    /// default 0.
+    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`), 0 to
+    /// 100 ms, default 0. Did not exist in 2007 and is ignored there.
     pub migration_delay: Duration,
     /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is
-    /// Better" (SoCC'13). Not in Xen; default false.
+    /// Better" (SoCC'13). Not in Xen; default false. The rate limit still holds.
     pub boost_preempts_boost: bool,
 }
 
@@ -47,43 +134,380 @@ impl CreditConfig {
         }
     }
 
-    /// Refuses what Xen refuses; the text says what would be right.
+    /// Refuses what Xen refuses (`csched_sys_cntl`); the text says what would be right.
     pub(crate) fn check(&self) -> Result<(), String> {
-        check_ratelimit(self.ratelimit)
+        let CreditConfig { timeslice, ratelimit, migration_delay, .. } = *self;
+        let whole_ms = timeslice.as_ps().is_multiple_of(Duration::from_ms(1).as_ps());
+        if !whole_ms || !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&timeslice) {
+            return Err(format!("time slice {timeslice}: Xen accepts whole ms from 1ms to 1s"));
+        }
+        check_ratelimit(ratelimit)?;
+        if ratelimit > timeslice {
+            let range = format!("Xen accepts at most the time slice, {timeslice}");
+            return Err(format!("rate limit {ratelimit}: {range}"));
+        }
+        if migration_delay > Duration::from_ms(100) {
+            return Err(format!("migration delay {migration_delay}: Xen accepts 0us to 100ms"));
+        }
+        Ok(())
     }
+
+    /// Ticks per time slice and accounting period (`__csched_set_tslice`).
+    fn ticks_per_slice(&self) -> u64 {
+        if self.timeslice < Duration::from_ms(3) { 1 } else { 3 }
+    }
+
+    /// From tick to tick, in whole microseconds as in Xen.
+    fn tick(&self) -> Duration {
+        Duration::from_us(self.timeslice.as_ns() / 1000 / self.ticks_per_slice())
+    }
+
+    /// Credits that a pCPU is worth per time slice: 10 per ms.
+    fn credits_per_slice(&self) -> i64 {
+        (self.timeslice.as_ns() / 1_000_000) as i64 * account::CREDITS_PER_MS
+    }
+}
+
+/// A running vCPU is not cut short to less than this after a refused preemption
+/// (`CSCHED_MIN_TIMER`).
+const MIN_TIMER: Duration = Duration::from_us(100);
+
+/// Idle pCPUs have the lowest priority of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    Idle,
+    Over,
+    Under,
+    Boost,
+}
+
+/// What the scheduler keeps about a vCPU.
+#[derive(Debug, Clone)]
+struct Unit {
+    priority: Priority,
+    credit: i64,
+    /// Run time not charged yet, in units of 100 fs so that a credit is 10^9 of them
+    /// (`residual`).
+    residual: i64,
+    /// Up to when it has been charged, in ps; while it does not run, as seen from the
+    /// moment when it left, and so mostly within 100 us of zero (`start_time`).
+    charged_to: i64,
+    /// When it was last on a pCPU that entered its scheduler; `None` if never.
+    last_ran: Option<Time>,
+    dom: Dom,
+    /// Takes part in the accounting.
+    active: bool,
+    /// Waits in its processor's queue.
+    queued: bool,
+    /// Over its cap, and therefore paused.
+    parked: bool,
+    /// Paused until it has left its pCPU, to be given another one (`_VPF_migrating`).
+    moving: bool,
+    /// Given a pCPU anew; its next wake-up is no reason for a boost.
+    moved: bool,
+    /// Has yielded and not been picked since.
+    yielded: bool,
+}
+
+/// What the scheduler keeps about a pCPU.
+#[derive(Debug)]
+struct Runq {
+    /// Who waits, in the order in which they will run.
+    waiting: Vec<Vcpu>,
+    /// Accounting period up to which the queue has been sorted.
+    sorted: u32,
+    /// A yielding vCPU was put behind a lower priority since then.
+    unsorted: bool,
+    /// Where to look first among equally good idle pCPUs of this socket.
+    idle_bias: Pcpu,
+    last_search: Time,
+    /// When it went from idle to busy.
+    busy_since: Time,
+    /// Its tick's timer is set.
+    ticking: bool,
+    socket: CpuSet,
 }
 
 /// The credit scheduler.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
+    units: Vec<Unit>,
+    runqs: Vec<Runq>,
+    /// pCPUs that idle and, today, have not been tickled since.
+    idlers: CpuSet,
+    /// pCPUs with a vCPU in their queue.
+    busy_queues: CpuSet,
+    last_tickled: Pcpu,
+    /// By socket: the pCPU after which the search for work begins.
+    search_bias: Vec<Pcpu>,
+    /// Whether any vCPU has a useful soft affinity.
+    soft: bool,
+    shares: Shares,
 }
 
 impl Credit {
     /// At rest.
     pub fn new(config: CreditConfig) -> Self {
-        Credit { config }
+        let shares = Shares::new(&config);
+        Credit {
+            config,
+            units: Vec::new(),
+            runqs: Vec::new(),
+            idlers: CpuSet::EMPTY,
+            busy_queues: CpuSet::EMPTY,
+            last_tickled: Pcpu(0),
+            search_bias: Vec::new(),
+            soft: false,
+            shares,
+        }
+    }
+
+    fn is(&self, version: CreditVersion) -> bool {
+        self.config.version == version
+    }
+
+    fn unit(&mut self, v: Vcpu) -> &mut Unit {
+        &mut self.units[v.index()]
+    }
+
+    fn priority(&self, v: Option<Vcpu>) -> Priority {
+        v.map_or(Priority::Idle, |v| self.units[v.index()].priority)
+    }
+
+    /// Puts `v` into the queue of `p`, behind its equals (`__runq_insert`). One that has
+    /// yielded goes behind one lower-priority vCPU, too, if there is one.
+    fn enqueue(&mut self, p: Pcpu, v: Vcpu) {
+        let Unit { priority, yielded, .. } = self.units[v.index()];
+        debug_assert!(!self.units[v.index()].queued);
+        let runq = &mut self.runqs[p.index()];
+        let lower = |w: &Vcpu| self.units[w.index()].priority < priority;
+        let mut at = runq.waiting.iter().position(lower).unwrap_or(runq.waiting.len());
+        if yielded && at < runq.waiting.len() {
+            at += 1;
+            runq.unsorted = true;
+        }
+        runq.waiting.insert(at, v);
+        self.busy_queues.insert(p);
+        self.unit(v).queued = true;
+    }
+
+    /// Takes the vCPU at position `at` out of the queue of `p` (`__runq_remove`).
+    fn dequeue(&mut self, p: Pcpu, at: usize) -> Vcpu {
+        let waiting = &mut self.runqs[p.index()].waiting;
+        let v = waiting.remove(at);
+        if waiting.is_empty() {
+            self.busy_queues.remove(p);
+        }
+        let unit = self.unit(v);
+        unit.queued = false;
+        unit.yielded = false;
+        v
+    }
+
+    /// Whether the rate limit keeps `v` on its pCPU, and if so, until when (`csched_schedule`).
+    ///
+    /// Xen means to program no timer shorter than 100 us, but compares the time *run* with
+    /// that (0053127890, 2016). So a vCPU that has run for less is looked at again after
+    /// 100 us, and with a rate limit below 200 us it may exceed the limit by up to 100 us.
+    fn rate_limited(&self, view: &View<'_>, v: Vcpu) -> Option<Duration> {
+        let limit = self.config.ratelimit;
+        let state = view.vcpu(v);
+        let run = view.now().since(state.since);
+        let yielded = self.units[v.index()].yielded;
+        if yielded || run >= limit || !state.runnable() || self.is(CreditVersion::Xen2007) {
+            return None;
+        }
+        Some(if run < MIN_TIMER { MIN_TIMER } else { limit - run })
+    }
+
+    /// Hands the pCPU from `prev` to `next` in the charging of run time.
+    fn hand_over(&mut self, now: Time, prev: Option<Vcpu>, next: Option<Vcpu>) {
+        let now = now.as_ps() as i64;
+        if let Some(v) = prev {
+            self.unit(v).charged_to -= now;
+        }
+        if let Some(v) = next {
+            self.unit(v).charged_to += now;
+        }
+    }
+
+    /// Lets the ticks of `p`, which gets to work, go on at the next multiple of the period
+    /// (`csched_tick_resume` in 4.8, `csched_schedule` today, with the same effect). They
+    /// end by themselves when a tick finds the pCPU idle, instead of when it goes idle:
+    /// that saves two timer operations per nap, and no tick of an idle pCPU does anything.
+    fn resume_ticks(&mut self, view: &mut View<'_>, p: Pcpu) {
+        let now = view.now();
+        let runq = &mut self.runqs[p.index()];
+        runq.busy_since = now;
+        if std::mem::replace(&mut runq.ticking, true) {
+            return;
+        }
+        let period = self.config.tick();
+        let into = Duration::from_ps(now.as_ps() % period.as_ps());
+        view.arm(SchedTimer(u32::from(p.0)), now + (period - into));
+    }
+
+    /// The timer of a pCPU's tick has fired.
+    fn tick_timer(&mut self, view: &mut View<'_>, p: Pcpu) {
+        let runq = &mut self.runqs[p.index()];
+        let always = self.config.version == CreditVersion::Xen2007;
+        if view.current(p).is_none() && !always {
+            runq.ticking = false;
+            return;
+        }
+        // Had the timer been stopped, the pCPU would get its next tick a period from now.
+        if runq.busy_since < view.now() || always {
+            self.tick(view, p);
+        }
+        view.arm(SchedTimer(u32::from(p.0)), view.now() + self.config.tick());
+    }
+
+    /// The timer of the accounting, after those of the ticks.
+    fn accounting_timer(&self) -> SchedTimer {
+        SchedTimer(self.runqs.len() as u32)
     }
 }
 
 impl Scheduler for Credit {
-    fn start(&mut self, _view: &mut View<'_>) {
-        let _ = &self.config;
-        todo!()
+    fn start(&mut self, view: &mut View<'_>) {
+        let vcpus = view.facts.vcpus.len();
+        self.idlers = view.facts.pcpus;
+        let runq = |p: Pcpu| Runq {
+            waiting: Vec::with_capacity(vcpus),
+            sorted: 0,
+            unsorted: false,
+            idle_bias: Pcpu(CpuSet::MAX_PCPUS - 1),
+            last_search: Time::ZERO,
+            busy_since: Time::ZERO,
+            ticking: false,
+            socket: view.facts.socket_of(p),
+        };
+        self.runqs = view.facts.pcpus.iter().map(runq).collect();
+        self.search_bias = view.facts.sockets.iter().filter_map(|s| s.first()).collect();
+        let moved = !self.is(CreditVersion::Xen2007);
+        let unit = |dom| Unit {
+            priority: Priority::Under,
+            credit: 0,
+            residual: 0,
+            charged_to: 0,
+            last_ran: None,
+            dom,
+            active: false,
+            queued: false,
+            parked: false,
+            moving: false,
+            // Creation picks a pCPU, which counts as a move (`csched_unit_insert`).
+            moved,
+            yielded: false,
+        };
+        self.units = view.facts.vcpus.iter().map(|v| unit(v.dom)).collect();
+        self.soft = moved && view.facts.vcpus.iter().any(|v| v.has_soft_affinity());
+        self.shares.start(view.facts);
+        self.place(view.facts);
+        let tick = Time::ZERO + self.config.tick();
+        if self.is(CreditVersion::Xen2007) {
+            view.facts.pcpus.iter().for_each(|p| view.arm(SchedTimer(u32::from(p.0)), tick));
+            self.runqs.iter_mut().for_each(|runq| runq.ticking = true);
+        } else {
+            view.arm(self.accounting_timer(), Time::ZERO + self.config.timeslice);
+        }
     }
-    fn wake(&mut self, _view: &mut View<'_>, _v: Vcpu) {
-        todo!()
+
+    /// `csched_unit_wake`, behind the test of `vcpu_wake` in `core.c` that `v` is runnable:
+    /// one that is parked or on the move is not woken before that is over.
+    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+        if !view.vcpu(v).runnable() || view.is_current(v) || self.units[v.index()].queued {
+            return;
+        }
+        let p = view.vcpu(v).processor;
+        let unit = self.unit(v);
+        let moved = std::mem::take(&mut unit.moved);
+        if !moved && unit.priority == Priority::Under && !unit.parked {
+            unit.priority = Priority::Boost;
+            view.note(p, v, Note::Boosted);
+        }
+        self.enqueue(p, v);
+        self.tickle(view, v);
     }
-    fn yielded(&mut self, _view: &mut View<'_>, _v: Vcpu) {
-        todo!()
+
+    /// `csched_unit_yield`. In 2007 a yield only enters the scheduler.
+    fn yielded(&mut self, _view: &mut View<'_>, v: Vcpu) {
+        self.unit(v).yielded = !self.is(CreditVersion::Xen2007);
     }
-    fn schedule(&mut self, _view: &mut View<'_>, _p: Pcpu, _prev: Option<Vcpu>) -> Decision {
-        todo!()
+
+    /// `csched_schedule`.
+    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        let now = view.now();
+        if let Some(v) = prev {
+            self.charge_run_time(now, v);
+            self.unit(v).last_ran = Some(now);
+            if let Some(rest) = self.rate_limited(view, v) {
+                view.note(p, v, Note::RateLimited);
+                return Decision { next: prev, run_for: Some(rest) };
+            }
+            if view.vcpu(v).runnable() {
+                self.enqueue(p, v);
+            }
+            if self.is(CreditVersion::Xen48) {
+                self.unit(v).yielded = false;
+            }
+        }
+        let head = self.runqs[p.index()].waiting.first().copied();
+        let priority = self.priority(head);
+        let stolen = if priority <= Priority::Over { self.search(view, p, priority) } else { None };
+        let next = stolen.or_else(|| head.map(|_| self.dequeue(p, 0)));
+        if next.is_none() {
+            self.idlers.insert(p);
+        } else {
+            self.idlers.remove(p);
+        }
+        if prev != next {
+            self.hand_over(now, prev, next);
+        }
+        if prev.is_none() && next.is_some() {
+            self.resume_ticks(view, p);
+        }
+        // An idle pCPU of 2007 looks for work once per slice.
+        let limited = next.is_some() || self.is(CreditVersion::Xen2007);
+        Decision { next, run_for: limited.then_some(self.config.timeslice) }
     }
-    fn context_saved(&mut self, _view: &mut View<'_>, _p: Pcpu, _v: Vcpu) {
-        todo!()
+
+    /// What `context_saved` in `core.c` does about a vCPU that is to move: it gets another
+    /// pCPU and is woken there, if it has not gone to sleep meanwhile.
+    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+        if !std::mem::take(&mut self.unit(v).moving) {
+            return;
+        }
+        let pick = self.pick(view.facts, v, true);
+        let unit = &mut self.units[v.index()];
+        unit.moved = self.config.version != CreditVersion::Xen2007;
+        let state = view.vcpu_mut(v);
+        state.paused = unit.parked;
+        state.processor = pick;
+        self.wake(view, v);
     }
-    fn timer(&mut self, _view: &mut View<'_>, _timer: SchedTimer) {
-        todo!()
+
+    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+        if timer == self.accounting_timer() {
+            self.account(view);
+            view.arm(timer, view.now() + self.config.timeslice);
+        } else {
+            self.tick_timer(view, Pcpu(timer.0 as u16));
+        }
+    }
+
+    fn check(&self, facts: &Facts) -> Result<(), String> {
+        // No event has happened yet.
+        if self.units.is_empty() {
+            return Ok(());
+        }
+        for i in 0..self.units.len() {
+            self.check_unit(facts, Vcpu(i as u16))?;
+        }
+        for p in facts.pcpus.iter() {
+            self.check_queue(facts, p)?;
+        }
+        self.check_shares(facts)
     }
 }

@@ -1,0 +1,66 @@
+# Two commands do it all on a fresh machine:
+#   make lab    builds, runs every experiment, prints the table, writes report/lab.html
+#   make test   all tests, lints and documentation
+# Both install what is missing when root, else they name the packages.
+
+CARGO ?= cargo
+PYTHON_ENV := target/python
+
+.PHONY: lab lab-full test fmt lint unit docs bench fuzz need-build need-test man clean
+
+lab: need-build
+	$(CARGO) build --release --locked -p lowtail
+	@mkdir -p report
+	target/release/lowtail lab run --all --report report/lab.html
+
+# The longer form of every experiment: more samples, steadier tails.
+lab-full: need-build
+	$(CARGO) build --release --locked -p lowtail
+	@mkdir -p report
+	target/release/lowtail lab run --all --full --report report/lab-full.html
+
+test: need-test fmt lint unit docs
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit: need-test
+	LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
+	$(CARGO) test --workspace --locked
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Budgets stand beside each benchmark; compare ratios within one run.
+bench:
+	$(CARGO) bench --workspace --locked
+
+# Open-ended fuzzing of the trace reader; needs cargo-fuzz and a nightly toolchain.
+fuzz:
+	cd crates/trace && $(CARGO) +nightly fuzz run trace
+
+man: need-build
+	$(CARGO) build --release --locked -p lowtail
+	@mkdir -p target/man
+	target/release/lowtail man target/man
+
+need-build:
+	@scripts/need cc=gcc cargo=cargo
+
+# Chromium shows the report as a reader sees it; Python has Perfetto's own schema.
+need-test: need-build $(PYTHON_ENV)/ready
+	@scripts/need chromium=chromium
+
+$(PYTHON_ENV)/ready: scripts/python-requirements.txt
+	@scripts/need python3=python3
+	@python3 -c 'import ensurepip' 2>/dev/null || scripts/need no-such-command=python3-venv
+	python3 -m venv --clear $(PYTHON_ENV)
+	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/python-requirements.txt
+	@touch $@
+
+clean:
+	$(CARGO) clean
+	rm -rf report

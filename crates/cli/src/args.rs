@@ -1,0 +1,139 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
+
+/// Finds, predicts and removes tail latency of virtual machines on shared hosts.
+#[derive(Debug, Parser)]
+#[command(name = "lowtail", version, propagate_version = true, after_help = exit::HELP)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Global {
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print no table and show no progress; the exit code tells
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The simulator: published experiments and your own scenarios
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Schedules recorded on real hosts: who waited for whom, and why
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Print completions for a shell, to be put where the shell looks for them
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page, or write a page for each command into a directory
+    Man {
+        /// Directory for the pages
+        dir: Option<PathBuf>,
+    },
+}
+
+/// `lowtail lab`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Lab {
+    /// List the experiments
+    List,
+    /// Show what an experiment is about: source, notes, cases, claims
+    Show {
+        /// Name of an experiment, or path of a scenario file (ends in .toml)
+        experiment: String,
+        /// Print the scenario file itself, to start one of your own from
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Run experiments; prints published figures beside ours and writes a report
+    #[command(after_help = exit::HELP)]
+    Run(LabRun),
+    /// Print the JSON Schema of scenario files
+    Schema,
+}
+
+/// `lowtail lab run`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LabRun {
+    /// Names of experiments, or paths of scenario files (end in .toml)
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME|PATH")]
+    pub(crate) experiments: Vec<String>,
+    /// Run every experiment of the catalogue
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Seed in place of the one in the file
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Cases to run at the same time [default: one per processor]; results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// The longer form: more samples, steadier tails
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Where to write the HTML report
+    #[arg(long, value_name = "FILE", default_value = "lowtail-report.html")]
+    pub(crate) report: PathBuf,
+    /// Write no report
+    #[arg(long, conflicts_with = "report")]
+    pub(crate) no_report: bool,
+    /// Also write the end of each case's schedule into this directory, for the Perfetto UI
+    #[arg(long, value_name = "DIR")]
+    pub(crate) perfetto: Option<PathBuf>,
+}
+
+/// `lowtail trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// What is in a trace: span, pCPUs, domains, records by class, losses
+    Info(TraceInput),
+    /// How long each vCPU waited and ran, and who ran while it waited
+    Latency(TraceInput),
+    /// Write a trace in another format
+    Export {
+        #[command(flatten)]
+        input: TraceInput,
+        /// Write a Perfetto trace into this file (open it at ui.perfetto.dev)
+        #[arg(long, value_name = "FILE")]
+        perfetto: PathBuf,
+    },
+}
+
+/// A recorded schedule.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceInput {
+    /// What xentrace wrote; `-` for standard input (not for export)
+    pub(crate) file: PathBuf,
+    /// Ticks per second of the time stamp counter [default: measured in the trace]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) cpu_hz: Option<u64>,
+}

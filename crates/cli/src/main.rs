@@ -1,0 +1,65 @@
+//! The command `lowtail`: `lab`, the simulator with the published experiments, and
+//! `trace`, which reads schedules recorded on real hosts.
+
+mod args;
+mod exit;
+mod lab;
+mod out;
+mod perfetto;
+mod progress;
+mod show;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Args, Command};
+use exit::Fail;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // Help and version go to standard output and are no error.
+        Err(error) => {
+            let wrong = error.use_stderr();
+            let printed = error.print();
+            return if wrong || printed.is_err() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    let result = match &args.command {
+        Command::Lab(command) => lab::run(command, &args.global),
+        Command::Trace(command) => trace::run(command, &args.global),
+        Command::Completions { shell } => completions(*shell),
+        Command::Man { dir } => man(dir.as_deref()),
+    };
+    match result {
+        Ok(code) => code,
+        Err(fail) => {
+            eprintln!("error: {}", fail.message());
+            fail.code()
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Fail> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "lowtail", &mut text);
+    out::bytes(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man(dir: Option<&std::path::Path>) -> Result<ExitCode, Fail> {
+    let command = Args::command();
+    match dir {
+        Some(dir) => clap_mangen::generate_to(command, dir)
+            .map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?,
+        None => {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(command).render(&mut page);
+            rendered.map_err(|error| Fail::Host(format!("man page: {error}")))?;
+            out::bytes(&page)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,112 @@
+//! `lowtail trace`.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use lowtail_trace::{Error, Options};
+use serde_json::{Value, json};
+
+use crate::args::{Global, Trace, TraceInput};
+use crate::exit::Fail;
+use crate::out;
+use crate::progress::Bar;
+
+pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
+    match command {
+        Trace::Info(input) => {
+            let info = read(input, global, |input, options| lowtail_trace::info(input, options))?;
+            show(global, || info.table(), &info)?;
+        }
+        Trace::Latency(input) => {
+            let latency = read(input, global, |input, options| lowtail_trace::latency(input, options))?;
+            show(global, || latency.table(), &latency)?;
+        }
+        Trace::Export { input, perfetto } => export(input, perfetto, global)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(
+    global: &Global,
+    table: impl Fn() -> String,
+    value: &impl serde::Serialize,
+) -> Result<(), Fail> {
+    if global.json {
+        let value = serde_json::to_value(value);
+        return out::json(&value.map_err(|error| Fail::Host(format!("JSON: {error}")))?);
+    }
+    if global.quiet { Ok(()) } else { out::text(&table()) }
+}
+
+fn options(input: &TraceInput) -> Options {
+    Options { cpu_hz: input.cpu_hz, ..Options::default() }
+}
+
+/// Names the file in what is wrong with it.
+fn wrong(file: &Path, error: &Error) -> Fail {
+    Fail::Input(format!("{}: {error}", file.display()))
+}
+
+fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
+    if file == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), 0));
+    }
+    let failed = |error: io::Error| Fail::Input(format!("{}: {error}", file.display()));
+    let opened = File::open(file).map_err(failed)?;
+    let meta = opened.metadata().map_err(failed)?;
+    if meta.is_dir() {
+        return Err(Fail::Input(format!("{}: a directory; give a trace file", file.display())));
+    }
+    Ok((Box::new(opened), meta.len()))
+}
+
+/// Reads a trace with a progress bar.
+fn read<T>(
+    input: &TraceInput,
+    global: &Global,
+    work: impl FnOnce(Counted<'_>, &Options) -> Result<T, Error>,
+) -> Result<T, Fail> {
+    let (reader, bytes) = open(&input.file)?;
+    let template = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
+    let bar = Bar::new(global, bytes, template);
+    let counted = Counted { reader, read: Cell::new(0), bar: &bar };
+    work(counted, &options(input)).map_err(|error| wrong(&input.file, &error))
+}
+
+/// A reader that moves a bar.
+struct Counted<'a> {
+    reader: Box<dyn Read>,
+    read: Cell<u64>,
+    bar: &'a Bar,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.reader.read(buffer)?;
+        self.read.set(self.read.get() + n as u64);
+        self.bar.set(self.read.get(), "reading");
+        Ok(n)
+    }
+}
+
+fn export(input: &TraceInput, target: &Path, global: &Global) -> Result<(), Fail> {
+    if input.file == Path::new("-") {
+        let hint = "export reads twice, to measure the clock; give a file";
+        return Err(Fail::Usage(format!("standard input: {hint}")));
+    }
+    open(&input.file)?;
+    let title = input.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let exported = lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input));
+    let exported = exported.map_err(|error| match error {
+        Error::Write { .. } => Fail::Host(format!("{}: {error}", target.display())),
+        error => wrong(&input.file, &error),
+    })?;
+    let file = target.display().to_string();
+    let text = || format!("{} events of {:.3} ms written to {file}; open it at ui.perfetto.dev\n",
+        exported.events, exported.span_us / 1e3);
+    let value: Value = json!({ "file": file, "exported": exported });
+    show(global, text, &value)
+}
