@@ -1,0 +1,172 @@
+//! Claims as scenario files write them: published figures with a tolerance, bounds,
+//! orders. What they come to is computed in [`crate::verdict`], never written down.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::metric::TimeUnit;
+use crate::value::Tolerance;
+
+/// A claim about figures of this experiment. It says one of: `published` with
+/// `tolerance`; `at_most`; `at_least`; `largest_within`; `ascending`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimFile {
+    /// Its name; `case/metric` if absent.
+    pub id: Option<String>,
+    /// The row that it is about.
+    pub case: Option<String>,
+    /// The rows that it is about, by the values of variables: `{ hogs = 2 }`,
+    /// `{ duty = [30, 50] }`, `{ duty = { from = 30, to = 90 } }`.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub r#where: Option<BTreeMap<String, toml::Value>>,
+    /// Which of several rows counts.
+    #[serde(default)]
+    pub pick: Pick,
+    /// Which figure.
+    pub metric: String,
+    /// The unit of the numbers here, for times; that of the rows if absent.
+    pub unit: Option<TimeUnit>,
+    /// The published figure.
+    pub published: Option<f64>,
+    /// How far from it is near enough.
+    pub tolerance: Option<Tolerance>,
+    /// The figure is this or less.
+    pub at_most: Option<BoundFile>,
+    /// The figure is this or more.
+    pub at_least: Option<BoundFile>,
+    /// The figure is largest where a variable lies within limits.
+    pub largest_within: Option<LargestFile>,
+    /// The figures of these rows rise, or stay, in this order.
+    pub ascending: Option<Vec<String>>,
+}
+
+/// How several figures become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pick {
+    /// The largest.
+    #[default]
+    Max,
+    /// The smallest.
+    Min,
+    /// Their mean.
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+impl Pick {
+    /// Of `figures`; none if there are none.
+    pub(crate) fn of(self, figures: &[f64]) -> Option<f64> {
+        let sum: f64 = figures.iter().sum();
+        let picked = match self {
+            Pick::Max => figures.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Pick::Min => figures.iter().copied().fold(f64::INFINITY, f64::min),
+            Pick::Mean => sum / figures.len() as f64,
+            Pick::Sum => sum,
+        };
+        (!figures.is_empty()).then_some(picked)
+    }
+}
+
+/// A bound: a number, or a figure of another row, times and plus something.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum BoundFile {
+    /// A number in the claim's unit.
+    Number(f64),
+    /// A figure of this experiment.
+    Figure(FigureFile),
+}
+
+/// `times` a figure of another row, `plus` a number.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FigureFile {
+    /// The row.
+    pub case: Option<String>,
+    /// The rows by the values of variables.
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub r#where: Option<BTreeMap<String, toml::Value>>,
+    /// Which of several rows counts.
+    #[serde(default)]
+    pub pick: Pick,
+    /// Which figure; that of the claim if absent.
+    pub metric: Option<String>,
+    /// Factor.
+    #[serde(default = "one")]
+    pub times: f64,
+    /// Added after that, in the claim's unit.
+    #[serde(default)]
+    pub plus: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Where a figure is to be largest.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LargestFile {
+    /// The variable, a number.
+    pub variable: String,
+    /// Its least value that will do.
+    pub from: f64,
+    /// Its greatest value that will do.
+    pub to: f64,
+}
+
+macro_rules! figures {
+    ($($field:ident),*) => {
+        /// Published figures of one row. Those under `out_of_scope` are shown, not judged.
+        #[derive(Debug, Clone, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct PublishedFile {
+            /// The row.
+            pub case: String,
+            /// How far from the published figures is near enough.
+            pub tolerance: Tolerance,
+            /// The unit of the figures; that of the rows if absent.
+            pub unit: Option<TimeUnit>,
+            $(
+                /// The published figure of this name.
+                pub $field: Option<f64>,
+            )*
+            /// Published figures that are shown, not judged.
+            #[serde(default)]
+            pub out_of_scope: FiguresFile,
+        }
+
+        /// Figures of one row.
+        #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct FiguresFile {
+            $(
+                /// The figure of this name.
+                pub $field: Option<f64>,
+            )*
+        }
+
+        impl PublishedFile {
+            /// The figures to be judged, by name.
+            pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+                let all = [$((stringify!($field), self.$field)),*];
+                all.into_iter().filter_map(|(name, figure)| Some((name, figure?))).collect()
+            }
+        }
+
+        impl FiguresFile {
+            /// The figures, by name.
+            pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+                let all = [$((stringify!($field), self.$field)),*];
+                all.into_iter().filter_map(|(name, figure)| Some((name, figure?))).collect()
+            }
+        }
+    };
+}
+
+figures!(min, p25, p50, p75, p90, p99, p99_9, max, avg);

@@ -1,0 +1,204 @@
+//! Cost files: what things take on a machine, each number with its source.
+
+use std::collections::BTreeMap;
+
+use lowtail_engine::Duration;
+use lowtail_host::Costs;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::catalogue;
+use crate::error::{Error, nearest};
+use crate::tree;
+use crate::value::Span;
+
+/// The costs of a machine as a file in `costs/` writes them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostsFile {
+    /// What machine.
+    pub title: String,
+    /// Anything that a reader should know.
+    #[serde(default)]
+    pub notes: String,
+    /// See [`Costs::wake_to_tickle`].
+    pub wake_to_tickle: CostFile,
+    /// See [`Costs::tickle_to_schedule`].
+    pub tickle_to_schedule: CostFile,
+    /// See [`Costs::tickle_to_schedule_idle`].
+    pub tickle_to_schedule_idle: CostFile,
+    /// See [`Costs::schedule`].
+    pub schedule: CostFile,
+    /// See [`Costs::context_switch`].
+    pub context_switch: CostFile,
+    /// See [`Costs::cold_cache`].
+    pub cold_cache: CostFile,
+}
+
+/// One cost.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostFile {
+    /// How long it takes.
+    pub value: Span,
+    /// Where that comes from.
+    pub source: String,
+    /// Whether it was chosen so that results fit a measurement.
+    #[serde(default)]
+    pub fitted: bool,
+}
+
+/// Costs in a scenario: which file, and which of its numbers to replace.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostsChoice {
+    /// Name of a file in `costs/`, or a path ending in `.toml` relative to the scenario.
+    pub file: Option<String>,
+    /// Replaces the file's number.
+    pub wake_to_tickle: Option<Span>,
+    /// Replaces the file's number.
+    pub tickle_to_schedule: Option<Span>,
+    /// Replaces the file's number.
+    pub tickle_to_schedule_idle: Option<Span>,
+    /// Replaces the file's number.
+    pub schedule: Option<Span>,
+    /// Replaces the file's number.
+    pub context_switch: Option<Span>,
+    /// Replaces the file's number.
+    pub cold_cache: Option<Span>,
+}
+
+/// The file that holds when a scenario names none.
+pub const DEFAULT_COSTS: &str = "xen-2017";
+
+/// One cost with its origin, for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostLine {
+    /// Its name, as in [`Costs`].
+    pub name: &'static str,
+    /// How long it takes.
+    pub value: Duration,
+    /// Where that comes from.
+    pub source: String,
+    /// Whether it was fitted.
+    pub fitted: bool,
+}
+
+/// All costs of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostTable {
+    /// The file that they come from.
+    pub file: String,
+    /// What machine that is.
+    pub title: String,
+    /// The costs.
+    pub lines: Vec<CostLine>,
+}
+
+impl CostTable {
+    /// As the host takes them.
+    pub fn costs(&self) -> Costs {
+        let get = |name| {
+            let line = self.lines.iter().find(|line| line.name == name);
+            line.map_or(Duration::ZERO, |line| line.value)
+        };
+        Costs {
+            wake_to_tickle: get("wake_to_tickle"),
+            tickle_to_schedule: get("tickle_to_schedule"),
+            tickle_to_schedule_idle: get("tickle_to_schedule_idle"),
+            schedule: get("schedule"),
+            context_switch: get("context_switch"),
+            cold_cache: get("cold_cache"),
+        }
+    }
+
+    fn new(file: &str, costs: CostsFile) -> Self {
+        let line = |name, cost: CostFile| {
+            let CostFile { value, source, fitted } = cost;
+            CostLine { name, value: value.0, source, fitted }
+        };
+        let lines = vec![
+            line("wake_to_tickle", costs.wake_to_tickle),
+            line("tickle_to_schedule", costs.tickle_to_schedule),
+            line("tickle_to_schedule_idle", costs.tickle_to_schedule_idle),
+            line("schedule", costs.schedule),
+            line("context_switch", costs.context_switch),
+            line("cold_cache", costs.cold_cache),
+        ];
+        CostTable { file: file.to_string(), title: costs.title, lines }
+    }
+
+    /// With the numbers of the scenario in place of the file's.
+    pub(crate) fn with(mut self, choice: &CostsChoice) -> Self {
+        let replaced = [
+            choice.wake_to_tickle,
+            choice.tickle_to_schedule,
+            choice.tickle_to_schedule_idle,
+            choice.schedule,
+            choice.context_switch,
+            choice.cold_cache,
+        ];
+        for (line, span) in self.lines.iter_mut().zip(replaced) {
+            if let Some(span) = span {
+                line.value = span.0;
+                line.source = "set in the scenario".to_string();
+                line.fitted = false;
+            }
+        }
+        self
+    }
+}
+
+/// Reads cost files, each once.
+#[derive(Debug, Default)]
+pub(crate) struct CostReader {
+    /// Where relative paths start from; `None` if there are no files to look for.
+    pub(crate) base: Option<std::path::PathBuf>,
+    read: BTreeMap<String, CostTable>,
+}
+
+/// What a cost file in a scenario can be wrong about: its name, or its content.
+#[derive(Debug)]
+pub(crate) enum CostsError {
+    /// The name that the scenario gives.
+    Name(String),
+    /// The file itself.
+    File(Error),
+}
+
+impl CostReader {
+    pub(crate) fn new(base: Option<std::path::PathBuf>) -> Self {
+        CostReader { base, read: BTreeMap::new() }
+    }
+
+    /// The costs called `name`.
+    pub(crate) fn get(&mut self, name: &str) -> Result<CostTable, CostsError> {
+        if let Some(table) = self.read.get(name) {
+            return Ok(table.clone());
+        }
+        let (file, text) = self.find(name)?;
+        let costs: CostsFile = tree::parse(&text)
+            .and_then(tree::decode)
+            .map_err(|fault| CostsError::File(fault.locate(&file, &text)))?;
+        let table = CostTable::new(&file, costs);
+        self.read.insert(name.to_string(), table.clone());
+        Ok(table)
+    }
+
+    fn find(&self, name: &str) -> Result<(String, String), CostsError> {
+        if let Some(shipped) = catalogue::costs().iter().find(|costs| costs.name == name) {
+            return Ok((format!("costs/{name}.toml"), shipped.text.to_string()));
+        }
+        if let (Some(base), true) = (&self.base, name.ends_with(".toml")) {
+            let path = base.join(name);
+            let text = catalogue::read(&path).map_err(CostsError::File)?;
+            return Ok((path.display().to_string(), text));
+        }
+        let names: Vec<&str> = catalogue::costs().iter().map(|costs| costs.name).collect();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}, or give a path that ends in .toml", names.join(", ")),
+        };
+        Err(CostsError::Name(format!("no costs are called `{name}`; {hint}")))
+    }
+}

@@ -1,0 +1,177 @@
+//! An experiment: a scenario file read, checked and ready to run.
+
+use std::path::Path;
+
+use crate::case::{self, Case, Trouble};
+use crate::claim::{BoundFile, ClaimFile};
+use crate::costs::CostReader;
+use crate::error::{Error, Fault, nearest};
+use crate::file::ScenarioFile;
+use crate::metric;
+use crate::tree::{self, Node};
+use crate::verdict;
+
+/// A scenario with its cases and claims.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Short name.
+    pub name: String,
+    /// The file that it was read from, as the user named it.
+    pub path: String,
+    /// The scenario as written.
+    pub file: ScenarioFile,
+    cases: Vec<Case>,
+    full_cases: Option<Vec<Case>>,
+}
+
+impl Experiment {
+    /// Reads the scenario `text`, called `path` in errors; paths in it start at `base`.
+    ///
+    /// # Errors
+    /// If it is no valid scenario; the error names file, line and column.
+    pub fn parse(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Error> {
+        Self::read(path, text, base).map_err(|trouble| match trouble {
+            Trouble::Here(fault) => fault.locate(path, text),
+            Trouble::Elsewhere(error) => error,
+        })
+    }
+
+    fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Trouble> {
+        let root = tree::parse(text)?;
+        let mut normal = root.clone();
+        case::normalise(&mut normal)?;
+        let file: ScenarioFile = tree::decode(normal)?;
+        if file.vm.is_empty() {
+            return Err(Fault::new(tree::span_at(&root, &["vm"]), "no VM: at least one").into());
+        }
+        let mut costs = CostReader::new(base.map(Path::to_path_buf));
+        let cases = case::expand(&root, text.len(), false, &mut costs)?;
+        let full = file.full.is_some();
+        let full_cases =
+            full.then(|| case::expand(&root, text.len(), true, &mut costs)).transpose()?;
+        let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = file.name.clone().or(stem).unwrap_or_default();
+        let experiment = Experiment { name, path: path.to_string(), file, cases, full_cases };
+        experiment.check(&root)?;
+        Ok(experiment)
+    }
+
+    /// Its cases; the longer ones of `--full` if there are any.
+    pub fn cases(&self, full: bool) -> &[Case] {
+        self.full_cases.as_deref().filter(|_| full).unwrap_or(&self.cases)
+    }
+
+    /// Whether `--full` makes a difference.
+    pub fn has_full(&self) -> bool {
+        self.full_cases.is_some()
+    }
+
+    /// Checks that what claims and tables refer to exists.
+    fn check(&self, root: &Node<'_>) -> Result<(), Fault> {
+        let vms: Vec<String> = self.file.vm.keys().cloned().collect();
+        let at = |path: &[&str], message: String| Fault::new(tree::span_at(root, path), message);
+        for (i, metric) in self.file.show.iter().enumerate() {
+            metric::check(metric, &vms).map_err(|m| at(&["show", &i.to_string()], m))?;
+        }
+        for (i, published) in self.file.published.iter().enumerate() {
+            let i = i.to_string();
+            self.row(&published.case).map_err(|m| at(&["published", &i, "case"], m))?;
+            let judged = published.figures().into_iter();
+            let all = judged.chain(published.out_of_scope.figures());
+            for (metric, figure) in all {
+                if !(figure.is_finite() && figure >= 0.0) {
+                    let message = format!("{metric} = {figure}: a number of zero or more");
+                    return Err(at(&["published", &i, metric], message));
+                }
+            }
+        }
+        let mut ids = std::collections::BTreeSet::new();
+        for published in &self.file.published {
+            ids.extend(published.figures().iter().map(|(m, _)| format!("{}/{m}", published.case)));
+        }
+        for (i, claim) in self.file.claim.iter().enumerate() {
+            let i = i.to_string();
+            self.check_claim(claim, &vms).map_err(|(key, message)| {
+                let path: Vec<&str> = ["claim", &i].into_iter().chain(key.split('.')).collect();
+                at(&path, message)
+            })?;
+            if !ids.insert(verdict::id(claim)) {
+                let message =
+                    format!("two claims are called `{}`; give an `id`", verdict::id(claim));
+                return Err(at(&["claim", &i, "id"], message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a claim; the error names the key that is wrong.
+    fn check_claim(&self, claim: &ClaimFile, vms: &[String]) -> Result<(), (&'static str, String)> {
+        let forms = [
+            claim.tolerance.is_some(),
+            claim.at_most.is_some(),
+            claim.at_least.is_some(),
+            claim.largest_within.is_some(),
+            claim.ascending.is_some(),
+        ];
+        if forms.iter().filter(|&&given| given).count() != 1 {
+            let message = "a claim has one of: tolerance (with published), at_most, at_least, \
+                           largest_within, ascending";
+            return Err(("", message.to_string()));
+        }
+        if claim.tolerance.is_some() && claim.published.is_none() {
+            return Err(("tolerance", "a tolerance of what? give `published`".to_string()));
+        }
+        metric::check(&claim.metric, vms).map_err(|m| ("metric", m))?;
+        if let Some(case) = &claim.case {
+            self.row(case).map_err(|m| ("case", m))?;
+        }
+        self.variables(claim.r#where.iter().flat_map(|w| w.keys())).map_err(|m| ("where", m))?;
+        for name in claim.ascending.iter().flatten() {
+            self.row(name).map_err(|m| ("ascending", m))?;
+        }
+        if let Some(largest) = &claim.largest_within {
+            let variable = [&largest.variable];
+            self.variables(variable).map_err(|m| ("largest_within.variable", m))?;
+        }
+        for (key, bound) in [("at_most", &claim.at_most), ("at_least", &claim.at_least)] {
+            let Some(BoundFile::Figure(figure)) = bound else { continue };
+            if let Some(case) = &figure.case {
+                self.row(case).map_err(|m| (key, m))?;
+            }
+            if let Some(metric) = &figure.metric {
+                metric::check(metric, vms).map_err(|m| (key, m))?;
+            }
+            let names = figure.r#where.iter().flat_map(|w| w.keys());
+            self.variables(names).map_err(|m| (key, m))?;
+        }
+        Ok(())
+    }
+
+    fn row(&self, name: &str) -> Result<(), String> {
+        let rows = || self.cases.iter().flat_map(|case| &case.rows).map(|row| row.name.as_str());
+        if rows().any(|row| row == name) {
+            return Ok(());
+        }
+        let hint = match nearest(name, rows()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let some: Vec<&str> = rows().take(12).collect();
+                let more = if rows().count() > 12 { ", …" } else { "" };
+                format!("there are {}{more}", some.join(", "))
+            }
+        };
+        Err(format!("no row is called `{name}`; {hint}"))
+    }
+
+    fn variables<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<(), String> {
+        let known = || self.cases.iter().flat_map(|case| &case.variables).map(|(name, _)| name);
+        for name in names {
+            if !known().any(|variable| variable == name) {
+                let hint = nearest(name, known().map(String::as_str));
+                let hint = hint.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                return Err(format!("no case has a variable `{name}`{hint}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! A scenario file as it is written.
+//!
+//! These types are what serde reads and what the JSON Schema is made of; [`crate::case`]
+//! and [`crate::claim`] turn them into runs and verdicts.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::claim::{ClaimFile, PublishedFile};
+use crate::costs::CostsChoice;
+use crate::metric::TimeUnit;
+use crate::row::RowFile;
+use crate::scheduler::SchedulerFile;
+use crate::value::{LongSpan, Span};
+use crate::workload::WorkloadFile;
+
+/// A lowtail scenario: a host with VMs, cases that vary it, and published figures to
+/// compare with.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "lowtail scenario")]
+pub struct ScenarioFile {
+    /// Short name; that of the file if absent.
+    pub name: Option<String>,
+    /// One line about what this shows.
+    pub title: String,
+    /// Where the experiment was published.
+    #[serde(default)]
+    pub source: String,
+    /// Assumptions, explanations, what is out of scope.
+    #[serde(default)]
+    pub notes: String,
+    /// Seed of all random streams.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// A run ends after this much simulated time, measured or not.
+    #[serde(default = "a_minute")]
+    pub duration: LongSpan,
+    /// Unit of latencies in tables and reports.
+    #[serde(default)]
+    pub unit: TimeUnit,
+    /// Metrics besides latency that tables and reports show, such as `switches_per_s`.
+    #[serde(default)]
+    pub show: Vec<String>,
+    /// The host.
+    pub host: HostFile,
+    /// The VMs by name, numbered in the order of the file.
+    pub vm: BTreeMap<String, VmFile>,
+    /// What to vary. Without cases the scenario is run once as it is.
+    #[serde(default)]
+    pub case: Vec<CaseFile>,
+    /// What `--full` changes.
+    pub full: Option<FullFile>,
+    /// Published figures, row by row.
+    #[serde(default)]
+    pub published: Vec<PublishedFile>,
+    /// Further claims.
+    #[serde(default)]
+    pub claim: Vec<ClaimFile>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn a_minute() -> LongSpan {
+    Span(lowtail_engine::Duration::from_s(60))
+}
+
+/// The host.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostFile {
+    /// Number of pCPUs.
+    #[serde(default = "one_u16")]
+    #[schemars(range(min = 1, max = 128))]
+    pub pcpus: u16,
+    /// Number of sockets over which they are spread evenly.
+    #[serde(default = "one_u16")]
+    #[schemars(range(min = 1, max = 128))]
+    pub sockets: u16,
+    /// What things cost: the name of a file in `costs/`, or a table with `file` and
+    /// numbers that replace its own.
+    #[serde(default)]
+    #[schemars(with = "CostsSchema")]
+    pub costs: CostsChoice,
+    /// Who decides.
+    pub scheduler: SchedulerFile,
+}
+
+/// Only for the schema; reading turns the name into a table first.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "describes a form, is never built")]
+enum CostsSchema {
+    Name(String),
+    Table(CostsChoice),
+}
+
+fn one_u16() -> u16 {
+    1
+}
+
+/// A VM, or several of a kind.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VmFile {
+    /// How many VMs like this; the second is called NAME-2. With 0 there is none.
+    #[serde(default = "one_u16")]
+    #[schemars(range(max = 1024))]
+    pub count: u16,
+    /// Number of vCPUs.
+    #[serde(default = "one_u16")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub vcpus: u16,
+    /// Share of the processors, relative to others.
+    #[serde(default = "usual_weight")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub weight: u16,
+    /// Upper limit in percent of one pCPU, 0 for none.
+    #[serde(default)]
+    pub cap: u16,
+    /// pCPUs on which it may run (hard affinity); all if absent.
+    pub pin: Option<Vec<u16>>,
+    /// pCPUs on which it would rather run (soft affinity); all if absent.
+    pub soft: Option<Vec<u16>>,
+    /// What runs in it.
+    pub workload: WorkloadFile,
+}
+
+fn usual_weight() -> u16 {
+    256
+}
+
+/// A case: the scenario with some values changed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CaseFile {
+    /// Its name; `{variable}` stands for a variable's value, here and in `set`.
+    pub name: String,
+    /// The VMs that take part; all if absent.
+    pub vms: Option<Vec<String>>,
+    /// Values to change, by dotted path: `"host.scheduler.ratelimit" = "100us"`. A text
+    /// that is just `"{variable}"` becomes the variable's value with its type.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Variables and their values; the case is run for each combination.
+    #[serde(default, rename = "for")]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
+    pub variables: BTreeMap<String, Vec<toml::Value>>,
+    /// Whose figures the case's rows are; those of every VM that measures if absent.
+    pub rows: Option<Vec<RowFile>>,
+}
+
+/// What `--full` changes.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FullFile {
+    /// Values to change, as in a case, after the case's own.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub set: BTreeMap<String, toml::Value>,
+}
+
+/// The part of a scenario that a case can change.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PointFile {
+    pub(crate) host: HostFile,
+    pub(crate) vm: BTreeMap<String, VmFile>,
+    #[serde(default = "a_minute")]
+    pub(crate) duration: LongSpan,
+}

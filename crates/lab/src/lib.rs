@@ -1,0 +1,39 @@
+//! The laboratory: scenario files, the catalogue of published experiments, runs, verdicts
+//! against published figures, tables and reports.
+//!
+//! A scenario file is read into an [`Experiment`], whose cases are independent points;
+//! [`run()`] turns it into an [`Outcome`] that follows from the file and the seed alone,
+//! whatever the number of threads. Files that are wrong are refused with file, line and
+//! column, and with what would be right.
+
+pub mod case;
+pub mod catalogue;
+pub mod claim;
+pub mod costs;
+pub mod error;
+pub mod experiment;
+pub mod file;
+pub mod metric;
+pub mod outcome;
+pub mod report;
+pub mod row;
+pub mod run;
+pub mod scheduler;
+pub mod schema;
+pub mod table;
+mod tree;
+pub mod value;
+pub mod verdict;
+pub mod workload;
+
+pub use catalogue::{Embedded, catalogue, find, load};
+pub use error::Error;
+pub use experiment::Experiment;
+pub use outcome::{Outcome, json};
+pub use row::Row;
+pub use run::{Progress, Recording, RunOptions, run};
+pub use schema::schema;
+pub use verdict::Verdict;
+
+/// Version of this crate, and so of the simulator's figures.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,109 @@
+//! Names of the figures of a row, and their units.
+
+use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::error::nearest;
+
+/// Figures of a row's distribution, in the unit of the row.
+pub const LATENCY: [&str; 9] = ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"];
+
+/// Figures of a case as a whole, or of its row's VM, with their units.
+pub const GENERAL: [(&str, &str); 8] = [
+    ("n", "count"),
+    ("late", "count"),
+    ("late_per_600k", "count"),
+    ("switches_per_s", "1/s"),
+    ("schedules_per_s", "1/s"),
+    ("busy_share", "pCPUs"),
+    ("sim_s", "s"),
+    ("events", "count"),
+];
+
+/// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
+pub const PER_VM: [(&str, &str); 4] = [
+    ("cpu_share", "pCPUs"),
+    ("work_share", "pCPUs"),
+    ("wakes_per_s", "1/s"),
+    ("preempted_per_s", "1/s"),
+];
+
+/// A unit of time for figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    #[default]
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl TimeUnit {
+    /// Its sign.
+    pub fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "ns",
+            TimeUnit::Us => "us",
+            TimeUnit::Ms => "ms",
+            TimeUnit::S => "s",
+        }
+    }
+
+    /// `span` in this unit.
+    pub fn of(self, span: Duration) -> f64 {
+        span.as_ps() as f64 / self.ps()
+    }
+
+    /// What a figure in this unit is in `other`.
+    pub fn convert(self, figure: f64, other: TimeUnit) -> f64 {
+        if self == other { figure } else { figure * self.ps() / other.ps() }
+    }
+
+    fn ps(self) -> f64 {
+        match self {
+            TimeUnit::Ns => 1e3,
+            TimeUnit::Us => 1e6,
+            TimeUnit::Ms => 1e9,
+            TimeUnit::S => 1e12,
+        }
+    }
+}
+
+/// Whether `metric` is a span of time of the row's distribution.
+pub fn is_latency(metric: &str) -> bool {
+    LATENCY.contains(&metric)
+}
+
+/// The unit of `metric` in a row whose times are in `unit`.
+pub fn unit(metric: &str, unit: TimeUnit) -> &'static str {
+    if is_latency(metric) {
+        return unit.name();
+    }
+    let stem = metric.split_once('.').map_or(metric, |(stem, _)| stem);
+    let known = GENERAL.iter().chain(&PER_VM).find(|(name, _)| *name == stem);
+    known.map_or("", |(_, unit)| unit)
+}
+
+/// Refuses a metric that no row has, given the names of the VMs.
+pub(crate) fn check(metric: &str, vms: &[String]) -> Result<(), String> {
+    let general = LATENCY.iter().copied().chain(GENERAL.iter().map(|(name, _)| *name));
+    let mut known: Vec<String> = general.map(str::to_string).collect();
+    for (stem, _) in PER_VM {
+        known.extend(vms.iter().map(|vm| format!("{stem}.{vm}")));
+    }
+    if known.iter().any(|name| name == metric) {
+        return Ok(());
+    }
+    let near = nearest(metric, known.iter().map(String::as_str));
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.join(", ")),
+    };
+    Err(format!("unknown metric `{metric}`; {hint}"))
+}

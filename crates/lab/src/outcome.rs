@@ -1,0 +1,130 @@
+//! The outcome of an experiment: rows, verdicts, and what is needed to repeat it.
+
+use serde_json::{Map, Value, json};
+
+use crate::costs::CostTable;
+use crate::experiment::Experiment;
+use crate::metric::TimeUnit;
+use crate::row::Row;
+use crate::run::{CaseOutcome, CaseResult, Recording};
+use crate::verdict::{self, Verdict};
+
+/// What an experiment came to.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// Its notes.
+    pub notes: String,
+    /// The seed of the run.
+    pub seed: u64,
+    /// Whether this is the longer form.
+    pub full: bool,
+    /// The command that repeats it.
+    pub command: String,
+    /// Unit of the rows' times.
+    pub unit: TimeUnit,
+    /// Metrics to show besides latency.
+    pub show: Vec<String>,
+    /// One row per case, or more.
+    pub rows: Vec<Row>,
+    /// What the claims come to, and published figures that are not judged.
+    pub claims: Vec<Verdict>,
+    /// The rest about each case.
+    pub cases: Vec<CaseOutcome>,
+    /// What things cost, where cases differ more than once.
+    pub costs: Vec<CostTable>,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        experiment: &Experiment,
+        full: bool,
+        seed: u64,
+        results: Vec<CaseResult>,
+    ) -> Self {
+        let file = &experiment.file;
+        let (mut rows, mut cases) = (Vec::new(), Vec::new());
+        for result in results {
+            rows.extend(result.rows);
+            cases.push(result.case);
+        }
+        let published = file.published.iter().flat_map(|p| verdict::published(p, &rows, file.unit));
+        let claims = file.claim.iter().map(|claim| verdict::judge(claim, &rows, file.unit));
+        let claims = published.chain(claims).collect();
+        let mut costs: Vec<CostTable> = Vec::new();
+        for case in experiment.cases(full) {
+            if !costs.contains(&case.costs) {
+                costs.push(case.costs.clone());
+            }
+        }
+        let shipped = crate::catalogue::find(&experiment.name).is_ok()
+            && experiment.path == format!("experiments/{}.toml", experiment.name);
+        let what = if shipped { experiment.name.clone() } else { experiment.path.clone() };
+        let full_flag = if full { " --full" } else { "" };
+        Outcome {
+            name: experiment.name.clone(),
+            title: file.title.clone(),
+            source: file.source.clone(),
+            notes: file.notes.clone(),
+            seed,
+            full,
+            command: format!("lowtail lab run {what} --seed {seed}{full_flag}"),
+            unit: file.unit,
+            show: file.show.clone(),
+            rows,
+            claims,
+            cases,
+            costs,
+        }
+    }
+
+    /// How many claims hold, out of how many that are judged.
+    pub fn score(&self) -> (usize, usize) {
+        let judged = self.claims.iter().filter_map(|claim| claim.holds);
+        judged.fold((0, 0), |(held, all), holds| (held + usize::from(holds), all + 1))
+    }
+
+    /// Whether every claim holds.
+    pub fn holds(&self) -> bool {
+        self.claims.iter().all(|claim| claim.holds != Some(false))
+    }
+
+    /// The recordings of the cases, if asked for.
+    pub fn recordings(&self) -> impl Iterator<Item = &Recording> {
+        self.cases.iter().filter_map(|case| case.recording.as_ref())
+    }
+
+    /// The row called `name`.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// For `--json`. Published figures that are not judged stand apart from the claims.
+    pub fn json(&self) -> Value {
+        let select = |judged: bool| -> Vec<Value> {
+            let chosen = self.claims.iter().filter(|claim| claim.holds.is_some() == judged);
+            chosen.map(Verdict::json).collect()
+        };
+        let mut map = Map::new();
+        map.insert("name".into(), self.name.clone().into());
+        map.insert("title".into(), self.title.clone().into());
+        map.insert("seed".into(), self.seed.into());
+        map.insert("version".into(), crate::VERSION.into());
+        map.insert("full".into(), self.full.into());
+        map.insert("command".into(), self.command.clone().into());
+        map.insert("claims".into(), select(true).into());
+        map.insert("out_of_scope".into(), select(false).into());
+        map.insert("rows".into(), self.rows.iter().map(Row::json).collect::<Vec<_>>().into());
+        Value::Object(map)
+    }
+}
+
+/// What `lowtail lab run --json` prints.
+pub fn json(outcomes: &[Outcome]) -> Value {
+    json!({ "experiments": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() })
+}

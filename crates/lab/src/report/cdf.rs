@@ -1,0 +1,166 @@
+//! Distribution functions: the share of values that are longer, on logarithmic axes, so
+//! that each further nine of the tail has the same height. Published figures are dots.
+
+use std::fmt::Write as _;
+
+use super::svg::{Scale, cut, escape, px, tick};
+use crate::metric;
+use crate::outcome::Outcome;
+use crate::row::Row;
+use crate::table::figure;
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 790.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 366.0;
+
+/// Percentiles that have a line, and how many nines (as a power of ten) they are.
+const LINES: [(&str, f64); 7] = [
+    ("p50", 0.5),
+    ("p90", 0.1),
+    ("p99", 0.01),
+    ("p99.9", 1e-3),
+    ("p99.99", 1e-4),
+    ("p99.999", 1e-5),
+    ("p99.9999", 1e-6),
+];
+
+/// Published figures that are points of a distribution function: name and tail.
+const POINTS: [(&str, f64); 6] =
+    [("p25", 0.75), ("p50", 0.5), ("p75", 0.25), ("p90", 0.1), ("p99", 0.01), ("p99_9", 1e-3)];
+
+/// One chart with a line per row.
+pub(super) fn chart(outcome: &Outcome, rows: &[&Row]) -> String {
+    let published = |row: &Row| published(outcome, row);
+    let values = rows.iter().flat_map(|row| {
+        let ours = row.tail.iter().map(|(x, _)| *x);
+        ours.chain(published(row).into_iter().map(|(_, x, _)| x))
+    });
+    let x = Scale::log(values, LEFT, RIGHT);
+    let longest = rows.iter().map(|row| row.n).max().unwrap_or(1) as f64;
+    // The last line is that of the last percentile with ten values above it.
+    let deepest = (5.0 / longest).clamp(1e-7, 1e-3);
+    let y = |tail: f64| TOP + (tail.clamp(deepest, 1.0).log10() / deepest.log10()) * (BOTTOM - TOP);
+    let mut out = format!(
+        "<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+        escape(&format!("Distribution of latency: {}", outcome.title))
+    );
+    axes(&mut out, outcome, &x, &y, deepest);
+    for (i, row) in rows.iter().enumerate() {
+        let mut path = String::new();
+        for (n, (span, tail)) in row.tail.iter().enumerate() {
+            let _ = write!(
+                path,
+                "{}{} {}",
+                if n == 0 { "M" } else { "L" },
+                px(x.at(*span)),
+                px(y(*tail))
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<path class=\"curve stroke c{i}\" d=\"{path}\"><title>{}</title></path>",
+            escape(&row.name)
+        );
+    }
+    for (i, row) in rows.iter().enumerate() {
+        for (name, value, tail) in published(row) {
+            let text =
+                format!("{}: published {name} {} {}", row.name, figure(value), row.unit.name());
+            let _ = writeln!(
+                out,
+                "<circle class=\"mark fill c{i}\" cx=\"{}\" cy=\"{}\" r=\"5\">\
+                 <title>{}</title></circle>",
+                px(x.at(value)),
+                px(y(tail)),
+                escape(&text)
+            );
+        }
+    }
+    let any = rows.iter().any(|row| !published(row).is_empty());
+    legend(&mut out, rows, any);
+    let dots = if any { " Dots are published figures." } else { "" };
+    let _ = writeln!(
+        out,
+        "</svg><figcaption>Share of values up to each latency; every further nine has the same \
+         height.{dots}</figcaption></figure>"
+    );
+    out
+}
+
+/// The published points of a row: name, value in the row's unit, tail.
+fn published(outcome: &Outcome, row: &Row) -> Vec<(&'static str, f64, f64)> {
+    let claims = outcome.claims.iter().filter(|claim| claim.case.as_ref() == Some(&row.name));
+    let points = claims.filter_map(|claim| {
+        let (name, tail) = POINTS.iter().find(|(name, _)| *name == claim.metric)?;
+        // Claims may have a unit of their own; the row's figure tells how they relate.
+        let factor = match (row.get(&claim.metric), claim.measured) {
+            (Some(own), Some(measured)) if measured > 0.0 => own / measured,
+            _ => 1.0,
+        };
+        Some((*name, claim.published? * factor, *tail))
+    });
+    points.collect()
+}
+
+fn axes(out: &mut String, outcome: &Outcome, x: &Scale, y: &dyn Fn(f64) -> f64, deepest: f64) {
+    for value in x.ticks() {
+        let at = px(x.at(value));
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{at}\" y1=\"{TOP}\" x2=\"{at}\" y2=\"{BOTTOM}\"/>\
+             <text class=\"dim\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            BOTTOM + 17.0,
+            tick(value)
+        );
+    }
+    for (name, tail) in LINES.iter().filter(|(_, tail)| *tail >= deepest) {
+        let at = px(y(*tail));
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at}\" x2=\"{RIGHT}\" y2=\"{at}\"/>\
+             <text class=\"dim\" x=\"{}\" y=\"{at}\" dy=\"4\" text-anchor=\"end\">{name}</text>",
+            LEFT - 8.0
+        );
+    }
+    let _ = writeln!(
+        out,
+        "<text class=\"dim\" x=\"{}\" y=\"{TOP}\" dy=\"4\" text-anchor=\"end\">min</text>\
+         <path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{BOTTOM}H{RIGHT}\"/>\
+         <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">latency, {}</text>",
+        LEFT - 8.0,
+        (LEFT + RIGHT) / 2.0,
+        BOTTOM + 40.0,
+        metric::unit("p50", outcome.unit)
+    );
+}
+
+fn legend(out: &mut String, rows: &[&Row], published: bool) {
+    let left = RIGHT + 24.0;
+    let mut top = TOP + 12.0;
+    for (i, row) in rows.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "<line class=\"curve stroke c{i}\" x1=\"{left}\" y1=\"{0}\" x2=\"{1}\" y2=\"{0}\"/>\
+             <text x=\"{2}\" y=\"{top}\">{3}<title>{4}</title></text>",
+            top - 4.0,
+            left + 22.0,
+            left + 30.0,
+            escape(&cut(&row.name, 22)),
+            escape(&row.name)
+        );
+        top += 21.0;
+    }
+    if published {
+        let _ = writeln!(
+            out,
+            "<circle class=\"dim\" cx=\"{}\" cy=\"{}\" r=\"5\"/>\
+             <text class=\"dim\" x=\"{}\" y=\"{top}\">published</text>",
+            left + 11.0,
+            top - 4.0,
+            left + 30.0
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! Runs: each case is a pure function of its configuration and the seed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use lowtail_engine::{Hist, Time};
+use lowtail_host::machine::{Machine, VcpuStats, Worst};
+use lowtail_host::record::Record;
+use lowtail_host::{Dom, Pcpu};
+
+use crate::case::{Case, RowSpec};
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::metric::TimeUnit;
+use crate::outcome::Outcome;
+use crate::row::{Of, Row, latency_figures, tail};
+
+/// How to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOptions {
+    /// In place of the experiment's own seed.
+    pub seed: Option<u64>,
+    /// How many cases to run at the same time; 0 counts as 1.
+    pub jobs: usize,
+    /// The longer form.
+    pub full: bool,
+    /// How many records of each case's schedule to keep; 0 for none.
+    pub record: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        RunOptions { seed: None, jobs: 1, full: false, record: 0 }
+    }
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Cases done.
+    pub done: usize,
+    /// Cases in all.
+    pub total: usize,
+}
+
+/// The schedule of a case, its last records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// The case.
+    pub case: String,
+    /// Number of pCPUs.
+    pub pcpus: u16,
+    /// Names of the vCPUs, by their numbers.
+    pub vcpus: Vec<String>,
+    /// The records, oldest first.
+    pub records: Vec<Record>,
+    /// How many older ones had to make room.
+    pub dropped: u64,
+}
+
+/// What a case came to, besides its rows.
+#[derive(Debug, Clone)]
+pub struct CaseOutcome {
+    /// Its name.
+    pub name: String,
+    /// One line about its scheduler.
+    pub scheduler: String,
+    /// VMs: name and one line about each.
+    pub vms: Vec<(String, String)>,
+    /// Number of pCPUs.
+    pub pcpus: u16,
+    /// Names of the vCPUs, by their numbers.
+    pub vcpus: Vec<String>,
+    /// The first vCPU of the first row's VM, whose longest wait is kept.
+    pub watched: Option<u16>,
+    /// That wait, and what led to it.
+    pub worst: Option<Worst>,
+    /// The recording, if asked for.
+    pub recording: Option<Recording>,
+}
+
+/// Records kept to show what led to the longest wait.
+const WORST_RECORDS: usize = 4096;
+/// Records of a longest wait that are handed out.
+const WORST_RECORDS_KEPT: usize = 512;
+
+/// Runs all cases of an experiment and judges its claims. `progress` is called on the
+/// calling thread, once before the first case and after each.
+///
+/// # Errors
+/// If a check inside the simulator failed.
+pub fn run(
+    experiment: &Experiment,
+    options: &RunOptions,
+    progress: &dyn Fn(Progress),
+) -> Result<Outcome, Error> {
+    let cases = experiment.cases(options.full);
+    let seed = options.seed.unwrap_or(experiment.file.seed);
+    let unit = experiment.file.unit;
+    let total = cases.len();
+    let mut results: Vec<Option<CaseResult>> = cases.iter().map(|_| None).collect();
+    progress(Progress { done: 0, total });
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut failure: Option<(usize, String)> = None;
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..options.jobs.clamp(1, total.max(1)) {
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(i) else { break };
+                    let run = || run_case(case, seed, unit, options.record);
+                    let result = catch_unwind(AssertUnwindSafe(run));
+                    if sender.send((i, result.map_err(|panic| panic_text(&*panic)))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (done, (i, result)) in receiver.iter().enumerate() {
+            match result {
+                Ok(result) => results[i] = Some(result),
+                Err(message) => {
+                    stop.store(true, Ordering::Relaxed);
+                    // The first case that fails, whichever thread was faster.
+                    if failure.as_ref().is_none_or(|(first, _)| i < *first) {
+                        failure = Some((i, message));
+                    }
+                }
+            }
+            progress(Progress { done: done + 1, total });
+        }
+    });
+    if let Some((i, message)) = failure {
+        let (experiment, case) = (experiment.name.clone(), cases[i].name.clone());
+        return Err(Error::Simulator { experiment, case, seed, message });
+    }
+    Ok(Outcome::new(experiment, options.full, seed, results.into_iter().flatten().collect()))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_string()
+}
+
+/// Rows and the rest of one case.
+#[derive(Debug)]
+pub(crate) struct CaseResult {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) case: CaseOutcome,
+}
+
+fn run_case(case: &Case, seed: u64, unit: TimeUnit, record: usize) -> CaseResult {
+    let mut config = case.config.clone();
+    config.records = record.max(WORST_RECORDS);
+    let first = case.rows.first().and_then(|row| row.group);
+    config.watch = first.and_then(|group| case.groups[group].doms.first().copied());
+    let mut machine = Machine::new(&config, seed).expect("checked when it was read");
+    machine.run(Time::ZERO + case.duration);
+    let shared = shared_figures(case, &machine);
+    let rows = case.rows.iter().map(|spec| row(case, spec, &machine, unit, &shared)).collect();
+    let vcpus = vcpu_names(case);
+    let recording = (record > 0).then(|| {
+        let records: Vec<Record> = machine.recorder().iter().copied().collect();
+        // More may have been kept for the sake of the longest wait.
+        let excess = records.len().saturating_sub(record);
+        Recording {
+            case: case.name.clone(),
+            pcpus: config.pcpus,
+            vcpus: vcpus.clone(),
+            records: records[excess..].to_vec(),
+            dropped: machine.recorder().dropped() + excess as u64,
+        }
+    });
+    let describe = |group: &crate::case::Group| {
+        let dom = group.doms.first()?;
+        let vm = &case.config.vms[usize::from(dom.0)];
+        Some((group_name(group), vm_text(vm)))
+    };
+    let outcome = CaseOutcome {
+        name: case.name.clone(),
+        scheduler: crate::scheduler::describe(&config.scheduler),
+        vms: case.groups.iter().filter_map(describe).collect(),
+        pcpus: config.pcpus,
+        vcpus,
+        watched: config.watch.map(|dom| machine.facts().doms[dom.index()].vcpus[0].0),
+        worst: machine.worst().cloned().map(shorten),
+        recording,
+    };
+    CaseResult { rows, case: outcome }
+}
+
+fn group_name(group: &crate::case::Group) -> String {
+    match group.doms.len() {
+        1 => group.name.clone(),
+        n => format!("{} ({n} VMs)", group.name),
+    }
+}
+
+fn vm_text(vm: &lowtail_host::VmConfig) -> String {
+    let mut text = crate::workload::describe(&vm.workload);
+    if vm.vcpus != 1 {
+        text += &format!("; {} vCPUs", vm.vcpus);
+    }
+    if vm.weight != 256 {
+        text += &format!("; weight {}", vm.weight);
+    }
+    if vm.cap_percent != 0 {
+        text += &format!("; cap {} %", vm.cap_percent);
+    }
+    text
+}
+
+/// The last records before the end of the wait.
+fn shorten(mut worst: Worst) -> Worst {
+    let excess = worst.records.len().saturating_sub(WORST_RECORDS_KEPT);
+    worst.records.drain(..excess);
+    worst
+}
+
+fn vcpu_names(case: &Case) -> Vec<String> {
+    let names = case.config.vms.iter().flat_map(|vm| {
+        (0..vm.vcpus).map(move |i| match vm.vcpus {
+            1 => vm.name.clone(),
+            _ => format!("{}.{i}", vm.name),
+        })
+    });
+    names.collect()
+}
+
+/// The statistics of all vCPUs of `doms`.
+fn vcpus_of<'m>(machine: &'m Machine, doms: &'m [Dom]) -> impl Iterator<Item = &'m VcpuStats> {
+    let vcpus = doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus);
+    vcpus.map(|&v| machine.vcpu_stats(v))
+}
+
+/// Figures that all rows of a case have in common.
+fn shared_figures(case: &Case, machine: &Machine) -> Vec<(String, f64)> {
+    let sim_s = machine.now().since(Time::ZERO).as_s_f64();
+    let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
+    let pcpus = (0..case.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p)));
+    let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
+    for stats in pcpus {
+        switches += stats.switches;
+        schedules += stats.schedules;
+        busy_s += stats.busy.as_s_f64();
+    }
+    let mut figures = vec![
+        ("switches_per_s".to_string(), per_s(switches as f64)),
+        ("schedules_per_s".to_string(), per_s(schedules as f64)),
+        ("busy_share".to_string(), per_s(busy_s)),
+        ("sim_s".to_string(), sim_s),
+        ("events".to_string(), machine.events() as f64),
+    ];
+    for group in case.groups.iter().filter(|group| !group.doms.is_empty()) {
+        let (mut cpu_s, mut work_s) = (0.0, 0.0);
+        for &v in group.doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus) {
+            let (cpu, work) = machine.vcpu_time(v);
+            cpu_s += cpu.as_s_f64();
+            work_s += work.as_s_f64();
+        }
+        let wakes: u64 = vcpus_of(machine, &group.doms).map(|stats| stats.wakes).sum();
+        let preempted: u64 = vcpus_of(machine, &group.doms).map(|stats| stats.preempted).sum();
+        let name = &group.name;
+        figures.extend([
+            (format!("cpu_share.{name}"), per_s(cpu_s)),
+            (format!("work_share.{name}"), per_s(work_s)),
+            (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
+            (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
+        ]);
+    }
+    figures
+}
+
+fn row(
+    case: &Case,
+    spec: &RowSpec,
+    machine: &Machine,
+    unit: TimeUnit,
+    shared: &[(String, f64)],
+) -> Row {
+    let mut hist = Hist::new();
+    let (mut late, mut complete) = (0, true);
+    let group = spec.group.map(|group| &case.groups[group]);
+    for &dom in group.into_iter().flat_map(|group| &group.doms) {
+        let outcome = machine.outcome(dom);
+        late += outcome.counters.iter().find(|(name, _)| *name == "late").map_or(0, |(_, n)| *n);
+        match (spec.of, outcome.latency) {
+            (Of::Latency, Some(latency)) => hist.merge(&latency),
+            (Of::Latency, None) => {}
+            (Of::WakeToRun, _) => {
+                vcpus_of(machine, &[dom]).for_each(|stats| hist.merge(&stats.wake_to_run));
+            }
+            (Of::PreemptedToRun, _) => {
+                vcpus_of(machine, &[dom]).for_each(|stats| hist.merge(&stats.preempted_to_run));
+            }
+        }
+    }
+    let mut figures = latency_figures(&hist, unit);
+    if let Some(group) = group {
+        let wanted = group.measures.unwrap_or(0) * group.doms.len() as u64;
+        complete = spec.of != Of::Latency || hist.n() >= wanted;
+        if group.counts_late && spec.of == Of::Latency && hist.n() > 0 {
+            let per_600k = late as f64 * 600_000.0 / hist.n() as f64;
+            figures.push(("late".to_string(), late as f64));
+            figures.push(("late_per_600k".to_string(), per_600k));
+        }
+    }
+    figures.extend(shared.iter().cloned());
+    let (name, n) = (spec.name.clone(), hist.n());
+    let tail = if n == 0 { Vec::new() } else { tail(&hist, unit) };
+    Row { name, n, unit, figures, tail, variables: case.variables.clone(), complete }
+}

@@ -1,0 +1,260 @@
+//! Scenario files as trees of values that remember where in the file they stand.
+//!
+//! A case overrides values of the tree before it is read, so that an impossible value is
+//! reported where it was written: in the case that set it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::error::{Fault, nearest};
+
+/// A value and where it stands.
+pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
+
+/// Largest scenario file.
+pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// The tree of a whole file.
+pub(crate) fn parse(text: &str) -> Result<Node<'_>, Fault> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(Fault::new(0..0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    let root = DeTable::parse(text).map_err(|error| fault(&error))?;
+    let span = root.span();
+    Ok(Spanned::new(span, DeValue::Table(root.into_inner())))
+}
+
+/// Reads a value of type `T` out of a tree.
+pub(crate) fn decode<T: DeserializeOwned>(node: Node<'_>) -> Result<T, Fault> {
+    T::deserialize(ValueDeserializer::from(node)).map_err(|error| fault(&error))
+}
+
+fn fault(error: &toml::de::Error) -> Fault {
+    Fault::new(error.span().unwrap_or(0..0), explain(error.message()))
+}
+
+/// The table in `node`, if it is one.
+pub(crate) fn table<'n, 'a>(node: &'n Node<'a>) -> Option<&'n DeTable<'a>> {
+    node.get_ref().as_table()
+}
+
+/// The table in `node`, to change.
+pub(crate) fn table_mut<'n, 'a>(node: &'n mut Node<'a>) -> Option<&'n mut DeTable<'a>> {
+    match node.get_mut() {
+        DeValue::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// The elements of the array in `node`; none if it is not one.
+pub(crate) fn elements<'n, 'a>(node: Option<&'n Node<'a>>) -> &'n [Node<'a>] {
+    node.and_then(|node| node.get_ref().as_array()).map_or(&[], |array| array)
+}
+
+/// What stands at `path`; array elements are named by their number.
+pub(crate) fn at<'n, 'a>(root: &'n Node<'a>, path: &[&str]) -> Option<&'n Node<'a>> {
+    path.iter().try_fold(root, |node, key| match node.get_ref() {
+        DeValue::Table(table) => table.get(*key),
+        DeValue::Array(array) => array.get(key.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// Where the value at `path` stands, or what of the path there is.
+pub(crate) fn span_at(root: &Node<'_>, path: &[&str]) -> Range<usize> {
+    (0..=path.len()).rev().find_map(|n| at(root, &path[..n])).map_or(0..0, Spanned::span)
+}
+
+/// Keys of tables that hold one of them: setting one takes the place of another.
+const ALTERNATIVES: [&str; 5] = ["think", "paced", "open", "exponential", "uniform"];
+
+/// Puts `value` in place of what stands at `path`, making tables on the way.
+pub(crate) fn set<'a>(node: &mut Node<'a>, path: &[&str], value: Node<'a>) -> Result<(), Fault> {
+    let Some((&key, rest)) = path.split_first() else {
+        *node = value;
+        return Ok(());
+    };
+    let span = value.span();
+    let Some(table) = table_mut(node) else {
+        return Err(Fault::new(span, format!("`{key}` cannot be set: it is no part of a table")));
+    };
+    if let Some(child) = table.get_mut(key) {
+        return set(child, rest, value);
+    }
+    let mut child = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+    if rest.is_empty() {
+        child = value;
+    } else {
+        set(&mut child, rest, value)?;
+    }
+    if ALTERNATIVES.contains(&key) {
+        table.clear();
+    }
+    table.insert(Spanned::new(span, Cow::Owned(key.to_string())), child);
+    Ok(())
+}
+
+/// A variable of a case and its value.
+pub(crate) type Variable<'a> = (String, Node<'a>);
+
+/// The value of a variable as it appears within a text.
+pub(crate) fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.as_str().to_string()),
+        DeValue::Float(number) => Some(number.as_str().to_string()),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// Puts the values of variables in place of `{their names}`, in keys and texts. A text
+/// that is nothing but `{name}` becomes the value itself, with its type.
+pub(crate) fn substitute<'a>(node: &mut Node<'a>, variables: &[Variable<'a>]) {
+    match node.get_mut() {
+        DeValue::String(text) if text.contains('{') => {
+            let whole = variables.iter().find(|(name, _)| *text == format!("{{{name}}}"));
+            let new = match whole {
+                Some((_, value)) => value.get_ref().clone(),
+                None => DeValue::String(Cow::Owned(filled(text, variables))),
+            };
+            *node.get_mut() = new;
+        }
+        DeValue::Array(array) => array.iter_mut().for_each(|node| substitute(node, variables)),
+        DeValue::Table(table) => {
+            for (key, mut value) in std::mem::take(table) {
+                substitute(&mut value, variables);
+                let name = Cow::Owned(filled(key.get_ref(), variables));
+                table.insert(Spanned::new(key.span(), name), value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `text` with each `{name}` replaced, in one pass: a value is not looked into again.
+fn filled(text: &str, variables: &[Variable<'_>]) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        let known = variables.iter().find_map(|(name, value)| {
+            let after = after.strip_prefix(name.as_str())?.strip_prefix('}')?;
+            Some((plain(value.get_ref())?, after))
+        });
+        match known {
+            Some((value, after)) => {
+                out.push_str(&value);
+                rest = after;
+            }
+            None => {
+                out.push('{');
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+/// Turns `{ kind = "x", … }` into `{ x = { … } }`, the form in which serde reads an enum
+/// without losing the places of its values.
+pub(crate) fn tag(node: &mut Node<'_>, what: &str, kinds: &str) -> Result<(), Fault> {
+    let span = node.span();
+    let Some(table) = table_mut(node) else { return Ok(()) };
+    let Some((_, kind)) = table.remove_entry("kind") else {
+        return Err(Fault::new(span, format!("{what}: `kind` is missing: {kinds}")));
+    };
+    let DeValue::String(name) = kind.get_ref() else {
+        return Err(Fault::new(kind.span(), format!("{what}: `kind` is a text: {kinds}")));
+    };
+    let key = Spanned::new(kind.span(), name.clone());
+    let parameters = std::mem::take(table);
+    table.insert(key, Spanned::new(span, DeValue::Table(parameters)));
+    Ok(())
+}
+
+/// What serde says, in the words of this project.
+fn explain(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if let Some((&word, known)) = quoted.split_first() {
+        let what = [("unknown field", "key"), ("unknown variant", "value")];
+        if let Some((_, what)) = what.iter().find(|(start, _)| message.starts_with(start)) {
+            let hint = match nearest(word, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if known.is_empty() => "nothing can be set here".to_string(),
+                None => format!("known here: {}", known.join(", ")),
+            };
+            return format!("unknown {what} `{word}`; {hint}");
+        }
+        if message.starts_with("missing field") {
+            return format!("`{word}` is missing");
+        }
+    }
+    let types = [
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number of zero or more"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list in [ ]"),
+        ("expected a map", "expected a table"),
+    ];
+    let mut message = message.to_string();
+    for (rust, words) in types {
+        if message.ends_with(rust) {
+            message = message.replace(rust, words);
+        }
+    }
+    if message.starts_with("wanted exactly 1 element") {
+        return "one key says which it is, such as { paced = \"1ms\" }: exactly one".to_string();
+    }
+    if let Some(at) = message.find("expected struct ") {
+        message.replace_range(at.., "expected a table");
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_replace_and_keep_their_place() {
+        let mut root = parse("a = { b = 1, c = 2 }\nk = { kind = 'x', d = 1 }").unwrap();
+        let text = "a = { b = 3 }\nk = { kind = 'y' }\nn = 5";
+        for (key, value) in table(&parse(text).unwrap()).unwrap() {
+            set(&mut root, &[key.get_ref()], value.clone()).unwrap();
+        }
+        assert_eq!(at(&root, &["a", "b"]).unwrap().span(), 10..11);
+        assert!(at(&root, &["a", "c"]).is_none());
+        assert!(at(&root, &["k", "d"]).is_none());
+        let mut load = parse("load = { paced = 1 }").unwrap();
+        set(&mut load, &["load", "think"], Spanned::new(0..1, DeValue::Boolean(true))).unwrap();
+        assert!(at(&load, &["load", "paced"]).is_none() && at(&load, &["load", "think"]).is_some());
+        let deep = Spanned::new(7..8, DeValue::Boolean(true));
+        set(&mut root, &["p", "q", "r"], deep.clone()).unwrap();
+        assert_eq!(span_at(&root, &["p", "q", "r"]), 7..8);
+        assert!(set(&mut root, &["n", "x"], deep).is_err());
+    }
+
+    #[test]
+    fn variables_keep_their_type_when_alone() {
+        let mut node = parse("a = '{n}'\nb = 'x{n}y{m}'\n'k{n}' = [ '{n}' ]").unwrap();
+        let variables = [("n".to_string(), Spanned::new(0..0, DeValue::Boolean(true)))];
+        substitute(&mut node, &variables);
+        assert_eq!(at(&node, &["a"]).unwrap().get_ref().as_bool(), Some(true));
+        assert_eq!(at(&node, &["b"]).unwrap().get_ref().as_str(), Some("xtruey{m}"));
+        assert_eq!(at(&node, &["ktrue", "0"]).unwrap().get_ref().as_bool(), Some(true));
+    }
+
+    #[test]
+    fn messages_say_what_would_be_right() {
+        let known = "unknown field `vpus`, expected one of `vcpus`, `weight`";
+        assert_eq!(explain(known), "unknown key `vpus`; did you mean `vcpus`?");
+        let far = "unknown variant `zz`, expected `us` or `ms`";
+        assert_eq!(explain(far), "unknown value `zz`; known here: us, ms");
+        assert_eq!(explain("missing field `kind`"), "`kind` is missing");
+    }
+}

@@ -1,0 +1,338 @@
+//! Workloads as scenario files write them.
+
+use lowtail_engine::Duration;
+use lowtail_host::Workload;
+use lowtail_host::guest::Spread;
+use lowtail_host::guest::request_server::{self, Load, Path};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::error::Bad;
+use crate::value::{MaybeSpread, Span, SpreadValue};
+
+/// Most requests or wake-ups of one run.
+const COUNT_MAX: u64 = 100_000_000;
+
+/// What runs in a VM.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(tag = "kind", rename_all = "kebab-case")]
+pub enum WorkloadFile {
+    /// Computes for ever on all its vCPUs.
+    CpuLoop(CpuLoopFile),
+    /// Bursts of work with sleeps between them.
+    DutyHog(DutyHogFile),
+    /// A server that answers small requests, with its client on another machine.
+    RequestServer(Box<RequestServerFile>),
+    /// Sleeps, wakes, notes how late it is, over and over.
+    TimerSleeper(TimerSleeperFile),
+    /// Yields after each piece of work.
+    Yielder(YielderFile),
+}
+
+/// Has no parameters.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuLoopFile {}
+
+/// Parameters of a `duty-hog`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DutyHogFile {
+    /// Work of a burst; or else give the period.
+    pub burst: Option<SpreadValue>,
+    /// A burst and the sleep after it together, when it has a pCPU to itself; the work of a
+    /// burst is the busy share of this.
+    pub period: Option<Span>,
+    /// How bursts vary around that, with a period.
+    #[serde(default)]
+    pub bursts: Bursts,
+    /// Busy share in percent when it has a pCPU to itself; at 100 it never sleeps.
+    #[schemars(range(min = 1, max = 100))]
+    pub busy_percent: u64,
+}
+
+/// How the bursts of a `duty-hog` with a period vary.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Bursts {
+    /// All the same.
+    #[default]
+    Fixed,
+    /// Exponentially distributed.
+    Exponential,
+    /// Uniform between nothing and twice the mean.
+    Uniform,
+}
+
+/// Parameters of a `request-server`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestServerFile {
+    /// When the client sends.
+    pub load: LoadFile,
+    /// Processor work per request.
+    pub service: SpreadValue,
+    /// The way between client and guest, each way.
+    #[serde(default)]
+    pub path: PathFile,
+    /// How long after a reply was sent the back end notifies the guest that the packet has
+    /// left; no such notification if this is absent.
+    pub tx_completion: Option<MaybeSpread>,
+    /// Processor work of that notification.
+    #[serde(default = "one_microsecond")]
+    pub tx_completion_work: Span,
+    /// Requests to measure.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub requests: u64,
+    /// Requests before that, not measured.
+    #[serde(default)]
+    #[schemars(range(max = 100_000_000))]
+    pub warmup: u64,
+    /// Report half of the round trip, as sockperf does.
+    #[serde(default)]
+    pub half: bool,
+}
+
+fn one_microsecond() -> Span {
+    Span(Duration::from_us(1))
+}
+
+/// When a client sends its next request.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadFile {
+    /// A think time after the reply.
+    Think(SpreadValue),
+    /// At the next multiple of this period, or at once if that has passed.
+    Paced(Span),
+    /// A gap after the last request, answered or not.
+    Open(SpreadValue),
+}
+
+/// Delay between client and guest, one way: fixed, plus log-normal jitter, plus now and
+/// then an exponential extra.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathFile {
+    /// The part that every packet takes.
+    pub fixed: Option<Span>,
+    /// Median of the log-normal jitter.
+    pub jitter_median: Option<Span>,
+    /// Its sigma, in natural logarithms.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2))]
+    pub jitter_sigma: f64,
+    /// Share of packets that meet the extra delay.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
+    pub extra_share: f64,
+    /// Mean of that delay.
+    pub extra_mean: Option<Span>,
+}
+
+/// Parameters of a `timer-sleeper`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TimerSleeperFile {
+    /// How long to sleep.
+    pub sleep: Span,
+    /// Work after each wake-up.
+    #[serde(default = "one_microsecond")]
+    pub work: Span,
+    /// Wake-ups to measure.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub wakeups: u64,
+    /// From when on a turn (sleep and wait) counts as late.
+    #[serde(default = "ten_milliseconds")]
+    pub late_limit: Span,
+}
+
+fn ten_milliseconds() -> Span {
+    Span(Duration::from_ms(10))
+}
+
+/// Parameters of a `yielder`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct YielderFile {
+    /// Work between yields, at least 1us.
+    pub work: Span,
+}
+
+impl WorkloadFile {
+    /// The workload for the host.
+    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+        let (kind, workload) = match self {
+            WorkloadFile::CpuLoop(_) => return Ok(Workload::CpuLoop),
+            WorkloadFile::DutyHog(file) => ("duty-hog", file.build()),
+            WorkloadFile::RequestServer(file) => ("request-server", file.build()),
+            WorkloadFile::TimerSleeper(file) => ("timer-sleeper", file.build()),
+            WorkloadFile::Yielder(file) => ("yielder", file.build()),
+        };
+        workload.map_err(|bad| bad.under(&[kind]))
+    }
+
+    /// How many requests or wake-ups it measures; `None` if it measures nothing.
+    pub(crate) fn measures(&self) -> Option<u64> {
+        match self {
+            WorkloadFile::RequestServer(file) => Some(file.requests),
+            WorkloadFile::TimerSleeper(file) => Some(file.wakeups),
+            _ => None,
+        }
+    }
+
+    /// Whether it counts wake-ups that come late.
+    pub(crate) fn counts_late(&self) -> bool {
+        matches!(self, WorkloadFile::TimerSleeper(_))
+    }
+}
+
+impl DutyHogFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        if !(1..=100).contains(&self.busy_percent) {
+            let message = format!("busy share {} %: 1 to 100", self.busy_percent);
+            return Err(Bad::new("busy_percent", message));
+        }
+        let burst = match (&self.burst, &self.period) {
+            (Some(burst), None) => burst.0,
+            (None, Some(period)) => {
+                let mean = period.0.mul_div(self.busy_percent, 100);
+                match self.bursts {
+                    Bursts::Fixed => Spread::Fixed(mean),
+                    Bursts::Exponential => Spread::Exponential(mean),
+                    Bursts::Uniform => Spread::Uniform(Duration::ZERO, mean * 2),
+                }
+            }
+            _ => return Err(Bad::new("busy_percent", "a duty-hog has a burst or a period")),
+        };
+        at_least_1us("burst", burst.mean())?;
+        Ok(Workload::DutyHog { burst, busy_percent: self.busy_percent })
+    }
+}
+
+impl RequestServerFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        count("requests", self.requests, 1)?;
+        count("warmup", self.warmup, 0)?;
+        if self.service.0.mean().as_ns() == 0 {
+            return Err(Bad::new("service", "a request costs some work: at least 1ns"));
+        }
+        let load = match self.load {
+            LoadFile::Think(think) => Load::Think(think.0),
+            LoadFile::Paced(period) => Load::Paced(period.0),
+            LoadFile::Open(gap) => {
+                at_least_1us("load", gap.0.mean())?;
+                Load::Open(gap.0)
+            }
+        };
+        Ok(Workload::RequestServer(request_server::Config {
+            load,
+            service: self.service.0,
+            path: self.path.build().map_err(|bad| bad.under(&["path"]))?,
+            tx_completion: self.tx_completion.and_then(|spread| spread.0),
+            tx_completion_work: self.tx_completion_work.0,
+            requests: self.requests,
+            warmup: self.warmup,
+            half: self.half,
+        }))
+    }
+}
+
+impl PathFile {
+    fn build(&self) -> Result<Path, Bad> {
+        let span = |span: Option<Span>| span.map_or(Duration::ZERO, |span| span.0);
+        // A log-normal draw of this median and sigma stays within the simulator's clock.
+        if span(self.jitter_median) > Duration::from_ms(100) {
+            return Err(Bad::new(
+                "jitter_median",
+                "longer than 100ms: use `fixed` or `extra_mean`",
+            ));
+        }
+        if !(0.0..=2.0).contains(&self.jitter_sigma) {
+            let message = format!("sigma {}: 0 to 2", self.jitter_sigma);
+            return Err(Bad::new("jitter_sigma", message));
+        }
+        if !(0.0..=1.0).contains(&self.extra_share) {
+            let message = format!("share {}: 0 to 1", self.extra_share);
+            return Err(Bad::new("extra_share", message));
+        }
+        Ok(Path {
+            fixed: span(self.fixed),
+            jitter_median: span(self.jitter_median),
+            jitter_sigma: self.jitter_sigma,
+            extra_share: self.extra_share,
+            extra_mean: span(self.extra_mean),
+        })
+    }
+}
+
+impl TimerSleeperFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        count("wakeups", self.wakeups, 1)?;
+        at_least_1us("sleep", self.sleep.0)?;
+        Ok(Workload::TimerSleeper {
+            sleep: self.sleep.0,
+            work: self.work.0,
+            wakeups: self.wakeups,
+            late_limit: self.late_limit.0,
+        })
+    }
+}
+
+impl YielderFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        at_least_1us("work", self.work.0)?;
+        Ok(Workload::Yielder { work: self.work.0 })
+    }
+}
+
+fn count(key: &str, n: u64, least: u64) -> Result<(), Bad> {
+    if (least..=COUNT_MAX).contains(&n) {
+        return Ok(());
+    }
+    Err(Bad::new(key, format!("{n} {key}: {least} to {COUNT_MAX}")))
+}
+
+/// Shorter loops would take the simulator hours for a second.
+fn at_least_1us(key: &str, span: Duration) -> Result<(), Bad> {
+    if span >= Duration::from_us(1) {
+        return Ok(());
+    }
+    Err(Bad::new(key, format!("{key} of {span} on average: at least 1us")))
+}
+
+/// As a scenario file would write it, for reports.
+pub(crate) fn spread_text(spread: Spread) -> String {
+    match spread {
+        Spread::Fixed(span) => span.to_string(),
+        Spread::Exponential(mean) => format!("exponential, mean {mean}"),
+        Spread::Uniform(low, high) => format!("uniform {low} to {high}"),
+    }
+}
+
+/// One line about a workload, for reports.
+pub(crate) fn describe(workload: &Workload) -> String {
+    match workload {
+        Workload::CpuLoop => "computes for ever".to_string(),
+        Workload::DutyHog { burst, busy_percent } => {
+            format!("busy {busy_percent} % when alone, bursts {}", spread_text(*burst))
+        }
+        Workload::RequestServer(config) => {
+            let load = match config.load {
+                Load::Think(think) => format!("think {}", spread_text(think)),
+                Load::Paced(period) => format!("paced {period}"),
+                Load::Open(gap) => format!("open, gap {}", spread_text(gap)),
+            };
+            let half = if config.half { ", half round trip" } else { "" };
+            let tx =
+                config.tx_completion.map(|t| format!(", TX completion after {}", spread_text(t)));
+            let (n, service) = (config.requests, spread_text(config.service));
+            format!("{n} requests, {load}, service {service}{}{half}", tx.unwrap_or_default())
+        }
+        Workload::TimerSleeper { sleep, work, wakeups, late_limit } => {
+            format!("{wakeups} sleeps of {sleep}, work {work}, late from {late_limit}")
+        }
+        Workload::Yielder { work } => format!("yields after each {work}"),
+    }
+}

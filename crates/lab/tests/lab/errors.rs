@@ -1,0 +1,182 @@
+//! Every kind of mistake, with the place and the words of its message.
+
+use crate::{SMALL, parse};
+
+/// The message for `SMALL` after the change, which must be found in it.
+fn message(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    parse(&SMALL.replacen(from, to, 1)).expect_err(to).to_string()
+}
+
+#[test]
+fn unknown_keys_and_values() {
+    for (from, to, wanted) in [
+        ("pcpus", "pcpu", "x.toml:7:1: unknown key `pcpu`; did you mean `pcpus`?"),
+        ("requests =", "requets =", ":10:172: unknown key `requets`; did you mean `requests`?"),
+        (
+            "\"duty-hog\"",
+            "\"duty-hgo\"",
+            ":14:21: unknown value `duty-hgo`; did you mean `duty-hog`?",
+        ),
+        ("\"null\"", "\"cfs\"", ":8:22: unknown value `cfs`; known here: credit, credit2, null"),
+        ("{ think", "{ thin", ":10:48: unknown value `thin`; did you mean `think`?"),
+        (
+            "\"late_per_600k\"",
+            "\"lateness\"",
+            ":5:27: unknown metric `lateness`; known are avg, min,",
+        ),
+    ] {
+        let message = message(from, to);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+#[test]
+fn wrong_types() {
+    for (from, to, wanted) in [
+        ("seed = 3", "seed = \"3\"", ":3:8: invalid type: string \"3\", expected a whole number"),
+        ("seed = 3", "seed = -3", ":3:8: invalid value: integer `-3`, expected a whole number"),
+        (
+            "pcpus = 4",
+            "pcpus = 70000",
+            ":7:9: invalid value: integer `70000`, expected a whole number",
+        ),
+        ("\"10s\"", "10", ":4:12: invalid type: integer `10`, expected a span of time"),
+        ("\"10s\"", "\"10\"", ":4:12: `10` is no span of time; write a number and a unit"),
+        ("\"10s\"", "\"90000s\"", ":4:12: `90000s` is too long: at most 86400s here"),
+        ("\"5us\"", "[]", "expected a span of time such as \"200us\", { exponential"),
+        (
+            "\"5us\"",
+            "{ uniform = [\"2us\", \"1us\"] }",
+            "uniform from 2us to 1us: the first is longer",
+        ),
+        ("title = \"small\"", "", ": `title` is missing"),
+        ("kind = \"null\"", "", ":8:13: scheduler: `kind` is missing: credit, credit2 or null"),
+    ] {
+        let message = message(from, to);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+#[test]
+fn impossible_values() {
+    let credit2 = r#"{ kind = "credit2", version = "4.8.1", ratelimit = "50us" }"#;
+    let limit = "rate limit 50us: Xen accepts 0us (off) or 100us to 500ms";
+    let null = r#"{ kind = "null" }"#;
+    assert_eq!(message(null, credit2), format!("x.toml:8:64: {limit}"));
+    let old = r#"{ kind = "credit", version = "today", timeslice = "1us" }"#;
+    assert!(message(null, old).starts_with("x.toml:8:63: time slice 1us: Xen accepts"));
+    let vm = "[vm.hog]\n";
+    for (from, to, wanted) in [
+        (vm, "[vm.hog]\nweight = 0\n", ":14:10: VM `hog`: weight 0; Xen accepts 1 to 65535"),
+        (vm, "[vm.hog]\npin = [0, 4]\n", ":14:11: pCPU 4: the host has pCPUs 0 to 3"),
+        (vm, "[vm.hog]\npin = []\n", ":14:7: an empty list"),
+        (vm, "[vm.hog]\ncap = 101\n", ":14:7: VM `hog`: cap 101 %, but 1 vCPUs use 100 % at most"),
+        (vm, "[vm.hog]\nvcpus = 0\n", ":14:9: VM `hog`: 1 to 1024 vCPUs"),
+        (vm, "[vm.hog]\nvcpus = 9\n", ":8:13: scheduler `null` needs a pCPU for each vCPU"),
+        (vm, "[vm.hog]\ncount = 1025\n", ":14:9: "),
+        ("[vm.io]\n", "[vm.io]\nvcpus = 2\n", ":10:9: VM `io`: this workload has one vCPU"),
+        ("busy_percent = 50", "busy_percent = 0", ":14:63: busy share 0 %: 1 to 100"),
+        ("\"1ms\", busy", "\"1ns\", busy", ":14:41: burst of 1ns on average: at least 1us"),
+        ("pcpus = 4", "pcpus = 0", ":7:9: 0 pCPUs: a host has 1 to 128"),
+        ("pcpus = 4", "pcpus = 4\nsockets = 3", ":8:11: 3 sockets for 4 pCPUs"),
+        (
+            "pcpus = 4",
+            "pcpus = 4\ncosts = \"xen-2071\"",
+            ":8:9: no costs are called `xen-2071`; did you mean `xen-2017`?",
+        ),
+        ("jitter_sigma = 0.7", "jitter_sigma = nan", "sigma NaN: 0 to 2"),
+        ("requests = 500", "requests = 0", ":10:183: 0 requests: 1 to 100000000"),
+        ("\"10s\"", "\"0s\"", ":4:12: no time to run"),
+    ] {
+        let message = message(from, to);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+/// A mistake in what a case sets is reported there, not where the value was before.
+#[test]
+fn cases_point_to_themselves() {
+    for (case, wanted) in [
+        (
+            "name = 'a'\nset = { 'vm.hog.weight' = 0 }",
+            ":17:27: VM `hog`: weight 0; Xen accepts 1 to 65535 (case `a`)",
+        ),
+        ("name = 'a{w}'\nfor = { w = [1, 0] }\nset = { 'vm.hog.weight' = '{w}' }", "(case `a0`)"),
+        (
+            "name = 'a'\nset = { 'vm.hg.weight' = 1 }",
+            ":17:9: no VM is called `hg`; did you mean `hog`?",
+        ),
+        (
+            "name = 'a'\nset = { 'vm.hog.wieght' = 1 }",
+            ":17:27: unknown key `wieght`; did you mean `weight`? (case `a`)",
+        ),
+        ("name = 'a'\nset = { seed = 1 }", ":17:9: `seed`: only host, vm and duration can be set"),
+        ("name = 'a'\nvms = ['io', 'hgo']", ":17:14: no VM is called `hgo`; did you mean `hog`?"),
+        ("name = 'a'\nrows = ['hog']", ":17:9: VM `hog` measures no latency"),
+        ("name = 'a'\nfor = { x = [1, 2] }", ":16:8: two cases are called `a`"),
+        ("name = 'a{x}'\nfor = { x = [] }", ":17:13: variable `x`: a list of one or more values"),
+        ("name = 'a'\nsets = {}", ":17:1: unknown key `sets`; did you mean `set`?"),
+    ] {
+        let text = format!("{SMALL}[[case]]\n{case}\n");
+        let message = parse(&text).expect_err(case).to_string();
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+#[test]
+fn claims_refer_to_what_exists() {
+    for (claim, wanted) in [
+        (
+            "case = 'run/ioo'\nmetric = 'p50'\nat_most = 5",
+            ":16:8: no row is called `run/ioo`; did you mean `run/io`?",
+        ),
+        ("metric = 'p51'\nat_most = 5", ":16:10: unknown metric `p51`; did you mean `p50`?"),
+        ("metric = 'p50'", ":15:1: a claim has one of"),
+        ("metric = 'p50'\nat_most = 5\nat_least = 4", "a claim has one of"),
+        ("metric = 'p50'\ntolerance = '5%'", ":17:13: a tolerance of what?"),
+        ("metric = 'p50'\ntolerance = '5'\npublished = 1", ":17:13: `5` is no span of time"),
+        ("metric = 'p50'\nat_most = 5\nwhere = { duty = 1 }", "no case has a variable `duty`"),
+    ] {
+        let text = format!("{SMALL}[[claim]]\n{claim}\n");
+        let message = parse(&text).expect_err(claim).to_string();
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+/// Files that are no scenarios at all.
+#[test]
+fn hostile_files_are_refused_in_time() {
+    let deep = format!("{SMALL}\nx = {}", "[".repeat(100_000));
+    let dots = format!("{SMALL}\n{} = 1", vec!["a"; 100_000].join("."));
+    let large = format!("{SMALL}\n# {}", "x".repeat(5 << 20));
+    let values = (0..101).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let cross = format!("{SMALL}[[case]]\nname = 'a'\nfor = {{ x = [{values}], y = [{values}] }}");
+    for (text, wanted) in [
+        (deep, "recursion"),
+        (dots, "recursion"),
+        (large, "larger than 4 MiB"),
+        (cross, ":17:"),
+        (String::new(), "`title` is missing"),
+        ("\u{0}".to_string(), "x.toml:1:"),
+    ] {
+        let message = parse(&text).expect_err(wanted).to_string();
+        assert!(message.contains(wanted), "{message}");
+    }
+}
+
+#[test]
+fn unreadable_files_name_themselves() {
+    let dir = std::env::temp_dir();
+    let path = dir.join(format!("lowtail-{}-bytes.toml", std::process::id()));
+    std::fs::write(&path, b"title = \"\xff\"").unwrap();
+    let message = lowtail_lab::load(&path).unwrap_err().to_string();
+    assert!(message.contains("not UTF-8: byte 9"), "{message}");
+    std::fs::remove_file(&path).unwrap();
+    let message = lowtail_lab::load(&path).unwrap_err().to_string();
+    assert!(message.contains("bytes.toml: "), "{message}");
+    assert!(lowtail_lab::load(&dir).is_err());
+    let error = lowtail_lab::find("bobtial").unwrap_err();
+    assert!(error.is_bad_input());
+    assert!(error.to_string().contains("did you mean `bobtail`?"), "{error}");
+}

@@ -1,0 +1,38 @@
+//! Tests of the laboratory through its public face.
+
+mod catalogue;
+mod claims;
+mod errors;
+mod mutations;
+mod report;
+mod runs;
+mod schema;
+
+use lowtail_lab::{Error, Experiment, Outcome, RunOptions, run};
+
+/// A scenario that `null` runs in no time: two VMs with a pCPU each.
+const SMALL: &str = r#"
+title = "small"
+seed = 3
+duration = "10s"
+show = ["switches_per_s", "late_per_600k"]
+[host]
+pcpus = 4
+scheduler = { kind = "null" }
+[vm.io]
+workload = { kind = "request-server", load = { think = { exponential = "200us" } }, service = "5us", path = { fixed = "20us", jitter_median = "2us", jitter_sigma = 0.7 }, requests = 500 }
+[vm.nap]
+workload = { kind = "timer-sleeper", sleep = "1ms", wakeups = 200, late_limit = "1ms" }
+[vm.hog]
+workload = { kind = "duty-hog", burst = "1ms", busy_percent = 50 }
+"#;
+
+fn parse(text: &str) -> Result<Experiment, Error> {
+    Experiment::parse("x.toml", text, None)
+}
+
+fn run_with(text: &str, jobs: usize) -> Outcome {
+    let experiment = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let options = RunOptions { jobs, ..RunOptions::default() };
+    run(&experiment, &options, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,327 @@
+//! Who ran while a vCPU waited, and why that one.
+//!
+//! Every pCPU keeps a log of who ran on it when, and of what its scheduler said meanwhile. When a
+//! wait ends on a pCPU, the log of that pCPU is read back over the wait: the time is blamed,
+//! tick by tick, on whoever ran there. (The pCPU on which the waiter at last runs is the one that
+//! kept it waiting; one that it might have used as well shows in the reason.)
+//!
+//! The reason is computed from records, in this order:
+//!
+//! 1. nobody runs: the pCPU is between two vCPUs, [`Reason::ContextSwitch`];
+//! 2. the idle vCPU runs: the pCPU is on its way out of idle, [`Reason::IdleWaking`];
+//! 3. the runner was chosen, or kept, while the waiter already waited: kept by credit2's or
+//!    credit's rate-limit record, [`Reason::RateLimit`]; else, if the credits in the records say
+//!    that the runner had at least as much, [`Reason::LowerCredit`];
+//! 4. what credit2 did when the waiter came into the run queue (`TICKLE_NEW` and what follows
+//!    it): it told the pCPU to reschedule, [`Reason::Preempting`]; it compared and found too
+//!    little credit, [`Reason::LowerCredit`]; or it did not even compare. credit2 compares with
+//!    every busy pCPU that the waiter may use, except where the runner has not run for the rate
+//!    limit yet or where a reschedule is already under way (`tickle_score()` and `runq_tickle()`
+//!    in 4.10 to 4.20), so that is [`Reason::RateLimitNoTickle`];
+//! 5. another pCPU was idle and passed the waiter over, [`Reason::Pinned`];
+//! 6. nothing of the kind is on record, [`Reason::Busy`].
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+/// A pCPU remembers so many stretches of running; older ones are blamed on `unknown`.
+pub const LOG_STRETCHES_MAX: usize = 4096;
+/// All pCPUs together remember at most this many.
+const LOG_STRETCHES_TOTAL: usize = 1 << 20;
+
+/// Why the runner ran and the waiter did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The pCPU was not told of the waiter, because the runner was protected by the rate limit;
+    /// the waiter waits for a timer that was set without it in mind.
+    RateLimitNoTickle,
+    /// The scheduler ran and kept the runner because of the rate limit.
+    RateLimit,
+    /// The runner has at least as much credit.
+    LowerCredit,
+    /// The pCPU was told to reschedule and is about to.
+    Preempting,
+    /// The pCPU is leaving idle.
+    IdleWaking,
+    /// The pCPU is between two vCPUs.
+    ContextSwitch,
+    /// Another pCPU was idle and did not take the waiter: the waiter is bound to this one.
+    Pinned,
+    /// The pCPU was busy; the trace does not say more.
+    Busy,
+    /// It is not known who ran.
+    Unknown,
+}
+
+impl Reason {
+    /// For a table, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::RateLimitNoTickle => "rate limit: pCPU not tickled",
+            Reason::RateLimit => "rate limit",
+            Reason::LowerCredit => "lower credit",
+            Reason::Preempting => "preemption under way",
+            Reason::IdleWaking => "pCPU leaving idle",
+            Reason::ContextSwitch => "context switch",
+            Reason::Pinned => "pinned to the busy pCPU",
+            Reason::Busy => "pCPU busy",
+            Reason::Unknown => "unknown",
+        }
+    }
+}
+
+/// Who had the pCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Runner {
+    /// A vCPU, by its number in the table.
+    Vcpu(usize),
+    /// The idle vCPU.
+    Idle,
+    /// Nobody: the hypervisor switches.
+    Switch,
+    /// Not known.
+    Unknown,
+}
+
+/// Why a runner has the pCPU, as far as its scheduler said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It was picked, with this much credit if known.
+    Picked(Option<i32>),
+    /// It was kept because of the rate limit.
+    RateLimit,
+}
+
+/// A stretch of time on one pCPU with one runner and one reason.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    start: u64,
+    end: u64,
+    runner: Runner,
+    why: Why,
+}
+
+/// Who ran when on one pCPU.
+#[derive(Debug)]
+pub(crate) struct Log {
+    past: VecDeque<Stretch>,
+    start: u64,
+    runner: Runner,
+    why: Why,
+}
+
+impl Log {
+    /// A log that begins at `start`, with an unknown runner.
+    pub(crate) fn new(start: u64) -> Self {
+        let (runner, why) = (Runner::Unknown, Why::Picked(None));
+        Log { past: VecDeque::new(), start, runner, why }
+    }
+
+    pub(crate) fn runner(&self) -> Runner {
+        self.runner
+    }
+
+    /// The unknown runner since the log began turns out to be this one.
+    pub(crate) fn reveal(&mut self, runner: Runner) -> Option<u64> {
+        let fresh = self.past.is_empty() && self.runner == Runner::Unknown;
+        if fresh {
+            self.runner = runner;
+        }
+        fresh.then_some(self.start)
+    }
+
+    /// From `at` on somebody else runs, or the same for another reason. `pcpus` is how many
+    /// pCPUs share the memory for logs.
+    pub(crate) fn change(&mut self, at: u64, runner: Runner, why: Why, pcpus: usize) {
+        if at > self.start {
+            let max = LOG_STRETCHES_MAX.min(LOG_STRETCHES_TOTAL / pcpus.max(1));
+            while self.past.len() >= max {
+                self.past.pop_front();
+            }
+            let (start, runner, why) = (self.start, self.runner, self.why);
+            self.past.push_back(Stretch { start, end: at, runner, why });
+        }
+        self.start = self.start.max(at);
+        self.runner = runner;
+        self.why = why;
+    }
+}
+
+/// What credit2 did when the waiter came into the run queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// It did not compare the waiter with this pCPU's runner.
+    NoTickle(u16),
+    /// It compared and found too little credit.
+    LowerCredit,
+    /// It told this pCPU to reschedule, or that was already under way.
+    Tickled(u16),
+}
+
+/// What is known of a waiter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiter {
+    pub(crate) credit: Option<i32>,
+    /// The decision and when it was taken.
+    pub(crate) decision: Option<(Decision, u64)>,
+    /// An idle pCPU looked at it and stayed idle.
+    pub(crate) passed_over: bool,
+}
+
+/// A piece of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) runner: Runner,
+    pub(crate) reason: Reason,
+    pub(crate) ticks: u64,
+}
+
+/// Splits the wait from `start` to `end` that ended on `pcpu`, into `parts`. They add up to the
+/// wait, to the tick.
+pub(crate) fn attribute(
+    log: &Log,
+    pcpu: u16,
+    waiter: &Waiter,
+    (start, end): (u64, u64),
+    parts: &mut Vec<Part>,
+) {
+    parts.clear();
+    let mut covered = 0;
+    let open = Stretch { start: log.start, end, runner: log.runner, why: log.why };
+    for stretch in std::iter::once(&open).chain(log.past.iter().rev()) {
+        let ticks = stretch.end.min(end).saturating_sub(stretch.start.max(start));
+        if ticks > 0 {
+            covered += ticks;
+            add(parts, stretch.runner, reason(stretch, pcpu, waiter, start), ticks);
+        }
+        if stretch.start <= start {
+            break;
+        }
+    }
+    let rest = (end - start).saturating_sub(covered);
+    if rest > 0 {
+        add(parts, Runner::Unknown, Reason::Unknown, rest);
+    }
+}
+
+fn add(parts: &mut Vec<Part>, runner: Runner, reason: Reason, ticks: u64) {
+    /// A wait is blamed on at most so many; further ones are `unknown`.
+    const PARTS_MAX: usize = 256;
+    let same = |part: &&mut Part| part.runner == runner && part.reason == reason;
+    if let Some(part) = parts.iter_mut().find(same) {
+        part.ticks += ticks;
+    } else if parts.len() < PARTS_MAX {
+        parts.push(Part { runner, reason, ticks });
+    } else {
+        // The last slot takes the rest, under the name that claims nothing.
+        let last = &mut parts[PARTS_MAX - 1];
+        (last.runner, last.reason) = (Runner::Unknown, Reason::Unknown);
+        last.ticks += ticks;
+    }
+}
+
+fn reason(stretch: &Stretch, pcpu: u16, waiter: &Waiter, wait_start: u64) -> Reason {
+    match stretch.runner {
+        Runner::Switch => return Reason::ContextSwitch,
+        Runner::Idle => return Reason::IdleWaking,
+        Runner::Unknown => return Reason::Unknown,
+        Runner::Vcpu(_) => {}
+    }
+    if stretch.start >= wait_start {
+        match (stretch.why, waiter.credit) {
+            (Why::RateLimit, _) => return Reason::RateLimit,
+            (Why::Picked(Some(runner)), Some(waiter)) if runner >= waiter => {
+                return Reason::LowerCredit;
+            }
+            _ => {}
+        }
+    }
+    // A decision explains the stretch in which it was taken, no later one.
+    let decision = waiter.decision.filter(|&(_, at)| at >= stretch.start);
+    match decision {
+        Some((Decision::NoTickle(at), _)) if at == pcpu => Reason::RateLimitNoTickle,
+        Some((Decision::Tickled(at), _)) if at == pcpu => Reason::Preempting,
+        Some((Decision::LowerCredit, _)) => Reason::LowerCredit,
+        _ if waiter.passed_over => Reason::Pinned,
+        _ => Reason::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(log: &Log, waiter: &Waiter, span: (u64, u64)) -> Vec<Part> {
+        let mut parts = Vec::new();
+        attribute(log, 0, waiter, span, &mut parts);
+        assert_eq!(parts.iter().map(|part| part.ticks).sum::<u64>(), span.1 - span.0);
+        parts
+    }
+
+    fn part(runner: Runner, reason: Reason, ticks: u64) -> Part {
+        Part { runner, reason, ticks }
+    }
+
+    #[test]
+    fn time_is_split_by_who_ran() {
+        let mut log = Log::new(0);
+        log.change(10, Runner::Vcpu(1), Why::Picked(None), 1);
+        log.change(40, Runner::Switch, Why::Picked(None), 1);
+        log.change(41, Runner::Idle, Why::Picked(None), 1);
+        // 5..10 unknown, 10..40 vCPU 1, 40..41 switch, 41..50 idle.
+        let mut parts = split(&log, &Waiter::default(), (5, 50));
+        parts.sort_by_key(|part| part.runner);
+        assert_eq!(
+            parts,
+            [
+                part(Runner::Vcpu(1), Reason::Busy, 30),
+                part(Runner::Idle, Reason::IdleWaking, 9),
+                part(Runner::Switch, Reason::ContextSwitch, 1),
+                part(Runner::Unknown, Reason::Unknown, 5),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_decision_explains_only_the_stretch_it_was_taken_in() {
+        let mut log = Log::new(0);
+        log.change(0, Runner::Vcpu(1), Why::Picked(None), 1);
+        log.change(100, Runner::Vcpu(2), Why::Picked(Some(5)), 1);
+        log.change(150, Runner::Vcpu(2), Why::RateLimit, 1);
+        let decision = Some((Decision::NoTickle(0), 21));
+        let waiter = Waiter { credit: Some(5), decision, passed_over: false };
+        assert_eq!(
+            split(&log, &waiter, (20, 160)),
+            [
+                part(Runner::Vcpu(2), Reason::RateLimit, 10),
+                part(Runner::Vcpu(2), Reason::LowerCredit, 50),
+                part(Runner::Vcpu(1), Reason::RateLimitNoTickle, 80),
+            ]
+        );
+        // Of a decision about another pCPU nothing follows for this one.
+        let decision = Some((Decision::NoTickle(7), 21));
+        let waiter = Waiter { credit: Some(9), decision, passed_over: true };
+        assert_eq!(
+            split(&log, &waiter, (20, 110)),
+            [part(Runner::Vcpu(2), Reason::Pinned, 10), part(Runner::Vcpu(1), Reason::Pinned, 80),]
+        );
+    }
+
+    #[test]
+    fn a_log_forgets_and_says_so() {
+        let mut log = Log::new(0);
+        for i in 1..=2 * LOG_STRETCHES_MAX as u64 {
+            log.change(i, Runner::Vcpu(1), Why::Picked(None), 1);
+        }
+        let end = 2 * LOG_STRETCHES_MAX as u64;
+        assert_eq!(
+            split(&log, &Waiter::default(), (0, end)),
+            [
+                part(Runner::Vcpu(1), Reason::Busy, LOG_STRETCHES_MAX as u64),
+                part(Runner::Unknown, Reason::Unknown, LOG_STRETCHES_MAX as u64),
+            ]
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! A recorded schedule as a Perfetto trace.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+
+use serde::Serialize;
+
+use crate::Options;
+use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource, check_cpu_hz};
+use crate::error::Error;
+use crate::latency::RecordTroubles;
+use crate::merge::Merger;
+use crate::perfetto::{State, VcpuTrack, Writer};
+use crate::schedule::{Cut, Observer, Run, Wait, follow};
+use crate::vcpu::{Origin, Vcpu};
+
+/// What [`crate::export_perfetto`] wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Exported {
+    /// From the first to the last time stamp, in microseconds.
+    pub span_us: f64,
+    /// Ticks per second of the time stamp counter.
+    pub cpu_hz: u64,
+    /// Where `cpu_hz` comes from.
+    pub cpu_hz_source: CpuHzSource,
+    /// Slices and marks written.
+    pub events: u64,
+    /// What did not go smoothly in reading.
+    pub records: RecordTroubles,
+}
+
+struct Exporter<W> {
+    writer: Writer<W>,
+    hz: CpuHz,
+    tracks: HashMap<usize, VcpuTrack>,
+    /// The tick that is nanosecond 0.
+    origin: u64,
+    events: u64,
+}
+
+impl<W: Write> Exporter<W> {
+    fn ns(&self, tsc: u64) -> u64 {
+        self.hz.ns(tsc.saturating_sub(self.origin))
+    }
+
+    fn track(&mut self, vcpu: &Vcpu, number: usize) -> Result<VcpuTrack, Error> {
+        if let Some(&track) = self.tracks.get(&number) {
+            return Ok(track);
+        }
+        let track = self.writer.vcpu(&vcpu.id.to_string())?;
+        self.tracks.insert(number, track);
+        Ok(track)
+    }
+
+    fn state(
+        &mut self,
+        track: Option<VcpuTrack>,
+        state: State,
+        detail: &str,
+        (start, end): (u64, u64),
+    ) -> Result<(), Error> {
+        let (start_ns, end_ns) = (self.ns(start), self.ns(end));
+        if let Some(track) = track {
+            self.events += 1;
+            self.writer.state(track, state, detail, start_ns, end_ns)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Observer for Exporter<W> {
+    fn begin(&mut self, tsc: u64) {
+        self.origin = tsc;
+    }
+
+    fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error> {
+        let (start_ns, end_ns) = (self.ns(run.start), self.ns(run.end));
+        self.events += 1;
+        self.writer.run(u32::from(run.pcpu), &vcpu.id.to_string(), start_ns, end_ns)?;
+        if vcpu.id.is_idle() {
+            return Ok(());
+        }
+        let track = self.track(vcpu, run.vcpu)?;
+        let detail = format!("pCPU {}", run.pcpu);
+        self.state(Some(track), State::Running, &detail, (run.start, run.end))
+    }
+
+    fn wait(&mut self, vcpu: &Vcpu, wait: Wait) -> Result<(), Error> {
+        let detail = match wait.origin {
+            Origin::Wake | Origin::RacedWake => "woken",
+            Origin::Preempted => "preempted",
+            Origin::Yielded => "yielded",
+            Origin::Unpaused => "unpaused",
+        };
+        let track = self.track(vcpu, wait.vcpu)?;
+        self.state(Some(track), State::Waiting, detail, (wait.start, wait.end))
+    }
+
+    fn cut(&mut self, vcpu: usize, since: u64, at: u64, cut: Cut) -> Result<(), Error> {
+        let detail = match cut {
+            Cut::Lost => "until records were lost",
+            Cut::Inconsistent => "until the records contradict each other",
+            Cut::Paused => "until paused",
+            Cut::End => "until the end of the trace",
+        };
+        let track = self.tracks.get(&vcpu).copied();
+        self.state(track, State::Waiting, detail, (since, at))
+    }
+
+    fn rest(&mut self, vcpu: usize, span: (u64, u64), paused: bool) -> Result<(), Error> {
+        let state = if paused { State::Paused } else { State::Blocked };
+        let track = self.tracks.get(&vcpu).copied();
+        self.state(track, state, "", span)
+    }
+
+    fn mark(
+        &mut self,
+        vcpu: &Vcpu,
+        number: usize,
+        at: u64,
+        text: &'static str,
+    ) -> Result<(), Error> {
+        let at_ns = self.ns(at);
+        let track = self.track(vcpu, number)?;
+        self.events += 1;
+        self.writer.mark(track, at_ns, text)?;
+        Ok(())
+    }
+}
+
+/// See [`crate::export_perfetto`].
+pub(crate) fn export_perfetto<R: Read, W: Write>(
+    input: R,
+    output: W,
+    title: &str,
+    options: &Options,
+) -> Result<(Exported, W), Error> {
+    check_cpu_hz(options.cpu_hz)?;
+    let source = options.cpu_hz.map_or(CpuHzSource::Assumed, |_| CpuHzSource::Given);
+    let hz = CpuHz { hz: options.cpu_hz.unwrap_or(CPU_HZ_ASSUMED), source };
+    let mut merger = Merger::new(input);
+    let writer = Writer::new(output, title)?;
+    let exporter = Exporter { writer, hz, tracks: HashMap::new(), origin: 0, events: 0 };
+    let schedule = follow(&mut merger, exporter)?;
+    let span = merger.span().map_or(0, |(first, last)| last - first);
+    let exported = Exported {
+        span_us: hz.us(span),
+        cpu_hz: hz.hz,
+        cpu_hz_source: hz.source,
+        events: schedule.observer.events,
+        records: RecordTroubles::of(&merger, &schedule),
+    };
+    Ok((exported, schedule.observer.writer.finish()?))
+}

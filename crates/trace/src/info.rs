@@ -1,0 +1,289 @@
+//! What is in a trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+
+use serde::Serialize;
+
+use crate::Options;
+use crate::clock::{CpuHz, CpuHzSource, HzMeter, check_cpu_hz};
+use crate::error::Error;
+use crate::names;
+use crate::reader::{Item, Reader};
+use crate::record::{Record, Runstate, VcpuId, event};
+use crate::tables::{ByPcpu, NumberMap};
+use crate::vcpu::VCPUS_MAX;
+
+/// So many different events are told apart, which is more than Xen has; a damaged file could
+/// claim 2^28. Records of further ones are counted as unknown.
+const EVENTS_MAX: usize = 4096;
+/// So many losses are listed one by one; all are in the sums.
+const LOSSES_LISTED_MAX: usize = 1000;
+
+/// What [`crate::info()`] finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Info {
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// From the first to the last time stamp, in microseconds.
+    pub span_us: f64,
+    /// The earliest time stamp, in ticks.
+    pub first_tsc: Option<u64>,
+    /// The latest time stamp, in ticks.
+    pub last_tsc: Option<u64>,
+    /// Ticks per second of the time stamp counter.
+    pub cpu_hz: u64,
+    /// Where `cpu_hz` comes from.
+    pub cpu_hz_source: CpuHzSource,
+    /// Records, window headers left out.
+    pub records: u64,
+    /// Windows.
+    pub windows: u64,
+    /// The pCPUs, by number.
+    pub pcpus: Vec<PcpuInfo>,
+    /// The domains with their vCPUs, idle left out, as far as scheduling records name them.
+    pub domains: Vec<DomainInfo>,
+    /// Records by class, most first.
+    pub classes: Vec<Count>,
+    /// Records by event, most first; events without a name by number.
+    pub events: Vec<Count>,
+    /// Records of events that are not known; they are skipped.
+    pub unknown_records: u64,
+    /// Records whose time is before that of an earlier one of their pCPU.
+    pub backward_records: u64,
+    /// What Xen says it dropped.
+    pub lost: Lost,
+}
+
+/// One pCPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PcpuInfo {
+    /// Its number.
+    pub pcpu: u16,
+    /// Its windows.
+    pub windows: u64,
+    /// Its records.
+    pub records: u64,
+    /// Records it lost.
+    pub lost_records: u64,
+}
+
+/// One domain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DomainInfo {
+    /// Its number.
+    pub domain: u16,
+    /// Its vCPUs, as `d1v0`.
+    pub vcpus: Vec<String>,
+}
+
+/// How many records of a kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Count {
+    /// The kind.
+    pub name: String,
+    /// How many.
+    pub records: u64,
+}
+
+/// What was lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lost {
+    /// Records lost in all.
+    pub records: u64,
+    /// How often.
+    pub times: u64,
+    /// Each loss in the order of the file, at most the first 1000.
+    pub losses: Vec<Loss>,
+}
+
+/// One loss.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loss {
+    /// The pCPU.
+    pub pcpu: u16,
+    /// Where the file says so.
+    pub offset: u64,
+    /// Records lost.
+    pub records: u64,
+    /// Begin, relative to the first time stamp in the file, in microseconds. Negative before it.
+    pub from_us: f64,
+    /// End, likewise.
+    pub to_us: f64,
+    /// From begin to end, in microseconds.
+    pub span_us: f64,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    meter: HzMeter,
+    span: Option<(u64, u64)>,
+    records: u64,
+    windows: u64,
+    pcpus: ByPcpu<PcpuTally>,
+    /// Packed, only as a set.
+    vcpus: NumberMap<()>,
+    events: NumberMap<u64>,
+    /// Records of further events, by class.
+    others: BTreeMap<&'static str, u64>,
+
+    backward: u64,
+    lost: u64,
+    losses: Vec<(u16, u64, u64, u64, u64)>,
+    times_lost: u64,
+}
+
+#[derive(Debug, Default)]
+struct PcpuTally {
+    windows: u64,
+    records: u64,
+    lost: u64,
+    last_tsc: u64,
+}
+
+impl Tally {
+    fn record(&mut self, record: &Record) -> Result<(), Error> {
+        self.meter.record(record);
+        self.records += 1;
+        let pcpu = self.pcpus.get_or_insert_with(record.pcpu, PcpuTally::default);
+        pcpu.records += 1;
+        if let Some(tsc) = record.tsc {
+            self.backward += u64::from(tsc < pcpu.last_tsc);
+            pcpu.last_tsc = pcpu.last_tsc.max(tsc);
+            self.span = Some(self.span.map_or((tsc, tsc), |(a, b)| (a.min(tsc), b.max(tsc))));
+        }
+        if let Some(count) = self.events.get_mut(&record.event) {
+            *count += 1;
+        } else if self.events.len() < EVENTS_MAX {
+            self.events.insert(record.event, 1);
+        } else {
+            *self.others.entry(names::class(record.event)).or_default() += 1;
+        }
+        if record.event == event::LOST_RECORDS {
+            self.lose(record);
+        } else if Runstate::change(record.event).is_some() {
+            self.vcpus.insert(record.words[0], ());
+            if self.vcpus.len() > VCPUS_MAX {
+                return Err(Error::VcpuLimit { offset: record.offset, max: VCPUS_MAX });
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, record: &Record) {
+        let lost = u64::from(record.words[0]);
+        self.lost += lost;
+        self.times_lost += 1;
+        if let Some(pcpu) = self.pcpus.get_mut(record.pcpu) {
+            pcpu.lost += lost;
+        }
+        if self.vcpus.len() < VCPUS_MAX {
+            self.vcpus.insert(VcpuId::from_packed_lost(record.words[1]).packed(), ());
+        }
+        let to = record.tsc.unwrap_or(0);
+        let from = u64::from(record.words[2]) | u64::from(record.words[3]) << 32;
+        if self.losses.len() < LOSSES_LISTED_MAX {
+            self.losses.push((record.pcpu, record.offset, lost, from.min(to), to));
+        }
+    }
+}
+
+/// See [`crate::info()`].
+pub(crate) fn info<R: Read>(input: R, options: &Options) -> Result<Info, Error> {
+    check_cpu_hz(options.cpu_hz)?;
+    let mut reader = Reader::new(input);
+    let mut tally = Tally::default();
+    while let Some(item) = reader.next_item()? {
+        match item {
+            Item::Window { pcpu, .. } => {
+                tally.windows += 1;
+                tally.pcpus.get_or_insert_with(pcpu, PcpuTally::default).windows += 1;
+            }
+            Item::Record(record) => tally.record(&record)?,
+        }
+    }
+    Ok(summary(tally, reader.offset(), options))
+}
+
+fn summary(tally: Tally, bytes: u64, options: &Options) -> Info {
+    let hz = tally.meter.resolve(options.cpu_hz);
+    let (first, last) = tally.span.unwrap_or_default();
+    let pcpus = tally.pcpus.sorted().into_iter().map(|(pcpu, sums)| PcpuInfo {
+        pcpu,
+        windows: sums.windows,
+        records: sums.records,
+        lost_records: sums.lost,
+    });
+    let mut domains: Vec<DomainInfo> = Vec::new();
+    let ids: BTreeSet<VcpuId> =
+        tally.vcpus.keys().map(|&packed| VcpuId::from_packed(packed)).collect();
+    for id in ids.iter().filter(|id| !id.is_idle()) {
+        match domains.last_mut().filter(|domain| domain.domain == id.domain) {
+            Some(domain) => domain.vcpus.push(id.to_string()),
+            None => domains.push(DomainInfo { domain: id.domain, vcpus: vec![id.to_string()] }),
+        }
+    }
+    let mut unknown_records: u64 = tally.others.values().sum();
+    let mut classes = tally.others.clone();
+    let mut events: BTreeMap<String, u64> = BTreeMap::new();
+    for (&number, &records) in &tally.events {
+        *classes.entry(names::class(number)).or_default() += records;
+        let name = names::event(number).map_or_else(
+            || {
+                unknown_records += records;
+                format!("{number:#09x}")
+            },
+            str::to_owned,
+        );
+        *events.entry(name).or_default() += records;
+    }
+    if !tally.others.is_empty() {
+        events.insert("further unknown".to_owned(), tally.others.values().sum());
+    }
+    let relative = |tsc: u64| {
+        if tsc < first { -hz.us(first - tsc) } else { hz.us(tsc - first) }
+    };
+    let losses = tally.losses.iter().map(|&(pcpu, offset, records, from, to)| Loss {
+        pcpu,
+        offset,
+        records,
+        from_us: relative(from),
+        to_us: relative(to),
+        span_us: hz.us(to - from),
+    });
+    Info {
+        bytes,
+        span_us: hz.us(last - first),
+        first_tsc: tally.span.map(|span| span.0),
+        last_tsc: tally.span.map(|span| span.1),
+        cpu_hz: hz.hz,
+        cpu_hz_source: hz.source,
+        records: tally.records,
+        windows: tally.windows,
+        pcpus: pcpus.collect(),
+        domains,
+        classes: counts(classes.into_iter().map(|(name, n)| (name.to_owned(), n))),
+        events: counts(events.into_iter()),
+        unknown_records,
+        backward_records: tally.backward,
+        lost: Lost { records: tally.lost, times: tally.times_lost, losses: losses.collect() },
+    }
+}
+
+fn counts(all: impl Iterator<Item = (String, u64)>) -> Vec<Count> {
+    let mut counts: Vec<Count> = all.map(|(name, records)| Count { name, records }).collect();
+    counts.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.name.cmp(&b.name)));
+    counts
+}
+
+/// See [`crate::measure_cpu_hz`].
+pub(crate) fn measure_cpu_hz<R: Read>(input: R) -> Result<CpuHz, Error> {
+    let mut reader = Reader::new(input);
+    let mut meter = HzMeter::default();
+    while let Some(item) = reader.next_item()? {
+        if let Item::Record(record) = item {
+            meter.record(&record);
+        }
+    }
+    Ok(meter.resolve(None))
+}

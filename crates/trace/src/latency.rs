@@ -1,0 +1,380 @@
+//! Per vCPU: how long it waited, how long it ran, and who ran instead.
+
+use std::io::Read;
+
+use serde::Serialize;
+
+use crate::blame::{Reason, Runner};
+use crate::clock::{CpuHz, CpuHzSource, check_cpu_hz};
+use crate::error::Error;
+use crate::merge::Merger;
+use crate::schedule::{Cut, Observer, Run, Schedule, Wait, follow};
+use crate::stats::{Budget, Distribution, Samples};
+use crate::tables::ByPcpu;
+use crate::vcpu::{Origin, Vcpu};
+use crate::{Options, Races};
+
+/// So many waits may be in doubt at a time; further ones are excluded at once.
+const DOUBTS_MAX: usize = 65_536;
+/// A vCPU's waits are blamed on at most so many pairs of vCPU and reason.
+const BLAME_MAX: usize = 1024;
+
+/// What [`crate::latency()`] finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// From the first to the last time stamp, in microseconds.
+    pub span_us: f64,
+    /// Ticks per second of the time stamp counter.
+    pub cpu_hz: u64,
+    /// Where `cpu_hz` comes from.
+    pub cpu_hz_source: CpuHzSource,
+    /// The vCPUs, idle ones left out, by domain and number.
+    pub vcpus: Vec<VcpuLatency>,
+    /// The pCPUs.
+    pub pcpus: Vec<PcpuUse>,
+    /// What did not go smoothly in reading.
+    pub records: RecordTroubles,
+}
+
+/// One vCPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VcpuLatency {
+    /// Its name, as `d1v0`.
+    pub vcpu: String,
+    /// Time running, as a share of the span. Time in which it is unknown counts as not running.
+    pub cpu_share: f64,
+    /// How often it was put on a pCPU, per second of the span.
+    pub switches_per_s: f64,
+    /// How often it was woken from having blocked, whatever came of it.
+    pub wakeups: u64,
+    /// Of these, how often it was still being switched out (see [`Races`]).
+    pub raced_wakeups: u64,
+    /// From runnable to running, after having blocked.
+    pub wake_to_run: Distribution,
+    /// From runnable to running, after having been taken off a pCPU.
+    pub preempted_to_run: Distribution,
+    /// From runnable to running, after having yielded.
+    pub yielded_to_run: Distribution,
+    /// Stays on a pCPU, both ends of which are in the trace.
+    pub run_length: Distribution,
+    /// Who ran while it waited; shares of all waiting time counted above, the largest first.
+    pub blame: Vec<Blame>,
+    /// Waits during which an idle pCPU looked at it and stayed idle: it is bound to others.
+    pub passed_over_by_idle: u64,
+    /// What a pause had part in, in none of the figures above.
+    pub paused: Paused,
+    /// Waits that are in none of the figures above.
+    pub excluded: Excluded,
+}
+
+/// Who ran while a vCPU waited, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Blame {
+    /// The vCPU that ran; `idle`; `xen` for switching; or `unknown`.
+    pub vcpu: String,
+    /// Of the waiting time.
+    pub share: f64,
+    /// Why it and not the waiter.
+    pub reason: Reason,
+    /// The waiting time itself, in microseconds.
+    pub waited_us: f64,
+}
+
+/// Pauses of a vCPU (run state *offline*: its domain is paused, or it is not up).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Paused {
+    /// How often it was paused.
+    pub pauses: u64,
+    /// For how long, in microseconds.
+    pub paused_us: f64,
+    /// Waits that a pause ended.
+    pub waits_ended: u64,
+    /// From the end of a pause to running.
+    pub unpaused_to_run: Distribution,
+}
+
+/// Why waits are left out, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Excluded {
+    /// They touch lost records.
+    pub lost: u64,
+    /// The records contradict each other or are out of order.
+    pub inconsistent: u64,
+    /// The trace ended before they did.
+    pub at_end: u64,
+}
+
+/// One pCPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PcpuUse {
+    /// Its number.
+    pub pcpu: u16,
+    /// Time in which a vCPU ran, as a share of the span.
+    pub busy_share: f64,
+    /// Time in which the idle vCPU ran, as a share of the span.
+    pub idle_share: f64,
+    /// How often a vCPU, idle included, was put on it, per second.
+    pub switches_per_s: f64,
+}
+
+/// Troubles in reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordTroubles {
+    /// Records that Xen says it dropped.
+    pub lost: u64,
+    /// Losses that became known only after later records had been used.
+    pub losses_known_late: u64,
+    /// Records out of time order.
+    pub late: u64,
+    /// Records that contradict what came before.
+    pub inconsistent: u64,
+    /// Records with fewer words than their event has, skipped.
+    pub short: u64,
+    /// Records without a time, skipped.
+    pub untimed: u64,
+}
+
+impl RecordTroubles {
+    pub(crate) fn of<R: Read, O>(merger: &Merger<R>, schedule: &Schedule<O>) -> Self {
+        let troubles = merger.troubles;
+        RecordTroubles {
+            lost: troubles.lost_records,
+            losses_known_late: troubles.late_losses,
+            late: troubles.late_records,
+            inconsistent: schedule.inconsistent_records,
+            short: troubles.short_records,
+            untimed: troubles.untimed_records,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct VcpuSums {
+    wake: Samples,
+    raced: Samples,
+    preempted: Samples,
+    yielded: Samples,
+    unpaused: Samples,
+    run_length: Samples,
+    run_ticks: u64,
+    dispatches: u64,
+    wakeups: u64,
+    raced_wakeups: u64,
+    blame: Vec<(Runner, Reason, u64)>,
+    passed_over: u64,
+    pauses: u64,
+    paused_ticks: u64,
+    waits_ended: u64,
+    excluded: Excluded,
+}
+
+#[derive(Debug, Default)]
+struct PcpuSums {
+    busy_ticks: u64,
+    idle_ticks: u64,
+    switches: u64,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    vcpus: Vec<VcpuSums>,
+    pcpus: ByPcpu<PcpuSums>,
+    budget: Budget,
+    doubts: Vec<Wait>,
+}
+
+impl Sums {
+    fn vcpu(&mut self, number: usize) -> &mut VcpuSums {
+        if self.vcpus.len() <= number {
+            self.vcpus.resize_with(number + 1, VcpuSums::default);
+        }
+        &mut self.vcpus[number]
+    }
+
+    fn accept(&mut self, wait: &Wait) {
+        self.vcpu(wait.vcpu);
+        let sums = &mut self.vcpus[wait.vcpu];
+        let samples = match wait.origin {
+            Origin::Wake => &mut sums.wake,
+            Origin::RacedWake => &mut sums.raced,
+            Origin::Preempted => &mut sums.preempted,
+            Origin::Yielded => &mut sums.yielded,
+            Origin::Unpaused => &mut sums.unpaused,
+        };
+        samples.add(wait.end - wait.start, &mut self.budget);
+        if wait.origin == Origin::Unpaused {
+            return;
+        }
+        sums.passed_over += u64::from(wait.passed_over);
+        for part in &wait.parts {
+            let same = |entry: &&mut (Runner, Reason, u64)| {
+                entry.0 == part.runner && entry.1 == part.reason
+            };
+            if let Some(entry) = sums.blame.iter_mut().find(same) {
+                entry.2 += part.ticks;
+            } else if sums.blame.len() < BLAME_MAX {
+                sums.blame.push((part.runner, part.reason, part.ticks));
+            } else {
+                let last = &mut sums.blame[BLAME_MAX - 1];
+                *last = (Runner::Unknown, Reason::Unknown, last.2 + part.ticks);
+            }
+        }
+    }
+}
+
+impl Observer for Sums {
+    fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error> {
+        let ticks = run.end.saturating_sub(run.start);
+        let on = self.pcpus.get_or_insert_with(run.pcpu, PcpuSums::default);
+        on.switches += u64::from(run.whole);
+        if vcpu.id.is_idle() {
+            on.idle_ticks += ticks;
+            return Ok(());
+        }
+        on.busy_ticks += ticks;
+        self.vcpu(run.vcpu);
+        let sums = &mut self.vcpus[run.vcpu];
+        sums.run_ticks += ticks;
+        if run.whole {
+            sums.run_length.add(ticks, &mut self.budget);
+        }
+        Ok(())
+    }
+
+    fn dispatched(&mut self, vcpu: usize) {
+        self.vcpu(vcpu).dispatches += 1;
+    }
+
+    fn waits(&mut self, vcpu: usize, origin: Origin) {
+        let sums = self.vcpu(vcpu);
+        sums.wakeups += u64::from(matches!(origin, Origin::Wake | Origin::RacedWake));
+        sums.raced_wakeups += u64::from(origin == Origin::RacedWake);
+    }
+
+    fn wait(&mut self, vcpu: &Vcpu, wait: Wait) -> Result<(), Error> {
+        if wait.doubt.is_empty() {
+            self.accept(&wait);
+        } else if touches(vcpu, &wait) || self.doubts.len() >= DOUBTS_MAX {
+            self.vcpu(wait.vcpu).excluded.lost += 1;
+        } else {
+            self.doubts.push(wait);
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, vcpu: usize, _since: u64, _at: u64, cut: Cut) -> Result<(), Error> {
+        let sums = self.vcpu(vcpu);
+        match cut {
+            Cut::Lost => sums.excluded.lost += 1,
+            Cut::Inconsistent => sums.excluded.inconsistent += 1,
+            Cut::End => sums.excluded.at_end += 1,
+            Cut::Paused => sums.waits_ended += 1,
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, vcpu: usize, span: (u64, u64), paused: bool) -> Result<(), Error> {
+        if paused {
+            let sums = self.vcpu(vcpu);
+            sums.pauses += 1;
+            sums.paused_ticks += span.1.saturating_sub(span.0);
+        }
+        Ok(())
+    }
+}
+
+/// Could the vCPU have been on one of the pCPUs that lost records during the wait?
+fn touches(vcpu: &Vcpu, wait: &Wait) -> bool {
+    wait.doubt.iter().any(|pcpu| vcpu.seen_on.contains(pcpu))
+}
+
+/// See [`crate::latency()`].
+pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, Error> {
+    check_cpu_hz(options.cpu_hz)?;
+    let mut merger = Merger::new(input);
+    let mut schedule = follow(&mut merger, Sums::default())?;
+    for wait in std::mem::take(&mut schedule.observer.doubts) {
+        if touches(schedule.vcpus.get(wait.vcpu), &wait) {
+            schedule.observer.vcpu(wait.vcpu).excluded.lost += 1;
+        } else {
+            schedule.observer.accept(&wait);
+        }
+    }
+    let hz = merger.meter.resolve(options.cpu_hz);
+    let span = merger.span().map_or(0, |(first, last)| last - first);
+    let mut numbers: Vec<usize> = (0..schedule.vcpus.len())
+        .filter(|&number| !schedule.vcpus.get(number).id.is_idle())
+        .collect();
+    numbers.sort_by_key(|&number| schedule.vcpus.get(number).id);
+    let vcpus =
+        numbers.into_iter().map(|number| one(&mut schedule, number, hz, span, options)).collect();
+    let sums = &schedule.observer;
+    let none = PcpuSums::default();
+    let pcpus = schedule.pcpus.sorted().into_iter().map(|(pcpu, _)| {
+        let on = sums.pcpus.get(pcpu).unwrap_or(&none);
+        PcpuUse {
+            pcpu,
+            busy_share: CpuHz::share(on.busy_ticks, span),
+            idle_share: CpuHz::share(on.idle_ticks, span),
+            switches_per_s: hz.per_second(on.switches, span),
+        }
+    });
+    Ok(Latency {
+        span_us: hz.us(span),
+        cpu_hz: hz.hz,
+        cpu_hz_source: hz.source,
+        vcpus,
+        pcpus: pcpus.collect(),
+        records: RecordTroubles::of(&merger, &schedule),
+    })
+}
+
+fn one(
+    schedule: &mut Schedule<Sums>,
+    number: usize,
+    hz: CpuHz,
+    span: u64,
+    options: &Options,
+) -> VcpuLatency {
+    schedule.observer.vcpu(number);
+    let sums = &schedule.observer.vcpus[number];
+    let (wake, preempted): (&[&Samples], &[&Samples]) = match options.races {
+        Races::Wakes => (&[&sums.wake, &sums.raced], &[&sums.preempted]),
+        Races::Preemptions => (&[&sums.wake], &[&sums.preempted, &sums.raced]),
+    };
+    let all: u64 = sums.blame.iter().map(|&(_, _, ticks)| ticks).sum();
+    let mut blame = sums.blame.clone();
+    blame.sort_by_key(|&(runner, reason, ticks)| (std::cmp::Reverse(ticks), runner, reason));
+    let name = |runner| match runner {
+        Runner::Vcpu(number) => schedule.vcpus.get(number).id.to_string(),
+        Runner::Idle => "idle".to_owned(),
+        Runner::Switch => "xen".to_owned(),
+        Runner::Unknown => "unknown".to_owned(),
+    };
+    let blame = blame.into_iter().map(|(runner, reason, ticks)| Blame {
+        vcpu: name(runner),
+        share: CpuHz::share(ticks, all),
+        reason,
+        waited_us: hz.us(ticks),
+    });
+    VcpuLatency {
+        vcpu: schedule.vcpus.get(number).id.to_string(),
+        cpu_share: CpuHz::share(sums.run_ticks, span),
+        switches_per_s: hz.per_second(sums.dispatches, span),
+        wakeups: sums.wakeups,
+        raced_wakeups: sums.raced_wakeups,
+        wake_to_run: Samples::distribution(wake, hz),
+        preempted_to_run: Samples::distribution(preempted, hz),
+        yielded_to_run: Samples::distribution(&[&sums.yielded], hz),
+        run_length: Samples::distribution(&[&sums.run_length], hz),
+        blame: blame.collect(),
+        passed_over_by_idle: sums.passed_over,
+        paused: Paused {
+            pauses: sums.pauses,
+            paused_us: hz.us(sums.paused_ticks),
+            waits_ended: sums.waits_ended,
+            unpaused_to_run: Samples::distribution(&[&sums.unpaused], hz),
+        },
+        excluded: sums.excluded,
+    }
+}

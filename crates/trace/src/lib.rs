@@ -1,0 +1,151 @@
+//! Schedules recorded on real hosts: who waited for whom, and why.
+//!
+//! Reads what Xen's `xentrace` writes (the record format since 2013, little-endian) from any
+//! [`Read`], however long, in bounded memory:
+//!
+//! * [`info()`]: what is in the trace;
+//! * [`latency()`]: per vCPU, how long it waited and ran, and who ran while it waited;
+//! * [`export_perfetto`]: the schedule for the Perfetto UI.
+//!
+//! The input is untrusted: whatever it is, the answer is a result or an [`Error`] with the byte
+//! offset, never a panic. Input need not be buffered. For a progress bar, wrap the reader.
+//!
+//! The way through: [`reader`] (framing) → `merge` (one order in time) → `schedule` (run states)
+//! and `credit2` (decisions) → `latency`, with `blame` and `stats`, or `export`, with
+//! [`perfetto`].
+//!
+//! ```
+//! let capture = std::fs::File::open("data/credit2-4.20-ratelimit1000.bin").unwrap();
+//! let latency = lowtail_trace::latency(capture, &Default::default()).unwrap();
+//! let server = latency.vcpus.iter().find(|vcpu| vcpu.vcpu == "d1v0").unwrap();
+//! // The small server waits ten milliseconds for a rate limit of one, behind the CPU loop.
+//! assert!(server.wake_to_run.p50.unwrap() > 9_900.0);
+//! assert_eq!(server.blame[0].vcpu, "d2v0");
+//! ```
+#![warn(missing_docs)]
+
+mod blame;
+mod clock;
+mod credit2;
+mod error;
+mod export;
+mod info;
+mod latency;
+mod merge;
+pub mod names;
+pub mod perfetto;
+pub mod reader;
+pub mod record;
+mod replace;
+mod schedule;
+mod stats;
+mod table;
+mod tables;
+mod vcpu;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+pub use blame::{LOG_STRETCHES_MAX, Reason};
+pub use clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
+pub use error::Error;
+pub use export::Exported;
+pub use info::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
+pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, RecordTroubles, VcpuLatency};
+pub use merge::QUEUE_RECORDS_MAX;
+pub use replace::ReplaceFile;
+pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
+pub use vcpu::VCPUS_MAX;
+
+/// How to read a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Ticks per second of the time stamp counter. `None`: measured in the trace, or with too
+    /// little in it [`CPU_HZ_ASSUMED`]; the result says which.
+    pub cpu_hz: Option<u64>,
+    /// What a wake-up that met a switch is counted as.
+    pub races: Races,
+}
+
+/// What to call a wait of a vCPU that blocked itself and was woken while it was being switched
+/// out.
+///
+/// Its run state went from *running* to *runnable*, which looks like a preemption, but nobody
+/// took the pCPU from it. In Xen 4.20 this is what a wake-up within some ten microseconds of
+/// blocking looks like, and under a closed loop of requests it is the common case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Races {
+    /// A wake-up, which it is. Needs the verbose scheduling records (`TRC_SCHED_BLOCK`).
+    #[default]
+    Wakes,
+    /// A preemption, as tools have it that go by the run state alone.
+    Preemptions,
+}
+
+/// Tells what is in a trace.
+///
+/// # Errors
+/// If the input cannot be read or is not a whole, well-formed trace; see [`Error`].
+pub fn info<R: Read>(input: R, options: &Options) -> Result<Info, Error> {
+    info::info(input, options)
+}
+
+/// Tells how long each vCPU waited and ran, and who ran while it waited.
+///
+/// Memory is bounded whatever the input, see [`QUEUE_RECORDS_MAX`], [`SAMPLES_TOTAL_MAX`],
+/// [`VCPUS_MAX`] and [`LOG_STRETCHES_MAX`].
+///
+/// # Errors
+/// As [`info()`].
+pub fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, Error> {
+    latency::latency(input, options)
+}
+
+/// Finds out how fast the trace's counter ran, reading all of it.
+///
+/// # Errors
+/// As [`info()`].
+pub fn measure_cpu_hz<R: Read>(input: R) -> Result<CpuHz, Error> {
+    info::measure_cpu_hz(input)
+}
+
+/// Writes the schedule as a Perfetto trace and gives `output` back.
+///
+/// It reads once, so that it cannot measure the clock: without [`Options::cpu_hz`] it assumes.
+/// See [`export_perfetto_file`], which reads twice.
+///
+/// # Errors
+/// As [`info()`], and if writing fails.
+pub fn export_perfetto<R: Read, W: Write>(
+    input: R,
+    output: W,
+    title: &str,
+    options: &Options,
+) -> Result<(Exported, W), Error> {
+    export::export_perfetto(input, output, title, options)
+}
+
+/// Writes the schedule in one file as a Perfetto trace into another, which appears only when it
+/// is complete. Without [`Options::cpu_hz`] the input is read once more, to measure the clock.
+///
+/// # Errors
+/// As [`export_perfetto`].
+pub fn export_perfetto_file(
+    input: &Path,
+    output: &Path,
+    title: &str,
+    options: &Options,
+) -> Result<Exported, Error> {
+    let open = || File::open(input).map_err(|source| Error::Read { offset: 0, source });
+    let measured = match options.cpu_hz {
+        Some(hz) => CpuHz { hz, source: CpuHzSource::Given },
+        None => measure_cpu_hz(open()?)?,
+    };
+    let options = Options { cpu_hz: Some(measured.hz), ..options.clone() };
+    let part = ReplaceFile::new(output)?;
+    let (mut exported, part) = export_perfetto(open()?, part, title, &options)?;
+    exported.cpu_hz_source = measured.source;
+    part.commit()?;
+    Ok(exported)
+}

@@ -1,0 +1,376 @@
+//! Writes schedules as a Perfetto trace, for <https://ui.perfetto.dev>.
+//!
+//! Knows nothing of where a schedule comes from: recorded and simulated runs go through the same
+//! [`Writer`]. It writes as it is told, keeps only names and one time per track, and so takes a
+//! schedule of any length.
+//!
+//! Layout: a root track with the title; below it *pCPUs*, a track each with a slice per stay,
+//! named after the vCPU; and *vCPUs*, a track each with slices for what the vCPU does (running,
+//! waiting, blocked, paused) and marks for what was decided about it. These are track events, not
+//! Linux scheduling events: the UI draws them in this order, and pCPUs and vCPUs are not taken
+//! for CPUs and threads of the machine that looks at them.
+//!
+//! Field numbers: Perfetto's `protos/perfetto/trace/` (`trace_packet.proto`,
+//! `track_event/track_descriptor.proto`, `track_event/track_event.proto`,
+//! `interned_data/interned_data.proto`); only the few fields that are needed are declared here. A
+//! test decodes the output with the official schema.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use prost::Message;
+
+/// Key of the one field of a trace: number 1, length-delimited.
+const TRACE_PACKET_KEY: u8 = 1 << 3 | 2;
+
+#[derive(Clone, PartialEq, Message)]
+struct TracePacket {
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    sequence_flags: Option<u32>,
+    #[prost(message, optional, tag = "60")]
+    track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+    #[prost(uint64, optional, tag = "5")]
+    parent_uuid: Option<u64>,
+    #[prost(enumeration = "Ordering", optional, tag = "11")]
+    child_ordering: Option<i32>,
+    #[prost(int32, optional, tag = "12")]
+    sibling_order_rank: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+enum Ordering {
+    Unknown = 0,
+    Explicit = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackEvent {
+    #[prost(enumeration = "EventType", optional, tag = "9")]
+    r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "10")]
+    name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    track_uuid: Option<u64>,
+    #[prost(string, optional, tag = "23")]
+    name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+enum EventType {
+    Unspecified = 0,
+    SliceBegin = 1,
+    SliceEnd = 2,
+    Instant = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct InternedData {
+    #[prost(message, repeated, tag = "2")]
+    event_names: Vec<EventName>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct EventName {
+    #[prost(uint64, optional, tag = "1")]
+    iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+}
+
+/// Everything is one sequence of packets, with one table of names.
+const SEQUENCE_ID: u32 = 1;
+const SEQUENCE_CLEARED: u32 = 1;
+const SEQUENCE_NEEDS_STATE: u32 = 2;
+
+/// So many names are kept in the table; further ones are written out each time.
+const NAMES_MAX: usize = 65_536;
+
+const UUID_ROOT: u64 = 1;
+const UUID_PCPUS: u64 = 2;
+const UUID_VCPUS: u64 = 3;
+const UUID_PCPU: u64 = 1 << 32;
+const UUID_VCPU: u64 = 2 << 32;
+
+/// What a vCPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has a pCPU.
+    Running,
+    /// It wants a pCPU.
+    Waiting,
+    /// It waits for an event.
+    Blocked,
+    /// It is paused, or not up.
+    Paused,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Blocked => "blocked",
+            State::Paused => "paused",
+        }
+    }
+}
+
+/// A vCPU's track, from [`Writer::vcpu`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VcpuTrack(u32);
+
+/// Writes a Perfetto trace. Times are in nanoseconds from any origin.
+///
+/// Within one track, slices are to be told in order of time and must not overlap; a slice that
+/// begins before the end of the one before is cut to begin there. Between tracks, any order will
+/// do: Perfetto sorts.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    /// Kept for its memory, like `name`.
+    packet: Vec<u8>,
+    name: String,
+    names: HashMap<String, u64>,
+    /// Where the last slice of each track ended.
+    ends_ns: HashMap<u64, u64>,
+    vcpus: u32,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a trace with the given title. `out` need not be buffered for the sake of memory,
+    /// but should be for the sake of speed.
+    ///
+    /// # Errors
+    /// What writing to `out` gives; so for all functions here.
+    pub fn new(out: W, title: &str) -> io::Result<Self> {
+        let (names, ends_ns) = (HashMap::new(), HashMap::new());
+        let (packet, name) = (Vec::new(), String::new());
+        let mut writer = Writer { out, packet, name, names, ends_ns, vcpus: 0 };
+        writer.track(UUID_ROOT, None, title, 0, SEQUENCE_CLEARED)?;
+        writer.track(UUID_PCPUS, Some(UUID_ROOT), "pCPUs", 0, 0)?;
+        writer.track(UUID_VCPUS, Some(UUID_ROOT), "vCPUs", 1, 0)?;
+        Ok(writer)
+    }
+
+    /// Makes the track of a pCPU, for one that may have no slices. [`Writer::run`] does it too.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn pcpu(&mut self, index: u32) -> io::Result<()> {
+        let uuid = UUID_PCPU | u64::from(index);
+        if self.ends_ns.contains_key(&uuid) {
+            return Ok(());
+        }
+        self.ends_ns.insert(uuid, 0);
+        let rank = i32::try_from(index).unwrap_or(i32::MAX);
+        self.track(uuid, Some(UUID_PCPUS), &format!("pCPU {index}"), rank, 0)
+    }
+
+    /// Makes the track of a vCPU; tracks appear in the order in which they are made.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn vcpu(&mut self, name: &str) -> io::Result<VcpuTrack> {
+        let track = VcpuTrack(self.vcpus);
+        self.vcpus += 1;
+        let rank = i32::try_from(track.0).unwrap_or(i32::MAX);
+        self.track(UUID_VCPU | u64::from(track.0), Some(UUID_VCPUS), name, rank, 0)?;
+        Ok(track)
+    }
+
+    /// On this pCPU, `name` (a vCPU's name, `idle`, ...) ran from `start_ns` to `end_ns`.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn run(&mut self, pcpu: u32, name: &str, start_ns: u64, end_ns: u64) -> io::Result<()> {
+        self.pcpu(pcpu)?;
+        self.slice(UUID_PCPU | u64::from(pcpu), name, start_ns, end_ns)
+    }
+
+    /// The vCPU was in a state from `start_ns` to `end_ns`; `detail`, if not empty, is shown
+    /// beside the state's name, as in `waiting: woken`.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn state(
+        &mut self,
+        vcpu: VcpuTrack,
+        state: State,
+        detail: &str,
+        start_ns: u64,
+        end_ns: u64,
+    ) -> io::Result<()> {
+        let uuid = UUID_VCPU | u64::from(vcpu.0);
+        if detail.is_empty() {
+            return self.slice(uuid, state.name(), start_ns, end_ns);
+        }
+        let mut name = std::mem::take(&mut self.name);
+        name.clear();
+        name.extend([state.name(), ": ", detail]);
+        let written = self.slice(uuid, &name, start_ns, end_ns);
+        self.name = name;
+        written
+    }
+
+    /// A mark on the vCPU's track.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn mark(&mut self, vcpu: VcpuTrack, at_ns: u64, text: &str) -> io::Result<()> {
+        self.event(UUID_VCPU | u64::from(vcpu.0), EventType::Instant, at_ns, text)
+    }
+
+    /// Ends the trace and gives the output back, flushed.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn slice(&mut self, uuid: u64, name: &str, start_ns: u64, end_ns: u64) -> io::Result<()> {
+        let before_ns = self.ends_ns.get(&uuid).copied().unwrap_or(0);
+        let start_ns = start_ns.max(before_ns);
+        let end_ns = end_ns.max(start_ns);
+        self.ends_ns.insert(uuid, end_ns);
+        self.event(uuid, EventType::SliceBegin, start_ns, name)?;
+        self.event(uuid, EventType::SliceEnd, end_ns, "")
+    }
+
+    fn event(&mut self, uuid: u64, kind: EventType, at_ns: u64, name: &str) -> io::Result<()> {
+        let mut event = TrackEvent {
+            r#type: Some(kind as i32),
+            name_iid: None,
+            track_uuid: Some(uuid),
+            name: None,
+        };
+        let mut interned_data = None;
+        if name.is_empty() {
+        } else if let Some(&iid) = self.names.get(name) {
+            event.name_iid = Some(iid);
+        } else if self.names.len() < NAMES_MAX {
+            let iid = self.names.len() as u64 + 1;
+            self.names.insert(name.to_owned(), iid);
+            let new = EventName { iid: Some(iid), name: Some(name.to_owned()) };
+            interned_data = Some(InternedData { event_names: vec![new] });
+            event.name_iid = Some(iid);
+        } else {
+            event.name = Some(name.to_owned());
+        }
+        self.write(&TracePacket {
+            timestamp: Some(at_ns),
+            trusted_packet_sequence_id: Some(SEQUENCE_ID),
+            track_event: Some(event),
+            interned_data,
+            sequence_flags: Some(SEQUENCE_NEEDS_STATE),
+            track_descriptor: None,
+        })
+    }
+
+    fn track(
+        &mut self,
+        uuid: u64,
+        parent_uuid: Option<u64>,
+        name: &str,
+        rank: i32,
+        flags: u32,
+    ) -> io::Result<()> {
+        let descriptor = TrackDescriptor {
+            uuid: Some(uuid),
+            name: Some(name.to_owned()),
+            parent_uuid,
+            child_ordering: Some(Ordering::Explicit as i32),
+            sibling_order_rank: Some(rank),
+        };
+        self.write(&TracePacket {
+            timestamp: None,
+            trusted_packet_sequence_id: Some(SEQUENCE_ID),
+            track_event: None,
+            interned_data: None,
+            sequence_flags: (flags != 0).then_some(flags),
+            track_descriptor: Some(descriptor),
+        })
+    }
+
+    /// A trace is a message with one repeated field, so packets can be written one by one.
+    fn write(&mut self, packet: &TracePacket) -> io::Result<()> {
+        self.packet.clear();
+        self.packet.push(TRACE_PACKET_KEY);
+        packet.encode_length_delimited(&mut self.packet).map_err(io::Error::other)?;
+        self.out.write_all(&self.packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packet: Vec<TracePacket>,
+    }
+
+    fn decoded(bytes: &[u8]) -> Vec<TracePacket> {
+        Trace::decode(bytes).unwrap().packet
+    }
+
+    #[test]
+    fn slices_marks_and_names() {
+        let mut writer = Writer::new(Vec::new(), "title").unwrap();
+        let vcpu = writer.vcpu("d1v0").unwrap();
+        writer.run(1, "d1v0", 10, 20).unwrap();
+        writer.run(1, "d1v0", 20, 20).unwrap();
+        writer.state(vcpu, State::Waiting, "woken", 5, 10).unwrap();
+        writer.mark(vcpu, 7, "tickled").unwrap();
+        let packets = decoded(&writer.finish().unwrap());
+        let tracks: Vec<_> =
+            packets.iter().filter_map(|packet| packet.track_descriptor.as_ref()).collect();
+        let names: Vec<_> = tracks.iter().map(|track| track.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["title", "pCPUs", "vCPUs", "d1v0", "pCPU 1"]);
+        assert_eq!(tracks[4].parent_uuid, Some(UUID_PCPUS));
+        let events: Vec<_> = packets
+            .iter()
+            .filter_map(|packet| {
+                let event = packet.track_event.as_ref()?;
+                Some((packet.timestamp?, event.r#type?, event.name_iid.unwrap_or(0)))
+            })
+            .collect();
+        // Names 1 "d1v0", 2 "waiting: woken", 3 "tickled".
+        assert_eq!(
+            events,
+            [(10, 1, 1), (20, 2, 0), (20, 1, 1), (20, 2, 0), (5, 1, 2), (10, 2, 0), (7, 3, 3)]
+        );
+    }
+
+    #[test]
+    fn overlapping_slices_are_cut() {
+        let mut writer = Writer::new(Vec::new(), "").unwrap();
+        writer.run(0, "a", 10, 20).unwrap();
+        writer.run(0, "b", 15, 18).unwrap();
+        let times: Vec<_> = decoded(&writer.finish().unwrap())
+            .iter()
+            .filter_map(|packet| packet.timestamp)
+            .collect();
+        assert_eq!(times, [10, 20, 20, 20]);
+    }
+}

@@ -1,0 +1,407 @@
+//! Follows every vCPU through its run states and says what came of each of them.
+//!
+//! A wait begins when the run state becomes *runnable* and ends when it becomes *running*; both
+//! are the time stamps of the run state records. (Xen's own "ns waited" in
+//! `TRC_SCHED_SWITCH_INFNEXT` is of no use: in 4.20 it counts from when the vCPU last left a
+//! pCPU, blocked time included.)
+//!
+//! *Woken or preempted?* By the run state alone, a vCPU that goes from *running* to *runnable*
+//! was preempted. That is wrong for one that had blocked itself and was woken while its pCPU was
+//! still busy switching it out: Xen then never calls it blocked. The record `TRC_SCHED_BLOCK`
+//! before the switch tells the two apart. See [`crate::Races`].
+//!
+//! *Edges.* A vCPU is unknown until it is first seen. One that runs when its pCPU's records begin
+//! has that time counted to its share, but no run length; likewise at the end. A wait without a
+//! seen beginning or end is no wait.
+//!
+//! *Lost records.* While a pCPU loses records, nothing is known of it, nor of the vCPUs that have
+//! been seen on it and do not run elsewhere: their waits are cut. A wait of any other vCPU that
+//! overlaps a loss is *in doubt*: it counts only if the vCPU is never seen on the losing pCPU in
+//! the whole trace. After the loss, the lost-records record says who runs there.
+
+use std::io::Read;
+
+use crate::blame::{self, Log, Part, Runner, Why};
+use crate::error::Error;
+use crate::merge::{Kind, Merger, Timed};
+use crate::record::{Runstate, VcpuId, event};
+use crate::tables::ByPcpu;
+use crate::vcpu::{Origin, State, Vcpu, Vcpus};
+
+/// A stay on a pCPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) vcpu: usize,
+    pub(crate) pcpu: u16,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Both ends were seen.
+    pub(crate) whole: bool,
+}
+
+/// A wait with both its ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) vcpu: usize,
+    pub(crate) origin: Origin,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) passed_over: bool,
+    /// pCPUs that lost records meanwhile.
+    pub(crate) doubt: Vec<u16>,
+}
+
+/// Why a wait came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Records were lost.
+    Lost,
+    /// The records contradict each other, or came out of order.
+    Inconsistent,
+    /// The vCPU was paused, or its waiting ended in some way other than by running.
+    Paused,
+    /// The trace ended.
+    End,
+}
+
+/// Is told what comes of the vCPUs' states, idle ones' runs included.
+pub(crate) trait Observer {
+    /// The earliest time stamp of all.
+    fn begin(&mut self, _tsc: u64) {}
+    /// A vCPU left a pCPU.
+    fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error>;
+    /// A vCPU began to run.
+    fn dispatched(&mut self, _vcpu: usize) {}
+    /// A vCPU began to wait.
+    fn waits(&mut self, _vcpu: usize, _origin: Origin) {}
+    /// A wait ended.
+    fn wait(&mut self, vcpu: &Vcpu, wait: Wait) -> Result<(), Error>;
+    /// A wait that began at `since` was cut at `at`.
+    fn cut(&mut self, vcpu: usize, since: u64, at: u64, cut: Cut) -> Result<(), Error>;
+    /// A vCPU was blocked or paused.
+    fn rest(&mut self, vcpu: usize, span: (u64, u64), paused: bool) -> Result<(), Error>;
+    /// Something worth a mark happened to a vCPU.
+    fn mark(
+        &mut self,
+        _vcpu: &Vcpu,
+        _number: usize,
+        _at: u64,
+        _text: &'static str,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// What is known of a pCPU.
+#[derive(Debug)]
+pub(crate) struct Pcpu {
+    pub(crate) log: Log,
+    /// The vCPU that runs, idle included.
+    pub(crate) current: Option<usize>,
+    /// It has been told to reschedule and has not done so yet.
+    pub(crate) tickled: bool,
+    /// The vCPU whose way into the run queue this pCPU's records are about.
+    pub(crate) placing: Option<usize>,
+    /// The vCPUs that the scheduler has looked at in this pass.
+    pub(crate) checked: Vec<usize>,
+}
+
+/// The state of the host, as far as the records tell.
+#[derive(Debug)]
+pub(crate) struct Schedule<O> {
+    pub(crate) vcpus: Vcpus,
+    pub(crate) pcpus: ByPcpu<Pcpu>,
+    pub(crate) observer: O,
+    losing: Vec<u16>,
+    pub(crate) inconsistent_records: u64,
+}
+
+/// Sends a whole trace through an observer.
+pub(crate) fn follow<R: Read, O: Observer>(
+    merger: &mut Merger<R>,
+    observer: O,
+) -> Result<Schedule<O>, Error> {
+    let mut schedule = Schedule {
+        vcpus: Vcpus::default(),
+        pcpus: ByPcpu::default(),
+        observer,
+        losing: Vec::new(),
+        inconsistent_records: 0,
+    };
+    let mut begun = false;
+    while let Some(timed) = merger.next_timed()? {
+        if let Some((first, _)) = merger.span().filter(|_| !begun) {
+            schedule.observer.begin(first);
+            begun = true;
+        }
+        schedule.pcpus.get_or_insert_with(timed.pcpu, || Pcpu {
+            log: Log::new(merger.first_tsc(timed.pcpu).unwrap_or(timed.tsc)),
+            current: None,
+            tickled: false,
+            placing: None,
+            checked: Vec::new(),
+        });
+        match timed.kind {
+            Kind::Record => schedule.record(&timed)?,
+            Kind::LossBegin => schedule.loss_begins(timed.pcpu, timed.tsc)?,
+            Kind::LossEnd => schedule.loss_ends(&timed)?,
+        }
+    }
+    if let Some((_, end)) = merger.span() {
+        schedule.finish(end)?;
+    }
+    Ok(schedule)
+}
+
+impl<O: Observer> Schedule<O> {
+    fn record(&mut self, timed: &Timed) -> Result<(), Error> {
+        let words = &timed.words;
+        if let Some((old, new)) = Runstate::change(timed.event) {
+            let id = VcpuId::from_packed(words[0]);
+            let number = self.vcpus.find_or_add(id, timed.offset)?;
+            return if timed.late {
+                self.lose(number, timed.tsc, Cut::Inconsistent)
+            } else {
+                self.change(timed, number, old, new)
+            };
+        }
+        if timed.late {
+            return Ok(());
+        }
+        match timed.event {
+            event::BLOCK => {
+                if let Some(number) = self.vcpus.find(VcpuId::from_words(words[0], words[1])) {
+                    self.vcpus.get_mut(number).blocking = true;
+                }
+            }
+            event::YIELD => {
+                if let Some(number) = self.vcpus.find(VcpuId::from_words(words[0], words[1])) {
+                    self.vcpus.get_mut(number).yielding = true;
+                }
+            }
+            event::SWITCH_INFCONT => self.continues(VcpuId::from_words(words[0], words[1])),
+            event::CONTINUE_RUNNING => self.continues(VcpuId::from_packed(words[0])),
+            _ => return self.scheduler_record(timed),
+        }
+        Ok(())
+    }
+
+    /// The vCPU goes on running: whatever it did before did not end its run.
+    fn continues(&mut self, id: VcpuId) {
+        if let Some(number) = self.vcpus.find(id) {
+            let vcpu = self.vcpus.get_mut(number);
+            (vcpu.blocking, vcpu.yielding) = (false, false);
+        }
+    }
+
+    fn change(
+        &mut self,
+        timed: &Timed,
+        number: usize,
+        old: Runstate,
+        new: Runstate,
+    ) -> Result<(), Error> {
+        let (at, pcpu) = (timed.tsc, timed.pcpu);
+        let agrees = match self.vcpus.get(number).state {
+            State::Unknown => true,
+            State::Running { pcpu: on, .. } => old == Runstate::Running && on == pcpu,
+            State::Waiting { .. } => old == Runstate::Runnable,
+            State::Resting { paused, .. } => {
+                old == if paused { Runstate::Offline } else { Runstate::Blocked }
+            }
+        };
+        if !agrees {
+            self.inconsistent_records += 1;
+            self.lose(number, at, Cut::Inconsistent)?;
+        }
+        if old == Runstate::Running {
+            self.leaves(number, pcpu, at)?;
+        }
+        match self.vcpus.get(number).state {
+            State::Waiting { since, .. } if new != Runstate::Running => {
+                self.observer.cut(number, since, at, Cut::Paused)?;
+            }
+            State::Resting { since, paused } => self.observer.rest(number, (since, at), paused)?,
+            _ => {}
+        }
+        match new {
+            Runstate::Running => self.runs(number, pcpu, at)?,
+            Runstate::Runnable => self.waits(number, old, at),
+            Runstate::Blocked | Runstate::Offline => {
+                let paused = new == Runstate::Offline;
+                self.vcpus.get_mut(number).state = State::Resting { since: at, paused };
+            }
+        }
+        let vcpu = self.vcpus.get_mut(number);
+        (vcpu.blocking, vcpu.yielding, vcpu.seen) = (false, false, true);
+        Ok(())
+    }
+
+    /// `number` leaves `pcpu`; its state is still the old one and is overwritten by the caller.
+    fn leaves(&mut self, number: usize, pcpu: u16, at: u64) -> Result<(), Error> {
+        let pcpus = self.pcpus.len();
+        let vcpu = self.vcpus.get_mut(number);
+        let Some(on) = self.pcpus.get_mut(pcpu) else { return Ok(()) };
+        let run = match vcpu.state {
+            State::Running { since, whole, .. } => Some((since, whole)),
+            // The first that is heard of the vCPU, and of the pCPU's runner: it has been there
+            // since the beginning.
+            _ if on.current.is_none() && !vcpu.seen => {
+                on.log.reveal(runner(vcpu.id, number)).map(|since| {
+                    vcpu.see_on(pcpu);
+                    (since, false)
+                })
+            }
+            _ => None,
+        };
+        vcpu.state = State::Unknown;
+        if on.current.is_none_or(|current| current == number) {
+            on.current = None;
+            on.log.change(at, Runner::Switch, Why::Picked(None), pcpus);
+        }
+        if let Some((start, whole)) = run {
+            let run = Run { vcpu: number, pcpu, start, end: at, whole };
+            self.observer.run(self.vcpus.get(number), run)?;
+        }
+        Ok(())
+    }
+
+    fn runs(&mut self, number: usize, pcpu: u16, at: u64) -> Result<(), Error> {
+        let pcpus = self.pcpus.len();
+        let current = self.pcpus.get(pcpu).and_then(|on| on.current);
+        if let Some(other) = current.filter(|&other| other != number) {
+            // Somebody else was thought to run here.
+            self.inconsistent_records += 1;
+            self.lose(other, at, Cut::Inconsistent)?;
+        }
+        let Some(on) = self.pcpus.get_mut(pcpu) else { return Ok(()) };
+        let vcpu = self.vcpus.get_mut(number);
+        let mut ended = None;
+        // The log's last stretch reaches up to now, whoever runs from now on.
+        if let State::Waiting { since, origin } = vcpu.state {
+            let mut parts = Vec::new();
+            blame::attribute(&on.log, pcpu, &vcpu.waiter(), (since, at), &mut parts);
+            let (passed_over, doubt) = (vcpu.passed_over, std::mem::take(&mut vcpu.doubt));
+            let wait =
+                Wait { vcpu: number, origin, start: since, end: at, parts, passed_over, doubt };
+            ended = Some(wait);
+        }
+        vcpu.see_on(pcpu);
+        vcpu.state = State::Running { pcpu, since: at, whole: true };
+        on.current = Some(number);
+        on.log.change(at, runner(vcpu.id, number), Why::Picked(vcpu.credit), pcpus);
+        if let Some(wait) = ended {
+            self.observer.wait(self.vcpus.get(number), wait)?;
+        }
+        self.observer.dispatched(number);
+        Ok(())
+    }
+
+    fn waits(&mut self, number: usize, old: Runstate, at: u64) {
+        let vcpu = self.vcpus.get_mut(number);
+        vcpu.doubt.clear();
+        (vcpu.decision, vcpu.passed_over) = (None, false);
+        if vcpu.id.is_idle() {
+            // Idle does not wait, it fills in.
+            vcpu.state = State::Unknown;
+            return;
+        }
+        let origin = match old {
+            Runstate::Blocked => Origin::Wake,
+            Runstate::Running if vcpu.blocking => Origin::RacedWake,
+            Runstate::Running if vcpu.yielding => Origin::Yielded,
+            Runstate::Offline => Origin::Unpaused,
+            Runstate::Running | Runstate::Runnable => Origin::Preempted,
+        };
+        vcpu.doubt.extend(&self.losing);
+        vcpu.state = State::Waiting { since: at, origin };
+        self.observer.waits(number, origin);
+    }
+
+    /// Nothing more is known of the vCPU.
+    fn lose(&mut self, number: usize, at: u64, cut: Cut) -> Result<(), Error> {
+        let pcpus = self.pcpus.len();
+        let vcpu = self.vcpus.get_mut(number);
+        let state = std::mem::replace(&mut vcpu.state, State::Unknown);
+        (vcpu.blocking, vcpu.yielding) = (false, false);
+        match state {
+            State::Running { pcpu, since, .. } => {
+                if let Some(on) = self.pcpus.get_mut(pcpu).filter(|on| on.current == Some(number)) {
+                    on.current = None;
+                    on.log.change(at, Runner::Unknown, Why::Picked(None), pcpus);
+                }
+                let run = Run { vcpu: number, pcpu, start: since, end: at, whole: false };
+                self.observer.run(self.vcpus.get(number), run)
+            }
+            State::Waiting { since, .. } => self.observer.cut(number, since, at, cut),
+            State::Resting { .. } | State::Unknown => Ok(()),
+        }
+    }
+
+    fn loss_begins(&mut self, pcpu: u16, at: u64) -> Result<(), Error> {
+        let pcpus = self.pcpus.len();
+        if let Some(on) = self.pcpus.get_mut(pcpu) {
+            on.tickled = false;
+            on.placing = None;
+            on.checked.clear();
+        }
+        self.losing.retain(|&losing| losing != pcpu);
+        self.losing.push(pcpu);
+        for number in 0..self.vcpus.len() {
+            let vcpu = self.vcpus.get_mut(number);
+            match vcpu.state {
+                State::Running { pcpu: on, .. } if on != pcpu => {}
+                State::Unknown => {}
+                State::Waiting { .. } if !vcpu.seen_on.contains(&pcpu) => {
+                    // A vCPU's list of doubts is as long as the list of losing pCPUs at most.
+                    if !vcpu.doubt.contains(&pcpu) {
+                        vcpu.doubt.push(pcpu);
+                    }
+                }
+                State::Resting { .. } if !vcpu.seen_on.contains(&pcpu) => {}
+                _ => self.lose(number, at, Cut::Lost)?,
+            }
+        }
+        if let Some(on) = self.pcpus.get_mut(pcpu) {
+            on.current = None;
+            on.log.change(at, Runner::Unknown, Why::Picked(None), pcpus);
+        }
+        Ok(())
+    }
+
+    fn loss_ends(&mut self, timed: &Timed) -> Result<(), Error> {
+        let (pcpu, at) = (timed.pcpu, timed.tsc);
+        self.losing.retain(|&losing| losing != pcpu);
+        let id = VcpuId::from_packed_lost(timed.words[1]);
+        let number = self.vcpus.find_or_add(id, timed.offset)?;
+        self.lose(number, at, Cut::Lost)?;
+        let pcpus = self.pcpus.len();
+        let vcpu = self.vcpus.get_mut(number);
+        vcpu.see_on(pcpu);
+        vcpu.seen = true;
+        vcpu.state = State::Running { pcpu, since: at, whole: false };
+        if let Some(on) = self.pcpus.get_mut(pcpu) {
+            on.current = Some(number);
+            on.log.change(at, runner(id, number), Why::Picked(None), pcpus);
+        }
+        Ok(())
+    }
+
+    /// The trace ends at `at`: what is under way is told of as far as it went.
+    fn finish(&mut self, at: u64) -> Result<(), Error> {
+        for number in 0..self.vcpus.len() {
+            match self.vcpus.get(number).state {
+                State::Resting { since, paused } => {
+                    self.observer.rest(number, (since, at), paused)?;
+                }
+                _ => self.lose(number, at, Cut::End)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn runner(id: VcpuId, number: usize) -> Runner {
+    if id.is_idle() { Runner::Idle } else { Runner::Vcpu(number) }
+}

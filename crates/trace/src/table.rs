@@ -1,0 +1,213 @@
+//! Results as text for people: aligned columns, no colour.
+
+use std::fmt::Write as _;
+
+use crate::clock::CpuHzSource;
+use crate::info::Info;
+use crate::latency::{Latency, VcpuLatency};
+use crate::stats::Distribution;
+
+/// Rows of cells; the first column is flush left, the others right unless told otherwise.
+struct Table {
+    rows: Vec<Vec<String>>,
+    left: &'static [usize],
+}
+
+impl Table {
+    fn new(head: &[&str], left: &'static [usize]) -> Self {
+        Table { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], left }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn render(&self, out: &mut String) {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::from("  ");
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                let _ = if column == 0 || self.left.contains(&column) {
+                    write!(line, "{cell:<width$}  ")
+                } else {
+                    write!(line, "{cell:>width$}  ")
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+}
+
+fn us(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+fn clock(hz: u64, source: CpuHzSource) -> String {
+    let source = match source {
+        CpuHzSource::Given => "as given",
+        CpuHzSource::Measured => "measured in the trace",
+        CpuHzSource::Assumed => "assumed, for the trace does not tell; give --cpu-hz",
+    };
+    format!("{hz} Hz, {source}")
+}
+
+impl Info {
+    /// The result as text, with a line end at the end.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "span     {:.3} us", self.span_us);
+        let _ = writeln!(out, "clock    {}", clock(self.cpu_hz, self.cpu_hz_source));
+        let (records, windows, bytes) = (self.records, self.windows, self.bytes);
+        let _ = writeln!(out, "records  {records} in {windows} windows, {bytes} bytes");
+        let _ = writeln!(out, "unknown  {} (skipped)", self.unknown_records);
+        if self.backward_records > 0 {
+            let _ = writeln!(out, "backward {} (out of order)", self.backward_records);
+        }
+        let (lost, times) = (self.lost.records, self.lost.times);
+        let _ = writeln!(out, "lost     {lost} in {times} losses");
+        out.push('\n');
+        let mut table = Table::new(&["pCPU", "windows", "records", "lost"], &[]);
+        for pcpu in &self.pcpus {
+            let counts = [pcpu.windows, pcpu.records, pcpu.lost_records];
+            let cells = counts.map(|count| count.to_string());
+            table.row(std::iter::once(pcpu.pcpu.to_string()).chain(cells));
+        }
+        table.render(&mut out);
+        out.push('\n');
+        let mut table = Table::new(&["domain", "vCPUs"], &[1]);
+        for domain in &self.domains {
+            table.row([format!("d{}", domain.domain), domain.vcpus.join(" ")]);
+        }
+        table.render(&mut out);
+        for (head, counts) in [("class", &self.classes), ("event", &self.events)] {
+            out.push('\n');
+            let mut table = Table::new(&[head, "records"], &[]);
+            for count in counts {
+                table.row([count.name.clone(), count.records.to_string()]);
+            }
+            table.render(&mut out);
+        }
+        if !self.lost.losses.is_empty() {
+            out.push('\n');
+            let head = ["lost on pCPU", "records", "from us", "to us", "at offset"];
+            let mut table = Table::new(&head, &[]);
+            for loss in &self.lost.losses {
+                table.row([
+                    loss.pcpu.to_string(),
+                    loss.records.to_string(),
+                    format!("{:.3}", loss.from_us),
+                    format!("{:.3}", loss.to_us),
+                    loss.offset.to_string(),
+                ]);
+            }
+            table.render(&mut out);
+        }
+        out
+    }
+}
+
+impl Latency {
+    /// The result as text, with a line end at the end.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "span   {:.3} us", self.span_us);
+        let _ = writeln!(out, "clock  {}", clock(self.cpu_hz, self.cpu_hz_source));
+        for vcpu in &self.vcpus {
+            vcpu.describe(&mut out);
+        }
+        out.push('\n');
+        let mut table = Table::new(&["pCPU", "busy", "idle", "switches/s"], &[]);
+        for pcpu in &self.pcpus {
+            table.row([
+                pcpu.pcpu.to_string(),
+                percent(pcpu.busy_share),
+                percent(pcpu.idle_share),
+                format!("{:.1}", pcpu.switches_per_s),
+            ]);
+        }
+        table.render(&mut out);
+        let troubles = self.records;
+        let notes = [
+            (troubles.lost, "records lost by Xen"),
+            (troubles.losses_known_late, "losses known only after later records had been used"),
+            (troubles.late, "records out of time order"),
+            (troubles.inconsistent, "records that contradict what came before"),
+            (troubles.short, "records shorter than their event, skipped"),
+            (troubles.untimed, "records without a time, skipped"),
+        ];
+        for (count, text) in notes.into_iter().filter(|&(count, _)| count > 0) {
+            let _ = writeln!(out, "note: {count} {text}");
+        }
+        out
+    }
+}
+
+impl VcpuLatency {
+    fn describe(&self, out: &mut String) {
+        let (share, switches) = (percent(self.cpu_share), self.switches_per_s);
+        let _ = writeln!(
+            out,
+            "\n{}  CPU {share}, {switches:.1} switches/s, {} wake-ups",
+            self.vcpu, self.wakeups
+        );
+        let head = ["us", "n", "min", "p50", "p90", "p99", "p99.9", "max"];
+        let mut table = Table::new(&head, &[]);
+        let rows = [
+            ("wake to run", &self.wake_to_run),
+            ("preempted to run", &self.preempted_to_run),
+            ("yielded to run", &self.yielded_to_run),
+            ("unpaused to run", &self.paused.unpaused_to_run),
+            ("run length", &self.run_length),
+        ];
+        for (name, row) in rows {
+            let always = ["wake to run", "preempted to run", "run length"].contains(&name);
+            if always || row.n > 0 {
+                table.row(cells(name, row));
+            }
+        }
+        table.render(out);
+        if !self.blame.is_empty() {
+            let mut table = Table::new(&["waited for", "share", "us", "reason"], &[3]);
+            for blame in &self.blame {
+                table.row([
+                    blame.vcpu.clone(),
+                    percent(blame.share),
+                    format!("{:.3}", blame.waited_us),
+                    blame.reason.words().to_owned(),
+                ]);
+            }
+            table.render(out);
+        }
+        let notes = [
+            (self.raced_wakeups, "wake-ups came while it was still being switched out"),
+            (self.passed_over_by_idle, "waits in which an idle pCPU passed it over (pinned)"),
+            (self.paused.pauses, "pauses, in none of the figures above"),
+            (self.paused.waits_ended, "waits ended by a pause, left out"),
+            (self.excluded.lost, "waits left out: records lost"),
+            (self.excluded.inconsistent, "waits left out: records contradict each other"),
+            (self.excluded.at_end, "waits left out: the trace ended"),
+        ];
+        for (count, text) in notes.into_iter().filter(|&(count, _)| count > 0) {
+            let _ = writeln!(out, "  {count} {text}");
+        }
+    }
+}
+
+fn cells(name: &str, row: &Distribution) -> Vec<String> {
+    let approximate = if row.exact { "" } else { " (percentiles within 0.1 %)" };
+    let values = [row.min, row.p50, row.p90, row.p99, row.p99_9, row.max].map(us);
+    let mut cells = vec![format!("{name}{approximate}"), row.n.to_string()];
+    cells.extend(values);
+    cells
+}
