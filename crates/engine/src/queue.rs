@@ -24,6 +24,9 @@ const ARITY: usize = 4;
 /// With fewer dead keys than this, sweeping them is not worth it.
 const SWEEP_MIN: usize = 64;
 
+/// Events for which there is room from the start: more than most hosts have pending.
+const ROOM: usize = 512;
+
 /// Time in the high half, sequence number and slot in the low half, so that one
 /// integer comparison orders by (time, sequence).
 type Key = u128;
@@ -79,9 +82,9 @@ impl<E: Copy> EventQueue<E> {
         EventQueue {
             now: Time::ZERO,
             seq: 0,
-            heap: Vec::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            heap: Vec::with_capacity(ROOM),
+            slots: Vec::with_capacity(ROOM),
+            free: Vec::with_capacity(ROOM),
             popped: 0,
         }
     }

@@ -31,8 +31,6 @@ pub enum Note {
 pub enum What {
     /// The vCPU was given the pCPU.
     Run,
-    /// The pCPU went idle (the record's vCPU is the one that left).
-    Idle,
     /// The vCPU left the pCPU because it blocked.
     Block,
     /// The vCPU left the pCPU though it could have gone on.

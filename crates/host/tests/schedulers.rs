@@ -221,8 +221,8 @@ fn one_pcpu_is_work_conserving() {
     }
 }
 
-/// Two equal loops per pCPU, free to run anywhere: all pCPUs are busy all of the time, and
-/// each loop gets half a pCPU in the long run.
+/// Processor time that each domain gets in a run of so many seconds, and that all pCPUs
+/// spend busy, in pCPUs.
 fn processor_time(config: &Config, seconds: u64) -> (Vec<f64>, f64) {
     let mut machine = Machine::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(seconds));
@@ -235,55 +235,93 @@ fn processor_time(config: &Config, seconds: u64) -> (Vec<f64>, f64) {
     (doms.map(of).collect(), busy / seconds as f64)
 }
 
+/// Fails if `ours` is off by more than `tolerance`, relatively.
 fn assert_near(name: &str, what: &str, ours: f64, right: f64, tolerance: f64) {
     assert!((ours / right - 1.0).abs() <= tolerance, "{name}: {what} {ours}, should be {right}");
 }
 
-/// Shares follow weights within 2 % over 10 s: one pCPU, weights 128 to 1024, all hungry.
+/// Shares of hungry single-vCPU domains on one pCPU, in the order of `weights`.
+fn shares_on_one_pcpu(scheduler: &SchedulerConfig, weights: &[u16], seconds: u64) -> Vec<f64> {
+    let vms = weights.iter().map(|&weight| VmConfig { weight, ..cpu_loop(&format!("w{weight}")) });
+    let (shares, busy) = processor_time(&host(1, scheduler, COSTS, vms.collect()), seconds);
+    assert_near("any", "busy", busy, 1.0, 0.001);
+    shares
+}
+
+/// The largest relative error of a share against its weight.
+fn unfairness(shares: &[f64], weights: &[u16]) -> f64 {
+    let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
+    let error = |(share, &weight): (&f64, &u16)| (share * total / f64::from(weight) - 1.0).abs();
+    shares.iter().zip(weights).map(error).fold(0.0, f64::max)
+}
+
+/// Shares follow weights within 2 % over 10 s: two domains, for every scheduler.
 #[test]
-fn shares_follow_weights_on_one_pcpu() {
-    let weights = [128u16, 256, 512, 1024];
-    let total: u16 = weights.iter().sum();
+fn shares_follow_two_weights() {
     for (name, scheduler) in all() {
-        let vms = weights.map(|weight| VmConfig { weight, ..cpu_loop(&format!("w{weight}")) });
-        let (shares, busy) = processor_time(&host(1, &scheduler, COSTS, vms.to_vec()), 10);
-        assert_near(name, "busy", busy, 1.0, 0.001);
-        for (share, weight) in shares.iter().zip(weights) {
-            let right = f64::from(weight) / f64::from(total);
-            assert_near(name, &format!("share of weight {weight}"), *share, right, 0.02);
+        let shares = shares_on_one_pcpu(&scheduler, &[256, 512], 10);
+        let error = unfairness(&shares, &[256, 512]);
+        assert!(error <= 0.02, "{name}: {shares:?} is {error} off");
+    }
+}
+
+/// The same with four weights from 128 to 1024: credit2 keeps the 2 %. Credit does not:
+///
+/// * 4.8 and today are off by more over the first 10 s, because everybody starts with the
+///   same credit, and the light ones live on it for the first accounting periods; the error
+///   has gone after 300 s.
+/// * 2007 stays off: a vCPU that has saved 300 credits while it waited is taken for
+///   inactive, and loses them (`csched_acct`: "inactive" at `CSCHED_CREDITS_PER_TSLICE`).
+///   The heavy vCPU earns 160 credits a period and waits for three others; it is hit.
+#[test]
+fn shares_follow_four_weights_except_under_credit() {
+    let weights = [128, 256, 512, 1024];
+    for (name, scheduler) in all() {
+        let error =
+            |seconds| unfairness(&shares_on_one_pcpu(&scheduler, &weights, seconds), &weights);
+        let (short, long) = (error(10), error(300));
+        match name {
+            "credit 2007" => assert!(short > 0.02 && long > 0.02, "{name}: {short} {long}"),
+            "credit 4.8" | "credit today" => {
+                assert!(short > 0.02 && long <= 0.02, "{name}: {short} {long}");
+            }
+            _ => assert!(short <= 0.02 && long <= 0.02, "{name}: {short} {long}"),
         }
     }
 }
 
-/// Caps hold within 1 % over 10 s, also beside hungry neighbours and on an idle host.
-/// credit2 4.8.1 has no caps; that it refuses them is tested below.
+/// What a domain capped at `cap` percent gets beside a hungry neighbour of half its weight,
+/// or alone.
+fn capped_share(scheduler: &SchedulerConfig, cap: u16, neighbour: bool) -> f64 {
+    let mut vms = vec![VmConfig { cap_percent: cap, ..cpu_loop("capped") }];
+    if neighbour {
+        vms.push(VmConfig { weight: 128, ..cpu_loop("free") });
+    }
+    processor_time(&host(1, scheduler, COSTS, vms), 10).0[0]
+}
+
+/// Caps hold within 1 % over 10 s, beside a hungry neighbour and on an idle host. Under
+/// credit a capped vCPU is parked at accounting only, every 30 ms: over 10 s it can be one
+/// such period out, 0.3 % of a pCPU. At a cap of 10 % that is 3 % of the cap, and credit is
+/// indeed more than 1 % off there.
 #[test]
 fn caps_hold() {
     for (name, scheduler) in all() {
-        if name == "credit2 4.8.1" {
-            continue;
-        }
-        for cap in [10u16, 25, 40, 75] {
-            let capped = VmConfig { cap_percent: cap, ..cpu_loop("capped") };
-            for neighbours in [0, 1] {
-                let mut vms = vec![capped.clone()];
-                vms.extend((0..neighbours).map(|_| VmConfig { weight: 128, ..cpu_loop("free") }));
-                let (shares, _) = processor_time(&host(1, &scheduler, COSTS, vms), 10);
-                // Beside a neighbour of half its weight it is entitled to two thirds.
-                let right = if neighbours == 0 {
-                    f64::from(cap) / 100.0
-                } else {
-                    (f64::from(cap) / 100.0).min(2.0 / 3.0)
-                };
-                let what = format!("cap {cap} % beside {neighbours}");
-                assert_near(
-                    name,
-                    &what,
-                    shares[0],
-                    right,
-                    if right < f64::from(cap) / 100.0 { 0.02 } else { 0.01 },
-                );
+        // 4.8.1's credit2 has no caps; that it refuses them is tested below.
+        let old = name == "credit2 4.8.1";
+        for cap in [10u16, 25, 40, 60].into_iter().filter(|_| !old) {
+            for neighbour in [false, true] {
+                let share = capped_share(&scheduler, cap, neighbour);
+                let right = f64::from(cap) / 100.0;
+                let error = share - right;
+                // One period, and the schedulers' own passes.
+                let slack = if name.starts_with("credit ") { 0.0031 } else { 0.01 * right };
+                assert!(error.abs() <= slack, "{name}: {share} under {cap} %, beside {neighbour}");
             }
+        }
+        if name.starts_with("credit ") {
+            let error = (capped_share(&scheduler, 10, false) - 0.1).abs();
+            assert!(error > 0.001, "{name} has become exact: tell the reader of this test");
         }
     }
 }

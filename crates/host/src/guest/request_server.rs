@@ -120,7 +120,7 @@ pub struct RequestServer {
 impl RequestServer {
     /// A server and client at rest.
     pub fn new(config: Config, stream: Stream) -> Self {
-        let room = || VecDeque::with_capacity(16);
+        let room = || VecDeque::with_capacity(64);
         RequestServer {
             config,
             stream,

@@ -124,7 +124,7 @@ fn runs(worst: &Worst, from: Time, to: Time) -> Vec<Run> {
                     runs.push(Run { pcpu, vcpu, from: began.max(from), to: record.time });
                 }
             }
-            What::Idle | What::Wake | What::Note(_) => continue,
+            What::Wake | What::Note(_) => continue,
         }
         seen.push(pcpu);
     }

@@ -1,0 +1,80 @@
+//! A whole scheduler experiment, in events per second: the server, the CPU loop and the
+//! costs of `experiments/credit2-ratelimit.toml`, 100,000 requests.
+//!
+//! Budget: 5 M events/s on one core, building the machine and the histograms included.
+
+use divan::{Bencher, counter::ItemsCount};
+use lowtail_engine::{Duration, Time};
+use lowtail_host::guest::Spread;
+use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
+use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
+
+const REQUESTS: u64 = 100_000;
+
+fn main() {
+    divan::main();
+}
+
+/// The host of the experiment under `scheduler`.
+fn config(scheduler: SchedulerConfig) -> Config {
+    let us = Duration::from_us;
+    let server = Server {
+        load: Load::Open(Spread::Fixed(us(1000))),
+        service: Spread::Fixed(us(8)),
+        path: Path {
+            fixed: Duration::from_ns(51_300),
+            jitter_median: us(5),
+            jitter_sigma: 0.3,
+            extra_share: 0.03,
+            extra_mean: us(4),
+        },
+        tx_completion: Some(Spread::Fixed(us(40))),
+        tx_completion_work: us(3),
+        requests: REQUESTS,
+        warmup: 0,
+        half: true,
+    };
+    let costs = Costs {
+        wake_to_tickle: Duration::from_ns(900),
+        tickle_to_schedule: Duration::from_ns(3_860),
+        tickle_to_schedule_idle: Duration::from_ns(2_100),
+        schedule: us(1),
+        context_switch: us(5),
+        cold_cache: us(11),
+    };
+    let vms = vec![
+        VmConfig::new("io", Workload::RequestServer(server)),
+        VmConfig::new("cpu", Workload::CpuLoop),
+    ];
+    Config { pcpus: 1, sockets: 1, scheduler, costs, vms, records: 4096, watch: None }
+}
+
+fn run(scheduler: SchedulerConfig) -> u64 {
+    let mut machine = Machine::new(&config(scheduler), 1).expect("valid");
+    assert!(machine.run(Time::ZERO + Duration::from_s(200)), "not all requests answered");
+    machine.events()
+}
+
+fn bench(bencher: Bencher, scheduler: SchedulerConfig) {
+    let events = run(scheduler.clone());
+    bencher.counter(ItemsCount::new(events)).bench_local(|| run(scheduler.clone()));
+}
+
+#[divan::bench(sample_count = 20)]
+fn credit2_4_8_1(bencher: Bencher) {
+    bench(bencher, SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen481)));
+}
+
+#[divan::bench(sample_count = 20)]
+fn credit2_ratelimit_0(bencher: Bencher) {
+    let mut config = Credit2Config::new(Credit2Version::Xen481);
+    config.ratelimit = Duration::ZERO;
+    bench(bencher, SchedulerConfig::Credit2(config));
+}
+
+#[divan::bench(sample_count = 20)]
+fn credit_today(bencher: Bencher) {
+    bench(bencher, SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today)));
+}
