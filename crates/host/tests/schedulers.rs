@@ -414,3 +414,47 @@ fn domains_keep_their_order() {
     let facts = host(1, scheduler, COSTS, vms).facts().expect("valid");
     assert_eq!((facts.doms[1].weight, facts.vcpus[1].dom), (512, Dom(1)));
 }
+
+/// A random host with several pCPUs, one run queue, nobody pinned or capped.
+fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
+    let mut config = random_host(seed, scheduler);
+    config.pcpus = 2 + (seed % 3) as u16;
+    config.sockets = 1;
+    if let SchedulerConfig::Credit2(config) = &mut config.scheduler {
+        config.runqueue = Runqueue::All;
+    }
+    for vm in &mut config.vms {
+        vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS);
+        vm.soft = vm.hard;
+        vm.cap_percent = 0;
+    }
+    config
+}
+
+/// Work conservation on several pCPUs: none idles for longer than it takes another one to
+/// fetch the waiting vCPU (a tickle, a pass, a switch, and the round through a pCPU that was
+/// about to block: 50 us are ample with the costs here).
+///
+/// Today's credit does not conserve work: an idle pCPU that has looked for work within the
+/// last millisecond does not look again (`load-balance-ratelimit`, commit 58feb9e0ac), so
+/// that a vCPU can wait beside it. The test shows that it does.
+#[test]
+fn several_pcpus_are_work_conserving_except_under_credit_today() {
+    let ample = us(50);
+    for (name, scheduler) in all() {
+        let longest = |seed| {
+            let config = open_host(seed, &scheduler);
+            longest_idle_beside_waiting(&config, seed, Time::ZERO + Duration::from_ms(300))
+        };
+        if name == "credit today" {
+            let worst = (0..40).map(longest).max().unwrap_or_default();
+            assert!(worst > ample, "{name} has become work conserving: {worst}");
+            continue;
+        }
+        let test = "several_pcpus_are_work_conserving_except_under_credit_today";
+        for_seeds(test, 40, |seed| match longest(seed) {
+            idle if idle <= ample => Ok(()),
+            idle => Err(format!("{name}: idle for {idle}")),
+        });
+    }
+}
