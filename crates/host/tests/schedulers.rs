@@ -37,9 +37,15 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("credit2 4.8.1", credit2(Credit2Version::Xen481)),
         ("credit2 4.10", credit2(Credit2Version::Xen410)),
         ("credit2 4.21", credit2(Credit2Version::Xen421)),
+        ("null", SchedulerConfig::Null),
     ];
     all.retain(|(name, _)| name.contains(&wanted));
     all
+}
+
+/// Those that share pCPUs out; under `null` there is nothing to share.
+fn sharing() -> impl Iterator<Item = (&'static str, SchedulerConfig)> {
+    all().into_iter().filter(|(name, _)| *name != "null")
 }
 
 /// The same scheduler with another rate limit.
@@ -133,13 +139,22 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let pcpus = sockets * (1 + stream.below(3) as u16);
     let limits = [us(0), us(100), us(1000), us(5000)];
     let scheduler = with_ratelimit(scheduler, limits[stream.below(4) as usize]);
-    let old =
-        matches!(&scheduler, SchedulerConfig::Credit2(c) if c.version == Credit2Version::Xen481);
+    let capless = match &scheduler {
+        SchedulerConfig::Credit2(config) => config.version == Credit2Version::Xen481,
+        SchedulerConfig::Credit(_) => false,
+        SchedulerConfig::Null => true,
+    };
     let vms = 1 + stream.below(3 * u64::from(pcpus));
-    let vms = (0..vms).map(|i| random_vm(i, pcpus, !old, &mut stream)).collect();
+    let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut stream)).collect();
     let mut config = host(pcpus, &scheduler, COSTS, vms);
     config.sockets = sockets;
     config.records = 64;
+    if config.scheduler == SchedulerConfig::Null {
+        // A pCPU for each vCPU, and room for everybody.
+        config.sockets = 1;
+        config.pcpus = config.vms.iter().map(|vm| vm.vcpus).sum();
+        config.vms.iter_mut().for_each(|vm| vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS));
+    }
     config
 }
 
@@ -201,7 +216,7 @@ fn longest_idle_beside_waiting(config: &Config, seed: u64, end: Time) -> Duratio
 /// instant of the decision itself), whatever the rate limit and the workloads.
 #[test]
 fn one_pcpu_is_work_conserving() {
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         for_seeds("one_pcpu_is_work_conserving", 40, |seed| {
             let mut config = random_host(seed, &scheduler);
             config.pcpus = 1;
@@ -258,7 +273,7 @@ fn unfairness(shares: &[f64], weights: &[u16]) -> f64 {
 /// Shares follow weights within 2 % over 10 s: two domains, for every scheduler.
 #[test]
 fn shares_follow_two_weights() {
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         let shares = shares_on_one_pcpu(&scheduler, &[256, 512], 10);
         let error = unfairness(&shares, &[256, 512]);
         assert!(error <= 0.02, "{name}: {shares:?} is {error} off");
@@ -276,7 +291,7 @@ fn shares_follow_two_weights() {
 #[test]
 fn shares_follow_four_weights_except_under_credit() {
     let weights = [128, 256, 512, 1024];
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         let error =
             |seconds| unfairness(&shares_on_one_pcpu(&scheduler, &weights, seconds), &weights);
         let (short, long) = (error(10), error(300));
@@ -306,7 +321,7 @@ fn capped_share(scheduler: &SchedulerConfig, cap: u16, neighbour: bool) -> f64 {
 /// indeed more than 1 % off there.
 #[test]
 fn caps_hold() {
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         // 4.8.1's credit2 has no caps; that it refuses them is tested below.
         let old = name == "credit2 4.8.1";
         for cap in [10u16, 25, 40, 60].into_iter().filter(|_| !old) {
@@ -348,6 +363,7 @@ fn no_wakeup_is_lost() {
                 late_limit: us(1000),
             };
             config.vms.push(VmConfig::new("sleeper", sleeper));
+            config.pcpus += u16::from(config.scheduler == SchedulerConfig::Null);
             let v = Vcpu(config.vms.iter().map(|vm| vm.vcpus).sum::<u16>() - 1);
             let vcpus = u64::from(v.0) + 1;
             let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
@@ -375,7 +391,7 @@ fn no_wakeup_is_lost() {
 /// are balanced by stealing, within 5 % over 30 s; and both pCPUs are always busy.
 #[test]
 fn equal_loops_share_two_pcpus() {
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         let vms: Vec<_> = (0..4).map(|i| cpu_loop(&format!("loop{i}"))).collect();
         let mut scheduler = scheduler;
         if let SchedulerConfig::Credit2(config) = &mut scheduler {
@@ -441,7 +457,7 @@ fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
 #[test]
 fn several_pcpus_are_work_conserving_except_under_credit_today() {
     let ample = us(50);
-    for (name, scheduler) in all() {
+    for (name, scheduler) in sharing() {
         let longest = |seed| {
             let config = open_host(seed, &scheduler);
             longest_idle_beside_waiting(&config, seed, Time::ZERO + Duration::from_ms(300))

@@ -102,6 +102,7 @@ impl Outcome {
     pub fn verdict_line(&self) -> String {
         match self.score() {
             (_, 0) => "no claims: predictions".to_string(),
+            (1, 1) => "its one claim holds".to_string(),
             (held, all) if held == all => format!("all {all} claims hold"),
             (held, all) => format!("{held} of {all} claims hold, {} fall short", all - held),
         }

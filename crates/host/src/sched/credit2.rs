@@ -265,7 +265,8 @@ impl Credit2 {
     }
 
     /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
-    fn tickle_for(&mut self, view: &mut View<'_>, v: Vcpu) {
+    /// Returns whether there was anybody.
+    fn tickle_for(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
         let state = *view.vcpu(v);
         let queue = &self.queues[self.units[v.index()].rq];
         // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
@@ -280,13 +281,11 @@ impl Credit2 {
             true => self.best_victim(view, v, busy),
             false => self.lowest_credit(view, v, busy),
         });
-        match target {
-            Some(p) => {
-                self.tickle(view, p);
-                self.unit(v).tickled_cpu = Some(p);
-            }
-            None => view.note(state.processor, v, Note::NotTickled),
+        if let Some(p) = target {
+            self.tickle(view, p);
+            self.unit(v).tickled_cpu = Some(p);
         }
+        target.is_some()
     }
 
     /// 4.8.1: the vCPU's own pCPU if its credit is lower at all, else the pCPU with the
@@ -448,11 +447,12 @@ impl Credit2 {
         Duration::from_ns(span_ns as u64)
     }
 
-    /// Puts `v` on the queue that it belongs to, and finds it a pCPU.
-    fn enqueue(&mut self, view: &mut View<'_>, v: Vcpu) {
+    /// Puts `v` on the queue that it belongs to, and looks for a pCPU that should take it.
+    /// Returns whether there is one.
+    fn enqueue(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
         let rq = self.units[v.index()].rq;
         self.queues[rq].insert(&mut self.units, v);
-        self.tickle_for(view, v);
+        self.tickle_for(view, v)
     }
 
     /// The accounting for `next`, which is to run on `p` after `prev`.
@@ -528,7 +528,9 @@ impl Scheduler for Credit2 {
             return;
         }
         self.update_load(view, v, 1);
-        self.enqueue(view, v);
+        if !self.enqueue(view, v) {
+            view.note(view.vcpu(v).processor, v, Note::NotTickled);
+        }
     }
 
     fn yielded(&mut self, _view: &mut View<'_>, v: Vcpu) {
