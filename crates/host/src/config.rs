@@ -3,6 +3,7 @@
 use lowtail_engine::{Duration, Stream};
 
 use crate::costs::Costs;
+use crate::facts::{DomParams, Facts, VcpuState};
 use crate::guest::cpu_loop::CpuLoop;
 use crate::guest::duty_hog::DutyHog;
 use crate::guest::request_server::{self, RequestServer};
@@ -10,10 +11,10 @@ use crate::guest::timer_sleeper::TimerSleeper;
 use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
 use crate::sched::null::{self, Null};
-use crate::sched::{DomParams, Facts, Scheduler, VcpuState};
 
 /// A host and its guests.
 #[derive(Debug, Clone)]
@@ -179,16 +180,6 @@ impl SchedulerConfig {
         }
         .map_err(ConfigError::Scheduler)
     }
-}
-
-/// Refuses a rate limit outside of what Xen accepts: 0 (off) or 100 us to 500 ms
-/// (`XEN_SYSCTL_SCHED_RATELIMIT_MIN`, `_MAX` in `public/sysctl.h`).
-pub fn check_ratelimit(ratelimit: Duration) -> Result<(), String> {
-    let range = Duration::from_us(100)..=Duration::from_ms(500);
-    if ratelimit.is_zero() || range.contains(&ratelimit) {
-        return Ok(());
-    }
-    Err(format!("rate limit {ratelimit}: Xen accepts 0us (off) or 100us to 500ms"))
 }
 
 impl Workload {

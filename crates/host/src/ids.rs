@@ -92,7 +92,7 @@ impl CpuSet {
     /// The next member after `p`, going round: Xen's `cpumask_cycle`.
     pub fn next_after(self, p: Pcpu) -> Option<Pcpu> {
         let above = if p.0 >= 127 { 0 } else { self.0 >> (p.0 + 1) << (p.0 + 1) };
-        CpuSet(above).first().or(self.first())
+        CpuSet(above).first().or_else(|| self.first())
     }
     /// `p` itself if it is a member, else the next one: Xen's `cpumask_test_or_cycle`.
     pub fn this_or_next(self, p: Pcpu) -> Option<Pcpu> {

@@ -5,12 +5,16 @@
 //! it. Schedulers stand behind one trait, [`Scheduler`](sched::Scheduler), one file each.
 
 pub mod config;
+mod core;
 pub mod costs;
+pub mod event;
+pub mod facts;
 pub mod guest;
 pub mod ids;
 pub mod machine;
 pub mod record;
 pub mod sched;
+pub mod stats;
 
 pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;

@@ -7,7 +7,7 @@ use lowtail_host::Costs;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::catalogue;
+use crate::embedded;
 use crate::error::{Error, nearest};
 use crate::tree;
 use crate::value::Span;
@@ -186,15 +186,15 @@ impl CostReader {
     }
 
     fn find(&self, name: &str) -> Result<(String, String), CostsError> {
-        if let Some(shipped) = catalogue::costs().iter().find(|costs| costs.name == name) {
+        if let Some(shipped) = embedded::costs().iter().find(|costs| costs.name == name) {
             return Ok((format!("costs/{name}.toml"), shipped.text.to_string()));
         }
         if let (Some(base), true) = (&self.base, name.ends_with(".toml")) {
             let path = base.join(name);
-            let text = catalogue::read(&path).map_err(CostsError::File)?;
+            let text = embedded::read(&path).map_err(CostsError::File)?;
             return Ok((path.display().to_string(), text));
         }
-        let names: Vec<&str> = catalogue::costs().iter().map(|costs| costs.name).collect();
+        let names: Vec<&str> = embedded::costs().iter().map(|costs| costs.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}, or give a path that ends in .toml", names.join(", ")),

@@ -10,8 +10,10 @@ pub mod case;
 pub mod catalogue;
 pub mod claim;
 pub mod costs;
+pub mod embedded;
 pub mod error;
 pub mod experiment;
+pub mod figure;
 pub mod file;
 pub mod metric;
 pub mod outcome;
@@ -26,12 +28,13 @@ pub mod value;
 pub mod verdict;
 pub mod workload;
 
-pub use catalogue::{Embedded, catalogue, find, load};
+pub use catalogue::{find, load};
+pub use embedded::{Embedded, experiments as catalogue};
 pub use error::Error;
 pub use experiment::Experiment;
-pub use outcome::{Outcome, json};
+pub use outcome::{Outcome, Recording, json};
 pub use row::Row;
-pub use run::{Progress, Recording, RunOptions, run};
+pub use run::{Progress, RunOptions, run};
 pub use schema::schema;
 pub use verdict::Verdict;
 

@@ -1,12 +1,13 @@
 //! The outcome of an experiment: rows, verdicts, and what is needed to repeat it.
 
+use lowtail_host::record::Record;
+use lowtail_host::stats::Worst;
 use serde_json::{Map, Value, json};
 
 use crate::costs::CostTable;
 use crate::experiment::Experiment;
 use crate::metric::TimeUnit;
 use crate::row::Row;
-use crate::run::{CaseOutcome, CaseResult, Recording};
 use crate::verdict::{self, Verdict};
 
 /// What an experiment came to.
@@ -62,7 +63,8 @@ impl Outcome {
                 costs.push(case.costs.clone());
             }
         }
-        let shipped = crate::catalogue::find(&experiment.name).is_ok()
+        let names = crate::embedded::experiments().iter().map(|shipped| shipped.name);
+        let shipped = names.into_iter().any(|name| name == experiment.name)
             && experiment.path == format!("experiments/{}.toml", experiment.name);
         let what = if shipped { experiment.name.clone() } else { experiment.path.clone() };
         let full_flag = if full { " --full" } else { "" };
@@ -127,4 +129,47 @@ impl Outcome {
 /// What `lowtail lab run --json` prints.
 pub fn json(outcomes: &[Outcome]) -> Value {
     json!({ "experiments": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() })
+}
+
+/// The schedule of a case, its last records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recording {
+    /// The case.
+    pub case: String,
+    /// Number of pCPUs.
+    pub pcpus: u16,
+    /// Names of the vCPUs, by their numbers.
+    pub vcpus: Vec<String>,
+    /// The records, oldest first.
+    pub records: Vec<Record>,
+    /// How many older ones had to make room.
+    pub dropped: u64,
+}
+
+/// What a case came to, besides its rows.
+#[derive(Debug, Clone)]
+pub struct CaseOutcome {
+    /// Its name.
+    pub name: String,
+    /// One line about its scheduler.
+    pub scheduler: String,
+    /// VMs: name and one line about each.
+    pub vms: Vec<(String, String)>,
+    /// Number of pCPUs.
+    pub pcpus: u16,
+    /// Names of the vCPUs, by their numbers.
+    pub vcpus: Vec<String>,
+    /// The first vCPU of the first row's VM, whose longest wait is kept.
+    pub watched: Option<u16>,
+    /// That wait, and what led to it.
+    pub worst: Option<Worst>,
+    /// The recording, if asked for.
+    pub recording: Option<Recording>,
+}
+
+/// Rows and the rest of one case.
+#[derive(Debug)]
+pub(crate) struct CaseResult {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) case: CaseOutcome,
 }

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use lowtail_engine::{Hist, Time};
-use lowtail_host::machine::{Machine, VcpuStats, Worst};
+use lowtail_host::machine::Machine;
 use lowtail_host::record::Record;
+use lowtail_host::stats::{VcpuStats, Worst};
 use lowtail_host::{Dom, Pcpu};
 
 use crate::case::{Case, RowSpec};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::metric::TimeUnit;
-use crate::outcome::Outcome;
+use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::row::{Of, Row, latency_figures, tail};
 
 /// How to run.
@@ -42,42 +43,6 @@ pub struct Progress {
     pub done: usize,
     /// Cases in all.
     pub total: usize,
-}
-
-/// The schedule of a case, its last records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recording {
-    /// The case.
-    pub case: String,
-    /// Number of pCPUs.
-    pub pcpus: u16,
-    /// Names of the vCPUs, by their numbers.
-    pub vcpus: Vec<String>,
-    /// The records, oldest first.
-    pub records: Vec<Record>,
-    /// How many older ones had to make room.
-    pub dropped: u64,
-}
-
-/// What a case came to, besides its rows.
-#[derive(Debug, Clone)]
-pub struct CaseOutcome {
-    /// Its name.
-    pub name: String,
-    /// One line about its scheduler.
-    pub scheduler: String,
-    /// VMs: name and one line about each.
-    pub vms: Vec<(String, String)>,
-    /// Number of pCPUs.
-    pub pcpus: u16,
-    /// Names of the vCPUs, by their numbers.
-    pub vcpus: Vec<String>,
-    /// The first vCPU of the first row's VM, whose longest wait is kept.
-    pub watched: Option<u16>,
-    /// That wait, and what led to it.
-    pub worst: Option<Worst>,
-    /// The recording, if asked for.
-    pub recording: Option<Recording>,
 }
 
 /// Records kept to show what led to the longest wait.
@@ -145,13 +110,6 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message").to_string()
-}
-
-/// Rows and the rest of one case.
-#[derive(Debug)]
-pub(crate) struct CaseResult {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) case: CaseOutcome,
 }
 
 fn run_case(case: &Case, seed: u64, unit: TimeUnit, record: usize) -> CaseResult {

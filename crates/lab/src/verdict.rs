@@ -52,7 +52,7 @@ impl Verdict {
     pub fn wanted(&self) -> String {
         match self.bound {
             Some(bound) if self.tolerance.contains(" of ") || self.tolerance.contains("where") => {
-                format!("{}: {}", self.tolerance, crate::table::figure(bound))
+                format!("{}: {}", self.tolerance, crate::figure::figure(bound))
             }
             _ => self.tolerance.clone(),
         }

@@ -11,10 +11,11 @@ pub mod request_server;
 pub mod timer_sleeper;
 pub mod yielder;
 
-use lowtail_engine::{Duration, Hist, Stream, Time, Timer};
+use lowtail_engine::{Duration, EventQueue, Hist, Stream, Time, Timer};
 
-use crate::ids::Dom;
-use crate::machine::{Core, Event};
+use crate::event::Event;
+use crate::facts::Facts;
+use crate::ids::{Dom, Vcpu};
 
 /// What a vCPU does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,40 +71,44 @@ pub enum Origin {
 /// A guest's access to the world.
 #[derive(Debug)]
 pub struct GuestCx<'a> {
-    pub(crate) core: &'a mut Core,
+    pub(crate) facts: &'a Facts,
+    pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) dom: Dom,
+    /// Whom to notify when the call is over.
+    pub(crate) news: &'a mut Vec<(Vcpu, Origin)>,
 }
 
 impl GuestCx<'_> {
     /// Now.
     pub fn now(&self) -> Time {
-        self.core.facts.now
+        self.facts.now
     }
 
     /// How many vCPUs the domain has.
     pub fn vcpus(&self) -> usize {
-        self.core.facts.doms[self.dom.index()].vcpus.len()
+        self.facts.doms[self.dom.index()].vcpus.len()
     }
 
     /// Has [`Guest::timer`] called with `token` after `delay`.
     pub fn after(&mut self, delay: Duration, token: u32) -> Timer {
-        self.core.queue.after(delay, Event::Guest { dom: self.dom, token })
+        self.queue.after(delay, Event::Guest { dom: self.dom, token })
     }
 
     /// Has [`Guest::timer`] called with `token` at `time`.
     pub fn at(&mut self, time: Time, token: u32) -> Timer {
-        self.core.queue.at(time, Event::Guest { dom: self.dom, token })
+        self.queue.at(time, Event::Guest { dom: self.dom, token })
     }
 
     /// Undoes [`after`](Self::after).
     pub fn cancel(&mut self, timer: Timer) {
-        self.core.queue.cancel(timer);
+        self.queue.cancel(timer);
     }
 
-    /// Notifies the domain's vCPU number `vcpu`; wakes it if it is blocked.
+    /// Notifies the domain's vCPU number `vcpu` as soon as this call is over; wakes it if it
+    /// is blocked.
     pub fn notify(&mut self, vcpu: usize, origin: Origin) {
-        let v = self.core.facts.doms[self.dom.index()].vcpus[vcpu];
-        self.core.notify(v, origin);
+        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
+        self.news.push((v, origin));
     }
 }
 

@@ -84,10 +84,9 @@ mod check;
 
 use lowtail_engine::{Duration, Time};
 
-use crate::config::check_ratelimit;
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View};
+use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View, check_ratelimit};
 
 use account::Shares;
 

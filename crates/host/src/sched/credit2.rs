@@ -25,13 +25,13 @@
 mod balance;
 mod budget;
 mod queue;
+mod tickle;
 
 use lowtail_engine::{Duration, Time};
 
-use crate::config::check_ratelimit;
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View};
+use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View, check_ratelimit};
 
 use budget::Budget;
 use queue::RunQueue;
@@ -49,8 +49,6 @@ const MAX_TIMER_NS: i64 = CREDIT_INIT_NS;
 const CARRYOVER_MAX_NS: i64 = MIN_TIMER_NS;
 /// `CSCHED2_MIGRATE_COMPENSATION`: credit for having moved to another pCPU.
 const MIGRATE_COMPENSATION_NS: i64 = 50_000;
-/// `CSCHED2_RATELIMIT_TICKLE_TOLERANCE`.
-const TICKLE_TOLERANCE_NS: i64 = 50_000;
 /// `CSCHED2_IDLE_CREDIT`: less than anybody's. Since 4.10 just below the floor ...
 const IDLE_CREDIT_NS: i64 = CREDIT_MIN_NS - 1;
 /// ... and before, when there was no floor, far down.
@@ -262,102 +260,6 @@ impl Credit2 {
         let rq = self.queue_of[p.index()];
         self.queues[rq].tickled.insert(p);
         view.tickle(p);
-    }
-
-    /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
-    /// Returns whether there was anybody.
-    fn tickle_for(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
-        let state = *view.vcpu(v);
-        let queue = &self.queues[self.units[v.index()].rq];
-        // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
-        // preference (since 4.10), and best the one where it was before.
-        let masks = [state.soft.and(state.hard), state.hard];
-        let first = usize::from(!(self.since_410 && state.has_soft_affinity()));
-        let idle = queue.idle.minus(queue.tickled);
-        let idler = masks[first..].iter().find_map(|m| idle.and(*m).this_or_next(state.processor));
-        // Else a busy one that nobody has tickled yet.
-        let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(state.hard);
-        let target = idler.or_else(|| match self.since_410 {
-            true => self.best_victim(view, v, busy),
-            false => self.lowest_credit(view, v, busy),
-        });
-        if let Some(p) = target {
-            self.tickle(view, p);
-            self.unit(v).tickled_cpu = Some(p);
-        }
-        target.is_some()
-    }
-
-    /// 4.8.1: the vCPU's own pCPU if its credit is lower at all, else the pCPU with the
-    /// lowest credit, if that is lower by the migration resistance.
-    fn lowest_credit(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
-        let now_ns = ns(view.now());
-        let own = view.vcpu(v).processor;
-        let credit = self.credit(Some(v));
-        let mut lowest: Option<(i64, Pcpu)> = None;
-        if busy.has(own) {
-            let current = view.current(own)?;
-            self.burn(now_ns, current);
-            if self.credit(Some(current)) < credit {
-                return Some(own);
-            }
-        }
-        for p in busy.minus(CpuSet::only(own)).iter() {
-            let Some(current) = view.current(p) else { continue };
-            self.burn(now_ns, current);
-            let theirs = self.credit(Some(current));
-            if lowest.is_none_or(|(c, _)| theirs < c) {
-                lowest = Some((theirs, p));
-            }
-        }
-        lowest.filter(|(c, _)| c + self.migrate_resist_ns <= credit).map(|(_, p)| p)
-    }
-
-    /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
-    /// preferred, else the one with the highest score.
-    fn best_victim(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
-        let state = *view.vcpu(v);
-        let own = state.processor;
-        let mut best: Option<(i64, Pcpu)> = None;
-        if busy.has(own) {
-            let score = self.score(view, v, own);
-            if score > 0 {
-                if state.soft.has(own) {
-                    return Some(own);
-                }
-                best = Some((score, own));
-            }
-        }
-        for p in busy.minus(CpuSet::only(own)).iter() {
-            let score = self.score(view, v, p);
-            if score > best.map_or(0, |(s, _)| s) {
-                best = Some((score, p));
-            }
-        }
-        best.map(|(_, p)| p)
-    }
-
-    /// How right it is for `v` to preempt on `p`; zero or less is not at all.
-    fn score(&mut self, view: &View<'_>, v: Vcpu, p: Pcpu) -> i64 {
-        let Some(current) = view.current(p) else { return -1 };
-        let now_ns = ns(view.now());
-        let theirs = view.vcpu(current);
-        let ran_ns = now_ns - ns(theirs.since);
-        let limit_ns = self.ratelimit_ns - TICKLE_TOLERANCE_NS;
-        if limit_ns > 0 && ran_ns <= limit_ns {
-            return -1;
-        }
-        self.burn(now_ns, current);
-        let state = view.vcpu(v);
-        let mut score = self.credit(Some(v)) - self.credit(Some(current));
-        if state.processor != p {
-            score -= self.migrate_resist_ns;
-        }
-        if score > 0 {
-            score += CREDIT_INIT_NS * i64::from(state.soft.has(p));
-            score += CREDIT_INIT_NS * i64::from(!theirs.soft.has(p));
-        }
-        score
     }
 
     /// `runq_candidate`: who runs next on `p`. Also says, for 4.8.1, whether somebody in

@@ -12,9 +12,22 @@ pub mod null;
 
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
-use crate::machine::Event;
+use crate::event::Event;
+pub use crate::event::SchedTimer;
+pub use crate::facts::Facts;
+use crate::facts::VcpuState;
+use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::{Note, Recorder};
+
+/// Refuses a rate limit outside of what Xen accepts: 0 (off) or 100 us to 500 ms
+/// (`XEN_SYSCTL_SCHED_RATELIMIT_MIN`, `_MAX` in `public/sysctl.h`).
+pub fn check_ratelimit(ratelimit: Duration) -> Result<(), String> {
+    let range = Duration::from_us(100)..=Duration::from_ms(500);
+    if ratelimit.is_zero() || range.contains(&ratelimit) {
+        return Ok(());
+    }
+    Err(format!("rate limit {ratelimit}: Xen accepts 0us (off) or 100us to 500ms"))
+}
 
 /// What a pCPU does until its scheduler is entered next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +38,6 @@ pub struct Decision {
     /// "when tickled". Xen's `ret.time`, where a negative value means the same.
     pub run_for: Option<Duration>,
 }
-
-/// A timer of a scheduler's own, such as a tick; the scheduler numbers them itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SchedTimer(pub u32);
 
 /// A hypervisor's vCPU scheduler.
 ///
@@ -58,78 +67,6 @@ pub trait Scheduler: Send {
     /// events. Returns what is wrong.
     fn check(&self, _view: &Facts) -> Result<(), String> {
         Ok(())
-    }
-}
-
-/// One vCPU as the hypervisor knows it.
-#[derive(Debug, Clone, Copy)]
-pub struct VcpuState {
-    /// Whose vCPU it is.
-    pub dom: Dom,
-    /// The pCPU on which it runs, ran last, or whose queue it waits in. Schedulers set it.
-    pub processor: Pcpu,
-    /// Where it may run (hard affinity). Never empty.
-    pub hard: CpuSet,
-    /// Where it would rather run (soft affinity); all pCPUs if it does not care.
-    pub soft: CpuSet,
-    /// The guest waits for an event.
-    pub blocked: bool,
-    /// The scheduler has taken it out of play: parked by a cap, or on the move to
-    /// another pCPU. Schedulers set it.
-    pub paused: bool,
-    /// It has been given a pCPU, and its context is not yet saved.
-    pub running: bool,
-    /// When it last changed between running, runnable and blocked: Xen's
-    /// `runstate.state_entry_time`.
-    pub since: Time,
-}
-
-impl VcpuState {
-    /// Whether it could run if a pCPU were given to it.
-    pub fn runnable(&self) -> bool {
-        !self.blocked && !self.paused
-    }
-
-    /// Whether it prefers some of the pCPUs that it may use: Xen's `has_soft_affinity`.
-    pub fn has_soft_affinity(&self) -> bool {
-        let useful = self.soft.and(self.hard);
-        !useful.is_empty() && useful != self.hard
-    }
-}
-
-/// One domain's scheduling parameters.
-#[derive(Debug, Clone)]
-pub struct DomParams {
-    /// Share of the processors, relative to other domains. 1 to 65535, default 256.
-    pub weight: u16,
-    /// Upper limit in percent of one pCPU, 0 for none.
-    pub cap_percent: u16,
-    /// Its vCPUs.
-    pub vcpus: Vec<Vcpu>,
-}
-
-/// The state of the host that schedulers look at.
-#[derive(Debug)]
-pub struct Facts {
-    /// Now.
-    pub now: Time,
-    /// All vCPUs, by [`Vcpu::index`].
-    pub vcpus: Vec<VcpuState>,
-    /// All domains, by [`Dom::index`].
-    pub doms: Vec<DomParams>,
-    /// Who runs where, by [`Pcpu::index`]: Xen's `curr_on_cpu`. From the moment of the
-    /// decision on, that is, also while the context is being switched.
-    pub current: Vec<Option<Vcpu>>,
-    /// pCPUs of one socket, by socket number. Each pCPU is a core of its own (SMT off).
-    pub sockets: Vec<CpuSet>,
-    /// All pCPUs.
-    pub pcpus: CpuSet,
-}
-
-impl Facts {
-    /// The socket that `p` sits in.
-    pub fn socket_of(&self, p: Pcpu) -> CpuSet {
-        self.sockets.iter().copied().find(|s| s.has(p)).unwrap_or(self.pcpus)
     }
 }
 

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::svg::{Scale, cut, escape, px, tick};
+use crate::figure::figure;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::row::Row;
-use crate::table::figure;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 420.0;

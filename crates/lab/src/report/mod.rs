@@ -12,9 +12,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::table::{figure, optional};
 use svg::escape;
 
 /// Most rows whose distribution functions fit into one chart.
@@ -232,7 +232,7 @@ fn strips(outcome: &Outcome) -> String {
             title = "The longest wait of each case with published figures";
             cases = published;
         } else {
-            let wait = |case: &&crate::run::CaseOutcome| {
+            let wait = |case: &&crate::outcome::CaseOutcome| {
                 case.worst.as_ref().map(|worst| worst.ran.since(worst.woke))
             };
             title = "The longest wait of all cases";

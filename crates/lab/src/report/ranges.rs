@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::svg::{Scale, cut, escape, px, tick};
+use crate::figure::figure;
 use crate::outcome::Outcome;
 use crate::row::Row;
-use crate::table::figure;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 270.0;

@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::machine::Worst;
 use lowtail_host::record::{Note, Record, What};
+use lowtail_host::stats::Worst;
 
 use super::svg::{Scale, cut, escape, px, tick};
+use crate::figure::figure;
 use crate::metric::TimeUnit;
-use crate::run::CaseOutcome;
-use crate::table::figure;
+use crate::outcome::CaseOutcome;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 76.0;

@@ -7,10 +7,10 @@ use lowtail_engine::Duration;
 
 use super::label;
 use super::svg::{Scale, cut, escape, px, tick};
+use crate::figure::figure;
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::row::Row;
-use crate::table::figure;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 330.0;

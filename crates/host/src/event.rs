@@ -1,0 +1,29 @@
+//! What can happen in a host.
+
+use crate::ids::{Dom, Pcpu, Vcpu};
+
+/// A timer of a scheduler's own, such as a tick; the scheduler numbers them itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedTimer(pub u32);
+
+/// Everything that can happen in a host.
+#[derive(Debug, Clone, Copy)]
+pub enum Event {
+    /// A tickled pCPU enters its scheduler.
+    Tickled(Pcpu),
+    /// A pCPU's slice is over.
+    SliceOver(Pcpu),
+    /// A pCPU has finished switching context.
+    Switched(Pcpu),
+    /// A vCPU has finished the work of its step.
+    StepDone(Vcpu),
+    /// One of the scheduler's own timers.
+    SchedulerTimer(SchedTimer),
+    /// A timer of a guest or its surroundings.
+    Guest {
+        /// Whose.
+        dom: Dom,
+        /// What for.
+        token: u32,
+    },
+}
