@@ -8,7 +8,7 @@ use crate::exit;
 
 /// Finds, predicts and removes tail latency of virtual machines on shared hosts.
 #[derive(Debug, Parser)]
-#[command(name = "lowtail", version, propagate_version = true, after_help = exit::HELP)]
+#[command(name = "lowtail", version, propagate_version = true, after_help = exit::help())]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -18,15 +18,17 @@ pub(crate) struct Args {
 
 /// Options of every command.
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Global {
     /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print no table and show no progress; the exit code tells
+    /// Print nothing but JSON that is asked for, and errors; the exit code tells
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// When to use colours
+    /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(hide_possible_values = true)]
     pub(crate) color: Color,
 }
 
@@ -57,7 +59,7 @@ pub(crate) enum Command {
     },
     /// Print the man page, or write a page for each command into a directory
     Man {
-        /// Directory for the pages
+        /// Directory for the pages; made if need be
         dir: Option<PathBuf>,
     },
 }
@@ -76,7 +78,7 @@ pub(crate) enum Lab {
         toml: bool,
     },
     /// Run experiments; prints published figures beside ours and writes a report
-    #[command(after_help = exit::HELP)]
+    #[command(after_help = exit::help())]
     Run(LabRun),
     /// Print the JSON Schema of scenario files
     Schema,
@@ -115,10 +117,13 @@ pub(crate) struct LabRun {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
     /// What is in a trace: span, pCPUs, domains, records by class, losses
+    #[command(after_help = exit::help())]
     Info(TraceInput),
     /// How long each vCPU waited and ran, and who ran while it waited
+    #[command(after_help = exit::help())]
     Latency(TraceInput),
     /// Write a trace in another format
+    #[command(after_help = exit::help())]
     Export {
         #[command(flatten)]
         input: TraceInput,

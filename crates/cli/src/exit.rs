@@ -11,13 +11,20 @@ pub(crate) const INPUT: u8 = 3;
 /// The host lacks something: a place to write to, a permission.
 pub(crate) const HOST: u8 = 4;
 
-/// The same for the man page and `--help`.
-pub(crate) const HELP: &str = "Exit codes:
-  0  all is well; all claims hold
-  1  a claim falls short
-  2  wrong usage
-  3  bad input file
-  4  the host lacks something (a file cannot be written, say)";
+/// All codes and their meanings.
+pub(crate) const CODES: [(u8, &str); 5] = [
+    (0, "all is well; all claims hold"),
+    (SHORT, "a claim falls short"),
+    (USAGE, "wrong usage"),
+    (INPUT, "bad input file"),
+    (HOST, "the host lacks something (a place to write, say), or lowtail itself failed"),
+];
+
+/// The codes for `--help`.
+pub(crate) fn help() -> String {
+    let line = |(code, meaning): &(u8, &str)| format!("\n  {code}  {meaning}");
+    format!("Exit codes:{}", CODES.iter().map(line).collect::<String>())
+}
 
 /// Why the command could not do its work.
 #[derive(Debug)]
@@ -28,11 +35,16 @@ pub(crate) enum Fail {
     Input(String),
     /// The host does not let it.
     Host(String),
+    /// It is wrong itself. Nobody's input is at fault, and a repetition fails too.
+    Bug(String),
 }
 
 impl Fail {
     pub(crate) fn message(&self) -> &str {
-        let (Fail::Usage(message) | Fail::Input(message) | Fail::Host(message)) = self;
+        let (Fail::Usage(message)
+        | Fail::Input(message)
+        | Fail::Host(message)
+        | Fail::Bug(message)) = self;
         message
     }
 
@@ -40,7 +52,7 @@ impl Fail {
         match self {
             Fail::Usage(_) => USAGE.into(),
             Fail::Input(_) => INPUT.into(),
-            Fail::Host(_) => HOST.into(),
+            Fail::Host(_) | Fail::Bug(_) => HOST.into(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `lowtail lab`.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter};
+use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{Error, Experiment, Outcome, Progress, Recording, RunOptions};
@@ -15,8 +16,10 @@ use crate::exit::{self, Fail};
 use crate::progress::Bar;
 use crate::{out, perfetto, show};
 
-/// Records kept of each case's schedule for `--perfetto`: 16 MB.
-const RECORDS: usize = 1 << 20;
+/// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
+const RECORDS: usize = 1 << 16;
+/// Longest part of a file name that is taken from a name in a scenario file.
+const NAME_CHARS_MAX: usize = 80;
 
 pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
     match command {
@@ -36,7 +39,8 @@ impl From<Error> for Fail {
         match error {
             Error::NoSuchExperiment { .. } => Fail::Usage(message),
             Error::At { .. } | Error::File { .. } => Fail::Input(message),
-            Error::Simulator { .. } | Error::Write { .. } => Fail::Host(message),
+            Error::Write { .. } => Fail::Host(message),
+            Error::Simulator { .. } => Fail::Bug(message),
         }
     }
 }
@@ -57,11 +61,11 @@ fn list(global: &Global) -> Result<ExitCode, Fail> {
         rows.push((embedded.name, cases, experiment.file.title.clone()));
     }
     if global.json {
-        let entry = |(name, cases, title): &(&str, usize, String)| {
+        let entry = |(name, cases, title): &(&str, usize, String)| -> Value {
             json!({ "name": name, "cases": cases, "title": title })
         };
-        out::json(&json!({ "experiments": rows.iter().map(entry).collect::<Vec<Value>>() }))?;
-    } else {
+        out::json(&json!({ "experiments": rows.iter().map(entry).collect::<Vec<_>>() }))?;
+    } else if !global.quiet {
         let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
         let mut text = format!("{:width$}  {:>5}  TITLE\n", "NAME", "CASES");
         for (name, cases, title) in rows {
@@ -82,37 +86,50 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
         out::text(&text)?;
     } else if global.json {
         out::json(&show::json(&experiment))?;
-    } else {
+    } else if !global.quiet {
         out::text(&show::text(&experiment))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
-    // All files are read before the first run: a mistake in the last shows at once.
-    let experiments = if args.all {
-        lowtail_lab::catalogue().iter().map(|e| Ok(e.load()?)).collect::<Result<Vec<_>, Fail>>()?
+    let names: Vec<&str> = if args.all {
+        lowtail_lab::catalogue().iter().map(|embedded| embedded.name).collect()
     } else {
-        args.experiments.iter().map(|name| load(name)).collect::<Result<Vec<_>, Fail>>()?
+        args.experiments.iter().map(String::as_str).collect()
     };
+    // All files are read before the first run: a mistake in the last shows at once. So does
+    // a place that cannot be written to.
+    let experiments = names.iter().map(|name| load(name)).collect::<Result<Vec<_>, Fail>>()?;
+    if !args.no_report {
+        check_target(&args.report)?;
+    }
+    let mut schedules = args.perfetto.as_deref().map(Schedules::new).transpose()?;
+    let record = if schedules.is_some() { RECORDS } else { 0 };
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let record = if args.perfetto.is_some() { RECORDS } else { 0 };
     let options = RunOptions { seed: args.seed, jobs, full: args.full, record };
     let total: usize = experiments.iter().map(|e| e.cases(args.full).len()).sum();
-    let bar = Bar::new(global, total as u64, "{msg} {wide_bar} {pos}/{len} cases {eta}");
+    let width = experiments.iter().map(|e| e.name.chars().count()).max().unwrap_or(0);
+    let style = format!("{{msg:{width}}} {{wide_bar}} {{pos}}/{{len}} cases, {{eta}} left");
+    let bar = Bar::new(global, total as u64, &style);
     let before = Cell::new(0);
     let mut outcomes = Vec::new();
-    for experiment in &experiments {
+    for (name, experiment) in names.iter().zip(&experiments) {
         let report = |progress: Progress| {
             bar.set((before.get() + progress.done) as u64, &experiment.name);
         };
-        outcomes.push(lowtail_lab::run(experiment, &options, &report)?);
+        let outcome = lowtail_lab::run(experiment, &options, &report);
+        let mut outcome = outcome.map_err(|error| failed(error, name, args.full))?;
         before.set(before.get() + experiment.cases(args.full).len());
+        if let Some(schedules) = &mut schedules {
+            schedules.take(&mut outcome)?;
+        }
+        outcomes.push(outcome);
     }
     drop(bar);
     print(&outcomes, global)?;
-    if let Some(dir) = &args.perfetto {
-        write_recordings(&outcomes, dir, global)?;
+    if let Some(Schedules { dir, .. }) = &schedules {
+        note(global, &format!("schedules for ui.perfetto.dev: {}", dir.display()));
     }
     if !args.no_report {
         let html = lowtail_lab::report::html(&outcomes);
@@ -123,14 +140,38 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 
+/// How to repeat what went wrong, if it was the simulator.
+fn failed(error: Error, name: &str, full: bool) -> Fail {
+    let Error::Simulator { seed, .. } = error else { return error.into() };
+    let full = if full { " --full" } else { "" };
+    Fail::Bug(format!(
+        "{error}\nThis is a bug in lowtail {}, not in what it was given. It comes again with\n  \
+         lowtail lab run {name} --seed {seed}{full}",
+        lowtail_lab::VERSION
+    ))
+}
+
+/// Refuses a file to be written later if already now it is plain that it cannot be.
+fn check_target(file: &Path) -> Result<(), Fail> {
+    let wrong = |what: &str| Err(Fail::Host(format!("{}: {what}", file.display())));
+    if file.is_dir() {
+        return wrong("is a directory; give a file in it");
+    }
+    let Some(dir) = file.parent() else { return wrong("names no file") };
+    if !dir.as_os_str().is_empty() && !dir.is_dir() {
+        return wrong(&format!("there is no directory {}", dir.display()));
+    }
+    Ok(())
+}
+
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Says something beside the result, where it does not get into a pipe.
 fn note(global: &Global, text: &str) {
-    if !global.quiet && !global.json {
-        eprintln!("{text}");
+    if !global.quiet {
+        out::note(text);
     }
 }
 
@@ -143,39 +184,94 @@ fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
     }
     let color = out::color(global);
     let tables: Vec<String> = outcomes.iter().map(|outcome| outcome.table(color)).collect();
-    out::text(&tables.join("\n"))?;
+    let mut text = tables.join("\n");
     if outcomes.len() > 1 {
-        let lines: Vec<String> = outcomes.iter().map(|o| o.verdict_line() + "\n").collect();
-        out::text(&format!("\n{}", lines.concat()))?;
-    }
-    Ok(())
-}
-
-/// One file for each case.
-fn write_recordings(outcomes: &[Outcome], dir: &Path, global: &Global) -> Result<(), Fail> {
-    fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", dir.display())))?;
-    for outcome in outcomes {
-        for recording in outcome.recordings() {
-            let path = dir.join(file_name(&outcome.name, &recording.case));
-            let title = format!("{}, case {}, seed {}", outcome.name, recording.case, outcome.seed);
-            write_recording(recording, &title, &path)
-                .map_err(|error| Fail::Host(format!("{}: {error}", path.display())))?;
+        text += "\n";
+        let width = outcomes.iter().map(|outcome| outcome.name.chars().count()).max().unwrap_or(0);
+        for outcome in outcomes {
+            let (name, verdict) = (&outcome.name, outcome.verdict_line());
+            let (on, off) = if color && !outcome.holds() { out::RED } else { ("", "") };
+            text += &format!("{name:width$}  {on}{verdict}{off}\n");
         }
     }
-    note(global, &format!("schedules for ui.perfetto.dev: {}", dir.display()));
-    Ok(())
+    out::text(&text)
 }
 
-fn write_recording(recording: &Recording, title: &str, path: &PathBuf) -> std::io::Result<()> {
+/// Where `--perfetto` puts the schedules.
+struct Schedules<'a> {
+    dir: &'a Path,
+    /// Names of files written.
+    names: BTreeSet<String>,
+}
+
+impl<'a> Schedules<'a> {
+    /// Makes the directory if need be.
+    fn new(dir: &'a Path) -> Result<Self, Fail> {
+        fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", dir.display())))?;
+        Ok(Schedules { dir, names: BTreeSet::new() })
+    }
+
+    /// Writes one file for each case, and lets go of what the cases recorded.
+    fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
+        for case in &mut outcome.cases {
+            let Some(recording) = case.recording.take() else { continue };
+            let path = self.dir.join(self.name(&outcome.name, &recording.case));
+            let title = format!("{}, case {}, seed {}", outcome.name, recording.case, outcome.seed);
+            write_recording(&recording, &title, &path)
+                .map_err(|error| Fail::Host(format!("{}: {error}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// A file name without anything that a file system could mind, and not given before:
+    /// cases that differ in other characters get numbers.
+    fn name(&mut self, experiment: &str, case: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+        let plain = |s: &str| s.chars().take(NAME_CHARS_MAX).map(plain).collect::<String>();
+        let base = format!("{}.{}", plain(experiment), plain(case));
+        let numbered = (2..).map(|n| format!("{base}-{n}"));
+        let mut free = std::iter::once(base.clone()).chain(numbered);
+        let name = free.find(|name| self.names.insert(name.clone())).unwrap_or(base);
+        format!("{name}.perfetto-trace")
+    }
+}
+
+fn write_recording(recording: &Recording, title: &str, path: &Path) -> io::Result<()> {
     let file = BufWriter::new(ReplaceFile::new(path)?);
     let file = perfetto::write(recording, title, file)?;
-    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.commit()
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
 }
 
-/// A file name without anything that a file system could mind.
-fn file_name(experiment: &str, case: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
-    let case: String = case.chars().map(plain).collect();
-    let name: String = experiment.chars().map(plain).collect();
-    format!("{name}.{case}.perfetto-trace")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A failed check inside the simulator is nobody's input: it is said to be a bug, with
+    /// the command that repeats it. No input is known that does it, hence a made-up error.
+    #[test]
+    fn a_failure_of_the_simulator_can_be_repeated() {
+        let error = Error::Simulator {
+            experiment: "x".to_string(),
+            case: "a".to_string(),
+            seed: 7,
+            message: "runs twice".to_string(),
+        };
+        let fail = failed(error, "dir/x.toml", true);
+        assert!(matches!(fail, Fail::Bug(_)));
+        let message = fail.message();
+        assert!(message.contains("case `a`") && message.contains("runs twice"), "{message}");
+        assert!(message.ends_with("lowtail lab run dir/x.toml --seed 7 --full"), "{message}");
+        assert_eq!(format!("{:?}", fail.code()), format!("{:?}", ExitCode::from(exit::HOST)));
+    }
+
+    /// Two cases whose names differ only in what file names cannot have get a file each.
+    #[test]
+    fn file_names_are_plain_and_different() {
+        let mut schedules = Schedules { dir: Path::new(""), names: BTreeSet::new() };
+        let mut name = |case| schedules.name("e", case);
+        assert_eq!(name("2 hogs, 10 %"), "e.2_hogs__10__.perfetto-trace");
+        assert_eq!(name("2/hogs: 10 !"), "e.2_hogs__10__-2.perfetto-trace");
+        assert_eq!(name("2 hogs, 10 %"), "e.2_hogs__10__-3.perfetto-trace");
+        assert_eq!(name(&"x".repeat(300)).len(), 2 + NAME_CHARS_MAX + ".perfetto-trace".len());
+    }
 }

@@ -4,6 +4,7 @@
 mod args;
 mod exit;
 mod lab;
+mod man;
 mod out;
 mod perfetto;
 mod progress;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(fail) => {
-            eprintln!("error: {}", fail.message());
+            out::note(&format!("error: {}", fail.message()));
             fail.code()
         }
     }
@@ -50,16 +51,11 @@ fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Fail> {
 }
 
 fn man(dir: Option<&std::path::Path>) -> Result<ExitCode, Fail> {
-    let command = Args::command();
-    match dir {
-        Some(dir) => clap_mangen::generate_to(command, dir)
-            .map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?,
-        None => {
-            let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(command).render(&mut page);
-            rendered.map_err(|error| Fail::Host(format!("man page: {error}")))?;
-            out::bytes(&page)?;
-        }
+    if let Some(dir) = dir {
+        man::pages(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    } else {
+        let page = man::page().map_err(|error| Fail::Host(format!("man page: {error}")))?;
+        out::bytes(&page)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,9 @@ use std::io::{IsTerminal, Write};
 use crate::args::{Color, Global};
 use crate::exit::Fail;
 
+/// Bold red, and plain again.
+pub(crate) const RED: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
+
 /// Writes text.
 pub(crate) fn text(text: &str) -> Result<(), Fail> {
     bytes(text.as_bytes())
@@ -24,6 +27,11 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
         Err(error) => Err(Fail::Host(format!("standard output: {error}"))),
         Ok(()) => Ok(()),
     }
+}
+
+/// Writes a line to standard error, and no more than tries: there may be nobody to read it.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Whether to colour what goes to standard output.

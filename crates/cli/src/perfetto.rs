@@ -52,7 +52,6 @@ pub(crate) fn write<W: Write>(recording: &Recording, title: &str, out: W) -> io:
             What::Wake => (State::Waiting, "woken"),
             What::Preempt => (State::Waiting, "preempted"),
             What::Block => (State::Blocked, ""),
-            What::Idle => continue,
             What::Note(note) => {
                 writer.mark(tracks[v], now.as_ns(), words(note))?;
                 continue;
@@ -65,8 +64,8 @@ pub(crate) fn write<W: Write>(recording: &Recording, title: &str, out: W) -> io:
         let since = states[v].replace(Since { state, detail, at: now });
         close(&mut writer, tracks[v], since, now)?;
     }
-    for (p, run_) in running.into_iter().enumerate() {
-        run(&mut writer, recording, p, run_, end)?;
+    for (p, open) in running.into_iter().enumerate() {
+        run(&mut writer, recording, p, open, end)?;
     }
     for (track, since) in tracks.into_iter().zip(states) {
         close(&mut writer, track, since, end)?;

@@ -1,6 +1,8 @@
 //! `lowtail lab show`: what an experiment is about, before it is run.
 
 use lowtail_lab::Experiment;
+use lowtail_lab::case::Case;
+use lowtail_lab::claim::{ClaimFile, PublishedFile};
 use serde_json::{Value, json};
 
 /// For people.
@@ -13,24 +15,80 @@ pub(crate) fn text(experiment: &Experiment) -> String {
     if !file.notes.is_empty() {
         text += &format!("\n{}\n", file.notes.trim());
     }
+    text + &cases(experiment) + &claims(experiment)
+}
+
+fn scheduler(case: &Case) -> String {
+    lowtail_lab::scheduler::describe(&case.config.scheduler)
+}
+
+/// The cases, each with its scheduler if they differ in that.
+fn cases(experiment: &Experiment) -> String {
     let cases = experiment.cases(false);
     let longer = if experiment.has_full() { "; --full takes more samples" } else { "" };
-    text += &format!("\n{} cases, seed {}{longer}:\n", cases.len(), file.seed);
+    let s = if cases.len() == 1 { "" } else { "s" };
+    let mut text = format!("\n{} case{s}, seed {}{longer}\n", cases.len(), experiment.file.seed);
+    let common = cases.first().map(scheduler);
+    let common = common.filter(|first| cases.iter().all(|case| scheduler(case) == *first));
+    if let Some(scheduler) = &common {
+        text += &format!("scheduler: {scheduler}\n");
+    }
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     for case in cases {
-        let scheduler = lowtail_lab::scheduler::describe(&case.config.scheduler);
-        text += &format!("  {:width$}  {scheduler}\n", case.name);
+        let scheduler = if common.is_some() { String::new() } else { scheduler(case) };
+        let line = format!("  {:width$}  {scheduler}", case.name);
+        text += &format!("{}\n", line.trim_end());
     }
     text
+}
+
+fn claims(experiment: &Experiment) -> String {
+    let file = &experiment.file;
+    if file.published.is_empty() && file.claim.is_empty() {
+        return "\nno claims: predictions\n".to_string();
+    }
+    let mut text = "\nclaims\n".to_string();
+    for published in &file.published {
+        let figures: Vec<&str> = figures(published).collect();
+        let (case, tolerance) = (&published.case, published.tolerance);
+        text += &format!("  {case}: {} within {tolerance} of published\n", figures.join(", "));
+    }
+    for claim in &file.claim {
+        text += &format!("  {}\n", id(claim));
+    }
+    text
+}
+
+/// The names of the figures that are judged.
+fn figures(published: &PublishedFile) -> impl Iterator<Item = &'static str> {
+    let all = [
+        ("avg", published.avg),
+        ("min", published.min),
+        ("p25", published.p25),
+        ("p50", published.p50),
+        ("p75", published.p75),
+        ("p90", published.p90),
+        ("p99", published.p99),
+        ("p99_9", published.p99_9),
+        ("max", published.max),
+    ];
+    all.into_iter().filter(|(_, figure)| figure.is_some()).map(|(name, _)| name)
+}
+
+/// What verdicts will call the claim.
+fn id(claim: &ClaimFile) -> String {
+    let case = claim.case.as_deref().unwrap_or("all");
+    claim.id.clone().unwrap_or_else(|| format!("{case}/{}", claim.metric))
 }
 
 /// For programs.
 pub(crate) fn json(experiment: &Experiment) -> Value {
     let file = &experiment.file;
-    let case = |case: &lowtail_lab::case::Case| {
-        let scheduler = lowtail_lab::scheduler::describe(&case.config.scheduler);
-        json!({ "case": case.name, "scheduler": scheduler })
-    };
+    let case = |case: &Case| json!({ "case": case.name, "scheduler": scheduler(case) });
+    let published = file.published.iter().flat_map(|published| {
+        figures(published).map(move |figure| format!("{}/{figure}", published.case))
+    });
+    let claims: Vec<String> = published.chain(file.claim.iter().map(id)).collect();
     json!({
         "name": experiment.name,
         "title": file.title,
@@ -39,5 +97,6 @@ pub(crate) fn json(experiment: &Experiment) -> Value {
         "seed": file.seed,
         "full": experiment.has_full(),
         "cases": experiment.cases(false).iter().map(case).collect::<Vec<Value>>(),
+        "claims": claims,
     })
 }

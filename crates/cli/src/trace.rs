@@ -21,7 +21,8 @@ pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
             show(global, || info.table(), &info)?;
         }
         Trace::Latency(input) => {
-            let latency = read(input, global, |input, options| lowtail_trace::latency(input, options))?;
+            let latency =
+                read(input, global, |input, options| lowtail_trace::latency(input, options))?;
             show(global, || latency.table(), &latency)?;
         }
         Trace::Export { input, perfetto } => export(input, perfetto, global)?,
@@ -45,9 +46,14 @@ fn options(input: &TraceInput) -> Options {
     Options { cpu_hz: input.cpu_hz, ..Options::default() }
 }
 
-/// Names the file in what is wrong with it.
+/// Names what is at fault: the input, the command line, or the host.
 fn wrong(file: &Path, error: &Error) -> Fail {
-    Fail::Input(format!("{}: {error}", file.display()))
+    match error {
+        Error::CpuHz { .. } => Fail::Usage(format!("--cpu-hz: {error}")),
+        Error::Write(_) => Fail::Host(error.to_string()),
+        // All others have an offset in the input.
+        _ => Fail::Input(format!("{}: {error}", file.display())),
+    }
 }
 
 fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
@@ -70,7 +76,11 @@ fn read<T>(
     work: impl FnOnce(Counted<'_>, &Options) -> Result<T, Error>,
 ) -> Result<T, Fail> {
     let (reader, bytes) = open(&input.file)?;
-    let template = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
+    // How long a pipe is, nobody knows.
+    let template = match bytes {
+        0 => "{msg} {spinner} {bytes}",
+        _ => "{msg} {wide_bar} {bytes}/{total_bytes}, {eta} left",
+    };
     let bar = Bar::new(global, bytes, template);
     let counted = Counted { reader, read: Cell::new(0), bar: &bar };
     work(counted, &options(input)).map_err(|error| wrong(&input.file, &error))
@@ -99,14 +109,20 @@ fn export(input: &TraceInput, target: &Path, global: &Global) -> Result<(), Fail
     }
     open(&input.file)?;
     let title = input.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let exported = lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input));
+    let exported =
+        lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input));
     let exported = exported.map_err(|error| match error {
-        Error::Write { .. } => Fail::Host(format!("{}: {error}", target.display())),
+        Error::Write(_) => Fail::Host(format!("{}: {error}", target.display())),
         error => wrong(&input.file, &error),
     })?;
     let file = target.display().to_string();
-    let text = || format!("{} events of {:.3} ms written to {file}; open it at ui.perfetto.dev\n",
-        exported.events, exported.span_us / 1e3);
+    let text = || {
+        format!(
+            "{} events of {:.3} ms written to {file}; open it at ui.perfetto.dev\n",
+            exported.events,
+            exported.span_us / 1e3
+        )
+    };
     let value: Value = json!({ "file": file, "exported": exported });
     show(global, text, &value)
 }

@@ -4,7 +4,7 @@
 //! [`Writer`]. It writes as it is told, keeps only names and one time per track, and so takes a
 //! schedule of any length.
 //!
-//! Layout: a root track with the title; below it *pCPUs*, a track each with a slice per stay,
+//! Layout: a root track with the title, one for each section; below it *pCPUs*, a track each with a slice per stay,
 //! named after the vCPU; and *vCPUs*, a track each with slices for what the vCPU does (running,
 //! waiting, blocked, paused) and marks for what was decided about it. These are track events, not
 //! Linux scheduling events: the UI draws them in this order, and pCPUs and vCPUs are not taken
@@ -135,7 +135,7 @@ impl State {
 
 /// A vCPU's track, from [`Writer::vcpu`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VcpuTrack(u32);
+pub struct VcpuTrack(u64);
 
 /// Writes a Perfetto trace. Times are in nanoseconds from any origin.
 ///
@@ -151,6 +151,9 @@ pub struct Writer<W> {
     names: HashMap<String, u64>,
     /// Where the last slice of each track ended.
     ends_ns: HashMap<u64, u64>,
+    /// Sections begun so far.
+    sections: u64,
+    /// vCPUs of this section.
     vcpus: u32,
 }
 
@@ -163,11 +166,30 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, title: &str) -> io::Result<Self> {
         let (names, ends_ns) = (HashMap::new(), HashMap::new());
         let (packet, name) = (Vec::new(), String::new());
-        let mut writer = Writer { out, packet, name, names, ends_ns, vcpus: 0 };
-        writer.track(UUID_ROOT, None, title, 0, SEQUENCE_CLEARED)?;
-        writer.track(UUID_PCPUS, Some(UUID_ROOT), "pCPUs", 0, 0)?;
-        writer.track(UUID_VCPUS, Some(UUID_ROOT), "vCPUs", 1, 0)?;
+        let mut writer = Writer { out, packet, name, names, ends_ns, sections: 0, vcpus: 0 };
+        writer.section(title)?;
         Ok(writer)
+    }
+
+    /// Begins another schedule in the same trace, with pCPUs, vCPUs and times of its own, under
+    /// a title of its own.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn section(&mut self, title: &str) -> io::Result<()> {
+        let flags = if self.sections == 0 { SEQUENCE_CLEARED } else { 0 };
+        self.sections += 1;
+        self.vcpus = 0;
+        let rank = i32::try_from(self.sections - 1).unwrap_or(i32::MAX);
+        let root = self.uuid(UUID_ROOT);
+        self.track(root, None, title, rank, flags)?;
+        self.track(self.uuid(UUID_PCPUS), Some(root), "pCPUs", 0, 0)?;
+        self.track(self.uuid(UUID_VCPUS), Some(root), "vCPUs", 1, 0)
+    }
+
+    /// The name of a track within this section.
+    fn uuid(&self, within: u64) -> u64 {
+        within | (self.sections - 1) << 40
     }
 
     /// Makes the track of a pCPU, for one that may have no slices. [`Writer::run`] does it too.
@@ -175,13 +197,13 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::new`].
     pub fn pcpu(&mut self, index: u32) -> io::Result<()> {
-        let uuid = UUID_PCPU | u64::from(index);
+        let uuid = self.uuid(UUID_PCPU | u64::from(index));
         if self.ends_ns.contains_key(&uuid) {
             return Ok(());
         }
         self.ends_ns.insert(uuid, 0);
         let rank = i32::try_from(index).unwrap_or(i32::MAX);
-        self.track(uuid, Some(UUID_PCPUS), &format!("pCPU {index}"), rank, 0)
+        self.track(uuid, Some(self.uuid(UUID_PCPUS)), &format!("pCPU {index}"), rank, 0)
     }
 
     /// Makes the track of a vCPU; tracks appear in the order in which they are made.
@@ -189,10 +211,10 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::new`].
     pub fn vcpu(&mut self, name: &str) -> io::Result<VcpuTrack> {
-        let track = VcpuTrack(self.vcpus);
+        let track = VcpuTrack(self.uuid(UUID_VCPU | u64::from(self.vcpus)));
+        let rank = i32::try_from(self.vcpus).unwrap_or(i32::MAX);
         self.vcpus += 1;
-        let rank = i32::try_from(track.0).unwrap_or(i32::MAX);
-        self.track(UUID_VCPU | u64::from(track.0), Some(UUID_VCPUS), name, rank, 0)?;
+        self.track(track.0, Some(self.uuid(UUID_VCPUS)), name, rank, 0)?;
         Ok(track)
     }
 
@@ -202,7 +224,7 @@ impl<W: Write> Writer<W> {
     /// See [`Writer::new`].
     pub fn run(&mut self, pcpu: u32, name: &str, start_ns: u64, end_ns: u64) -> io::Result<()> {
         self.pcpu(pcpu)?;
-        self.slice(UUID_PCPU | u64::from(pcpu), name, start_ns, end_ns)
+        self.slice(self.uuid(UUID_PCPU | u64::from(pcpu)), name, start_ns, end_ns)
     }
 
     /// The vCPU was in a state from `start_ns` to `end_ns`; `detail`, if not empty, is shown
@@ -218,7 +240,7 @@ impl<W: Write> Writer<W> {
         start_ns: u64,
         end_ns: u64,
     ) -> io::Result<()> {
-        let uuid = UUID_VCPU | u64::from(vcpu.0);
+        let uuid = vcpu.0;
         if detail.is_empty() {
             return self.slice(uuid, state.name(), start_ns, end_ns);
         }
@@ -235,7 +257,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::new`].
     pub fn mark(&mut self, vcpu: VcpuTrack, at_ns: u64, text: &str) -> io::Result<()> {
-        self.event(UUID_VCPU | u64::from(vcpu.0), EventType::Instant, at_ns, text)
+        self.event(vcpu.0, EventType::Instant, at_ns, text)
     }
 
     /// Ends the trace and gives the output back, flushed.
@@ -360,6 +382,24 @@ mod tests {
             events,
             [(10, 1, 1), (20, 2, 0), (20, 1, 1), (20, 2, 0), (5, 1, 2), (10, 2, 0), (7, 3, 3)]
         );
+    }
+
+    #[test]
+    fn sections_share_no_tracks() {
+        let mut writer = Writer::new(Vec::new(), "one").unwrap();
+        writer.run(0, "a", 10, 20).unwrap();
+        writer.section("two").unwrap();
+        writer.run(0, "a", 0, 5).unwrap();
+        let vcpu = writer.vcpu("a").unwrap();
+        writer.mark(vcpu, 3, "here").unwrap();
+        let packets = decoded(&writer.finish().unwrap());
+        let tracks = packets.iter().filter_map(|packet| packet.track_descriptor.as_ref());
+        let uuids: std::collections::HashSet<_> = tracks.map(|track| track.uuid).collect();
+        // Two roots, twice pCPUs and vCPUs, two pCPUs and a vCPU.
+        assert_eq!(uuids.len(), 9);
+        let times: Vec<_> = packets.iter().filter_map(|packet| packet.timestamp).collect();
+        // The second schedule may begin before the first has ended.
+        assert_eq!(times, [10, 20, 0, 5, 3]);
     }
 
     #[test]

@@ -1,0 +1,61 @@
+"""Reads a Perfetto trace with Perfetto's own schema (package perfetto 0.59.1).
+
+Checks that tracks hang together and that slices begin and end in order and never overlap, then
+prints {"title": ..., "slices": {"GROUP/TRACK": [[name, begin_ns, end_ns], ...]}, "marks": {"TRACK":
+{name: count}}} for perfetto.rs to compare.
+"""
+
+import json
+import sys
+from collections import Counter, defaultdict
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+
+def main(path):
+    trace = pb.Trace()
+    with open(path, "rb") as file:
+        trace.ParseFromString(file.read())
+    assert not UnknownFieldSet(trace)
+
+    tracks, parents, names = {}, {}, {}
+    events = defaultdict(list)
+    for packet in trace.packet:
+        assert not any(map(UnknownFieldSet, [packet, packet.track_event, packet.track_descriptor]))
+        for name in packet.interned_data.event_names:
+            assert name.iid not in names, "a name is given twice"
+            names[name.iid] = name.name
+        kind = packet.WhichOneof("data")
+        if kind == "track_descriptor":
+            descriptor = packet.track_descriptor
+            assert descriptor.uuid not in tracks, "a track is made twice"
+            assert descriptor.parent_uuid in tracks or descriptor.parent_uuid == 0
+            tracks[descriptor.uuid] = descriptor.name
+            parents[descriptor.uuid] = descriptor.parent_uuid
+        else:
+            assert kind == "track_event", kind
+            event = packet.track_event
+            assert event.track_uuid in tracks, "an event comes before its track"
+            name = names[event.name_iid] if event.name_iid else event.name
+            events[event.track_uuid].append((packet.timestamp, event.type, name))
+
+    slices, marks = {}, {}
+    for uuid, track in events.items():
+        # As Perfetto does: by time, and as in the file where times are equal.
+        edges = sorted((e for e in track if e[1] != pb.TrackEvent.TYPE_INSTANT), key=lambda e: e[0])
+        found, last_end = [], 0
+        assert len(edges) % 2 == 0
+        for begin, end in zip(edges[::2], edges[1::2]):
+            assert begin[1] == pb.TrackEvent.TYPE_SLICE_BEGIN and begin[2]
+            assert end[1] == pb.TrackEvent.TYPE_SLICE_END
+            assert last_end <= begin[0] <= end[0]
+            last_end = end[0]
+            found.append((begin[2], begin[0], end[0]))
+        slices[tracks[parents[uuid]] + "/" + tracks[uuid]] = found
+        instants = (e[2] for e in track if e[1] == pb.TrackEvent.TYPE_INSTANT)
+        marks[tracks[uuid]] = Counter(instants)
+    print(json.dumps({"title": next(iter(tracks.values())), "slices": slices, "marks": marks}))
+
+
+main(sys.argv[1])
