@@ -108,8 +108,8 @@ pub(crate) struct LabRun {
     /// Write no report
     #[arg(long, conflicts_with = "report")]
     pub(crate) no_report: bool,
-    /// Also write the end of each case's schedule into this directory, for the Perfetto UI
-    #[arg(long, value_name = "DIR")]
+    /// Also write the end of each case's schedule into this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
 }
 

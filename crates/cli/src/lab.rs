@@ -1,25 +1,21 @@
 //! `lowtail lab`.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufWriter};
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::{Error, Experiment, Outcome, Progress, Recording, RunOptions};
-use lowtail_trace::ReplaceFile;
+use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Lab, LabRun};
 use crate::exit::{self, Fail};
+use crate::perfetto::Schedules;
 use crate::progress::Bar;
-use crate::{out, perfetto, show};
+use crate::{out, show};
 
 /// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
 const RECORDS: usize = 1 << 16;
-/// Longest part of a file name that is taken from a name in a scenario file.
-const NAME_CHARS_MAX: usize = 80;
 
 pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
     match command {
@@ -128,8 +124,10 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     drop(bar);
     print(&outcomes, global)?;
-    if let Some(Schedules { dir, .. }) = &schedules {
-        note(global, &format!("schedules for ui.perfetto.dev: {}", dir.display()));
+    if let Some(schedules) = schedules {
+        let path = schedules.path;
+        schedules.finish()?;
+        note(global, &format!("schedules for ui.perfetto.dev: {}", path.display()));
     }
     if !args.no_report {
         let html = lowtail_lab::report::html(&outcomes);
@@ -197,51 +195,6 @@ fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
     out::text(&text)
 }
 
-/// Where `--perfetto` puts the schedules.
-struct Schedules<'a> {
-    dir: &'a Path,
-    /// Names of files written.
-    names: BTreeSet<String>,
-}
-
-impl<'a> Schedules<'a> {
-    /// Makes the directory if need be.
-    fn new(dir: &'a Path) -> Result<Self, Fail> {
-        fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", dir.display())))?;
-        Ok(Schedules { dir, names: BTreeSet::new() })
-    }
-
-    /// Writes one file for each case, and lets go of what the cases recorded.
-    fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
-        for case in &mut outcome.cases {
-            let Some(recording) = case.recording.take() else { continue };
-            let path = self.dir.join(self.name(&outcome.name, &recording.case));
-            let title = format!("{}, case {}, seed {}", outcome.name, recording.case, outcome.seed);
-            write_recording(&recording, &title, &path)
-                .map_err(|error| Fail::Host(format!("{}: {error}", path.display())))?;
-        }
-        Ok(())
-    }
-
-    /// A file name without anything that a file system could mind, and not given before:
-    /// cases that differ in other characters get numbers.
-    fn name(&mut self, experiment: &str, case: &str) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
-        let plain = |s: &str| s.chars().take(NAME_CHARS_MAX).map(plain).collect::<String>();
-        let base = format!("{}.{}", plain(experiment), plain(case));
-        let numbered = (2..).map(|n| format!("{base}-{n}"));
-        let mut free = std::iter::once(base.clone()).chain(numbered);
-        let name = free.find(|name| self.names.insert(name.clone())).unwrap_or(base);
-        format!("{name}.perfetto-trace")
-    }
-}
-
-fn write_recording(recording: &Recording, title: &str, path: &Path) -> io::Result<()> {
-    let file = BufWriter::new(ReplaceFile::new(path)?);
-    let file = perfetto::write(recording, title, file)?;
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,16 +215,5 @@ mod tests {
         assert!(message.contains("case `a`") && message.contains("runs twice"), "{message}");
         assert!(message.ends_with("lowtail lab run dir/x.toml --seed 7 --full"), "{message}");
         assert_eq!(format!("{:?}", fail.code()), format!("{:?}", ExitCode::from(exit::HOST)));
-    }
-
-    /// Two cases whose names differ only in what file names cannot have get a file each.
-    #[test]
-    fn file_names_are_plain_and_different() {
-        let mut schedules = Schedules { dir: Path::new(""), names: BTreeSet::new() };
-        let mut name = |case| schedules.name("e", case);
-        assert_eq!(name("2 hogs, 10 %"), "e.2_hogs__10__.perfetto-trace");
-        assert_eq!(name("2/hogs: 10 !"), "e.2_hogs__10__-2.perfetto-trace");
-        assert_eq!(name("2 hogs, 10 %"), "e.2_hogs__10__-3.perfetto-trace");
-        assert_eq!(name(&"x".repeat(300)).len(), 2 + NAME_CHARS_MAX + ".perfetto-trace".len());
     }
 }

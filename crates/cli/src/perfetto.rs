@@ -1,11 +1,66 @@
 //! Simulated schedules for the Perfetto UI, through the writer of `lowtail-trace`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use lowtail_engine::Time;
 use lowtail_host::record::{Note, What};
-use lowtail_lab::Recording;
+use lowtail_lab::{Outcome, Recording};
+use lowtail_trace::ReplaceFile;
 use lowtail_trace::perfetto::{State, VcpuTrack, Writer};
+
+use crate::exit::Fail;
+
+/// The file of `--perfetto`: one trace with a section for each case. It appears when all is
+/// written.
+pub(crate) struct Schedules<'a> {
+    pub(crate) path: &'a Path,
+    /// Until the first schedule has come.
+    file: Option<ReplaceFile>,
+    /// From then on.
+    writer: Option<Writer<ReplaceFile>>,
+}
+
+impl<'a> Schedules<'a> {
+    /// Begins the file.
+    pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
+        let file = ReplaceFile::new(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(Schedules { path, file: Some(file), writer: None })
+    }
+
+    /// Writes the schedules of all cases, and lets go of what the cases recorded.
+    pub(crate) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
+        for case in &mut outcome.cases {
+            let Some(recording) = case.recording.take() else { continue };
+            let title = format!("{}, case {}, seed {}", outcome.name, recording.case, outcome.seed);
+            self.add(&recording, &title).map_err(|error| cannot_write(self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, recording: &Recording, title: &str) -> io::Result<()> {
+        match (&mut self.writer, self.file.take()) {
+            (None, Some(file)) => self.writer = Some(Writer::new(file, title)?),
+            (Some(writer), _) => writer.section(title)?,
+            (None, None) => {}
+        }
+        self.writer.as_mut().map_or(Ok(()), |writer| draw(recording, writer))
+    }
+
+    /// Puts the file in its place.
+    pub(crate) fn finish(self) -> Result<(), Fail> {
+        let finished = match (self.writer, self.file) {
+            (Some(writer), _) => writer.finish().and_then(ReplaceFile::commit),
+            (None, Some(file)) => file.commit(),
+            (None, None) => Ok(()),
+        };
+        finished.map_err(|error| cannot_write(self.path, &error))
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Fail {
+    Fail::Host(format!("{}: {error}", path.display()))
+}
 
 /// What a vCPU has been doing since when.
 #[derive(Debug, Clone, Copy)]
@@ -27,11 +82,10 @@ fn words(note: Note) -> &'static str {
     }
 }
 
-/// Writes the recording of one case.
+/// Writes the recording of one case into the current section.
 ///
 /// What a vCPU did before its first record is not known and not drawn.
-pub(crate) fn write<W: Write>(recording: &Recording, title: &str, out: W) -> io::Result<W> {
-    let mut writer = Writer::new(out, title)?;
+fn draw<W: Write>(recording: &Recording, writer: &mut Writer<W>) -> io::Result<()> {
     for p in 0..recording.pcpus {
         writer.pcpu(u32::from(p))?;
     }
@@ -58,19 +112,19 @@ pub(crate) fn write<W: Write>(recording: &Recording, title: &str, out: W) -> io:
             }
         };
         if matches!(record.what, What::Preempt | What::Block) {
-            run(&mut writer, recording, p, running[p].take(), now)?;
+            run(writer, recording, p, running[p].take(), now)?;
         }
         // A vCPU that is woken while it is being switched out was blocked for no time.
         let since = states[v].replace(Since { state, detail, at: now });
-        close(&mut writer, tracks[v], since, now)?;
+        close(writer, tracks[v], since, now)?;
     }
     for (p, open) in running.into_iter().enumerate() {
-        run(&mut writer, recording, p, open, end)?;
+        run(writer, recording, p, open, end)?;
     }
     for (track, since) in tracks.into_iter().zip(states) {
-        close(&mut writer, track, since, end)?;
+        close(writer, track, since, end)?;
     }
-    writer.finish()
+    Ok(())
 }
 
 fn run<W: Write>(

@@ -25,7 +25,10 @@ pub fn find(name: &str) -> Result<&'static Embedded, Error> {
         return Ok(found);
     }
     let near = nearest(name, experiments().iter().map(|experiment| experiment.name));
-    let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let hint = near.map_or_else(
+        || "; `lowtail lab list` shows all".to_string(),
+        |near| format!("; did you mean `{near}`?"),
+    );
     Err(Error::NoSuchExperiment { name: name.to_string(), hint })
 }
 

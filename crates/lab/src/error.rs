@@ -27,7 +27,7 @@ pub enum Error {
         message: String,
     },
     /// No experiment has this name.
-    #[error("no experiment is called `{name}`{hint}; `lowtail lab list` shows all")]
+    #[error("no experiment is called `{name}`{hint}")]
     NoSuchExperiment {
         /// The name asked for.
         name: String,

@@ -1,6 +1,6 @@
 //! Outcomes as aligned text.
 
-use crate::figure::optional;
+use crate::figure::{aligned, optional};
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::row::Row;
@@ -115,10 +115,11 @@ impl Outcome {
     fn row_table(&self) -> Table {
         let mut header = vec![format!("case [{}]", self.unit.name()), "n".to_string()];
         header.extend(metric::LATENCY.map(str::to_string));
-        header.extend(self.show.iter().cloned());
+        header.extend(self.show.iter().map(|name| name.replace("_per_s", "/s")));
         let cells = |row: &Row| {
             let mut cells = vec![row.name.clone(), row.n.to_string()];
-            cells.extend(metric::LATENCY.iter().map(|name| optional(row.get(name))));
+            let latency = |name: &&str| row.get(name).map_or_else(|| "–".to_string(), aligned);
+            cells.extend(metric::LATENCY.iter().map(latency));
             cells.extend(self.show.iter().map(|name| optional(row.get(name))));
             (cells, "")
         };

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Place, Ran, TINY, capture, capture_bytes, names};
+use crate::{Place, Ran, TINY, capture, capture_bytes};
 
 #[test]
 fn a_failed_export_leaves_what_was_there() {
@@ -33,18 +33,17 @@ fn a_full_disk_leaves_nothing_half_written() {
     let capture = capture();
     let export = ["trace", "export", capture.to_str().unwrap(), "--perfetto", "x.pftrace"];
     let report = ["lab", "run", "tiny.toml", "--report", "r.html"];
-    let schedules = ["lab", "run", "tiny.toml", "--no-report", "--perfetto", "schedules"];
+    let schedules = ["lab", "run", "tiny.toml", "--no-report", "--perfetto", "schedules.pftrace"];
     on_a_full_disk(&place, &export).expect(4, &["x.pftrace: writing failed: "]);
     on_a_full_disk(&place, &report).expect(4, &["r.html: "]);
-    on_a_full_disk(&place, &schedules).expect(4, &["schedules/tiny.a.perfetto-trace: "]);
-    assert_eq!(place.names(), ["schedules", "tiny.toml"]);
-    assert!(names(&place.path("schedules")).is_empty());
+    on_a_full_disk(&place, &schedules).expect(4, &["schedules.pftrace: "]);
+    assert_eq!(place.names(), ["tiny.toml"]);
 
     place.run(export).expect(0, &[]);
     place.run(report).expect(0, &[]);
     place.run(schedules).expect(0, &[]);
-    assert_eq!(place.names(), ["r.html", "schedules", "tiny.toml", "x.pftrace"]);
-    for name in ["r.html", "x.pftrace", "schedules/tiny.a.perfetto-trace"] {
+    assert_eq!(place.names(), ["r.html", "schedules.pftrace", "tiny.toml", "x.pftrace"]);
+    for name in ["r.html", "x.pftrace", "schedules.pftrace"] {
         assert!(place.path(name).metadata().unwrap().len() > 4096, "{name}");
     }
 }

@@ -1,8 +1,8 @@
 """Reads a Perfetto trace with Perfetto's own schema (package perfetto 0.59.1).
 
 Checks that tracks hang together and that slices begin and end in order and never overlap, then
-prints {"title": ..., "slices": {"GROUP/TRACK": [[name, begin_ns, end_ns], ...]}, "marks": {"TRACK":
-{name: count}}} for perfetto.rs to compare.
+prints {"titles": [...], "slices": {"TITLE/GROUP/TRACK": [[name, begin_ns, end_ns], ...]}, "marks":
+{"TITLE/GROUP/TRACK": {name: count}}} for perfetto.rs to compare.
 """
 
 import json
@@ -52,10 +52,13 @@ def main(path):
             assert last_end <= begin[0] <= end[0]
             last_end = end[0]
             found.append((begin[2], begin[0], end[0]))
-        slices[tracks[parents[uuid]] + "/" + tracks[uuid]] = found
+        group = parents[uuid]
+        place = "/".join([tracks[parents[group]], tracks[group], tracks[uuid]])
+        slices[place] = found
         instants = (e[2] for e in track if e[1] == pb.TrackEvent.TYPE_INSTANT)
-        marks[tracks[uuid]] = Counter(instants)
-    print(json.dumps({"title": next(iter(tracks.values())), "slices": slices, "marks": marks}))
+        marks[place] = Counter(instants)
+    titles = [tracks[uuid] for uuid in tracks if parents[uuid] == 0]
+    print(json.dumps({"titles": titles, "slices": slices, "marks": marks}))
 
 
 main(sys.argv[1])
