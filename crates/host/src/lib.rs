@@ -1,7 +1,7 @@
 //! Hosts for the lowtail simulator: physical CPUs, virtual CPUs, the schedulers that
 //! put one on the other, and the guests that compute, sleep and answer.
 //!
-//! A [`Config`](config::Config) describes a host, a [`Machine`](machine::Machine) runs
+//! A [`Config`] describes a host, a [`Machine`] runs
 //! it. Schedulers stand behind one trait, [`Scheduler`](sched::Scheduler), one file each.
 
 pub mod config;
