@@ -141,4 +141,8 @@ pub(crate) struct TraceInput {
     /// Ticks per second of the time stamp counter [default: measured in the trace]
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) cpu_hz: Option<u64>,
+    /// Count a wake-up that came while its vCPU was being switched out as a preemption, as
+    /// tools do that go by run states alone
+    #[arg(long)]
+    pub(crate) by_run_state: bool,
 }

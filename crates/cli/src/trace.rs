@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_trace::{Error, Options};
+use lowtail_trace::{Error, Options, Races};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Trace, TraceInput};
@@ -43,7 +43,8 @@ fn show(
 }
 
 fn options(input: &TraceInput) -> Options {
-    Options { cpu_hz: input.cpu_hz, ..Options::default() }
+    let races = if input.by_run_state { Races::Preemptions } else { Races::Wakes };
+    Options { cpu_hz: input.cpu_hz, races }
 }
 
 /// Names what is at fault: the input, the command line, or the host.

@@ -1,5 +1,6 @@
 //! What is printed around results: help, man pages, completions, notes; and who reads it.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::{Place, TINY, installed, tiny_short};
@@ -143,4 +144,15 @@ fn a_closed_pipe_is_no_error() {
         drop((child.stdout.take(), child.stderr.take()));
         assert_eq!(child.wait().unwrap().code(), Some(code), "{line}");
     }
+}
+
+/// The example in the guide to scenario files runs as it stands.
+#[test]
+fn the_guide_tells_the_truth() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let place = Place::new();
+    place.write("example.toml", example.unwrap());
+    place.line("lab run example.toml --no-report").expect(0, &["its one claim holds"]);
 }
