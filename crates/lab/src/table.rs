@@ -12,45 +12,52 @@ const DIM: &str = "\x1b[2m";
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
+/// A wider table has its columns closer together.
+const TERMINAL_CHARS: usize = 120;
+
 /// A table in the making: the first column is flush left, the others right.
 struct Table {
     header: Vec<String>,
-    /// Cells, and the colour of the last one.
+    /// Cells, and the colour of the first text column.
     rows: Vec<(Vec<String>, &'static str)>,
+    /// From this column on it is text, flush left again.
+    text_from: usize,
 }
 
 impl Table {
     fn text(&self, color: bool) -> String {
         let all = || std::iter::once(&self.header).chain(self.rows.iter().map(|(cells, _)| cells));
-        let columns = all().map(Vec::len).max().unwrap_or(0);
         let width = |i: usize| {
             all().filter_map(|cells| cells.get(i)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> = (0..columns).map(|i| width(i).unwrap_or(0)).collect();
-        let mut out = line(&self.header, &widths, if color { DIM } else { "" }, "");
-        for (cells, last) in &self.rows {
-            out += &line(cells, &widths, "", if color { last } else { "" });
+        let widths: Vec<usize> = (0..self.header.len()).map_while(width).collect();
+        let wide = widths.iter().map(|width| width + 2).sum::<usize>() > TERMINAL_CHARS;
+        let gap = if wide { " " } else { "  " };
+        let dim = |line: String| if color { format!("{DIM}{line}{PLAIN}") } else { line };
+        let mut out = dim(self.line(&self.header, &widths, gap, "")) + "\n";
+        for (cells, style) in &self.rows {
+            out += &self.line(cells, &widths, gap, if color { style } else { "" });
+            out += "\n";
         }
         out
     }
-}
 
-fn line(cells: &[String], widths: &[usize], style: &str, last_style: &str) -> String {
-    let mut out = style.to_string();
-    for (i, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-        let last = i + 1 == cells.len();
-        let pad = " ".repeat(width - cell.chars().count());
-        match i {
-            0 => out += &format!("  {cell}{pad}"),
-            _ if last && !last_style.is_empty() => {
-                out += &format!("  {pad}{last_style}{cell}{PLAIN}");
-            }
-            _ => out += &format!("  {pad}{cell}"),
+    fn line(&self, cells: &[String], widths: &[usize], gap: &str, style: &str) -> String {
+        let mut out = String::from(" ");
+        for (i, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+            out += if i == 0 { " " } else { gap };
+            let pad = " ".repeat(width - cell.chars().count());
+            out += &match i {
+                _ if i == self.text_from && !style.is_empty() => {
+                    format!("{style}{cell}{PLAIN}{pad}")
+                }
+                _ if i == 0 || i >= self.text_from => format!("{cell}{pad}"),
+                _ => format!("{pad}{cell}"),
+            };
         }
+        out.truncate(out.trim_end().len());
+        out
     }
-    let trimmed = out.trim_end().len();
-    out.truncate(trimmed);
-    out + if style.is_empty() { "\n" } else { "\x1b[0m\n" }
 }
 
 impl Outcome {
@@ -92,7 +99,7 @@ impl Outcome {
     }
 
     fn claim_table(&self) -> Table {
-        let header = ["claim", "unit", "published", "ours", "ratio", "wanted", "verdict"];
+        let header = ["claim", "unit", "published", "ours", "ratio", "verdict", "wanted"];
         let row = |claim: &Verdict| {
             let (word, style) = word(claim);
             let cells = vec![
@@ -101,14 +108,15 @@ impl Outcome {
                 optional(claim.published),
                 optional(claim.measured),
                 claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
-                claim.wanted(),
                 word.to_string(),
+                claim.wanted(),
             ];
             (cells, style)
         };
         Table {
             header: header.map(str::to_string).to_vec(),
             rows: self.claims.iter().map(row).collect(),
+            text_from: 5,
         }
     }
 
@@ -123,7 +131,8 @@ impl Outcome {
             cells.extend(self.show.iter().map(|name| optional(row.get(name))));
             (cells, "")
         };
-        Table { header, rows: self.rows.iter().map(cells).collect() }
+        let text_from = header.len();
+        Table { header, rows: self.rows.iter().map(cells).collect(), text_from }
     }
 }
 
