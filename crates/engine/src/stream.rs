@@ -3,9 +3,11 @@
 //! Every random decision belongs to a named component. A stream's state follows
 //! from the run's seed and the component's name alone, so that adding a component,
 //! or drawing more numbers in one, leaves all others as they were.
+//!
+//! Logarithms and the like come from the `libm` crate, not from the system: glibc picks
+//! its variant by processor (with or without FMA), and these differ in the last bit.
 
 use rand::Rng;
-use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -43,15 +45,23 @@ impl Stream {
         low + Duration::from_ps(self.below(high.saturating_sub(low).as_ps()))
     }
 
-    /// Exponentially distributed around `mean`.
+    /// Exponentially distributed around `mean`, by inversion; at most 37 times the mean,
+    /// since uniform numbers have 53 bits.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
-        let x: f64 = Exp1.sample(&mut self.0);
+        let x = -libm::log1p(-self.unit());
         Duration::from_ps((x * mean.as_ps() as f64) as u64)
     }
 
-    /// Normally distributed with mean 0 and standard deviation 1.
+    /// Normally distributed with mean 0 and standard deviation 1 (Box and Muller 1958; the
+    /// second number of each pair is not used, so that a draw is always two uniform ones).
     pub fn standard_normal(&mut self) -> f64 {
-        StandardNormal.sample(&mut self.0)
+        let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
+    }
+
+    /// Log-normally distributed with this median, and `sigma` in natural logarithms.
+    pub fn log_normal(&mut self, median: Duration, sigma: f64) -> Duration {
+        Duration::from_us_f64(median.as_us_f64() * libm::exp(sigma * self.standard_normal()))
     }
 }
 
@@ -82,6 +92,9 @@ mod tests {
         close(mean(&mut || stream.exponential(unit).as_s_f64()), 1.0);
         close(mean(&mut || stream.standard_normal()), 0.0);
         close(mean(&mut || stream.standard_normal().powi(2)), 1.0);
+        close(mean(&mut || f64::from(stream.standard_normal().abs() < 1.0)), 0.6827);
+        // A log-normal's mean is its median times exp(sigma^2 / 2).
+        close(mean(&mut || stream.log_normal(unit, 0.5).as_s_f64()), 0.125f64.exp());
     }
 
     #[test]

@@ -53,8 +53,7 @@ impl Path {
     fn draw(&self, stream: &mut Stream) -> Duration {
         let mut delay = self.fixed;
         if !self.jitter_median.is_zero() {
-            let factor = (self.jitter_sigma * stream.standard_normal()).exp();
-            delay += Duration::from_us_f64(self.jitter_median.as_us_f64() * factor);
+            delay += stream.log_normal(self.jitter_median, self.jitter_sigma);
         }
         if self.extra_share > 0.0 && stream.unit() < self.extra_share {
             delay += stream.exponential(self.extra_mean);
