@@ -177,8 +177,10 @@ fn a_boosted_waker_waits_for_the_rate_limit_at_most() {
 }
 
 /// While no tick finds the server it earns nothing, but what it uses is charged: 67 credits
-/// a second. When one does, after seconds, it is OVER with a debt of up to a slice, and
-/// not boosted until two top-ups of 150 have paid for that: a tail that is rare and long.
+/// a second. When one does, after seconds, it is OVER with a debt of up to a slice (300
+/// credits: no debt is larger), and not boosted until two top-ups of 150 have paid for that,
+/// 60 ms later; and being UNDER in the queue interrupts nobody, so that up to a slice of the
+/// hog's is added, 90 ms in all. A tail that is rare and long.
 #[test]
 fn debt_made_while_nobody_looked_has_to_be_paid() {
     for version in [Xen48, Today] {
@@ -186,7 +188,7 @@ fn debt_made_while_nobody_looked_has_to_be_paid() {
         let machine = run(&host(credit, 1, vec![server(), hog("hog")]), ms(60_000));
         let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
         let rare = wait.at_least(us(1_010)) as f64 / wait.n() as f64;
-        assert!(wait.max() > ms(5) && wait.max() <= ms(60), "{version:?} {}", wait.max());
+        assert!(wait.max() > ms(5) && wait.max() <= ms(90), "{version:?} {}", wait.max());
         assert!(rare > 0.0 && rare < 0.01, "{version:?} {rare}");
     }
 }
