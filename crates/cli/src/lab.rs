@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions};
+use lowtail_trace::ReplaceFile;
 use serde_json::{Value, json};
 
 use crate::args::{Global, Lab, LabRun};
@@ -35,7 +37,6 @@ impl From<Error> for Fail {
         match error {
             Error::NoSuchExperiment { .. } => Fail::Usage(message),
             Error::At { .. } | Error::File { .. } => Fail::Input(message),
-            Error::Write { .. } => Fail::Host(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }
     }
@@ -131,7 +132,7 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     if !args.no_report {
         let html = lowtail_lab::report::html(&outcomes);
-        lowtail_lab::report::write(&args.report, &html)?;
+        write_report(&args.report, &html)?;
         note(global, &format!("report: {}", args.report.display()));
     }
     let holds = outcomes.iter().all(Outcome::holds);
@@ -160,6 +161,15 @@ fn check_target(file: &Path) -> Result<(), Fail> {
         return wrong(&format!("there is no directory {}", dir.display()));
     }
     Ok(())
+}
+
+/// Writes the report so that a reader never sees half of it.
+fn write_report(path: &Path, html: &str) -> Result<(), Fail> {
+    let written = ReplaceFile::new(path).and_then(|mut file| {
+        file.write_all(html.as_bytes())?;
+        file.commit()
+    });
+    written.map_err(|error| Fail::Host(format!("{}: {error}", path.display())))
 }
 
 fn processors() -> usize {

@@ -1,9 +1,8 @@
 //! What can be wrong with a scenario file, and where.
 
 use std::ops::Range;
-use std::path::PathBuf;
 
-/// Why an experiment cannot be loaded, run or written down.
+/// Why an experiment cannot be loaded or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A place in a file and what is wrong there.
@@ -45,14 +44,6 @@ pub enum Error {
         seed: u64,
         /// What the failed check said.
         message: String,
-    },
-    /// A report could not be written.
-    #[error("{}: {error}", path.display())]
-    Write {
-        /// Where to.
-        path: PathBuf,
-        /// Why not.
-        error: std::io::Error,
     },
 }
 

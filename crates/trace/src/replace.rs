@@ -87,6 +87,12 @@ mod tests {
         whole.commit().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"whole");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        let mut again = ReplaceFile::new(&target).unwrap();
+        again.write_all(b"two").unwrap();
+        again.commit().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "two");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        assert!(ReplaceFile::new(&dir.join("missing/r.html")).is_err());
         fs::remove_dir_all(&dir).unwrap();
         assert!(ReplaceFile::new(Path::new("/")).is_err());
     }

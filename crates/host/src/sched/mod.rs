@@ -122,13 +122,6 @@ impl View<'_> {
         self.timers[index] = self.queue.at(at, Event::SchedulerTimer(timer));
     }
 
-    /// Undoes [`arm`](Self::arm).
-    pub fn disarm(&mut self, timer: SchedTimer) {
-        if let Some(timer) = self.timers.get(timer.0 as usize) {
-            self.queue.cancel(*timer);
-        }
-    }
-
     /// Leaves a remark in the recording of the schedule, if there is one.
     pub fn note(&mut self, p: Pcpu, v: Vcpu, note: Note) {
         self.recorder.note(self.facts.now, p, v, note);

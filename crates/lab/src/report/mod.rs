@@ -8,10 +8,7 @@ mod svg;
 mod sweep;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 
-use crate::error::Error;
 use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
@@ -48,26 +45,6 @@ pub fn html(outcomes: &[Outcome]) -> String {
         crate::VERSION
     );
     out
-}
-
-/// Writes `text` to `path` so that a reader never sees half of it.
-///
-/// # Errors
-/// If the disk or the directory does not allow it.
-pub fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let failed = |error| Error::Write { path: path.to_path_buf(), error };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let draft = path.with_file_name(name);
-    let written = std::fs::File::create(&draft).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&draft, path)
-    });
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&draft);
-        failed(error)
-    })
 }
 
 /// The head of the page: what holds and what does not.

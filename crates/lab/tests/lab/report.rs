@@ -1,6 +1,6 @@
 //! The report is well formed, needs no network, and lets nothing through unescaped.
 
-use lowtail_lab::report::{html, write};
+use lowtail_lab::report::html;
 
 use crate::{SMALL, run_with};
 
@@ -56,17 +56,4 @@ fn it_is_well_formed_and_self_contained() {
     }
     check_tags(&html(&[few]));
     check_tags(&html(&[]));
-}
-
-#[test]
-fn it_is_written_at_once_or_not_at_all() {
-    let dir = std::env::temp_dir().join(format!("lowtail-report-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let path = dir.join("r.html");
-    write(&path, "one").unwrap();
-    write(&path, "two").unwrap();
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
-    assert!(write(&dir.join("missing/r.html"), "x").is_err());
-    std::fs::remove_dir_all(&dir).unwrap();
 }
