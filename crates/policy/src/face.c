@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The functions of the policy headers with addresses, for callers in Rust. */
+#include "vcpu.h"
+
+void lowtail_params_default(struct lt_params *p)
+{
+	*p = (struct lt_params)LT_PARAMS_DEFAULT;
+}
+
+/* Sizes that Rust's copies of the structs must have. */
+void lowtail_sizes(lt_u32 *sizes)
+{
+	sizes[0] = sizeof(struct lt_bucket);
+	sizes[1] = sizeof(struct lt_params);
+	sizes[2] = sizeof(struct lt_pcpu);
+	sizes[3] = sizeof(struct lt_vm);
+	sizes[4] = sizeof(struct lt_vcpu);
+}
+
+void lowtail_bucket_init(struct lt_bucket *b, lt_u32 rate, lt_u32 burst_ns,
+			 lt_u64 tokens_ns, lt_u64 now)
+{
+	lt_bucket_init(b, rate, burst_ns, tokens_ns, now);
+}
+
+void lowtail_bucket_fill(struct lt_bucket *b, lt_u64 now)
+{
+	lt_bucket_fill(b, now);
+}
+
+lt_u64 lowtail_bucket_take(struct lt_bucket *b, lt_u64 want_ns)
+{
+	return lt_bucket_take(b, want_ns);
+}
+
+void lowtail_bucket_give(struct lt_bucket *b, lt_u64 back_ns)
+{
+	lt_bucket_give(b, back_ns);
+}
+
+lt_u64 lowtail_bucket_when(const struct lt_bucket *b, lt_u64 want_ns)
+{
+	return lt_bucket_when(b, want_ns);
+}
+
+lt_u32 lowtail_served(lt_u32 demand, lt_u32 weight, lt_u32 level)
+{
+	return lt_served(demand, weight, level);
+}
+
+lt_u32 lowtail_entitled(lt_u32 demand, lt_u32 weight, lt_u32 level, lt_u32 spare,
+			lt_u32 most)
+{
+	return lt_entitled(demand, weight, level, spare, most);
+}
+
+void lowtail_pcpu_init(struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 now)
+{
+	lt_pcpu_init(cpu, p, now);
+}
+
+void lowtail_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight,
+		     lt_u32 vcpus, lt_u32 cap, lt_u32 share, lt_u64 now)
+{
+	lt_vm_init(vm, p, weight, vcpus, cap, share, now);
+}
+
+void lowtail_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+{
+	lt_vcpu_init(v, p, now);
+}
+
+void lowtail_vm_entitle(struct lt_vm *vm, lt_u32 rate, lt_u64 now)
+{
+	lt_vm_entitle(vm, rate, now);
+}
+
+void lowtail_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_params *p,
+		       lt_u64 vtime_ns, lt_u64 now)
+{
+	lt_vcpu_wake(v, vm, p, vtime_ns, now);
+}
+
+void lowtail_vcpu_kick(struct lt_vcpu *v)
+{
+	lt_vcpu_kick(v);
+}
+
+lt_u64 lowtail_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_params *p,
+			  lt_u64 now)
+{
+	return lt_vcpu_grant(v, vm, p, now);
+}
+
+void lowtail_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns, lt_u64 now)
+{
+	lt_vcpu_settle(v, vm, ran_ns, now);
+}
+
+void lowtail_vcpu_block(struct lt_vcpu *v, lt_u64 now)
+{
+	lt_vcpu_block(v, now);
+}
+
+lt_u64 lowtail_cap_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_params *p,
+			 lt_u64 want_ns, lt_u64 now)
+{
+	return lt_cap_grant(v, vm, p, want_ns, now);
+}
+
+lt_u64 lowtail_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			const struct lt_params *p)
+{
+	return lt_cap_when(v, vm, p);
+}
+
+lt_u64 lowtail_left(const struct lt_vcpu *v, lt_u64 ran_ns)
+{
+	return lt_left(v, ran_ns);
+}
+
+int lowtail_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now)
+{
+	return lt_overdue(v, vm, now);
+}
+
+int lowtail_guarded(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+{
+	return lt_guarded(v, p, now);
+}
+
+int lowtail_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
+		   const struct lt_vcpu *b, const struct lt_vm *vm_b, lt_u64 now)
+{
+	return lt_before(a, vm_a, b, vm_b, now);
+}
+
+lt_u64 lowtail_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
+		     const struct lt_params *p, lt_u64 vtime_ns, lt_u64 now)
+{
+	return lt_vtime(v, vm, p, vtime_ns, now);
+}
+
+int lowtail_beats(const struct lt_vcpu *v, const struct lt_vcpu *cur,
+		  const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
+{
+	return lt_beats(v, cur, p, ran_ns, now);
+}
+
+lt_u64 lowtail_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
+			    struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 now)
+{
+	return lt_preempt_when(v, vm, cpu, p, now);
+}
+
+int lowtail_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm, struct lt_pcpu *cpu,
+			 const struct lt_params *p)
+{
+	return lt_preempt_take(v, vm, cpu, p);
+}

@@ -1,0 +1,82 @@
+//! Parameters of the rule: `struct lt_params` of `policy/vcpu.h`.
+
+/// `struct lt_params`; the header says why each default is what it is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Params {
+    /// Run time that can be saved up.
+    pub burst_ns: u32,
+    /// Longest grant to a small vCPU.
+    pub grant_ns: u32,
+    /// Fewer tokens than this are none.
+    pub grain_ns: u32,
+    /// Turn of a large vCPU.
+    pub slice_ns: u32,
+    /// Longest wait of a large vCPU, in its turns.
+    pub wait_turns: u32,
+    /// How long one that has waited too long runs undisturbed.
+    pub guard_ns: u32,
+    /// By how much a small vCPU must be shorter than a small one that it interrupts.
+    pub margin_ns: u32,
+    /// A shorter sleep makes a wake-up a follow-up.
+    pub follow_ns: u32,
+    /// Price of a preemption: one per this time.
+    pub preempt_ns: u32,
+    /// What a pCPU's preemption bucket holds, in that price.
+    pub preempt_burst_ns: u32,
+    /// Each of the two reserves in it.
+    pub preempt_reserve_ns: u32,
+    /// What a VM's own share of preemptions holds.
+    pub preempt_own_ns: u32,
+}
+
+unsafe extern "C" {
+    fn lowtail_params_default(p: *mut Params);
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        let mut params = std::mem::MaybeUninit::uninit();
+        // SAFETY: C writes all of the struct, whose layout is the same.
+        unsafe {
+            lowtail_params_default(params.as_mut_ptr());
+            params.assume_init()
+        }
+    }
+}
+
+impl Params {
+    /// Refuses what the rule's arithmetic is not made for.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        let most = 1 << 30;
+        let ranges = [
+            ("burst", self.burst_ns, self.grain_ns.saturating_mul(2), most),
+            ("grant", self.grant_ns, self.grain_ns, most),
+            ("grain", self.grain_ns, 1, 1_000_000),
+            ("slice", self.slice_ns, 100_000, most),
+            ("wait turns", self.wait_turns, 1, 64),
+            ("guard", self.guard_ns, 1, self.slice_ns),
+            ("margin", self.margin_ns, 0, most),
+            ("follow-up", self.follow_ns, 0, most),
+            ("preemption interval", self.preempt_ns, 1_000, most / 4),
+            ("preemption reserve", self.preempt_reserve_ns, 0, most / 4),
+            ("own preemption burst", self.preempt_own_ns, self.preempt_ns, most),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(format!("{name} {value}: {least} to {most} (ns, or turns)"));
+            }
+        }
+        let least = self.preempt_ns + 2 * self.preempt_reserve_ns;
+        if !(least..=most).contains(&self.preempt_burst_ns) {
+            return Err(format!(
+                "preemption burst {} ns: {least} (two reserves and one preemption) to {most}",
+                self.preempt_burst_ns
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! The rule for vCPUs: `policy/vcpu.h`.
+
+use crate::bucket::Bucket;
+use crate::params::Params;
+
+/// `enum lt_class`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Shares what is left by weight.
+    Large,
+    /// Goes first while it has tokens.
+    Small,
+}
+
+/// `struct lt_pcpu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pcpu {
+    /// Prices of preemptions.
+    pub preempt: Bucket,
+}
+
+/// `struct lt_vm`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Vm {
+    /// Run time of its small vCPUs.
+    pub small: Bucket,
+    /// Its own share of preemptions.
+    pub preempt: Bucket,
+    /// Run time of all its vCPUs, if it is capped.
+    pub cap: Bucket,
+    /// Run time at the usual weight.
+    pub vtime_ns: u64,
+    /// The longest that a large vCPU is to wait.
+    pub wait_max_ns: u64,
+    /// Usual weight over its weight, 16 bits behind the point.
+    pub charge: u32,
+    /// Turn of a vCPU under the cap.
+    pub cap_run_ns: u32,
+    /// Part of the quota that is for small vCPUs.
+    pub cap_keep_ns: u32,
+    /// 1 if it is capped.
+    pub capped: u32,
+}
+
+/// `struct lt_vcpu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Vcpu {
+    /// Its run time.
+    pub small: Bucket,
+    /// When it blocked last.
+    pub blocked_ns: u64,
+    /// Since when it waits.
+    pub queued_ns: u64,
+    /// Until when nobody interrupts it.
+    pub guarded_ns: u64,
+    /// Run time since it woke.
+    pub ran_ns: u32,
+    /// Moving average of that, at blocking.
+    pub usual_ns: u32,
+    /// What it holds out of the small buckets.
+    pub grant_ns: u32,
+    /// What it holds out of its VM's cap.
+    pub cap_grant_ns: u32,
+    /// [`Class`] as a number.
+    pub class: u8,
+    /// 1 if its wake-up is a follow-up.
+    pub follow: u8,
+    /// 1 if `usual_ns` has been measured.
+    pub known: u8,
+    /// Zero.
+    pub pad: [u8; 5],
+}
+
+unsafe extern "C" {
+    fn lowtail_served(demand: u32, weight: u32, level: u32) -> u32;
+    fn lowtail_entitled(demand: u32, weight: u32, level: u32, spare: u32, most: u32) -> u32;
+    fn lowtail_pcpu_init(cpu: *mut Pcpu, p: *const Params, now: u64);
+    fn lowtail_vm_init(
+        vm: *mut Vm,
+        p: *const Params,
+        weight: u32,
+        vcpus: u32,
+        cap: u32,
+        share: u32,
+        now: u64,
+    );
+    fn lowtail_vcpu_init(v: *mut Vcpu, p: *const Params, now: u64);
+    fn lowtail_vm_entitle(vm: *mut Vm, rate: u32, now: u64);
+    fn lowtail_vcpu_wake(v: *mut Vcpu, vm: *mut Vm, p: *const Params, vtime_ns: u64, now: u64);
+    fn lowtail_vcpu_kick(v: *mut Vcpu);
+    fn lowtail_vcpu_grant(v: *mut Vcpu, vm: *mut Vm, p: *const Params, now: u64) -> u64;
+    fn lowtail_vcpu_settle(v: *mut Vcpu, vm: *mut Vm, ran_ns: u64, now: u64);
+    fn lowtail_vcpu_block(v: *mut Vcpu, now: u64);
+    fn lowtail_cap_grant(
+        v: *mut Vcpu,
+        vm: *mut Vm,
+        p: *const Params,
+        want_ns: u64,
+        now: u64,
+    ) -> u64;
+    fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
+    fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
+    fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
+    fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
+    fn lowtail_before(
+        a: *const Vcpu,
+        vm_a: *const Vm,
+        b: *const Vcpu,
+        vm_b: *const Vm,
+        now: u64,
+    ) -> i32;
+    fn lowtail_vtime(
+        v: *const Vcpu,
+        vm: *const Vm,
+        p: *const Params,
+        vtime_ns: u64,
+        now: u64,
+    ) -> u64;
+    fn lowtail_beats(
+        v: *const Vcpu,
+        cur: *const Vcpu,
+        p: *const Params,
+        ran_ns: u64,
+        now: u64,
+    ) -> i32;
+    fn lowtail_preempt_when(
+        v: *const Vcpu,
+        vm: *mut Vm,
+        cpu: *mut Pcpu,
+        p: *const Params,
+        now: u64,
+    ) -> u64;
+    fn lowtail_preempt_take(v: *const Vcpu, vm: *mut Vm, cpu: *mut Pcpu, p: *const Params) -> i32;
+}
+
+// SAFETY (of every call here): C reads and writes what the references are to, which have the
+// layouts of its structs (a test compares the sizes), and keeps no pointer.
+
+/// `lt_served`: what a VM gets of its demand if every weight is worth `level`.
+pub fn served(demand: u32, weight: u16, level: u32) -> u32 {
+    // SAFETY: plain numbers.
+    unsafe { lowtail_served(demand, u32::from(weight), level) }
+}
+
+/// `lt_entitled`: the rate to which a VM is entitled.
+pub fn entitled(demand: u32, weight: u16, level: u32, spare: u32, most: u32) -> u32 {
+    // SAFETY: plain numbers.
+    unsafe { lowtail_entitled(demand, u32::from(weight), level, spare, most) }
+}
+
+impl Pcpu {
+    /// `lt_pcpu_init`.
+    pub fn new(params: &Params, now: u64) -> Self {
+        let mut cpu = Pcpu::default();
+        // SAFETY: see above.
+        unsafe { lowtail_pcpu_init(&mut cpu, params, now) };
+        cpu
+    }
+}
+
+impl Vm {
+    /// `lt_vm_init`: `cap` is a rate, 0 for none; `share` the rate to which it is entitled when
+    /// all want all.
+    pub fn new(params: &Params, weight: u16, vcpus: u16, cap: u32, share: u32, now: u64) -> Self {
+        let mut vm = Vm::default();
+        let (weight, vcpus) = (u32::from(weight), u32::from(vcpus));
+        // SAFETY: see above.
+        unsafe { lowtail_vm_init(&mut vm, params, weight, vcpus, cap, share, now) };
+        vm
+    }
+
+    /// `lt_vm_entitle`: it is entitled to `rate` from `now` on.
+    pub fn entitle(&mut self, rate: u32, now: u64) {
+        // SAFETY: see above.
+        unsafe { lowtail_vm_entitle(self, rate, now) }
+    }
+}
+
+impl Vcpu {
+    /// `lt_vcpu_init`.
+    pub fn new(params: &Params, now: u64) -> Self {
+        let mut v = Vcpu::default();
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_init(&mut v, params, now) };
+        v
+    }
+
+    /// Small or large.
+    pub fn class(&self) -> Class {
+        if self.class == Class::Small as u8 { Class::Small } else { Class::Large }
+    }
+
+    /// `lt_vcpu_wake`.
+    pub fn wake(&mut self, vm: &mut Vm, params: &Params, vtime_ns: u64, now: u64) {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_wake(self, vm, params, vtime_ns, now) }
+    }
+
+    /// `lt_vcpu_kick`: it waits, and is notified once more.
+    pub fn kick(&mut self) {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_kick(self) }
+    }
+
+    /// `lt_vcpu_grant`: its next stretch, or 0 if it is large from now on.
+    pub fn grant(&mut self, vm: &mut Vm, params: &Params, now: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_grant(self, vm, params, now) }
+    }
+
+    /// `lt_vcpu_settle`: it has run for `ran_ns` since its grant.
+    pub fn settle(&mut self, vm: &mut Vm, ran_ns: u64, now: u64) {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_settle(self, vm, ran_ns, now) }
+    }
+
+    /// `lt_vcpu_block`: settled, it blocks.
+    pub fn block(&mut self, now: u64) {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_block(self, now) }
+    }
+
+    /// `lt_cap_grant`: what its VM's cap lets it run for, up to `want_ns`; 0 is not now.
+    pub fn cap_grant(&mut self, vm: &mut Vm, params: &Params, want_ns: u64, now: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_cap_grant(self, vm, params, want_ns, now) }
+    }
+
+    /// `lt_cap_when`: when the cap will let it run again; 0 is now.
+    pub fn cap_when(&self, vm: &Vm, params: &Params) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_cap_when(self, vm, params) }
+    }
+
+    /// `lt_left`: expected run time until it blocks.
+    pub fn left(&self, ran_ns: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_left(self, ran_ns) }
+    }
+
+    /// `lt_overdue`: whether it has waited too long.
+    pub fn overdue(&self, vm: &Vm, now: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { lowtail_overdue(self, vm, now) != 0 }
+    }
+
+    /// `lt_guarded`: whether nobody is to interrupt it yet.
+    pub fn guarded(&self, params: &Params, now: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { lowtail_guarded(self, params, now) != 0 }
+    }
+
+    /// `lt_before`: whether it goes before `other`, both waiting.
+    pub fn before(&self, vm: &Vm, other: &Vcpu, other_vm: &Vm, now: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { lowtail_before(self, vm, other, other_vm, now) != 0 }
+    }
+
+    /// `lt_vtime`: the virtual time of those who run after this one was picked and granted.
+    pub fn vtime(&self, vm: &Vm, params: &Params, vtime_ns: u64, now: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_vtime(self, vm, params, vtime_ns, now) }
+    }
+
+    /// `lt_beats`: whether it is to interrupt `current`, which has run for `ran_ns` since its
+    /// last settlement.
+    pub fn beats(&self, current: &Vcpu, params: &Params, ran_ns: u64, now: u64) -> bool {
+        // SAFETY: see above.
+        unsafe { lowtail_beats(self, current, params, ran_ns, now) != 0 }
+    }
+
+    /// `lt_preempt_when`: when it may interrupt what runs on `cpu`; 0 is now.
+    pub fn preempt_when(&self, vm: &mut Vm, cpu: &mut Pcpu, params: &Params, now: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_preempt_when(self, vm, cpu, params, now) }
+    }
+
+    /// `lt_preempt_take`: it interrupts what runs on `cpu`, and pays. Whether it could.
+    pub fn preempt_take(&self, vm: &mut Vm, cpu: &mut Pcpu, params: &Params) -> bool {
+        // SAFETY: see above.
+        unsafe { lowtail_preempt_take(self, vm, cpu, params) != 0 }
+    }
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Small first, for vCPUs: who runs, for how long, and who may interrupt whom.
+ *
+ * A vCPU that wakes is SMALL if its own bucket and its VM's hold tokens. Small
+ * ones go before large ones; among them the one with the least expected
+ * remaining work goes first. Tokens are run time and come at the rate to which
+ * the VM is entitled, up to a burst; a small vCPU runs on grants taken out of
+ * both buckets, and is LARGE at the moment when there is nothing more to take.
+ * It becomes small again by waking, never by waiting. Large ones share what is
+ * left by weight, in virtual time.
+ *
+ * A wake-up interrupts a large vCPU, or a small one with clearly more left,
+ * if the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
+ * bucket has three levels, so that a storm of wake-ups cannot take from a quiet
+ * VM what that VM needs:
+ *   - the last tokens are for VMs that preempt no more than their share;
+ *   - above a first reserve, they are for everybody;
+ *   - above a second one, for follow-ups too: wake-ups of a vCPU that has
+ *     blocked only a moment ago, such as the news that the reply it has just
+ *     sent has left. A second notification while it waits makes a wake-up
+ *     urgent (lt_vcpu_kick): there is more to do than to follow up.
+ * Who is refused learns the moment at which to ask again.
+ *
+ * What a caller (a scheduler of the simulator, a BPF program) has to do: keep
+ * the queues and the clock, hold the locks, call lt_vcpu_wake, _kick, _grant,
+ * _settle, _block as things happen, order by lt_before, ask lt_beats and
+ * lt_preempt_when before it interrupts somebody and lt_preempt_take when it
+ * does. All times and amounts are ns unless they say otherwise; clocks stay
+ * below 2^63.
+ */
+#ifndef LOWTAIL_VCPU_H
+#define LOWTAIL_VCPU_H
+
+#include "bucket.h"
+
+/* Parameters; LT_PARAMS_DEFAULT has the defaults and the reason for each. */
+struct lt_params {
+	lt_u32 burst_ns;		/* run time saved up: 0 to LT_BURST_MAX_NS */
+	lt_u32 grant_ns;		/* longest grant to a small vCPU */
+	lt_u32 grain_ns;		/* fewer tokens than this are none: 1 or more */
+	lt_u32 slice_ns;		/* turn of a large vCPU: 1 to LT_SLICE_MAX_NS */
+	lt_u32 wait_turns;		/* longest wait of a large one, in turns: 1 to 64 */
+	lt_u32 guard_ns;		/* run of one that has waited too long */
+	lt_u32 margin_ns;		/* by how much a small one must be shorter */
+	lt_u32 follow_ns;		/* a shorter sleep makes a wake-up a follow-up */
+	lt_u32 preempt_ns;		/* price of a preemption: 1 per this time */
+	lt_u32 preempt_burst_ns;	/* of the pCPU's bucket, in that price */
+	lt_u32 preempt_reserve_ns;	/* each of its two reserves */
+	lt_u32 preempt_own_ns;		/* burst of a VM's own share */
+};
+
+/*
+ * burst 4 ms: requests of some milliseconds stay small; in a window of 100 ms
+ *	it is 4 % above the entitlement at most.
+ * grant 1 ms: a VM whose vCPUs run at the same time draws on one bucket; what
+ *	one of them holds, the others lack. Renewing costs a scheduler pass.
+ * grain 16 us: about what two context switches cost; a shorter run as small
+ *	is not worth having.
+ * slice 10 ms: what Xen's credit2 arrives at for two loops; switches cost
+ *	below half a percent then.
+ * wait 4 turns: twice what fair turns alone amount to, so that it only cuts
+ *	off what bursts of others add.
+ * guard 1 ms: the rate limit of Xen, for the same reason.
+ * margin 40 us: a preemption costs two switches and two cold caches, about
+ *	34 us in all (costs/xen-2017.toml); to interrupt for less gains nothing.
+ * follow 250 us: a completion comes within a round trip of a local network.
+ * preempt 1 ms: Xen's default rate limit, found to be right for throughput by
+ *	its commit 64908a0466 (+11 % SPECvirt; 10 ms is no better).
+ * preempt burst 10: three levels of 3, and one to spend.
+ * own share 2: two wake-ups in short order, both from a quiet VM.
+ */
+#define LT_PARAMS_DEFAULT { \
+	.burst_ns = 4000000, \
+	.grant_ns = 1000000, \
+	.grain_ns = 16384, \
+	.slice_ns = 10000000, \
+	.wait_turns = 4, \
+	.guard_ns = 1000000, \
+	.margin_ns = 40000, \
+	.follow_ns = 250000, \
+	.preempt_ns = 1000000, \
+	.preempt_burst_ns = 10000000, \
+	.preempt_reserve_ns = 3000000, \
+	.preempt_own_ns = 2000000, \
+}
+
+#define LT_SLICE_MAX_NS (1u << 30)
+/* Longest stretch of run time that one settlement counts. */
+#define LT_RAN_MAX_NS (1ull << 32)
+/* Weight at which virtual time passes like run time: the default of Xen. */
+#define LT_WEIGHT_USUAL 256
+#define LT_WEIGHT_MAX 65535
+/* Time of a cap's quota: Xen's credit2 has the same 10 ms. */
+#define LT_CAP_PERIOD_NS 10000000u
+/* Shortest run under a cap, if the quota is not smaller: 500 us as in credit2. */
+#define LT_CAP_RUN_NS 500000u
+
+enum lt_class { LT_LARGE = 0, LT_SMALL = 1 };
+
+struct lt_pcpu {
+	struct lt_bucket preempt;	/* prices of preemptions */
+};
+
+struct lt_vm {
+	struct lt_bucket small;		/* run time of its small vCPUs */
+	struct lt_bucket preempt;	/* its own share of preemptions */
+	struct lt_bucket cap;		/* run time of all its vCPUs, if capped */
+	lt_u64 vtime_ns;		/* run time at the usual weight */
+	lt_u64 wait_max_ns;		/* longest wait of a large vCPU */
+	lt_u32 charge;			/* LT_WEIGHT_USUAL / weight, 16.16 */
+	lt_u32 cap_run_ns;		/* turn of a vCPU under the cap */
+	lt_u32 cap_keep_ns;		/* part of the quota that is for small ones */
+	lt_u32 capped;			/* 0 or 1 */
+};
+
+struct lt_vcpu {
+	struct lt_bucket small;		/* its own run time */
+	lt_u64 blocked_ns;		/* when it blocked last */
+	lt_u64 queued_ns;		/* since when it waits */
+	lt_u64 guarded_ns;		/* until when nobody interrupts it */
+	lt_u32 ran_ns;			/* run time since it woke */
+	lt_u32 usual_ns;		/* moving average of that, at blocking */
+	lt_u32 grant_ns;		/* what it holds out of the small buckets */
+	lt_u32 cap_grant_ns;		/* what it holds out of its VM's cap */
+	lt_u8 class;			/* enum lt_class */
+	lt_u8 follow;			/* its wake-up is a follow-up */
+	lt_u8 known;			/* usual_ns has been measured */
+	lt_u8 pad[5];
+};
+
+/* ---- entitlements ---------------------------------------------------- */
+
+/*
+ * What a VM gets of the @demand that it has (rate) if every weight is worth
+ * @level (rate per weight, 16.16): the fluid limit of weighted sharing. The
+ * caller looks for the level at which all VMs together get what there is.
+ * @weight 1 to LT_WEIGHT_MAX.
+ */
+LT_FN lt_u32 lt_served(lt_u32 demand, lt_u32 weight, lt_u32 level)
+{
+	return lt_min(demand, ((lt_u64)weight * level) >> 16);
+}
+
+/*
+ * The rate to which a VM is entitled: what it would get if it wanted all it
+ * can have, the others wanting what they want. @level as above, @spare (rate)
+ * what nobody wants, @most (rate) what it can use: its vCPUs or its cap.
+ */
+LT_FN lt_u32 lt_entitled(lt_u32 demand, lt_u32 weight, lt_u32 level,
+			 lt_u32 spare, lt_u32 most)
+{
+	lt_u64 rate = ((lt_u64)weight * level) >> 16;
+
+	if (spare)
+		rate = lt_max(rate, (lt_u64)demand + spare);
+	return lt_min(lt_min(rate, most), LT_RATE_MAX);
+}
+
+/* ---- setting up ------------------------------------------------------ */
+
+LT_FN void lt_pcpu_init(struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 now)
+{
+	lt_bucket_init(&cpu->preempt, LT_RATE_ONE, p->preempt_burst_ns,
+		       p->preempt_burst_ns, now);
+}
+
+/*
+ * A VM of @weight (1 to LT_WEIGHT_MAX; 0 counts as 1) with @vcpus (1 or more),
+ * limited to @cap (rate, 0: no limit), that is entitled to @share (rate) when
+ * all want all. Divides; not for hot paths.
+ */
+LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight,
+		      lt_u32 vcpus, lt_u32 cap, lt_u32 share, lt_u64 now)
+{
+	lt_u64 quota, turn, rate;
+
+	weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	vcpus = lt_max(vcpus, 1);
+	share = lt_min(lt_max(share, 1), LT_RATE_MAX);
+	cap = lt_min(cap, LT_RATE_MAX);
+	vm->charge = (LT_WEIGHT_USUAL << 16) / weight;
+	vm->vtime_ns = 0;
+	vm->capped = cap != 0;
+	lt_bucket_init(&vm->small, share, p->burst_ns, p->burst_ns, now);
+	lt_bucket_init(&vm->preempt, lt_min(share, LT_RATE_ONE), p->preempt_own_ns,
+		       p->preempt_own_ns, now);
+	quota = lt_min(((lt_u64)LT_CAP_PERIOD_NS * cap) >> 16, LT_BURST_MAX_NS);
+	lt_bucket_init(&vm->cap, cap, quota, quota, now);
+	turn = lt_max(quota / vcpus, LT_CAP_RUN_NS);
+	vm->cap_run_ns = lt_min(turn, quota - quota / 4);
+	vm->cap_keep_ns = quota / 4;
+	/* Turns of one vCPU come once in slice / its part of the share. */
+	rate = lt_max(lt_min(share / vcpus, LT_RATE_ONE), 1);
+	turn = ((lt_u64)p->slice_ns << 16) / rate;
+	vm->wait_max_ns = lt_min(turn * p->wait_turns, 1ull << 40);
+}
+
+LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+{
+	lt_bucket_init(&v->small, LT_RATE_ONE, p->burst_ns, p->burst_ns, now);
+	v->blocked_ns = 0;
+	v->queued_ns = now;
+	v->guarded_ns = 0;
+	v->ran_ns = 0;
+	v->usual_ns = p->grant_ns;
+	v->grant_ns = 0;
+	v->cap_grant_ns = 0;
+	v->class = LT_LARGE;
+	v->follow = 0;
+	v->known = 0;
+	v->pad[0] = v->pad[1] = v->pad[2] = v->pad[3] = v->pad[4] = 0;
+}
+
+/* The VM is entitled to @rate from @now on; its vCPUs follow when they wake. */
+LT_FN void lt_vm_entitle(struct lt_vm *vm, lt_u32 rate, lt_u64 now)
+{
+	lt_bucket_fill(&vm->small, now);
+	vm->small.rate = lt_min(rate, LT_RATE_MAX);
+}
+
+/* ---- life of a vCPU -------------------------------------------------- */
+
+/* Whether @v of @vm has waited for longer than a vCPU should. */
+LT_FN int lt_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now)
+{
+	return lt_since(now, v->queued_ns) > vm->wait_max_ns;
+}
+
+/*
+ * Whether @v runs because it had waited too long, and is not to be interrupted
+ * yet. A clock that has stepped back ends it.
+ */
+LT_FN int lt_guarded(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+{
+	return now < v->guarded_ns && v->guarded_ns - now <= p->guard_ns;
+}
+
+/*
+ * @v of @vm wakes; @vtime_ns is the virtual time of those who run (see
+ * lt_vtime): who has slept does not start behind it.
+ */
+LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
+			const struct lt_params *p, lt_u64 vtime_ns, lt_u64 now)
+{
+	lt_bucket_fill(&v->small, now);
+	v->small.rate = lt_min(vm->small.rate, LT_RATE_ONE);
+	lt_bucket_fill(&vm->small, now);
+	v->class = v->small.tokens_ns >= p->grain_ns &&
+		   vm->small.tokens_ns >= p->grain_ns ? LT_SMALL : LT_LARGE;
+	v->follow = lt_since(now, v->blocked_ns) < p->follow_ns;
+	v->ran_ns = 0;
+	v->guarded_ns = 0;
+	v->queued_ns = now;
+	vm->vtime_ns = lt_max(vm->vtime_ns, vtime_ns);
+}
+
+/* @v, which waits to run, is notified once more. */
+LT_FN void lt_vcpu_kick(struct lt_vcpu *v)
+{
+	v->follow = 0;
+}
+
+/*
+ * Gives @v, which is to run from @now on, its next stretch: returns its length,
+ * 1 or more, or 0 if the small @v has no tokens left. Then it is large from now
+ * on, and the caller looks at its queue again.
+ */
+LT_FN lt_u64 lt_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm,
+			   const struct lt_params *p, lt_u64 now)
+{
+	lt_u64 grant;
+
+	if (lt_overdue(v, vm, now))
+		v->guarded_ns = now + p->guard_ns;
+	if (v->class != LT_SMALL)
+		return lt_guarded(v, p, now) ? v->guarded_ns - now : p->slice_ns;
+	lt_bucket_fill(&v->small, now);
+	lt_bucket_fill(&vm->small, now);
+	grant = lt_min(v->small.tokens_ns, vm->small.tokens_ns);
+	if (grant < p->grain_ns) {
+		v->class = LT_LARGE;
+		return 0;
+	}
+	grant = lt_min(grant, p->grant_ns);
+	lt_bucket_take(&v->small, grant);
+	lt_bucket_take(&vm->small, grant);
+	v->grant_ns = grant;
+	return lt_max(grant, 1);
+}
+
+/*
+ * @v has run for @ran_ns since its grant, up to @now. What it did not use goes
+ * back; its VM's virtual time goes on.
+ */
+LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
+			  lt_u64 now)
+{
+	lt_u64 ran = lt_min(ran_ns, LT_RAN_MAX_NS);
+	lt_u64 used = lt_min(ran, v->grant_ns);
+
+	lt_bucket_fill(&v->small, now);
+	lt_bucket_give(&v->small, v->grant_ns - used);
+	lt_bucket_take(&v->small, ran - used);
+	if (v->class == LT_SMALL) {
+		lt_bucket_fill(&vm->small, now);
+		lt_bucket_give(&vm->small, v->grant_ns - used);
+		lt_bucket_take(&vm->small, ran - used);
+	}
+	v->grant_ns = 0;
+	if (vm->capped) {
+		used = lt_min(ran, v->cap_grant_ns);
+		lt_bucket_fill(&vm->cap, now);
+		lt_bucket_give(&vm->cap, v->cap_grant_ns - used);
+		lt_bucket_take(&vm->cap, ran - used);
+		v->cap_grant_ns = 0;
+	}
+	vm->vtime_ns += (ran * vm->charge) >> 16;
+	v->ran_ns = lt_min(v->ran_ns + ran, ~0u);
+	v->queued_ns = now;
+}
+
+/* @v, settled, blocks at @now. */
+LT_FN void lt_vcpu_block(struct lt_vcpu *v, lt_u64 now)
+{
+	if (v->known)
+		v->usual_ns = v->usual_ns - (v->usual_ns >> 3) + (v->ran_ns >> 3);
+	else
+		v->usual_ns = v->ran_ns;
+	v->known = 1;
+	v->blocked_ns = now;
+}
+
+/* ---- caps ------------------------------------------------------------ */
+
+/*
+ * Takes what @v of @vm may run for, up to @want_ns, out of the VM's cap.
+ * Returns its length, or 0 if it has to wait until lt_cap_when. A part of each
+ * quota is for small vCPUs, so that one that computes does not stop one that
+ * answers, and no quota stops all vCPUs at once.
+ */
+LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
+			  const struct lt_params *p, lt_u64 want_ns, lt_u64 now)
+{
+	lt_u64 keep = v->class == LT_SMALL ? 0 : vm->cap_keep_ns;
+	lt_u64 there;
+
+	if (!vm->capped)
+		return want_ns;
+	lt_bucket_fill(&vm->cap, now);
+	there = vm->cap.tokens_ns;
+	there = there > keep ? there - keep : 0;
+	if (there < lt_min(p->grain_ns, vm->cap_run_ns))
+		return 0;
+	there = lt_min(lt_min(there, want_ns), lt_max(vm->cap_run_ns, p->grain_ns));
+	v->cap_grant_ns = lt_bucket_take(&vm->cap, there);
+	return v->cap_grant_ns;
+}
+
+/*
+ * When @v, refused by its VM's cap, may run again: with enough for a turn, if
+ * it is large. 0 is now.
+ */
+LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			 const struct lt_params *p)
+{
+	lt_u64 least = lt_min(p->grain_ns, vm->cap_run_ns);
+
+	if (!vm->capped)
+		return 0;
+	if (v->class == LT_SMALL)
+		return lt_bucket_when(&vm->cap, least);
+	return lt_bucket_when(&vm->cap, vm->cap_keep_ns + vm->cap_run_ns);
+}
+
+/* ---- order ----------------------------------------------------------- */
+
+/*
+ * Expected run time until @v blocks, when it has run for @ran_ns since its last
+ * settlement: what is left of its usual run, and once that is over, as much
+ * again as it is over.
+ */
+LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
+{
+	lt_u64 ran = v->ran_ns + lt_min(ran_ns, LT_RAN_MAX_NS);
+
+	return ran < v->usual_ns ? v->usual_ns - ran : ran - v->usual_ns;
+}
+
+/*
+ * Whether @a goes before @b, both waiting: who has waited too long first, then
+ * small before large; small ones by what they have left, large ones by virtual
+ * time; and who waits longer.
+ */
+LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
+		    const struct lt_vcpu *b, const struct lt_vm *vm_b, lt_u64 now)
+{
+	int late_a = lt_overdue(a, vm_a, now), late_b = lt_overdue(b, vm_b, now);
+	lt_u64 key_a, key_b;
+
+	if (late_a != late_b)
+		return late_a;
+	if (a->class != b->class && !late_a)
+		return a->class == LT_SMALL;
+	if (late_a) {
+		key_a = key_b = 0;
+	} else if (a->class == LT_SMALL) {
+		key_a = lt_left(a, 0);
+		key_b = lt_left(b, 0);
+	} else {
+		key_a = vm_a->vtime_ns;
+		key_b = vm_b->vtime_ns;
+	}
+	if (key_a != key_b)
+		return key_a < key_b;
+	return a->queued_ns < b->queued_ns;
+}
+
+/*
+ * The virtual time of those who run after @v of @vm was picked and granted; it
+ * was @vtime_ns before. One that runs ahead of its turn pulls it along at a
+ * distance.
+ */
+LT_FN lt_u64 lt_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
+		      const struct lt_params *p, lt_u64 vtime_ns, lt_u64 now)
+{
+	int early = v->class == LT_SMALL || lt_guarded(v, p, now);
+	lt_u64 distance = early ? p->slice_ns : 0;
+
+	return lt_max(vtime_ns, lt_since(vm->vtime_ns, distance));
+}
+
+/* ---- preemption ------------------------------------------------------ */
+
+/*
+ * Whether @v, which has woken, is to interrupt @cur, which has run for @ran_ns
+ * since its last settlement; preemptions allowing.
+ */
+LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vcpu *cur,
+		   const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
+{
+	if (v->class != LT_SMALL || lt_guarded(cur, p, now))
+		return 0;
+	if (cur->class != LT_SMALL)
+		return 1;
+	return lt_left(cur, ran_ns) > lt_left(v, 0) + p->margin_ns;
+}
+
+/*
+ * When @v of @vm may interrupt what runs on @cpu: 0 if it may at @now, else
+ * the moment at which to ask again.
+ */
+LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
+			     struct lt_pcpu *cpu, const struct lt_params *p,
+			     lt_u64 now)
+{
+	lt_u64 any, own;
+
+	lt_bucket_fill(&cpu->preempt, now);
+	lt_bucket_fill(&vm->preempt, now);
+	any = (lt_u64)p->preempt_ns + p->preempt_reserve_ns;
+	if (v->follow)
+		return lt_bucket_when(&cpu->preempt, any + p->preempt_reserve_ns);
+	any = lt_bucket_when(&cpu->preempt, any);
+	if (!any)
+		return 0;
+	own = lt_max(lt_bucket_when(&vm->preempt, p->preempt_ns),
+		     lt_bucket_when(&cpu->preempt, p->preempt_ns));
+	return lt_min(any, own);
+}
+
+/*
+ * @v of @vm interrupts what runs on @cpu: pays for it. Returns 0, and takes
+ * nothing, if the bucket does not hold the price; it does when lt_preempt_when
+ * has just said 0.
+ */
+LT_FN int lt_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm,
+			  struct lt_pcpu *cpu, const struct lt_params *p)
+{
+	if (cpu->preempt.tokens_ns < p->preempt_ns)
+		return 0;
+	lt_bucket_take(&cpu->preempt, p->preempt_ns);
+	if (!v->follow && vm->preempt.tokens_ns >= p->preempt_ns)
+		lt_bucket_take(&vm->preempt, p->preempt_ns);
+	return 1;
+}
+
+#endif
