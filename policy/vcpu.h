@@ -10,16 +10,17 @@
  * It becomes small again by waking, never by waiting. Large ones share what is
  * left by weight, in virtual time.
  *
- * A wake-up interrupts a large vCPU, or a small one with clearly more left,
+ * A small vCPU interrupts a large one, or a small one with clearly more left,
  * if the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
  * bucket has three levels, so that a storm of wake-ups cannot take from a quiet
  * VM what that VM needs:
  *   - the last tokens are for VMs that preempt no more than their share;
  *   - above a first reserve, they are for everybody;
- *   - above a second one, for follow-ups too: wake-ups of a vCPU that has
+ *   - above a second one, for large vCPUs and for follow-ups too: wake-ups of a vCPU that has
  *     blocked only a moment ago, such as the news that the reply it has just
  *     sent has left. A second notification while it waits makes a wake-up
- *     urgent (lt_vcpu_kick): there is more to do than to follow up.
+ *     urgent (lt_vcpu_kick): there is more to do than to follow up. So does a
+ *     wait of 2 ms.
  * Who is refused learns the moment at which to ask again.
  *
  * What a caller (a scheduler of the simulator, a BPF program) has to do: keep
@@ -44,6 +45,7 @@ struct lt_params {
 	lt_u32 guard_ns;		/* run of one that has waited too long */
 	lt_u32 margin_ns;		/* by how much a small one must be shorter */
 	lt_u32 follow_ns;		/* a shorter sleep makes a wake-up a follow-up */
+	lt_u32 follow_wait_ns;		/* one that has waited so long is urgent too */
 	lt_u32 preempt_ns;		/* price of a preemption: 1 per this time */
 	lt_u32 preempt_burst_ns;	/* of the pCPU's bucket, in that price */
 	lt_u32 preempt_reserve_ns;	/* each of its two reserves */
@@ -65,6 +67,8 @@ struct lt_params {
  * margin 40 us: a preemption costs two switches and two cold caches, about
  *	34 us in all (costs/xen-2017.toml); to interrupt for less gains nothing.
  * follow 250 us: a completion comes within a round trip of a local network.
+ * follow wait 2 ms: who is notified twice in that time is below one preemption
+ *	per ms, so that the bucket has one to spare.
  * preempt 1 ms: Xen's default rate limit, found to be right for throughput by
  *	its commit 64908a0466 (+11 % SPECvirt; 10 ms is no better).
  * preempt burst 10: three levels of 3, and one to spend.
@@ -79,6 +83,7 @@ struct lt_params {
 	.guard_ns = 1000000, \
 	.margin_ns = 40000, \
 	.follow_ns = 250000, \
+	.follow_wait_ns = 2000000, \
 	.preempt_ns = 1000000, \
 	.preempt_burst_ns = 10000000, \
 	.preempt_reserve_ns = 3000000, \
@@ -248,7 +253,8 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 	lt_bucket_fill(&vm->small, now);
 	v->class = v->small.tokens_ns >= p->grain_ns &&
 		   vm->small.tokens_ns >= p->grain_ns ? LT_SMALL : LT_LARGE;
-	v->follow = lt_since(now, v->blocked_ns) < p->follow_ns;
+	/* What follows a follow-up is news again. */
+	v->follow = !v->follow && lt_since(now, v->blocked_ns) < p->follow_ns;
 	v->ran_ns = 0;
 	v->guarded_ns = 0;
 	v->queued_ns = now;
@@ -259,6 +265,15 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 LT_FN void lt_vcpu_kick(struct lt_vcpu *v)
 {
 	v->follow = 0;
+}
+
+/*
+ * @v lets others go first. It is as urgent as a follow-up then: it could not
+ * use its pCPU.
+ */
+LT_FN void lt_vcpu_yield(struct lt_vcpu *v)
+{
+	v->follow = 1;
 }
 
 /*
@@ -433,17 +448,22 @@ LT_FN lt_u64 lt_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 /* ---- preemption ------------------------------------------------------ */
 
 /*
- * Whether @v, which has woken, is to interrupt @cur, which has run for @ran_ns
- * since its last settlement; preemptions allowing.
+ * Whether @v of @vm, which waits, is to interrupt @cur of @vm_cur, which has run
+ * for @ran_ns since its last settlement; preemptions allowing. A small one
+ * interrupts a large one, or a small one that has clearly more left; a large
+ * one interrupts a large one that is ahead of it by more than a turn.
  */
-LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vcpu *cur,
+LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
+		   const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
 		   const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
 {
-	if (v->class != LT_SMALL || lt_guarded(cur, p, now))
+	if (lt_guarded(cur, p, now) || v->class < cur->class)
 		return 0;
-	if (cur->class != LT_SMALL)
+	if (v->class > cur->class)
 		return 1;
-	return lt_left(cur, ran_ns) > lt_left(v, 0) + p->margin_ns;
+	if (v->class == LT_SMALL)
+		return lt_left(cur, ran_ns) > lt_left(v, 0) + p->margin_ns;
+	return vm_cur->vtime_ns > vm->vtime_ns + p->slice_ns;
 }
 
 /*
@@ -459,8 +479,11 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 	lt_bucket_fill(&cpu->preempt, now);
 	lt_bucket_fill(&vm->preempt, now);
 	any = (lt_u64)p->preempt_ns + p->preempt_reserve_ns;
-	if (v->follow)
-		return lt_bucket_when(&cpu->preempt, any + p->preempt_reserve_ns);
+	own = lt_bucket_when(&cpu->preempt, any + p->preempt_reserve_ns);
+	if (v->class != LT_SMALL)
+		return own;
+	if (v->follow && lt_since(now, v->queued_ns) < p->follow_wait_ns)
+		return lt_min(own, v->queued_ns + p->follow_wait_ns);
 	any = lt_bucket_when(&cpu->preempt, any);
 	if (!any)
 		return 0;
@@ -480,7 +503,8 @@ LT_FN int lt_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm,
 	if (cpu->preempt.tokens_ns < p->preempt_ns)
 		return 0;
 	lt_bucket_take(&cpu->preempt, p->preempt_ns);
-	if (!v->follow && vm->preempt.tokens_ns >= p->preempt_ns)
+	/* All up to the price: who takes more than its share has none. */
+	if (v->class == LT_SMALL && !v->follow)
 		lt_bucket_take(&vm->preempt, p->preempt_ns);
 	return 1;
 }

@@ -15,6 +15,7 @@ use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
 use crate::sched::null::{self, Null};
+use crate::sched::small_first::{self, SmallFirst};
 
 /// A host and its guests.
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ pub enum SchedulerConfig {
     Credit2(Credit2Config),
     /// One vCPU per pCPU.
     Null,
+    /// lowtail's own rule.
+    SmallFirst(small_first::Params),
 }
 
 /// A workload with its parameters.
@@ -160,13 +163,14 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(config) => Box::new(Credit::new(config.clone())),
             SchedulerConfig::Credit2(config) => Box::new(Credit2::new(config.clone())),
             SchedulerConfig::Null => Box::new(Null::new()),
+            SchedulerConfig::SmallFirst(params) => Box::new(SmallFirst::new(*params)),
         }
     }
 
     /// Whether it enforces caps. `null` cannot, credit2 does since 4.10.
     fn has_caps(&self) -> bool {
         match self {
-            SchedulerConfig::Credit(_) => true,
+            SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => true,
             SchedulerConfig::Credit2(config) => config.version >= Credit2Version::Xen410,
             SchedulerConfig::Null => false,
         }
@@ -177,6 +181,7 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(config) => config.check(),
             SchedulerConfig::Credit2(config) => config.check(),
             SchedulerConfig::Null => Ok(()),
+            SchedulerConfig::SmallFirst(params) => params.check(),
         }
         .map_err(ConfigError::Scheduler)
     }

@@ -176,12 +176,16 @@ impl Core {
         let now = self.facts.now;
         self.progress[v.index()].notified = true;
         let state = &mut self.facts.vcpus[v.index()];
+        let processor = state.processor;
         if !state.blocked {
+            if self.facts.current[processor.index()] != Some(v) {
+                with_sched!(self, kicked, v);
+                self.send_tickles(self.costs.wake_to_tickle, near.then_some(processor));
+            }
             return;
         }
         state.blocked = false;
         state.since = now;
-        let processor = state.processor;
         let progress = &mut self.progress[v.index()];
         progress.woken_at = Some(now);
         progress.stats.wakes += 1;

@@ -8,6 +8,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::small_first::Params;
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
@@ -38,6 +39,7 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("credit2 4.10", credit2(Credit2Version::Xen410)),
         ("credit2 4.21", credit2(Credit2Version::Xen421)),
         ("null", SchedulerConfig::Null),
+        ("small-first", SchedulerConfig::SmallFirst(Params::default())),
     ];
     all.retain(|(name, _)| name.contains(&wanted));
     all
@@ -54,7 +56,7 @@ fn with_ratelimit(scheduler: &SchedulerConfig, ratelimit: Duration) -> Scheduler
     match &mut scheduler {
         SchedulerConfig::Credit(config) => config.ratelimit = ratelimit,
         SchedulerConfig::Credit2(config) => config.ratelimit = ratelimit,
-        SchedulerConfig::Null => {}
+        SchedulerConfig::Null | SchedulerConfig::SmallFirst(_) => {}
     }
     scheduler
 }
@@ -141,7 +143,7 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let scheduler = with_ratelimit(scheduler, limits[stream.below(4) as usize]);
     let capless = match &scheduler {
         SchedulerConfig::Credit2(config) => config.version == Credit2Version::Xen481,
-        SchedulerConfig::Credit(_) => false,
+        SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => false,
         SchedulerConfig::Null => true,
     };
     let vms = 1 + stream.below(3 * u64::from(pcpus));
@@ -460,12 +462,12 @@ fn idle_on_open_host(seed: u64, scheduler: &SchedulerConfig, limit: Option<Durat
     longest_idle_beside_waiting(&config, seed, Time::ZERO + Duration::from_ms(300))
 }
 
-/// Work conservation on several pCPUs: under credit2 without a rate limit (see below for why
-/// without) none idles for longer than it takes to fetch the waiting vCPU.
+/// Work conservation on several pCPUs: under small-first, and under credit2 without a rate limit
+/// (see below for why without), none idles for longer than it takes to fetch the waiting vCPU.
 #[test]
-fn credit2_conserves_work_on_several_pcpus() {
-    for (name, scheduler) in sharing().filter(|(name, _)| name.starts_with("credit2")) {
-        for_seeds("credit2_conserves_work_on_several_pcpus", 80, |seed| {
+fn work_is_conserved_on_several_pcpus_except_under_credit() {
+    for (name, scheduler) in sharing().filter(|(name, _)| !name.starts_with("credit ")) {
+        for_seeds("work_is_conserved_on_several_pcpus_except_under_credit", 80, |seed| {
             match idle_on_open_host(seed, &scheduler, Some(us(0))) {
                 idle if idle <= FETCHED => Ok(()),
                 idle => Err(format!("{name}: idle for {idle}")),

@@ -173,7 +173,7 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
     let Some(root) = tree::table_mut(root) else { return Ok(()) };
     let host = root.get_mut("host").and_then(tree::table_mut);
     if let Some(scheduler) = host.and_then(|host| host.get_mut("scheduler")) {
-        tree::tag(scheduler, "scheduler", "credit, credit2 or null")?;
+        tree::tag(scheduler, "scheduler", "credit, credit2, null or small-first")?;
     }
     let vms = root.get_mut("vm").and_then(tree::table_mut);
     for (_, vm) in vms.into_iter().flatten() {

@@ -4,6 +4,7 @@ use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::small_first::Params;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,6 +21,8 @@ pub enum SchedulerFile {
     Credit2(Credit2File),
     /// One vCPU per pCPU, as a control.
     Null(NullFile),
+    /// lowtail's own rule.
+    SmallFirst(SmallFirstFile),
 }
 
 /// Has no parameters.
@@ -99,6 +102,43 @@ pub struct Credit2File {
     pub cap_period: Option<Span>,
 }
 
+/// Parameters of `small-first`; `policy/vcpu.h` says what each means and why its default is what
+/// it is.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SmallFirstFile {
+    /// Run time that a vCPU or a VM can save up.
+    pub burst: Option<Span>,
+    /// Longest grant to a small vCPU.
+    pub grant: Option<Span>,
+    /// Less than this is nothing.
+    pub grain: Option<Span>,
+    /// Turn of a large vCPU.
+    pub slice: Option<Span>,
+    /// Longest wait of a large vCPU, in its turns.
+    #[schemars(range(min = 1, max = 64))]
+    pub wait_turns: Option<u32>,
+    /// How long one that has waited too long runs undisturbed.
+    pub guard: Option<Span>,
+    /// By how much shorter a small vCPU must be to interrupt a small one.
+    pub margin: Option<Span>,
+    /// A shorter sleep makes a wake-up a follow-up.
+    pub follow: Option<Span>,
+    /// One that has waited so long is urgent too.
+    pub follow_wait: Option<Span>,
+    /// A pCPU has one preemption per this time.
+    pub preempt: Option<Span>,
+    /// How many of them it can save up.
+    #[schemars(range(min = 1, max = 1000))]
+    pub preempt_burst: Option<u32>,
+    /// How many of them are held back in each of two reserves.
+    #[schemars(range(max = 400))]
+    pub preempt_reserve: Option<u32>,
+    /// How many of them a VM can save up of its own share.
+    #[schemars(range(min = 1, max = 1000))]
+    pub preempt_own: Option<u32>,
+}
+
 /// Puts the value of the file, if it has one, in place of the default.
 fn put(value: &mut Duration, file: Option<Span>) {
     *value = file.map_or(*value, |span| span.0);
@@ -111,6 +151,7 @@ impl SchedulerFile {
             SchedulerFile::Credit(_) => "credit",
             SchedulerFile::Credit2(_) => "credit2",
             SchedulerFile::Null(_) => "null",
+            SchedulerFile::SmallFirst(_) => "small-first",
         }
     }
 
@@ -118,6 +159,7 @@ impl SchedulerFile {
     pub(crate) fn build(&self) -> SchedulerConfig {
         match self {
             SchedulerFile::Null(_) => SchedulerConfig::Null,
+            SchedulerFile::SmallFirst(file) => SchedulerConfig::SmallFirst(file.build()),
             SchedulerFile::Credit(file) => SchedulerConfig::Credit(file.build()),
             SchedulerFile::Credit2(file) => SchedulerConfig::Credit2(file.build()),
         }
@@ -161,10 +203,47 @@ impl Credit2File {
     }
 }
 
+impl SmallFirstFile {
+    fn build(&self) -> Params {
+        let mut params = Params::default();
+        // What does not fit is refused by the check of the parameters.
+        let ns = |span: Span| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
+        let put = |value: &mut u32, file: Option<Span>| *value = file.map_or(*value, ns);
+        put(&mut params.burst_ns, self.burst);
+        put(&mut params.grant_ns, self.grant);
+        put(&mut params.grain_ns, self.grain);
+        put(&mut params.slice_ns, self.slice);
+        put(&mut params.guard_ns, self.guard);
+        put(&mut params.margin_ns, self.margin);
+        put(&mut params.follow_ns, self.follow);
+        put(&mut params.follow_wait_ns, self.follow_wait);
+        params.wait_turns = self.wait_turns.unwrap_or(params.wait_turns);
+        let price = params.preempt_ns;
+        put(&mut params.preempt_ns, self.preempt);
+        for (value, file) in [
+            (&mut params.preempt_burst_ns, self.preempt_burst),
+            (&mut params.preempt_reserve_ns, self.preempt_reserve),
+            (&mut params.preempt_own_ns, self.preempt_own),
+        ] {
+            *value = file.unwrap_or(*value / price).saturating_mul(params.preempt_ns);
+        }
+        params
+    }
+}
+
 /// One line about a scheduler, for reports.
 pub fn describe(scheduler: &SchedulerConfig) -> String {
     match scheduler {
         SchedulerConfig::Null => "null".to_string(),
+        SchedulerConfig::SmallFirst(params) => {
+            let ns = |ns: u32| Duration::from_ns(u64::from(ns));
+            format!(
+                "small-first, burst {}, slice {}, a preemption per {}",
+                ns(params.burst_ns),
+                ns(params.slice_ns),
+                ns(params.preempt_ns)
+            )
+        }
         SchedulerConfig::Credit(config) => {
             let version = match config.version {
                 CreditVersion::Xen2007 => "2007",

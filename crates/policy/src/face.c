@@ -86,6 +86,11 @@ void lowtail_vcpu_kick(struct lt_vcpu *v)
 	lt_vcpu_kick(v);
 }
 
+void lowtail_vcpu_yield(struct lt_vcpu *v)
+{
+	lt_vcpu_yield(v);
+}
+
 lt_u64 lowtail_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_params *p,
 			  lt_u64 now)
 {
@@ -141,10 +146,11 @@ lt_u64 lowtail_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 	return lt_vtime(v, vm, p, vtime_ns, now);
 }
 
-int lowtail_beats(const struct lt_vcpu *v, const struct lt_vcpu *cur,
+int lowtail_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
+		  const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
 		  const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
 {
-	return lt_beats(v, cur, p, ran_ns, now);
+	return lt_beats(v, vm, cur, vm_cur, p, ran_ns, now);
 }
 
 lt_u64 lowtail_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,

@@ -20,6 +20,8 @@ pub struct Params {
     pub margin_ns: u32,
     /// A shorter sleep makes a wake-up a follow-up.
     pub follow_ns: u32,
+    /// One that has waited so long is urgent too.
+    pub follow_wait_ns: u32,
     /// Price of a preemption: one per this time.
     pub preempt_ns: u32,
     /// What a pCPU's preemption bucket holds, in that price.
@@ -61,6 +63,7 @@ impl Params {
             ("guard", self.guard_ns, 1, self.slice_ns),
             ("margin", self.margin_ns, 0, most),
             ("follow-up", self.follow_ns, 0, most),
+            ("follow-up wait", self.follow_wait_ns, 0, most),
             ("preemption interval", self.preempt_ns, 1_000, most / 4),
             ("preemption reserve", self.preempt_reserve_ns, 0, most / 4),
             ("own preemption burst", self.preempt_own_ns, self.preempt_ns, most),

@@ -91,6 +91,7 @@ unsafe extern "C" {
     fn lowtail_vm_entitle(vm: *mut Vm, rate: u32, now: u64);
     fn lowtail_vcpu_wake(v: *mut Vcpu, vm: *mut Vm, p: *const Params, vtime_ns: u64, now: u64);
     fn lowtail_vcpu_kick(v: *mut Vcpu);
+    fn lowtail_vcpu_yield(v: *mut Vcpu);
     fn lowtail_vcpu_grant(v: *mut Vcpu, vm: *mut Vm, p: *const Params, now: u64) -> u64;
     fn lowtail_vcpu_settle(v: *mut Vcpu, vm: *mut Vm, ran_ns: u64, now: u64);
     fn lowtail_vcpu_block(v: *mut Vcpu, now: u64);
@@ -121,7 +122,9 @@ unsafe extern "C" {
     ) -> u64;
     fn lowtail_beats(
         v: *const Vcpu,
+        vm: *const Vm,
         cur: *const Vcpu,
+        vm_cur: *const Vm,
         p: *const Params,
         ran_ns: u64,
         now: u64,
@@ -205,6 +208,12 @@ impl Vcpu {
         unsafe { lowtail_vcpu_kick(self) }
     }
 
+    /// `lt_vcpu_yield`: it lets others go first.
+    pub fn yielded(&mut self) {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_yield(self) }
+    }
+
     /// `lt_vcpu_grant`: its next stretch, or 0 if it is large from now on.
     pub fn grant(&mut self, vm: &mut Vm, params: &Params, now: u64) -> u64 {
         // SAFETY: see above.
@@ -265,11 +274,18 @@ impl Vcpu {
         unsafe { lowtail_vtime(self, vm, params, vtime_ns, now) }
     }
 
-    /// `lt_beats`: whether it is to interrupt `current`, which has run for `ran_ns` since its
-    /// last settlement.
-    pub fn beats(&self, current: &Vcpu, params: &Params, ran_ns: u64, now: u64) -> bool {
+    /// `lt_beats`: whether it is to interrupt `current`, given with its VM, which has run for
+    /// `ran_ns` since its last settlement.
+    pub fn beats(
+        &self,
+        vm: &Vm,
+        current: (&Vcpu, &Vm),
+        params: &Params,
+        ran_ns: u64,
+        now: u64,
+    ) -> bool {
         // SAFETY: see above.
-        unsafe { lowtail_beats(self, current, params, ran_ns, now) != 0 }
+        unsafe { lowtail_beats(self, vm, current.0, current.1, params, ran_ns, now) != 0 }
     }
 
     /// `lt_preempt_when`: when it may interrupt what runs on `cpu`; 0 is now.

@@ -9,6 +9,7 @@
 pub mod credit;
 pub mod credit2;
 pub mod null;
+pub mod small_first;
 
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
@@ -49,6 +50,10 @@ pub trait Scheduler: Send {
 
     /// `v` has become runnable, or it was runnable already (a wake-up may be spurious).
     fn wake(&mut self, view: &mut View<'_>, v: Vcpu);
+
+    /// `v`, runnable but not on a pCPU, is notified once more. Xen's schedulers are not told;
+    /// a hypervisor sees it when it delivers the event.
+    fn kicked(&mut self, _view: &mut View<'_>, _v: Vcpu) {}
 
     /// `v`, which runs on some pCPU, gives up the rest of its slice but stays runnable.
     /// The pCPU enters [`schedule`](Self::schedule) right after.

@@ -1,0 +1,330 @@
+//! `small-first`: lowtail's own scheduler. The rule is `policy/vcpu.h`, the same lines that
+//! run in the kernel; this is its shell: queues, timers, and which pCPU.
+//!
+//! One queue for all pCPUs, looked through for the best that may run here. A vCPU that wakes
+//! goes to an idle pCPU if there is one; else a small one interrupts somebody, on a pCPU
+//! whose preemption bucket allows it; else a timer is set for the moment when one does.
+//! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
+//! the queue alone; only what interrupts a stretch pays for a preemption.
+
+mod place;
+mod share;
+
+use lowtail_engine::{Duration, Time};
+pub use lowtail_policy::Params;
+use lowtail_policy::{self as policy, Class, NEVER};
+
+use crate::facts::Facts;
+use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::record::Note;
+use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use share::Shares;
+
+/// A pCPU.
+#[derive(Debug, Clone, Copy)]
+struct Cpu {
+    rule: policy::Pcpu,
+    /// Up to when its current vCPU is settled.
+    settled: Time,
+    /// The end of the current stretch.
+    until: Time,
+    /// When it will be asked again whether somebody may interrupt.
+    retry: Option<Time>,
+    /// Its current vCPU has just yielded.
+    yielded: bool,
+}
+
+/// The small-first scheduler.
+#[derive(Debug)]
+pub struct SmallFirst {
+    params: Params,
+    cpus: Vec<Cpu>,
+    vms: Vec<policy::Vm>,
+    vcpus: Vec<policy::Vcpu>,
+    /// Runnable vCPUs that do not run, in no order.
+    waiting: Vec<Vcpu>,
+    idle: CpuSet,
+    tickled: CpuSet,
+    /// The virtual time of those who run.
+    vtime_ns: u64,
+    shares: Shares,
+}
+
+/// A timer of this scheduler's.
+enum Alarm {
+    /// Entitlements are to be worked out again.
+    Account,
+    /// Somebody may be allowed to interrupt this pCPU now.
+    Retry(Pcpu),
+    /// This vCPU's cap may let it run again.
+    Unpark(Vcpu),
+}
+
+impl SmallFirst {
+    /// A host on which nothing has run yet.
+    pub fn new(params: Params) -> Self {
+        SmallFirst {
+            params,
+            cpus: Vec::new(),
+            vms: Vec::new(),
+            vcpus: Vec::new(),
+            waiting: Vec::new(),
+            idle: CpuSet::EMPTY,
+            tickled: CpuSet::EMPTY,
+            vtime_ns: 0,
+            shares: Shares::default(),
+        }
+    }
+
+    fn id(&self, alarm: Alarm) -> SchedTimer {
+        SchedTimer(match alarm {
+            Alarm::Account => 0,
+            Alarm::Retry(p) => 1 + u32::from(p.0),
+            Alarm::Unpark(v) => 1 + self.cpus.len() as u32 + u32::from(v.0),
+        })
+    }
+
+    fn alarm(&self, timer: SchedTimer) -> Alarm {
+        let cpus = self.cpus.len() as u32;
+        match timer.0 {
+            0 => Alarm::Account,
+            n if n <= cpus => Alarm::Retry(Pcpu((n - 1) as u16)),
+            n => Alarm::Unpark(Vcpu((n - 1 - cpus) as u16)),
+        }
+    }
+
+    /// The better of two that could run.
+    fn better(&self, facts: &Facts, a: Vcpu, b: Vcpu) -> Vcpu {
+        let vm = |v: Vcpu| &self.vms[facts.vcpus[v.index()].dom.index()];
+        let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
+        if theirs.before(vm(b), ours, vm(a), facts.now.as_ns()) { b } else { a }
+    }
+
+    /// The best of those who wait and may run on `p`, and of `also`.
+    fn best(&self, facts: &Facts, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
+        let here = self.waiting.iter().copied().filter(|v| facts.vcpus[v.index()].hard.has(p));
+        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(facts, best, v))))
+    }
+
+    /// `v` has run on `p` until now.
+    fn settle(&mut self, facts: &Facts, p: Pcpu, v: Vcpu) {
+        let state = &facts.vcpus[v.index()];
+        let (cpu, vm) = (&mut self.cpus[p.index()], &mut self.vms[state.dom.index()]);
+        let ran = facts.now.since(cpu.settled).as_ns();
+        cpu.settled = facts.now;
+        self.vcpus[v.index()].settle(vm, ran, facts.now.as_ns());
+        if state.blocked {
+            self.vcpus[v.index()].block(facts.now.as_ns());
+            self.shares.wants_less(state.dom, facts.now);
+        }
+    }
+
+    /// Gives `v` a stretch, as its tokens and its VM's cap allow. `None` if it is to be looked
+    /// for another: `v` has become large, or is parked.
+    fn stretch(&mut self, view: &mut View<'_>, p: Pcpu, v: Vcpu) -> Option<u64> {
+        let now = view.now().as_ns();
+        let (unit, vm) = (&mut self.vcpus[v.index()], &mut self.vms[view.vcpu(v).dom.index()]);
+        let stretch = unit.grant(vm, &self.params, now);
+        if stretch == 0 {
+            return None;
+        }
+        let capped = unit.cap_grant(vm, &self.params, stretch, now);
+        if capped > 0 {
+            return Some(stretch.min(capped));
+        }
+        // What it was granted goes back unused.
+        unit.settle(vm, 0, now);
+        let when = match unit.cap_when(vm, &self.params) {
+            NEVER => now + 1_000_000,
+            when => when.max(now + 1),
+        };
+        view.vcpu_mut(v).paused = true;
+        self.waiting.retain(|&other| other != v);
+        view.note(p, v, Note::Parked);
+        view.arm(self.id(Alarm::Unpark(v)), at_ns(when));
+        None
+    }
+
+    /// Who runs on `p` now that nobody has a claim to it but by order; `prev` is in the order
+    /// if it can go on.
+    fn choose(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Option<(Vcpu, u64)> {
+        loop {
+            let prev = prev.filter(|&v| view.vcpu(v).runnable());
+            let best = match self.cpus[p.index()].yielded {
+                // Others first, whoever they are.
+                true => self.best(view.facts, p, None).or(prev),
+                false => self.best(view.facts, p, prev),
+            };
+            let v = best?;
+            if let Some(stretch) = self.stretch(view, p, v) {
+                return Some((v, stretch));
+            }
+        }
+    }
+
+    /// Who runs on `p`, `prev` being in the middle of its stretch: somebody who may interrupt
+    /// it, or itself for the rest.
+    fn interrupt(&mut self, view: &mut View<'_>, p: Pcpu, prev: Vcpu) -> Option<(Vcpu, u64)> {
+        if let Some(v) = self.interrupter(view, p, prev) {
+            let vm = &mut self.vms[view.vcpu(v).dom.index()];
+            let cpu = &mut self.cpus[p.index()];
+            let unit = &self.vcpus[v.index()];
+            if unit.preempt_take(vm, &mut cpu.rule, &self.params)
+                && let Some(stretch) = self.stretch(view, p, v)
+            {
+                return Some((v, stretch));
+            }
+        }
+        let left = self.cpus[p.index()].until.since(view.now()).as_ns();
+        let unit = &self.vcpus[prev.index()];
+        if unit.class() == Class::Large && self.vms[view.vcpu(prev).dom.index()].capped == 0 {
+            return Some((prev, left));
+        }
+        // Its grants went back when it was settled.
+        match self.stretch(view, p, prev) {
+            Some(stretch) => Some((prev, stretch.min(left.max(1)))),
+            None => self.choose(view, p, Some(prev)),
+        }
+    }
+}
+
+/// The instant at so many nanoseconds.
+fn at_ns(ns: u64) -> Time {
+    Time::ZERO + Duration::from_ns(ns)
+}
+
+impl Scheduler for SmallFirst {
+    fn start(&mut self, view: &mut View<'_>) {
+        let facts = &mut *view.facts;
+        let now = facts.now.as_ns();
+        let cpu = Cpu {
+            rule: policy::Pcpu::new(&self.params, now),
+            settled: facts.now,
+            until: facts.now,
+            retry: None,
+            yielded: false,
+        };
+        self.cpus = vec![cpu; facts.current.len()];
+        self.idle = facts.pcpus;
+        self.shares = Shares::new(facts);
+        self.vms = self.shares.vms(facts, &self.params);
+        self.vcpus = vec![policy::Vcpu::new(&self.params, now); facts.vcpus.len()];
+        self.waiting.reserve(facts.vcpus.len());
+        view.arm(self.id(Alarm::Account), view.now() + share::PERIOD);
+    }
+
+    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let (now, state) = (view.now(), *view.vcpu(v));
+        let vm = &mut self.vms[state.dom.index()];
+        self.vcpus[v.index()].wake(vm, &self.params, self.vtime_ns, now.as_ns());
+        self.shares.wants_more(state.dom, now);
+        // It may still be on its way out of a pCPU; it queues up when it has left.
+        if !state.running {
+            self.waiting.push(v);
+            self.place(view, v);
+        }
+    }
+
+    fn kicked(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let unit = &mut self.vcpus[v.index()];
+        if unit.follow == 0 {
+            return;
+        }
+        unit.kick();
+        let state = view.vcpu(v);
+        if !state.running && !state.paused {
+            self.place(view, v);
+        }
+    }
+
+    fn yielded(&mut self, view: &mut View<'_>, v: Vcpu) {
+        self.cpus[view.vcpu(v).processor.index()].yielded = true;
+        self.vcpus[v.index()].yielded();
+    }
+
+    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        self.tickled.remove(p);
+        if let Some(v) = prev {
+            self.settle(view.facts, p, v);
+        }
+        let cpu = &self.cpus[p.index()];
+        let over = view.now() >= cpu.until || cpu.yielded;
+        let next = match prev.filter(|&v| view.vcpu(v).runnable()) {
+            Some(prev) if !over => self.interrupt(view, p, prev),
+            prev => self.choose(view, p, prev),
+        };
+        let cpu = &mut self.cpus[p.index()];
+        cpu.yielded = false;
+        cpu.settled = view.now();
+        let Some((v, stretch)) = next else {
+            self.idle.insert(p);
+            return Decision { next: None, run_for: None };
+        };
+        self.idle.remove(p);
+        let run_for = Duration::from_ns(stretch);
+        cpu.until = view.now() + run_for;
+        view.vcpu_mut(v).processor = p;
+        if Some(v) != prev {
+            self.waiting.retain(|&other| other != v);
+        }
+        let (unit, vm) = (&self.vcpus[v.index()], &self.vms[view.vcpu(v).dom.index()]);
+        self.vtime_ns = unit.vtime(vm, &self.params, self.vtime_ns, view.now().as_ns());
+        Decision { next: Some(v), run_for: Some(run_for) }
+    }
+
+    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+        if view.vcpu(v).runnable() {
+            self.waiting.push(v);
+            self.place(view, v);
+        }
+    }
+
+    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+        match self.alarm(timer) {
+            Alarm::Account => {
+                self.shares.account(&mut self.vms, view.now());
+                view.arm(timer, view.now() + share::PERIOD);
+            }
+            Alarm::Retry(p) => {
+                self.cpus[p.index()].retry = None;
+                self.look(view, p);
+            }
+            Alarm::Unpark(v) => {
+                let state = view.vcpu_mut(v);
+                state.paused = false;
+                // It may still be on its way out.
+                if !state.running {
+                    self.waiting.push(v);
+                    self.place(view, v);
+                }
+            }
+        }
+    }
+
+    fn check(&self, facts: &Facts) -> Result<(), String> {
+        for (i, state) in facts.vcpus.iter().enumerate() {
+            let v = Vcpu(i as u16);
+            let places = self.waiting.iter().filter(|&&other| other == v).count();
+            let right = usize::from(state.runnable() && !state.running);
+            if places != right {
+                return Err(format!("{v:?} waits {places} times: {state:?}"));
+            }
+        }
+        for (p, current) in facts.current.iter().enumerate() {
+            if self.idle.has(Pcpu(p as u16)) != current.is_none() {
+                return Err(format!("pCPU {p}: idle {:?}, runs {current:?}", self.idle));
+            }
+        }
+        let buckets = self
+            .vcpus
+            .iter()
+            .map(|v| &v.small)
+            .chain(self.vms.iter().flat_map(|vm| [&vm.small, &vm.preempt, &vm.cap]));
+        for bucket in buckets.chain(self.cpus.iter().map(|cpu| &cpu.rule.preempt)) {
+            if bucket.tokens_ns > u64::from(bucket.burst_ns) {
+                return Err(format!("more than its burst: {bucket:?}"));
+            }
+        }
+        Ok(())
+    }
+}

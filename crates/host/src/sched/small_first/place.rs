@@ -1,0 +1,108 @@
+//! Where a vCPU that has become runnable goes, and who may interrupt whom.
+
+use lowtail_policy::NEVER;
+
+use super::{Alarm, SmallFirst, at_ns};
+use crate::ids::{Pcpu, Vcpu};
+use crate::record::Note;
+use crate::sched::View;
+
+impl SmallFirst {
+    /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may
+    /// interrupt; or sets the timer for that.
+    pub(super) fn place(&mut self, view: &mut View<'_>, v: Vcpu) {
+        let state = *view.vcpu(v);
+        let free = self.idle.minus(self.tickled).and(state.hard);
+        let liked = free.and(state.soft);
+        let free = if liked.is_empty() { free } else { liked };
+        if let Some(p) = free.this_or_next(state.processor) {
+            self.tickled.insert(p);
+            view.tickle(p);
+            return;
+        }
+        // The pCPU where it ran last, or the one with most preemptions to spare.
+        let (mut victim, mut richest) = (None, 0);
+        let (mut soonest, mut soonest_at) = (None, NEVER);
+        for p in state.hard.and(view.facts.pcpus).minus(self.tickled).iter() {
+            let Some(current) = view.current(p) else { continue };
+            let when = self.may_interrupt(view, p, v, current);
+            let tokens = self.cpus[p.index()].rule.preempt.tokens_ns;
+            if when == 0 && (p == state.processor || tokens > richest) {
+                (victim, richest) = (Some(p), tokens);
+                if p == state.processor {
+                    richest = NEVER;
+                }
+            }
+            if when < soonest_at {
+                (soonest, soonest_at) = (Some(p), when);
+            }
+        }
+        if let Some(p) = victim {
+            self.tickled.insert(p);
+            view.tickle(p);
+        } else if let Some(p) = soonest {
+            view.note(p, v, Note::NotTickled);
+            self.retry(view, p, soonest_at);
+        }
+    }
+
+    /// When `v` may interrupt `current` on `p`: 0 is now, [`NEVER`] is not as things are.
+    fn may_interrupt(&mut self, view: &View<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
+        let now = view.now();
+        let cpu = &mut self.cpus[p.index()];
+        let ran = now.since(cpu.settled).as_ns();
+        let unit = &self.vcpus[v.index()];
+        let dom = view.vcpu(v).dom;
+        let theirs = &self.vms[view.vcpu(current).dom.index()];
+        let current = (&self.vcpus[current.index()], theirs);
+        if !unit.beats(&self.vms[dom.index()], current, &self.params, ran, now.as_ns()) {
+            return NEVER;
+        }
+        let vm = &mut self.vms[dom.index()];
+        unit.preempt_when(vm, &mut cpu.rule, &self.params, now.as_ns())
+    }
+
+    /// The best of those who may interrupt `current` on `p` now. If there is none, the timer
+    /// is set for the first who may.
+    pub(super) fn interrupter(
+        &mut self,
+        view: &mut View<'_>,
+        p: Pcpu,
+        current: Vcpu,
+    ) -> Option<Vcpu> {
+        let (mut best, mut soonest) = (None, NEVER);
+        for i in 0..self.waiting.len() {
+            let v = self.waiting[i];
+            if !view.vcpu(v).hard.has(p) {
+                continue;
+            }
+            match self.may_interrupt(view, p, v, current) {
+                0 => best = Some(best.map_or(v, |best| self.better(view.facts, best, v))),
+                when => soonest = soonest.min(when),
+            }
+        }
+        if best.is_none() && soonest != NEVER {
+            self.retry(view, p, soonest);
+        }
+        best
+    }
+
+    /// Looks whether somebody may interrupt `p` by now.
+    pub(super) fn look(&mut self, view: &mut View<'_>, p: Pcpu) {
+        let Some(current) = view.current(p) else { return };
+        if !self.tickled.has(p) && self.interrupter(view, p, current).is_some() {
+            self.tickled.insert(p);
+            view.tickle(p);
+        }
+    }
+
+    /// Sets the timer to look at `p` again at `when`, unless it is set for earlier.
+    fn retry(&mut self, view: &mut View<'_>, p: Pcpu, when: u64) {
+        let at = at_ns(when.max(view.now().as_ns() + 1));
+        let retry = &mut self.cpus[p.index()].retry;
+        if retry.is_none_or(|set| at < set) {
+            *retry = Some(at);
+            view.arm(self.id(Alarm::Retry(p)), at);
+        }
+    }
+}
