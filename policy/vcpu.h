@@ -53,9 +53,11 @@ struct lt_params {
 };
 
 /*
- * burst 4 ms: requests of some milliseconds stay small; in a window of 100 ms
- *	it is 4 % above the entitlement at most.
- * grant 1 ms: a VM whose vCPUs run at the same time draws on one bucket; what
+ * burst 8 ms: requests of some milliseconds stay small, and a server that is
+ *	busy for most of its share is small through its busier moments (with
+ *	4 ms one of a pCPU's share of 37 %, busy for 30, is large for one request
+ *	in 300). In a window of 100 ms it is 8 % of a pCPU above the entitlement.
+ * grant 500 us: a VM whose vCPUs run at the same time draws on one bucket; what
  *	one of them holds, the others lack. Renewing costs a scheduler pass.
  * grain 16 us: about what two context switches cost; a shorter run as small
  *	is not worth having.
@@ -75,8 +77,8 @@ struct lt_params {
  * own share 2: two wake-ups in short order, both from a quiet VM.
  */
 #define LT_PARAMS_DEFAULT { \
-	.burst_ns = 4000000, \
-	.grant_ns = 1000000, \
+	.burst_ns = 8000000, \
+	.grant_ns = 500000, \
 	.grain_ns = 16384, \
 	.slice_ns = 10000000, \
 	.wait_turns = 4, \
@@ -117,6 +119,8 @@ struct lt_vm {
 	lt_u32 cap_run_ns;		/* turn of a vCPU under the cap */
 	lt_u32 cap_keep_ns;		/* part of the quota that is for small ones */
 	lt_u32 capped;			/* 0 or 1 */
+	lt_u32 runnable;		/* its vCPUs that wait or run */
+	lt_u32 pad;
 };
 
 struct lt_vcpu {
@@ -187,6 +191,8 @@ LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight
 	vm->charge = (LT_WEIGHT_USUAL << 16) / weight;
 	vm->vtime_ns = 0;
 	vm->capped = cap != 0;
+	vm->runnable = 0;
+	vm->pad = 0;
 	lt_bucket_init(&vm->small, share, p->burst_ns, p->burst_ns, now);
 	lt_bucket_init(&vm->preempt, lt_min(share, LT_RATE_ONE), p->preempt_own_ns,
 		       p->preempt_own_ns, now);
@@ -243,7 +249,8 @@ LT_FN int lt_guarded(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 
 
 /*
  * @v of @vm wakes; @vtime_ns is the virtual time of those who run (see
- * lt_vtime): who has slept does not start behind it.
+ * lt_vtime). A VM that has slept does not start behind it, one with other
+ * vCPUs that run or wait not further behind than the longest wait.
  */
 LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 			const struct lt_params *p, lt_u64 vtime_ns, lt_u64 now)
@@ -258,7 +265,10 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 	v->ran_ns = 0;
 	v->guarded_ns = 0;
 	v->queued_ns = now;
+	if (vm->runnable)
+		vtime_ns = lt_since(vtime_ns, (lt_u64)p->slice_ns * p->wait_turns);
 	vm->vtime_ns = lt_max(vm->vtime_ns, vtime_ns);
+	vm->runnable++;
 }
 
 /* @v, which waits to run, is notified once more. */
@@ -335,8 +345,8 @@ LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 	v->queued_ns = now;
 }
 
-/* @v, settled, blocks at @now. */
-LT_FN void lt_vcpu_block(struct lt_vcpu *v, lt_u64 now)
+/* @v of @vm, settled, blocks at @now. */
+LT_FN void lt_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
 {
 	if (v->known)
 		v->usual_ns = v->usual_ns - (v->usual_ns >> 3) + (v->ran_ns >> 3);
@@ -344,6 +354,8 @@ LT_FN void lt_vcpu_block(struct lt_vcpu *v, lt_u64 now)
 		v->usual_ns = v->ran_ns;
 	v->known = 1;
 	v->blocked_ns = now;
+	if (vm->runnable)
+		vm->runnable--;
 }
 
 /* ---- caps ------------------------------------------------------------ */

@@ -15,7 +15,7 @@ use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
 use crate::sched::null::{self, Null};
-use crate::sched::small_first::{self, SmallFirst};
+use crate::sched::small_first::{SmallFirst, SmallFirstConfig};
 
 /// A host and its guests.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub enum SchedulerConfig {
     /// One vCPU per pCPU.
     Null,
     /// lowtail's own rule.
-    SmallFirst(small_first::Params),
+    SmallFirst(SmallFirstConfig),
 }
 
 /// A workload with its parameters.
@@ -163,7 +163,7 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(config) => Box::new(Credit::new(config.clone())),
             SchedulerConfig::Credit2(config) => Box::new(Credit2::new(config.clone())),
             SchedulerConfig::Null => Box::new(Null::new()),
-            SchedulerConfig::SmallFirst(params) => Box::new(SmallFirst::new(*params)),
+            SchedulerConfig::SmallFirst(config) => Box::new(SmallFirst::new(config.clone())),
         }
     }
 
@@ -181,7 +181,7 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(config) => config.check(),
             SchedulerConfig::Credit2(config) => config.check(),
             SchedulerConfig::Null => Ok(()),
-            SchedulerConfig::SmallFirst(params) => params.check(),
+            SchedulerConfig::SmallFirst(config) => config.check(),
         }
         .map_err(ConfigError::Scheduler)
     }
@@ -205,7 +205,7 @@ impl Workload {
     }
 
     fn is_single(&self) -> bool {
-        matches!(self, Workload::RequestServer(_) | Workload::TimerSleeper { .. })
+        matches!(self, Workload::TimerSleeper { .. })
     }
 }
 

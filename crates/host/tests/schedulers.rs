@@ -8,7 +8,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
-use lowtail_host::sched::small_first::Params;
+use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
@@ -39,7 +39,7 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("credit2 4.10", credit2(Credit2Version::Xen410)),
         ("credit2 4.21", credit2(Credit2Version::Xen421)),
         ("null", SchedulerConfig::Null),
-        ("small-first", SchedulerConfig::SmallFirst(Params::default())),
+        ("small-first", SchedulerConfig::SmallFirst(SmallFirstConfig::default())),
     ];
     all.retain(|(name, _)| name.contains(&wanted));
     all
@@ -113,7 +113,7 @@ fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> VmConfig {
             half: false,
         }),
     };
-    let single = matches!(workload, Workload::TimerSleeper { .. } | Workload::RequestServer(_));
+    let single = matches!(workload, Workload::TimerSleeper { .. });
     let mut vm = VmConfig::new(&format!("vm{i}"), workload);
     vm.vcpus = if single { 1 } else { 1 + stream.below(3) as u16 };
     vm.weight = 64 << stream.below(5);

@@ -423,8 +423,27 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
         ConfigError::Sockets { .. } => host("sockets"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {
-            let keys =
-                ["ratelimit", "timeslice", "migration_delay", "migrate_resist", "cap_period"];
+            // A message begins with the key, or with the key in words.
+            let keys = [
+                "ratelimit",
+                "timeslice",
+                "migration_delay",
+                "migrate_resist",
+                "cap_period",
+                "burst",
+                "grant",
+                "grain",
+                "slice",
+                "wait_turns",
+                "guard",
+                "margin",
+                "follow_wait",
+                "follow",
+                "preempt_burst",
+                "preempt_reserve",
+                "preempt_own",
+                "preempt",
+            ];
             let letters = |text: &str| text.replace([' ', '_'], "");
             let key = keys.iter().find(|key| letters(message).starts_with(&letters(key)));
             Bad::new(key.unwrap_or(&""), message).under(&["host", "scheduler", scheduler])

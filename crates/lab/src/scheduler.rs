@@ -4,7 +4,7 @@ use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
-use lowtail_host::sched::small_first::Params;
+use lowtail_host::sched::small_first::{Params, SmallFirstConfig, WeightPer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,11 +102,25 @@ pub struct Credit2File {
     pub cap_period: Option<Span>,
 }
 
+/// What a VM's weight is for.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WeightPerFile {
+    /// The VM as a whole, as libvirt's shares.
+    #[default]
+    Vm,
+    /// Each of its vCPUs, as under Xen's schedulers.
+    Vcpu,
+}
+
 /// Parameters of `small-first`; `policy/vcpu.h` says what each means and why its default is what
 /// it is.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SmallFirstFile {
+    /// What a VM's weight is for.
+    #[serde(default)]
+    pub weight_per: WeightPerFile,
     /// Run time that a vCPU or a VM can save up.
     pub burst: Option<Span>,
     /// Longest grant to a small vCPU.
@@ -204,7 +218,15 @@ impl Credit2File {
 }
 
 impl SmallFirstFile {
-    fn build(&self) -> Params {
+    fn build(&self) -> SmallFirstConfig {
+        let weight_per = match self.weight_per {
+            WeightPerFile::Vm => WeightPer::Vm,
+            WeightPerFile::Vcpu => WeightPer::Vcpu,
+        };
+        SmallFirstConfig { params: self.params(), weight_per }
+    }
+
+    fn params(&self) -> Params {
         let mut params = Params::default();
         // What does not fit is refused by the check of the parameters.
         let ns = |span: Span| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
@@ -235,13 +257,17 @@ impl SmallFirstFile {
 pub fn describe(scheduler: &SchedulerConfig) -> String {
     match scheduler {
         SchedulerConfig::Null => "null".to_string(),
-        SchedulerConfig::SmallFirst(params) => {
+        SchedulerConfig::SmallFirst(config) => {
             let ns = |ns: u32| Duration::from_ns(u64::from(ns));
+            let weight = match config.weight_per {
+                WeightPer::Vm => "",
+                WeightPer::Vcpu => ", weight per vCPU",
+            };
             format!(
-                "small-first, burst {}, slice {}, a preemption per {}",
-                ns(params.burst_ns),
-                ns(params.slice_ns),
-                ns(params.preempt_ns)
+                "small-first, burst {}, slice {}, a preemption per {}{weight}",
+                ns(config.params.burst_ns),
+                ns(config.params.slice_ns),
+                ns(config.params.preempt_ns)
             )
         }
         SchedulerConfig::Credit(config) => {

@@ -102,9 +102,9 @@ void lowtail_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns, lt_
 	lt_vcpu_settle(v, vm, ran_ns, now);
 }
 
-void lowtail_vcpu_block(struct lt_vcpu *v, lt_u64 now)
+void lowtail_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
 {
-	lt_vcpu_block(v, now);
+	lt_vcpu_block(v, vm, now);
 }
 
 lt_u64 lowtail_cap_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_params *p,

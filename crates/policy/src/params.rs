@@ -59,24 +59,25 @@ impl Params {
             ("grant", self.grant_ns, self.grain_ns, most),
             ("grain", self.grain_ns, 1, 1_000_000),
             ("slice", self.slice_ns, 100_000, most),
-            ("wait turns", self.wait_turns, 1, 64),
+            ("wait_turns", self.wait_turns, 1, 64),
             ("guard", self.guard_ns, 1, self.slice_ns),
             ("margin", self.margin_ns, 0, most),
-            ("follow-up", self.follow_ns, 0, most),
-            ("follow-up wait", self.follow_wait_ns, 0, most),
-            ("preemption interval", self.preempt_ns, 1_000, most / 4),
-            ("preemption reserve", self.preempt_reserve_ns, 0, most / 4),
-            ("own preemption burst", self.preempt_own_ns, self.preempt_ns, most),
+            ("follow", self.follow_ns, 0, most),
+            ("follow_wait", self.follow_wait_ns, 0, most),
+            ("preempt", self.preempt_ns, 1_000, most / 4),
+            ("preempt_reserve", self.preempt_reserve_ns, 0, most / 4),
+            ("preempt_own", self.preempt_own_ns, self.preempt_ns, most),
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(format!("{name} {value}: {least} to {most} (ns, or turns)"));
+                let unit = if name == "wait_turns" { "" } else { " ns" };
+                return Err(format!("{name} {value}{unit}: {least} to {most}"));
             }
         }
         let least = self.preempt_ns + 2 * self.preempt_reserve_ns;
         if !(least..=most).contains(&self.preempt_burst_ns) {
             return Err(format!(
-                "preemption burst {} ns: {least} (two reserves and one preemption) to {most}",
+                "preempt_burst {} ns: {least} (two reserves and one preemption) to {most}",
                 self.preempt_burst_ns
             ));
         }

@@ -42,6 +42,10 @@ pub struct Vm {
     pub cap_keep_ns: u32,
     /// 1 if it is capped.
     pub capped: u32,
+    /// Its vCPUs that wait or run.
+    pub runnable: u32,
+    /// Zero.
+    pub pad: u32,
 }
 
 /// `struct lt_vcpu`.
@@ -94,7 +98,7 @@ unsafe extern "C" {
     fn lowtail_vcpu_yield(v: *mut Vcpu);
     fn lowtail_vcpu_grant(v: *mut Vcpu, vm: *mut Vm, p: *const Params, now: u64) -> u64;
     fn lowtail_vcpu_settle(v: *mut Vcpu, vm: *mut Vm, ran_ns: u64, now: u64);
-    fn lowtail_vcpu_block(v: *mut Vcpu, now: u64);
+    fn lowtail_vcpu_block(v: *mut Vcpu, vm: *mut Vm, now: u64);
     fn lowtail_cap_grant(
         v: *mut Vcpu,
         vm: *mut Vm,
@@ -227,9 +231,9 @@ impl Vcpu {
     }
 
     /// `lt_vcpu_block`: settled, it blocks.
-    pub fn block(&mut self, now: u64) {
+    pub fn block(&mut self, vm: &mut Vm, now: u64) {
         // SAFETY: see above.
-        unsafe { lowtail_vcpu_block(self, now) }
+        unsafe { lowtail_vcpu_block(self, vm, now) }
     }
 
     /// `lt_cap_grant`: what its VM's cap lets it run for, up to `want_ns`; 0 is not now.

@@ -86,10 +86,11 @@ pub struct Config {
 
 const SEND: u32 = 0;
 const ARRIVE: u32 = 1;
-const TX_DONE: u32 = 2;
-const REPLY: u32 = 3;
+const REPLY: u32 = 2;
+/// This and the vCPU's number.
+const TX_DONE: u32 = 3;
 
-/// What the server's vCPU is busy with.
+/// What a vCPU of the server is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Busy {
     No,
@@ -97,7 +98,17 @@ enum Busy {
     TxCompletion,
 }
 
-/// A single-vCPU server with its client.
+/// A vCPU of the server.
+#[derive(Debug)]
+struct Worker {
+    /// Send times of requests that it has not taken up.
+    waiting: VecDeque<Time>,
+    tx_done: u32,
+    busy: Busy,
+}
+
+/// A server with its client. Each vCPU has a queue of its own, and requests go to them in turn,
+/// as a network card with a queue per vCPU spreads connections.
 #[derive(Debug)]
 pub struct RequestServer {
     config: Config,
@@ -107,12 +118,11 @@ pub struct RequestServer {
     replied: u64,
     /// Send times of requests under way to the guest, in order of arrival.
     flying: VecDeque<Time>,
-    /// Send times of requests that the guest has not taken up.
-    waiting: VecDeque<Time>,
+    workers: Vec<Worker>,
+    /// Whose turn it is.
+    next: usize,
     /// Send times of requests whose replies are under way.
     returning: VecDeque<Time>,
-    tx_done: u32,
-    busy: Busy,
     latency: Hist,
 }
 
@@ -127,10 +137,9 @@ impl RequestServer {
             sent: 0,
             replied: 0,
             flying: room(),
-            waiting: room(),
+            workers: Vec::new(),
+            next: 0,
             returning: room(),
-            tx_done: 0,
-            busy: Busy::No,
             latency: Hist::new(),
         }
     }
@@ -178,6 +187,8 @@ impl RequestServer {
 
 impl Guest for RequestServer {
     fn start(&mut self, cx: &mut GuestCx<'_>) {
+        let worker = || Worker { waiting: VecDeque::with_capacity(64), tx_done: 0, busy: Busy::No };
+        self.workers = (0..cx.vcpus()).map(|_| worker()).collect();
         // The first request comes at a random moment of the first millisecond, so that
         // client and host share no phase by construction.
         let first = self.stream.uniform(Duration::ZERO, Duration::from_ms(1));
@@ -185,24 +196,25 @@ impl Guest for RequestServer {
         cx.after(first, SEND);
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, _vcpu: usize) -> Step {
-        if let Busy::Request(sent_at) = self.busy {
+    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+        let worker = &mut self.workers[vcpu];
+        if let Busy::Request(sent_at) = worker.busy {
             self.returning.push_back(sent_at);
             let delay = self.config.path.draw(&mut self.stream);
             cx.after(delay, REPLY);
             if let Some(delay) = self.config.tx_completion {
                 let delay = delay.draw(&mut self.stream);
-                cx.after(delay, TX_DONE);
+                cx.after(delay, TX_DONE + vcpu as u32);
             }
         }
-        self.busy = Busy::No;
-        if self.tx_done > 0 {
-            self.tx_done = 0;
-            self.busy = Busy::TxCompletion;
+        worker.busy = Busy::No;
+        if worker.tx_done > 0 {
+            worker.tx_done = 0;
+            worker.busy = Busy::TxCompletion;
             return Step::Compute(self.config.tx_completion_work);
         }
-        if let Some(sent_at) = self.waiting.pop_front() {
-            self.busy = Busy::Request(sent_at);
+        if let Some(sent_at) = worker.waiting.pop_front() {
+            worker.busy = Busy::Request(sent_at);
             return Step::Compute(self.config.service.draw(&mut self.stream));
         }
         Step::Block
@@ -211,15 +223,18 @@ impl Guest for RequestServer {
     fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
         match token {
             SEND => self.send(cx),
+            REPLY => self.reply_received(cx),
             ARRIVE => {
-                self.waiting.extend(self.flying.pop_front());
-                cx.notify(0, Origin::Elsewhere);
+                let vcpu = self.next;
+                self.next = (vcpu + 1) % self.workers.len();
+                self.workers[vcpu].waiting.extend(self.flying.pop_front());
+                cx.notify(vcpu, Origin::Elsewhere);
             }
-            TX_DONE => {
-                self.tx_done += 1;
-                cx.notify(0, Origin::Elsewhere);
+            _ => {
+                let vcpu = (token - TX_DONE) as usize;
+                self.workers[vcpu].tx_done += 1;
+                cx.notify(vcpu, Origin::Elsewhere);
             }
-            _ => self.reply_received(cx),
         }
     }
 

@@ -20,6 +20,33 @@ use crate::record::Note;
 use crate::sched::{Decision, SchedTimer, Scheduler, View};
 use share::Shares;
 
+/// Parameters of the scheduler.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SmallFirstConfig {
+    /// The rule's own.
+    pub params: Params,
+    /// What a VM's weight is for.
+    pub weight_per: WeightPer,
+}
+
+/// What a VM's weight is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WeightPer {
+    /// The VM as a whole, however many vCPUs it has, as libvirt's shares.
+    #[default]
+    Vm,
+    /// Each of its vCPUs, as under Xen's schedulers: a VM with four of them has four times the
+    /// weight.
+    Vcpu,
+}
+
+impl SmallFirstConfig {
+    /// Refuses what the rule's arithmetic is not made for.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.params.check()
+    }
+}
+
 /// A pCPU.
 #[derive(Debug, Clone, Copy)]
 struct Cpu {
@@ -38,6 +65,7 @@ struct Cpu {
 #[derive(Debug)]
 pub struct SmallFirst {
     params: Params,
+    weight_per: WeightPer,
     cpus: Vec<Cpu>,
     vms: Vec<policy::Vm>,
     vcpus: Vec<policy::Vcpu>,
@@ -62,9 +90,10 @@ enum Alarm {
 
 impl SmallFirst {
     /// A host on which nothing has run yet.
-    pub fn new(params: Params) -> Self {
+    pub fn new(config: SmallFirstConfig) -> Self {
         SmallFirst {
-            params,
+            params: config.params,
+            weight_per: config.weight_per,
             cpus: Vec::new(),
             vms: Vec::new(),
             vcpus: Vec::new(),
@@ -114,7 +143,7 @@ impl SmallFirst {
         cpu.settled = facts.now;
         self.vcpus[v.index()].settle(vm, ran, facts.now.as_ns());
         if state.blocked {
-            self.vcpus[v.index()].block(facts.now.as_ns());
+            self.vcpus[v.index()].block(vm, facts.now.as_ns());
             self.shares.wants_less(state.dom, facts.now);
         }
     }
@@ -206,7 +235,7 @@ impl Scheduler for SmallFirst {
         };
         self.cpus = vec![cpu; facts.current.len()];
         self.idle = facts.pcpus;
-        self.shares = Shares::new(facts);
+        self.shares = Shares::new(facts, self.weight_per);
         self.vms = self.shares.vms(facts, &self.params);
         self.vcpus = vec![policy::Vcpu::new(&self.params, now); facts.vcpus.len()];
         self.waiting.reserve(facts.vcpus.len());

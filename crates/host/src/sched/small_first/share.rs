@@ -8,7 +8,8 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_policy::{self as policy, Params, RATE_ONE};
 
-use crate::facts::Facts;
+use super::WeightPer;
+use crate::facts::{DomParams, Facts};
 use crate::ids::Dom;
 
 /// How often entitlements are worked out: as often as Xen's credit has its tick.
@@ -46,30 +47,36 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Nobody wants anything yet.
-    pub(super) fn new(facts: &Facts) -> Self {
-        let demand = |dom: &crate::facts::DomParams| {
+    pub(super) fn new(facts: &Facts, weight_per: WeightPer) -> Self {
+        let demand = |dom: &DomParams| {
+            let each = match weight_per {
+                WeightPer::Vm => 1,
+                WeightPer::Vcpu => dom.vcpus.len() as u64,
+            };
+            let weight = (u64::from(dom.weight) * each).min(u64::from(u16::MAX)) as u16;
             let vcpus = dom.vcpus.len().min(facts.current.len()) as u32 * RATE_ONE;
             let cap = u32::from(dom.cap_percent) * RATE_ONE / 100;
             let most = if cap > 0 { vcpus.min(cap) } else { vcpus };
             let (since, wanted) = (facts.now, Duration::ZERO);
-            Demand { weight: dom.weight, most, wanting: 0, since, wanted, rate: 0 }
+            Demand { weight, most, wanting: 0, since, wanted, rate: 0 }
         };
+        let demands: Vec<Demand> = facts.doms.iter().map(demand).collect();
         Shares {
             capacity: facts.current.len() as u32 * RATE_ONE,
-            weights: facts.doms.iter().map(|dom| u64::from(dom.weight)).sum(),
-            demands: facts.doms.iter().map(demand).collect(),
+            weights: demands.iter().map(|demand| u64::from(demand.weight)).sum(),
+            demands,
             from: facts.now,
         }
     }
 
     /// The VMs, each entitled to its share of what there is if all want all.
     pub(super) fn vms(&self, facts: &Facts, params: &Params) -> Vec<policy::Vm> {
-        let vm = |(dom, demand): (&crate::facts::DomParams, &Demand)| {
-            let share = u64::from(self.capacity) * u64::from(dom.weight) / self.weights.max(1);
+        let vm = |(dom, demand): (&DomParams, &Demand)| {
+            let share = u64::from(self.capacity) * u64::from(demand.weight) / self.weights.max(1);
             let share = (share as u32).min(demand.most);
             let cap = u32::from(dom.cap_percent) * RATE_ONE / 100;
             let vcpus = dom.vcpus.len() as u16;
-            policy::Vm::new(params, dom.weight, vcpus, cap, share, facts.now.as_ns())
+            policy::Vm::new(params, demand.weight, vcpus, cap, share, facts.now.as_ns())
         };
         facts.doms.iter().zip(&self.demands).map(vm).collect()
     }
