@@ -46,7 +46,8 @@ impl Machine {
         let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
         let core =
             Core::new(facts, config.scheduler.build(), config.costs, watched, config.records);
-        let guests = config.vms.iter().map(|vm| vm.workload.build(seed, &vm.name)).collect();
+        let vms = &config.vms;
+        let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
         Ok(Machine { core, guests, vcpu_in_dom, news: Vec::new(), started: false })
     }
 
