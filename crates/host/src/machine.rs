@@ -67,6 +67,33 @@ impl Machine {
         }
     }
 
+    /// The same as [`run`](Self::run), event by event; and on the way calls `look` at each
+    /// multiple of `every`, when all events up to that instant have been handled.
+    ///
+    /// # Panics
+    /// If `every` is zero.
+    pub fn run_watched(&mut self, end: Time, every: Duration, mut look: impl FnMut(&Self)) -> bool {
+        let into = Duration::from_ps(self.now().as_ps() % every.as_ps());
+        let mut next = self.now() + (every - into);
+        loop {
+            if self.done() {
+                return true;
+            }
+            for _ in 0..64 {
+                while !self.step(end.min(next)) {
+                    if next > end {
+                        return self.done();
+                    }
+                    // The clock itself stays where `run` would leave it.
+                    let now = std::mem::replace(&mut self.core.facts.now, next);
+                    look(self);
+                    self.core.facts.now = now;
+                    next += every;
+                }
+            }
+        }
+    }
+
     /// Runs until `end`, however much the guests have measured by then.
     pub fn run_to(&mut self, end: Time) {
         while self.step(end) {}
