@@ -44,7 +44,7 @@ fn undisturbed(vms: Vec<VmConfig>) -> Vec<Duration> {
 fn runs_at(machine: &Machine, v: u16, time: Time) -> bool {
     let before = |record: &&Record| record.vcpu == Vcpu(v) && record.time <= time;
     let state = |record: &&Record| !matches!(record.what, What::Wake | What::Note(_));
-    let last = machine.recorder().iter().filter(before).filter(state).last();
+    let last = machine.recorder().iter().filter(before).rfind(state);
     last.is_some_and(|record| matches!(record.what, What::Run))
 }
 

@@ -18,13 +18,14 @@ use crate::run::{Progress, run_case};
 use crate::{figure, pool};
 
 /// Schedulers that can be attacked, and how scenario files write them.
-const SCHEDULERS: [(&str, &str); 6] = [
+const SCHEDULERS: &[(&str, &str)] = &[
     ("credit-2007", r#"kind = "credit", version = "2007""#),
     ("credit-4.8", r#"kind = "credit", version = "4.8""#),
     ("credit-today", r#"kind = "credit", version = "today""#),
     ("credit2-4.8.1", r#"kind = "credit2", version = "4.8.1""#),
     ("credit2-4.10", r#"kind = "credit2", version = "4.10""#),
     ("credit2-4.21", r#"kind = "credit2", version = "4.21""#),
+    // SMALL-FIRST ("small-first", r#"kind = "small-first""#),
 ];
 
 /// Simulated time that the victim's requests take up, in microseconds.
@@ -140,7 +141,7 @@ fn choose(wanted: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Err
         let rest = name.strip_prefix(wanted);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
-    let chosen: Vec<_> = SCHEDULERS.into_iter().filter(|(name, _)| fits(name)).collect();
+    let chosen: Vec<_> = SCHEDULERS.iter().filter(|(name, _)| fits(name)).copied().collect();
     if chosen.is_empty() {
         let hint = match nearest(wanted, schedulers()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -338,9 +339,13 @@ workload = {{ kind = "cpu-loop" }}
         let entitled = fair_shares(pcpus, &wants);
         let mut found = Vec::new();
         let mut find = |measure, vm: &str, workload: String, metric: &str, reference| {
-            let (Some(figure), Some(honest)) = (attack.get(metric), honest.get(metric)) else {
-                return;
+            // A victim that has answered nothing has let all wait for the whole run.
+            let starved = || {
+                let s = attack.get("sim_s").filter(|_| measure == Measure::Tail && attack.n == 0);
+                s.map(|s| s * 1e6)
             };
+            let figure = attack.get(metric).or_else(starved);
+            let (Some(figure), Some(honest)) = (figure, honest.get(metric)) else { return };
             let reference: f64 = Option::unwrap_or(reference, honest);
             if reference <= 0.0 {
                 return;
@@ -358,7 +363,8 @@ workload = {{ kind = "cpu-loop" }}
             });
         };
         for (a, &entitled) in self.attackers.iter().zip(&entitled[1..]) {
-            let workload = || format!("{}, {} vCPUs", a.kind, a.vcpus);
+            let s = if a.vcpus == 1 { "" } else { "s" };
+            let workload = || format!("{}, {} vCPU{s}", a.kind, a.vcpus);
             let share = format!("cpu_share.{}", a.name);
             let window = format!("window_share.{}", a.name);
             find(Measure::Share, &a.name, workload(), &share, Some(entitled));
@@ -476,7 +482,7 @@ mod tests {
     fn every_random_host_is_valid() {
         let mut kinds = std::collections::BTreeSet::new();
         for run in 0..500 {
-            let setup = Setup::random(7, run, &SCHEDULERS, "x");
+            let setup = Setup::random(7, run, SCHEDULERS, "x");
             let experiment = Experiment::parse("attack.toml", &setup.scenario, None);
             let experiment = experiment.unwrap_or_else(|e| panic!("run {run}: {e}\n{setup:#?}"));
             assert_eq!(experiment.cases(false).len(), 2);

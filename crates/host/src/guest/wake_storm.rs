@@ -3,9 +3,9 @@
 //! The attack aims at what a wake-up is worth: a boost, a place at the head of the queue, a
 //! tickle that interrupts whoever runs. Each of the two does a little work, sends the other
 //! an interrupt, as over an event channel, and blocks. Neither ever runs for long, together
-//! they never stop, and the neighbours pay with context switches. Zhou et al. ("Scheduler
-//! vulnerabilities and coordinated attacks in cloud computing", 2011) describe attackers that
-//! cooperate like this.
+//! they never stop, and the neighbours pay with context switches. That VMs of one owner can act
+//! together is a point of Zhou et al., "Scheduler vulnerabilities and coordinated attacks in
+//! cloud computing", 2011.
 
 use lowtail_engine::Duration;
 
