@@ -80,6 +80,9 @@ pub(crate) enum Lab {
     /// Run experiments; prints published figures beside ours and writes a report
     #[command(after_help = exit::help())]
     Run(LabRun),
+    /// Search for guests that take more than their share, or make others wait
+    #[command(after_help = exit::help())]
+    Attack(LabAttack),
     /// Print the JSON Schema of scenario files
     Schema,
 }
@@ -111,6 +114,27 @@ pub(crate) struct LabRun {
     /// Also write the end of each case's schedule into this file, for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
+}
+
+/// `lowtail lab attack`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LabAttack {
+    /// Scheduler to attack, such as credit2-4.21, or all of a kind, such as credit2 [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Option<String>,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many random hosts to try
+    #[arg(long, value_name = "RUNS", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) budget: u32,
+    /// Runs at the same time [default: one per processor]; results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Also write the scenarios of what was found into this directory; made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
 }
 
 /// `lowtail trace`.

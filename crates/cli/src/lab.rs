@@ -14,7 +14,7 @@ use crate::args::{Global, Lab, LabRun};
 use crate::exit::{self, Fail};
 use crate::perfetto::Schedules;
 use crate::progress::Bar;
-use crate::{out, show};
+use crate::{attack, out, show};
 
 /// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
 const RECORDS: usize = 1 << 16;
@@ -24,6 +24,7 @@ pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
         Lab::List => list(global),
         Lab::Show { experiment, toml } => show(experiment, *toml, global),
         Lab::Run(args) => run_all(args, global),
+        Lab::Attack(args) => attack::run(args, global),
         Lab::Schema => {
             out::text(&lowtail_lab::schema())?;
             Ok(ExitCode::SUCCESS)
@@ -35,7 +36,7 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         match error {
-            Error::NoSuchExperiment { .. } => Fail::Usage(message),
+            Error::NoSuchExperiment { .. } | Error::NoSuchScheduler { .. } => Fail::Usage(message),
             Error::At { .. } | Error::File { .. } => Fail::Input(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }
@@ -143,9 +144,14 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
 fn failed(error: Error, name: &str, full: bool) -> Fail {
     let Error::Simulator { seed, .. } = error else { return error.into() };
     let full = if full { " --full" } else { "" };
+    bug(&error, &format!("lowtail lab run {name} --seed {seed}{full}"))
+}
+
+/// A failure of the simulator that `command` repeats.
+pub(crate) fn bug(error: &Error, command: &str) -> Fail {
     Fail::Bug(format!(
         "{error}\nThis is a bug in lowtail {}, not in what it was given. It comes again with\n  \
-         lowtail lab run {name} --seed {seed}{full}",
+         {command}",
         lowtail_lab::VERSION
     ))
 }
@@ -172,12 +178,12 @@ fn write_report(path: &Path, html: &str) -> Result<(), Fail> {
     written.map_err(|error| Fail::Host(format!("{}: {error}", path.display())))
 }
 
-fn processors() -> usize {
+pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Says something beside the result, where it does not get into a pipe.
-fn note(global: &Global, text: &str) {
+pub(crate) fn note(global: &Global, text: &str) {
     if !global.quiet {
         out::note(text);
     }

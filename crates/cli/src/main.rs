@@ -2,6 +2,7 @@
 //! `trace`, which reads schedules recorded on real hosts.
 
 mod args;
+mod attack;
 mod exit;
 mod lab;
 mod man;

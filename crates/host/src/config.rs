@@ -4,10 +4,16 @@ use lowtail_engine::{Duration, Stream};
 
 use crate::costs::Costs;
 use crate::facts::{DomParams, Facts, VcpuState};
+use crate::guest::boost_saver::BoostSaver;
+use crate::guest::bucket_surfer::BucketSurfer;
 use crate::guest::cpu_loop::CpuLoop;
 use crate::guest::duty_hog::DutyHog;
+use crate::guest::edge_burner::EdgeBurner;
 use crate::guest::request_server::{self, RequestServer};
+use crate::guest::splitter::Splitter;
+use crate::guest::tick_dodger::{self, TickDodger};
 use crate::guest::timer_sleeper::TimerSleeper;
+use crate::guest::wake_storm::WakeStorm;
 use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
@@ -98,6 +104,43 @@ pub enum Workload {
         /// Work between yields, more than zero.
         work: Duration,
     },
+    /// See [`TickDodger`].
+    TickDodger(tick_dodger::Config),
+    /// See [`BoostSaver`].
+    BoostSaver {
+        /// How long to sleep.
+        save: Duration,
+        /// Work after each sleep, more than zero.
+        burn: Duration,
+    },
+    /// See [`WakeStorm`].
+    WakeStorm {
+        /// Name of the domain that it wakes: another one with this workload and as many vCPUs.
+        partner: String,
+        /// Work after each wake-up, more than zero.
+        work: Duration,
+    },
+    /// See [`BucketSurfer`].
+    BucketSurfer {
+        /// Work of a burst, more than zero.
+        burst: Duration,
+        /// Share of a pCPU that it takes, 1 to 100.
+        share_percent: u64,
+    },
+    /// See [`Splitter`].
+    Splitter {
+        /// Work of a vCPU until it is the next one's turn, more than zero.
+        turn: Duration,
+    },
+    /// See [`EdgeBurner`].
+    EdgeBurner {
+        /// From one edge to the next.
+        period: Duration,
+        /// How long before an edge it begins, more than zero.
+        before: Duration,
+        /// How long behind an edge it stops; less than the period with `before`.
+        after: Duration,
+    },
 }
 
 /// What is wrong with a [`Config`].
@@ -148,6 +191,16 @@ pub enum ConfigError {
     /// A workload for one vCPU in a domain with several.
     #[error("VM `{0}`: this workload has one vCPU")]
     OneVcpu(String),
+    /// A partner that does not exist or does not play.
+    #[error("VM `{name}`: its partner `{partner}` {why}")]
+    Partner {
+        /// The domain.
+        name: String,
+        /// The partner that it names.
+        partner: String,
+        /// What is wrong with that one.
+        why: String,
+    },
     /// A cap under a scheduler that has none.
     #[error("VM `{0}`: no caps here; credit has them, and credit2 since Xen 4.10")]
     NoCaps(String),
@@ -188,8 +241,9 @@ impl SchedulerConfig {
 }
 
 impl Workload {
-    /// The guest, with a random stream of its own.
-    pub fn build(&self, seed: u64, name: &str) -> Box<dyn Guest> {
+    /// The guest of a domain called `name` on a host with the domains `vms`, with a random
+    /// stream of its own.
+    pub fn build(&self, seed: u64, name: &str, vms: &[VmConfig]) -> Box<dyn Guest> {
         let stream = Stream::new(seed, name);
         match *self {
             Workload::CpuLoop => Box::new(CpuLoop),
@@ -201,6 +255,20 @@ impl Workload {
                 Box::new(TimerSleeper::new(sleep, work, wakeups, late_limit))
             }
             Workload::Yielder { work } => Box::new(Yielder::new(work)),
+            Workload::TickDodger(config) => Box::new(TickDodger::new(config)),
+            Workload::BoostSaver { save, burn } => Box::new(BoostSaver::new(save, burn)),
+            Workload::WakeStorm { ref partner, work } => {
+                // That there is one was checked; without it the interrupts go to nobody.
+                let partner = vms.iter().position(|vm| vm.name == *partner).unwrap_or_default();
+                Box::new(WakeStorm::new(Dom(partner as u16), work))
+            }
+            Workload::BucketSurfer { burst, share_percent } => {
+                Box::new(BucketSurfer::new(burst, share_percent))
+            }
+            Workload::Splitter { turn } => Box::new(Splitter::new(turn)),
+            Workload::EdgeBurner { period, before, after } => {
+                Box::new(EdgeBurner::new(period, before, after))
+            }
         }
     }
 
@@ -249,6 +317,23 @@ impl VmConfig {
 }
 
 impl Config {
+    /// Refuses partners that would not answer.
+    fn check_partner(&self, vm: &VmConfig) -> Result<(), ConfigError> {
+        let Workload::WakeStorm { partner, .. } = &vm.workload else { return Ok(()) };
+        let why = match self.vms.iter().find(|other| other.name == *partner) {
+            None => "is not on this host".to_string(),
+            Some(other) if other.name == vm.name => "is itself".to_string(),
+            Some(other) if !matches!(other.workload, Workload::WakeStorm { .. }) => {
+                "is no wake-storm and would not answer".to_string()
+            }
+            Some(other) if other.vcpus != vm.vcpus => {
+                format!("has {} vCPUs, not {}: each wakes its counterpart", other.vcpus, vm.vcpus)
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(ConfigError::Partner { name: vm.name.clone(), partner: partner.clone(), why })
+    }
+
     /// The state of the host at time zero.
     ///
     /// # Errors
@@ -265,6 +350,7 @@ impl Config {
         let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
         for (dom, vm) in self.vms.iter().enumerate() {
             vm.check(pcpus)?;
+            self.check_partner(vm)?;
             if vm.cap_percent > 0 && !self.scheduler.has_caps() {
                 return Err(ConfigError::NoCaps(vm.name.clone()));
             }

@@ -46,7 +46,8 @@ impl Machine {
         let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
         let core =
             Core::new(facts, config.scheduler.build(), config.costs, watched, config.records);
-        let guests = config.vms.iter().map(|vm| vm.workload.build(seed, &vm.name)).collect();
+        let vms = &config.vms;
+        let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
         Ok(Machine { core, guests, vcpu_in_dom, news: Vec::new(), started: false })
     }
 
@@ -61,6 +62,33 @@ impl Machine {
             for _ in 0..64 {
                 if !self.step(end) {
                     return self.done();
+                }
+            }
+        }
+    }
+
+    /// The same as [`run`](Self::run), event by event; and on the way calls `look` at each
+    /// multiple of `every`, when all events up to that instant have been handled.
+    ///
+    /// # Panics
+    /// If `every` is zero.
+    pub fn run_watched(&mut self, end: Time, every: Duration, mut look: impl FnMut(&Self)) -> bool {
+        let into = Duration::from_ps(self.now().as_ps() % every.as_ps());
+        let mut next = self.now() + (every - into);
+        loop {
+            if self.done() {
+                return true;
+            }
+            for _ in 0..64 {
+                while !self.step(end.min(next)) {
+                    if next > end {
+                        return self.done();
+                    }
+                    // The clock itself stays where `run` would leave it.
+                    let now = std::mem::replace(&mut self.core.facts.now, next);
+                    look(self);
+                    self.core.facts.now = now;
+                    next += every;
                 }
             }
         }

@@ -6,6 +6,7 @@
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::tick_dodger::{Config as Dodger, GiveUp};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::small_first::SmallFirstConfig;
@@ -92,7 +93,7 @@ fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> VmConfig {
         1 => Spread::Exponential(span(stream)),
         _ => Spread::Uniform(us(1), span(stream)),
     };
-    let workload = match stream.below(5) {
+    let workload = match stream.below(10) {
         0 => Workload::CpuLoop,
         1 => Workload::DutyHog { burst: spread, busy_percent: 1 + stream.below(100) },
         2 => Workload::Yielder { work: span(stream) },
@@ -102,6 +103,16 @@ fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> VmConfig {
             wakeups: u64::MAX,
             late_limit: us(1000),
         },
+        4 => Workload::TickDodger(Dodger {
+            tick: us(10_000),
+            margin: span(stream),
+            after: us(50),
+            give_up: if stream.below(2) == 0 { GiveUp::Sleep } else { GiveUp::Yield },
+        }),
+        5 => Workload::BoostSaver { save: span(stream), burn: span(stream) },
+        6 => Workload::BucketSurfer { burst: span(stream), share_percent: 1 + stream.below(100) },
+        7 => Workload::Splitter { turn: span(stream) },
+        8 => Workload::EdgeBurner { period: us(30_000), before: span(stream), after: span(stream) },
         _ => Workload::RequestServer(Server {
             load: Load::Open(Spread::Exponential(span(stream))),
             service: Spread::Exponential(us(20)),

@@ -178,7 +178,9 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
     let vms = root.get_mut("vm").and_then(tree::table_mut);
     for (_, vm) in vms.into_iter().flatten() {
         if let Some(workload) = tree::table_mut(vm).and_then(|vm| vm.get_mut("workload")) {
-            let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper or yielder";
+            let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, \
+                         tick-dodger, boost-saver, wake-storm, bucket-surfer, splitter or \
+                         edge-burner";
             tree::tag(workload, "workload", kinds)?;
         }
     }
@@ -420,6 +422,11 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
         ConfigError::Weight(name) => vm(name, "weight"),
         ConfigError::Cap { name, .. } | ConfigError::NoCaps(name) => vm(name, "cap"),
         ConfigError::Pinned { name, .. } => vm(name, "pin"),
+        ConfigError::Partner { name, .. } => {
+            let mut bad = vm(name, "partner");
+            bad.path.splice(2..2, ["workload", "wake-storm"].map(str::to_string));
+            bad
+        }
         ConfigError::Sockets { .. } => host("sockets"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {

@@ -43,6 +43,18 @@ pub struct ClaimFile {
     pub ascending: Option<Vec<String>>,
 }
 
+impl ClaimFile {
+    /// The metrics that it is about or compares with.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &str> {
+        let bounds = self.at_most.iter().chain(&self.at_least);
+        let others = bounds.filter_map(|bound| match bound {
+            BoundFile::Figure(figure) => figure.metric.as_deref(),
+            BoundFile::Number(_) => None,
+        });
+        others.chain([self.metric.as_str()])
+    }
+}
+
 /// How several figures become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

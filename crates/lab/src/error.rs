@@ -33,6 +33,14 @@ pub enum Error {
         /// A nearby name, if there is one.
         hint: String,
     },
+    /// No scheduler has this name.
+    #[error("no scheduler is called `{name}`; {hint}")]
+    NoSuchScheduler {
+        /// The name asked for.
+        name: String,
+        /// A nearby name, or all of them.
+        hint: String,
+    },
     /// The simulator itself failed: a bug of ours.
     #[error("{experiment}, case `{case}`, seed {seed}: the simulator failed: {message}")]
     Simulator {
@@ -50,7 +58,7 @@ pub enum Error {
 impl Error {
     /// Whether the input file is at fault, not the simulator or the disk.
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, Error::At { .. } | Error::File { .. } | Error::NoSuchExperiment { .. })
+        !matches!(self, Error::Simulator { .. })
     }
 }
 

@@ -61,6 +61,15 @@ pub struct ScenarioFile {
     pub claim: Vec<ClaimFile>,
 }
 
+impl ScenarioFile {
+    /// Whether a table or a claim wants the metric `stem` of some VM.
+    pub(crate) fn uses(&self, stem: &str) -> bool {
+        let claimed = self.claim.iter().flat_map(ClaimFile::metrics);
+        let mut metrics = self.show.iter().map(String::as_str).chain(claimed);
+        metrics.any(|metric| metric.split_once('.').is_some_and(|(start, _)| start == stem))
+    }
+}
+
 fn one() -> u64 {
     1
 }

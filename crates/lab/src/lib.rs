@@ -6,6 +6,7 @@
 //! whatever the number of threads. Files that are wrong are refused with file, line and
 //! column, and with what would be right.
 
+pub mod attack;
 pub mod case;
 pub mod catalogue;
 pub mod claim;
@@ -17,6 +18,7 @@ pub mod figure;
 pub mod file;
 pub mod metric;
 pub mod outcome;
+mod pool;
 pub mod report;
 pub mod row;
 pub mod run;
@@ -26,8 +28,10 @@ pub mod table;
 mod tree;
 pub mod value;
 pub mod verdict;
+mod window;
 pub mod workload;
 
+pub use attack::{AttackOptions, Attacks, attack};
 pub use catalogue::{find, load};
 pub use embedded::{Embedded, experiments as catalogue};
 pub use error::Error;

@@ -22,8 +22,10 @@ pub const GENERAL: [(&str, &str); 8] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
-pub const PER_VM: [(&str, &str); 4] = [
+pub const PER_VM: [(&str, &str); 5] = [
     ("cpu_share", "pCPUs"),
+    // The largest in any window of 100 ms; only there if something asks for it.
+    ("window_share", "pCPUs"),
     ("work_share", "pCPUs"),
     ("wakes_per_s", "1/s"),
     ("preempted_per_s", "1/s"),

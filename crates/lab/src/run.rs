@@ -1,9 +1,5 @@
 //! Runs: each case is a pure function of its configuration and the seed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-
 use lowtail_engine::{Hist, Time};
 use lowtail_host::machine::Machine;
 use lowtail_host::record::Record;
@@ -15,7 +11,9 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::metric::TimeUnit;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
+use crate::pool;
 use crate::row::{Of, Row, latency_figures, tail};
+use crate::window::{self, Windows};
 
 /// How to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,63 +61,38 @@ pub fn run(
     let cases = experiment.cases(options.full);
     let seed = options.seed.unwrap_or(experiment.file.seed);
     let unit = experiment.file.unit;
-    let total = cases.len();
-    let mut results: Vec<Option<CaseResult>> = cases.iter().map(|_| None).collect();
-    progress(Progress { done: 0, total });
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut failure: Option<(usize, String)> = None;
-    std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..options.jobs.clamp(1, total.max(1)) {
-            let (sender, next, stop) = (sender.clone(), &next, &stop);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(i) else { break };
-                    let run = || run_case(case, seed, unit, options.record);
-                    let result = catch_unwind(AssertUnwindSafe(run));
-                    if sender.send((i, result.map_err(|panic| panic_text(&*panic)))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (done, (i, result)) in receiver.iter().enumerate() {
-            match result {
-                Ok(result) => results[i] = Some(result),
-                Err(message) => {
-                    stop.store(true, Ordering::Relaxed);
-                    // The first case that fails, whichever thread was faster.
-                    if failure.as_ref().is_none_or(|(first, _)| i < *first) {
-                        failure = Some((i, message));
-                    }
-                }
-            }
-            progress(Progress { done: done + 1, total });
-        }
-    });
-    if let Some((i, message)) = failure {
+    let windows = experiment.file.uses("window_share");
+    let case = |i: usize| run_case(&cases[i], seed, unit, options.record, windows);
+    let results = pool::run(cases.len(), options.jobs, progress, case);
+    let results = results.map_err(|(i, message)| {
         let (experiment, case) = (experiment.name.clone(), cases[i].name.clone());
-        return Err(Error::Simulator { experiment, case, seed, message });
-    }
-    Ok(Outcome::new(experiment, options.full, seed, results.into_iter().flatten().collect()))
+        Error::Simulator { experiment, case, seed, message }
+    })?;
+    Ok(Outcome::new(experiment, options.full, seed, results))
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_string()
-}
-
-fn run_case(case: &Case, seed: u64, unit: TimeUnit, record: usize) -> CaseResult {
+/// `windows` asks for the figures that need the machine looked at every millisecond.
+pub(crate) fn run_case(
+    case: &Case,
+    seed: u64,
+    unit: TimeUnit,
+    record: usize,
+    windows: bool,
+) -> CaseResult {
     let mut config = case.config.clone();
     config.records = record.max(WORST_RECORDS);
     let first = case.rows.first().and_then(|row| row.group);
     config.watch = first.and_then(|group| case.groups[group].doms.first().copied());
     let mut machine = Machine::new(&config, seed).expect("checked when it was read");
-    machine.run(Time::ZERO + case.duration);
-    let shared = shared_figures(case, &machine);
+    let end = Time::ZERO + case.duration;
+    let shared = if windows {
+        let mut windows = Windows::new(case);
+        machine.run_watched(end, window::STEP, |machine| windows.look(machine));
+        shared_figures(case, &machine, &windows.shares(&machine))
+    } else {
+        machine.run(end);
+        shared_figures(case, &machine, &[])
+    };
     let rows = case.rows.iter().map(|spec| row(case, spec, &machine, unit, &shared)).collect();
     let vcpus = vcpu_names(case);
     let recording = (record > 0).then(|| {
@@ -196,8 +169,8 @@ fn vcpus_of<'m>(machine: &'m Machine, doms: &'m [Dom]) -> impl Iterator<Item = &
     vcpus.map(|&v| machine.vcpu_stats(v))
 }
 
-/// Figures that all rows of a case have in common.
-fn shared_figures(case: &Case, machine: &Machine) -> Vec<(String, f64)> {
+/// Figures that all rows of a case have in common; `windows` are each group's, if wanted.
+fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(String, f64)> {
     let sim_s = machine.now().since(Time::ZERO).as_s_f64();
     let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
     let pcpus = (0..case.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p)));
@@ -214,7 +187,7 @@ fn shared_figures(case: &Case, machine: &Machine) -> Vec<(String, f64)> {
         ("sim_s".to_string(), sim_s),
         ("events".to_string(), machine.events() as f64),
     ];
-    for group in case.groups.iter().filter(|group| !group.doms.is_empty()) {
+    for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.doms.is_empty()) {
         let (mut cpu_s, mut work_s) = (0.0, 0.0);
         for &v in group.doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus) {
             let (cpu, work) = machine.vcpu_time(v);
@@ -230,6 +203,7 @@ fn shared_figures(case: &Case, machine: &Machine) -> Vec<(String, f64)> {
             (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
             (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
         ]);
+        figures.extend(windows.get(i).map(|&share| (format!("window_share.{name}"), share)));
     }
     figures
 }

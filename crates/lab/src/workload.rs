@@ -4,6 +4,7 @@ use lowtail_engine::Duration;
 use lowtail_host::Workload;
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{self, Load, Path};
+use lowtail_host::guest::tick_dodger::{self, GiveUp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +29,18 @@ pub enum WorkloadFile {
     TimerSleeper(TimerSleeperFile),
     /// Yields after each piece of work.
     Yielder(YielderFile),
+    /// Hostile: computes between the host's ticks and is never there when one comes.
+    TickDodger(TickDodgerFile),
+    /// Hostile: sleeps to look harmless, then spends at one go what it has saved.
+    BoostSaver(BoostSaverFile),
+    /// Hostile: two VMs that wake each other in turn.
+    WakeStorm(WakeStormFile),
+    /// Hostile: bursts that a token bucket of a given rate and depth just lets pass.
+    BucketSurfer(BucketSurferFile),
+    /// Hostile: one thread of work handed round among many vCPUs.
+    Splitter(SplitterFile),
+    /// Hostile: asleep until shortly before the host's accounting, busy until just behind it.
+    EdgeBurner(EdgeBurnerFile),
 }
 
 /// Has no parameters.
@@ -160,6 +173,99 @@ pub struct YielderFile {
     pub work: Span,
 }
 
+/// Parameters of a `tick-dodger`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TickDodgerFile {
+    /// From one tick of the host to the next; they come at multiples of this.
+    #[serde(default = "ten_milliseconds")]
+    pub tick: Span,
+    /// How long before a tick it leaves the pCPU.
+    #[serde(default = "half_a_millisecond")]
+    pub margin: Span,
+    /// How long after a tick it wants the pCPU back.
+    #[serde(default = "fifty_microseconds")]
+    pub after: Span,
+    /// How it leaves.
+    #[serde(default)]
+    pub give_up: GiveUpFile,
+}
+
+fn half_a_millisecond() -> Span {
+    Span(Duration::from_us(500))
+}
+
+fn fifty_microseconds() -> Span {
+    Span(Duration::from_us(50))
+}
+
+/// How a `tick-dodger` leaves the pCPU.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GiveUpFile {
+    /// Sleeps until the tick is over.
+    #[default]
+    Sleep,
+    /// Yields once.
+    Yield,
+}
+
+/// Parameters of a `boost-saver`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BoostSaverFile {
+    /// How long it sleeps.
+    pub save: Span,
+    /// Work after each sleep, at least 1us.
+    pub burn: Span,
+}
+
+/// Parameters of a `wake-storm`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WakeStormFile {
+    /// The VM that it wakes: another `wake-storm` with as many vCPUs.
+    pub partner: String,
+    /// Work after each wake-up, at least 1us.
+    pub work: Span,
+}
+
+/// Parameters of a `bucket-surfer`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BucketSurferFile {
+    /// Work of a burst, at least 1us.
+    pub burst: Span,
+    /// Share of a pCPU that each vCPU takes, in percent.
+    #[schemars(range(min = 1, max = 100))]
+    pub share_percent: u64,
+}
+
+/// Parameters of a `splitter`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplitterFile {
+    /// Work of a vCPU until it is the next one's turn, at least 1us.
+    pub turn: Span,
+}
+
+/// Parameters of an `edge-burner`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EdgeBurnerFile {
+    /// From one edge of the host's accounting to the next; they come at multiples of this.
+    #[serde(default = "thirty_milliseconds")]
+    pub period: Span,
+    /// How long before an edge it begins, at least 1us.
+    pub before: Span,
+    /// How long behind an edge it stops.
+    pub after: Span,
+}
+
+fn thirty_milliseconds() -> Span {
+    Span(Duration::from_ms(30))
+}
+
 impl WorkloadFile {
     /// The workload for the host.
     pub(crate) fn build(&self) -> Result<Workload, Bad> {
@@ -169,6 +275,12 @@ impl WorkloadFile {
             WorkloadFile::RequestServer(file) => ("request-server", file.build()),
             WorkloadFile::TimerSleeper(file) => ("timer-sleeper", file.build()),
             WorkloadFile::Yielder(file) => ("yielder", file.build()),
+            WorkloadFile::TickDodger(file) => ("tick-dodger", file.build()),
+            WorkloadFile::BoostSaver(file) => ("boost-saver", file.build()),
+            WorkloadFile::WakeStorm(file) => ("wake-storm", file.build()),
+            WorkloadFile::BucketSurfer(file) => ("bucket-surfer", file.build()),
+            WorkloadFile::Splitter(file) => ("splitter", file.build()),
+            WorkloadFile::EdgeBurner(file) => ("edge-burner", file.build()),
         };
         workload.map_err(|bad| bad.under(&[kind]))
     }
@@ -287,6 +399,69 @@ impl YielderFile {
     }
 }
 
+impl TickDodgerFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        let (tick, margin, after) = (self.tick.0, self.margin.0, self.after.0);
+        at_least("tick", tick, Duration::from_us(100))?;
+        at_least("margin", margin, Duration::from_us(1))?;
+        if margin + after >= tick {
+            let message = format!("margin {margin} and after {after}: nothing is left of {tick}");
+            return Err(Bad::new("margin", message));
+        }
+        let give_up = match self.give_up {
+            GiveUpFile::Sleep => GiveUp::Sleep,
+            GiveUpFile::Yield => GiveUp::Yield,
+        };
+        Ok(Workload::TickDodger(tick_dodger::Config { tick, margin, after, give_up }))
+    }
+}
+
+impl BoostSaverFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        at_least_1us("burn", self.burn.0)?;
+        Ok(Workload::BoostSaver { save: self.save.0, burn: self.burn.0 })
+    }
+}
+
+impl WakeStormFile {
+    /// Whether the partner plays is for the host to say, which knows them all.
+    fn build(&self) -> Result<Workload, Bad> {
+        at_least_1us("work", self.work.0)?;
+        Ok(Workload::WakeStorm { partner: self.partner.clone(), work: self.work.0 })
+    }
+}
+
+impl BucketSurferFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        at_least_1us("burst", self.burst.0)?;
+        if !(1..=100).contains(&self.share_percent) {
+            let message = format!("share {} %: 1 to 100", self.share_percent);
+            return Err(Bad::new("share_percent", message));
+        }
+        Ok(Workload::BucketSurfer { burst: self.burst.0, share_percent: self.share_percent })
+    }
+}
+
+impl SplitterFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        at_least_1us("turn", self.turn.0)?;
+        Ok(Workload::Splitter { turn: self.turn.0 })
+    }
+}
+
+impl EdgeBurnerFile {
+    fn build(&self) -> Result<Workload, Bad> {
+        let (period, before, after) = (self.period.0, self.before.0, self.after.0);
+        at_least("period", period, Duration::from_us(100))?;
+        at_least("before", before, Duration::from_us(1))?;
+        if before + after >= period {
+            let message = format!("before {before} and after {after}: all of {period}");
+            return Err(Bad::new("before", message));
+        }
+        Ok(Workload::EdgeBurner { period, before, after })
+    }
+}
+
 fn count(key: &str, n: u64, least: u64) -> Result<(), Bad> {
     if (least..=COUNT_MAX).contains(&n) {
         return Ok(());
@@ -300,6 +475,13 @@ fn at_least_1us(key: &str, span: Duration) -> Result<(), Bad> {
         return Ok(());
     }
     Err(Bad::new(key, format!("{key} of {span} on average: at least 1us")))
+}
+
+fn at_least(key: &str, span: Duration, least: Duration) -> Result<(), Bad> {
+    if span >= least {
+        return Ok(());
+    }
+    Err(Bad::new(key, format!("{key} of {span}: at least {least}")))
 }
 
 /// As a scenario file would write it, for reports.
@@ -334,5 +516,22 @@ pub(crate) fn describe(workload: &Workload) -> String {
             format!("{wakeups} sleeps of {sleep}, work {work}, late from {late_limit}")
         }
         Workload::Yielder { work } => format!("yields after each {work}"),
+        Workload::TickDodger(config) => {
+            let how = match config.give_up {
+                GiveUp::Sleep => "sleeps",
+                GiveUp::Yield => "yields",
+            };
+            let tick_dodger::Config { tick, margin, after, .. } = config;
+            format!("{how} {margin} before each tick of {tick}, is back {after} after it")
+        }
+        Workload::BoostSaver { save, burn } => format!("sleeps {save}, works {burn}"),
+        Workload::WakeStorm { partner, work } => format!("works {work}, wakes {partner}"),
+        Workload::BucketSurfer { burst, share_percent } => {
+            format!("bursts of {burst}, {share_percent} % of the time by the clock")
+        }
+        Workload::Splitter { turn } => format!("one vCPU works at a time, turns of {turn}"),
+        Workload::EdgeBurner { period, before, after } => {
+            format!("works from {before} before each multiple of {period} to {after} behind it")
+        }
     }
 }

@@ -42,6 +42,9 @@ fn two_for_wrong_usage() {
         ("lab run bobtial", "did you mean `bobtail`?"),
         ("lab show credit2-ratelimt", "did you mean `credit2-ratelimit`?"),
         ("lab show nothing-like-it", "`lowtail lab list` shows all"),
+        ("lab attack --scheduler credit2-4.12", "did you mean `credit2-4.10`?"),
+        ("lab attack --scheduler nothing-like-it", "there are credit-2007, credit-4.8, "),
+        ("lab attack --budget 0", "0 is not in 1..=1000000"),
         ("lab list --color sometimes", "[possible values: auto, always, never]"),
         ("trace export -", "--perfetto <FILE>"),
         ("trace export - --perfetto x", "give a file"),
@@ -80,6 +83,7 @@ fn four_where_nothing_can_be_written() {
     let run = |args: &str| place.line(&format!("lab run tiny.toml {args}"));
     run("--report file/r.html").expect(4, &["error: file/r.html: there is no directory file"]);
     run("--report none/r.html").expect(4, &["error: none/r.html: there is no directory none"]);
+    place.line("lab attack --save file/found").expect(4, &["file/found: "]);
     run("--report .").expect(4, &["is a directory"]);
     run("--report /").expect(4, &["is a directory"]);
     run("--no-report --perfetto file/schedules").expect(4, &["file/schedules: "]);

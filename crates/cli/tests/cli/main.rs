@@ -1,5 +1,6 @@
 //! The command as people and scripts meet it: arguments in; text, files and exit codes out.
 
+mod attack;
 mod bad_input;
 mod catalogue;
 mod codes;

@@ -25,7 +25,9 @@ fn exit_codes_are_in_the_help_and_the_man_page() {
 #[test]
 fn help_fits_a_terminal() {
     let place = Place::new();
-    for line in ["--help", "lab --help", "lab run --help", "trace export --help"] {
+    for line in
+        ["--help", "lab --help", "lab run --help", "lab attack --help", "trace export --help"]
+    {
         let help = place.line(line).expect(0, &[]).out.clone();
         let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 100, "{line}: {widest} columns");
@@ -37,7 +39,9 @@ fn man_pages_for_every_command() {
     let place = Place::new();
     place.line("man pages").expect(0, &[]);
     let pages = crate::names(&place.path("pages"));
-    for page in ["lowtail.1", "lowtail-lab-run.1", "lowtail-trace-latency.1"] {
+    for page in
+        ["lowtail.1", "lowtail-lab-run.1", "lowtail-lab-attack.1", "lowtail-trace-latency.1"]
+    {
         assert!(pages.iter().any(|name| name == page), "{pages:?}");
     }
     let Some(groff) = installed(&["groff"]) else { return println!("groff is not installed") };
@@ -77,6 +81,7 @@ fn quiet_is_quiet() {
         ("lab run tiny.toml --quiet", 0),
         ("lab run -q short.toml --perfetto schedules", 1),
         ("lab list -q", 0),
+        ("lab attack -q --budget 1 --save found", 0),
         ("lab show -q bobtail", 0),
         ("trace info -q c.bin", 0),
         ("trace latency -q c.bin", 0),

@@ -5,10 +5,17 @@
 //! outside the host that belongs to a workload (a client on another machine, say) is
 //! played by the same file.
 
+pub mod boost_saver;
+pub mod bucket_surfer;
 pub mod cpu_loop;
 pub mod duty_hog;
+pub mod edge_burner;
 pub mod request_server;
+pub mod splitter;
+pub mod tick_dodger;
 pub mod timer_sleeper;
+pub mod wake_storm;
+mod windows;
 pub mod yielder;
 
 use lowtail_engine::{Duration, EventQueue, Hist, Stream, Time, Timer};
@@ -64,7 +71,7 @@ pub struct Outcome {
 pub enum Origin {
     /// Another pCPU, such as the driver domain's after a packet came in.
     Elsewhere,
-    /// A timer on the pCPU where the vCPU ran last.
+    /// A timer, or a sender, on the pCPU where the vCPU ran last.
     OwnProcessor,
 }
 
@@ -109,6 +116,22 @@ impl GuestCx<'_> {
     pub fn notify(&mut self, vcpu: usize, origin: Origin) {
         let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
         self.news.push((v, origin));
+    }
+
+    /// The guest's own domain.
+    pub fn own(&self) -> Dom {
+        self.dom
+    }
+
+    /// The domain's vCPU number `from`, which has a pCPU, sends an interrupt to vCPU number
+    /// `to` of `dom`, which may be another domain (an event channel). Nothing happens if
+    /// there is no such vCPU.
+    pub fn interrupt(&mut self, from: usize, dom: Dom, to: usize) {
+        let Some(&to) = self.facts.doms[dom.index()].vcpus.get(to) else { return };
+        let from = self.facts.doms[self.dom.index()].vcpus[from];
+        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let near = processor(from) == processor(to);
+        self.news.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));
     }
 }
 

@@ -94,6 +94,60 @@ fn impossible_values() {
     }
 }
 
+/// Hostile workloads in the hog's place, on line 14.
+#[test]
+fn impossible_attacks() {
+    let hog = r#"{ kind = "duty-hog", burst = "1ms", busy_percent = 50 }"#;
+    for (attack, wanted) in [
+        (
+            "{ kind = 'tick-dodger', margin = '9ms', after = '1ms' }",
+            ":14:45: margin 9ms and after 1ms: nothing is left of 10ms",
+        ),
+        ("{ kind = 'tick-dodger', tick = '99us' }", ":14:43: tick of 99us: at least 100us"),
+        ("{ kind = 'tick-dodger', margin = '0us' }", ":14:45: margin of 0"),
+        (
+            "{ kind = 'tick-dodger', give_up = 'sleeep' }",
+            "unknown value `sleeep`; did you mean `sleep`?",
+        ),
+        ("{ kind = 'boost-saver', save = '1s', burn = '0us' }", ":14:56: burn of 0"),
+        ("{ kind = 'boost-saver', save = '1s' }", "`burn` is missing"),
+        (
+            "{ kind = 'wake-storm', partner = 'hgo', work = '1us' }",
+            ":14:45: VM `hog`: its partner `hgo` is not on this host",
+        ),
+        (
+            "{ kind = 'wake-storm', partner = 'io', work = '1us' }",
+            ":14:45: VM `hog`: its partner `io` is no wake-storm and would not answer",
+        ),
+        ("{ kind = 'wake-storm', partner = 'io', work = '1ns' }", ":14:58: work of 1ns"),
+        (
+            "{ kind = 'bucket-surfer', burst = '1ms', share_percent = 101 }",
+            ":14:69: share 101 %: 1 to 100",
+        ),
+        ("{ kind = 'splitter', turn = '0s' }", ":14:40: turn of 0"),
+        (
+            "{ kind = 'edge-burner', before = '10ms', after = '20ms' }",
+            ":14:45: before 10ms and after 20ms: all of 30ms",
+        ),
+        ("{ kind = 'edge-burner', before = '0us', after = '20ms' }", ":14:45: before of 0"),
+    ] {
+        let message = message(hog, attack);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+/// A case can leave a partner out, and then points to who is left alone.
+#[test]
+fn a_case_without_the_partner() {
+    let pair = "[vm.a]\nworkload = { kind = 'wake-storm', partner = 'b', work = '1ms' }\n\
+                [vm.b]\nworkload = { kind = 'wake-storm', partner = 'a', work = '1ms' }\n";
+    let case = |vms: &str| format!("{SMALL}{pair}[[case]]\nname = 'c'\nvms = [{vms}]\n");
+    let wide = |text: String| text.replacen("pcpus = 4", "pcpus = 5", 1);
+    assert!(parse(&wide(case("'a', 'b', 'io'"))).is_ok());
+    let message = parse(&wide(case("'a', 'io'"))).expect_err("alone").to_string();
+    assert!(message.contains(":16:45: VM `a`: its partner `b` is not on this host"), "{message}");
+}
+
 /// A mistake in what a case sets is reported there, not where the value was before.
 #[test]
 fn cases_point_to_themselves() {

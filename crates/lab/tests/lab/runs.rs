@@ -109,3 +109,41 @@ fn json_has_the_promised_shape() {
     }
     assert_eq!((row["case"].as_str(), row["unit"].as_str()), (Some("run/io"), Some("us")));
 }
+
+/// A hog of 50 % works for 150 ms at a time on a pCPU of its own: some 100 ms lie within a
+/// burst. One of 4 ms at a time has 48 ms of work or 52 in 100 ms, depending on where the window
+/// begins: 12 whole cycles of 8 ms, and of the remaining 4 ms all or nothing.
+#[test]
+fn the_largest_share_of_any_100_ms() {
+    for (burst, wanted) in [("150ms", 1.0), ("4ms", 0.52)] {
+        let text = crate::SMALL
+            .replace("burst = \"1ms\"", &format!("burst = \"{burst}\""))
+            .replace("\"10s\"", "\"3s\"")
+            .replace("wakeups = 200", "wakeups = 5000");
+        let plain = run_with(&text, 1);
+        assert_eq!(plain.rows[0].get("window_share.hog"), None);
+        let watched = run_with(&text.replace("\"switches_per_s\"", "\"window_share.hog\""), 1);
+        let share = watched.rows[0].get("window_share.hog").expect("asked for");
+        // Half a step at most is lost by moving the window in steps of 1 ms, and a start after
+        // sleep costs less than 20 us of each burst of work.
+        assert!((wanted - 0.006..=wanted + 0.005).contains(&share), "{burst}: {share}");
+        // Looking changes nothing that was there before.
+        for (plain, watched) in plain.rows.iter().zip(&watched.rows) {
+            for (name, figure) in &plain.figures {
+                assert_eq!(Some(*figure), watched.get(name), "{burst}: {name}");
+            }
+            assert_eq!((plain.n, &plain.tail), (watched.n, &watched.tail));
+        }
+    }
+}
+
+/// A claim asks for windows too; a run that ends within the first is taken as a whole.
+#[test]
+fn a_short_run_is_one_window() {
+    let claim = "[[claim]]\nmetric = 'window_share.loop'\nat_least = 0.999\n";
+    let vm = "[vm.loop]\nworkload = { kind = 'cpu-loop' }\n";
+    let text = format!("{}{vm}{claim}", crate::SMALL).replace("\"10s\"", "\"90ms\"");
+    let outcome = run_with(&text, 1);
+    assert!(outcome.holds(), "{:?}", outcome.claims);
+    assert!(outcome.rows[0].get("window_share.loop").is_some_and(|share| share <= 1.0));
+}

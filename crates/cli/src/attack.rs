@@ -1,0 +1,59 @@
+//! `lowtail lab attack`.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use lowtail_lab::{AttackOptions, Attacks, Error, Progress};
+use lowtail_trace::ReplaceFile;
+
+use crate::args::{Global, LabAttack};
+use crate::exit::Fail;
+use crate::progress::Bar;
+use crate::{lab, out};
+
+pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
+    // A directory that cannot be made is told before the search, not after.
+    if let Some(dir) = &args.save {
+        fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", dir.display())))?;
+    }
+    let options = AttackOptions {
+        scheduler: args.scheduler.clone(),
+        seed: args.seed,
+        budget: args.budget,
+        jobs: args.jobs.map_or_else(lab::processors, usize::from),
+    };
+    let bar = Bar::new(global, args.budget.into(), "{wide_bar} {pos}/{len} runs, {eta} left");
+    let progress = |progress: Progress| bar.set(progress.done as u64, "");
+    let attacks = lowtail_lab::attack(&options, &progress).map_err(|error| match error {
+        Error::Simulator { .. } => lab::bug(&error, &options.command()),
+        error => error.into(),
+    })?;
+    drop(bar);
+    if let Some(dir) = &args.save {
+        save(&attacks, dir)?;
+    }
+    if global.json {
+        out::json(&attacks.json())?;
+    } else if !global.quiet {
+        out::text(&attacks.text())?;
+    }
+    if let Some(dir) = &args.save {
+        lab::note(global, &format!("scenarios: {}", dir.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes each scenario into a file of its own.
+fn save(attacks: &Attacks, dir: &Path) -> Result<(), Fail> {
+    for finding in attacks.scenarios() {
+        let path = dir.join(finding.file_name(attacks.options.seed));
+        let written = ReplaceFile::new(&path).and_then(|mut file| {
+            file.write_all(finding.scenario.as_bytes())?;
+            file.commit()
+        });
+        written.map_err(|error| Fail::Host(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The search for attacks: what it prints can be run again, and comes out the same.
+
+use serde_json::Value;
+
+use crate::Place;
+
+/// Every scenario that is saved is the one that is printed, and running it gives the figures
+/// that the search has reported.
+#[test]
+fn findings_can_be_run_again() {
+    let place = Place::new();
+    let ran = place.line("lab attack --seed 5 --budget 4 --json --save new/found");
+    let found = ran.expect(0, &["scenarios: new/found"]).json();
+    assert_eq!((found["seed"].as_u64(), found["budget"].as_u64()), (Some(5), Some(4)));
+    assert_eq!(found["command"], "lowtail lab attack --seed 5 --budget 4");
+    let worst = found["worst"].as_array().unwrap();
+    let measures: Vec<&Value> = worst.iter().map(|finding| &finding["measure"]).collect();
+    assert_eq!(measures, ["share", "window", "gain", "tail"]);
+    for finding in worst {
+        let file = format!("new/found/{}", finding["file"].as_str().unwrap());
+        let text = std::fs::read_to_string(place.path(&file)).unwrap();
+        assert_eq!(text, finding["scenario"].as_str().unwrap());
+        let again = place.line(&format!("lab run {file} --no-report --json"));
+        let rows = &again.expect(0, &[]).json()["experiments"][0]["rows"];
+        assert_eq!((&rows[0]["case"], &rows[1]["case"]), (&"attack".into(), &"honest".into()));
+        let metric = match finding["measure"].as_str().unwrap() {
+            "tail" => "p99_9".to_string(),
+            "window" => format!("window_share.{}", finding["vm"].as_str().unwrap()),
+            _ => format!("cpu_share.{}", finding["vm"].as_str().unwrap()),
+        };
+        assert_eq!(rows[0][&metric], finding["figure"], "{finding:#}");
+        assert_eq!(rows[1][&metric], finding["honest"], "{finding:#}");
+        let ratio = finding["ratio"].as_f64().unwrap();
+        let figure = |key: &str| finding[key].as_f64().unwrap();
+        assert!((ratio * figure("reference") / figure("figure") - 1.0).abs() < 1e-9);
+    }
+}
+
+/// The printed command finds the same, whatever the number of threads; another seed does not.
+#[test]
+fn a_search_says_how_to_repeat_it() {
+    let place = Place::new();
+    let first = place.line("lab attack --scheduler credit --seed 3 --budget 3 --jobs 1");
+    let lines = first.expect(0, &[]).out.lines();
+    let last = lines.last().unwrap().trim();
+    let start = format!("lowtail {}: lowtail ", env!("CARGO_PKG_VERSION"));
+    let command = last.strip_prefix(&start).unwrap();
+    assert_eq!(command, "lab attack --scheduler credit --seed 3 --budget 3");
+    assert_eq!(place.line(&format!("{command} --jobs 2")).out, first.out);
+    assert!(first.out.contains("\n# attack-3-"), "scenarios are printed: {}", first.out);
+    let other = place.line("lab attack --scheduler credit --seed 4 --budget 3");
+    assert_ne!(other.expect(0, &[]).out, first.out);
+    assert!(place.names().is_empty(), "nothing is written unasked");
+}
+
+/// Only the schedulers that were asked for are attacked.
+#[test]
+fn one_scheduler_at_a_time() {
+    let ran = Place::new().line("lab attack --scheduler credit2-4.10 --budget 5 --json");
+    for finding in ran.expect(0, &[]).json()["worst"].as_array().unwrap() {
+        assert_eq!(finding["scheduler"], "credit2-4.10");
+    }
+}

@@ -1,0 +1,66 @@
+//! Sleeps to look harmless, then spends at one go what it has been given meanwhile.
+//!
+//! The attack aims at schedulers that reward sleep: by credit that goes on growing, by a
+//! boost for whoever wakes, or by placing a waker before all who have run. The long burst
+//! then goes before the neighbours' work, and the longer the sleep counts, the longer the
+//! neighbours wait at a time, although the attacker's share over minutes may be fair.
+
+use lowtail_engine::Duration;
+
+use super::{Guest, GuestCx, Origin, Step};
+
+/// Where a vCPU is in its cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Saving,
+    Rested,
+    Burning,
+}
+
+/// Sleeps for a fixed time, computes for a fixed amount, over and over on all its vCPUs.
+#[derive(Debug)]
+pub struct BoostSaver {
+    save: Duration,
+    burn: Duration,
+    phases: Vec<Phase>,
+}
+
+impl BoostSaver {
+    /// Sleeps for `save`, then works for `burn`.
+    ///
+    /// # Panics
+    /// If `burn` is zero.
+    pub fn new(save: Duration, burn: Duration) -> Self {
+        assert!(!burn.is_zero(), "nothing to burn");
+        BoostSaver { save, burn, phases: Vec::new() }
+    }
+}
+
+impl Guest for BoostSaver {
+    fn start(&mut self, cx: &mut GuestCx<'_>) {
+        self.phases = vec![Phase::Saving; cx.vcpus()];
+        for vcpu in 0..cx.vcpus() {
+            cx.after(self.save, vcpu as u32);
+        }
+    }
+
+    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+        match self.phases[vcpu] {
+            Phase::Saving => Step::Block,
+            Phase::Rested => {
+                self.phases[vcpu] = Phase::Burning;
+                Step::Compute(self.burn)
+            }
+            Phase::Burning => {
+                self.phases[vcpu] = Phase::Saving;
+                cx.after(self.save, vcpu as u32);
+                Step::Block
+            }
+        }
+    }
+
+    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+        self.phases[token as usize] = Phase::Rested;
+        cx.notify(token as usize, Origin::OwnProcessor);
+    }
+}

@@ -1,0 +1,47 @@
+//! Asleep until shortly before the host's accounting, then busy until just behind it.
+//!
+//! The attack aims at schedulers that hand out processor time at the edge of a period, by
+//! what they see there: credit shares its credits every 30 ms among the vCPUs that are
+//! active then. Who comes just before the edge looks like one that has asked for next to
+//! nothing, is placed before those who have worked, and is served a second time from the
+//! new period's share.
+
+use lowtail_engine::Duration;
+
+use super::windows::{Window, Windows, compute_for};
+use super::{Guest, GuestCx, Origin, Step};
+
+/// Computes across each multiple of a period and sleeps in between, on all its vCPUs.
+#[derive(Debug)]
+pub struct EdgeBurner {
+    windows: Windows,
+}
+
+impl EdgeBurner {
+    /// Computes from `before` ahead of each multiple of `period` to `after` behind it.
+    ///
+    /// # Panics
+    /// If `before` is zero, or the two take up all of the period.
+    pub fn new(period: Duration, before: Duration, after: Duration) -> Self {
+        assert!(!before.is_zero() && before + after < period, "no edge to burn across");
+        EdgeBurner { windows: Windows::new(period, period - before, before + after) }
+    }
+}
+
+impl Guest for EdgeBurner {
+    fn start(&mut self, _cx: &mut GuestCx<'_>) {}
+
+    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+        match self.windows.at(cx.now()) {
+            Window::Open(left) => compute_for(left),
+            Window::OpensAt(time) => {
+                cx.at(time, vcpu as u32);
+                Step::Block
+            }
+        }
+    }
+
+    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+        cx.notify(token as usize, Origin::OwnProcessor);
+    }
+}
