@@ -3,8 +3,8 @@
  * Small first, for vCPUs: who runs, for how long, and who may interrupt whom.
  *
  * A vCPU that wakes is SMALL if its own bucket and its VM's hold tokens. Small
- * ones go before large ones; among them the one with the least expected
- * remaining work goes first. Tokens are run time and come at the rate to which
+ * ones go before large ones; among them the one goes first that would be done
+ * first, by its expected remaining work, had it not had to wait. Tokens are run time and come at the rate to which
  * the VM is entitled, up to a burst; a small vCPU runs on grants taken out of
  * both buckets, and is LARGE at the moment when there is nothing more to take.
  * It becomes small again by waking, never by waiting. Large ones share what is
@@ -416,8 +416,10 @@ LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
 
 /*
  * Whether @a goes before @b, both waiting: who has waited too long first, then
- * small before large; small ones by what they have left, large ones by virtual
- * time; and who waits longer.
+ * small before large; small ones by when they would be done had they not had to
+ * wait, large ones by virtual time; and who waits longer. So the least work goes
+ * first among those that woke together, but two that wake each other for ever
+ * with a little work do not keep out a third with a little more.
  */
 LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 		    const struct lt_vcpu *b, const struct lt_vm *vm_b, lt_u64 now)
@@ -432,8 +434,8 @@ LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 	if (late_a) {
 		key_a = key_b = 0;
 	} else if (a->class == LT_SMALL) {
-		key_a = lt_left(a, 0);
-		key_b = lt_left(b, 0);
+		key_a = a->queued_ns + lt_left(a, 0);
+		key_b = b->queued_ns + lt_left(b, 0);
 	} else {
 		key_a = vm_a->vtime_ns;
 		key_b = vm_b->vtime_ns;

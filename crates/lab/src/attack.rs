@@ -25,7 +25,7 @@ const SCHEDULERS: &[(&str, &str)] = &[
     ("credit2-4.8.1", r#"kind = "credit2", version = "4.8.1""#),
     ("credit2-4.10", r#"kind = "credit2", version = "4.10""#),
     ("credit2-4.21", r#"kind = "credit2", version = "4.21""#),
-    // SMALL-FIRST ("small-first", r#"kind = "small-first""#),
+    ("small-first", r#"kind = "small-first""#),
 ];
 
 /// Simulated time that the victim's requests take up, in microseconds.
