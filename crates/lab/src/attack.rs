@@ -53,12 +53,17 @@ pub enum Measure {
     Window,
     /// Its share over that of an honest loop in its place.
     Gain,
+    /// The share of the honest loops in the yardstick over what they have. Attackers ask for no
+    /// more than loops in their places would, so that loops which have no more than their due in
+    /// the yardstick lose nothing to attackers that are only served.
+    Loss,
     /// The victim's 99.9th percentile over that of the yardstick.
     Tail,
 }
 
 impl Measure {
-    const ALL: [Measure; 4] = [Measure::Share, Measure::Window, Measure::Gain, Measure::Tail];
+    const ALL: [Measure; 5] =
+        [Measure::Share, Measure::Window, Measure::Gain, Measure::Loss, Measure::Tail];
 
     /// Its name in tables and JSON.
     pub fn name(self) -> &'static str {
@@ -66,6 +71,7 @@ impl Measure {
             Measure::Share => "share",
             Measure::Window => "window",
             Measure::Gain => "gain",
+            Measure::Loss => "loss",
             Measure::Tail => "tail",
         }
     }
@@ -74,7 +80,7 @@ impl Measure {
     fn reference(self) -> &'static str {
         match self {
             Measure::Share | Measure::Window => "entitled to",
-            Measure::Gain | Measure::Tail => "honest",
+            Measure::Gain | Measure::Loss | Measure::Tail => "honest",
         }
     }
 
@@ -92,7 +98,8 @@ pub struct Finding {
     pub run: u32,
     /// The scheduler that let it happen.
     pub scheduler: &'static str,
-    /// The attacker that took too much; the victim for [`Measure::Tail`].
+    /// The attacker that took too much; `loop` for [`Measure::Loss`], `victim` for
+    /// [`Measure::Tail`].
     pub vm: String,
     /// Its workload.
     pub workload: String,
@@ -107,9 +114,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// How many times what it should have been.
+    /// How many times what it should have been; for [`Measure::Loss`], how many times less.
     pub fn ratio(&self) -> f64 {
-        self.figure / self.reference
+        match self.measure {
+            // A loop that has nothing at all has lost a lot, but not infinitely much.
+            Measure::Loss => self.reference / self.figure.max(1e-6),
+            _ => self.figure / self.reference,
+        }
     }
 
     /// A name for the file with the scenario: one for each run of a seed.
@@ -371,6 +382,7 @@ workload = {{ kind = "cpu-loop" }}
             find(Measure::Window, &a.name, workload(), &window, Some(entitled));
             find(Measure::Gain, &a.name, workload(), &share, None);
         }
+        find(Measure::Loss, "loop", "cpu-loop".to_string(), "cpu_share.loop", None);
         find(Measure::Tail, "victim", "request-server".to_string(), "p99_9", None);
         found
     }
@@ -526,6 +538,8 @@ mod tests {
             of.next().map_or(0.0, Finding::ratio)
         };
         assert!(ratio(Measure::Share) > 1.5 && ratio(Measure::Gain) > 1.5, "{found:#?}");
+        // The loop is left with some 5 % instead of 50.
+        assert!((5.0..20.0).contains(&ratio(Measure::Loss)), "{found:#?}");
         // No window of 100 ms can hold more than a pCPU, and half of one is its due.
         assert!((1.5..2.1).contains(&ratio(Measure::Window)), "{found:#?}");
     }
