@@ -3,24 +3,24 @@
  * Small first, for vCPUs: who runs, for how long, and who may interrupt whom.
  *
  * A vCPU that wakes is SMALL if its own bucket and its VM's hold tokens. Small
- * ones go before large ones; among them the one goes first that would be done
- * first, by its expected remaining work, had it not had to wait. Tokens are run time and come at the rate to which
- * the VM is entitled, up to a burst; a small vCPU runs on grants taken out of
- * both buckets, and is LARGE at the moment when there is nothing more to take.
- * It becomes small again by waking, never by waiting. Large ones share what is
- * left by weight, in virtual time.
+ * ones go before large ones; among them the one that would be done first, by its
+ * expected run, had it not had to wait. Tokens are run time and come at the rate
+ * to which the VM is entitled, up to a burst; a small vCPU runs on grants taken
+ * out of both buckets, and is LARGE at the moment when there is nothing more to
+ * take. It becomes small again by waking, never by waiting. Large ones share what
+ * is left by weight, in virtual time.
  *
- * A small vCPU interrupts a large one, or a small one with clearly more left,
- * if the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
+ * A small vCPU interrupts a large one, or a small one that would be done clearly
+ * later, if the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
  * bucket has three levels, so that a storm of wake-ups cannot take from a quiet
  * VM what that VM needs:
  *   - the last tokens are for VMs that preempt no more than their share;
  *   - above a first reserve, they are for everybody;
- *   - above a second one, for large vCPUs and for follow-ups too: wake-ups of a vCPU that has
- *     blocked only a moment ago, such as the news that the reply it has just
- *     sent has left. A second notification while it waits makes a wake-up
- *     urgent (lt_vcpu_kick): there is more to do than to follow up. So does a
- *     wait of 2 ms.
+ *   - above a second one, for large vCPUs and for follow-ups too: wake-ups of a
+ *     vCPU that has blocked only a moment ago, such as the news that the reply
+ *     it has just sent has left. A second notification while it waits makes a
+ *     wake-up urgent (lt_vcpu_kick): there is more to do than to follow up. So
+ *     does a wait of 2 ms.
  * Who is refused learns the moment at which to ask again.
  *
  * What a caller (a scheduler of the simulator, a BPF program) has to do: keep
@@ -126,6 +126,7 @@ struct lt_vm {
 struct lt_vcpu {
 	struct lt_bucket small;		/* its own run time */
 	lt_u64 blocked_ns;		/* when it blocked last */
+	lt_u64 woke_ns;			/* when it woke last */
 	lt_u64 queued_ns;		/* since when it waits */
 	lt_u64 guarded_ns;		/* until when nobody interrupts it */
 	lt_u32 ran_ns;			/* run time since it woke */
@@ -211,6 +212,7 @@ LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now
 {
 	lt_bucket_init(&v->small, LT_RATE_ONE, p->burst_ns, p->burst_ns, now);
 	v->blocked_ns = 0;
+	v->woke_ns = now;
 	v->queued_ns = now;
 	v->guarded_ns = 0;
 	v->ran_ns = 0;
@@ -264,6 +266,7 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 	v->follow = !v->follow && lt_since(now, v->blocked_ns) < p->follow_ns;
 	v->ran_ns = 0;
 	v->guarded_ns = 0;
+	v->woke_ns = now;
 	v->queued_ns = now;
 	if (vm->runnable)
 		vtime_ns = lt_since(vtime_ns, (lt_u64)p->slice_ns * p->wait_turns);
@@ -312,6 +315,17 @@ LT_FN lt_u64 lt_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm,
 	lt_bucket_take(&vm->small, grant);
 	v->grant_ns = grant;
 	return lt_max(grant, 1);
+}
+
+/*
+ * How long @v, which has just been picked and given @granted_ns, runs before
+ * others are looked at as if it were to begin: a large one for what it was given,
+ * a small one for as long as a preemption pays for.
+ */
+LT_FN lt_u64 lt_vcpu_turn(const struct lt_vcpu *v, const struct lt_params *p,
+			  lt_u64 granted_ns)
+{
+	return v->class == LT_SMALL ? lt_max(granted_ns, p->preempt_ns) : granted_ns;
 }
 
 /*
@@ -403,23 +417,25 @@ LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 /* ---- order ----------------------------------------------------------- */
 
 /*
- * Expected run time until @v blocks, when it has run for @ran_ns since its last
- * settlement: what is left of its usual run, and once that is over, as much
- * again as it is over.
+ * When @v, which has run for @ran_ns since its last settlement, would be done had
+ * it not had to wait: the time when it woke and its expected run. That is its
+ * usual run; beyond that, as much again as it is over. Who has run for long
+ * falls back, who has waited does not.
  */
-LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
+LT_FN lt_u64 lt_due(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
 	lt_u64 ran = v->ran_ns + lt_min(ran_ns, LT_RAN_MAX_NS);
+	lt_u64 over = lt_since(ran, v->usual_ns);
 
-	return ran < v->usual_ns ? v->usual_ns - ran : ran - v->usual_ns;
+	return v->woke_ns + v->usual_ns + over + over;
 }
 
 /*
  * Whether @a goes before @b, both waiting: who has waited too long first, then
- * small before large; small ones by when they would be done had they not had to
- * wait, large ones by virtual time; and who waits longer. So the least work goes
- * first among those that woke together, but two that wake each other for ever
- * with a little work do not keep out a third with a little more.
+ * small before large; small ones by when they are due, large ones by virtual time;
+ * and who waits longer. So the least work goes first among those that woke
+ * together, but two that wake each other for ever with a little work do not keep
+ * out a third with a little more.
  */
 LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 		    const struct lt_vcpu *b, const struct lt_vm *vm_b, lt_u64 now)
@@ -434,8 +450,8 @@ LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 	if (late_a) {
 		key_a = key_b = 0;
 	} else if (a->class == LT_SMALL) {
-		key_a = a->queued_ns + lt_left(a, 0);
-		key_b = b->queued_ns + lt_left(b, 0);
+		key_a = lt_due(a, 0);
+		key_b = lt_due(b, 0);
 	} else {
 		key_a = vm_a->vtime_ns;
 		key_b = vm_b->vtime_ns;
@@ -464,8 +480,8 @@ LT_FN lt_u64 lt_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 /*
  * Whether @v of @vm, which waits, is to interrupt @cur of @vm_cur, which has run
  * for @ran_ns since its last settlement; preemptions allowing. A small one
- * interrupts a large one, or a small one that has clearly more left; a large
- * one interrupts a large one that is ahead of it by more than a turn.
+ * interrupts a large one, or a small one that is due clearly later; a large one
+ * interrupts a large one that is ahead of it by more than a turn.
  */
 LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 		   const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
@@ -476,7 +492,7 @@ LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 	if (v->class > cur->class)
 		return 1;
 	if (v->class == LT_SMALL)
-		return lt_left(cur, ran_ns) > lt_left(v, 0) + p->margin_ns;
+		return lt_due(cur, ran_ns) > lt_due(v, 0) + p->margin_ns;
 	return vm_cur->vtime_ns > vm->vtime_ns + p->slice_ns;
 }
 

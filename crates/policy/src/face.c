@@ -97,6 +97,12 @@ lt_u64 lowtail_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_p
 	return lt_vcpu_grant(v, vm, p, now);
 }
 
+lt_u64 lowtail_vcpu_turn(const struct lt_vcpu *v, const struct lt_params *p,
+			 lt_u64 granted_ns)
+{
+	return lt_vcpu_turn(v, p, granted_ns);
+}
+
 void lowtail_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns, lt_u64 now)
 {
 	lt_vcpu_settle(v, vm, ran_ns, now);
@@ -119,9 +125,9 @@ lt_u64 lowtail_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 	return lt_cap_when(v, vm, p);
 }
 
-lt_u64 lowtail_left(const struct lt_vcpu *v, lt_u64 ran_ns)
+lt_u64 lowtail_due(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
-	return lt_left(v, ran_ns);
+	return lt_due(v, ran_ns);
 }
 
 int lowtail_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now)

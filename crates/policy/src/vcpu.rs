@@ -56,6 +56,8 @@ pub struct Vcpu {
     pub small: Bucket,
     /// When it blocked last.
     pub blocked_ns: u64,
+    /// When it woke last.
+    pub woke_ns: u64,
     /// Since when it waits.
     pub queued_ns: u64,
     /// Until when nobody interrupts it.
@@ -97,6 +99,7 @@ unsafe extern "C" {
     fn lowtail_vcpu_kick(v: *mut Vcpu);
     fn lowtail_vcpu_yield(v: *mut Vcpu);
     fn lowtail_vcpu_grant(v: *mut Vcpu, vm: *mut Vm, p: *const Params, now: u64) -> u64;
+    fn lowtail_vcpu_turn(v: *const Vcpu, p: *const Params, granted_ns: u64) -> u64;
     fn lowtail_vcpu_settle(v: *mut Vcpu, vm: *mut Vm, ran_ns: u64, now: u64);
     fn lowtail_vcpu_block(v: *mut Vcpu, vm: *mut Vm, now: u64);
     fn lowtail_cap_grant(
@@ -107,7 +110,7 @@ unsafe extern "C" {
         now: u64,
     ) -> u64;
     fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
-    fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
+    fn lowtail_due(v: *const Vcpu, ran_ns: u64) -> u64;
     fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
     fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
     fn lowtail_before(
@@ -224,6 +227,13 @@ impl Vcpu {
         unsafe { lowtail_vcpu_grant(self, vm, params, now) }
     }
 
+    /// `lt_vcpu_turn`: how long it runs, having been picked and given `granted_ns`, before others
+    /// are looked at again.
+    pub fn turn(&self, params: &Params, granted_ns: u64) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_vcpu_turn(self, params, granted_ns) }
+    }
+
     /// `lt_vcpu_settle`: it has run for `ran_ns` since its grant.
     pub fn settle(&mut self, vm: &mut Vm, ran_ns: u64, now: u64) {
         // SAFETY: see above.
@@ -248,10 +258,10 @@ impl Vcpu {
         unsafe { lowtail_cap_when(self, vm, params) }
     }
 
-    /// `lt_left`: expected run time until it blocks.
-    pub fn left(&self, ran_ns: u64) -> u64 {
+    /// `lt_due`: when it would be done had it not had to wait.
+    pub fn due(&self, ran_ns: u64) -> u64 {
         // SAFETY: see above.
-        unsafe { lowtail_left(self, ran_ns) }
+        unsafe { lowtail_due(self, ran_ns) }
     }
 
     /// `lt_overdue`: whether it has waited too long.

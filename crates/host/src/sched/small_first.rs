@@ -53,7 +53,7 @@ struct Cpu {
     rule: policy::Pcpu,
     /// Up to when its current vCPU is settled.
     settled: Time,
-    /// The end of the current stretch.
+    /// The end of the current turn.
     until: Time,
     /// When it will be asked again whether somebody may interrupt.
     retry: Option<Time>,
@@ -204,14 +204,14 @@ impl SmallFirst {
                 return Some((v, stretch));
             }
         }
-        let left = self.cpus[p.index()].until.since(view.now()).as_ns();
         let unit = &self.vcpus[prev.index()];
         if unit.class() == Class::Large && self.vms[view.vcpu(prev).dom.index()].capped == 0 {
-            return Some((prev, left));
+            // The rest of its turn, whatever it is.
+            return Some((prev, u64::from(self.params.slice_ns)));
         }
         // Its grants went back when it was settled.
         match self.stretch(view, p, prev) {
-            Some(stretch) => Some((prev, stretch.min(left.max(1)))),
+            Some(stretch) => Some((prev, stretch)),
             None => self.choose(view, p, Some(prev)),
         }
     }
@@ -290,13 +290,16 @@ impl Scheduler for SmallFirst {
             return Decision { next: None, run_for: None };
         };
         self.idle.remove(p);
-        let run_for = Duration::from_ns(stretch);
-        cpu.until = view.now() + run_for;
+        let (unit, vm) = (&self.vcpus[v.index()], &self.vms[view.vcpu(v).dom.index()]);
+        if over || Some(v) != prev {
+            cpu.until = view.now() + Duration::from_ns(unit.turn(&self.params, stretch));
+        }
+        let left = cpu.until.saturating_since(view.now());
+        let run_for = Duration::from_ns(stretch).min(left.max(Duration::from_ns(1)));
         view.vcpu_mut(v).processor = p;
         if Some(v) != prev {
             self.waiting.retain(|&other| other != v);
         }
-        let (unit, vm) = (&self.vcpus[v.index()], &self.vms[view.vcpu(v).dom.index()]);
         self.vtime_ns = unit.vtime(vm, &self.params, self.vtime_ns, view.now().as_ns());
         Decision { next: Some(v), run_for: Some(run_for) }
     }
