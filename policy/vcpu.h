@@ -10,8 +10,8 @@
  * take. It becomes small again by waking, never by waiting. Large ones share what
  * is left by weight, in virtual time.
  *
- * A small vCPU interrupts a large one, or a small one that would be done clearly
- * later, if the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
+ * A small vCPU interrupts a large one, or a small one with clearly more left, if
+ * the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
  * bucket has three levels, so that a storm of wake-ups cannot take from a quiet
  * VM what that VM needs:
  *   - the last tokens are for VMs that preempt no more than their share;
@@ -416,18 +416,32 @@ LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 
 /* ---- order ----------------------------------------------------------- */
 
-/*
- * When @v, which has run for @ran_ns since its last settlement, would be done had
- * it not had to wait: the time when it woke and its expected run. That is its
- * usual run; beyond that, as much again as it is over. Who has run for long
- * falls back, who has waited does not.
- */
-LT_FN lt_u64 lt_due(const struct lt_vcpu *v, lt_u64 ran_ns)
+/* Run time of @v since it woke, with @ran_ns since its last settlement. */
+LT_FN lt_u64 lt_ran(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
-	lt_u64 ran = v->ran_ns + lt_min(ran_ns, LT_RAN_MAX_NS);
-	lt_u64 over = lt_since(ran, v->usual_ns);
+	return v->ran_ns + lt_min(ran_ns, LT_RAN_MAX_NS);
+}
 
-	return v->woke_ns + v->usual_ns + over + over;
+/*
+ * Expected run of @v until it blocks: what is left of its usual run; beyond that,
+ * as much again as it is over; a quarter of the usual one at least.
+ */
+LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
+{
+	lt_u64 ran = lt_ran(v, ran_ns), usual = v->usual_ns;
+	lt_u64 left = ran < usual ? usual - ran : ran - usual;
+
+	return lt_max(left, usual >> 2);
+}
+
+/*
+ * When @v would be done had it not had to wait: the time when it woke and its
+ * usual run, or, beyond that, what it has run. Who runs on and on falls back,
+ * who waits does not.
+ */
+LT_FN lt_u64 lt_due(const struct lt_vcpu *v)
+{
+	return v->woke_ns + lt_max(v->ran_ns, v->usual_ns);
 }
 
 /*
@@ -450,8 +464,8 @@ LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 	if (late_a) {
 		key_a = key_b = 0;
 	} else if (a->class == LT_SMALL) {
-		key_a = lt_due(a, 0);
-		key_b = lt_due(b, 0);
+		key_a = lt_due(a);
+		key_b = lt_due(b);
 	} else {
 		key_a = vm_a->vtime_ns;
 		key_b = vm_b->vtime_ns;
@@ -480,7 +494,7 @@ LT_FN lt_u64 lt_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 /*
  * Whether @v of @vm, which waits, is to interrupt @cur of @vm_cur, which has run
  * for @ran_ns since its last settlement; preemptions allowing. A small one
- * interrupts a large one, or a small one that is due clearly later; a large one
+ * interrupts a large one, or a small one that has clearly more left; a large one
  * interrupts a large one that is ahead of it by more than a turn.
  */
 LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
@@ -492,7 +506,7 @@ LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 	if (v->class > cur->class)
 		return 1;
 	if (v->class == LT_SMALL)
-		return lt_due(cur, ran_ns) > lt_due(v, 0) + p->margin_ns;
+		return lt_left(cur, ran_ns) > lt_left(v, 0) + p->margin_ns;
 	return vm_cur->vtime_ns > vm->vtime_ns + p->slice_ns;
 }
 

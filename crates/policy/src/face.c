@@ -125,9 +125,14 @@ lt_u64 lowtail_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 	return lt_cap_when(v, vm, p);
 }
 
-lt_u64 lowtail_due(const struct lt_vcpu *v, lt_u64 ran_ns)
+lt_u64 lowtail_left(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
-	return lt_due(v, ran_ns);
+	return lt_left(v, ran_ns);
+}
+
+lt_u64 lowtail_due(const struct lt_vcpu *v)
+{
+	return lt_due(v);
 }
 
 int lowtail_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now)

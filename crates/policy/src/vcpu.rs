@@ -110,7 +110,8 @@ unsafe extern "C" {
         now: u64,
     ) -> u64;
     fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
-    fn lowtail_due(v: *const Vcpu, ran_ns: u64) -> u64;
+    fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
+    fn lowtail_due(v: *const Vcpu) -> u64;
     fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
     fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
     fn lowtail_before(
@@ -258,10 +259,17 @@ impl Vcpu {
         unsafe { lowtail_cap_when(self, vm, params) }
     }
 
-    /// `lt_due`: when it would be done had it not had to wait.
-    pub fn due(&self, ran_ns: u64) -> u64 {
+    /// `lt_left`: expected run until it blocks, when it has run for `ran_ns` since its last
+    /// settlement.
+    pub fn left(&self, ran_ns: u64) -> u64 {
         // SAFETY: see above.
-        unsafe { lowtail_due(self, ran_ns) }
+        unsafe { lowtail_left(self, ran_ns) }
+    }
+
+    /// `lt_due`: when it would be done had it not had to wait.
+    pub fn due(&self) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_due(self) }
     }
 
     /// `lt_overdue`: whether it has waited too long.
