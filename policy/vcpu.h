@@ -126,7 +126,6 @@ struct lt_vm {
 struct lt_vcpu {
 	struct lt_bucket small;		/* its own run time */
 	lt_u64 blocked_ns;		/* when it blocked last */
-	lt_u64 woke_ns;			/* when it woke last */
 	lt_u64 queued_ns;		/* since when it waits */
 	lt_u64 guarded_ns;		/* until when nobody interrupts it */
 	lt_u32 ran_ns;			/* run time since it woke */
@@ -212,7 +211,6 @@ LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now
 {
 	lt_bucket_init(&v->small, LT_RATE_ONE, p->burst_ns, p->burst_ns, now);
 	v->blocked_ns = 0;
-	v->woke_ns = now;
 	v->queued_ns = now;
 	v->guarded_ns = 0;
 	v->ran_ns = 0;
@@ -266,7 +264,6 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 	v->follow = !v->follow && lt_since(now, v->blocked_ns) < p->follow_ns;
 	v->ran_ns = 0;
 	v->guarded_ns = 0;
-	v->woke_ns = now;
 	v->queued_ns = now;
 	if (vm->runnable)
 		vtime_ns = lt_since(vtime_ns, (lt_u64)p->slice_ns * p->wait_turns);
@@ -423,25 +420,24 @@ LT_FN lt_u64 lt_ran(const struct lt_vcpu *v, lt_u64 ran_ns)
 }
 
 /*
- * Expected run of @v until it blocks: what is left of its usual run; beyond that,
- * as much again as it is over; a quarter of the usual one at least.
+ * Expected run of @v until it blocks: what is left of its usual run; if that is
+ * little or nothing, a quarter of the usual run or of what it is over.
  */
 LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
 	lt_u64 ran = lt_ran(v, ran_ns), usual = v->usual_ns;
-	lt_u64 left = ran < usual ? usual - ran : ran - usual;
+	lt_u64 over = lt_since(ran, usual);
 
-	return lt_max(left, usual >> 2);
+	return lt_max(lt_since(usual, ran), lt_max(usual, over) >> 2);
 }
 
 /*
- * When @v would be done had it not had to wait: the time when it woke and its
- * usual run, or, beyond that, what it has run. Who runs on and on falls back,
- * who waits does not.
+ * When @v, which waits, would be done had it not had to wait. By this, who waits
+ * overtakes in the end whoever comes later with less.
  */
 LT_FN lt_u64 lt_due(const struct lt_vcpu *v)
 {
-	return v->woke_ns + lt_max(v->ran_ns, v->usual_ns);
+	return v->queued_ns + lt_left(v, 0);
 }
 
 /*

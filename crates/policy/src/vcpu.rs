@@ -56,8 +56,6 @@ pub struct Vcpu {
     pub small: Bucket,
     /// When it blocked last.
     pub blocked_ns: u64,
-    /// When it woke last.
-    pub woke_ns: u64,
     /// Since when it waits.
     pub queued_ns: u64,
     /// Until when nobody interrupts it.
