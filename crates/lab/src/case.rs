@@ -43,8 +43,8 @@ pub struct Group {
 pub struct RowSpec {
     /// Its name.
     pub name: String,
-    /// Whose figures: index into [`Case::groups`].
-    pub group: Option<usize>,
+    /// Whose figures, together: indices into [`Case::groups`].
+    pub groups: Vec<usize>,
     /// Which distribution.
     pub of: Of,
 }
@@ -355,7 +355,7 @@ fn host(
     for name in chosen {
         let vm = &file.vm[name];
         let in_vm = |bad: Bad| bad.under(&["vm", name]);
-        vcpus += u32::from(vm.count) * u32::from(vm.vcpus);
+        vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i))).sum::<u32>();
         if vm.count > 1024 || vcpus > VCPUS_MAX {
             let message =
                 format!("{vcpus} vCPUs by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)");
@@ -365,7 +365,7 @@ fn host(
         let first = vms.len() as u16;
         for i in 0..vm.count {
             let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
-            vms.push(VmConfig { name, ..config.clone() });
+            vms.push(VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() });
         }
         groups.push(Group {
             name: name.clone(),
@@ -384,7 +384,7 @@ fn host(
 fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
     let workload = vm.workload.build().map_err(|bad| bad.under(&["workload"]))?;
     let mut config = VmConfig::new(name, workload);
-    (config.vcpus, config.weight, config.cap_percent) = (vm.vcpus, vm.weight, vm.cap);
+    (config.vcpus, config.weight, config.cap_percent) = (vm.vcpus.of(0), vm.weight, vm.cap);
     if let Some(pin) = &vm.pin {
         config.hard = cpu_set("pin", pin, pcpus)?;
     }
@@ -467,32 +467,42 @@ fn rows(
     groups: &[Group],
 ) -> Result<Vec<RowSpec>, (usize, String)> {
     let present = |group: &Group| !group.doms.is_empty();
-    let mut found: Vec<(usize, Of)> = Vec::new();
+    let names = || groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
+    let mut found: Vec<(Vec<usize>, Of)> = Vec::new();
     for (i, row) in wanted.unwrap_or_default().iter().enumerate() {
-        let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
-        let Some(at) = groups.iter().position(|group| group.name == row.vm && present(group))
-        else {
-            return Err((i, unknown_vm(&row.vm, &names)));
-        };
-        if row.of == Of::Latency && groups[at].measures.is_none() {
-            let message =
-                format!("VM `{}` measures no latency; give `of = \"wake_to_run\"`", row.vm);
-            return Err((i, message));
+        let mut row_groups = Vec::new();
+        for vm in &row.vms {
+            let Some(at) = groups.iter().position(|group| group.name == *vm && present(group))
+            else {
+                return Err((i, unknown_vm(vm, &names())));
+            };
+            if row.of == Of::Latency && groups[at].measures.is_none() {
+                let message = format!("VM `{vm}` measures no latency; give `of = \"wake_to_run\"`");
+                return Err((i, message));
+            }
+            row_groups.push(at);
         }
-        found.push((at, row.of));
+        found.push((row_groups, row.of));
     }
     if wanted.is_none() {
         let measuring = groups.iter().enumerate();
         let measuring = measuring.filter(|(_, group)| group.measures.is_some() && present(group));
-        found = measuring.map(|(i, _)| (i, Of::Latency)).collect();
+        found = measuring.map(|(i, _)| (vec![i], Of::Latency)).collect();
     }
-    if let [] | [_] = found[..] {
-        let (group, of) = found.first().map_or((None, Of::Latency), |&(i, of)| (Some(i), of));
-        return Ok(vec![RowSpec { name: case.to_string(), group, of }]);
+    if found.len() < 2 {
+        let (groups, of) = found.pop().unwrap_or((Vec::new(), Of::Latency));
+        return Ok(vec![RowSpec { name: case.to_string(), groups, of }]);
     }
-    let name = |&(i, of): &(usize, Of)| match of {
-        Of::Latency => format!("{case}/{}", groups[i].name),
-        of => format!("{case}/{}/{}", groups[i].name, of.name()),
+    let name = |row_groups: &[usize], of: Of| {
+        let vms: Vec<&str> = row_groups.iter().map(|&i| groups[i].name.as_str()).collect();
+        match of {
+            Of::Latency => format!("{case}/{}", vms.join("+")),
+            of => format!("{case}/{}/{}", vms.join("+"), of.name()),
+        }
     };
-    Ok(found.iter().map(|row| RowSpec { name: name(row), group: Some(row.0), of: row.1 }).collect())
+    let spec = |(groups, of): (Vec<usize>, Of)| {
+        let name = name(&groups, of);
+        RowSpec { name, groups, of }
+    };
+    Ok(found.into_iter().map(spec).collect())
 }

@@ -112,6 +112,33 @@ fn one_u16() -> u16 {
     1
 }
 
+/// vCPUs of one VM, or of several in turn.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number of vCPUs, or a list of numbers")]
+pub enum VcpusFile {
+    /// All have as many.
+    Same(#[schemars(range(min = 1, max = 1024))] u16),
+    /// In turn.
+    InTurn(#[schemars(length(min = 1))] Vec<u16>),
+}
+
+impl Default for VcpusFile {
+    fn default() -> Self {
+        VcpusFile::Same(1)
+    }
+}
+
+impl VcpusFile {
+    /// Of the VM number `i` of its kind; none if the list is empty.
+    pub(crate) fn of(&self, i: u16) -> u16 {
+        match self {
+            VcpusFile::Same(vcpus) => *vcpus,
+            VcpusFile::InTurn(list) if list.is_empty() => 0,
+            VcpusFile::InTurn(list) => list[usize::from(i) % list.len()],
+        }
+    }
+}
+
 /// A VM, or several of a kind.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -120,10 +147,10 @@ pub struct VmFile {
     #[serde(default = "one_u16")]
     #[schemars(range(max = 1024))]
     pub count: u16,
-    /// Number of vCPUs.
-    #[serde(default = "one_u16")]
-    #[schemars(range(min = 1, max = 1024))]
-    pub vcpus: u16,
+    /// Number of vCPUs; with a list, the first VM has the first number and so on, round and
+    /// round.
+    #[serde(default)]
+    pub vcpus: VcpusFile,
     /// Share of the processors, relative to others.
     #[serde(default = "usual_weight")]
     #[schemars(range(min = 1, max = 65535))]

@@ -37,8 +37,8 @@ impl Of {
 /// A row that a case asks for: the name of a VM, or a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFile {
-    /// Whose.
-    pub vm: String,
+    /// Whose; several kinds of VM together make one distribution.
+    pub vms: Vec<String>,
     /// Of which distribution.
     pub of: Of,
 }
@@ -46,11 +46,18 @@ pub struct RowFile {
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RowTable {
-    /// Whose.
-    vm: String,
+    /// Whose: a name, or a list of names for one distribution of all of them.
+    vm: Names,
     /// Of which distribution.
     #[serde(default)]
     of: Of,
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "the name of a VM, or a list of names")]
+enum Names {
+    One(String),
+    Several(Vec<String>),
 }
 
 #[derive(JsonSchema)]
@@ -82,12 +89,19 @@ impl<'de> Visitor<'de> for RowVisitor {
 
     fn visit_str<E: de::Error>(self, vm: &str) -> Result<Self::Value, E> {
         let vm: StrDeserializer<'_, E> = vm.into_deserializer();
-        Ok(RowFile { vm: String::deserialize(vm)?, of: Of::Latency })
+        Ok(RowFile { vms: vec![String::deserialize(vm)?], of: Of::Latency })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         let RowTable { vm, of } = RowTable::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(RowFile { vm, of })
+        let vms = match vm {
+            Names::One(vm) => vec![vm],
+            Names::Several(vms) if vms.is_empty() => {
+                return Err(de::Error::custom("an empty list of VMs"));
+            }
+            Names::Several(vms) => vms,
+        };
+        Ok(RowFile { vms, of })
     }
 }
 

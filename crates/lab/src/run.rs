@@ -6,7 +6,7 @@ use lowtail_host::record::Record;
 use lowtail_host::stats::{VcpuStats, Worst};
 use lowtail_host::{Dom, Pcpu};
 
-use crate::case::{Case, RowSpec};
+use crate::case::{Case, Group, RowSpec};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::metric::TimeUnit;
@@ -81,7 +81,7 @@ pub(crate) fn run_case(
 ) -> CaseResult {
     let mut config = case.config.clone();
     config.records = record.max(WORST_RECORDS);
-    let first = case.rows.first().and_then(|row| row.group);
+    let first = case.rows.first().and_then(|row| row.groups.first().copied());
     config.watch = first.and_then(|group| case.groups[group].doms.first().copied());
     let mut machine = Machine::new(&config, seed).expect("checked when it was read");
     let end = Time::ZERO + case.duration;
@@ -107,7 +107,7 @@ pub(crate) fn run_case(
             dropped: machine.recorder().dropped() + excess as u64,
         }
     });
-    let describe = |group: &crate::case::Group| {
+    let describe = |group: &Group| {
         let dom = group.doms.first()?;
         let vm = &case.config.vms[usize::from(dom.0)];
         Some((group_name(group), vm_text(vm)))
@@ -125,7 +125,7 @@ pub(crate) fn run_case(
     CaseResult { rows, case: outcome }
 }
 
-fn group_name(group: &crate::case::Group) -> String {
+fn group_name(group: &Group) -> String {
     match group.doms.len() {
         1 => group.name.clone(),
         n => format!("{} ({n} VMs)", group.name),
@@ -217,8 +217,8 @@ fn row(
 ) -> Row {
     let mut hist = Hist::new();
     let (mut late, mut complete) = (0, true);
-    let group = spec.group.map(|group| &case.groups[group]);
-    for &dom in group.into_iter().flat_map(|group| &group.doms) {
+    let groups = || spec.groups.iter().map(|&group| &case.groups[group]);
+    for &dom in groups().flat_map(|group| &group.doms) {
         let outcome = machine.outcome(dom);
         late += outcome.counters.iter().find(|(name, _)| *name == "late").map_or(0, |(_, n)| *n);
         match (spec.of, outcome.latency) {
@@ -233,10 +233,10 @@ fn row(
         }
     }
     let mut figures = latency_figures(&hist, unit);
-    if let Some(group) = group {
-        let wanted = group.measures.unwrap_or(0) * group.doms.len() as u64;
-        complete = spec.of != Of::Latency || hist.n() >= wanted;
-        if group.counts_late && spec.of == Of::Latency && hist.n() > 0 {
+    if spec.of == Of::Latency {
+        let wanted = |group: &Group| group.measures.unwrap_or(0) * group.doms.len() as u64;
+        complete = hist.n() >= groups().map(wanted).sum();
+        if groups().any(|group| group.counts_late) && hist.n() > 0 {
             let per_600k = late as f64 * 600_000.0 / hist.n() as f64;
             figures.push(("late".to_string(), late as f64));
             figures.push(("late_per_600k".to_string(), per_600k));

@@ -11,6 +11,9 @@ use serde::Deserialize;
 use crate::error::Bad;
 use crate::value::{MaybeSpread, Span, SpreadValue};
 
+/// More requests than any run has time for.
+const UNTIL_THE_END: u64 = u64::MAX / 2;
+
 /// Most requests or wake-ups of one run.
 const COUNT_MAX: u64 = 100_000_000;
 
@@ -95,9 +98,9 @@ pub struct RequestServerFile {
     /// Processor work of that notification.
     #[serde(default = "one_microsecond")]
     pub tx_completion_work: Span,
-    /// Requests to measure.
+    /// Requests to measure; as many as there are until the time is over if this is absent.
     #[schemars(range(min = 1, max = 100_000_000))]
-    pub requests: u64,
+    pub requests: Option<u64>,
     /// Requests before that, not measured.
     #[serde(default)]
     #[schemars(range(max = 100_000_000))]
@@ -288,7 +291,7 @@ impl WorkloadFile {
     /// How many requests or wake-ups it measures; `None` if it measures nothing.
     pub(crate) fn measures(&self) -> Option<u64> {
         match self {
-            WorkloadFile::RequestServer(file) => Some(file.requests),
+            WorkloadFile::RequestServer(file) => Some(file.requests.unwrap_or(0)),
             WorkloadFile::TimerSleeper(file) => Some(file.wakeups),
             _ => None,
         }
@@ -325,7 +328,9 @@ impl DutyHogFile {
 
 impl RequestServerFile {
     fn build(&self) -> Result<Workload, Bad> {
-        count("requests", self.requests, 1)?;
+        if let Some(requests) = self.requests {
+            count("requests", requests, 1)?;
+        }
         count("warmup", self.warmup, 0)?;
         if self.service.0.mean().as_ns() == 0 {
             return Err(Bad::new("service", "a request costs some work: at least 1ns"));
@@ -344,7 +349,7 @@ impl RequestServerFile {
             path: self.path.build().map_err(|bad| bad.under(&["path"]))?,
             tx_completion: self.tx_completion.and_then(|spread| spread.0),
             tx_completion_work: self.tx_completion_work.0,
-            requests: self.requests,
+            requests: self.requests.unwrap_or(UNTIL_THE_END),
             warmup: self.warmup,
             half: self.half,
         }))
@@ -509,8 +514,12 @@ pub(crate) fn describe(workload: &Workload) -> String {
             let half = if config.half { ", half round trip" } else { "" };
             let tx =
                 config.tx_completion.map(|t| format!(", TX completion after {}", spread_text(t)));
-            let (n, service) = (config.requests, spread_text(config.service));
-            format!("{n} requests, {load}, service {service}{}{half}", tx.unwrap_or_default())
+            let service = spread_text(config.service);
+            let n = match config.requests {
+                UNTIL_THE_END => "requests".to_string(),
+                n => format!("{n} requests"),
+            };
+            format!("{n}, {load}, service {service}{}{half}", tx.unwrap_or_default())
         }
         Workload::TimerSleeper { sleep, work, wakeups, late_limit } => {
             format!("{wakeups} sleeps of {sleep}, work {work}, late from {late_limit}")
