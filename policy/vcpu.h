@@ -98,7 +98,11 @@ struct lt_params {
 /* Weight at which virtual time passes like run time: the default of Xen. */
 #define LT_WEIGHT_USUAL 256
 #define LT_WEIGHT_MAX 65535
-/* Time of a cap's quota: Xen's credit2 has the same 10 ms. */
+/*
+ * Time of a cap's quota: Xen's credit2 has the same 10 ms. The bucket holds two
+ * quotas: what comes in while the VM waits for somebody's turn to end must not
+ * be lost, or a cap near its share by weight would be 3 % off.
+ */
 #define LT_CAP_PERIOD_NS 10000000u
 /* Shortest run under a cap, if the quota is not smaller: 500 us as in credit2. */
 #define LT_CAP_RUN_NS 500000u
@@ -196,8 +200,8 @@ LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight
 	lt_bucket_init(&vm->small, share, p->burst_ns, p->burst_ns, now);
 	lt_bucket_init(&vm->preempt, lt_min(share, LT_RATE_ONE), p->preempt_own_ns,
 		       p->preempt_own_ns, now);
-	quota = lt_min(((lt_u64)LT_CAP_PERIOD_NS * cap) >> 16, LT_BURST_MAX_NS);
-	lt_bucket_init(&vm->cap, cap, quota, quota, now);
+	quota = lt_min(((lt_u64)LT_CAP_PERIOD_NS * cap) >> 16, LT_BURST_MAX_NS / 2);
+	lt_bucket_init(&vm->cap, cap, 2 * quota, quota, now);
 	turn = lt_max(quota / vcpus, LT_CAP_RUN_NS);
 	vm->cap_run_ns = lt_min(turn, quota - quota / 4);
 	vm->cap_keep_ns = quota / 4;
