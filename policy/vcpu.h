@@ -96,7 +96,9 @@ struct lt_params {
 /* Longest stretch of run time that one settlement counts. */
 #define LT_RAN_MAX_NS (1ull << 32)
 /* Weight at which virtual time passes like run time: the default of Xen. */
+#ifndef LT_WEIGHT_USUAL /* so that a test can differ */
 #define LT_WEIGHT_USUAL 256
+#endif
 #define LT_WEIGHT_MAX 65535
 /*
  * Time of a cap's quota: Xen's credit2 has the same 10 ms. The bucket holds two
@@ -518,22 +520,25 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 			     struct lt_pcpu *cpu, const struct lt_params *p,
 			     lt_u64 now)
 {
-	lt_u64 any, own;
+	const struct lt_bucket *b = &cpu->preempt;
+	lt_u64 price = p->preempt_ns, reserve = p->preempt_reserve_ns;
+	lt_u64 urgent_ns, own;
 
 	lt_bucket_fill(&cpu->preempt, now);
 	lt_bucket_fill(&vm->preempt, now);
-	any = (lt_u64)p->preempt_ns + p->preempt_reserve_ns;
-	own = lt_bucket_when(&cpu->preempt, any + p->preempt_reserve_ns);
-	if (v->class != LT_SMALL)
-		return own;
-	if (v->follow && lt_since(now, v->queued_ns) < p->follow_wait_ns)
-		return lt_min(own, v->queued_ns + p->follow_wait_ns);
-	any = lt_bucket_when(&cpu->preempt, any);
-	if (!any)
+	if (b->tokens_ns >= price + reserve + reserve)
 		return 0;
-	own = lt_max(lt_bucket_when(&vm->preempt, p->preempt_ns),
-		     lt_bucket_when(&cpu->preempt, p->preempt_ns));
-	return lt_min(any, own);
+	if (v->class != LT_SMALL)
+		return lt_bucket_when(b, price + reserve + reserve);
+	if (v->follow && lt_since(now, v->queued_ns) < p->follow_wait_ns) {
+		urgent_ns = v->queued_ns + p->follow_wait_ns;
+		return lt_min(lt_bucket_when(b, price + reserve + reserve), urgent_ns);
+	}
+	if (b->tokens_ns >= price + reserve ||
+	    (b->tokens_ns >= price && vm->preempt.tokens_ns >= price))
+		return 0;
+	own = lt_max(lt_bucket_when(&vm->preempt, price), lt_bucket_when(b, price));
+	return lt_min(lt_bucket_when(b, price + reserve), own);
 }
 
 /*

@@ -1,0 +1,281 @@
+//! The rule gives the same answers in the simulator and in the kernel: random calls go to both,
+//! and what each returns, and the state after it, must be equal bit for bit.
+//!
+//! Needs root, clang-16 and a kernel with BPF. `LOWTAIL_SEED=n` runs another sequence.
+
+mod kernel;
+
+use kernel::{Kernel, skip};
+use lowtail_policy::{Params, Pcpu, Vcpu, Vm, entitled, served};
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// As in `bpf/policy_test.bpf.c`.
+const STEPS: usize = 2048;
+/// At least a million steps.
+const BATCHES: usize = 1_100_000 / STEPS + 1;
+
+/// `struct world` there.
+#[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct World {
+    params: Params,
+    pad: u32,
+    cpu: Pcpu,
+    vms: [Vm; 2],
+    vcpus: [Vcpu; 4],
+    vtime_ns: u64,
+}
+
+/// `struct call`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Call {
+    function: u32,
+    vcpu: u32,
+    other: u32,
+    pad: u32,
+    now: u64,
+    amount: u64,
+}
+
+const FUNCTIONS: u32 = 28;
+const CALL_BYTES: usize = size_of::<Call>();
+const WORLD_AT: usize = 16;
+const CALLS_AT: usize = WORLD_AT + size_of::<World>();
+const ANSWERS_AT: usize = CALLS_AT + STEPS * CALL_BYTES;
+
+/// The bytes of a value made of numbers.
+fn bytes<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: any T is size_of::<T>() bytes; those used here have explicit padding only.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+impl World {
+    fn checksum(&self) -> u64 {
+        let words = bytes(self).chunks_exact(8);
+        words.fold(0xcbf2_9ce4_8422_2325, |sum, word| {
+            let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+            (sum ^ word).wrapping_mul(0x100_0000_01b3)
+        })
+    }
+
+    /// Makes the call natively.
+    fn make(&mut self, call: &Call) -> u64 {
+        let World { params: p, cpu, vms, vcpus, vtime_ns, .. } = self;
+        let (i, j) = (call.vcpu as usize & 3, call.other as usize & 3);
+        let other = vcpus[j];
+        let other_vm = vms[j >> 1];
+        let (v, vm) = (&mut vcpus[i], &mut vms[i >> 1]);
+        let (now, amount) = (call.now, call.amount);
+        let (low, high) = (amount as u32, (amount >> 32) as u32);
+        match call.function {
+            0 => {
+                v.wake(vm, p, *vtime_ns, now);
+                u64::from(v.class)
+            }
+            1 => {
+                v.kick();
+                0
+            }
+            2 => {
+                v.yielded();
+                0
+            }
+            3 => v.grant(vm, p, now),
+            4 => v.turn(p, amount),
+            5 => {
+                v.settle(vm, amount, now);
+                0
+            }
+            6 => {
+                v.block(vm, now);
+                0
+            }
+            7 => v.cap_grant(vm, p, amount, now),
+            8 => v.cap_when(vm, p),
+            9 => v.left(amount),
+            10 => v.due(),
+            11 => u64::from(v.overdue(vm, now)),
+            12 => u64::from(v.guarded(p, now)),
+            13 => u64::from(v.before(vm, &other, &other_vm, now)),
+            14 => {
+                *vtime_ns = v.vtime(vm, p, *vtime_ns, now);
+                *vtime_ns
+            }
+            15 => u64::from(v.beats(vm, (&other, &other_vm), p, amount, now)),
+            16 => v.preempt_when(vm, cpu, p, now),
+            17 => u64::from(v.preempt_take(vm, cpu, p)),
+            18 => {
+                vm.entitle(low, now);
+                0
+            }
+            19 => {
+                *vm = Vm::new(p, low as u16, i as u16, high, j as u32, now);
+                0
+            }
+            20 => {
+                *v = Vcpu::new(p, now);
+                0
+            }
+            21 => {
+                *cpu = Pcpu::new(p, now);
+                0
+            }
+            22 => u64::from(served(low, high as u16, now as u32)),
+            23 => {
+                let (level, spare) = (now as u32, (now >> 32) as u32);
+                u64::from(entitled(low, high as u16, level, spare, call.other))
+            }
+            24 => {
+                v.small.fill(now);
+                v.small.tokens_ns
+            }
+            25 => v.small.take(amount),
+            26 => {
+                v.small.give(amount);
+                0
+            }
+            _ => v.small.when(amount),
+        }
+    }
+}
+
+/// A source of calls: mostly what a scheduler would do, some of it absurd.
+struct Calls {
+    random: Xoshiro256PlusPlus,
+    now: u64,
+}
+
+impl Calls {
+    /// A length between nothing and hours, short ones more often.
+    fn span(&mut self) -> u64 {
+        let bits = self.random.random_range(0..=43u32);
+        self.random.random_range(0..=(1u64 << bits))
+    }
+
+    fn next(&mut self) -> Call {
+        let kind = self.random.random_range(0..1000u32);
+        match kind {
+            // The clock steps back, a little or a lot.
+            0..5 => self.now = self.now.saturating_sub(self.span()),
+            // A long idle.
+            5..10 => self.now += self.span(),
+            _ => self.now += self.random.random_range(0..300_000u64),
+        }
+        // A host that has run for weeks, or has wrapped around in a bad moment.
+        self.now %= 1 << 52;
+        // Setting up again is rare; the life of a vCPU is not.
+        let function = match self.random.random_range(0..100u32) {
+            0..1 => self.random.random_range(18..22u32),
+            1..10 => self.random.random_range(22..FUNCTIONS),
+            _ => self.random.random_range(0..19u32),
+        };
+        let amount = match self.random.random_range(0..4u32) {
+            0 => self.random.random::<u64>(),
+            1 => self.span(),
+            // Rates, weights and run times that occur.
+            _ => self.random.random_range(0..2_000_000u64),
+        };
+        let amount = match function {
+            18 => amount % (129 << 16),
+            // A weight up to 65535 and a cap up to eight pCPUs, often none.
+            19 => {
+                let cap = if amount.is_multiple_of(3) { 0 } else { amount % (8 << 16) };
+                cap << 32 | amount >> 20 & 0xffff
+            }
+            // The Rust face has weights of 16 bits.
+            22 | 23 => amount & 0xffff_ffff_ffff,
+            _ => amount,
+        };
+        let vcpu = self.random.random_range(0..4);
+        let other = self.random.random_range(0..4);
+        Call { function, vcpu, other, pad: 0, now: self.now, amount }
+    }
+}
+
+fn first_world() -> World {
+    let params = Params::default();
+    let vm = |weight, cap| Vm::new(&params, weight, 2, cap, 1 << 15, 0);
+    World {
+        params,
+        pad: 0,
+        cpu: Pcpu::new(&params, 0),
+        vms: [vm(256, 0), vm(1024, 1 << 15)],
+        vcpus: [Vcpu::new(&params, 0); 4],
+        vtime_ns: 0,
+    }
+}
+
+/// Feeds both; returns the number of steps, or the first difference.
+fn compare(kernel: &Kernel, seed: u64, batches: usize) -> Result<usize, String> {
+    let mut calls = Calls { random: Xoshiro256PlusPlus::seed_from_u64(seed), now: 1 << 40 };
+    let mut world = first_world();
+    let mut shared = kernel.read();
+    assert_eq!(shared.len(), ANSWERS_AT + STEPS * 16, "the layouts differ");
+    shared[..8].copy_from_slice(&(STEPS as u64).to_ne_bytes());
+    shared[WORLD_AT..CALLS_AT].copy_from_slice(bytes(&world));
+    for batch in 0..batches {
+        let batch_calls: Vec<Call> = (0..STEPS).map(|_| calls.next()).collect();
+        for (i, call) in batch_calls.iter().enumerate() {
+            let at = CALLS_AT + i * CALL_BYTES;
+            shared[at..at + CALL_BYTES].copy_from_slice(bytes(call));
+        }
+        kernel.write(&shared);
+        kernel.run("steps", 0);
+        shared = kernel.read();
+        for (i, call) in batch_calls.iter().enumerate() {
+            let before = world;
+            let result = world.make(call);
+            let at = ANSWERS_AT + i * 16;
+            let theirs = (word(&shared, at), word(&shared, at + 8));
+            if theirs != (result, world.checksum()) {
+                let step = batch * STEPS + i;
+                return Err(format!(
+                    "step {step}: {call:?}\nnative {result:#x}, kernel {:#x}\nbefore: {before:#?}\n\
+                     native after: {world:#?}",
+                    theirs.0
+                ));
+            }
+        }
+        if shared[WORLD_AT..CALLS_AT] != *bytes(&world) {
+            return Err(format!("the world differs after batch {batch}"));
+        }
+    }
+    Ok(batches * STEPS)
+}
+
+fn seed() -> u64 {
+    std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn kernel_and_simulator_agree_bit_for_bit() {
+    let kernel = match Kernel::load(&[]) {
+        Ok(kernel) => kernel,
+        Err(reason) => return skip(&reason),
+    };
+    let seed = seed();
+    match compare(&kernel, seed, BATCHES) {
+        Ok(steps) => assert!(steps >= 1_000_000, "{steps} steps are too few"),
+        Err(difference) => panic!(
+            "seed {seed}: {difference}\nrepeat: LOWTAIL_SEED={seed} cargo test -p lowtail-policy \
+             --test bpf"
+        ),
+    }
+}
+
+/// The comparison finds a difference where there is one: the kernel's side is compiled with
+/// another weight as the usual one.
+#[test]
+fn a_difference_is_found() {
+    match Kernel::load(&["-DLT_WEIGHT_USUAL=255"]) {
+        Ok(kernel) => assert!(compare(&kernel, seed(), 10).is_err()),
+        Err(reason) => skip(&reason),
+    }
+}
