@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test fmt lint unit docs bench fuzz need-build need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-test man clean
 
 lab: need-build
 	$(CARGO) build --release --locked -p lowtail
@@ -19,7 +19,7 @@ lab-full: need-build
 	@mkdir -p report
 	target/release/lowtail lab run --all --full --report report/lab-full.html
 
-test: need-test fmt lint unit docs
+test: need-test fmt lint unit docs prove
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -31,11 +31,15 @@ unit: need-test
 	LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
 	$(CARGO) test --workspace --locked
 
+# The policy headers, proved by CBMC; a minute each at most.
+prove: need-build
+	policy/proofs/run
+
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Budgets stand beside each benchmark; compare ratios within one run.
-bench:
+bench: need-bpf
 	$(CARGO) bench --workspace --locked
 
 # Open-ended fuzzing of the trace reader; needs cargo-fuzz and a nightly toolchain.
@@ -50,9 +54,14 @@ man: need-build
 need-build:
 	@scripts/need cc=gcc cargo=cargo
 
-# Chromium shows the report as a reader sees it; Python has Perfetto's own schema.
-need-test: need-build $(PYTHON_ENV)/ready
+# Chromium shows the report as a reader sees it; Python has Perfetto's own schema; clang and
+# libbpf put the policy headers into the kernel.
+need-test: need-build need-bpf $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium
+
+need-bpf: need-build
+	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config
+	@[ -e /usr/include/bpf/bpf_helpers.h ] || scripts/need no-such-command=libbpf-dev
 
 $(PYTHON_ENV)/ready: scripts/python-requirements.txt
 	@scripts/need python3=python3
