@@ -9,6 +9,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
+use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
 
 const REQUESTS: u64 = 100_000;
@@ -77,4 +78,9 @@ fn credit2_ratelimit_0(bencher: Bencher) {
 #[divan::bench(sample_count = 20)]
 fn credit_today(bencher: Bencher) {
     bench(bencher, SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today)));
+}
+
+#[divan::bench(sample_count = 20)]
+fn small_first(bencher: Bencher) {
+    bench(bencher, SchedulerConfig::SmallFirst(SmallFirstConfig::default()));
 }

@@ -9,6 +9,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
 
 /// The system's allocator, counting.
@@ -67,6 +68,7 @@ fn a_warm_host_allocates_nothing() {
         credit2(Credit2Version::Xen481),
         credit2(Credit2Version::Xen410),
         credit2(Credit2Version::Xen421),
+        SchedulerConfig::SmallFirst(SmallFirstConfig::default()),
     ] {
         let mut machine = Machine::new(&host(scheduler.clone()), 1).expect("valid");
         machine.run_to(Time::ZERO + Duration::from_s(5));

@@ -1,0 +1,168 @@
+//! What small-first promises, with figures that follow from its rule (`policy/vcpu.h`).
+
+mod random;
+
+use lowtail_engine::{Duration, Stream, Time};
+use lowtail_host::guest::Spread;
+use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::sched::small_first::SmallFirstConfig;
+use lowtail_host::{
+    Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+};
+use random::{COSTS, random_vm, us};
+
+fn host(pcpus: u16, costs: Costs, vms: Vec<VmConfig>) -> Config {
+    let scheduler = SchedulerConfig::SmallFirst(SmallFirstConfig::default());
+    Config { pcpus, sockets: 1, scheduler, costs, vms, records: 0, watch: None }
+}
+
+fn cpu_loop(name: &str) -> VmConfig {
+    VmConfig::new(name, Workload::CpuLoop)
+}
+
+/// A random host under small-first: nobody pinned or capped.
+fn random_host(seed: u64) -> Config {
+    let mut stream = Stream::new(seed, "random host");
+    let pcpus = 1 + stream.below(4) as u16;
+    // Full ones mostly: who shares a pCPU with nobody does not wait.
+    let vms = u64::from(pcpus) + 1 + stream.below(2 * u64::from(pcpus));
+    let vm = |i| VmConfig {
+        hard: CpuSet::first_n(CpuSet::MAX_PCPUS),
+        soft: CpuSet::first_n(CpuSet::MAX_PCPUS),
+        ..random_vm(i, pcpus, false, &mut stream)
+    };
+    host(pcpus, COSTS, (0..vms).map(vm).collect())
+}
+
+/// A turn of a large vCPU, and the turns after which one that waits goes first.
+const TURN_MS: f64 = 10.0;
+const WAIT_TURNS: f64 = 4.0;
+/// What one that goes first takes from the next: 1 ms undisturbed, and switches.
+const GUARDED_MS: f64 = 2.0;
+
+/// The longest wait that the rule allows to a vCPU of each VM.
+fn longest_waits(config: &Config) -> Vec<Duration> {
+    let total: f64 = config.vms.iter().map(|vm| f64::from(vm.weight)).sum();
+    let vcpus: f64 = config.vms.iter().map(|vm| f64::from(vm.vcpus)).sum();
+    let bound = |vm: &VmConfig| {
+        let share = f64::from(config.pcpus) * f64::from(vm.weight) / total;
+        let each = (share / f64::from(vm.vcpus)).min(1.0);
+        let ms = WAIT_TURNS * TURN_MS / each + TURN_MS + GUARDED_MS * vcpus;
+        Duration::from_us((ms * 1000.0) as u64)
+    };
+    config.vms.iter().map(bound).collect()
+}
+
+/// The longest wait of `v`, over or not.
+fn longest_wait(machine: &Machine, v: Vcpu) -> Duration {
+    let (stats, state) = (machine.vcpu_stats(v), machine.facts().vcpus[v.index()]);
+    let waits = state.runnable() && !state.running;
+    let pending = if waits { machine.now().since(state.since) } else { Duration::ZERO };
+    stats.wake_to_run.max().max(stats.preempted_to_run.max()).max(pending)
+}
+
+/// Nobody waits for longer than four of its turns, the turn under way, and the others that have
+/// waited too long as well.
+#[test]
+fn nobody_waits_too_long() {
+    random::for_seeds("small_first", "nobody_waits_too_long", 120, |seed| {
+        let config = random_host(seed);
+        let bounds = longest_waits(&config);
+        let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+        machine.run_to(Time::ZERO + Duration::from_ms(2000));
+        for (i, state) in machine.facts().vcpus.iter().enumerate() {
+            let (wait, bound) = (longest_wait(&machine, Vcpu(i as u16)), bounds[state.dom.index()]);
+            if wait > bound {
+                return Err(format!("vCPU {i} waited {wait}, more than {bound}\n{config:#?}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A storm of 20,000 short wake-ups per second beside a loop. What interrupts somebody pays: 1 per
+/// millisecond and 10 saved up; the ends of the loop's turns of 10 ms come on top. And it is
+/// as many as are paid for, or the storm would wait for nothing.
+#[test]
+fn a_storm_interrupts_once_per_millisecond() {
+    let server = Server {
+        load: Load::Open(Spread::Exponential(us(50))),
+        service: Spread::Fixed(us(1)),
+        path: Path::fixed(us(20)),
+        tx_completion: Some(Spread::Fixed(us(50))),
+        tx_completion_work: us(1),
+        requests: u64::MAX / 2,
+        warmup: 0,
+        half: false,
+    };
+    let io = VmConfig::new("io", Workload::RequestServer(server));
+    let config = host(1, Costs::FREE, vec![io, cpu_loop("loop")]);
+    for seed in 0..10 {
+        let mut machine = Machine::new(&config, seed).expect("valid");
+        for ms in [5, 10, 20, 50, 100, 1000, 5000] {
+            machine.run_to(Time::ZERO + Duration::from_ms(ms));
+            let preempted: u64 = (0..2).map(|v| machine.vcpu_stats(Vcpu(v)).preempted).sum();
+            let (most, least) = (ms + 10 + ms / 10, ms * 9 / 10);
+            assert!(preempted <= most, "seed {seed}: {preempted} in {ms} ms");
+            assert!(preempted >= least, "seed {seed}: only {preempted} in {ms} ms");
+        }
+    }
+}
+
+/// Processor time of a VM's vCPUs in a run of 10 s, in pCPUs.
+fn share(machine: &Machine, dom: Dom) -> f64 {
+    let vcpus = machine.facts().doms[dom.index()].vcpus.iter();
+    vcpus.map(|&v| machine.vcpu_time(v).0.as_s_f64()).sum::<f64>()
+        / machine.now().since(Time::ZERO).as_s_f64()
+}
+
+/// Who is alone on a pCPU has all of it, whatever the weights of those elsewhere.
+#[test]
+fn alone_on_a_pcpu_is_all_of_it() {
+    let pinned =
+        |name, p, weight| VmConfig { hard: CpuSet::only(Pcpu(p)), weight, ..cpu_loop(name) };
+    let vms = vec![pinned("light", 0, 1), pinned("heavy", 1, 65535), pinned("other", 1, 65535)];
+    let mut machine = Machine::new(&host(2, Costs::FREE, vms), 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(10));
+    assert_eq!(machine.vcpu_time(Vcpu(0)).0, Duration::from_s(10));
+    let others = [share(&machine, Dom(1)), share(&machine, Dom(2))];
+    // Turn and turn about: they differ by one at most, of 1,000.
+    assert!(others.iter().all(|share| (share - 0.5).abs() <= 0.001), "{others:?}");
+}
+
+/// Four loops capped at 200 % on four pCPUs have two of them; and no quota stops all of them at
+/// once for longer than the cap's period of 10 ms.
+#[test]
+fn a_cap_is_spread_over_time() {
+    let vm = VmConfig { vcpus: 4, cap_percent: 200, ..cpu_loop("capped") };
+    let mut machine = Machine::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
+    let end = Time::ZERO + Duration::from_s(10);
+    let (mut off, mut longest) = (None, Duration::ZERO);
+    while machine.step(end) {
+        let now = machine.now();
+        if machine.facts().vcpus.iter().any(|state| state.running) {
+            off = None;
+        } else {
+            longest = longest.max(now.since(*off.get_or_insert(now)));
+        }
+    }
+    let share = share(&machine, Dom(0));
+    assert!((share / 2.0 - 1.0).abs() <= 0.01, "{share} under 200 %");
+    assert!(longest <= Duration::from_ms(10), "all four off for {longest}");
+}
+
+/// Capped loops on an idle host get their work done: stretches under a cap are longer than
+/// the switch and the cold cache that each of them costs.
+#[test]
+#[ignore = "fails: a small vCPU under a cap is let in for every 16 us of quota, see LIMITATIONS.md"]
+fn capped_loops_get_their_work_done() {
+    let costs = Costs { context_switch: us(5), cold_cache: us(11), ..COSTS };
+    let capped = |cap_percent, name| VmConfig { cap_percent, ..cpu_loop(name) };
+    let vms = vec![capped(25, "quarter"), capped(50, "half")];
+    let mut machine = Machine::new(&host(2, costs, vms), 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(10));
+    for v in [Vcpu(0), Vcpu(1)] {
+        let (cpu, work) = machine.vcpu_time(v);
+        assert!(work.as_s_f64() >= 0.9 * cpu.as_s_f64(), "{v:?}: {work} of work in {cpu}");
+    }
+}
