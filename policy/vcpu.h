@@ -344,11 +344,12 @@ LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 	lt_bucket_fill(&v->small, now);
 	lt_bucket_give(&v->small, v->grant_ns - used);
 	lt_bucket_take(&v->small, ran - used);
-	if (v->class == LT_SMALL) {
+	if (v->class == LT_SMALL || v->grant_ns) {
 		lt_bucket_fill(&vm->small, now);
 		lt_bucket_give(&vm->small, v->grant_ns - used);
-		lt_bucket_take(&vm->small, ran - used);
 	}
+	if (v->class == LT_SMALL)
+		lt_bucket_take(&vm->small, ran - used);
 	v->grant_ns = 0;
 	if (vm->capped) {
 		used = lt_min(ran, v->cap_grant_ns);
@@ -394,26 +395,27 @@ LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
 	lt_bucket_fill(&vm->cap, now);
 	there = vm->cap.tokens_ns;
 	there = there > keep ? there - keep : 0;
-	if (there < lt_min(p->grain_ns, vm->cap_run_ns))
+	if (there < lt_min(p->grain_ns, vm->cap_run_ns)) {
+		/* Who has run up to the cap is no small one, or it would trickle. */
+		if (v->ran_ns)
+			v->class = LT_LARGE;
 		return 0;
+	}
 	there = lt_min(lt_min(there, want_ns), lt_max(vm->cap_run_ns, p->grain_ns));
 	v->cap_grant_ns = lt_bucket_take(&vm->cap, there);
 	return v->cap_grant_ns;
 }
 
 /*
- * When @v, refused by its VM's cap, may run again: with enough for a turn, if
- * it is large. 0 is now.
+ * When @v, refused by its VM's cap, may run again: with enough for a turn, or for
+ * 500 us if it is small. 0 is now.
  */
-LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
-			 const struct lt_params *p)
+LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm)
 {
-	lt_u64 least = lt_min(p->grain_ns, vm->cap_run_ns);
-
 	if (!vm->capped)
 		return 0;
 	if (v->class == LT_SMALL)
-		return lt_bucket_when(&vm->cap, least);
+		return lt_bucket_when(&vm->cap, lt_min(LT_CAP_RUN_NS, vm->cap_run_ns));
 	return lt_bucket_when(&vm->cap, vm->cap_keep_ns + vm->cap_run_ns);
 }
 

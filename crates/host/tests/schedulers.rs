@@ -416,7 +416,7 @@ fn work_is_conserved_on_several_pcpus_except_under_credit() {
 #[test]
 fn credit_lets_pcpus_idle_beside_waiting_vcpus() {
     for (name, scheduler) in sharing().filter(|(name, _)| name.starts_with("credit ")) {
-        let idles = (0..80).map(|seed| idle_on_open_host(seed, &scheduler, None));
+        let idles = (0..400).map(|seed| idle_on_open_host(seed, &scheduler, None));
         let worst = idles.max().unwrap_or_default();
         assert!(worst > FETCHED, "{name} has become work conserving: {worst}");
     }

@@ -154,7 +154,6 @@ fn a_cap_is_spread_over_time() {
 /// Capped loops on an idle host get their work done: stretches under a cap are longer than
 /// the switch and the cold cache that each of them costs.
 #[test]
-#[ignore = "fails: a small vCPU under a cap is let in for every 16 us of quota, see LIMITATIONS.md"]
 fn capped_loops_get_their_work_done() {
     let costs = Costs { context_switch: us(5), cold_cache: us(11), ..COSTS };
     let capped = |cap_percent, name| VmConfig { cap_percent, ..cpu_loop(name) };
