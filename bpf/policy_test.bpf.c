@@ -96,7 +96,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 	case 7:
 		return lt_cap_grant(v, vm, p, amount, now);
 	case 8:
-		return lt_cap_when(v, vm);
+		return lt_cap_when(v, vm, p);
 	case 9:
 		return lt_left(v, amount);
 	case 10:

@@ -82,6 +82,12 @@ LT_FN lt_u64 lt_gain(lt_u64 units, lt_u32 rate)
 	return (units * rate) >> LT_GAIN_SHIFT;
 }
 
+/* @a / @b rounded up; @b 1 or more, and @a + @b no more than fits. */
+LT_FN lt_u64 lt_div_up(lt_u64 a, lt_u32 b)
+{
+	return (a + b - 1) / b;
+}
+
 /*
  * A bucket with @rate and @burst_ns, both clamped to their ranges, that holds
  * @tokens_ns (clamped to the burst) at @now.
@@ -146,14 +152,13 @@ LT_FN void lt_bucket_give(struct lt_bucket *b, lt_u64 back_ns)
  */
 LT_FN lt_u64 lt_bucket_when(const struct lt_bucket *b, lt_u64 want_ns)
 {
-	lt_u64 missing, units;
+	lt_u64 units;
 
 	if (b->tokens_ns >= want_ns)
 		return 0;
 	if (want_ns > b->burst_ns || !b->rate)
 		return LT_NEVER;
-	missing = (want_ns - b->tokens_ns) << LT_GAIN_SHIFT;
-	units = (missing + b->rate - 1) / b->rate;
+	units = lt_div_up((want_ns - b->tokens_ns) << LT_GAIN_SHIFT, b->rate);
 	/* A gap of more units counts as LT_GAP_UNITS_MAX: look again then. */
 	units = lt_min(units, LT_GAP_UNITS_MAX);
 	return b->filled_ns + (units << LT_UNIT_SHIFT);

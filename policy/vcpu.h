@@ -410,12 +410,15 @@ LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
  * When @v, refused by its VM's cap, may run again: with enough for a turn, or for
  * 500 us if it is small. 0 is now.
  */
-LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm)
+LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			 const struct lt_params *p)
 {
+	lt_u64 least = lt_max(p->grain_ns, LT_CAP_RUN_NS);
+
 	if (!vm->capped)
 		return 0;
 	if (v->class == LT_SMALL)
-		return lt_bucket_when(&vm->cap, lt_min(LT_CAP_RUN_NS, vm->cap_run_ns));
+		return lt_bucket_when(&vm->cap, lt_min(least, vm->cap_run_ns));
 	return lt_bucket_when(&vm->cap, vm->cap_keep_ns + vm->cap_run_ns);
 }
 
@@ -536,8 +539,12 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 		urgent_ns = v->queued_ns + p->follow_wait_ns;
 		return lt_min(lt_bucket_when(b, price + reserve + reserve), urgent_ns);
 	}
-	if (b->tokens_ns >= price + reserve ||
-	    (b->tokens_ns >= price && vm->preempt.tokens_ns >= price))
+	if (b->tokens_ns >= price + reserve)
+		return 0;
+	/* A follow-up never costs its VM's own share, nor has it a claim to that. */
+	if (v->follow)
+		return lt_bucket_when(b, price + reserve);
+	if (b->tokens_ns >= price && vm->preempt.tokens_ns >= price)
 		return 0;
 	own = lt_max(lt_bucket_when(&vm->preempt, price), lt_bucket_when(b, price));
 	return lt_min(lt_bucket_when(b, price + reserve), own);

@@ -119,9 +119,10 @@ lt_u64 lowtail_cap_grant(struct lt_vcpu *v, struct lt_vm *vm, const struct lt_pa
 	return lt_cap_grant(v, vm, p, want_ns, now);
 }
 
-lt_u64 lowtail_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm)
+lt_u64 lowtail_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			const struct lt_params *p)
 {
-	return lt_cap_when(v, vm);
+	return lt_cap_when(v, vm, p);
 }
 
 lt_u64 lowtail_left(const struct lt_vcpu *v, lt_u64 ran_ns)

@@ -107,7 +107,7 @@ unsafe extern "C" {
         want_ns: u64,
         now: u64,
     ) -> u64;
-    fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm) -> u64;
+    fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
     fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
     fn lowtail_due(v: *const Vcpu) -> u64;
     fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
@@ -252,9 +252,9 @@ impl Vcpu {
     }
 
     /// `lt_cap_when`: when the cap will let it run again; 0 is now.
-    pub fn cap_when(&self, vm: &Vm) -> u64 {
+    pub fn cap_when(&self, vm: &Vm, params: &Params) -> u64 {
         // SAFETY: see above.
-        unsafe { lowtail_cap_when(self, vm) }
+        unsafe { lowtail_cap_when(self, vm, params) }
     }
 
     /// `lt_left`: expected run until it blocks, when it has run for `ran_ns` since its last

@@ -98,7 +98,7 @@ impl World {
                 0
             }
             7 => v.cap_grant(vm, p, amount, now),
-            8 => v.cap_when(vm),
+            8 => v.cap_when(vm, p),
             9 => v.left(amount),
             10 => v.due(),
             11 => u64::from(v.overdue(vm, now)),

@@ -163,7 +163,7 @@ impl SmallFirst {
         }
         // What it was granted goes back unused.
         unit.settle(vm, 0, now);
-        let when = match unit.cap_when(vm) {
+        let when = match unit.cap_when(vm, &self.params) {
             NEVER => now + 1_000_000,
             when => when.max(now + 1),
         };
