@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test fmt lint unit docs bench fuzz need-build need-bpf need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-test man clean
 
 lab: need-build
 	$(CARGO) build --release --locked -p lowtail
@@ -19,7 +19,7 @@ lab-full: need-build
 	@mkdir -p report
 	target/release/lowtail lab run --all --full --report report/lab-full.html
 
-test: need-test fmt lint unit docs
+test: need-test fmt lint unit docs prove
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -30,6 +30,10 @@ lint:
 unit: need-test
 	LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
 	$(CARGO) test --workspace --locked
+
+# What is proved about the policy headers, by CBMC: a minute each at most.
+prove: need-build
+	policy/proofs/run
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

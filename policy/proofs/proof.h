@@ -231,7 +231,7 @@ static inline int valid_params(const struct lt_params *p)
 {
 	const lt_u32 most = 1u << 30;
 
-	return p->grain_ns >= 1 && p->grain_ns <= LT_CAP_RUN_NS &&
+	return p->grain_ns >= 1 && p->grain_ns <= 1000000 &&
 	       p->burst_ns >= 2 * p->grain_ns && p->burst_ns <= most &&
 	       p->grant_ns >= p->grain_ns && p->grant_ns <= most &&
 	       p->slice_ns >= 100000 && p->slice_ns <= most &&

@@ -51,7 +51,7 @@ fn wrong_types() {
             "uniform from 2us to 1us: the first is longer",
         ),
         ("title = \"small\"", "", ": `title` is missing"),
-        ("kind = \"null\"", "", ":8:13: scheduler: `kind` is missing: credit, credit2 or null"),
+        ("kind = \"null\"", "", ":8:13: scheduler: `kind` is missing: credit, credit2, null or small-first"),
     ] {
         let message = message(from, to);
         assert!(message.contains(wanted), "{message}\n{wanted}");
@@ -75,7 +75,7 @@ fn impossible_values() {
         (vm, "[vm.hog]\nvcpus = 0\n", ":14:9: VM `hog`: 1 to 1024 vCPUs"),
         (vm, "[vm.hog]\nvcpus = 9\n", ":8:13: scheduler `null` needs a pCPU for each vCPU"),
         (vm, "[vm.hog]\ncount = 1025\n", ":14:9: "),
-        ("[vm.io]\n", "[vm.io]\nvcpus = 2\n", ":10:9: VM `io`: this workload has one vCPU"),
+        ("[vm.nap]\n", "[vm.nap]\nvcpus = 2\n", ": VM `nap`: this workload has one vCPU"),
         ("busy_percent = 50", "busy_percent = 0", ":14:63: busy share 0 %: 1 to 100"),
         ("\"1ms\", busy", "\"1ns\", busy", ":14:41: burst of 1ns on average: at least 1us"),
         ("pcpus = 4", "pcpus = 0", ":7:9: 0 pCPUs: a host has 1 to 128"),
