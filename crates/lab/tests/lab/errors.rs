@@ -51,7 +51,11 @@ fn wrong_types() {
             "uniform from 2us to 1us: the first is longer",
         ),
         ("title = \"small\"", "", ": `title` is missing"),
-        ("kind = \"null\"", "", ":8:13: scheduler: `kind` is missing: credit, credit2, null or small-first"),
+        (
+            "kind = \"null\"",
+            "",
+            ":8:13: scheduler: `kind` is missing: credit, credit2, null or small-first",
+        ),
     ] {
         let message = message(from, to);
         assert!(message.contains(wanted), "{message}\n{wanted}");
