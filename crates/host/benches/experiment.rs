@@ -49,7 +49,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
         VmConfig::new("io", Workload::RequestServer(server)),
         VmConfig::new("cpu", Workload::CpuLoop),
     ];
-    Config { pcpus: 1, sockets: 1, scheduler, costs, vms, records: 4096, watch: None }
+    Config { records: 4096, ..Config::new(1, scheduler, costs, vms) }
 }
 
 fn run(scheduler: SchedulerConfig) -> u64 {

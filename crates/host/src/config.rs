@@ -7,8 +7,10 @@ use crate::facts::{DomParams, Facts, VcpuState};
 use crate::guest::boost_saver::BoostSaver;
 use crate::guest::bucket_surfer::BucketSurfer;
 use crate::guest::cpu_loop::CpuLoop;
+use crate::guest::driver::{self, Driver};
 use crate::guest::duty_hog::DutyHog;
 use crate::guest::edge_burner::EdgeBurner;
+use crate::guest::net::{self, NetGuest};
 use crate::guest::request_server::{self, RequestServer};
 use crate::guest::splitter::Splitter;
 use crate::guest::tick_dodger::{self, TickDodger};
@@ -17,6 +19,7 @@ use crate::guest::wake_storm::WakeStorm;
 use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::io::IoConfig;
 use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
@@ -36,10 +39,27 @@ pub struct Config {
     pub costs: Costs,
     /// The domains, dom0 (if it is simulated) being just one of them.
     pub vms: Vec<VmConfig>,
+    /// NICs, traffic, and event channels.
+    pub io: IoConfig,
+    /// When a notification makes the scheduler look at the pCPU of who sent it.
+    pub tickle: Tickle,
     /// How many records of the schedule to keep; 0 for none.
     pub records: usize,
     /// The domain whose first vCPU's longest wait is kept with its causes.
     pub watch: Option<Dom>,
+}
+
+/// When the pCPU of a domain that notifies another one looks whether that goes first. With
+/// Ongaro, Cox and Rixner: "tickling the scheduler".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tickle {
+    /// At each notification, as Xen does.
+    #[default]
+    Each,
+    /// When the sender has served all its own events.
+    After,
+    /// Not because of that.
+    Never,
 }
 
 /// One domain.
@@ -132,6 +152,10 @@ pub enum Workload {
         /// Work of a vCPU until it is the next one's turn, more than zero.
         turn: Duration,
     },
+    /// The driver domain, which has the NICs and the back ends; see [`driver`].
+    Driver(driver::Config),
+    /// A guest with a virtual interface; see [`net`].
+    Net(net::Config),
     /// See [`EdgeBurner`].
     EdgeBurner {
         /// From one edge to the next.
@@ -266,6 +290,8 @@ impl Workload {
                 Box::new(BucketSurfer::new(burst, share_percent))
             }
             Workload::Splitter { turn } => Box::new(Splitter::new(turn)),
+            Workload::Driver(ref config) => Box::new(Driver::guest(config)),
+            Workload::Net(config) => Box::new(NetGuest::guest(config)),
             Workload::EdgeBurner { period, before, after } => {
                 Box::new(EdgeBurner::new(period, before, after))
             }
@@ -317,6 +343,21 @@ impl VmConfig {
 }
 
 impl Config {
+    /// A host of one socket without devices that keeps no records.
+    pub fn new(pcpus: u16, scheduler: SchedulerConfig, costs: Costs, vms: Vec<VmConfig>) -> Self {
+        Config {
+            pcpus,
+            sockets: 1,
+            scheduler,
+            costs,
+            vms,
+            io: IoConfig::default(),
+            tickle: Tickle::Each,
+            records: 0,
+            watch: None,
+        }
+    }
+
     /// Refuses partners that would not answer.
     fn check_partner(&self, vm: &VmConfig) -> Result<(), ConfigError> {
         let Workload::WakeStorm { partner, .. } = &vm.workload else { return Ok(()) };

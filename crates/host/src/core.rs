@@ -9,9 +9,11 @@
 
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
+use crate::config::{Config, Tickle};
 use crate::costs::Costs;
 use crate::event::{Event, SchedTimer};
 use crate::facts::Facts;
+use crate::guest::Origin;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::{Recorder, What};
 use crate::sched::{Scheduler, View};
@@ -41,6 +43,10 @@ struct Progress {
     /// Since when it executes, if it does.
     executing: Option<Time>,
     done: Timer,
+    /// A notification ends this step early.
+    interruptible: bool,
+    /// Work done in this step.
+    ran: Duration,
     notified: bool,
     woken_at: Option<Time>,
     preempted_at: Option<Time>,
@@ -60,6 +66,9 @@ pub(crate) struct Core {
     pcpus: Vec<PcpuState>,
     progress: Vec<Progress>,
     costs: Costs,
+    tickle: Tickle,
+    /// pCPUs to tickle when who runs there has served its events.
+    held: CpuSet,
     /// A vCPU that executes and has nothing to do: the machine asks its guest.
     pub(crate) idle_hands: Option<Vcpu>,
     watched: Option<Vcpu>,
@@ -91,20 +100,15 @@ macro_rules! with_sched {
 }
 
 impl Core {
-    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept,
-    /// `records` how many records of the schedule are.
-    pub(crate) fn new(
-        facts: Facts,
-        sched: Box<dyn Scheduler>,
-        costs: Costs,
-        watched: Option<Vcpu>,
-        records: usize,
-    ) -> Self {
+    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
+    pub(crate) fn new(facts: Facts, config: &Config, watched: Option<Vcpu>) -> Self {
         let progress = facts.vcpus.iter().map(|_| Progress {
             left: Duration::ZERO,
             overhead: Duration::ZERO,
             executing: None,
             done: Timer::NONE,
+            interruptible: false,
+            ran: Duration::ZERO,
             notified: false,
             woken_at: None,
             preempted_at: None,
@@ -121,13 +125,15 @@ impl Core {
         });
         Core {
             queue: EventQueue::new(),
-            sched: SchedulerBox(sched),
+            sched: SchedulerBox(config.scheduler.build()),
             timers: Vec::new(),
             tickled: CpuSet::EMPTY,
-            recorder: Recorder::new(records),
+            recorder: Recorder::new(config.records),
             pcpus: pcpus.collect(),
             progress: progress.collect(),
-            costs,
+            costs: config.costs,
+            tickle: config.tickle,
+            held: CpuSet::EMPTY,
             idle_hands: None,
             watched,
             worst: None,
@@ -160,21 +166,38 @@ impl Core {
     }
 
     /// A new step of `v` begins: what it is notified of from now on is news.
-    pub(crate) fn begin_step(&mut self, v: Vcpu) {
-        self.progress[v.index()].notified = false;
+    /// Returns what was left of the last one, and the work done in it.
+    pub(crate) fn begin_step(&mut self, v: Vcpu) -> (Duration, Duration) {
+        let progress = &mut self.progress[v.index()];
+        progress.notified = false;
+        let left = std::mem::take(&mut progress.left);
+        (left, std::mem::take(&mut progress.ran))
     }
 
-    /// `v`, which has a pCPU, is to work for so long.
-    pub(crate) fn compute(&mut self, v: Vcpu, work: Duration) {
-        self.progress[v.index()].left = work;
+    /// `v`, which has a pCPU, is to work for so long, or until it is notified.
+    pub(crate) fn compute(&mut self, v: Vcpu, work: Duration, interruptible: bool) {
+        let progress = &mut self.progress[v.index()];
+        progress.left = work;
+        progress.interruptible = interruptible;
         self.resume(v);
     }
 
-    /// Tells `v` that there is something for it; wakes it if it is blocked. `near` says
-    /// that the news comes from the pCPU where `v` ran last.
-    pub(crate) fn notify(&mut self, v: Vcpu, near: bool) {
+    /// Ends the step of `v` early, now or when it runs next.
+    pub(crate) fn interrupt(&mut self, v: Vcpu) {
+        let progress = &mut self.progress[v.index()];
+        progress.notified = true;
+        if progress.interruptible && progress.executing.is_some() {
+            // Not before its caches are warm; nor twice, nor later than planned.
+            self.suspend(v);
+            self.resume(v);
+        }
+    }
+
+    /// Tells `v` that there is something for it; wakes it if it is blocked.
+    pub(crate) fn notify(&mut self, v: Vcpu, origin: Origin) {
+        let near = origin != Origin::Elsewhere;
         let now = self.facts.now;
-        self.progress[v.index()].notified = true;
+        self.interrupt(v);
         let state = &mut self.facts.vcpus[v.index()];
         let processor = state.processor;
         if !state.blocked {
@@ -191,8 +214,25 @@ impl Core {
         progress.stats.wakes += 1;
         self.recorder.push(now, processor, v, What::Wake);
         with_sched!(self, wake, v);
+        if origin == Origin::Beside && self.tickle != Tickle::Each && self.tickled.has(processor) {
+            // Who sends goes on sending first.
+            self.tickled.remove(processor);
+            self.held.insert(processor);
+        }
         let near = near.then_some(processor);
         self.send_tickles(self.costs.wake_to_tickle, near);
+    }
+
+    /// `v`, which has a pCPU, has served all its events.
+    pub(crate) fn served(&mut self, v: Vcpu) {
+        let p = self.facts.vcpus[v.index()].processor;
+        if self.held.has(p) {
+            self.held.remove(p);
+            if self.tickle == Tickle::After {
+                self.tickled.insert(p);
+                self.send_tickles(self.costs.wake_to_tickle, Some(p));
+            }
+        }
     }
 
     /// Sends the tickles that the scheduler asked for. `near` is the pCPU on which it
@@ -222,6 +262,7 @@ impl Core {
         let work = elapsed - overhead;
         progress.overhead -= overhead;
         progress.stats.work += work;
+        progress.ran += work;
         if progress.left != Duration::MAX {
             progress.left = progress.left.saturating_sub(work);
         }
@@ -236,7 +277,10 @@ impl Core {
             return;
         }
         progress.executing = Some(self.facts.now);
-        if progress.left != Duration::MAX {
+        if progress.interruptible && progress.notified {
+            // Through an event, since several vCPUs may be notified at one instant.
+            progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
+        } else if progress.left != Duration::MAX {
             let span = progress.overhead + progress.left;
             progress.done = self.queue.after(span, Event::StepDone(v));
         }

@@ -11,6 +11,7 @@ pub mod event;
 pub mod facts;
 pub mod guest;
 pub mod ids;
+pub mod io;
 pub mod machine;
 pub mod record;
 pub mod sched;

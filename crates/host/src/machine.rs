@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::guest::{Guest, GuestCx, Origin, Step};
 use crate::ids::{Dom, Pcpu, Vcpu};
+use crate::io::Io;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
@@ -26,6 +27,8 @@ pub struct Machine {
     vcpu_in_dom: Vec<usize>,
     /// Notifications that a guest's call has left; empty between calls.
     news: Vec<(Vcpu, Origin)>,
+    /// What domains share, and the hardware.
+    io: Io,
     started: bool,
 }
 
@@ -44,11 +47,11 @@ impl Machine {
         let facts = config.facts()?;
         let vcpu_in_dom = facts.doms.iter().flat_map(|dom| 0..dom.vcpus.len()).collect();
         let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
-        let core =
-            Core::new(facts, config.scheduler.build(), config.costs, watched, config.records);
         let vms = &config.vms;
+        let io = Io::new(&config.io, &facts, vms, seed);
+        let core = Core::new(facts, config, watched);
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
-        Ok(Machine { core, guests, vcpu_in_dom, news: Vec::new(), started: false })
+        Ok(Machine { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false })
     }
 
     /// Runs until `end`, or until every guest that measures something is done.
@@ -115,6 +118,10 @@ impl Machine {
             Event::Switched(p) => core.switched(p),
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
+            Event::Io(event) => {
+                self.io.event(&core.facts, &mut core.queue, event, &mut self.news);
+                self.spread_news();
+            }
             Event::Guest { dom, token } => self.with_guest(dom, |g, cx| g.timer(cx, token)),
         }
         self.employ();
@@ -128,11 +135,20 @@ impl Machine {
         while let Some(v) = self.core.idle_hands.take() {
             steps += 1;
             assert!(steps < STEPS_MAX, "{v:?} takes step after step in no time");
-            self.core.begin_step(v);
+            let last = self.core.begin_step(v);
             let dom = self.core.facts.vcpus[v.index()].dom;
             let vcpu = self.vcpu_in_dom[v.index()];
-            match self.with_guest(dom, |guest, cx| guest.step(cx, vcpu)) {
-                Step::Compute(work) => self.core.compute(v, work),
+            let (step, served) = self.with_guest(dom, |guest, cx| {
+                (cx.left, cx.ran) = last;
+                let step = guest.step(cx, vcpu);
+                (step, cx.served)
+            });
+            if served {
+                self.core.served(v);
+            }
+            match step {
+                Step::Compute(work) => self.core.compute(v, work, false),
+                Step::Run(work) => self.core.compute(v, work, true),
                 Step::Block => self.core.block(v),
                 Step::Yield => self.core.yielded(v),
             }
@@ -147,12 +163,30 @@ impl Machine {
         call: impl FnOnce(&mut dyn Guest, &mut GuestCx<'_>) -> T,
     ) -> T {
         let Core { facts, queue, .. } = &mut self.core;
-        let mut cx = GuestCx { facts, queue, dom, news: &mut self.news };
+        let mut cx = GuestCx {
+            facts,
+            queue,
+            dom,
+            news: &mut self.news,
+            io: &mut self.io,
+            left: Duration::ZERO,
+            ran: Duration::ZERO,
+            served: false,
+        };
         let result = call(self.guests[dom.index()].as_mut(), &mut cx);
-        for (v, origin) in self.news.drain(..) {
-            self.core.notify(v, origin == Origin::OwnProcessor);
-        }
+        self.spread_news();
         result
+    }
+
+    /// Delivers notifications.
+    #[inline]
+    fn spread_news(&mut self) {
+        for (v, origin) in self.news.drain(..) {
+            match origin {
+                Origin::Memory => self.core.interrupt(v),
+                origin => self.core.notify(v, origin),
+            }
+        }
     }
 
     /// Sets up scheduler and guests and makes every vCPU runnable, once.
@@ -160,6 +194,7 @@ impl Machine {
     fn start(&mut self) {
         self.started = true;
         self.core.start();
+        self.io.start(&mut self.core.queue);
         for dom in (0..self.guests.len()).map(|i| Dom(i as u16)) {
             self.with_guest(dom, |guest, cx| guest.start(cx));
         }
@@ -192,6 +227,11 @@ impl Machine {
     /// What the guest of `dom` has measured.
     pub fn outcome(&self, dom: Dom) -> crate::guest::Outcome {
         self.guests[dom.index()].outcome()
+    }
+
+    /// What domains share, and the hardware.
+    pub fn io(&self) -> &Io {
+        &self.io
     }
 
     /// The recording of the schedule.

@@ -50,7 +50,7 @@ fn host(scheduler: SchedulerConfig) -> Config {
     vms.extend((0..4).map(|i| VmConfig::new(&format!("hog{i}"), hog.clone())));
     vms.push(VmConfig::new("yielder", Workload::Yielder { work: us(200) }));
     vms.push(VmConfig { vcpus: 3, ..VmConfig::new("loop", Workload::CpuLoop) });
-    Config { pcpus: 4, sockets: 2, scheduler, costs: Costs::FREE, vms, records: 1024, watch: None }
+    Config { sockets: 2, records: 1024, ..Config::new(4, scheduler, Costs::FREE, vms) }
 }
 
 /// One test, because the counter is one for the whole process.

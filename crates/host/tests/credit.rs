@@ -23,15 +23,8 @@ fn ms(n: u64) -> Duration {
 }
 
 fn host(credit: CreditConfig, pcpus: u16, vms: Vec<VmConfig>) -> Config {
-    Config {
-        pcpus,
-        sockets: 1,
-        scheduler: SchedulerConfig::Credit(credit),
-        costs: Costs::FREE,
-        vms,
-        records: 1 << 16,
-        watch: None,
-    }
+    let scheduler = SchedulerConfig::Credit(credit);
+    Config { records: 1 << 16, ..Config::new(pcpus, scheduler, Costs::FREE, vms) }
 }
 
 /// Runs for `span`, checking the bookkeeping after each event.

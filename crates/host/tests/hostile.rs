@@ -23,7 +23,7 @@ fn host(scheduler: SchedulerConfig, vms: Vec<VmConfig>) -> Config {
     let vcpus = vms.iter().map(|vm| vm.vcpus).sum();
     let pcpus = if scheduler == SchedulerConfig::Null { vcpus } else { 1 };
     let costs = Costs::FREE;
-    Config { pcpus, sockets: 1, scheduler, costs, vms, records: 1 << 16, watch: None }
+    Config { records: 1 << 16, ..Config::new(pcpus, scheduler, costs, vms) }
 }
 
 /// The host after so many milliseconds.

@@ -23,15 +23,7 @@ fn server() -> Server {
 }
 
 fn host(vms: Vec<VmConfig>) -> Config {
-    Config {
-        pcpus: vms.len() as u16,
-        sockets: 1,
-        scheduler: SchedulerConfig::Null,
-        costs: Costs::FREE,
-        vms,
-        records: 0,
-        watch: None,
-    }
+    Config::new(vms.len() as u16, SchedulerConfig::Null, Costs::FREE, vms)
 }
 
 #[test]

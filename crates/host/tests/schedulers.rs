@@ -51,7 +51,7 @@ fn with_ratelimit(scheduler: &SchedulerConfig, ratelimit: Duration) -> Scheduler
 
 fn host(pcpus: u16, scheduler: &SchedulerConfig, costs: Costs, vms: Vec<VmConfig>) -> Config {
     let scheduler = scheduler.clone();
-    Config { pcpus, sockets: 1, scheduler, costs, vms, records: 0, watch: None }
+    Config::new(pcpus, scheduler, costs, vms)
 }
 
 fn cpu_loop(name: &str) -> VmConfig {

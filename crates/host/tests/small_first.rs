@@ -13,7 +13,7 @@ use random::{COSTS, random_vm, us};
 
 fn host(pcpus: u16, costs: Costs, vms: Vec<VmConfig>) -> Config {
     let scheduler = SchedulerConfig::SmallFirst(SmallFirstConfig::default());
-    Config { pcpus, sockets: 1, scheduler, costs, vms, records: 0, watch: None }
+    Config::new(pcpus, scheduler, costs, vms)
 }
 
 fn cpu_loop(name: &str) -> VmConfig {

@@ -376,7 +376,7 @@ fn host(
     }
     let (pcpus, sockets) = (file.host.pcpus, file.host.sockets);
     let config =
-        Config { pcpus, sockets, scheduler, costs: costs.costs(), vms, records: 0, watch: None };
+        Config { sockets, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
     config.facts().map_err(|error| contradiction(&error, file.host.scheduler.kind()))?;
     Ok((config, groups))
 }

@@ -538,6 +538,8 @@ pub(crate) fn describe(workload: &Workload) -> String {
         Workload::BucketSurfer { burst, share_percent } => {
             format!("bursts of {burst}, {share_percent} % of the time by the clock")
         }
+        Workload::Driver(_) => "driver domain".to_string(),
+        Workload::Net(_) => "guest with a virtual interface".to_string(),
         Workload::Splitter { turn } => format!("one vCPU works at a time, turns of {turn}"),
         Workload::EdgeBurner { period, before, after } => {
             format!("works from {before} before each multiple of {period} to {after} behind it")

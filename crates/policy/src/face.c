@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The functions of the policy headers with addresses, for callers in Rust. */
 #include "vcpu.h"
+#include "vif.h"
 
 void lowtail_params_default(struct lt_params *p)
 {
@@ -15,6 +16,7 @@ void lowtail_sizes(lt_u32 *sizes)
 	sizes[2] = sizeof(struct lt_pcpu);
 	sizes[3] = sizeof(struct lt_vm);
 	sizes[4] = sizeof(struct lt_vcpu);
+	sizes[5] = sizeof(struct lt_vif);
 }
 
 void lowtail_bucket_init(struct lt_bucket *b, lt_u32 rate, lt_u32 burst_ns,
@@ -174,4 +176,30 @@ int lowtail_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm, struct lt_pc
 			 const struct lt_params *p)
 {
 	return lt_preempt_take(v, vm, cpu, p);
+}
+
+void lowtail_vif_init(struct lt_vif *vif, lt_u32 rate, lt_u32 burst_ns, lt_u64 now)
+{
+	lt_vif_init(vif, rate, burst_ns, now);
+}
+
+void lowtail_vif_join(struct lt_vif *vif, lt_u64 vtime_ns)
+{
+	lt_vif_join(vif, vtime_ns);
+}
+
+int lowtail_vif_small(struct lt_vif *vif, lt_u32 bytes, lt_u64 now)
+{
+	return lt_vif_small(vif, bytes, now);
+}
+
+void lowtail_vif_charge(struct lt_vif *vif, lt_u32 bytes)
+{
+	lt_vif_charge(vif, bytes);
+}
+
+int lowtail_vif_before(const struct lt_vif *a, int small_a, lt_u64 waiting_a,
+		       const struct lt_vif *b, int small_b, lt_u64 waiting_b)
+{
+	return lt_vif_before(a, small_a, waiting_a, b, small_b, waiting_b);
 }

@@ -1,16 +1,18 @@
 //! The rule, *small first at every queue*, as Rust sees it.
 //!
-//! The rule itself is C: `policy/bucket.h` and `policy/vcpu.h` say what each function means,
+//! The rule itself is C: `policy/bucket.h`, `policy/vcpu.h` and `policy/vif.h` say what each function means,
 //! in which units and ranges. Here are its structs, with the same layout, and its functions as
 //! methods; nothing else. All times and amounts are nanoseconds.
 
 mod bucket;
 mod params;
 mod vcpu;
+mod vif;
 
 pub use bucket::{Bucket, NEVER, RATE_MAX, RATE_ONE};
 pub use params::Params;
 pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
+pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
 
 #[cfg(test)]
 mod tests {
@@ -22,8 +24,8 @@ mod tests {
 
     #[test]
     fn structs_have_the_sizes_of_c() {
-        let mut sizes = [0u32; 5];
-        // SAFETY: C writes five numbers.
+        let mut sizes = [0u32; 6];
+        // SAFETY: C writes six numbers.
         unsafe { lowtail_sizes(sizes.as_mut_ptr()) };
         let ours = [
             size_of::<Bucket>(),
@@ -31,6 +33,7 @@ mod tests {
             size_of::<Pcpu>(),
             size_of::<Vm>(),
             size_of::<Vcpu>(),
+            size_of::<Vif>(),
         ];
         assert_eq!(sizes.map(|size| size as usize), ours);
     }

@@ -10,6 +10,9 @@ pub mod bucket_surfer;
 pub mod cpu_loop;
 pub mod duty_hog;
 pub mod edge_burner;
+pub mod driver;
+pub mod kernel;
+pub mod net;
 pub mod request_server;
 pub mod splitter;
 pub mod tick_dodger;
@@ -23,12 +26,17 @@ use lowtail_engine::{Duration, EventQueue, Hist, Stream, Time, Timer};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::ids::{Dom, Vcpu};
+use crate::io::{Io, device_port};
+use crate::io::packet::Packet;
+use crate::io::ports::Port;
 
 /// What a vCPU does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Computes for this much processor time; [`Duration::MAX`] is for ever.
     Compute(Duration),
+    /// The same, but a notification ends it early: [`GuestCx::left`] says how much is left.
+    Run(Duration),
     /// Waits for the next notification. If one came since the step began, it does not wait.
     Block,
     /// Lets others go first.
@@ -73,6 +81,10 @@ pub enum Origin {
     Elsewhere,
     /// A timer, or a sender, on the pCPU where the vCPU ran last.
     OwnProcessor,
+    /// A vCPU that runs at this moment on the pCPU where the vCPU ran last.
+    Beside,
+    /// Something that the vCPU reads in memory over and over, if it runs.
+    Memory,
 }
 
 /// A guest's access to the world.
@@ -83,6 +95,13 @@ pub struct GuestCx<'a> {
     pub(crate) dom: Dom,
     /// Whom to notify when the call is over.
     pub(crate) news: &'a mut Vec<(Vcpu, Origin)>,
+    /// What domains share, and the hardware.
+    pub(crate) io: &'a mut Io,
+    /// What was left of the vCPU's last step, and what it has done of that.
+    pub(crate) left: Duration,
+    pub(crate) ran: Duration,
+    /// The vCPU has served all its events.
+    pub(crate) served: bool,
 }
 
 impl GuestCx<'_> {
@@ -116,6 +135,72 @@ impl GuestCx<'_> {
     pub fn notify(&mut self, vcpu: usize, origin: Origin) {
         let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
         self.news.push((v, origin));
+    }
+
+    /// In [`Guest::step`]: what was left of the vCPU's last step when it was ended early.
+    pub fn left(&self) -> Duration {
+        self.left
+    }
+
+    /// In [`Guest::step`]: how much work the vCPU has done in its last step.
+    pub fn ran(&self) -> Duration {
+        self.ran
+    }
+
+    /// What domains share, and the hardware.
+    pub fn io(&mut self) -> &mut Io {
+        self.io
+    }
+
+    /// Gives `packet` to NIC number `nic`; for the driver domain.
+    pub fn transmit(&mut self, nic: usize, packet: Packet) {
+        self.io.transmit(self.queue, nic, packet);
+    }
+
+    /// Loses `packet`.
+    pub fn lose(&mut self, packet: &Packet) {
+        self.io.lose(self.queue, packet);
+    }
+
+    /// Asks NIC number `nic` for interrupts again.
+    pub fn listen(&mut self, nic: usize) {
+        self.io.nics[nic].listen();
+        self.io.moderate(self.queue, nic as u16);
+    }
+
+    /// The next event that the domain's vCPU number `vcpu` is to serve.
+    pub fn take_event(&mut self, vcpu: usize) -> Option<Port> {
+        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
+        self.io.pending(v).take()
+    }
+
+    /// The port of device number `device` of `dom`.
+    pub fn device_port(&self, dom: Dom, device: usize) -> Port {
+        device_port(device, self.facts.doms[dom.index()].vcpus.len())
+    }
+
+    /// Raises `port` of `dom`; `from` is the number of the vCPU of this domain that does.
+    pub fn raise(&mut self, from: Option<usize>, dom: Dom, port: Port) {
+        let Some(to) = self.io.raise(self.facts, dom, port) else { return };
+        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let from = from.map(|from| self.facts.doms[self.dom.index()].vcpus[from]);
+        let origin = match from {
+            None => Origin::OwnProcessor,
+            Some(from) if processor(from) == processor(to) => Origin::Beside,
+            Some(_) => Origin::Elsewhere,
+        };
+        self.news.push((to, origin));
+    }
+
+    /// The domain's vCPU number `vcpu`, which spins, is to look again.
+    pub fn poke(&mut self, vcpu: usize) {
+        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
+        self.news.push((v, Origin::Memory));
+    }
+
+    /// In [`Guest::step`]: the vCPU has served all events that were pending.
+    pub fn served(&mut self) {
+        self.served = true;
     }
 
     /// The guest's own domain.

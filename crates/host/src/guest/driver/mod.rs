@@ -1,0 +1,502 @@
+//! The driver domain: drivers of the NICs, a bridge, and the back ends of all virtual
+//! interfaces, in a kernel with processes of its own.
+//!
+//! A packet from a NIC: interrupt, poll (a softirq), bridge, the queue of a virtual interface,
+//! the back end, which copies a batch into the guests' rings in one hypercall and then notifies
+//! each guest that listens, one after the other. A packet from a guest: its notification, the
+//! back end, which takes a batch in turns of one packet from each ring, bridge, NIC or another
+//! guest's queue. Who does the work of the back end is a matter of [`Backend`].
+//!
+//! From Linux 2.6.18-xen, 2.6.32 pvops and 3.x (`drivers/xen/netback`): batches, the order of
+//! notifications, where packets are dropped. Left out: flipping of pages, the split of a batch
+//! of grants by preemption of the hypercall, checksums, transmit completions of the NIC.
+
+mod station;
+mod users;
+
+use std::collections::VecDeque;
+
+use lowtail_engine::Duration;
+
+use super::kernel::fair::TaskId;
+use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
+use crate::guest::GuestCx;
+use crate::io::flow::Way;
+use crate::io::lock::{GrantLock, SpinLock};
+use crate::io::packet::{Kind, Packet};
+use station::{Station, Work};
+pub use users::User;
+use users::Users;
+
+/// Who does the work of the back end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// One pair of tasklets for all interfaces (netback until 2010).
+    Tasklet,
+    /// So many pairs, each with its interfaces (2009 and 2010); 0 is one for each vCPU.
+    Tasklets(u16),
+    /// A thread of the kernel on each vCPU (`netback_kthread`, 2010).
+    Threads,
+    /// For each queue of each interface a poll (what guests send) and a thread (what they
+    /// receive), since Linux 3.11.
+    Napi,
+    /// A thread on each vCPU that serves small interfaces first and large ones by bytes, in
+    /// small portions, and polls the NICs only when there is nothing else to do.
+    SmallFirst,
+}
+
+/// To which vCPU of the driver domain events are bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interrupts {
+    /// All to the first one: what happens if nobody cares.
+    Fixed,
+    /// In turn: pinned by hand, or balanced.
+    #[default]
+    Spread,
+    /// Where there is least load, looked at every ten seconds (`irqbalance`).
+    Balanced,
+}
+
+/// A driver domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Who does the work.
+    pub backend: Backend,
+    /// Where events go.
+    pub interrupts: Interrupts,
+    /// What excludes grant operations from one another.
+    pub lock: GrantLock,
+    /// Only who listens is notified; else everybody, each time.
+    pub suppress: bool,
+    /// Packets that wait for an interface whose guest has no buffers posted.
+    pub queue_packets: u16,
+    /// How the kernel goes about softirqs.
+    pub rules: Rules,
+    /// Processes.
+    pub users: Vec<User>,
+}
+
+/// Packets of one poll of a NIC or queue (`NAPI` weight).
+const POLL_PACKETS: usize = 64;
+/// How often interrupts are balanced.
+const BALANCE_PERIOD: Duration = Duration::from_ms(10_000);
+/// How long the queue of a NIC may be; Linux's `txqueuelen` of 1000 packets at 1 Gbit/s.
+const NIC_BACKLOG: Duration = Duration::from_ms(12);
+
+/// A queue of an interface as the back end sees it.
+#[derive(Debug)]
+struct BackQueue {
+    station: usize,
+    /// Packets for which the guest has no buffers.
+    backlog: VecDeque<Packet>,
+}
+
+/// The back ends of a host.
+#[derive(Debug)]
+pub struct Driver {
+    config: Config,
+    nics: usize,
+    queues: Vec<BackQueue>,
+    stations: Vec<Station>,
+    lock: SpinLock,
+    locks: Vec<SpinLock>,
+    users: Users,
+    /// Balancing is a process that sleeps.
+    balancer: Option<TaskId>,
+    balanced: bool,
+    /// Interrupts of each device since the last balancing.
+    load: Vec<u64>,
+    dropped: u64,
+}
+
+impl Driver {
+    /// The domain.
+    pub fn guest(config: &Config) -> KernelGuest<Driver> {
+        let driver = Driver {
+            config: config.clone(),
+            nics: 0,
+            queues: Vec::new(),
+            stations: Vec::new(),
+            lock: SpinLock::default(),
+            locks: Vec::new(),
+            users: Users::new(&config.users),
+            balancer: None,
+            balanced: false,
+            load: Vec::new(),
+            dropped: 0,
+        };
+        KernelGuest::new(config.rules, driver)
+    }
+
+    fn small_first(&self) -> bool {
+        self.config.backend == Backend::SmallFirst
+    }
+
+    /// Whether what guests send has stations of its own: a tasklet or a poll.
+    fn split(&self) -> bool {
+        matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets(_) | Backend::Napi)
+    }
+
+    /// The station that hands packets to the guest behind `queue`, or takes those that it sends.
+    fn station(&self, queue: usize, sends: bool) -> usize {
+        self.queues[queue].station + usize::from(sends && self.split())
+    }
+
+    /// Starts the work of `station`.
+    fn start_station(&mut self, hands: &mut Hands<'_, '_>, station: usize) {
+        match self.stations[station].thread {
+            Some(thread) => hands.wake(thread),
+            None => hands.raise(SoftId((self.nics + station) as u16)),
+        }
+    }
+
+    /// A packet for the guest behind `queue`.
+    fn enqueue(&mut self, hands: &mut Hands<'_, '_>, queue: usize, packet: Packet) {
+        let back = &mut self.queues[queue];
+        let io = hands.cx.io();
+        if back.backlog.is_empty() && io.queues[queue].rx.reserve(&packet) {
+            let station = back.station;
+            self.stations[station].receive(queue, packet);
+            self.start_station(hands, station);
+        } else if back.backlog.len() < usize::from(self.config.queue_packets) {
+            // Says that it waits for buffers, too.
+            let _no = io.queues[queue].rx.reserve(&packet) && {
+                debug_assert!(false, "room, but a backlog");
+                true
+            };
+            back.backlog.push_back(packet);
+        } else {
+            self.dropped += 1;
+            hands.cx.lose(&packet);
+        }
+    }
+
+    /// The guest behind `queue` has posted buffers.
+    fn buffers_posted(&mut self, hands: &mut Hands<'_, '_>, queue: usize) {
+        let back = &mut self.queues[queue];
+        let station = back.station;
+        let mut any = false;
+        while let Some(packet) = back.backlog.front() {
+            if !hands.cx.io().queues[queue].rx.reserve(packet) {
+                break;
+            }
+            if let Some(packet) = back.backlog.pop_front() {
+                self.stations[station].receive(queue, packet);
+                any = true;
+            }
+        }
+        if any {
+            self.start_station(hands, station);
+        }
+    }
+
+    /// The bridge: where `packet`, which came out of `queue`, goes.
+    fn forward(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
+        let now = hands.now();
+        let io = hands.cx.io();
+        let flow = &io.flows[packet.flow.index()].config;
+        let onward = matches!(packet.kind, Kind::Data | Kind::Request);
+        let to = match flow.way {
+            Way::Between { to } => Err(if onward { to } else { flow.dom }),
+            Way::In { nic } | Way::Out { nic } => Ok(usize::from(nic)),
+        };
+        match to {
+            Ok(nic) if io.nics[nic].backlog(now) < NIC_BACKLOG => hands.cx.transmit(nic, packet),
+            Ok(_) => {
+                self.dropped += 1;
+                hands.cx.lose(&packet);
+            }
+            Err(dom) => {
+                let queue = io.queue_of(dom, packet.flow);
+                self.enqueue(hands, queue, packet);
+            }
+        }
+    }
+
+    /// The work of a batch of `station`: what it takes, but for the lock.
+    fn cost(&mut self, cx: &mut GuestCx<'_>, station: usize) -> Duration {
+        let costs = cx.io().costs;
+        let now = cx.now();
+        let (mut work, mut grant) = (Duration::ZERO, Duration::ZERO);
+        let mut own = Duration::ZERO;
+        for (queue, packet) in &self.stations[station].batch {
+            work += costs.back_packet;
+            let span = costs.grant(packet);
+            match self.config.lock {
+                GrantLock::PerDomain => {
+                    let dom = cx.io().queues[*queue].dom;
+                    own += self.locks[dom.index()].take(now + own, span);
+                }
+                _ => grant += span,
+            }
+        }
+        let held = match self.config.lock {
+            // One hypercall for all of them, with the lock held.
+            GrantLock::Global => self.lock.take(now + work, grant),
+            _ => grant,
+        };
+        work + held + own
+    }
+
+    /// `station` begins a batch.
+    fn begin(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> Begin {
+        let sends = self.split() && station % 2 == 1;
+        let state = &mut self.stations[station];
+        if !state.to_notify.is_empty() {
+            state.work = Work::Notify;
+            return Begin::Work(hands.cx.io().costs.notify);
+        }
+        let now_ns = hands.now().as_ns();
+        let io = hands.cx.io();
+        match self.config.backend {
+            Backend::SmallFirst => state.take_small_first(io, now_ns),
+            Backend::Napi if sends => state.take_sent(io, POLL_PACKETS),
+            Backend::Threads | Backend::Napi => {
+                state.take_received();
+                if state.batch.is_empty() && self.config.backend == Backend::Threads {
+                    state.take_sent(io, station::MAX_PENDING);
+                }
+            }
+            _ if sends => state.take_sent(io, station::MAX_PENDING),
+            _ => state.take_received(),
+        }
+        if state.batch.is_empty() {
+            return Begin::Nothing;
+        }
+        Begin::Work(self.cost(hands.cx, station))
+    }
+
+    /// `station` has done its batch. Returns whether there is more.
+    fn end(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> bool {
+        let state = &mut self.stations[station];
+        if state.work == Work::Notify {
+            // The last one first, as the array of interrupts is worked off.
+            if let Some(queue) = state.to_notify.pop() {
+                self.notify_front(hands, queue);
+            }
+            return self.stations[station].has_work();
+        }
+        let mut batch = std::mem::take(&mut state.batch);
+        let work = state.work;
+        for (queue, packet) in batch.drain(..) {
+            let shared = &mut hands.cx.io().queues[queue];
+            let listens = match work {
+                Work::Receive => shared.rx.fill(packet),
+                _ => shared.tx.answer(&packet),
+            };
+            let state = &mut self.stations[station];
+            if (listens || !self.config.suppress) && !state.to_notify.contains(&queue) {
+                state.to_notify.push(queue);
+            }
+            if work == Work::Send {
+                self.forward(hands, packet);
+            }
+        }
+        let state = &mut self.stations[station];
+        state.batch = batch;
+        state.has_work()
+    }
+
+    fn notify_front(&mut self, hands: &mut Hands<'_, '_>, queue: usize) {
+        let from = hands.cpu;
+        let io = hands.cx.io();
+        let dom = io.queues[queue].dom;
+        let device = queue - io.vif(dom).start;
+        let port = hands.cx.device_port(dom, device);
+        hands.cx.raise(Some(from), dom, port);
+    }
+
+    /// Takes packets from NIC number `nic`, up to a poll's worth, and passes them on.
+    fn end_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize, packets: usize) -> bool {
+        for _ in 0..packets {
+            let Some(packet) = hands.cx.io().nics[nic].take() else { break };
+            let io = hands.cx.io();
+            let flow = &io.flows[packet.flow.index()].config;
+            let queue = io.queue_of(flow.dom, packet.flow);
+            self.enqueue(hands, queue, packet);
+        }
+        let more = hands.cx.io().nics[nic].waiting() > 0;
+        if !more {
+            hands.cx.listen(nic);
+        }
+        more
+    }
+
+    /// Binds devices to vCPUs by how often they have interrupted.
+    fn balance(&mut self, hands: &mut Hands<'_, '_>) {
+        let cpus = hands.cpus();
+        let own = hands.cx.own();
+        let mut busiest: Vec<usize> = (0..self.load.len()).collect();
+        busiest.sort_by_key(|&device| (std::cmp::Reverse(self.load[device]), device));
+        let mut sums = vec![0; cpus];
+        for device in busiest {
+            let least = (0..cpus).min_by_key(|&cpu| sums[cpu]).unwrap_or(0);
+            sums[least] += self.load[device] + 1;
+            let port = crate::io::device_port(device, cpus);
+            hands.cx.io().bind(own, port, least);
+        }
+        self.load.fill(0);
+    }
+}
+
+impl Program for Driver {
+    fn start(&mut self, hands: &mut Hands<'_, '_>) {
+        let (cpus, own) = (hands.cpus(), hands.cx.own());
+        let io = hands.cx.io();
+        self.nics = io.nics.len();
+        let queues = io.queues.len();
+        let doms: Vec<usize> = io.queues.iter().map(|queue| queue.dom.index()).collect();
+        let groups = match self.config.backend {
+            Backend::Tasklet => 1,
+            Backend::Tasklets(0) | Backend::Threads | Backend::SmallFirst => cpus,
+            Backend::Tasklets(n) => usize::from(n),
+            Backend::Napi => queues,
+        };
+        for device in 0..self.nics + queues {
+            let cpu = match self.config.interrupts {
+                Interrupts::Fixed => 0,
+                // An interface where its NIC is, if there are as many.
+                _ if device < self.nics => device % cpus,
+                _ => (device - self.nics) % cpus,
+            };
+            let port = crate::io::device_port(device, cpus);
+            hands.cx.io().bind(own, port, cpu);
+        }
+        let threads = !matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets(_));
+        let (free, split) = (self.config.backend == Backend::Napi, self.split());
+        for group in 0..groups {
+            let thread = threads.then(|| hands.add_task(group % cpus, false, free, false));
+            self.stations.push(Station::new(thread));
+            if split {
+                self.stations.push(Station::new(None));
+            }
+        }
+        if self.small_first() {
+            for nic in 0..self.nics {
+                self.stations[nic % groups].nics.push(nic);
+            }
+        }
+        self.queues = (0..queues)
+            .map(|queue| BackQueue {
+                station: queue % groups * (1 + usize::from(split)),
+                backlog: VecDeque::new(),
+            })
+            .collect();
+        for queue in 0..queues {
+            let station = self.station(queue, false);
+            self.stations[station].add(queue);
+        }
+        self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
+        self.load = vec![0; self.nics + queues];
+        if self.config.interrupts == Interrupts::Balanced {
+            let task = hands.add_task(0, true, true, false);
+            self.balancer = Some(task);
+            hands.wake_after(task, BALANCE_PERIOD);
+        }
+        self.users.start(hands);
+    }
+
+    fn irq_cost(&self, _device: usize, costs: &crate::io::costs::PathCosts) -> Duration {
+        costs.irq
+    }
+
+    fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
+        self.load[device] += 1;
+        let Some(queue) = device.checked_sub(self.nics) else {
+            if self.small_first() {
+                let station = device % self.stations.len();
+                self.stations[station].polling.push_back(device);
+                self.start_station(hands, station);
+            } else {
+                hands.raise(SoftId(device as u16));
+            }
+            return;
+        };
+        let station = self.station(queue, true);
+        if self.stations[station].list_sender(hands.cx.io(), queue) {
+            self.start_station(hands, station);
+        }
+        self.buffers_posted(hands, queue);
+    }
+
+    fn soft_begin(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> Begin {
+        let soft = usize::from(soft.0);
+        if let Some(station) = soft.checked_sub(self.nics) {
+            return self.begin(hands, station);
+        }
+        let io = hands.cx.io();
+        match io.nics[soft].waiting().min(POLL_PACKETS) {
+            0 => {
+                hands.cx.listen(soft);
+                Begin::Nothing
+            }
+            packets => Begin::Work(io.costs.nic_packet * packets as u64),
+        }
+    }
+
+    fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool {
+        let soft = usize::from(soft.0);
+        if let Some(station) = soft.checked_sub(self.nics) {
+            return self.end(hands, station);
+        }
+        // As many as there were when it began, or more by now: the cost was for these.
+        let packets = hands.cx.io().nics[soft].waiting().min(POLL_PACKETS);
+        self.end_poll(hands, soft, packets)
+    }
+
+    fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
+        if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
+            let begin = self.begin(hands, station);
+            if begin != Begin::Nothing || !self.small_first() {
+                return begin;
+            }
+            // Nothing waits for a guest or from one: now, and only now, look at the NICs.
+            let state = &mut self.stations[station];
+            let Some(&nic) = state.polling.front() else { return Begin::Nothing };
+            state.work = Work::Poll;
+            let io = hands.cx.io();
+            let packets = io.nics[nic].waiting().clamp(1, station::PORTION_PACKETS);
+            return Begin::Work(io.costs.nic_packet * packets as u64);
+        }
+        if self.balancer == Some(task) {
+            let due = std::mem::take(&mut self.balanced);
+            if due {
+                return Begin::Nothing;
+            }
+            return Begin::Work(Duration::from_us(100));
+        }
+        self.users.begin(task)
+    }
+
+    fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
+        if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
+            if self.stations[station].work == Work::Poll {
+                let Some(nic) = self.stations[station].polling.pop_front() else { return };
+                if self.end_poll(hands, nic, station::PORTION_PACKETS) {
+                    self.stations[station].polling.push_back(nic);
+                }
+                self.stations[station].work = Work::Receive;
+            } else {
+                self.end(hands, station);
+            }
+            return;
+        }
+        if self.balancer == Some(task) {
+            self.balance(hands);
+            self.balanced = true;
+            hands.wake_after(task, BALANCE_PERIOD);
+            return;
+        }
+        self.users.end(hands, task);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let held: Duration = self.locks.iter().fold(self.lock.held(), |sum, l| sum + l.held());
+        let waited = self.locks.iter().fold(self.lock.waited(), |sum, l| sum + l.waited());
+        vec![
+            ("dropped", self.dropped),
+            ("lock_held_ns", held.as_ns()),
+            ("lock_waited_ns", waited.as_ns()),
+        ]
+    }
+}

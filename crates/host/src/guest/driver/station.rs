@@ -1,0 +1,194 @@
+//! A station of a back end: the queues that one tasklet pair, thread or poll serves, and in
+//! which order.
+
+use std::collections::VecDeque;
+
+use lowtail_policy::{VIF_BURST_NS, VIF_RATE, Vif};
+
+use crate::guest::kernel::fair::TaskId;
+use crate::io::Io;
+use crate::io::packet::Packet;
+
+/// Slots of one batch for guests: netback stops when the next packet might not fit into 256
+/// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
+const BATCH_SLOTS: u32 = 238;
+/// Packets of one batch from guests (`MAX_PENDING_REQS`, 256, less those of one packet).
+pub(super) const MAX_PENDING: usize = 238;
+/// small-first's portion: packets and bytes, whichever is less. At 5 us for a packet, about
+/// 80 us, after which a process may have the vCPU.
+pub(super) const PORTION_PACKETS: usize = 16;
+const PORTION_BYTES: u32 = 65_536;
+
+/// What a station is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Hands a batch to guests.
+    Receive,
+    /// Takes a batch from guests.
+    Send,
+    /// Notifies a guest.
+    Notify,
+    /// Polls a NIC.
+    Poll,
+}
+
+/// A queue that a small-first station serves.
+#[derive(Debug)]
+struct Lane {
+    queue: usize,
+    vif: Vif,
+    /// Packets for the guest, and their bytes.
+    inbound: VecDeque<Packet>,
+    bytes: u64,
+    /// It has had something to do when last looked at.
+    joined: bool,
+}
+
+/// The queues that one worker serves.
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) thread: Option<TaskId>,
+    pub(super) work: Work,
+    /// What is being worked on.
+    pub(super) batch: Vec<(usize, Packet)>,
+    /// Guests to notify, the last one first.
+    pub(super) to_notify: Vec<usize>,
+    /// Packets for guests, first come first served.
+    inbound: VecDeque<(usize, Packet)>,
+    /// Queues with packets from guests, in turn.
+    senders: VecDeque<usize>,
+    lanes: Vec<Lane>,
+    vtime_ns: u64,
+    /// NICs that a small-first station polls, and those of them that have interrupted.
+    pub(super) nics: Vec<usize>,
+    pub(super) polling: VecDeque<usize>,
+}
+
+impl Station {
+    pub(super) fn new(thread: Option<TaskId>) -> Self {
+        Station {
+            thread,
+            work: Work::Receive,
+            batch: Vec::with_capacity(256),
+            to_notify: Vec::with_capacity(64),
+            inbound: VecDeque::with_capacity(1024),
+            senders: VecDeque::with_capacity(64),
+            lanes: Vec::new(),
+            vtime_ns: 0,
+            nics: Vec::new(),
+            polling: VecDeque::new(),
+        }
+    }
+
+    /// Serves `queue` from now on.
+    pub(super) fn add(&mut self, queue: usize) {
+        self.lanes.push(Lane {
+            queue,
+            vif: Vif::new(VIF_RATE, VIF_BURST_NS, 0),
+            inbound: VecDeque::new(),
+            bytes: 0,
+            joined: false,
+        });
+    }
+
+    /// A packet for the guest behind `queue`, with buffers.
+    pub(super) fn receive(&mut self, queue: usize, packet: Packet) {
+        self.inbound.push_back((queue, packet));
+    }
+
+    /// The guest behind `queue` has something to send. Returns whether that is news.
+    pub(super) fn list_sender(&mut self, io: &mut Io, queue: usize) -> bool {
+        let news = io.queues[queue].tx.waiting() > 0 && !self.senders.contains(&queue);
+        if news {
+            self.senders.push_back(queue);
+        }
+        news
+    }
+
+    /// Whether there is anything to do.
+    pub(super) fn has_work(&self) -> bool {
+        !self.to_notify.is_empty() || !self.inbound.is_empty() || !self.senders.is_empty()
+    }
+
+    /// Takes a batch for guests, first come first served.
+    pub(super) fn take_received(&mut self) {
+        self.work = Work::Receive;
+        let mut slots = 0;
+        while slots < BATCH_SLOTS {
+            let Some((queue, packet)) = self.inbound.pop_front() else { break };
+            slots += packet.slots();
+            self.batch.push((queue, packet));
+        }
+    }
+
+    /// Takes a batch of up to `most` packets from guests, one from each in turn.
+    pub(super) fn take_sent(&mut self, io: &mut Io, most: usize) {
+        self.work = Work::Send;
+        while self.batch.len() < most {
+            let Some(queue) = self.senders.pop_front() else { break };
+            let ring = &mut io.queues[queue].tx;
+            if let Some(packet) = ring.take() {
+                self.batch.push((queue, packet));
+            }
+            if ring.waiting() > 0 || !ring.back_sleeps() {
+                self.senders.push_back(queue);
+            }
+        }
+    }
+
+    /// Takes a portion of the queue that is next by the rule: small ones first, then by bytes.
+    pub(super) fn take_small_first(&mut self, io: &mut Io, now_ns: u64) {
+        while let Some((queue, packet)) = self.inbound.pop_front() {
+            if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.queue == queue) {
+                lane.bytes += u64::from(packet.bytes);
+                lane.inbound.push_back(packet);
+            }
+        }
+        let mut best: Option<(usize, bool, u64)> = None;
+        for i in 0..self.lanes.len() {
+            let lane = &mut self.lanes[i];
+            let ring = &io.queues[lane.queue].tx;
+            let Some(first) = lane.inbound.front().or(ring.first()) else {
+                lane.joined = false;
+                continue;
+            };
+            if !std::mem::replace(&mut lane.joined, true) {
+                lane.vif.join(self.vtime_ns);
+            }
+            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting() as u64);
+            let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
+                self.lanes[i].vif.before(own, &self.lanes[at].vif, (small, waiting))
+            };
+            if best.as_ref().is_none_or(ahead) {
+                best = Some((i, own.0, own.1));
+            }
+        }
+        let Some((at, small, _)) = best else {
+            self.senders.clear();
+            return;
+        };
+        let lane = &mut self.lanes[at];
+        if !small {
+            self.vtime_ns = self.vtime_ns.max(lane.vif.vtime_ns);
+        }
+        let mut bytes = 0;
+        let receives = !lane.inbound.is_empty();
+        self.work = if receives { Work::Receive } else { Work::Send };
+        while self.batch.len() < PORTION_PACKETS && bytes < PORTION_BYTES {
+            let packet = if receives {
+                lane.inbound.pop_front()
+            } else {
+                io.queues[lane.queue].tx.take()
+            };
+            let Some(packet) = packet else { break };
+            lane.vif.charge(packet.bytes);
+            bytes += packet.bytes;
+            lane.bytes -= if receives { u64::from(packet.bytes) } else { 0 };
+            self.batch.push((lane.queue, packet));
+        }
+        let (queue, ring) = (lane.queue, &mut io.queues[lane.queue].tx);
+        if ring.waiting() == 0 && ring.back_sleeps() {
+            self.senders.retain(|&sender| sender != queue);
+        }
+    }
+}

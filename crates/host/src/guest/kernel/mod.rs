@@ -1,0 +1,572 @@
+//! A guest's kernel, small but real: interrupts, softirqs, threads and processes, one run
+//! queue a vCPU.
+//!
+//! What a vCPU does, in this order:
+//!
+//! 1. *Interrupts*: the events that are pending, one after the other, each handler to its end.
+//! 2. *Softirqs*, before any thread or process: polls of devices and tasklets. Interrupts
+//!    get in between. A tasklet runs on one vCPU at a time; another one that has it raised
+//!    meanwhile tries again and again (`tasklet_action` puts it back and raises the softirq):
+//!    it spins. After ten rounds the rest is left to a thread, `ksoftirqd`; the
+//!    next interrupt tries again all the same, unless the kernel is polite ([`Rules::polite`]).
+//! 3. *Threads and processes* by virtual time (`fair.rs`). A thread of the kernel goes on to the
+//!    end of its piece of work; a process can be interrupted by another one anywhere.
+//!
+//! What softirqs, threads and handlers do is a [`Program`]'s business.
+
+pub mod fair;
+
+use std::collections::VecDeque;
+
+use lowtail_engine::{Duration, Hist, Time};
+
+use super::{Guest, GuestCx, Outcome, Step};
+use crate::io::costs::PathCosts;
+use crate::io::ports::Port;
+use crate::io::{call_port, device_of, timer_port};
+use fair::{FairQueue, GRANULARITY, TaskId};
+
+/// A softirq: a device to poll or a tasklet; an index into the program's own tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SoftId(pub u16);
+
+/// How a kernel goes about its softirqs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// Softirqs run after each single event, with further interrupts held back, as in
+    /// Linux 2.6.18 (`do_IRQ` ends with `do_softirq` within `evtchn_do_upcall`). Else after
+    /// all events that are pending.
+    pub soft_each: bool,
+    /// While `ksoftirqd` has work, softirqs are left to it (Linux 4.9, 4cd13c21b207, to 6.4).
+    pub polite: bool,
+}
+
+/// Rounds of softirqs after an interrupt (`MAX_SOFTIRQ_RESTART`).
+const ROUNDS: u32 = 10;
+
+/// What a piece of work begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// So much work.
+    Work(Duration),
+    /// There is nothing to do.
+    Nothing,
+}
+
+/// What runs in a kernel.
+pub trait Program: Send {
+    /// Called once at time zero: adds tasks, binds ports.
+    fn start(&mut self, hands: &mut Hands<'_, '_>);
+
+    /// Cost of the handler of device number `device`.
+    fn irq_cost(&self, device: usize, costs: &PathCosts) -> Duration;
+
+    /// The handler of device number `device` has run.
+    fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize);
+
+    /// A softirq begins.
+    fn soft_begin(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> Begin;
+
+    /// It has done its work. Returns whether it raises itself again.
+    fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool;
+
+    /// A thread or process that is awake begins a piece of work; with nothing to do it sleeps.
+    fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin;
+
+    /// It has done that.
+    fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId);
+
+    /// Something has happened that the program's vCPU 0 is told by its timer's port.
+    fn nudged(&mut self, _hands: &mut Hands<'_, '_>) {}
+
+    /// Whether all is measured; `None` if nothing is.
+    fn done(&self) -> Option<bool> {
+        None
+    }
+
+    /// Figures by name.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// What a vCPU is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Irq(Port),
+    Soft(SoftId),
+    /// Waits for a tasklet that runs elsewhere.
+    Spin(SoftId),
+    /// Switches to this task.
+    Switch(TaskId),
+    /// A task, up to this much before the end of its piece of work.
+    Task(TaskId, Duration),
+}
+
+/// A vCPU of the kernel.
+#[derive(Debug)]
+struct Cpu {
+    doing: Doing,
+    /// A softirq that was interrupted, and what is left of it.
+    unfinished: Option<(SoftId, Duration)>,
+    raised: VecDeque<SoftId>,
+    /// Softirqs that may still run before they are left to the thread.
+    credit: u32,
+    /// The softirq thread has work.
+    threaded: bool,
+    queue: FairQueue,
+    current: Option<TaskId>,
+    /// Work done in the current task's turn.
+    turn: Duration,
+    /// Set at its start and by each interrupt: others may be more urgent.
+    look: bool,
+    /// A handler has run since softirqs were looked at.
+    entered: bool,
+}
+
+/// A thread or process.
+#[derive(Debug)]
+struct Task {
+    cpu: usize,
+    /// A process: can be interrupted by another task anywhere.
+    process: bool,
+    /// May be moved to an idle vCPU when it wakes.
+    free: bool,
+    awake: bool,
+    vtime: Duration,
+    /// What is left of its piece of work, if it was interrupted in it.
+    left: Option<Duration>,
+    woken: Option<Time>,
+    /// From waking to running, if that is measured.
+    delay: Option<Hist>,
+}
+
+/// State of a tasklet that can be raised on any vCPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tasklet {
+    /// Raised here and not begun.
+    raised_on: Option<usize>,
+    running_on: Option<usize>,
+}
+
+/// The kernel's own state, apart from the program.
+#[derive(Debug)]
+pub struct Kernel {
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    tasklets: Vec<Tasklet>,
+    /// Tasks whose timers have fired, for each vCPU's timer interrupt.
+    expired: Vec<Vec<TaskId>>,
+    softirqds: Vec<TaskId>,
+}
+
+/// What a program has in its hands while it runs on a vCPU.
+#[derive(Debug)]
+pub struct Hands<'a, 'c> {
+    /// The world outside the kernel.
+    pub cx: &'a mut GuestCx<'c>,
+    kernel: &'a mut Kernel,
+    /// The number of the vCPU.
+    pub cpu: usize,
+}
+
+impl Hands<'_, '_> {
+    /// Now.
+    pub fn now(&self) -> Time {
+        self.cx.now()
+    }
+
+    /// How many vCPUs there are.
+    pub fn cpus(&self) -> usize {
+        self.kernel.cpus.len()
+    }
+
+    /// Adds a thread of the kernel (or a process) on vCPU number `cpu`, asleep.
+    pub fn add_task(&mut self, cpu: usize, process: bool, free: bool, measured: bool) -> TaskId {
+        self.kernel.add_task(cpu, process, free, measured)
+    }
+
+    /// Raises `soft` on this vCPU. A tasklet that is raised already stays where it is.
+    pub fn raise(&mut self, soft: SoftId) {
+        let cpu = self.cpu;
+        let tasklet = self.kernel.tasklet(soft);
+        if tasklet.raised_on.is_some() {
+            return;
+        }
+        tasklet.raised_on = Some(cpu);
+        self.kernel.cpus[cpu].raised.push_back(soft);
+    }
+
+    /// Wakes `task`; an other vCPU than this one is called for it.
+    pub fn wake(&mut self, task: TaskId) {
+        let now = self.now();
+        let here = self.cpu;
+        let Some(cpu) = self.kernel.wake(task, now) else { return };
+        if cpu != here {
+            let own = self.cx.own();
+            self.cx.raise(Some(here), own, call_port(cpu));
+        }
+    }
+
+    /// Wakes `task` after `delay`, by the timer of its vCPU.
+    pub fn wake_after(&mut self, task: TaskId, delay: Duration) {
+        self.cx.after(delay, u32::from(task.0));
+    }
+}
+
+impl Kernel {
+    fn new(cpus: usize) -> Self {
+        let cpu = || Cpu {
+            doing: Doing::Nothing,
+            unfinished: None,
+            raised: VecDeque::with_capacity(32),
+            credit: 0,
+            threaded: false,
+            queue: FairQueue::default(),
+            current: None,
+            turn: Duration::ZERO,
+            look: false,
+            entered: false,
+        };
+        let mut kernel = Kernel {
+            cpus: (0..cpus).map(|_| cpu()).collect(),
+            tasks: Vec::new(),
+            tasklets: Vec::new(),
+            expired: vec![Vec::with_capacity(16); cpus],
+            softirqds: Vec::new(),
+        };
+        kernel.softirqds =
+            (0..cpus).map(|cpu| kernel.add_task(cpu, false, false, false)).collect();
+        kernel
+    }
+
+    fn add_task(&mut self, cpu: usize, process: bool, free: bool, measured: bool) -> TaskId {
+        self.tasks.push(Task {
+            cpu,
+            process,
+            free,
+            awake: false,
+            vtime: Duration::ZERO,
+            left: None,
+            woken: None,
+            delay: measured.then(Hist::new),
+        });
+        TaskId(self.tasks.len() as u16 - 1)
+    }
+
+    fn tasklet(&mut self, soft: SoftId) -> &mut Tasklet {
+        let index = usize::from(soft.0);
+        if self.tasklets.len() <= index {
+            self.tasklets.resize(index + 1, Tasklet::default());
+        }
+        &mut self.tasklets[index]
+    }
+
+    /// Makes `task` runnable. Returns its vCPU, unless it was awake.
+    fn wake(&mut self, id: TaskId, now: Time) -> Option<usize> {
+        let task = &mut self.tasks[id.index()];
+        if std::mem::replace(&mut task.awake, true) {
+            return None;
+        }
+        task.woken = Some(now);
+        let busy = |cpu: &Cpu| cpu.current.is_some() || !cpu.queue.is_empty();
+        if task.free && busy(&self.cpus[task.cpu]) {
+            // Linux's select_idle_sibling: an idle one if there is one, else where it was.
+            let idle = self.cpus.iter().position(|cpu| cpu.doing == Doing::Nothing && !busy(cpu));
+            if let Some(idle) = idle {
+                task.cpu = idle;
+            }
+        }
+        let cpu = &mut self.cpus[task.cpu];
+        task.vtime = cpu.queue.place(task.vtime);
+        cpu.queue.insert(id, task.vtime);
+        cpu.look = true;
+        Some(task.cpu)
+    }
+}
+
+/// A domain whose kernel runs `P`.
+pub struct KernelGuest<P> {
+    kernel: Kernel,
+    program: P,
+    rules: Rules,
+}
+
+impl<P: Program> KernelGuest<P> {
+    /// A kernel at rest.
+    pub fn new(rules: Rules, program: P) -> Self {
+        KernelGuest { kernel: Kernel::new(0), program, rules }
+    }
+
+    /// Puts an end to what vCPU number `cpu` was at: done, or interrupted with some `left`.
+    fn settle(&mut self, cx: &mut GuestCx<'_>, cpu: usize) {
+        let (left, ran) = (cx.left(), cx.ran());
+        let doing = std::mem::replace(&mut self.kernel.cpus[cpu].doing, Doing::Nothing);
+        match doing {
+            Doing::Nothing => {}
+            Doing::Irq(port) => self.handle(cx, cpu, port),
+            Doing::Soft(soft) => {
+                self.charge(cpu, ran);
+                if left.is_zero() {
+                    self.soft_done(cx, cpu, soft);
+                } else {
+                    self.kernel.cpus[cpu].unfinished = Some((soft, left));
+                }
+            }
+            Doing::Spin(soft) => {
+                self.charge(cpu, ran);
+                self.kernel.cpus[cpu].raised.push_front(soft);
+            }
+            Doing::Switch(task) => {
+                let now = cx.now();
+                let task = &mut self.kernel.tasks[task.index()];
+                if let (Some(woken), Some(delay)) = (task.woken.take(), &mut task.delay) {
+                    delay.record(now.since(woken));
+                }
+            }
+            Doing::Task(id, rest) => {
+                self.charge(cpu, ran);
+                let task = &mut self.kernel.tasks[id.index()];
+                let all = if rest == Duration::MAX { rest } else { left + rest };
+                task.left = (!all.is_zero()).then_some(all);
+                if left.is_zero() {
+                    self.kernel.cpus[cpu].look = true;
+                }
+                if all.is_zero() {
+                    let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+                    self.program.task_end(&mut hands, id);
+                }
+            }
+        }
+    }
+
+    /// The current task of `cpu`, if there is one, has used `ran`.
+    fn charge(&mut self, cpu: usize, ran: Duration) {
+        let cpu = &mut self.kernel.cpus[cpu];
+        let Some(current) = cpu.current else { return };
+        cpu.turn += ran;
+        let task = &mut self.kernel.tasks[current.index()];
+        task.vtime += ran;
+        cpu.queue.advance(task.vtime);
+    }
+
+    /// The handler of `port` has run.
+    fn handle(&mut self, cx: &mut GuestCx<'_>, cpu: usize, port: Port) {
+        let now = cx.now();
+        self.kernel.cpus[cpu].entered = true;
+        if port == timer_port(cpu) {
+            let mut expired = std::mem::take(&mut self.kernel.expired[cpu]);
+            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+            for task in expired.drain(..) {
+                hands.wake(task);
+            }
+            self.program.nudged(&mut hands);
+            self.kernel.expired[cpu] = expired;
+        } else if let Some(device) = device_of(port, self.kernel.cpus.len()) {
+            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+            self.program.irq(&mut hands, device);
+        } else {
+            debug_assert_eq!(port, call_port(cpu), "{now:?}");
+            self.kernel.cpus[cpu].look = true;
+        }
+    }
+
+    fn soft_done(&mut self, cx: &mut GuestCx<'_>, cpu: usize, soft: SoftId) {
+        self.kernel.tasklet(soft).running_on = None;
+        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+        if self.program.soft_end(&mut hands, soft) {
+            hands.raise(soft);
+        }
+        // Who spins may have it now.
+        for (other, state) in self.kernel.cpus.iter().enumerate() {
+            if matches!(state.doing, Doing::Spin(_)) {
+                cx.poke(other);
+            }
+        }
+    }
+
+    /// The next event of `cpu`, and the work of its handler.
+    fn next_irq(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+        let port = cx.take_event(cpu)?;
+        let costs = cx.io().costs;
+        let cost = match device_of(port, self.kernel.cpus.len()) {
+            Some(device) => self.program.irq_cost(device, &costs),
+            None => Duration::ZERO,
+        };
+        self.kernel.cpus[cpu].doing = Doing::Irq(port);
+        Some(Step::Compute(costs.upcall + cost))
+    }
+
+    /// A step of softirqs; `held`: with interrupts held back.
+    fn next_soft(&mut self, cx: &mut GuestCx<'_>, cpu: usize, held: bool) -> Option<Step> {
+        let step = |work| if held { Step::Compute(work) } else { Step::Run(work) };
+        let state = &mut self.kernel.cpus[cpu];
+        if let Some((soft, left)) = state.unfinished.take() {
+            state.doing = Doing::Soft(soft);
+            return Some(step(left));
+        }
+        loop {
+            let Kernel { cpus, tasklets, .. } = &mut self.kernel;
+            let raised = &mut cpus[cpu].raised;
+            let free = |soft: &SoftId| tasklets[usize::from(soft.0)].running_on.is_none();
+            let Some(at) = raised.iter().position(free) else {
+                // Round and round, until one of them is done elsewhere.
+                let soft = raised.pop_front()?;
+                self.kernel.cpus[cpu].doing = Doing::Spin(soft);
+                return Some(Step::Run(Duration::MAX));
+            };
+            let Some(soft) = raised.remove(at) else { return None };
+            *self.kernel.tasklet(soft) = Tasklet { raised_on: None, running_on: Some(cpu) };
+            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+            match self.program.soft_begin(&mut hands, soft) {
+                Begin::Work(work) => {
+                    self.kernel.cpus[cpu].doing = Doing::Soft(soft);
+                    return Some(step(work));
+                }
+                Begin::Nothing => self.kernel.tasklet(soft).running_on = None,
+            }
+        }
+    }
+
+    /// Softirqs outside of their thread.
+    fn soft_after_irq(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+        let held = self.rules.soft_each;
+        let state = &mut self.kernel.cpus[cpu];
+        if std::mem::take(&mut state.entered) && state.unfinished.is_none() {
+            let in_thread = state.current == Some(self.kernel.softirqds[cpu]);
+            let leave = state.threaded && (self.rules.polite || in_thread);
+            state.credit = if leave { 0 } else { ROUNDS * state.raised.len().max(1) as u32 };
+        }
+        let state = &mut self.kernel.cpus[cpu];
+        if state.unfinished.is_some() {
+            return self.next_soft(cx, cpu, held);
+        }
+        if state.raised.is_empty() {
+            return None;
+        }
+        if state.credit == 0 {
+            if !std::mem::replace(&mut state.threaded, true) {
+                let task = self.kernel.softirqds[cpu];
+                self.kernel.wake(task, cx.now());
+            }
+            return None;
+        }
+        state.credit -= 1;
+        self.next_soft(cx, cpu, held)
+    }
+
+    /// A step of threads and processes.
+    fn next_task(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+        loop {
+            self.preempt(cpu);
+            let Some(current) = self.kernel.cpus[cpu].current else {
+                let (_, next) = self.kernel.cpus[cpu].queue.take()?;
+                let state = &mut self.kernel.cpus[cpu];
+                state.current = Some(next);
+                state.turn = Duration::ZERO;
+                state.look = false;
+                state.doing = Doing::Switch(next);
+                return Some(Step::Compute(cx.io().costs.task_switch));
+            };
+            if current == self.kernel.softirqds[cpu] {
+                if let Some(step) = self.next_soft(cx, cpu, false) {
+                    self.kernel.cpus[cpu].look = true;
+                    return Some(step);
+                }
+                self.kernel.cpus[cpu].threaded = false;
+                self.sleep(cpu, current);
+                continue;
+            }
+            let work = match self.kernel.tasks[current.index()].left {
+                Some(left) => left,
+                None => {
+                    let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+                    match self.program.task_begin(&mut hands, current) {
+                        Begin::Work(work) => work,
+                        Begin::Nothing => {
+                            self.sleep(cpu, current);
+                            continue;
+                        }
+                    }
+                }
+            };
+            // A process loses the vCPU at the end of its turn if others wait.
+            let state = &mut self.kernel.cpus[cpu];
+            let cut = self.kernel.tasks[current.index()].process && !state.queue.is_empty();
+            let turn = state.queue.turn().saturating_sub(state.turn).max(Duration::from_us(1));
+            let now = if cut { work.min(turn) } else { work };
+            let rest = if work == Duration::MAX && cut { work } else { work - now };
+            state.doing = Doing::Task(current, rest);
+            return Some(Step::Run(now));
+        }
+    }
+
+    /// Takes the vCPU away from the current task if another one is to have it.
+    fn preempt(&mut self, cpu: usize) {
+        let state = &mut self.kernel.cpus[cpu];
+        let Some(current) = state.current else { return };
+        if !std::mem::take(&mut state.look) {
+            return;
+        }
+        let Some((vtime, _)) = state.queue.first() else { return };
+        let task = &self.kernel.tasks[current.index()];
+        let in_middle = task.left.is_some() && !task.process;
+        let over = state.turn >= state.queue.turn();
+        let ahead = task.vtime > vtime + GRANULARITY;
+        if !in_middle && (over || ahead) {
+            state.queue.insert(current, task.vtime);
+            state.current = None;
+        }
+    }
+
+    fn sleep(&mut self, cpu: usize, task: TaskId) {
+        self.kernel.tasks[task.index()].awake = false;
+        self.kernel.cpus[cpu].current = None;
+    }
+}
+
+impl<P: Program> Guest for KernelGuest<P> {
+    fn start(&mut self, cx: &mut GuestCx<'_>) {
+        self.kernel = Kernel::new(cx.vcpus());
+        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu: 0 };
+        self.program.start(&mut hands);
+    }
+
+    fn step(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Step {
+        self.settle(cx, cpu);
+        if self.rules.soft_each
+            && let Some(step) = self.soft_after_irq(cx, cpu)
+        {
+            return step;
+        }
+        if let Some(step) = self.next_irq(cx, cpu) {
+            return step;
+        }
+        if let Some(step) = self.soft_after_irq(cx, cpu) {
+            return step;
+        }
+        cx.served();
+        self.next_task(cx, cpu).unwrap_or(Step::Block)
+    }
+
+    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+        let task = TaskId(token as u16);
+        let cpu = self.kernel.tasks[task.index()].cpu;
+        self.kernel.expired[cpu].push(task);
+        let own = cx.own();
+        cx.raise(None, own, timer_port(cpu));
+    }
+
+    fn done(&self) -> Option<bool> {
+        self.program.done()
+    }
+
+    fn outcome(&self) -> Outcome {
+        let mut latency = None;
+        for delay in self.kernel.tasks.iter().filter_map(|task| task.delay.as_ref()) {
+            latency.get_or_insert_with(Hist::new).merge(delay);
+        }
+        Outcome { latency, counters: self.program.counters() }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the way of a packet costs.
+
+use lowtail_engine::Duration;
+
+use super::packet::Packet;
+
+/// Processor time along the way of a packet, on one kind of machine. Numbers with their
+/// sources stand in `costs/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathCosts {
+    /// From a pending event to the handler in the guest's kernel, once for each.
+    pub upcall: Duration,
+    /// The handler of a device's interrupt.
+    pub irq: Duration,
+    /// Notifying another domain: the hypercall.
+    pub notify: Duration,
+    /// Switching between two tasks of a kernel.
+    pub task_switch: Duration,
+    /// A packet from the NIC through driver and bridge to the back end.
+    pub nic_packet: Duration,
+    /// A packet in the back end, but for its grant operation.
+    pub back_packet: Duration,
+    /// A packet's grant operation (copy or map), with the lock held if there is one.
+    pub grant_packet: Duration,
+    /// The same for each 1024 bytes.
+    pub grant_kb: Duration,
+    /// A packet in the guest: front end, stack, socket.
+    pub front_packet: Duration,
+    /// The same for each 1024 bytes.
+    pub front_kb: Duration,
+}
+
+/// So much for each 1024 bytes of `packet`.
+fn by_size(per_kb: Duration, packet: &Packet) -> Duration {
+    per_kb.mul_div(u64::from(packet.bytes), 1024)
+}
+
+impl PathCosts {
+    /// The grant operation of `packet`.
+    pub fn grant(&self, packet: &Packet) -> Duration {
+        self.grant_packet + by_size(self.grant_kb, packet)
+    }
+
+    /// `packet` in the guest.
+    pub fn front(&self, packet: &Packet) -> Duration {
+        self.front_packet + by_size(self.front_kb, packet)
+    }
+}
