@@ -58,6 +58,10 @@ pub struct CreditFile {
     pub migration_delay: Option<Span>,
     /// Whether a boosted vCPU may preempt another boosted one. Not in Xen.
     pub boost_preempts_boost: Option<bool>,
+    /// Whether a vCPU that wakes is boosted; default true.
+    pub boost: Option<bool>,
+    /// Whether the queue is ordered by remaining credits within a priority; not in Xen.
+    pub sort_by_credit: Option<bool>,
 }
 
 /// Whose credit2 scheduler.
@@ -192,6 +196,8 @@ impl CreditFile {
         put(&mut config.migration_delay, self.migration_delay);
         config.boost_preempts_boost =
             self.boost_preempts_boost.unwrap_or(config.boost_preempts_boost);
+        config.boost = self.boost.unwrap_or(config.boost);
+        config.sort_by_credit = self.sort_by_credit.unwrap_or(config.sort_by_credit);
         config
     }
 }
@@ -276,9 +282,14 @@ pub fn describe(scheduler: &SchedulerConfig) -> String {
                 CreditVersion::Xen48 => "4.8",
                 CreditVersion::Today => "today",
             };
-            let boost = if config.boost_preempts_boost { ", boost preempts boost" } else { "" };
+            let boost = match (config.boost, config.boost_preempts_boost) {
+                (false, _) => ", no boost",
+                (true, true) => ", boost preempts boost",
+                (true, false) => "",
+            };
+            let sorted = if config.sort_by_credit { ", sorted by credit" } else { "" };
             format!(
-                "credit {version}, time slice {}, rate limit {}{boost}",
+                "credit {version}, time slice {}, rate limit {}{boost}{sorted}",
                 config.timeslice, config.ratelimit
             )
         }
