@@ -20,6 +20,7 @@ use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
+use crate::io::ports::PORTS_MAX;
 use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
@@ -225,6 +226,9 @@ pub enum ConfigError {
         /// What is wrong with that one.
         why: String,
     },
+    /// NICs or interfaces that nobody drives, or too many of them.
+    #[error("{0}")]
+    Driver(String),
     /// A cap under a scheduler that has none.
     #[error("VM `{0}`: no caps here; credit has them, and credit2 since Xen 4.10")]
     NoCaps(String),
@@ -318,6 +322,14 @@ impl VmConfig {
         }
     }
 
+    /// Queues of its virtual interface.
+    pub(crate) fn queues(&self) -> u16 {
+        match &self.workload {
+            Workload::Net(net) => net.queues,
+            _ => 0,
+        }
+    }
+
     fn check(&self, pcpus: CpuSet) -> Result<(), ConfigError> {
         let name = || self.name.clone();
         if !(1..=1024).contains(&self.vcpus) {
@@ -375,6 +387,26 @@ impl Config {
         Err(ConfigError::Partner { name: vm.name.clone(), partner: partner.clone(), why })
     }
 
+    /// Refuses devices without a driver domain, and more than event channels can name.
+    fn check_devices(&self) -> Result<(), ConfigError> {
+        let fail = |message: String| Err(ConfigError::Driver(message));
+        let drivers = || self.vms.iter().filter(|vm| matches!(vm.workload, Workload::Driver(_)));
+        let queues: usize = self.vms.iter().map(|vm| usize::from(vm.queues())).sum();
+        let devices = queues + self.io.nics.len();
+        match drivers().count() {
+            0 if devices > 0 => {
+                return fail("NICs and interfaces need a VM with the workload driver-domain".into());
+            }
+            2.. => return fail("only one VM can be the driver domain".into()),
+            _ => {}
+        }
+        let ports = drivers().map(|vm| 2 * usize::from(vm.vcpus) + devices).max().unwrap_or(0);
+        if ports > PORTS_MAX {
+            return fail(format!("{ports} event channels of the driver domain: at most {PORTS_MAX}"));
+        }
+        Ok(())
+    }
+
     /// The state of the host at time zero.
     ///
     /// # Errors
@@ -387,6 +419,7 @@ impl Config {
             return Err(ConfigError::Sockets { sockets: self.sockets, pcpus: self.pcpus });
         }
         self.scheduler.check()?;
+        self.check_devices()?;
         let pcpus = CpuSet::first_n(self.pcpus);
         let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
         for (dom, vm) in self.vms.iter().enumerate() {

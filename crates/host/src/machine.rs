@@ -4,7 +4,7 @@
 //! those of workloads to the guests, and asks a guest for its next step whenever one of
 //! its vCPUs has a pCPU and nothing to do.
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::{Duration, Hist, Time};
 
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
@@ -13,6 +13,7 @@ use crate::facts::Facts;
 use crate::guest::{Guest, GuestCx, Origin, Step};
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::io::Io;
+use crate::io::flow::Flow;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
@@ -205,7 +206,9 @@ impl Machine {
 
     /// Whether there are guests that measure something, and all of them have.
     pub fn done(&self) -> bool {
-        let mut measuring = self.guests.iter().filter_map(|guest| guest.done()).peekable();
+        let guests = self.guests.iter().filter_map(|guest| guest.done());
+        let flows = self.io.flows.iter().filter_map(Flow::done);
+        let mut measuring = guests.chain(flows).peekable();
         measuring.peek().is_some() && measuring.all(|done| done)
     }
 
@@ -224,9 +227,13 @@ impl Machine {
         self.core.queue.popped()
     }
 
-    /// What the guest of `dom` has measured.
+    /// What the guest of `dom`, or the outside about it, has measured.
     pub fn outcome(&self, dom: Dom) -> crate::guest::Outcome {
-        self.guests[dom.index()].outcome()
+        let mut outcome = self.guests[dom.index()].outcome();
+        for flow in self.io.flows_of(dom).filter(|flow| flow.done().is_some()) {
+            outcome.latency.get_or_insert_with(Hist::new).merge(flow.latency());
+        }
+        outcome
     }
 
     /// What domains share, and the hardware.

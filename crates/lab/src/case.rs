@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use lowtail_engine::Duration;
-use lowtail_host::{Config, ConfigError, CpuSet, Dom, Pcpu, VmConfig};
+use lowtail_host::{Config, ConfigError, CpuSet, Dom, Pcpu, VmConfig, Workload};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,7 +23,7 @@ const VARIABLE_CHARS_MAX: usize = 100;
 const VCPUS_MAX: u32 = 4096;
 
 /// What a case can change.
-const CHANGEABLE: [&str; 3] = ["host", "vm", "duration"];
+const CHANGEABLE: [&str; 5] = ["host", "vm", "nic", "flow", "duration"];
 
 /// VMs of a kind: one table of the scenario file.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ pub struct Group {
     pub measures: Option<u64>,
     /// Whether it counts late wake-ups.
     pub counts_late: bool,
+    /// Whether flows end or begin in them.
+    pub streams: bool,
 }
 
 /// A row that a case yields.
@@ -179,8 +181,8 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
     for (_, vm) in vms.into_iter().flatten() {
         if let Some(workload) = tree::table_mut(vm).and_then(|vm| vm.get_mut("workload")) {
             let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, \
-                         tick-dodger, boost-saver, wake-storm, bucket-surfer, splitter or \
-                         edge-burner";
+                         tick-dodger, boost-saver, wake-storm, bucket-surfer, splitter, \
+                         edge-burner, driver-domain or net-guest";
             tree::tag(workload, "workload", kinds)?;
         }
     }
@@ -299,7 +301,7 @@ impl<'a> Point<'_, 'a> {
             let path: Vec<&str> = key.get_ref().split('.').collect();
             let fault = |message| Fault::new(key.span(), message);
             if !CHANGEABLE.contains(&path[0]) {
-                let message = "only host, vm and duration can be set";
+                let message = "only host, vm, nic, flow and duration can be set";
                 return Err(fault(format!("`{}`: {message}", key.get_ref())));
             }
             if let Some(vm) = path.get(1).filter(|_| path[0] == "vm") {
@@ -372,11 +374,15 @@ fn host(
             doms: (first..first + vm.count).map(Dom).collect(),
             measures: vm.workload.measures(),
             counts_late: vm.workload.counts_late(),
+            streams: false,
         });
     }
     let (pcpus, sockets) = (file.host.pcpus, file.host.sockets);
-    let config =
-        Config { sockets, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
+    let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
+    let (nics, flows, events) = (&file.nic, &file.flow, file.host.events);
+    let io = crate::traffic::build(nics, flows, events, costs.path(), &mut groups, &is_net)?;
+    let tickle = file.host.tickle.build();
+    let config = Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
     config.facts().map_err(|error| contradiction(&error, file.host.scheduler.kind()))?;
     Ok((config, groups))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lowtail_engine::Duration;
 use lowtail_host::Costs;
+use lowtail_host::io::costs::PathCosts;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,6 +34,26 @@ pub struct CostsFile {
     pub context_switch: CostFile,
     /// See [`Costs::cold_cache`].
     pub cold_cache: CostFile,
+    /// See [`PathCosts::upcall`]; nothing if absent.
+    pub upcall: Option<CostFile>,
+    /// See [`PathCosts::irq`]; nothing if absent.
+    pub irq: Option<CostFile>,
+    /// See [`PathCosts::notify`]; nothing if absent.
+    pub notify: Option<CostFile>,
+    /// See [`PathCosts::task_switch`]; nothing if absent.
+    pub task_switch: Option<CostFile>,
+    /// See [`PathCosts::nic_packet`]; nothing if absent.
+    pub nic_packet: Option<CostFile>,
+    /// See [`PathCosts::back_packet`]; nothing if absent.
+    pub back_packet: Option<CostFile>,
+    /// See [`PathCosts::grant_packet`]; nothing if absent.
+    pub grant_packet: Option<CostFile>,
+    /// See [`PathCosts::grant_kb`]; nothing if absent.
+    pub grant_kb: Option<CostFile>,
+    /// See [`PathCosts::front_packet`]; nothing if absent.
+    pub front_packet: Option<CostFile>,
+    /// See [`PathCosts::front_kb`]; nothing if absent.
+    pub front_kb: Option<CostFile>,
 }
 
 /// One cost.
@@ -66,6 +87,26 @@ pub struct CostsChoice {
     pub context_switch: Option<Span>,
     /// Replaces the file's number.
     pub cold_cache: Option<Span>,
+    /// Replaces the file's number.
+    pub upcall: Option<Span>,
+    /// Replaces the file's number.
+    pub irq: Option<Span>,
+    /// Replaces the file's number.
+    pub notify: Option<Span>,
+    /// Replaces the file's number.
+    pub task_switch: Option<Span>,
+    /// Replaces the file's number.
+    pub nic_packet: Option<Span>,
+    /// Replaces the file's number.
+    pub back_packet: Option<Span>,
+    /// Replaces the file's number.
+    pub grant_packet: Option<Span>,
+    /// Replaces the file's number.
+    pub grant_kb: Option<Span>,
+    /// Replaces the file's number.
+    pub front_packet: Option<Span>,
+    /// Replaces the file's number.
+    pub front_kb: Option<Span>,
 }
 
 /// The file that holds when a scenario names none.
@@ -112,12 +153,32 @@ impl CostTable {
         }
     }
 
+    /// As the way of a packet takes them.
+    pub fn path(&self) -> PathCosts {
+        let get = |name| {
+            let line = self.lines.iter().find(|line| line.name == name);
+            line.map_or(Duration::ZERO, |line| line.value)
+        };
+        PathCosts {
+            upcall: get("upcall"),
+            irq: get("irq"),
+            notify: get("notify"),
+            task_switch: get("task_switch"),
+            nic_packet: get("nic_packet"),
+            back_packet: get("back_packet"),
+            grant_packet: get("grant_packet"),
+            grant_kb: get("grant_kb"),
+            front_packet: get("front_packet"),
+            front_kb: get("front_kb"),
+        }
+    }
+
     fn new(file: &str, costs: CostsFile) -> Self {
         let line = |name, cost: CostFile| {
             let CostFile { value, source, fitted } = cost;
             CostLine { name, value: value.0, source, fitted }
         };
-        let lines = vec![
+        let mut lines = vec![
             line("wake_to_tickle", costs.wake_to_tickle),
             line("tickle_to_schedule", costs.tickle_to_schedule),
             line("tickle_to_schedule_idle", costs.tickle_to_schedule_idle),
@@ -125,24 +186,50 @@ impl CostTable {
             line("context_switch", costs.context_switch),
             line("cold_cache", costs.cold_cache),
         ];
+        let path = [
+            ("upcall", costs.upcall),
+            ("irq", costs.irq),
+            ("notify", costs.notify),
+            ("task_switch", costs.task_switch),
+            ("nic_packet", costs.nic_packet),
+            ("back_packet", costs.back_packet),
+            ("grant_packet", costs.grant_packet),
+            ("grant_kb", costs.grant_kb),
+            ("front_packet", costs.front_packet),
+            ("front_kb", costs.front_kb),
+        ];
+        let path = path.into_iter().filter_map(|(name, cost)| Some(line(name, cost?)));
+        lines.extend(path);
         CostTable { file: file.to_string(), title: costs.title, lines }
     }
 
     /// With the numbers of the scenario in place of the file's.
     pub(crate) fn with(mut self, choice: &CostsChoice) -> Self {
         let replaced = [
-            choice.wake_to_tickle,
-            choice.tickle_to_schedule,
-            choice.tickle_to_schedule_idle,
-            choice.schedule,
-            choice.context_switch,
-            choice.cold_cache,
+            ("wake_to_tickle", choice.wake_to_tickle),
+            ("tickle_to_schedule", choice.tickle_to_schedule),
+            ("tickle_to_schedule_idle", choice.tickle_to_schedule_idle),
+            ("schedule", choice.schedule),
+            ("context_switch", choice.context_switch),
+            ("cold_cache", choice.cold_cache),
+            ("upcall", choice.upcall),
+            ("irq", choice.irq),
+            ("notify", choice.notify),
+            ("task_switch", choice.task_switch),
+            ("nic_packet", choice.nic_packet),
+            ("back_packet", choice.back_packet),
+            ("grant_packet", choice.grant_packet),
+            ("grant_kb", choice.grant_kb),
+            ("front_packet", choice.front_packet),
+            ("front_kb", choice.front_kb),
         ];
-        for (line, span) in self.lines.iter_mut().zip(replaced) {
-            if let Some(span) = span {
-                line.value = span.0;
-                line.source = "set in the scenario".to_string();
-                line.fitted = false;
+        for (name, span) in replaced {
+            let Some(Span(value)) = span else { continue };
+            let source = "set in the scenario".to_string();
+            let set = CostLine { name, value, source, fitted: false };
+            match self.lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => *line = set,
+                None => self.lines.push(set),
             }
         }
         self

@@ -13,6 +13,7 @@ use crate::costs::CostsChoice;
 use crate::metric::TimeUnit;
 use crate::row::RowFile;
 use crate::scheduler::SchedulerFile;
+use crate::traffic::{EventsFile, FlowFile, NicFile, TickleFile};
 use crate::value::{LongSpan, Span};
 use crate::workload::WorkloadFile;
 
@@ -48,6 +49,12 @@ pub struct ScenarioFile {
     pub host: HostFile,
     /// The VMs by name, numbered in the order of the file.
     pub vm: BTreeMap<String, VmFile>,
+    /// NICs of the host, which the VM with the workload `driver-domain` has.
+    #[serde(default)]
+    pub nic: BTreeMap<String, NicFile>,
+    /// Traffic of VMs with the workload `net-guest`.
+    #[serde(default)]
+    pub flow: BTreeMap<String, FlowFile>,
     /// What to vary. Without cases the scenario is run once as it is.
     #[serde(default)]
     pub case: Vec<CaseFile>,
@@ -97,6 +104,12 @@ pub struct HostFile {
     pub costs: CostsChoice,
     /// Who decides.
     pub scheduler: SchedulerFile,
+    /// When a notification between VMs makes the scheduler look at the sender's own pCPU.
+    #[serde(default)]
+    pub tickle: TickleFile,
+    /// In which order kernels serve their event channels.
+    #[serde(default)]
+    pub events: EventsFile,
 }
 
 /// Only for the schema; reading turns the name into a table first.
@@ -206,6 +219,10 @@ pub struct FullFile {
 pub(crate) struct PointFile {
     pub(crate) host: HostFile,
     pub(crate) vm: BTreeMap<String, VmFile>,
+    #[serde(default)]
+    pub(crate) nic: BTreeMap<String, NicFile>,
+    #[serde(default)]
+    pub(crate) flow: BTreeMap<String, FlowFile>,
     #[serde(default = "a_minute")]
     pub(crate) duration: LongSpan,
 }

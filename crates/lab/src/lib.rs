@@ -25,6 +25,7 @@ pub mod run;
 pub mod scheduler;
 pub mod schema;
 pub mod table;
+pub mod traffic;
 mod tree;
 pub mod value;
 pub mod verdict;

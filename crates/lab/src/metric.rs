@@ -22,13 +22,18 @@ pub const GENERAL: [(&str, &str); 8] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
-pub const PER_VM: [(&str, &str); 5] = [
+pub const PER_VM: [(&str, &str); 8] = [
     ("cpu_share", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("window_share", "pCPUs"),
     ("work_share", "pCPUs"),
     ("wakes_per_s", "1/s"),
     ("preempted_per_s", "1/s"),
+    // Payload that has arrived; only there if flows end or begin in it.
+    ("mbit_s", "Mbit/s"),
+    ("lost_per_s", "1/s"),
+    // Jain's index of fairness of these: 1 if all VMs of the kind get the same.
+    ("jain", "index"),
 ];
 
 /// A unit of time for figures.

@@ -204,8 +204,38 @@ fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(Strin
             (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
         ]);
         figures.extend(windows.get(i).map(|&share| (format!("window_share.{name}"), share)));
+        if group.streams {
+            figures.extend(stream_figures(group, machine));
+        }
     }
     figures
+}
+
+/// What the flows of a kind of VM have come to.
+fn stream_figures(group: &Group, machine: &Machine) -> [(String, f64); 3] {
+    let end = machine.now();
+    let sim_s = end.since(Time::ZERO).as_s_f64();
+    let mut lost = 0;
+    let rates = group.doms.iter().map(|&dom| {
+        let flows = machine.io().flows_of(dom);
+        flows.fold(0.0, |sum, flow| {
+            lost += flow.lost();
+            let span = end.since(Time::ZERO).saturating_sub(flow.config.warmup).as_s_f64();
+            let bits = flow.delivered_bytes() as f64 * 8.0;
+            sum + if span > 0.0 { bits / span / 1e6 } else { 0.0 }
+        })
+    });
+    let rates: Vec<f64> = rates.collect();
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    let jain = if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 };
+    let name = &group.name;
+    let per_s = if sim_s > 0.0 { lost as f64 / sim_s } else { 0.0 };
+    [
+        (format!("mbit_s.{name}"), sum),
+        (format!("lost_per_s.{name}"), per_s),
+        (format!("jain.{name}"), jain),
+    ]
 }
 
 fn row(

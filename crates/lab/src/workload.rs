@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::Bad;
+use crate::traffic::{DriverFile, NetFile};
 use crate::value::{MaybeSpread, Span, SpreadValue};
 
 /// More requests than any run has time for.
@@ -44,6 +45,10 @@ pub enum WorkloadFile {
     Splitter(SplitterFile),
     /// Hostile: asleep until shortly before the host's accounting, busy until just behind it.
     EdgeBurner(EdgeBurnerFile),
+    /// Drives the NICs and serves the interfaces of all net-guests.
+    DriverDomain(DriverFile),
+    /// A guest with a virtual interface, for the flows of the file.
+    NetGuest(NetFile),
 }
 
 /// Has no parameters.
@@ -284,6 +289,8 @@ impl WorkloadFile {
             WorkloadFile::BucketSurfer(file) => ("bucket-surfer", file.build()),
             WorkloadFile::Splitter(file) => ("splitter", file.build()),
             WorkloadFile::EdgeBurner(file) => ("edge-burner", file.build()),
+            WorkloadFile::DriverDomain(file) => ("driver-domain", file.build()),
+            WorkloadFile::NetGuest(file) => ("net-guest", file.build()),
         };
         workload.map_err(|bad| bad.under(&[kind]))
     }
@@ -293,6 +300,7 @@ impl WorkloadFile {
         match self {
             WorkloadFile::RequestServer(file) => Some(file.requests.unwrap_or(0)),
             WorkloadFile::TimerSleeper(file) => Some(file.wakeups),
+            WorkloadFile::DriverDomain(file) => file.measures().then_some(0),
             _ => None,
         }
     }
@@ -538,8 +546,11 @@ pub(crate) fn describe(workload: &Workload) -> String {
         Workload::BucketSurfer { burst, share_percent } => {
             format!("bursts of {burst}, {share_percent} % of the time by the clock")
         }
-        Workload::Driver(_) => "driver domain".to_string(),
-        Workload::Net(_) => "guest with a virtual interface".to_string(),
+        Workload::Driver(config) => crate::traffic::describe_driver(config),
+        Workload::Net(config) => {
+            let computes = if config.computes { ", and computes" } else { "" };
+            format!("virtual interface, {} queues{computes}", config.queues)
+        }
         Workload::Splitter { turn } => format!("one vCPU works at a time, turns of {turn}"),
         Workload::EdgeBurner { period, before, after } => {
             format!("works from {before} before each multiple of {period} to {after} behind it")

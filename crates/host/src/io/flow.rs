@@ -128,7 +128,7 @@ impl Flow {
         match self.config.pace {
             Pace::Window(window) => self.in_flight < u32::from(window),
             Pace::Open(_) => true,
-            Pace::Requests(_) => self.sent < self.config.requests,
+            Pace::Requests(_) => self.latency.n() < self.config.requests,
         }
     }
 

@@ -14,7 +14,7 @@ pub mod packet;
 pub mod ports;
 pub mod ring;
 
-use lowtail_engine::{Duration, EventQueue, Stream, Time};
+use lowtail_engine::{EventQueue, Stream};
 
 use crate::config::{VmConfig, Workload};
 use crate::event::Event;
@@ -119,11 +119,7 @@ pub struct Io {
 impl Io {
     /// At rest.
     pub(crate) fn new(config: &IoConfig, facts: &Facts, vms: &[VmConfig], seed: u64) -> Self {
-        let queues = |vm: &VmConfig| match &vm.workload {
-            Workload::Net(net) => net.queues,
-            _ => 0,
-        };
-        let queues: Vec<u16> = vms.iter().map(queues).collect();
+        let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
         let driver = vms.iter().position(|vm| matches!(vm.workload, Workload::Driver(_)));
         let driver = driver.map(|dom| Dom(dom as u16));
         let mut all = Vec::new();
@@ -352,9 +348,4 @@ impl Io {
             _ => flow.config.dom == dom,
         })
     }
-}
-
-/// How long the simulated time is over which something is measured that began at `warmup`.
-pub fn measured_span(now: Time, warmup: Duration) -> Duration {
-    now.since(Time::ZERO).saturating_sub(warmup)
 }

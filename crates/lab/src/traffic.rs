@@ -1,0 +1,556 @@
+//! NICs, traffic, and the domains that move packets, as scenario files write them.
+
+use std::collections::BTreeMap;
+
+use lowtail_engine::Duration;
+use lowtail_host::config::Tickle;
+use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
+use lowtail_host::guest::kernel::Rules;
+use lowtail_host::guest::net;
+use lowtail_host::io::IoConfig;
+use lowtail_host::io::costs::PathCosts;
+use lowtail_host::io::flow::{FlowConfig, Pace, Way};
+use lowtail_host::io::lock::GrantLock;
+use lowtail_host::io::nic::NicConfig;
+use lowtail_host::io::ports::Order;
+use lowtail_host::{Dom, Workload};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::case::Group;
+use crate::error::{Bad, nearest};
+use crate::value::{Rate, Span, SpreadValue};
+
+/// Most NICs and flows of a host.
+const NICS_MAX: usize = 64;
+const FLOWS_MAX: usize = 4096;
+
+/// When a notification makes the scheduler look at the sender's own pCPU.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TickleFile {
+    /// At each one, as Xen does.
+    #[default]
+    Each,
+    /// When the sender has served all its events.
+    After,
+    /// Not because of that.
+    Never,
+}
+
+impl TickleFile {
+    pub(crate) fn build(self) -> Tickle {
+        match self {
+            TickleFile::Each => Tickle::Each,
+            TickleFile::After => Tickle::After,
+            TickleFile::Never => Tickle::Never,
+        }
+    }
+}
+
+/// In which order a kernel serves its events.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventsFile {
+    /// The lowest bit first, from the start after each (Linux 2.6.18-xen).
+    Bits,
+    /// In turn.
+    RoundRobin,
+    /// By priority, then first come first served (since Xen 4.4).
+    #[default]
+    Fifo,
+}
+
+impl EventsFile {
+    fn build(self) -> Order {
+        match self {
+            EventsFile::Bits => Order::Bits,
+            EventsFile::RoundRobin => Order::RoundRobin,
+            EventsFile::Fifo => Order::Fifo,
+        }
+    }
+}
+
+/// A NIC of the host, or several of a kind, in the hands of the driver domain.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NicFile {
+    /// How many.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub count: u16,
+    /// Rate of its wire, each way.
+    pub rate: Rate,
+    /// From here to the machine at the other end.
+    #[serde(default = "twenty_us")]
+    pub latency: Span,
+    /// Shortest time between two interrupts.
+    #[serde(default)]
+    pub moderation: Option<Span>,
+    /// Packets that fit into its receive ring.
+    #[serde(default = "ring")]
+    #[schemars(range(min = 16, max = 4096))]
+    pub ring: u16,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn twenty_us() -> Span {
+    Span(Duration::from_us(20))
+}
+
+fn ring() -> u16 {
+    256
+}
+
+/// Traffic of a VM, or of each VM of a kind.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlowFile {
+    /// The VM, a `net-guest`, at this end.
+    pub vm: String,
+    /// Where it runs.
+    pub way: WayFile,
+    /// How many like this each VM has.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub count: u16,
+    /// When packets are sent.
+    pub pace: PaceFile,
+    /// Payload of a packet in bytes; beyond 1472 it is an aggregate that the NIC cuts up.
+    #[schemars(range(min = 1, max = 65000))]
+    pub payload: u32,
+    /// Payload of an answer.
+    #[serde(default = "ping_bytes")]
+    #[schemars(range(min = 1, max = 65000))]
+    pub reply: u32,
+    /// Work of a process for each request; without it the kernel answers, as it does a ping.
+    pub service: Option<Span>,
+    /// Requests to measure; until the time is over if absent.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub requests: Option<u64>,
+    /// What comes before this is not measured.
+    #[serde(default)]
+    pub warmup: Option<Span>,
+}
+
+fn ping_bytes() -> u32 {
+    56
+}
+
+/// Where a flow runs.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WayFile {
+    /// From outside through these NICs: the first VM through the first one, and so on.
+    In(String),
+    /// To the outside through these NICs.
+    Out(String),
+    /// To these VMs of the same host: the first to the first, and so on.
+    To(String),
+}
+
+/// When a flow's packets are sent.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PaceFile {
+    /// As fast as the wire takes them, whatever becomes of them.
+    Line,
+    /// With this gap, whatever becomes of them.
+    Open(SpreadValue),
+    /// So many packets in flight.
+    Window(#[schemars(range(min = 1, max = 4096))] u16),
+    /// Requests with this gap, answered or not; the time to the answer is measured.
+    Requests(SpreadValue),
+}
+
+/// Parameters of a `driver-domain`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriverFile {
+    /// Who does the work of the back end.
+    pub backend: BackendFile,
+    /// Pairs of tasklets with `tasklets`; one for each vCPU if absent.
+    #[schemars(range(min = 1, max = 1024))]
+    pub groups: Option<u16>,
+    /// To which vCPUs events are bound.
+    #[serde(default)]
+    pub interrupts: InterruptsFile,
+    /// What excludes grant operations from one another.
+    #[serde(default)]
+    pub grant_lock: GrantLockFile,
+    /// Whether only who listens is notified.
+    #[serde(default = "yes")]
+    pub suppress: bool,
+    /// Packets that wait for an interface without buffers; beyond they are lost.
+    #[serde(default = "thirty_two")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub queue_packets: u16,
+    /// How its kernel goes about softirqs.
+    #[serde(default)]
+    pub softirqs: SoftirqsFile,
+    /// Processes.
+    #[serde(default)]
+    pub processes: Vec<ProcessFile>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn thirty_two() -> u16 {
+    32
+}
+
+/// Who does the work of the back end.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendFile {
+    /// One pair of tasklets for all interfaces.
+    Tasklet,
+    /// Several pairs, each with its interfaces.
+    Tasklets,
+    /// A thread of the kernel on each vCPU.
+    Threads,
+    /// For each queue of each interface a poll and a thread.
+    Napi,
+    /// A thread on each vCPU, small interfaces first, large ones by bytes, in small portions.
+    SmallFirst,
+}
+
+/// To which vCPUs events are bound.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InterruptsFile {
+    /// All to the first one.
+    Fixed,
+    /// In turn.
+    #[default]
+    Spread,
+    /// Where there is least load, looked at every ten seconds.
+    Balanced,
+}
+
+/// What excludes grant operations from one another.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrantLockFile {
+    /// Nothing.
+    #[default]
+    None,
+    /// One lock for all.
+    Global,
+    /// One lock for the pages of each guest.
+    PerDomain,
+    /// One lock for each pCPU's readers.
+    PerCpu,
+}
+
+/// How a kernel goes about softirqs.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SoftirqsFile {
+    /// After each event, with others held back (Linux 2.6.18-xen).
+    AfterEach,
+    /// After all events.
+    #[default]
+    AfterAll,
+    /// After all events, but left to their thread while that has work (Linux 4.9 to 6.4).
+    Polite,
+}
+
+impl SoftirqsFile {
+    fn build(self) -> Rules {
+        let soft_each = matches!(self, SoftirqsFile::AfterEach);
+        Rules { soft_each, polite: matches!(self, SoftirqsFile::Polite) }
+    }
+}
+
+/// A process of a driver domain: sleeps and works in turn, or computes for ever.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessFile {
+    /// How long it sleeps; without it, it computes for ever.
+    pub sleep: Option<Span>,
+    /// Work after each sleep.
+    pub work: Option<Span>,
+}
+
+/// Parameters of a `net-guest`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetFile {
+    /// Queues of its interface.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub queues: u16,
+    /// How its kernel goes about softirqs.
+    #[serde(default)]
+    pub softirqs: SoftirqsFile,
+    /// Whether a process in it computes for ever.
+    #[serde(default)]
+    pub computes: bool,
+}
+
+impl DriverFile {
+    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+        let backend = match self.backend {
+            BackendFile::Tasklet => Backend::Tasklet,
+            BackendFile::Tasklets => Backend::Tasklets(self.groups.unwrap_or(0)),
+            BackendFile::Threads => Backend::Threads,
+            BackendFile::Napi => Backend::Napi,
+            BackendFile::SmallFirst => Backend::SmallFirst,
+        };
+        if self.groups.is_some() && !matches!(self.backend, BackendFile::Tasklets) {
+            return Err(Bad::new("groups", "only `tasklets` come in groups"));
+        }
+        if self.groups == Some(0) || self.groups > Some(1024) {
+            return Err(Bad::new("groups", "1 to 1024 groups"));
+        }
+        if self.queue_packets == 0 {
+            return Err(Bad::new("queue_packets", "a queue for no packets: at least 1"));
+        }
+        let mut users = Vec::new();
+        for (i, process) in self.processes.iter().enumerate() {
+            users.push(process.build().map_err(|bad| bad.under(&["processes", &i.to_string()]))?);
+        }
+        let interrupts = match self.interrupts {
+            InterruptsFile::Fixed => Interrupts::Fixed,
+            InterruptsFile::Spread => Interrupts::Spread,
+            InterruptsFile::Balanced => Interrupts::Balanced,
+        };
+        let lock = match self.grant_lock {
+            GrantLockFile::None => GrantLock::None,
+            GrantLockFile::Global => GrantLock::Global,
+            GrantLockFile::PerDomain => GrantLock::PerDomain,
+            GrantLockFile::PerCpu => GrantLock::PerCpu,
+        };
+        Ok(Workload::Driver(driver::Config {
+            backend,
+            interrupts,
+            lock,
+            suppress: self.suppress,
+            queue_packets: self.queue_packets,
+            rules: self.softirqs.build(),
+            users,
+        }))
+    }
+
+    /// Whether it has processes that sleep, whose delays are measured.
+    pub(crate) fn measures(&self) -> bool {
+        self.processes.iter().any(|process| process.sleep.is_some())
+    }
+}
+
+impl ProcessFile {
+    fn build(&self) -> Result<User, Bad> {
+        match (self.sleep, self.work) {
+            (None, None) => Ok(User::Loop),
+            (None, Some(_)) => {
+                Err(Bad::new("work", "work after what? give `sleep`, or neither to compute for ever"))
+            }
+            (Some(sleep), work) => {
+                let work = work.map_or(Duration::from_us(100), |work| work.0);
+                if sleep.0 < Duration::from_us(10) || work < Duration::from_ns(100) {
+                    return Err(Bad::new("sleep", "sleep at least 10us, work at least 100ns"));
+                }
+                Ok(User::Sleeper { sleep: sleep.0, work })
+            }
+        }
+    }
+}
+
+impl NetFile {
+    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+        if !(1..=64).contains(&self.queues) {
+            return Err(Bad::new("queues", format!("{} queues: 1 to 64", self.queues)));
+        }
+        let rules = self.softirqs.build();
+        Ok(Workload::Net(net::Config { queues: self.queues, rules, computes: self.computes }))
+    }
+}
+
+/// NICs and traffic of a host whose VMs are `groups`; what it wants to be measured goes there.
+pub(crate) fn build(
+    nics: &BTreeMap<String, NicFile>,
+    flows: &BTreeMap<String, FlowFile>,
+    events: EventsFile,
+    costs: PathCosts,
+    groups: &mut [Group],
+    is_net: &dyn Fn(Dom) -> bool,
+) -> Result<IoConfig, Bad> {
+    let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
+    let mut first = BTreeMap::new();
+    for (name, nic) in nics {
+        let in_nic = |bad: Bad| bad.under(&["nic", name]);
+        first.insert(name.as_str(), (io.nics.len() as u16, nic.count));
+        let config = nic.build().map_err(in_nic)?;
+        io.nics.extend((0..nic.count).map(|_| config));
+        if nic.count == 0 || io.nics.len() > NICS_MAX {
+            return Err(in_nic(Bad::new("count", format!("1 to {NICS_MAX} NICs in all"))));
+        }
+    }
+    for (name, flow) in flows {
+        let in_flow = |bad: Bad| bad.under(&["flow", name]);
+        flow.check().map_err(in_flow)?;
+        let doms = flow_doms(&flow.vm, groups, is_net).map_err(|m| in_flow(Bad::new("vm", m)))?;
+        for (i, &dom) in doms.iter().enumerate() {
+            let way = flow.way(i, &first, groups, is_net).map_err(in_flow)?;
+            let Some(way) = way else { continue };
+            io.flows.extend((0..flow.count).map(|_| flow.config(dom, way)));
+        }
+        if io.flows.len() > FLOWS_MAX {
+            return Err(in_flow(Bad::new("count", format!("at most {FLOWS_MAX} flows in all"))));
+        }
+        let group = groups.iter_mut().find(|group| group.name == flow.vm);
+        if let (PaceFile::Requests(_), Some(group)) = (flow.pace, group) {
+            let wanted = flow.requests.unwrap_or(0) * u64::from(flow.count);
+            group.measures = Some(group.measures.unwrap_or(0) + wanted);
+        }
+    }
+    for flow in &io.flows {
+        let ends = [Some(flow.dom), match flow.way {
+            Way::Between { to } => Some(to),
+            _ => None,
+        }];
+        for group in groups.iter_mut() {
+            group.streams |= group.doms.iter().any(|dom| ends.contains(&Some(*dom)));
+        }
+    }
+    Ok(io)
+}
+
+/// The VMs of the kind `name`; none if the case leaves them out.
+fn flow_doms(
+    name: &str,
+    groups: &[Group],
+    is_net: &dyn Fn(Dom) -> bool,
+) -> Result<Vec<Dom>, String> {
+    let Some(group) = groups.iter().find(|group| group.name == name) else {
+        let names = groups.iter().map(|group| group.name.as_str());
+        let hint = match nearest(name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "flows run between VMs of the file".to_string(),
+        };
+        return Err(format!("no VM is called `{name}`; {hint}"));
+    };
+    match group.doms.iter().find(|&&dom| !is_net(dom)) {
+        Some(_) => Err(format!("VM `{name}` has no interface: its workload is no net-guest")),
+        None => Ok(group.doms.clone()),
+    }
+}
+
+impl NicFile {
+    fn build(&self) -> Result<NicConfig, Bad> {
+        if !(16..=4096).contains(&self.ring) {
+            return Err(Bad::new("ring", format!("{} packets: 16 to 4096", self.ring)));
+        }
+        Ok(NicConfig {
+            bits_per_s: self.rate.0,
+            latency: self.latency.0,
+            moderation: self.moderation.map_or(Duration::ZERO, |span| span.0),
+            ring: self.ring,
+        })
+    }
+}
+
+impl FlowFile {
+    fn check(&self) -> Result<(), Bad> {
+        for (key, bytes) in [("payload", self.payload), ("reply", self.reply)] {
+            if !(1..=65_000).contains(&bytes) {
+                return Err(Bad::new(key, format!("{bytes} bytes: 1 to 65000")));
+            }
+        }
+        if !(1..=64).contains(&self.count) {
+            return Err(Bad::new("count", format!("{} flows: 1 to 64", self.count)));
+        }
+        let gap = match self.pace {
+            PaceFile::Open(gap) | PaceFile::Requests(gap) => Some(gap.0.mean()),
+            PaceFile::Window(0) => return Err(Bad::new("pace", "a window of no packets")),
+            PaceFile::Window(_) | PaceFile::Line => None,
+        };
+        if gap.is_some_and(|gap| gap < Duration::from_ns(10)) {
+            return Err(Bad::new("pace", "gap of at least 10ns on average"));
+        }
+        if !matches!(self.way, WayFile::In(_)) && !matches!(self.pace, PaceFile::Window(_)) {
+            return Err(Bad::new("pace", "what a guest sends keeps a window: { window = 64 }"));
+        }
+        Ok(())
+    }
+
+    /// Where the flow of VM number `i` of its kind runs; `None` if there is nobody to go to.
+    fn way(
+        &self,
+        i: usize,
+        nics: &BTreeMap<&str, (u16, u16)>,
+        groups: &[Group],
+        is_net: &dyn Fn(Dom) -> bool,
+    ) -> Result<Option<Way>, Bad> {
+        let nic = |name: &String| match nics.get(name.as_str()) {
+            Some((first, count)) => Ok(first + i as u16 % count),
+            None => {
+                let hint = match nearest(name, nics.keys().copied()) {
+                    Some(near) => format!("; did you mean `{near}`?"),
+                    None => String::new(),
+                };
+                Err(Bad::new("way", format!("no NIC is called `{name}`{hint}")))
+            }
+        };
+        Ok(Some(match &self.way {
+            WayFile::In(name) => Way::In { nic: nic(name)? },
+            WayFile::Out(name) => Way::Out { nic: nic(name)? },
+            WayFile::To(name) => {
+                let doms = flow_doms(name, groups, is_net).map_err(|m| Bad::new("way", m))?;
+                if doms.is_empty() {
+                    return Ok(None);
+                }
+                Way::Between { to: doms[i % doms.len()] }
+            }
+        }))
+    }
+
+    fn config(&self, dom: Dom, way: Way) -> FlowConfig {
+        let pace = match self.pace {
+            PaceFile::Line => Pace::Open(None),
+            PaceFile::Open(gap) => Pace::Open(Some(gap.0)),
+            PaceFile::Window(packets) => Pace::Window(packets),
+            PaceFile::Requests(gap) => Pace::Requests(gap.0),
+        };
+        FlowConfig {
+            dom,
+            way,
+            pace,
+            payload_bytes: self.payload,
+            reply_bytes: self.reply,
+            service: self.service.map_or(Duration::ZERO, |span| span.0),
+            requests: self.requests.unwrap_or(u64::MAX),
+            warmup: self.warmup.map_or(Duration::ZERO, |span| span.0),
+        }
+    }
+}
+
+/// One line about a driver domain, for reports.
+pub(crate) fn describe_driver(config: &driver::Config) -> String {
+    let backend = match config.backend {
+        Backend::Tasklet => "one tasklet pair".to_string(),
+        Backend::Tasklets(0) => "a tasklet pair for each vCPU".to_string(),
+        Backend::Tasklets(n) => format!("{n} tasklet pairs"),
+        Backend::Threads => "a thread for each vCPU".to_string(),
+        Backend::Napi => "a poll and a thread for each queue".to_string(),
+        Backend::SmallFirst => "small-first threads".to_string(),
+    };
+    let lock = match config.lock {
+        GrantLock::None => "",
+        GrantLock::Global => ", one grant lock",
+        GrantLock::PerDomain => ", a grant lock for each guest",
+        GrantLock::PerCpu => ", grant locks for each pCPU",
+    };
+    let interrupts = match config.interrupts {
+        Interrupts::Fixed => ", events to the first vCPU",
+        Interrupts::Spread => "",
+        Interrupts::Balanced => ", events balanced",
+    };
+    format!("driver domain: {backend}{lock}{interrupts}")
+}
