@@ -22,7 +22,7 @@ pub const GENERAL: [(&str, &str); 8] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
-pub const PER_VM: [(&str, &str); 8] = [
+pub const PER_VM: [(&str, &str); 10] = [
     ("cpu_share", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("window_share", "pCPUs"),
@@ -34,6 +34,9 @@ pub const PER_VM: [(&str, &str); 8] = [
     ("lost_per_s", "1/s"),
     // Jain's index of fairness of these: 1 if all VMs of the kind get the same.
     ("jain", "index"),
+    // Of a driver domain: how long its grant locks are held, and waited for.
+    ("lock_held", "share"),
+    ("lock_wait", "pCPUs"),
 ];
 
 /// A unit of time for figures.

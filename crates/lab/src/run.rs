@@ -207,6 +207,15 @@ fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(Strin
         if group.streams {
             figures.extend(stream_figures(group, machine));
         }
+        let counters = group.doms.iter().flat_map(|&dom| machine.counters(dom));
+        for (counter, ns) in counters {
+            let share = per_s(ns as f64 / 1e9);
+            match counter {
+                "lock_held_ns" => figures.push((format!("lock_held.{name}"), share)),
+                "lock_waited_ns" => figures.push((format!("lock_wait.{name}"), share)),
+                _ => {}
+            }
+        }
     }
     figures
 }
