@@ -52,7 +52,7 @@ fn main() {
         let pace = if window { Pace::Window(64) } else { Pace::Open(None) };
         let flows = (0..n).map(|i| FlowConfig {
             dom: Dom(1 + i), way: Way::In { nic: i }, pace, payload_bytes: 1400, reply_bytes: 56,
-            service: Duration::ZERO, requests: 0, warmup: Duration::from_ms(100),
+            service: Duration::ZERO, requests: 0, warmup: Duration::from_ms(100), until: Duration::MAX,
         }).collect();
         let nics = vec![NicConfig { bits_per_s: 1_000_000_000, latency: us(20.0), moderation: us(125.0), ring: 256 }; n as usize];
         let sched = SchedulerConfig::Null;

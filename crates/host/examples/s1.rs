@@ -43,7 +43,7 @@ fn main() {
         }
         let flow = |i: u16, pace| FlowConfig {
             dom: Dom(1 + i), way: Way::In { nic: 0 }, pace, payload_bytes: 1460, reply_bytes: 56,
-            service: Duration::ZERO, requests: u64::MAX / 2, warmup: Duration::from_ms(1000),
+            service: Duration::ZERO, requests: u64::MAX / 2, warmup: Duration::from_ms(1000), until: Duration::MAX,
         };
         let mut flows = vec![];
         if load == "stream" { for i in 0..7 { flows.push(flow(i, Pace::Window(window))); } }

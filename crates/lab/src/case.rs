@@ -379,8 +379,7 @@ fn host(
     }
     let (pcpus, sockets) = (file.host.pcpus, file.host.sockets);
     let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
-    let (nics, flows, events) = (&file.nic, &file.flow, file.host.events);
-    let io = crate::traffic::build(nics, flows, events, costs.path(), &mut groups, &is_net)?;
+    let io = crate::traffic::build(file, costs.path(), &mut groups, &is_net)?;
     let tickle = file.host.tickle.build();
     let config = Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
     config.facts().map_err(|error| contradiction(&error, file.host.scheduler.kind()))?;

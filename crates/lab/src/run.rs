@@ -229,7 +229,8 @@ fn stream_figures(group: &Group, machine: &Machine) -> [(String, f64); 3] {
         let flows = machine.io().flows_of(dom);
         flows.fold(0.0, |sum, flow| {
             lost += flow.lost();
-            let span = end.since(Time::ZERO).saturating_sub(flow.config.warmup).as_s_f64();
+            let sent = end.since(Time::ZERO).min(flow.config.until);
+            let span = sent.saturating_sub(flow.config.warmup).as_s_f64();
             let bits = flow.delivered_bytes() as f64 * 8.0;
             sum + if span > 0.0 { bits / span / 1e6 } else { 0.0 }
         })

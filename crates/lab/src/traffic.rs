@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use crate::case::Group;
 use crate::error::{Bad, nearest};
+use crate::file::PointFile;
 use crate::value::{Rate, Span, SpreadValue};
 
 /// Most NICs and flows of a host.
@@ -134,6 +135,8 @@ pub struct FlowFile {
     /// What comes before this is not measured.
     #[serde(default)]
     pub warmup: Option<Span>,
+    /// After this nothing is sent any more.
+    pub until: Option<Span>,
 }
 
 fn ping_bytes() -> u32 {
@@ -374,14 +377,13 @@ impl NetFile {
 
 /// NICs and traffic of a host whose VMs are `groups`; what it wants to be measured goes there.
 pub(crate) fn build(
-    nics: &BTreeMap<String, NicFile>,
-    flows: &BTreeMap<String, FlowFile>,
-    events: EventsFile,
+    file: &PointFile,
     costs: PathCosts,
     groups: &mut [Group],
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<IoConfig, Bad> {
-    let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
+    let PointFile { nic: nics, flow: flows, host, vm, .. } = file;
+    let mut io = IoConfig { order: host.events.build(), costs, ..IoConfig::default() };
     let mut first = BTreeMap::new();
     for (name, nic) in nics {
         let in_nic = |bad: Bad| bad.under(&["nic", name]);
@@ -395,6 +397,19 @@ pub(crate) fn build(
     for (name, flow) in flows {
         let in_flow = |bad: Bad| bad.under(&["flow", name]);
         flow.check().map_err(in_flow)?;
+        let other = match &flow.way {
+            WayFile::To(name) => Some(("way", name)),
+            _ => None,
+        };
+        for (key, name) in [("vm", &flow.vm)].into_iter().chain(other) {
+            if !vm.contains_key(name) {
+                let hint = match nearest(name, vm.keys().map(String::as_str)) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there are {}", vm.keys().cloned().collect::<Vec<_>>().join(", ")),
+                };
+                return Err(in_flow(Bad::new(key, format!("no VM is called `{name}`; {hint}"))));
+            }
+        }
         let doms = flow_doms(&flow.vm, groups, is_net).map_err(|m| in_flow(Bad::new("vm", m)))?;
         for (i, &dom) in doms.iter().enumerate() {
             let way = flow.way(i, &first, groups, is_net).map_err(in_flow)?;
@@ -429,12 +444,7 @@ fn flow_doms(
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<Vec<Dom>, String> {
     let Some(group) = groups.iter().find(|group| group.name == name) else {
-        let names = groups.iter().map(|group| group.name.as_str());
-        let hint = match nearest(name, names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "flows run between VMs of the file".to_string(),
-        };
-        return Err(format!("no VM is called `{name}`; {hint}"));
+        return Ok(Vec::new());
     };
     match group.doms.iter().find(|&&dom| !is_net(dom)) {
         Some(_) => Err(format!("VM `{name}` has no interface: its workload is no net-guest")),
@@ -527,6 +537,7 @@ impl FlowFile {
             service: self.service.map_or(Duration::ZERO, |span| span.0),
             requests: self.requests.unwrap_or(u64::MAX),
             warmup: self.warmup.map_or(Duration::ZERO, |span| span.0),
+            until: self.until.map_or(Duration::MAX, |span| span.0),
         }
     }
 }

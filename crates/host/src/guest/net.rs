@@ -287,7 +287,7 @@ impl Program for NetGuest {
             let mut room = io.queues[queue].tx.room(&packet);
             let (mut work, costs) = (Duration::ZERO, io.costs);
             while self.sending.len() < SEND_PACKETS && room > 0 {
-                if !io.flows[id.index()].may_send() {
+                if !io.flows[id.index()].may_send(now) {
                     break;
                 }
                 io.flows[id.index()].sent();

@@ -71,6 +71,8 @@ pub struct FlowConfig {
     pub requests: u64,
     /// What comes before is not measured.
     pub warmup: Duration,
+    /// After this nothing is sent any more.
+    pub until: Duration,
 }
 
 /// A flow under way.
@@ -123,9 +125,10 @@ impl Flow {
         Packet { bytes, kind: Kind::Reply, ..*request }
     }
 
-    /// Whether another packet may be sent.
-    pub fn may_send(&self) -> bool {
-        match self.config.pace {
+    /// Whether another packet may be sent at `now`.
+    pub fn may_send(&self, now: Time) -> bool {
+        let over = now.since(Time::ZERO) > self.config.until;
+        !over && match self.config.pace {
             Pace::Window(window) => self.in_flight < u32::from(window),
             Pace::Open(_) => true,
             Pace::Requests(_) => self.latency.n() < self.config.requests,

@@ -303,7 +303,7 @@ impl Io {
         let Way::In { nic } = flow.config.way else { return };
         let paced = !matches!(flow.config.pace, Pace::Window(_));
         let wire = &mut self.nics[usize::from(nic)];
-        while flow.may_send() {
+        while flow.may_send(now) {
             let packet = flow.packet(id, now);
             flow.sent();
             let at = wire.send_in(packet, now);
