@@ -22,7 +22,7 @@ pub const GENERAL: [(&str, &str); 8] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
-pub const PER_VM: [(&str, &str); 10] = [
+pub const PER_VM: [(&str, &str); 11] = [
     ("cpu_share", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("window_share", "pCPUs"),
@@ -37,6 +37,8 @@ pub const PER_VM: [(&str, &str); 10] = [
     // Of a driver domain: how long its grant locks are held, and waited for.
     ("lock_held", "share"),
     ("lock_wait", "pCPUs"),
+    // What processes of its kernel have had for themselves.
+    ("process_share", "pCPUs"),
 ];
 
 /// A unit of time for figures.

@@ -212,6 +212,7 @@ fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(Strin
             let share = per_s(ns as f64 / 1e9);
             match counter {
                 "lock_held_ns" => figures.push((format!("lock_held.{name}"), share)),
+                "process_ns" => figures.push((format!("process_share.{name}"), share)),
                 "lock_waited_ns" => figures.push((format!("lock_wait.{name}"), share)),
                 _ => {}
             }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::Duration;
 
-use super::kernel::fair::TaskId;
+use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::io::flow::Way;
 use crate::io::packet::{FlowId, Kind, Packet};
@@ -176,15 +176,15 @@ impl Program for NetGuest {
             }
         }
         if serves {
-            self.server = Some(hands.add_task(0, true, true, false));
+            self.server = Some(hands.add_task(TaskConfig::PROCESS));
         }
         if !self.sends.is_empty() {
-            let task = hands.add_task(0, true, true, false);
+            let task = hands.add_task(TaskConfig::PROCESS);
             self.sender = Some(task);
             hands.wake_after(task, Duration::from_us(100));
         }
         if self.config.computes {
-            let task = hands.add_task(0, true, true, false);
+            let task = hands.add_task(TaskConfig::PROCESS);
             self.looper = Some(task);
             hands.wake(task);
         }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::Duration;
 
-use super::kernel::fair::TaskId;
+use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::guest::GuestCx;
 use crate::io::flow::Way;
@@ -96,6 +96,8 @@ struct BackQueue {
 pub struct Driver {
     config: Config,
     nics: usize,
+    /// Packets of each NIC that are being polled.
+    polled: Vec<usize>,
     queues: Vec<BackQueue>,
     stations: Vec<Station>,
     lock: SpinLock,
@@ -115,6 +117,7 @@ impl Driver {
         let driver = Driver {
             config: config.clone(),
             nics: 0,
+            polled: Vec::new(),
             queues: Vec::new(),
             stations: Vec::new(),
             lock: SpinLock::default(),
@@ -306,9 +309,21 @@ impl Driver {
         hands.cx.raise(Some(from), dom, port);
     }
 
-    /// Takes packets from NIC number `nic`, up to a poll's worth, and passes them on.
-    fn end_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize, packets: usize) -> bool {
-        for _ in 0..packets {
+    /// Begins to take up to `most` packets from NIC number `nic`; listens to it if there are none.
+    fn begin_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize, most: usize) -> Begin {
+        let io = hands.cx.io();
+        let packets = io.nics[nic].waiting().min(most);
+        self.polled[nic] = packets;
+        if packets == 0 {
+            hands.cx.listen(nic);
+            return Begin::Nothing;
+        }
+        Begin::Work(io.costs.nic_packet * packets as u64)
+    }
+
+    /// Passes these packets on. Returns whether there are more.
+    fn end_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize) -> bool {
+        for _ in 0..self.polled[nic] {
             let Some(packet) = hands.cx.io().nics[nic].take() else { break };
             let io = hands.cx.io();
             let flow = &io.flows[packet.flow.index()].config;
@@ -344,6 +359,7 @@ impl Program for Driver {
         let (cpus, own) = (hands.cpus(), hands.cx.own());
         let io = hands.cx.io();
         self.nics = io.nics.len();
+        self.polled = vec![0; self.nics];
         let queues = io.queues.len();
         let doms: Vec<usize> = io.queues.iter().map(|queue| queue.dom.index()).collect();
         let groups = match self.config.backend {
@@ -364,8 +380,12 @@ impl Program for Driver {
         }
         let threads = !matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets(_));
         let (free, split) = (self.config.backend == Backend::Napi, self.split());
+        // A process that wakes interrupts a small-first thread at the end of its portion
+        // whatever that weighs; one that computes all the time gets what is left over.
+        let weight = if self.small_first() { WEIGHT_MOST } else { WEIGHT };
         for group in 0..groups {
-            let thread = threads.then(|| hands.add_task(group % cpus, false, free, false));
+            let config = TaskConfig { free, weight, ..TaskConfig::thread(group % cpus) };
+            let thread = threads.then(|| hands.add_task(config));
             self.stations.push(Station::new(thread));
             if split {
                 self.stations.push(Station::new(None));
@@ -389,7 +409,7 @@ impl Program for Driver {
         self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
         self.load = vec![0; self.nics + queues];
         if self.config.interrupts == Interrupts::Balanced {
-            let task = hands.add_task(0, true, true, false);
+            let task = hands.add_task(TaskConfig::PROCESS);
             self.balancer = Some(task);
             hands.wake_after(task, BALANCE_PERIOD);
         }
@@ -424,14 +444,7 @@ impl Program for Driver {
         if let Some(station) = soft.checked_sub(self.nics) {
             return self.begin(hands, station);
         }
-        let io = hands.cx.io();
-        match io.nics[soft].waiting().min(POLL_PACKETS) {
-            0 => {
-                hands.cx.listen(soft);
-                Begin::Nothing
-            }
-            packets => Begin::Work(io.costs.nic_packet * packets as u64),
-        }
+        self.begin_poll(hands, soft, POLL_PACKETS)
     }
 
     fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool {
@@ -439,9 +452,7 @@ impl Program for Driver {
         if let Some(station) = soft.checked_sub(self.nics) {
             return self.end(hands, station);
         }
-        // As many as there were when it began, or more by now: the cost was for these.
-        let packets = hands.cx.io().nics[soft].waiting().min(POLL_PACKETS);
-        self.end_poll(hands, soft, packets)
+        self.end_poll(hands, soft)
     }
 
     fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
@@ -451,12 +462,15 @@ impl Program for Driver {
                 return begin;
             }
             // Nothing waits for a guest or from one: now, and only now, look at the NICs.
-            let state = &mut self.stations[station];
-            let Some(&nic) = state.polling.front() else { return Begin::Nothing };
-            state.work = Work::Poll;
-            let io = hands.cx.io();
-            let packets = io.nics[nic].waiting().clamp(1, station::PORTION_PACKETS);
-            return Begin::Work(io.costs.nic_packet * packets as u64);
+            while let Some(&nic) = self.stations[station].polling.front() {
+                self.stations[station].work = Work::Poll;
+                let begin = self.begin_poll(hands, nic, station::PORTION_PACKETS);
+                if begin != Begin::Nothing {
+                    return begin;
+                }
+                self.stations[station].polling.pop_front();
+            }
+            return Begin::Nothing;
         }
         if self.balancer == Some(task) {
             let due = std::mem::take(&mut self.balanced);
@@ -472,7 +486,7 @@ impl Program for Driver {
         if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
             if self.stations[station].work == Work::Poll {
                 let Some(nic) = self.stations[station].polling.pop_front() else { return };
-                if self.end_poll(hands, nic, station::PORTION_PACKETS) {
+                if self.end_poll(hands, nic) {
                     self.stations[station].polling.push_back(nic);
                 }
                 self.stations[station].work = Work::Receive;

@@ -165,6 +165,13 @@ impl Station {
         }
         let Some((at, small, _)) = best else {
             self.senders.clear();
+            // Only now do guests have to notify: while there is work they are looked at anyway.
+            for i in 0..self.lanes.len() {
+                let queue = self.lanes[i].queue;
+                if !io.queues[queue].tx.back_sleeps() {
+                    self.senders.push_back(queue);
+                }
+            }
             return;
         };
         let lane = &mut self.lanes[at];
@@ -185,10 +192,6 @@ impl Station {
             bytes += packet.bytes;
             lane.bytes -= if receives { u64::from(packet.bytes) } else { 0 };
             self.batch.push((lane.queue, packet));
-        }
-        let (queue, ring) = (lane.queue, &mut io.queues[lane.queue].tx);
-        if ring.waiting() == 0 && ring.back_sleeps() {
-            self.senders.retain(|&sender| sender != queue);
         }
     }
 }

@@ -4,7 +4,7 @@ use lowtail_engine::Duration;
 
 use crate::guest::kernel::Begin;
 use crate::guest::kernel::Hands;
-use crate::guest::kernel::fair::TaskId;
+use crate::guest::kernel::fair::{TaskConfig, TaskId};
 
 /// A process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Users {
     pub(super) fn start(&mut self, hands: &mut Hands<'_, '_>) {
         for (i, user) in self.config.iter().enumerate() {
             let measured = matches!(user, User::Sleeper { .. });
-            let task = hands.add_task(0, true, true, measured);
+            let task = hands.add_task(TaskConfig { measured, ..TaskConfig::PROCESS });
             if i == 0 {
                 self.first = task.0;
             }

@@ -2,8 +2,8 @@
 //!
 //! Who has run least goes first. A task that wakes starts at most half a period behind
 //! the others, and interrupts a process that is ahead of it by more than the granularity
-//! (Linux, `kernel/sched/fair.c` 2.6.32 to 6.5: `place_entity`, `wakeup_preempt_entity`). All
-//! tasks weigh the same.
+//! (Linux, `kernel/sched/fair.c` 2.6.32 to 6.5: `place_entity`, `wakeup_preempt_entity`). The
+//! virtual time of a task passes more slowly the more it weighs.
 
 use lowtail_engine::Duration;
 
@@ -24,6 +24,37 @@ pub const PERIOD: Duration = Duration::from_us(6000);
 const TURN_MIN: Duration = Duration::from_us(750);
 /// By how much a process must be ahead to be interrupted (`sched_wakeup_granularity_ns`, 1 ms).
 pub const GRANULARITY: Duration = Duration::from_us(1000);
+
+/// What a task is, for the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskConfig {
+    /// The vCPU on which it starts.
+    pub cpu: usize,
+    /// A process, which can be interrupted by another task anywhere, and no thread of the kernel.
+    pub process: bool,
+    /// May be moved to an idle vCPU when it wakes.
+    pub free: bool,
+    /// From waking to running is measured.
+    pub measured: bool,
+    /// Share of its vCPU, relative to others.
+    pub weight: u32,
+}
+
+/// Weight of a task whose nice value is 0 (`NICE_0_LOAD`).
+pub const WEIGHT: u32 = 1024;
+/// Weight of one with -20, the most there is (`sched_prio_to_weight`).
+pub const WEIGHT_MOST: u32 = 88_761;
+
+impl TaskConfig {
+    /// A process that may be moved.
+    pub const PROCESS: TaskConfig =
+        TaskConfig { cpu: 0, process: true, free: true, measured: false, weight: WEIGHT };
+
+    /// A thread of the kernel that stays on vCPU number `cpu`.
+    pub fn thread(cpu: usize) -> Self {
+        TaskConfig { cpu, process: false, free: false, measured: false, weight: WEIGHT }
+    }
+}
 
 /// The run queue of one vCPU.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ use super::{Guest, GuestCx, Outcome, Step};
 use crate::io::costs::PathCosts;
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
-use fair::{FairQueue, GRANULARITY, TaskId};
+use fair::{FairQueue, GRANULARITY, TaskConfig, TaskId, WEIGHT};
 
 /// A softirq: a device to poll or a tasklet; an index into the program's own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,9 @@ struct Task {
     process: bool,
     /// May be moved to an idle vCPU when it wakes.
     free: bool,
+    weight: u32,
+    /// Work done for itself.
+    ran: Duration,
     awake: bool,
     vtime: Duration,
     /// What is left of its piece of work, if it was interrupted in it.
@@ -182,9 +185,9 @@ impl Hands<'_, '_> {
         self.kernel.cpus.len()
     }
 
-    /// Adds a thread of the kernel (or a process) on vCPU number `cpu`, asleep.
-    pub fn add_task(&mut self, cpu: usize, process: bool, free: bool, measured: bool) -> TaskId {
-        self.kernel.add_task(cpu, process, free, measured)
+    /// Adds a thread or process, asleep.
+    pub fn add_task(&mut self, config: TaskConfig) -> TaskId {
+        self.kernel.add_task(config)
     }
 
     /// Raises `soft` on this vCPU. A tasklet that is raised already stays where it is.
@@ -237,15 +240,18 @@ impl Kernel {
             softirqds: Vec::new(),
         };
         kernel.softirqds =
-            (0..cpus).map(|cpu| kernel.add_task(cpu, false, false, false)).collect();
+            (0..cpus).map(|cpu| kernel.add_task(TaskConfig::thread(cpu))).collect();
         kernel
     }
 
-    fn add_task(&mut self, cpu: usize, process: bool, free: bool, measured: bool) -> TaskId {
+    fn add_task(&mut self, config: TaskConfig) -> TaskId {
+        let TaskConfig { cpu, process, free, measured, weight } = config;
         self.tasks.push(Task {
             cpu,
             process,
             free,
+            weight,
+            ran: Duration::ZERO,
             awake: false,
             vtime: Duration::ZERO,
             left: None,
@@ -328,6 +334,7 @@ impl<P: Program> KernelGuest<P> {
             Doing::Task(id, rest) => {
                 self.charge(cpu, ran);
                 let task = &mut self.kernel.tasks[id.index()];
+                task.ran += ran;
                 let all = if rest == Duration::MAX { rest } else { left + rest };
                 task.left = (!all.is_zero()).then_some(all);
                 if left.is_zero() {
@@ -347,7 +354,7 @@ impl<P: Program> KernelGuest<P> {
         let Some(current) = cpu.current else { return };
         cpu.turn += ran;
         let task = &mut self.kernel.tasks[current.index()];
-        task.vtime += ran;
+        task.vtime += ran.mul_div(u64::from(WEIGHT), u64::from(task.weight));
         cpu.queue.advance(task.vtime);
     }
 
@@ -571,6 +578,10 @@ impl<P: Program> Guest for KernelGuest<P> {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.program.counters()
+        let processes = self.kernel.tasks.iter().filter(|task| task.process);
+        let ran = processes.fold(Duration::ZERO, |sum, task| sum + task.ran);
+        let mut counters = self.program.counters();
+        counters.push(("process_ns", ran.as_ns()));
+        counters
     }
 }
