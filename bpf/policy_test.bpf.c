@@ -8,14 +8,19 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "vcpu.h"
+#include "vif.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define STEPS 2048
 #define VMS 2
 #define VCPUS 4
+#define VIFS 4
 
-/* All that the rule knows of a host with a pCPU; two vCPUs for each VM. */
+/*
+ * All that the rule knows of a host with a pCPU, two vCPUs for each VM, and a
+ * back end.
+ */
 struct world {
 	struct lt_params params;
 	lt_u32 pad;
@@ -23,14 +28,18 @@ struct world {
 	struct lt_vm vms[VMS];
 	struct lt_vcpu vcpus[VCPUS];
 	lt_u64 vtime_ns;
+	struct lt_vif vifs[VIFS];
 };
 
-/* A call: which function, for which vCPU and which other one, when, with what. */
+/*
+ * A call: which function, for which vCPU or interface and which other one, when,
+ * with what.
+ */
 struct call {
 	lt_u32 function;
 	lt_u32 vcpu;
 	lt_u32 other;
-	lt_u32 pad;
+	lt_u32 small;	/* bits 0 and 1: which of two interfaces is small */
 	lt_u64 now;
 	lt_u64 amount;
 };
@@ -59,6 +68,33 @@ static __attribute__((noinline)) lt_u64 checksum(void)
 	for (int i = 0; i < (int)(sizeof(shared.world) / sizeof(lt_u64)); i++)
 		sum = (sum ^ words[i]) * 0x100000001b3ull;
 	return sum;
+}
+
+/* The functions of vif.h. */
+static __attribute__((noinline)) lt_u64 make_vif(const struct call *call)
+{
+	lt_u64 now = call->now, amount = call->amount;
+	lt_u32 bytes = amount, more = amount >> 32;
+	struct lt_vif *vif = &shared.world.vifs[call->vcpu & (VIFS - 1)];
+	const struct lt_vif *other = &shared.world.vifs[call->other & (VIFS - 1)];
+
+	switch (call->function) {
+	case 28:
+		lt_vif_init(vif, bytes, more, now);
+		return 0;
+	case 29:
+		lt_vif_join(vif, amount);
+		return vif->vtime_ns;
+	case 30:
+		return lt_vif_small(vif, bytes, now);
+	case 31:
+		lt_vif_charge(vif, bytes);
+		return vif->vtime_ns;
+	case 32:
+		return lt_vif_before(vif, call->small & 1, bytes,
+				     other, call->small >> 1 & 1, more);
+	}
+	return 0;
 }
 
 static __attribute__((noinline)) lt_u64 make(const struct call *call)
@@ -151,7 +187,8 @@ static long step(__u64 i, void *ctx)
 {
 	if (i >= STEPS)
 		return 1;
-	shared.answers[i].result = make(&shared.calls[i]);
+	shared.answers[i].result = shared.calls[i].function < 28 ?
+		make(&shared.calls[i]) : make_vif(&shared.calls[i]);
 	shared.answers[i].sum = checksum();
 	return 0;
 }
@@ -181,6 +218,8 @@ static __always_inline void begin(lt_u64 now)
 		lt_vm_init(&shared.world.vms[i], p, 256, 1, 0, LT_RATE_ONE / 2, now);
 	for (int i = 0; i < VCPUS; i++)
 		lt_vcpu_init(&shared.world.vcpus[i], p, now);
+	for (int i = 0; i < VIFS; i++)
+		lt_vif_init(&shared.world.vifs[i], LT_VIF_RATE, LT_VIF_BURST_NS, now);
 }
 
 /*
@@ -226,5 +265,27 @@ int decision(struct __sk_buff *skb)
 	shared.world.vtime_ns = lt_vtime(v, vm, p, shared.world.vtime_ns, now);
 	lt_vcpu_settle(v, vm, 20000, now + 20000);
 	lt_vcpu_block(v, vm, now + 20000);
+	return 0;
+}
+
+/*
+ * A back end's choice between two interfaces, and that the winner pays: one
+ * sends requests and is small, the other all that it can.
+ */
+SEC("tc")
+int serve(struct __sk_buff *skb)
+{
+	struct lt_vif *a = &shared.world.vifs[0], *b = &shared.world.vifs[1];
+	lt_u64 now = shared.clock_ns + 700000;
+	int small_a, small_b;
+
+	shared.clock_ns = now;
+	begin(now);
+	small_a = lt_vif_small(a, 200, now);
+	small_b = lt_vif_small(b, 1500, now);
+	if (lt_vif_before(a, small_a, 200, b, small_b, 65536))
+		lt_vif_charge(a, 200);
+	else
+		lt_vif_charge(b, 1500);
 	return 0;
 }

@@ -4,7 +4,7 @@
 mod kernel;
 
 use divan::{Bencher, black_box};
-use lowtail_policy::{Params, Pcpu, Vcpu, Vm};
+use lowtail_policy::{Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm};
 
 struct World {
     params: Params,
@@ -84,6 +84,26 @@ fn grant_and_settle(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// A back end's choice between two interfaces, and that the winner pays: `serve` in
+/// `bpf/policy_test.bpf.c`. Four functions.
+#[divan::bench]
+fn serve_one_of_two(bencher: Bencher<'_, '_>) {
+    let mut now = 1 << 40;
+    let mut vifs = [Vif::new(VIF_RATE, VIF_BURST_NS, now); 2];
+    bencher.bench_local(|| {
+        now += 700_000;
+        let [a, b] = &mut vifs;
+        let (small_a, small_b) = (a.small(200, now), b.small(1500, now));
+        let first = a.before((small_a, 200), b, (small_b, 65_536));
+        if first {
+            a.charge(200);
+        } else {
+            b.charge(1500);
+        }
+        first
+    });
+}
+
 /// The kernel measures its own programs: the mean of a million runs.
 fn in_kernel() {
     const RUNS: u32 = 1_000_000;
@@ -102,9 +122,11 @@ fn in_kernel() {
     kernel.write(&world);
     let best = |program| (0..5).map(|_| kernel.run(program, RUNS)).min().unwrap_or(0);
     let (empty, decision, interrupt) = (best("empty"), best("decision"), best("interrupt"));
+    let serve = best("serve");
     println!(
         "in the kernel: empty {empty} ns; interrupt or not {interrupt} ns, net {}; ",
         interrupt - empty
     );
     println!("               from wake to block {decision} ns, net {}", decision - empty);
+    println!("               one of two interfaces {serve} ns, net {}", serve - empty);
 }

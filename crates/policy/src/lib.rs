@@ -1,8 +1,8 @@
 //! The rule, *small first at every queue*, as Rust sees it.
 //!
-//! The rule itself is C: `policy/bucket.h`, `policy/vcpu.h` and `policy/vif.h` say what each function means,
-//! in which units and ranges. Here are its structs, with the same layout, and its functions as
-//! methods; nothing else. All times and amounts are nanoseconds.
+//! The rule itself is C: `policy/bucket.h`, `policy/vcpu.h` and `policy/vif.h` say what each
+//! function means, in which units and ranges. Here are its structs, with the same layout, and its
+//! functions as methods; nothing else. All times and amounts are nanoseconds.
 
 mod bucket;
 mod params;
