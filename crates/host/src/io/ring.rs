@@ -16,6 +16,8 @@ pub const RING_SLOTS: u32 = 256;
 pub struct TxRing {
     free: u32,
     requests: VecDeque<Packet>,
+    /// Bytes of these.
+    bytes: u64,
     /// Slots of packets that the host is done with and the guest has not taken back.
     answered: u32,
     back_listens: bool,
@@ -27,6 +29,7 @@ impl Default for TxRing {
         TxRing {
             free: RING_SLOTS,
             requests: VecDeque::with_capacity(RING_SLOTS as usize),
+            bytes: 0,
             answered: 0,
             back_listens: true,
             front_listens: false,
@@ -44,13 +47,21 @@ impl TxRing {
             return None;
         }
         self.free -= slots;
+        self.bytes += u64::from(packet.bytes);
         self.requests.push_back(packet);
         Some(std::mem::take(&mut self.back_listens))
     }
 
     /// The host takes the next packet.
     pub fn take(&mut self) -> Option<Packet> {
-        self.requests.pop_front()
+        let packet = self.requests.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    /// Bytes that wait for the host.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Packets that wait for the host.

@@ -155,7 +155,7 @@ impl Station {
             if !std::mem::replace(&mut lane.joined, true) {
                 lane.vif.join(self.vtime_ns);
             }
-            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting() as u64);
+            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting_bytes());
             let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
                 self.lanes[i].vif.before(own, &self.lanes[at].vif, (small, waiting))
             };
@@ -182,11 +182,14 @@ impl Station {
         let receives = !lane.inbound.is_empty();
         self.work = if receives { Work::Receive } else { Work::Send };
         while self.batch.len() < PORTION_PACKETS && bytes < PORTION_BYTES {
-            let packet = if receives {
-                lane.inbound.pop_front()
-            } else {
-                io.queues[lane.queue].tx.take()
-            };
+            let ring = &mut io.queues[lane.queue].tx;
+            let next = if receives { lane.inbound.front() } else { ring.first() };
+            // One that went first as a small one goes on only as long as it is.
+            let Some(next) = next else { break };
+            if small && !lane.vif.small(next.bytes, now_ns) {
+                break;
+            }
+            let packet = if receives { lane.inbound.pop_front() } else { ring.take() };
             let Some(packet) = packet else { break };
             lane.vif.charge(packet.bytes);
             bytes += packet.bytes;
