@@ -88,6 +88,8 @@ pub struct Flow {
     /// Packets that have arrived.
     packets: u64,
     lost: u64,
+    /// Of these, packets that had a place to go to: data and requests.
+    lost_data: u64,
     sent: u64,
     latency: Hist,
 }
@@ -102,6 +104,7 @@ impl Flow {
             delivered: 0,
             packets: 0,
             lost: 0,
+            lost_data: 0,
             sent: 0,
             latency: Hist::new(),
         }
@@ -183,8 +186,24 @@ impl Flow {
         }
     }
 
-    pub(super) fn count_loss(&mut self) {
+    pub(super) fn count_loss(&mut self, kind: Kind) {
         self.lost += 1;
+        self.lost_data += u64::from(matches!(kind, Kind::Data | Kind::Request));
+    }
+
+    /// Packets of data, or requests, that were sent.
+    pub fn packets_sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets of data that have arrived, the warm-up included.
+    pub fn packets_arrived(&self) -> u64 {
+        self.packets
+    }
+
+    /// Packets of data, or requests, that were lost.
+    pub fn packets_lost(&self) -> u64 {
+        self.lost_data
     }
 
     /// Payload that has arrived since the warm-up, in bytes.
@@ -192,7 +211,8 @@ impl Flow {
         self.delivered
     }
 
-    /// Packets that were lost: no room in a ring or a queue.
+    /// Packets that were lost, answers and acknowledgements among them: no room in a ring or
+    /// a queue.
     pub fn lost(&self) -> u64 {
         self.lost
     }

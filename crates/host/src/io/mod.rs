@@ -230,7 +230,7 @@ impl Io {
     /// sender finds out by itself.
     pub(crate) fn lose(&mut self, queue: &mut EventQueue<Event>, packet: &Packet) {
         let flow = &mut self.flows[packet.flow.index()];
-        flow.count_loss();
+        flow.count_loss(packet.kind);
         let times = match (flow.config.pace, packet.kind) {
             (Pace::Window(_), Kind::Data) => 1,
             // Later acknowledgements would tell; here each tells of its own packets only.

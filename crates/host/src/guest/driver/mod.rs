@@ -152,6 +152,10 @@ impl Driver {
 
     /// A packet for the guest behind `queue`.
     fn enqueue(&mut self, hands: &mut Hands<'_, '_>, queue: usize, packet: Packet) {
+        if !self.queues[queue].backlog.is_empty() {
+            // The guest may have posted buffers without our having handled its event yet.
+            self.buffers_posted(hands, queue);
+        }
         let back = &mut self.queues[queue];
         let io = hands.cx.io();
         if back.backlog.is_empty() && io.queues[queue].rx.reserve(&packet) {
@@ -159,11 +163,7 @@ impl Driver {
             self.stations[station].receive(queue, packet);
             self.start_station(hands, station);
         } else if back.backlog.len() < usize::from(self.config.queue_packets) {
-            // Says that it waits for buffers, too.
-            let _no = io.queues[queue].rx.reserve(&packet) && {
-                debug_assert!(false, "room, but a backlog");
-                true
-            };
+            // The buffers that were too few have said that we wait for more.
             back.backlog.push_back(packet);
         } else {
             self.dropped += 1;
@@ -459,13 +459,13 @@ impl Program for Driver {
             return Begin::Work(io.costs.nic_packet * packets as u64);
         }
         if self.balancer == Some(task) {
-            let due = std::mem::take(&mut self.balanced);
-            if due {
+            if std::mem::take(&mut self.balanced) {
+                hands.wake_after(task, BALANCE_PERIOD);
                 return Begin::Nothing;
             }
             return Begin::Work(Duration::from_us(100));
         }
-        self.users.begin(task)
+        self.users.begin(hands, task)
     }
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
@@ -484,10 +484,9 @@ impl Program for Driver {
         if self.balancer == Some(task) {
             self.balance(hands);
             self.balanced = true;
-            hands.wake_after(task, BALANCE_PERIOD);
             return;
         }
-        self.users.end(hands, task);
+        self.users.end(task);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

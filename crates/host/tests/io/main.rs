@@ -1,0 +1,7 @@
+//! The way of a packet through the host, from end to end.
+
+mod conserve;
+mod host;
+#[allow(dead_code, reason = "random guests are for the tests of schedulers")]
+#[path = "../random/mod.rs"]
+mod random;
