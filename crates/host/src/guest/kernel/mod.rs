@@ -275,6 +275,8 @@ impl Kernel {
             // Linux's select_idle_sibling: an idle one if there is one, else where it was.
             let idle = self.cpus.iter().position(|cpu| cpu.doing == Doing::Nothing && !busy(cpu));
             if let Some(idle) = idle {
+                // Virtual times are those of one queue: it takes its distance along.
+                task.vtime = self.cpus[idle].queue.moved(&self.cpus[task.cpu].queue, task.vtime);
                 task.cpu = idle;
             }
         }
