@@ -16,6 +16,8 @@ pub const RING_SLOTS: u32 = 256;
 pub struct TxRing {
     free: u32,
     requests: VecDeque<Packet>,
+    /// Of the packets in there.
+    bytes: u64,
     /// Slots of packets that the host is done with and the guest has not taken back.
     answered: u32,
     back_listens: bool,
@@ -27,6 +29,7 @@ impl Default for TxRing {
         TxRing {
             free: RING_SLOTS,
             requests: VecDeque::with_capacity(RING_SLOTS as usize),
+            bytes: 0,
             answered: 0,
             back_listens: true,
             front_listens: false,
@@ -45,12 +48,15 @@ impl TxRing {
         }
         self.free -= slots;
         self.requests.push_back(packet);
+        self.bytes += u64::from(packet.bytes);
         Some(std::mem::take(&mut self.back_listens))
     }
 
     /// The host takes the next packet.
     pub fn take(&mut self) -> Option<Packet> {
-        self.requests.pop_front()
+        let packet = self.requests.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
     }
 
     /// Packets that wait for the host.
@@ -58,14 +64,14 @@ impl TxRing {
         self.requests.len()
     }
 
+    /// Their bytes.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether the next packet that waits is there to be looked at.
     pub fn first(&self) -> Option<&Packet> {
         self.requests.front()
-    }
-
-    /// Whether the guest can send a short packet.
-    pub fn has_room(&self) -> bool {
-        self.free + self.answered > 0
     }
 
     /// How many packets like `packet` the guest can send; if none, it waits for room.

@@ -155,7 +155,7 @@ impl Station {
             if !std::mem::replace(&mut lane.joined, true) {
                 lane.vif.join(self.vtime_ns);
             }
-            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting() as u64);
+            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting_bytes());
             let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
                 self.lanes[i].vif.before(own, &self.lanes[at].vif, (small, waiting))
             };
