@@ -251,13 +251,8 @@ impl Driver {
         match self.config.backend {
             Backend::SmallFirst => state.take_small_first(io, now_ns),
             Backend::Napi if sends => state.take_sent(io, POLL_PACKETS),
-            Backend::Threads | Backend::Napi => {
-                state.take_received();
-                if state.batch.is_empty() && self.config.backend == Backend::Threads {
-                    state.take_sent(io, station::MAX_PENDING);
-                }
-            }
-            _ if sends => state.take_sent(io, station::MAX_PENDING),
+            Backend::Threads => state.take_either(io),
+            _ if sends => state.take_sent(io, usize::MAX),
             _ => state.take_received(),
         }
         if state.batch.is_empty() {

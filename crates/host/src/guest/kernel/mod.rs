@@ -336,8 +336,12 @@ impl<P: Program> KernelGuest<P> {
                     self.kernel.cpus[cpu].look = true;
                 }
                 if all.is_zero() {
+                    let before = self.kernel.cpus[cpu].raised.len();
                     let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
                     self.program.task_end(&mut hands, id);
+                    // Softirqs that it has raised run as it enables them again.
+                    let state = &mut self.kernel.cpus[cpu];
+                    state.entered |= state.raised.len() > before;
                 }
             }
         }
