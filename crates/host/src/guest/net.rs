@@ -12,6 +12,7 @@ use super::kernel::fair::TaskId;
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::io::flow::{Pace, Way};
 use crate::io::packet::{FlowId, Kind, Packet};
+use crate::io::ring::RING_SLOTS;
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +153,9 @@ impl NetGuest {
 impl Program for NetGuest {
     fn start(&mut self, hands: &mut Hands<'_, '_>) {
         let (cpus, own) = (hands.cpus(), hands.cx.own());
-        self.lanes = (0..self.config.queues).map(|_| Lane::default()).collect();
+        let out = || VecDeque::with_capacity(RING_SLOTS as usize);
+        let lane = || Lane { out: out(), ..Lane::default() };
+        self.lanes = (0..self.config.queues).map(|_| lane()).collect();
         for lane in 0..self.lanes.len() {
             let port = crate::io::device_port(lane, cpus);
             hands.cx.io().bind(own, port, lane % cpus);

@@ -106,6 +106,9 @@ pub struct Driver {
     balanced: bool,
     /// Interrupts of each device since the last balancing.
     load: Vec<u64>,
+    /// Devices, those that interrupt most first; and what each vCPU has of that.
+    busiest: Vec<usize>,
+    sums: Vec<u64>,
     dropped: u64,
 }
 
@@ -123,6 +126,8 @@ impl Driver {
             balancer: None,
             balanced: false,
             load: Vec::new(),
+            busiest: Vec::new(),
+            sums: Vec::new(),
             dropped: 0,
         };
         KernelGuest::new(config.rules, driver)
@@ -321,16 +326,16 @@ impl Driver {
     fn balance(&mut self, hands: &mut Hands<'_, '_>) {
         let cpus = hands.cpus();
         let own = hands.cx.own();
-        let mut busiest: Vec<usize> = (0..self.load.len()).collect();
-        busiest.sort_by_key(|&device| (std::cmp::Reverse(self.load[device]), device));
-        let mut sums = vec![0; cpus];
-        for device in busiest {
+        let Driver { load, busiest, sums, .. } = self;
+        busiest.sort_unstable_by_key(|&device| (std::cmp::Reverse(load[device]), device));
+        sums.fill(0);
+        for &device in &*busiest {
             let least = (0..cpus).min_by_key(|&cpu| sums[cpu]).unwrap_or(0);
-            sums[least] += self.load[device] + 1;
+            sums[least] += load[device] + 1;
             let port = crate::io::device_port(device, cpus);
             hands.cx.io().bind(own, port, least);
         }
-        self.load.fill(0);
+        load.fill(0);
     }
 }
 
@@ -374,7 +379,7 @@ impl Program for Driver {
         self.queues = (0..queues)
             .map(|queue| BackQueue {
                 station: queue % groups * (1 + usize::from(split)),
-                backlog: VecDeque::new(),
+                backlog: VecDeque::with_capacity(usize::from(self.config.queue_packets)),
             })
             .collect();
         for queue in 0..queues {
@@ -383,6 +388,8 @@ impl Program for Driver {
         }
         self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
         self.load = vec![0; self.nics + queues];
+        self.busiest = (0..self.load.len()).collect();
+        self.sums = vec![0; cpus];
         if self.config.interrupts == Interrupts::Balanced {
             let task = hands.add_task(0, true, true, false);
             self.balancer = Some(task);

@@ -8,6 +8,7 @@ use lowtail_policy::{VIF_BURST_NS, VIF_RATE, Vif};
 use crate::guest::kernel::fair::TaskId;
 use crate::io::Io;
 use crate::io::packet::Packet;
+use crate::io::ring::RING_SLOTS;
 
 /// Slots of one batch for guests: netback stops when the next packet might not fit into 256
 /// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
@@ -76,7 +77,7 @@ impl Station {
             received: false,
             batch: Vec::with_capacity(256),
             to_notify: Vec::with_capacity(64),
-            inbound: VecDeque::with_capacity(1024),
+            inbound: VecDeque::new(),
             senders: VecDeque::with_capacity(64),
             lanes: Vec::new(),
             vtime_ns: 0,
@@ -87,10 +88,12 @@ impl Station {
 
     /// Serves `queue` from now on.
     pub(super) fn add(&mut self, queue: usize) {
+        // No more than the guest has posted buffers for.
+        self.inbound.reserve(self.inbound.capacity() + RING_SLOTS as usize);
         self.lanes.push(Lane {
             queue,
             vif: Vif::new(VIF_RATE, VIF_BURST_NS, 0),
-            inbound: VecDeque::new(),
+            inbound: VecDeque::with_capacity(RING_SLOTS as usize),
             bytes: 0,
             joined: false,
             received: false,
