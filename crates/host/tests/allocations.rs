@@ -5,12 +5,19 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
+use lowtail_host::guest::kernel::Rules;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::{Spread, net};
+use lowtail_host::io::IoConfig;
+use lowtail_host::io::costs::PathCosts;
+use lowtail_host::io::flow::{FlowConfig, Pace, Way};
+use lowtail_host::io::lock::GrantLock;
+use lowtail_host::io::nic::NicConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
 
 /// The system's allocator, counting.
 struct Counting;
@@ -53,6 +60,66 @@ fn host(scheduler: SchedulerConfig) -> Config {
     Config { sockets: 2, records: 1024, ..Config::new(4, scheduler, Costs::FREE, vms) }
 }
 
+/// Ten guests behind a driver domain with `backend`, and all ways and paces of traffic.
+fn traffic(backend: Backend) -> Config {
+    let us = Duration::from_us;
+    let costs = PathCosts {
+        nic_packet: us(15),
+        back_packet: us(20),
+        grant_packet: us(10),
+        front_packet: us(10),
+        notify: us(3),
+        ..Default::default()
+    };
+    let driver = driver::Config {
+        backend,
+        interrupts: Interrupts::Balanced,
+        lock: GrantLock::PerDomain,
+        suppress: true,
+        queue_packets: 32,
+        rules: Rules::default(),
+        users: vec![User::Loop, User::Sleeper { sleep: us(10_000), work: us(100) }],
+    };
+    let net = Workload::Net(net::Config { queues: 2, rules: Rules::default(), computes: true });
+    let mut vms = vec![VmConfig { vcpus: 3, ..VmConfig::new("dom0", Workload::Driver(driver)) }];
+    vms.extend((0..10).map(|i| VmConfig::new(&format!("guest{i}"), net.clone())));
+    let flows = (0..20).map(|i| {
+        let (nic, to) = (i % 4, Dom(1 + (i + 1) % 10));
+        let (way, pace) = match i {
+            0..4 => (Way::In { nic }, Pace::Open(None)),
+            4..8 => (Way::In { nic }, Pace::Window(20)),
+            8..12 => (Way::Out { nic }, Pace::Window(20)),
+            12..16 => (Way::Between { to }, Pace::Window(20)),
+            _ => (Way::In { nic }, Pace::Requests(Spread::Exponential(us(1000)))),
+        };
+        FlowConfig {
+            dom: Dom(1 + i % 10),
+            way,
+            pace,
+            payload_bytes: if i % 5 == 4 { 60_000 } else { 1400 },
+            reply_bytes: 56,
+            service: us(u64::from(i % 2) * 20),
+            requests: u64::MAX,
+            warmup: us(0),
+        }
+    });
+    let nic = NicConfig { bits_per_s: 100_000_000, latency: us(20), moderation: us(50), ring: 256 };
+    let io = IoConfig { nics: vec![nic; 4], flows: flows.collect(), costs, ..Default::default() };
+    Config { io, ..Config::new(13, SchedulerConfig::Null, Costs::FREE, vms) }
+}
+
+/// Runs `config` for 5 s, and counts allocations in the 10 s after that.
+fn allocates_nothing(name: &str, config: &Config) {
+    let mut machine = Machine::new(config, 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(5));
+    let (events, before) = (machine.events(), ALLOCATIONS.load(Ordering::Relaxed));
+    machine.run_to(Time::ZERO + Duration::from_s(15));
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let events = machine.events() - events;
+    assert!(events > 50_000, "{name}: only {events} events");
+    assert_eq!(allocations, 0, "{name}: in {events} events");
+}
+
 /// One test, because the counter is one for the whole process.
 #[test]
 fn a_warm_host_allocates_nothing() {
@@ -70,13 +137,15 @@ fn a_warm_host_allocates_nothing() {
         credit2(Credit2Version::Xen421),
         SchedulerConfig::SmallFirst(SmallFirstConfig::default()),
     ] {
-        let mut machine = Machine::new(&host(scheduler.clone()), 1).expect("valid");
-        machine.run_to(Time::ZERO + Duration::from_s(5));
-        let (events, before) = (machine.events(), ALLOCATIONS.load(Ordering::Relaxed));
-        machine.run_to(Time::ZERO + Duration::from_s(15));
-        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        let events = machine.events() - events;
-        assert!(events > 50_000, "{scheduler:?}: only {events} events");
-        assert_eq!(allocations, 0, "{scheduler:?}: in {events} events");
+        allocates_nothing(&format!("{scheduler:?}"), &host(scheduler.clone()));
+    }
+    for backend in [
+        Backend::Tasklet,
+        Backend::Tasklets(0),
+        Backend::Threads,
+        Backend::Napi,
+        Backend::SmallFirst,
+    ] {
+        allocates_nothing(&format!("{backend:?}"), &traffic(backend));
     }
 }

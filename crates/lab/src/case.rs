@@ -381,7 +381,8 @@ fn host(
     let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
     let io = crate::traffic::build(file, costs.path(), &mut groups, &is_net)?;
     let tickle = file.host.tickle.build();
-    let config = Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
+    let config =
+        Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
     config.facts().map_err(|error| contradiction(&error, file.host.scheduler.kind()))?;
     Ok((config, groups))
 }

@@ -351,9 +351,10 @@ impl ProcessFile {
     fn build(&self) -> Result<User, Bad> {
         match (self.sleep, self.work) {
             (None, None) => Ok(User::Loop),
-            (None, Some(_)) => {
-                Err(Bad::new("work", "work after what? give `sleep`, or neither to compute for ever"))
-            }
+            (None, Some(_)) => Err(Bad::new(
+                "work",
+                "work after what? give `sleep`, or neither to compute for ever",
+            )),
             (Some(sleep), work) => {
                 let work = work.map_or(Duration::from_us(100), |work| work.0);
                 if sleep.0 < Duration::from_us(10) || work < Duration::from_ns(100) {
@@ -405,7 +406,9 @@ pub(crate) fn build(
             if !vm.contains_key(name) {
                 let hint = match nearest(name, vm.keys().map(String::as_str)) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("there are {}", vm.keys().cloned().collect::<Vec<_>>().join(", ")),
+                    None => {
+                        format!("there are {}", vm.keys().cloned().collect::<Vec<_>>().join(", "))
+                    }
                 };
                 return Err(in_flow(Bad::new(key, format!("no VM is called `{name}`; {hint}"))));
             }
@@ -426,10 +429,13 @@ pub(crate) fn build(
         }
     }
     for flow in &io.flows {
-        let ends = [Some(flow.dom), match flow.way {
-            Way::Between { to } => Some(to),
-            _ => None,
-        }];
+        let ends = [
+            Some(flow.dom),
+            match flow.way {
+                Way::Between { to } => Some(to),
+                _ => None,
+            },
+        ];
         for group in groups.iter_mut() {
             group.streams |= group.doms.iter().any(|dom| ends.contains(&Some(*dom)));
         }

@@ -10,8 +10,9 @@ use lowtail_engine::Duration;
 
 use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
-use crate::io::flow::Way;
+use crate::io::flow::{Pace, Way};
 use crate::io::packet::{FlowId, Kind, Packet};
+use crate::io::ring::RING_SLOTS;
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,8 @@ struct Lane {
     /// How much of that, and of what has come, is being worked on.
     sending: usize,
     polling: usize,
+    /// Streams with a window that end here.
+    ends: Vec<FlowId>,
 }
 
 /// Programs and interface of a guest.
@@ -135,24 +138,14 @@ impl NetGuest {
 
     /// Whatever is in flight has arrived: nobody else will make up the pair.
     fn acknowledge_rest(&mut self, hands: &mut Hands<'_, '_>, lane: usize) {
-        let (now, own) = (hands.now(), hands.cx.own());
+        let now = hands.now();
         let io = hands.cx.io();
-        let lanes = self.lanes.len();
-        let mine = |i: usize| i % lanes == lane;
-        let mut rest = Vec::new();
-        for i in (0..io.flows.len()).filter(|&i| mine(i)) {
-            let flow = &mut io.flows[i];
-            let to = match flow.config.way {
-                Way::In { .. } => flow.config.dom,
-                Way::Between { to } => to,
-                Way::Out { .. } => continue,
-            };
-            if to == own && flow.unacked > 0 {
-                rest.extend(flow.ack(FlowId(i as u16), now));
-            }
-        }
-        for ack in rest {
-            self.answer(hands, lane, ack);
+        let before = self.lanes[lane].out.len();
+        let Lane { ends, out, .. } = &mut self.lanes[lane];
+        out.extend(ends.iter().filter_map(|&id| io.flows[id.index()].ack(id, now)));
+        if out.len() > before {
+            let soft = self.soft(lane, true);
+            hands.raise(soft);
         }
     }
 }
@@ -160,7 +153,9 @@ impl NetGuest {
 impl Program for NetGuest {
     fn start(&mut self, hands: &mut Hands<'_, '_>) {
         let (cpus, own) = (hands.cpus(), hands.cx.own());
-        self.lanes = (0..self.config.queues).map(|_| Lane::default()).collect();
+        let out = || VecDeque::with_capacity(RING_SLOTS as usize);
+        let lane = || Lane { out: out(), ..Lane::default() };
+        self.lanes = (0..self.config.queues).map(|_| lane()).collect();
         for lane in 0..self.lanes.len() {
             let port = crate::io::device_port(lane, cpus);
             hands.cx.io().bind(own, port, lane % cpus);
@@ -173,6 +168,14 @@ impl Program for NetGuest {
                 Way::In { .. } => serves |= here && !flow.config.service.is_zero(),
                 _ if here => self.sends.push_back(FlowId(i as u16)),
                 _ => {}
+            }
+            let ends = match flow.config.way {
+                Way::In { .. } => here,
+                Way::Out { .. } => false,
+                Way::Between { to } => to == own,
+            };
+            if ends && matches!(flow.config.pace, Pace::Window(_)) {
+                self.lanes[i % usize::from(self.config.queues)].ends.push(FlowId(i as u16));
             }
         }
         if serves {
@@ -235,12 +238,13 @@ impl Program for NetGuest {
         let (lane, sends) = (usize::from(soft.0 / 2), soft.0 % 2 == 1);
         let queue = Self::queue(hands, lane);
         if sends {
-            let mut news = false;
+            let (mut news, mut full) = (false, false);
             for _ in 0..self.lanes[lane].sending {
                 let Some(packet) = self.lanes[lane].out.pop_front() else { break };
                 let Some(listens) = Self::push(hands, lane, packet) else {
                     // The ring is full; the back end's notification comes when it is not.
                     self.lanes[lane].out.push_front(packet);
+                    full = true;
                     break;
                 };
                 news |= listens;
@@ -248,8 +252,7 @@ impl Program for NetGuest {
             if news {
                 Self::notify(hands, lane);
             }
-            let io = hands.cx.io();
-            return !self.lanes[lane].out.is_empty() && io.queues[queue].tx.has_room();
+            return !full && !self.lanes[lane].out.is_empty();
         }
         for _ in 0..self.lanes[lane].polling {
             let Some(packet) = hands.cx.io().queues[queue].rx.take() else { break };

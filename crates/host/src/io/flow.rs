@@ -90,6 +90,8 @@ pub struct Flow {
     /// Packets that have arrived.
     packets: u64,
     lost: u64,
+    /// Of these, packets that had a place to go to: data and requests.
+    lost_data: u64,
     sent: u64,
     latency: Hist,
 }
@@ -104,6 +106,7 @@ impl Flow {
             delivered: 0,
             packets: 0,
             lost: 0,
+            lost_data: 0,
             sent: 0,
             latency: Hist::new(),
         }
@@ -128,11 +131,12 @@ impl Flow {
     /// Whether another packet may be sent at `now`.
     pub fn may_send(&self, now: Time) -> bool {
         let over = now.since(Time::ZERO) > self.config.until;
-        !over && match self.config.pace {
-            Pace::Window(window) => self.in_flight < u32::from(window),
-            Pace::Open(_) => true,
-            Pace::Requests(_) => self.latency.n() < self.config.requests,
-        }
+        !over
+            && match self.config.pace {
+                Pace::Window(window) => self.in_flight < u32::from(window),
+                Pace::Open(_) => true,
+                Pace::Requests(_) => self.latency.n() < self.config.requests,
+            }
     }
 
     pub(super) fn draw_gap(&mut self) -> Option<Duration> {
@@ -171,7 +175,13 @@ impl Flow {
     /// The acknowledgement of what has not been acknowledged.
     pub fn ack(&mut self, id: FlowId, now: Time) -> Option<Packet> {
         let acks = std::mem::take(&mut self.unacked);
-        (acks > 0).then_some(Packet { sent: now, bytes: ACK_BYTES, flow: id, kind: Kind::Ack, acks })
+        (acks > 0).then_some(Packet {
+            sent: now,
+            bytes: ACK_BYTES,
+            flow: id,
+            kind: Kind::Ack,
+            acks,
+        })
     }
 
     /// `acks` packets are not in flight any longer.
@@ -186,8 +196,24 @@ impl Flow {
         }
     }
 
-    pub(super) fn count_loss(&mut self) {
+    pub(super) fn count_loss(&mut self, kind: Kind) {
         self.lost += 1;
+        self.lost_data += u64::from(matches!(kind, Kind::Data | Kind::Request));
+    }
+
+    /// Packets of data, or requests, that were sent.
+    pub fn packets_sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Packets of data that have arrived, the warm-up included.
+    pub fn packets_arrived(&self) -> u64 {
+        self.packets
+    }
+
+    /// Packets of data, or requests, that were lost.
+    pub fn packets_lost(&self) -> u64 {
+        self.lost_data
     }
 
     /// Payload that has arrived since the warm-up, in bytes.
@@ -195,7 +221,8 @@ impl Flow {
         self.delivered
     }
 
-    /// Packets that were lost: no room in a ring or a queue.
+    /// Packets that were lost, answers and acknowledgements among them: no room in a ring or
+    /// a queue.
     pub fn lost(&self) -> u64 {
         self.lost
     }

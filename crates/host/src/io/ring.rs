@@ -16,7 +16,7 @@ pub const RING_SLOTS: u32 = 256;
 pub struct TxRing {
     free: u32,
     requests: VecDeque<Packet>,
-    /// Bytes of these.
+    /// Of the packets in there.
     bytes: u64,
     /// Slots of packets that the host is done with and the guest has not taken back.
     answered: u32,
@@ -47,8 +47,8 @@ impl TxRing {
             return None;
         }
         self.free -= slots;
-        self.bytes += u64::from(packet.bytes);
         self.requests.push_back(packet);
+        self.bytes += u64::from(packet.bytes);
         Some(std::mem::take(&mut self.back_listens))
     }
 
@@ -59,24 +59,19 @@ impl TxRing {
         Some(packet)
     }
 
-    /// Bytes that wait for the host.
-    pub fn waiting_bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Packets that wait for the host.
     pub fn waiting(&self) -> usize {
         self.requests.len()
     }
 
+    /// Their bytes.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether the next packet that waits is there to be looked at.
     pub fn first(&self) -> Option<&Packet> {
         self.requests.front()
-    }
-
-    /// Whether the guest can send a short packet.
-    pub fn has_room(&self) -> bool {
-        self.free + self.answered > 0
     }
 
     /// How many packets like `packet` the guest can send; if none, it waits for room.

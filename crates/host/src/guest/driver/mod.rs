@@ -108,6 +108,9 @@ pub struct Driver {
     balanced: bool,
     /// Interrupts of each device since the last balancing.
     load: Vec<u64>,
+    /// Devices, those that interrupt most first; and what each vCPU has of that.
+    busiest: Vec<usize>,
+    sums: Vec<u64>,
     dropped: u64,
 }
 
@@ -126,6 +129,8 @@ impl Driver {
             balancer: None,
             balanced: false,
             load: Vec::new(),
+            busiest: Vec::new(),
+            sums: Vec::new(),
             dropped: 0,
         };
         KernelGuest::new(config.rules, driver)
@@ -155,6 +160,10 @@ impl Driver {
 
     /// A packet for the guest behind `queue`.
     fn enqueue(&mut self, hands: &mut Hands<'_, '_>, queue: usize, packet: Packet) {
+        if !self.queues[queue].backlog.is_empty() {
+            // The guest may have posted buffers without our having handled its event yet.
+            self.buffers_posted(hands, queue);
+        }
         let back = &mut self.queues[queue];
         let io = hands.cx.io();
         if back.backlog.is_empty() && io.queues[queue].rx.reserve(&packet) {
@@ -162,11 +171,7 @@ impl Driver {
             self.stations[station].receive(queue, packet);
             self.start_station(hands, station);
         } else if back.backlog.len() < usize::from(self.config.queue_packets) {
-            // Says that it waits for buffers, too.
-            let _no = io.queues[queue].rx.reserve(&packet) && {
-                debug_assert!(false, "room, but a backlog");
-                true
-            };
+            // The buffers that were too few have said that we wait for more.
             back.backlog.push_back(packet);
         } else {
             self.dropped += 1;
@@ -254,13 +259,8 @@ impl Driver {
         match self.config.backend {
             Backend::SmallFirst => state.take_small_first(io, now_ns),
             Backend::Napi if sends => state.take_sent(io, POLL_PACKETS),
-            Backend::Threads | Backend::Napi => {
-                state.take_received();
-                if state.batch.is_empty() && self.config.backend == Backend::Threads {
-                    state.take_sent(io, station::MAX_PENDING);
-                }
-            }
-            _ if sends => state.take_sent(io, station::MAX_PENDING),
+            Backend::Threads => state.take_either(io),
+            _ if sends => state.take_sent(io, usize::MAX),
             _ => state.take_received(),
         }
         if state.batch.is_empty() {
@@ -341,16 +341,16 @@ impl Driver {
     fn balance(&mut self, hands: &mut Hands<'_, '_>) {
         let cpus = hands.cpus();
         let own = hands.cx.own();
-        let mut busiest: Vec<usize> = (0..self.load.len()).collect();
-        busiest.sort_by_key(|&device| (std::cmp::Reverse(self.load[device]), device));
-        let mut sums = vec![0; cpus];
-        for device in busiest {
+        let Driver { load, busiest, sums, .. } = self;
+        busiest.sort_unstable_by_key(|&device| (std::cmp::Reverse(load[device]), device));
+        sums.fill(0);
+        for &device in &*busiest {
             let least = (0..cpus).min_by_key(|&cpu| sums[cpu]).unwrap_or(0);
-            sums[least] += self.load[device] + 1;
+            sums[least] += load[device] + 1;
             let port = crate::io::device_port(device, cpus);
             hands.cx.io().bind(own, port, least);
         }
-        self.load.fill(0);
+        load.fill(0);
     }
 }
 
@@ -399,7 +399,7 @@ impl Program for Driver {
         self.queues = (0..queues)
             .map(|queue| BackQueue {
                 station: queue % groups * (1 + usize::from(split)),
-                backlog: VecDeque::new(),
+                backlog: VecDeque::with_capacity(usize::from(self.config.queue_packets)),
             })
             .collect();
         for queue in 0..queues {
@@ -408,6 +408,8 @@ impl Program for Driver {
         }
         self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
         self.load = vec![0; self.nics + queues];
+        self.busiest = (0..self.load.len()).collect();
+        self.sums = vec![0; cpus];
         if self.config.interrupts == Interrupts::Balanced {
             let task = hands.add_task(TaskConfig::PROCESS);
             self.balancer = Some(task);
@@ -473,13 +475,13 @@ impl Program for Driver {
             return Begin::Nothing;
         }
         if self.balancer == Some(task) {
-            let due = std::mem::take(&mut self.balanced);
-            if due {
+            if std::mem::take(&mut self.balanced) {
+                hands.wake_after(task, BALANCE_PERIOD);
                 return Begin::Nothing;
             }
             return Begin::Work(Duration::from_us(100));
         }
-        self.users.begin(task)
+        self.users.begin(hands, task)
     }
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
@@ -498,10 +500,9 @@ impl Program for Driver {
         if self.balancer == Some(task) {
             self.balance(hands);
             self.balanced = true;
-            hands.wake_after(task, BALANCE_PERIOD);
             return;
         }
-        self.users.end(hands, task);
+        self.users.end(task);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

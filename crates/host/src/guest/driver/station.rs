@@ -8,12 +8,13 @@ use lowtail_policy::{VIF_BURST_NS, VIF_RATE, Vif};
 use crate::guest::kernel::fair::TaskId;
 use crate::io::Io;
 use crate::io::packet::Packet;
+use crate::io::ring::RING_SLOTS;
 
 /// Slots of one batch for guests: netback stops when the next packet might not fit into 256
 /// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
 const BATCH_SLOTS: u32 = 238;
-/// Packets of one batch from guests (`MAX_PENDING_REQS`, 256, less those of one packet).
-pub(super) const MAX_PENDING: usize = 238;
+/// Slots of one batch from guests (`MAX_PENDING_REQS`, 256, less the fragments of one packet).
+const MAX_PENDING: u32 = 238;
 /// small-first's portion: packets and bytes, whichever is less. At 5 us for a packet, about
 /// 80 us, after which a process may have the vCPU.
 pub(super) const PORTION_PACKETS: usize = 16;
@@ -42,6 +43,8 @@ struct Lane {
     bytes: u64,
     /// It has had something to do when last looked at.
     joined: bool,
+    /// Its last portion was for the guest: it is the turn of what that sends.
+    received: bool,
 }
 
 /// The queues that one worker serves.
@@ -49,6 +52,8 @@ struct Lane {
 pub(super) struct Station {
     pub(super) thread: Option<TaskId>,
     pub(super) work: Work,
+    /// The batch before this one was for guests: it is the turn of what they send.
+    received: bool,
     /// What is being worked on.
     pub(super) batch: Vec<(usize, Packet)>,
     /// Guests to notify, the last one first.
@@ -69,9 +74,10 @@ impl Station {
         Station {
             thread,
             work: Work::Receive,
+            received: false,
             batch: Vec::with_capacity(256),
             to_notify: Vec::with_capacity(64),
-            inbound: VecDeque::with_capacity(1024),
+            inbound: VecDeque::new(),
             senders: VecDeque::with_capacity(64),
             lanes: Vec::new(),
             vtime_ns: 0,
@@ -82,12 +88,15 @@ impl Station {
 
     /// Serves `queue` from now on.
     pub(super) fn add(&mut self, queue: usize) {
+        // No more than the guest has posted buffers for.
+        self.inbound.reserve(self.inbound.capacity() + RING_SLOTS as usize);
         self.lanes.push(Lane {
             queue,
             vif: Vif::new(VIF_RATE, VIF_BURST_NS, 0),
-            inbound: VecDeque::new(),
+            inbound: VecDeque::with_capacity(RING_SLOTS as usize),
             bytes: 0,
             joined: false,
+            received: false,
         });
     }
 
@@ -110,6 +119,22 @@ impl Station {
         !self.to_notify.is_empty() || !self.inbound.is_empty() || !self.senders.is_empty()
     }
 
+    /// Takes a batch for guests or from them, in turn if there are both: the loop of
+    /// `netback_kthread` does one after the other.
+    pub(super) fn take_either(&mut self, io: &mut Io) {
+        let first = !std::mem::take(&mut self.received);
+        if first {
+            self.take_received();
+        }
+        if self.batch.is_empty() {
+            self.take_sent(io, usize::MAX);
+        }
+        if self.batch.is_empty() && !first {
+            self.take_received();
+        }
+        self.received = self.work == Work::Receive && !self.batch.is_empty();
+    }
+
     /// Takes a batch for guests, first come first served.
     pub(super) fn take_received(&mut self) {
         self.work = Work::Receive;
@@ -121,13 +146,16 @@ impl Station {
         }
     }
 
-    /// Takes a batch of up to `most` packets from guests, one from each in turn.
+    /// Takes a batch of up to `most` packets from guests, and as many slots as can be pending,
+    /// one packet from each in turn.
     pub(super) fn take_sent(&mut self, io: &mut Io, most: usize) {
         self.work = Work::Send;
-        while self.batch.len() < most {
+        let mut slots = 0;
+        while self.batch.len() < most && slots < MAX_PENDING {
             let Some(queue) = self.senders.pop_front() else { break };
             let ring = &mut io.queues[queue].tx;
             if let Some(packet) = ring.take() {
+                slots += packet.slots();
                 self.batch.push((queue, packet));
             }
             if ring.waiting() > 0 || !ring.back_sleeps() {
@@ -148,7 +176,9 @@ impl Station {
         for i in 0..self.lanes.len() {
             let lane = &mut self.lanes[i];
             let ring = &io.queues[lane.queue].tx;
-            let Some(first) = lane.inbound.front().or(ring.first()) else {
+            let (inbound, sent) = (lane.inbound.front(), ring.first());
+            let (one, other) = if lane.received { (sent, inbound) } else { (inbound, sent) };
+            let Some(first) = one.or(other) else {
                 lane.joined = false;
                 continue;
             };
@@ -179,7 +209,9 @@ impl Station {
             self.vtime_ns = self.vtime_ns.max(lane.vif.vtime_ns);
         }
         let mut bytes = 0;
-        let receives = !lane.inbound.is_empty();
+        let sends = io.queues[lane.queue].tx.waiting() > 0;
+        let receives = !lane.inbound.is_empty() && !(lane.received && sends);
+        lane.received = receives;
         self.work = if receives { Work::Receive } else { Work::Send };
         while self.batch.len() < PORTION_PACKETS && bytes < PORTION_BYTES {
             let ring = &mut io.queues[lane.queue].tx;

@@ -49,20 +49,22 @@ impl Users {
         }
     }
 
-    pub(super) fn begin(&mut self, task: TaskId) -> Begin {
+    /// Its timer is set when it falls asleep and not before: one that fires while it is still
+    /// awake, behind long interrupts, would be lost.
+    pub(super) fn begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
         let i = usize::from(task.0 - self.first);
         match self.config[i] {
-            User::Sleeper { .. } if std::mem::take(&mut self.tired[i]) => Begin::Nothing,
+            User::Sleeper { sleep, .. } if std::mem::take(&mut self.tired[i]) => {
+                hands.wake_after(task, sleep);
+                Begin::Nothing
+            }
             User::Sleeper { work, .. } => Begin::Work(work),
             User::Loop => Begin::Work(Duration::MAX),
         }
     }
 
-    pub(super) fn end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
+    pub(super) fn end(&mut self, task: TaskId) {
         let i = usize::from(task.0 - self.first);
-        if let User::Sleeper { sleep, .. } = self.config[i] {
-            self.tired[i] = true;
-            hands.wake_after(task, sleep);
-        }
+        self.tired[i] = matches!(self.config[i], User::Sleeper { .. });
     }
 }

@@ -81,6 +81,11 @@ impl FairQueue {
         vtime.max(self.least.saturating_sub(PERIOD / 2))
     }
 
+    /// What `vtime` in the queue `from` is in this one.
+    pub fn moved(&self, from: &FairQueue, vtime: Duration) -> Duration {
+        (vtime + self.least).saturating_sub(from.least)
+    }
+
     /// `task` waits.
     pub fn insert(&mut self, task: TaskId, vtime: Duration) {
         self.waiting.push((vtime, task));
@@ -114,6 +119,19 @@ impl FairQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who has run for long on a busy vCPU is not behind on one that has idled: it keeps its
+    /// distance of 2 ms.
+    #[test]
+    fn a_move_keeps_the_distance() {
+        let ms = Duration::from_ms;
+        let (mut old, mut new) = (FairQueue::default(), FairQueue::default());
+        old.advance(ms(100_000));
+        new.advance(ms(10));
+        assert_eq!(new.moved(&old, ms(100_002)), ms(12));
+        assert_eq!(new.moved(&old, ms(99_998)), ms(8));
+        assert_eq!(new.moved(&old, ms(0)), ms(0));
+    }
 
     /// Two loops and one that sleeps: each loop gets half, the sleeper starts near the front.
     #[test]

@@ -8,7 +8,7 @@
 //!    get in between. A tasklet runs on one vCPU at a time; another one that has it raised
 //!    meanwhile tries again and again (`tasklet_action` puts it back and raises the softirq):
 //!    it spins. After ten rounds the rest is left to a thread, `ksoftirqd`; the
-//!    next interrupt tries again all the same, unless the kernel is polite ([`Rules::polite`]).
+//!    next interrupt, at the latest the tick, tries again all the same, unless the kernel is polite ([`Rules::polite`]).
 //! 3. *Threads and processes* by virtual time (`fair.rs`). A thread of the kernel goes on to the
 //!    end of its piece of work; a process can be interrupted by another one anywhere.
 //!
@@ -40,6 +40,10 @@ pub struct Rules {
     /// While `ksoftirqd` has work, softirqs are left to it (Linux 4.9, 4cd13c21b207, to 6.4).
     pub polite: bool,
 }
+
+/// The timer interrupt of a vCPU that is not idle (`HZ` = 250). It has softirqs tried again that
+/// were left to their thread, and is simulated only where there are some.
+const TICK: Duration = Duration::from_ms(4);
 
 /// Rounds of softirqs after an interrupt (`MAX_SOFTIRQ_RESTART`).
 const ROUNDS: u32 = 10;
@@ -123,6 +127,8 @@ struct Cpu {
     look: bool,
     /// A handler has run since softirqs were looked at.
     entered: bool,
+    /// When a tick has them looked at.
+    tick: Option<Time>,
 }
 
 /// A thread or process.
@@ -231,6 +237,7 @@ impl Kernel {
             turn: Duration::ZERO,
             look: false,
             entered: false,
+            tick: None,
         };
         let mut kernel = Kernel {
             cpus: (0..cpus).map(|_| cpu()).collect(),
@@ -239,8 +246,7 @@ impl Kernel {
             expired: vec![Vec::with_capacity(16); cpus],
             softirqds: Vec::new(),
         };
-        kernel.softirqds =
-            (0..cpus).map(|cpu| kernel.add_task(TaskConfig::thread(cpu))).collect();
+        kernel.softirqds = (0..cpus).map(|cpu| kernel.add_task(TaskConfig::thread(cpu))).collect();
         kernel
     }
 
@@ -281,6 +287,8 @@ impl Kernel {
             // Linux's select_idle_sibling: an idle one if there is one, else where it was.
             let idle = self.cpus.iter().position(|cpu| cpu.doing == Doing::Nothing && !busy(cpu));
             if let Some(idle) = idle {
+                // Virtual times are those of one queue: it takes its distance along.
+                task.vtime = self.cpus[idle].queue.moved(&self.cpus[task.cpu].queue, task.vtime);
                 task.cpu = idle;
             }
         }
@@ -333,6 +341,8 @@ impl<P: Program> KernelGuest<P> {
             }
             Doing::Task(id, rest) => {
                 self.charge(cpu, ran);
+                let state = &mut self.kernel.cpus[cpu];
+                state.entered |= state.tick.is_some_and(|tick| cx.now() >= tick);
                 let task = &mut self.kernel.tasks[id.index()];
                 task.ran += ran;
                 let all = if rest == Duration::MAX { rest } else { left + rest };
@@ -341,8 +351,12 @@ impl<P: Program> KernelGuest<P> {
                     self.kernel.cpus[cpu].look = true;
                 }
                 if all.is_zero() {
+                    let before = self.kernel.cpus[cpu].raised.len();
                     let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
                     self.program.task_end(&mut hands, id);
+                    // Softirqs that it has raised run as it enables them again.
+                    let state = &mut self.kernel.cpus[cpu];
+                    state.entered |= state.raised.len() > before;
                 }
             }
         }
@@ -503,6 +517,11 @@ impl<P: Program> KernelGuest<P> {
             let cut = self.kernel.tasks[current.index()].process && !state.queue.is_empty();
             let turn = state.queue.turn().saturating_sub(state.turn).max(Duration::from_us(1));
             let now = if cut { work.min(turn) } else { work };
+            let state = &mut self.kernel.cpus[cpu];
+            let to_tick = TICK - Duration::from_ps(cx.now().as_ps() % TICK.as_ps());
+            let ticks = !state.raised.is_empty();
+            state.tick = ticks.then(|| cx.now() + to_tick);
+            let (now, cut) = if ticks && to_tick < now { (to_tick, true) } else { (now, cut) };
             let rest = if work == Duration::MAX && cut { work } else { work - now };
             state.doing = Doing::Task(current, rest);
             return Some(Step::Run(now));
