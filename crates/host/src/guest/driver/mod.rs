@@ -257,16 +257,50 @@ impl Driver {
         let now_ns = hands.now().as_ns();
         let io = hands.cx.io();
         match self.config.backend {
-            Backend::SmallFirst => state.take_small_first(io, now_ns),
+            Backend::SmallFirst => {
+                let choice = state.choose(io, now_ns);
+                if choice.is_none_or(|choice| !choice.small)
+                    && let Some(begin) = self.poll_small_first(hands, station, choice.is_some())
+                {
+                    return begin;
+                }
+                if let Some(choice) = choice {
+                    self.stations[station].take(hands.cx.io(), choice, now_ns);
+                }
+            }
             Backend::Napi if sends => state.take_sent(io, POLL_PACKETS),
             Backend::Threads => state.take_either(io),
             _ if sends => state.take_sent(io, usize::MAX),
             _ => state.take_received(),
         }
-        if state.batch.is_empty() {
+        if self.stations[station].batch.is_empty() {
             return Begin::Nothing;
         }
         Begin::Work(self.cost(hands.cx, station))
+    }
+
+    /// Polls the NIC that is next: one with little in it, unless guests have more waiting than
+    /// they should; one with more only if nothing else is to be done, so that what is too much
+    /// stays in the NIC and costs nothing.
+    fn poll_small_first(
+        &mut self,
+        hands: &mut Hands<'_, '_>,
+        station: usize,
+        busy: bool,
+    ) -> Option<Begin> {
+        let state = &mut self.stations[station];
+        let ready = state.inbound() < station::INBOUND_MAX;
+        let nics = &hands.cx.io().nics;
+        let little = |&nic: &usize| nics[nic].waiting() <= station::PORTION_PACKETS;
+        let at = state.polling.iter().position(little).filter(|_| ready);
+        let nic = state.polling.remove(at.or((!busy).then_some(0))?)?;
+        state.polling.push_front(nic);
+        state.work = Work::Poll;
+        let begin = self.begin_poll(hands, nic, station::PORTION_PACKETS);
+        if begin == Begin::Nothing {
+            self.stations[station].polling.pop_front();
+        }
+        Some(begin).filter(|&begin| begin != Begin::Nothing)
     }
 
     /// `station` has done its batch. Returns whether there is more.
@@ -459,20 +493,7 @@ impl Program for Driver {
 
     fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
         if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
-            let begin = self.begin(hands, station);
-            if begin != Begin::Nothing || !self.small_first() {
-                return begin;
-            }
-            // Nothing waits for a guest or from one: now, and only now, look at the NICs.
-            while let Some(&nic) = self.stations[station].polling.front() {
-                self.stations[station].work = Work::Poll;
-                let begin = self.begin_poll(hands, nic, station::PORTION_PACKETS);
-                if begin != Begin::Nothing {
-                    return begin;
-                }
-                self.stations[station].polling.pop_front();
-            }
-            return Begin::Nothing;
+            return self.begin(hands, station);
         }
         if self.balancer == Some(task) {
             if std::mem::take(&mut self.balanced) {

@@ -19,6 +19,8 @@ const MAX_PENDING: u32 = 238;
 /// 80 us, after which a process may have the vCPU.
 pub(super) const PORTION_PACKETS: usize = 16;
 const PORTION_BYTES: u32 = 65_536;
+/// Packets that may wait for guests before small-first leaves them in the NICs: four portions.
+pub(super) const INBOUND_MAX: usize = 4 * PORTION_PACKETS;
 
 /// What a station is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,13 @@ pub(super) enum Work {
     Notify,
     /// Polls a NIC.
     Poll,
+}
+
+/// A queue that is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    at: usize,
+    pub(super) small: bool,
 }
 
 /// A queue that a small-first station serves.
@@ -164,8 +173,9 @@ impl Station {
         }
     }
 
-    /// Takes a portion of the queue that is next by the rule: small ones first, then by bytes.
-    pub(super) fn take_small_first(&mut self, io: &mut Io, now_ns: u64) {
+    /// The queue that is next by the rule: small ones first, then by bytes. `None`: nothing waits,
+    /// and guests notify from now on.
+    pub(super) fn choose(&mut self, io: &mut Io, now_ns: u64) -> Option<Choice> {
         while let Some((queue, packet)) = self.inbound.pop_front() {
             if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.queue == queue) {
                 lane.bytes += u64::from(packet.bytes);
@@ -193,17 +203,24 @@ impl Station {
                 best = Some((i, own.0, own.1));
             }
         }
-        let Some((at, small, _)) = best else {
-            self.senders.clear();
+        if best.is_none() {
             // Only now do guests have to notify: while there is work they are looked at anyway.
-            for i in 0..self.lanes.len() {
-                let queue = self.lanes[i].queue;
-                if !io.queues[queue].tx.back_sleeps() {
-                    self.senders.push_back(queue);
-                }
+            for lane in &self.lanes {
+                io.queues[lane.queue].tx.back_sleeps();
             }
-            return;
-        };
+            self.senders.clear();
+        }
+        best.map(|(at, small, _)| Choice { at, small })
+    }
+
+    /// Packets that wait for guests.
+    pub(super) fn inbound(&self) -> usize {
+        self.inbound.len() + self.lanes.iter().map(|lane| lane.inbound.len()).sum::<usize>()
+    }
+
+    /// Takes a portion of the queue that was chosen.
+    pub(super) fn take(&mut self, io: &mut Io, choice: Choice, now_ns: u64) {
+        let Choice { at, small } = choice;
         let lane = &mut self.lanes[at];
         if !small {
             self.vtime_ns = self.vtime_ns.max(lane.vif.vtime_ns);
