@@ -123,6 +123,16 @@ impl Nic {
         self.rx.pop_front()
     }
 
+    /// These, the first one first.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.rx.iter()
+    }
+
+    /// The first one.
+    pub fn first(&self) -> Option<&Packet> {
+        self.rx.front()
+    }
+
     /// Packets that wait for the driver.
     pub fn waiting(&self) -> usize {
         self.rx.len()

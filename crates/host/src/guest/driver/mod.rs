@@ -260,7 +260,7 @@ impl Driver {
             Backend::SmallFirst => {
                 let choice = state.choose(io, now_ns);
                 if choice.is_none_or(|choice| !choice.small)
-                    && let Some(begin) = self.poll_small_first(hands, station, choice.is_some())
+                    && let Some(begin) = self.poll_small_first(hands, station)
                 {
                     return begin;
                 }
@@ -279,28 +279,27 @@ impl Driver {
         Begin::Work(self.cost(hands.cx, station))
     }
 
-    /// Polls the NIC that is next: one with little in it, unless guests have more waiting than
-    /// they should; one with more only if nothing else is to be done, so that what is too much
-    /// stays in the NIC and costs nothing.
-    fn poll_small_first(
-        &mut self,
-        hands: &mut Hands<'_, '_>,
-        station: usize,
-        busy: bool,
-    ) -> Option<Begin> {
-        let state = &mut self.stations[station];
-        let ready = state.inbound() < station::INBOUND_MAX;
-        let nics = &hands.cx.io().nics;
-        let little = |&nic: &usize| nics[nic].waiting() <= station::PORTION_PACKETS;
-        let at = state.polling.iter().position(little).filter(|_| ready);
-        let nic = state.polling.remove(at.or((!busy).then_some(0))?)?;
-        state.polling.push_front(nic);
-        state.work = Work::Poll;
-        let begin = self.begin_poll(hands, nic, station::PORTION_PACKETS);
-        if begin == Begin::Nothing {
-            self.stations[station].polling.pop_front();
+    /// Polls the NIC that is next: a small one at once, another one when no more than a portion
+    /// waits for guests. So what is too much stays in the NICs and costs nothing.
+    fn poll_small_first(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> Option<Begin> {
+        let now_ns = hands.now().as_ns();
+        loop {
+            let state = &mut self.stations[station];
+            let (nic, small) = state.choose_nic(&hands.cx.io().nics, now_ns)?;
+            if !small && state.inbound() >= station::PORTION_PACKETS {
+                return None;
+            }
+            state.work = Work::Poll(nic);
+            let most = if small { 1 } else { station::PORTION_PACKETS };
+            let begin = self.begin_poll(hands, nic, most);
+            if begin != Begin::Nothing {
+                let packets = hands.cx.io().nics[nic].iter().take(self.polled[nic]);
+                let bytes = packets.map(|packet| packet.bytes).sum();
+                self.stations[station].charge_nic(nic, bytes);
+                return Some(begin);
+            }
+            self.stations[station].nic_ready(nic, false);
         }
-        Some(begin).filter(|&begin| begin != Begin::Nothing)
     }
 
     /// `station` has done its batch. Returns whether there is more.
@@ -427,7 +426,7 @@ impl Program for Driver {
         }
         if self.small_first() {
             for nic in 0..self.nics {
-                self.stations[nic % groups].nics.push(nic);
+                self.stations[nic % groups].add_nic(nic);
             }
         }
         self.queues = (0..queues)
@@ -461,7 +460,7 @@ impl Program for Driver {
         let Some(queue) = device.checked_sub(self.nics) else {
             if self.small_first() {
                 let station = device % self.stations.len();
-                self.stations[station].polling.push_back(device);
+                self.stations[station].nic_ready(device, true);
                 self.start_station(hands, station);
             } else {
                 hands.raise(SoftId(device as u16));
@@ -507,11 +506,9 @@ impl Program for Driver {
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
         if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
-            if self.stations[station].work == Work::Poll {
-                let Some(nic) = self.stations[station].polling.pop_front() else { return };
-                if self.end_poll(hands, nic) {
-                    self.stations[station].polling.push_back(nic);
-                }
+            if let Work::Poll(nic) = self.stations[station].work {
+                let more = self.end_poll(hands, nic);
+                self.stations[station].nic_ready(nic, more);
                 self.stations[station].work = Work::Receive;
             } else {
                 self.end(hands, station);

@@ -7,6 +7,7 @@ use lowtail_policy::{VIF_BURST_NS, VIF_RATE, Vif};
 
 use crate::guest::kernel::fair::TaskId;
 use crate::io::Io;
+use crate::io::nic::Nic;
 use crate::io::packet::Packet;
 use crate::io::ring::RING_SLOTS;
 
@@ -17,10 +18,8 @@ const BATCH_SLOTS: u32 = 238;
 const MAX_PENDING: u32 = 238;
 /// small-first's portion: packets and bytes, whichever is less. At 5 us for a packet, about
 /// 80 us, after which a process may have the vCPU.
-pub(super) const PORTION_PACKETS: usize = 16;
+pub(super) const PORTION_PACKETS: usize = 8;
 const PORTION_BYTES: u32 = 65_536;
-/// Packets that may wait for guests before small-first leaves them in the NICs: four portions.
-pub(super) const INBOUND_MAX: usize = 4 * PORTION_PACKETS;
 
 /// What a station is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +30,8 @@ pub(super) enum Work {
     Send,
     /// Notifies a guest.
     Notify,
-    /// Polls a NIC.
-    Poll,
+    /// Polls this NIC.
+    Poll(usize),
 }
 
 /// A queue that is next.
@@ -56,6 +55,15 @@ struct Lane {
     received: bool,
 }
 
+/// A NIC that a small-first station polls.
+#[derive(Debug)]
+struct NicLane {
+    nic: usize,
+    vif: Vif,
+    /// It has interrupted and has not been found empty since.
+    ready: bool,
+}
+
 /// The queues that one worker serves.
 #[derive(Debug)]
 pub(super) struct Station {
@@ -73,9 +81,8 @@ pub(super) struct Station {
     senders: VecDeque<usize>,
     lanes: Vec<Lane>,
     vtime_ns: u64,
-    /// NICs that a small-first station polls, and those of them that have interrupted.
-    pub(super) nics: Vec<usize>,
-    pub(super) polling: VecDeque<usize>,
+    /// NICs that a small-first station polls.
+    nics: Vec<NicLane>,
 }
 
 impl Station {
@@ -91,7 +98,6 @@ impl Station {
             lanes: Vec::new(),
             vtime_ns: 0,
             nics: Vec::new(),
-            polling: VecDeque::new(),
         }
     }
 
@@ -107,6 +113,46 @@ impl Station {
             joined: false,
             received: false,
         });
+    }
+
+    /// Polls NIC number `nic` from now on.
+    pub(super) fn add_nic(&mut self, nic: usize) {
+        self.nics.push(NicLane { nic, vif: Vif::new(VIF_RATE, VIF_BURST_NS, 0), ready: false });
+    }
+
+    /// NIC number `nic` has interrupted, or (`false`) is empty.
+    pub(super) fn nic_ready(&mut self, nic: usize, ready: bool) {
+        if let Some(lane) = self.nics.iter_mut().find(|lane| lane.nic == nic) {
+            lane.ready = ready;
+        }
+    }
+
+    /// The NIC that is next by the rule, and whether it is small.
+    pub(super) fn choose_nic(&mut self, nics: &[Nic], now_ns: u64) -> Option<(usize, bool)> {
+        let mut best: Option<(usize, bool, u64)> = None;
+        for i in 0..self.nics.len() {
+            let lane = &mut self.nics[i];
+            let nic = &nics[lane.nic];
+            if !lane.ready {
+                continue;
+            }
+            let bytes = nic.first().map_or(0, |packet| packet.bytes);
+            let own = (lane.vif.small(bytes, now_ns), nic.waiting() as u64);
+            let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
+                self.nics[i].vif.before(own, &self.nics[at].vif, (small, waiting))
+            };
+            if best.as_ref().is_none_or(ahead) {
+                best = Some((i, own.0, own.1));
+            }
+        }
+        best.map(|(at, small, _)| (self.nics[at].nic, small))
+    }
+
+    /// `bytes` from NIC number `nic` are being polled.
+    pub(super) fn charge_nic(&mut self, nic: usize, bytes: u32) {
+        if let Some(lane) = self.nics.iter_mut().find(|lane| lane.nic == nic) {
+            lane.vif.charge(bytes);
+        }
     }
 
     /// A packet for the guest behind `queue`, with buffers.
