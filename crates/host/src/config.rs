@@ -395,14 +395,18 @@ impl Config {
         let devices = queues + self.io.nics.len();
         match drivers().count() {
             0 if devices > 0 => {
-                return fail("NICs and interfaces need a VM with the workload driver-domain".into());
+                return fail(
+                    "NICs and interfaces need a VM with the workload driver-domain".into(),
+                );
             }
             2.. => return fail("only one VM can be the driver domain".into()),
             _ => {}
         }
         let ports = drivers().map(|vm| 2 * usize::from(vm.vcpus) + devices).max().unwrap_or(0);
         if ports > PORTS_MAX {
-            return fail(format!("{ports} event channels of the driver domain: at most {PORTS_MAX}"));
+            return fail(format!(
+                "{ports} event channels of the driver domain: at most {PORTS_MAX}"
+            ));
         }
         Ok(())
     }

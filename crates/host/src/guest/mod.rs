@@ -8,9 +8,9 @@
 pub mod boost_saver;
 pub mod bucket_surfer;
 pub mod cpu_loop;
+pub mod driver;
 pub mod duty_hog;
 pub mod edge_burner;
-pub mod driver;
 pub mod kernel;
 pub mod net;
 pub mod request_server;
@@ -26,9 +26,9 @@ use lowtail_engine::{Duration, EventQueue, Hist, Stream, Time, Timer};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::ids::{Dom, Vcpu};
-use crate::io::{Io, device_port};
 use crate::io::packet::Packet;
 use crate::io::ports::Port;
+use crate::io::{Io, device_port};
 
 /// What a vCPU does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

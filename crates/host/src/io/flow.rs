@@ -171,7 +171,13 @@ impl Flow {
     /// The acknowledgement of what has not been acknowledged.
     pub fn ack(&mut self, id: FlowId, now: Time) -> Option<Packet> {
         let acks = std::mem::take(&mut self.unacked);
-        (acks > 0).then_some(Packet { sent: now, bytes: ACK_BYTES, flow: id, kind: Kind::Ack, acks })
+        (acks > 0).then_some(Packet {
+            sent: now,
+            bytes: ACK_BYTES,
+            flow: id,
+            kind: Kind::Ack,
+            acks,
+        })
     }
 
     /// `acks` packets are not in flight any longer.

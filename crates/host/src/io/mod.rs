@@ -125,11 +125,8 @@ impl Io {
         let mut all = Vec::new();
         let vifs = queues.iter().enumerate().map(|(dom, &n)| {
             let first = all.len() as u16;
-            let queue = || VifQueue {
-                dom: Dom(dom as u16),
-                tx: TxRing::default(),
-                rx: RxRing::default(),
-            };
+            let queue =
+                || VifQueue { dom: Dom(dom as u16), tx: TxRing::default(), rx: RxRing::default() };
             all.extend((0..n).map(|_| queue()));
             (first, n)
         });
@@ -149,9 +146,8 @@ impl Io {
             ports.extend((0..vcpus).map(|_| Ports::new(config.order, n)));
         }
         let flows = config.flows.iter().enumerate();
-        let flows = flows.map(|(i, flow)| {
-            Flow::new(flow.clone(), Stream::new(seed, &format!("flow {i}")))
-        });
+        let flows =
+            flows.map(|(i, flow)| Flow::new(flow.clone(), Stream::new(seed, &format!("flow {i}"))));
         Io {
             nics: config.nics.iter().map(|&nic| Nic::new(nic)).collect(),
             flows: flows.collect(),
@@ -216,12 +212,7 @@ impl Io {
     }
 
     /// The driver domain gives `packet` to NIC number `nic`.
-    pub(crate) fn transmit(
-        &mut self,
-        queue: &mut EventQueue<Event>,
-        nic: usize,
-        packet: Packet,
-    ) {
+    pub(crate) fn transmit(&mut self, queue: &mut EventQueue<Event>, nic: usize, packet: Packet) {
         let at = self.nics[nic].send_out(packet, queue.now());
         queue.at(at, Event::Io(IoEvent::Depart(nic as u16)));
     }

@@ -146,7 +146,10 @@ mod tests {
         let mut ports = Ports::new(Order::Fifo, 8);
         ports.raise(Port(1));
         ports.raise_at(Port(2), 0);
-        assert_eq!((ports.take(), ports.take(), ports.take()), (Some(Port(2)), Some(Port(1)), None));
+        assert_eq!(
+            (ports.take(), ports.take(), ports.take()),
+            (Some(Port(2)), Some(Port(1)), None)
+        );
     }
 
     /// Whatever the order, each pending port is served once, and none that was not raised.

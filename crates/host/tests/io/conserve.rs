@@ -12,7 +12,7 @@ use lowtail_host::io::ports::Order;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Machine, SchedulerConfig};
+use lowtail_host::{Config, Costs, Machine, SchedulerConfig};
 
 use crate::host::{BACKENDS, dom, driver, flow, guest, host, ms, nic, us};
 use crate::random;
@@ -156,7 +156,8 @@ fn random_host(seed: u64) -> Config {
     let mut stream = Stream::new(seed, "random io");
     let mut pick = |n: u64| stream.below(n);
     let mut driver = driver(BACKENDS[pick(6) as usize]);
-    driver.interrupts = [Interrupts::Fixed, Interrupts::Spread, Interrupts::Balanced][pick(3) as usize];
+    driver.interrupts =
+        [Interrupts::Fixed, Interrupts::Spread, Interrupts::Balanced][pick(3) as usize];
     driver.lock = [GrantLock::None, GrantLock::Global, GrantLock::PerDomain][pick(3) as usize];
     driver.suppress = pick(3) > 0;
     driver.queue_packets = 1 << pick(8);
@@ -170,10 +171,12 @@ fn random_host(seed: u64) -> Config {
         net.rules = Rules { soft_each: pick(2) == 0, polite: pick(2) == 0 };
         nets.push(net);
     }
-    let nics: Vec<_> = (0..1 + pick(3)).map(|_| {
-        let moderation = us(pick(3) * 60);
-        lowtail_host::io::nic::NicConfig { moderation, ring: 32 << pick(4), ..nic(100) }
-    }).collect();
+    let nics: Vec<_> = (0..1 + pick(3))
+        .map(|_| {
+            let moderation = us(pick(3) * 60);
+            lowtail_host::io::nic::NicConfig { moderation, ring: 32 << pick(4), ..nic(100) }
+        })
+        .collect();
     let flows = (0..1 + pick(6)).map(|_| {
         let from = pick(u64::from(guests)) as u16;
         let at = pick(nics.len() as u64) as u16;
@@ -199,7 +202,8 @@ fn random_host(seed: u64) -> Config {
     let flows = flows.collect();
     let dom0_vcpus = 1 + pick(4) as u16;
     let mut config = host(&driver, dom0_vcpus, &nets, nics, flows, SLOW);
-    config.costs = random::COSTS;
+    // Without costs of the host, much comes to pass at the same instant.
+    config.costs = if pick(2) == 0 { random::COSTS } else { Costs::FREE };
     config.io.order = [Order::Bits, Order::RoundRobin, Order::Fifo][pick(3) as usize];
     config.scheduler = schedulers()[pick(4) as usize].1.clone();
     if config.scheduler != SchedulerConfig::Null {

@@ -1,12 +1,12 @@
 //! The order in which a kernel serves its events, and that the same seed is the same history.
 
+use lowtail_host::Dom;
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::driver::{self, Backend, Interrupts};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::ports::Order;
-use lowtail_host::Dom;
 
 use crate::host::{BACKENDS, driver, flow, guest, host, mbit, ms, nic, run, us};
 

@@ -34,7 +34,8 @@ fn equal_streams_get_the_same() {
     for backend in BACKENDS {
         for vcpus in [1, 3] {
             let flows = (0..9).map(|i| flow(i, Way::In { nic: i }, Pace::Window(32))).collect();
-            let config = host(&driver(backend), vcpus, &[guest(); 9], vec![nic(1000); 9], flows, costs());
+            let config =
+                host(&driver(backend), vcpus, &[guest(); 9], vec![nic(1000); 9], flows, costs());
             let shares = mbit(&run(&config, 1, ms(1100)));
             assert!(jain(&shares) > 0.99, "{backend:?}, {vcpus} vCPUs: {shares:?}");
         }
@@ -80,8 +81,7 @@ fn bytes_not_packets_are_shared_by_small_first() {
 #[test]
 fn a_small_interface_waits_for_a_bounded_time() {
     let round = us(160);
-    let mut flows: Vec<_> =
-        (0..9).map(|i| flow(i, Way::In { nic: i }, Pace::Window(64))).collect();
+    let mut flows: Vec<_> = (0..9).map(|i| flow(i, Way::In { nic: i }, Pace::Window(64))).collect();
     flows.push(FlowConfig {
         payload_bytes: 56,
         requests: 300,
@@ -106,7 +106,8 @@ fn a_flooded_interface_still_sends() {
     for backend in BACKENDS {
         let flood = flow(0, Way::In { nic: 0 }, Pace::Open(None));
         let out = flow(0, Way::Out { nic: 1 }, Pace::Window(16));
-        let config = host(&driver(backend), 2, &[guest()], vec![nic(10_000); 2], vec![flood, out], costs());
+        let config =
+            host(&driver(backend), 2, &[guest()], vec![nic(10_000); 2], vec![flood, out], costs());
         let shares = mbit(&run(&config, 1, ms(1100)));
         let least = 16.0 * 1400.0 * 8.0 * 5.0 / 1e6;
         assert!(shares[1] > least * 0.9 && shares[0] > 10.0, "{backend:?}: {shares:?}");

@@ -6,7 +6,9 @@ use lowtail_host::io::flow::{Pace, Way};
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 
-use crate::host::{BACKENDS, WIRE_BYTES, dom, driver, flow, guest, host, mbit, ms, near, nic, run, us};
+use crate::host::{
+    BACKENDS, WIRE_BYTES, dom, driver, flow, guest, host, mbit, ms, near, nic, run, us,
+};
 
 /// Payload of 1400 bytes at so many packets a second, in Mbit/s.
 fn payload_mbit(packets_per_s: f64) -> f64 {
@@ -41,7 +43,12 @@ fn a_wire_is_full() {
 /// `back_packet` and `grant_packet` for each packet; the wire offers four times as many.
 #[test]
 fn a_single_tasklet_is_the_limit() {
-    let costs = PathCosts { back_packet: us(3), grant_packet: us(2), front_packet: us(1), ..Default::default() };
+    let costs = PathCosts {
+        back_packet: us(3),
+        grant_packet: us(2),
+        front_packet: us(1),
+        ..Default::default()
+    };
     for ways in [|nic| Way::In { nic }, |nic| Way::Out { nic }] {
         let flows = (0..2).map(|i| flow(i, ways(i), Pace::Open(None))).collect();
         let nics = vec![nic(4500); 2];
@@ -56,7 +63,12 @@ fn a_single_tasklet_is_the_limit() {
 /// one lock that is held for 4 us by each packet, all of them do 250 k/s.
 #[test]
 fn a_global_lock_is_the_limit_of_ten_pairs() {
-    let costs = PathCosts { back_packet: us(1), grant_packet: us(4), front_packet: us(1), ..Default::default() };
+    let costs = PathCosts {
+        back_packet: us(1),
+        grant_packet: us(4),
+        front_packet: us(1),
+        ..Default::default()
+    };
     let sum = |lock| {
         let driver = lowtail_host::guest::driver::Config { lock, ..driver(Backend::Tasklets(0)) };
         let flows = (0..10).map(|i| flow(i, Way::In { nic: i }, Pace::Open(None))).collect();

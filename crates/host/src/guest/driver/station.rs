@@ -207,11 +207,8 @@ impl Station {
         lane.received = receives;
         self.work = if receives { Work::Receive } else { Work::Send };
         while self.batch.len() < PORTION_PACKETS && bytes < PORTION_BYTES {
-            let packet = if receives {
-                lane.inbound.pop_front()
-            } else {
-                io.queues[lane.queue].tx.take()
-            };
+            let packet =
+                if receives { lane.inbound.pop_front() } else { io.queues[lane.queue].tx.take() };
             let Some(packet) = packet else { break };
             lane.vif.charge(packet.bytes);
             bytes += packet.bytes;

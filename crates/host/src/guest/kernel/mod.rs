@@ -243,8 +243,7 @@ impl Kernel {
             expired: vec![Vec::with_capacity(16); cpus],
             softirqds: Vec::new(),
         };
-        kernel.softirqds =
-            (0..cpus).map(|cpu| kernel.add_task(cpu, false, false, false)).collect();
+        kernel.softirqds = (0..cpus).map(|cpu| kernel.add_task(cpu, false, false, false)).collect();
         kernel
     }
 
@@ -259,13 +258,17 @@ impl Kernel {
             woken: None,
             delay: measured.then(Hist::new),
         });
-        TaskId(self.tasks.len() as u16 - 1)
+        // Anybody may wait anywhere.
+        let tasks = self.tasks.len();
+        self.cpus.iter_mut().for_each(|cpu| cpu.queue.make_room(tasks));
+        TaskId(tasks as u16 - 1)
     }
 
     fn tasklet(&mut self, soft: SoftId) -> &mut Tasklet {
         let index = usize::from(soft.0);
         if self.tasklets.len() <= index {
             self.tasklets.resize(index + 1, Tasklet::default());
+            self.cpus.iter_mut().for_each(|cpu| cpu.raised.reserve(index + 1));
         }
         &mut self.tasklets[index]
     }
