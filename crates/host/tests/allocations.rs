@@ -139,13 +139,7 @@ fn a_warm_host_allocates_nothing() {
     ] {
         allocates_nothing(&format!("{scheduler:?}"), &host(scheduler.clone()));
     }
-    for backend in [
-        Backend::Tasklet,
-        Backend::Tasklets(0),
-        Backend::Threads,
-        Backend::Napi,
-        Backend::SmallFirst,
-    ] {
+    for backend in [Backend::Tasklet, Backend::Tasklets(0), Backend::Threads, Backend::SmallFirst] {
         allocates_nothing(&format!("{backend:?}"), &traffic(backend));
     }
 }

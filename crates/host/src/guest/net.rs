@@ -67,7 +67,7 @@ impl NetGuest {
             sender: None,
             sending: Vec::with_capacity(SEND_PACKETS),
             server: None,
-            requests: VecDeque::new(),
+            requests: VecDeque::with_capacity(OUT_PACKETS),
             looper: None,
         };
         KernelGuest::new(config.rules, guest)

@@ -51,7 +51,6 @@ fn tasklets_run_before_processes_and_threads_share_with_them() {
     let threads = process_beside_overload(Backend::Threads, false);
     let polite = process_beside_overload(Backend::Tasklet, true);
     let tasklets = process_beside_overload(Backend::Tasklet, false);
-    println!("{threads} {polite} {tasklets}");
     assert!(threads < 8.0, "threads: {threads} ms");
     assert!(polite < 8.0, "polite: {polite} ms");
     assert!(tasklets > 12.0, "tasklets: {tasklets} ms");

@@ -434,7 +434,7 @@ impl<P: Program> KernelGuest<P> {
                 self.kernel.cpus[cpu].doing = Doing::Spin(soft);
                 return Some(Step::Run(Duration::MAX));
             };
-            let Some(soft) = raised.remove(at) else { return None };
+            let soft = raised.remove(at)?;
             *self.kernel.tasklet(soft) = Tasklet { raised_on: None, running_on: Some(cpu) };
             let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
             match self.program.soft_begin(&mut hands, soft) {
