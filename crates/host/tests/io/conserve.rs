@@ -56,7 +56,8 @@ fn room(config: &Config) -> u64 {
 fn outstanding(flow: &Flow) -> Result<u64, String> {
     let (sent, arrived) = (flow.packets_sent(), flow.packets_arrived());
     let known = arrived + flow.packets_lost();
-    sent.checked_sub(known).ok_or(format!("{sent} sent, {arrived} arrived, {known} with losses"))
+    sent.checked_sub(known)
+        .ok_or_else(|| format!("{sent} sent, {arrived} arrived, {known} with losses"))
 }
 
 /// What must hold between any two events.
