@@ -139,6 +139,7 @@ fn a_warm_host_allocates_nothing() {
     ] {
         allocates_nothing(&format!("{scheduler:?}"), &host(scheduler.clone()));
     }
+    // Not Napi yet: some queue of it grows once more, one allocation in 1.6 M events.
     for backend in [Backend::Tasklet, Backend::Tasklets(0), Backend::Threads, Backend::SmallFirst] {
         allocates_nothing(&format!("{backend:?}"), &traffic(backend));
     }
