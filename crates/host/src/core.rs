@@ -187,9 +187,12 @@ impl Core {
         let progress = &mut self.progress[v.index()];
         progress.notified = true;
         if progress.interruptible && progress.executing.is_some() {
-            // Not before its caches are warm; nor twice, nor later than planned.
+            // Not before its caches are warm; nor twice, nor later than planned. Through an event,
+            // since several vCPUs may be notified at one instant, also at the end of this step.
             self.suspend(v);
-            self.resume(v);
+            let progress = &mut self.progress[v.index()];
+            progress.executing = Some(self.facts.now);
+            progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
         }
     }
 
@@ -278,7 +281,6 @@ impl Core {
         }
         progress.executing = Some(self.facts.now);
         if progress.interruptible && progress.notified {
-            // Through an event, since several vCPUs may be notified at one instant.
             progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
         } else if progress.left != Duration::MAX {
             let span = progress.overhead + progress.left;
@@ -500,6 +502,12 @@ impl Core {
             }
             if places == 1 && !state.hard.has(state.processor) {
                 return Err(format!("{v:?} runs outside its affinity at {:?}", facts.now));
+            }
+        }
+        for (p, pcpu) in self.pcpus.iter().enumerate() {
+            let Some(v) = facts.current[p] else { continue };
+            if pcpu.switching.is_none() && self.progress[v.index()].executing.is_none() {
+                return Err(format!("{v:?} has a pCPU and does nothing at {:?}", facts.now));
             }
         }
         self.sched.0.check(facts)

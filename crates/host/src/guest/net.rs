@@ -12,7 +12,6 @@ use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::io::flow::{Pace, Way};
 use crate::io::packet::{FlowId, Kind, Packet};
-use crate::io::ring::RING_SLOTS;
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +26,8 @@ pub struct Config {
 
 /// Packets of one poll (NAPI weight).
 const POLL_PACKETS: usize = 64;
+/// Packets that may wait for room in the ring (`txqueuelen`).
+const OUT_PACKETS: usize = 1000;
 /// Packets that a process sends in one go.
 const SEND_PACKETS: usize = 16;
 
@@ -66,7 +67,7 @@ impl NetGuest {
             sender: None,
             sending: Vec::with_capacity(SEND_PACKETS),
             server: None,
-            requests: VecDeque::new(),
+            requests: VecDeque::with_capacity(OUT_PACKETS),
             looper: None,
         };
         KernelGuest::new(config.rules, guest)
@@ -101,7 +102,11 @@ impl NetGuest {
     }
 
     fn answer(&mut self, hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) {
-        self.lanes[lane].out.push_back(packet);
+        if self.lanes[lane].out.len() >= OUT_PACKETS {
+            hands.cx.lose(&packet);
+        } else {
+            self.lanes[lane].out.push_back(packet);
+        }
         let soft = self.soft(lane, true);
         hands.raise(soft);
     }
@@ -153,7 +158,8 @@ impl NetGuest {
 impl Program for NetGuest {
     fn start(&mut self, hands: &mut Hands<'_, '_>) {
         let (cpus, own) = (hands.cpus(), hands.cx.own());
-        let out = || VecDeque::with_capacity(RING_SLOTS as usize);
+        // A go of a process may be put on top.
+        let out = || VecDeque::with_capacity(OUT_PACKETS + SEND_PACKETS);
         let lane = || Lane { out: out(), ..Lane::default() };
         self.lanes = (0..self.config.queues).map(|_| lane()).collect();
         for lane in 0..self.lanes.len() {
@@ -312,9 +318,7 @@ impl Program for NetGuest {
             let io = hands.cx.io();
             let reply = io.flows[request.flow.index()].reply(&request);
             let lane = io.queue_of(own, request.flow) - io.vif(own).start;
-            self.lanes[lane].out.push_back(reply);
-            let soft = self.soft(lane, true);
-            hands.raise(soft);
+            self.answer(hands, lane, reply);
             return;
         }
         let own = hands.cx.own();

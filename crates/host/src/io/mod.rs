@@ -301,7 +301,7 @@ impl Io {
             queue.at(at, Event::Io(IoEvent::Arrive(nic)));
             if paced {
                 // As fast as the wire takes them: the next one when this one has left.
-                let next = flow.draw_gap().map_or(wire.inward_free_at(), |gap| now + gap);
+                let next = flow.draw_gap().map_or_else(|| wire.inward_free_at(), |gap| now + gap);
                 queue.at(next.max(now), Event::Io(IoEvent::Send(id)));
                 return;
             }

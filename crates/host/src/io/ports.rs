@@ -157,13 +157,14 @@ mod tests {
     fn nothing_is_lost_or_made_up() {
         for order in [Order::Bits, Order::RoundRobin, Order::Fifo] {
             let mut ports = Ports::new(order, 500);
+            let scattered = |port: u16| (u32::from(port) * 211 % 500) as u16;
             let mut wanted: Vec<u16> = (0..500).filter(|p| p % 7 == 3 || p % 64 == 63).collect();
             for &port in &wanted {
-                ports.raise(Port((port * 211) % 500));
+                ports.raise(Port(scattered(port)));
             }
             let mut got: Vec<u16> = std::iter::from_fn(|| ports.take()).map(|p| p.0).collect();
             got.sort_unstable();
-            wanted = wanted.iter().map(|port| (port * 211) % 500).collect();
+            wanted = wanted.iter().map(|&port| scattered(port)).collect();
             wanted.sort_unstable();
             assert_eq!(got, wanted, "{order:?}");
             assert!(ports.is_empty());

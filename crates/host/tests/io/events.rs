@@ -49,7 +49,7 @@ fn low_ports_starve_high_ones_only_in_the_order_of_bits() {
 }
 
 /// All that a history comes to.
-fn history(backend: Backend, seed: u64) -> (u64, Vec<(u64, u64, u64)>, Vec<u64>, u64) {
+fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
     let mut flows: Vec<_> = (0..3)
         .map(|i| {
             let gap = Some(Spread::Exponential(us(30)));
@@ -65,7 +65,7 @@ fn history(backend: Backend, seed: u64) -> (u64, Vec<(u64, u64, u64)>, Vec<u64>,
     let config = host(&driver, 2, &[guest(); 3], vec![nic(1000); 3], flows, costs());
     let machine = run(&config, seed, ms(300));
     let flows = machine.io().flows.iter();
-    let flows = flows.map(|f| (f.delivered_bytes(), f.lost(), f.latency().n())).collect();
+    let flows = flows.map(|f| [f.delivered_bytes(), f.lost(), f.latency().n()]).collect();
     let times = (0..5).map(|v| machine.vcpu_time(lowtail_host::Vcpu(v)).0.as_ps()).collect();
     let waits = machine.outcome(Dom(0)).latency.expect("a sleeper is measured");
     (machine.events(), flows, times, waits.max().as_ps())

@@ -51,7 +51,6 @@ fn tasklets_run_before_processes_and_threads_share_with_them() {
     let threads = process_beside_overload(Backend::Threads, false);
     let polite = process_beside_overload(Backend::Tasklet, true);
     let tasklets = process_beside_overload(Backend::Tasklet, false);
-    println!("{threads} {polite} {tasklets}");
     assert!(threads < 8.0, "threads: {threads} ms");
     assert!(polite < 8.0, "polite: {polite} ms");
     assert!(tasklets > 12.0, "tasklets: {tasklets} ms");
@@ -77,6 +76,38 @@ fn a_tasklet_runs_on_one_vcpu_while_the_other_spins() {
     near("two tasklets", busy(Backend::Tasklets(2)), 0.9, 1.0);
     let one = busy(Backend::Tasklet);
     assert!(one > 1.2, "{one} of 2 vCPUs");
+}
+
+/// Interrupts at the very instant at which steps of several vCPUs end: costs of whole
+/// microseconds coincide all the time. Nobody with a pCPU is forgotten: `check` says so.
+#[test]
+fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
+    let costs = PathCosts {
+        nic_packet: us(15),
+        back_packet: us(20),
+        grant_packet: us(10),
+        front_packet: us(10),
+        notify: us(3),
+        ..Default::default()
+    };
+    let computing = [net::Config { queues: 2, computes: true, ..guest() }; 10];
+    let flows = (0..16).map(|i| {
+        let nic = i % 4;
+        let (way, pace) = match i / 4 {
+            0 => (Way::In { nic }, Pace::Open(None)),
+            1 => (Way::In { nic }, Pace::Window(20)),
+            2 => (Way::Out { nic }, Pace::Window(20)),
+            _ => (Way::Between { to: crate::host::dom((i + 1) % 10) }, Pace::Window(20)),
+        };
+        flow(i % 10, way, pace)
+    });
+    let driver = driver(Backend::Tasklet);
+    let wires = vec![NicConfig { moderation: us(50), ..nic(100) }; 4];
+    let config = host(&driver, 3, &computing, wires, flows.collect(), costs);
+    let mut machine = lowtail_host::Machine::new(&config, 1).expect("valid");
+    while machine.step(lowtail_engine::Time::ZERO + ms(3000)) {
+        machine.check().expect("right");
+    }
 }
 
 /// The latencies of pings to a guest that may compute beside.

@@ -273,7 +273,7 @@ impl Station {
         }
         let mut bytes = 0;
         let sends = io.queues[lane.queue].tx.waiting() > 0;
-        let receives = !lane.inbound.is_empty() && !(lane.received && sends);
+        let receives = !(lane.inbound.is_empty() || lane.received && sends);
         lane.received = receives;
         self.work = if receives { Work::Receive } else { Work::Send };
         while self.batch.len() < PORTION_PACKETS && bytes < PORTION_BYTES {

@@ -86,6 +86,11 @@ impl FairQueue {
         (vtime + self.least).saturating_sub(from.least)
     }
 
+    /// Up to `tasks` tasks may wait.
+    pub fn make_room(&mut self, tasks: usize) {
+        self.waiting.reserve(tasks);
+    }
+
     /// `task` waits.
     pub fn insert(&mut self, task: TaskId, vtime: Duration) {
         self.waiting.push((vtime, task));

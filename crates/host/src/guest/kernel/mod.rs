@@ -264,13 +264,17 @@ impl Kernel {
             woken: None,
             delay: measured.then(Hist::new),
         });
-        TaskId(self.tasks.len() as u16 - 1)
+        // Anybody may wait anywhere.
+        let tasks = self.tasks.len();
+        self.cpus.iter_mut().for_each(|cpu| cpu.queue.make_room(tasks));
+        TaskId(tasks as u16 - 1)
     }
 
     fn tasklet(&mut self, soft: SoftId) -> &mut Tasklet {
         let index = usize::from(soft.0);
         if self.tasklets.len() <= index {
             self.tasklets.resize(index + 1, Tasklet::default());
+            self.cpus.iter_mut().for_each(|cpu| cpu.raised.reserve(index + 1));
         }
         &mut self.tasklets[index]
     }
@@ -437,7 +441,7 @@ impl<P: Program> KernelGuest<P> {
                 self.kernel.cpus[cpu].doing = Doing::Spin(soft);
                 return Some(Step::Run(Duration::MAX));
             };
-            let Some(soft) = raised.remove(at) else { return None };
+            let soft = raised.remove(at)?;
             *self.kernel.tasklet(soft) = Tasklet { raised_on: None, running_on: Some(cpu) };
             let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
             match self.program.soft_begin(&mut hands, soft) {
