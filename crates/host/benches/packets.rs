@@ -31,7 +31,7 @@ fn config(backend: Backend, pace: Pace) -> Config {
         task_switch: us(2),
         nic_packet: Duration::from_ns(2_400),
         back_packet: Duration::from_ns(600),
-        grant_packet: us(2),
+        grant_slot: us(2),
         front_packet: Duration::from_ns(2_600),
         ..Default::default()
     };

@@ -66,7 +66,7 @@ fn traffic(backend: Backend) -> Config {
     let costs = PathCosts {
         nic_packet: us(15),
         back_packet: us(20),
-        grant_packet: us(10),
+        grant_slot: us(10),
         front_packet: us(10),
         notify: us(3),
         ..Default::default()
@@ -101,6 +101,7 @@ fn traffic(backend: Backend) -> Config {
             service: us(u64::from(i % 2) * 20),
             requests: u64::MAX,
             warmup: us(0),
+            until: Duration::MAX,
         }
     });
     let nic = NicConfig { bits_per_s: 100_000_000, latency: us(20), moderation: us(50), ring: 256 };

@@ -46,10 +46,10 @@ pub struct CostsFile {
     pub nic_packet: Option<CostFile>,
     /// See [`PathCosts::back_packet`]; nothing if absent.
     pub back_packet: Option<CostFile>,
-    /// See [`PathCosts::grant_packet`]; nothing if absent.
-    pub grant_packet: Option<CostFile>,
-    /// See [`PathCosts::grant_kb`]; nothing if absent.
-    pub grant_kb: Option<CostFile>,
+    /// See [`PathCosts::grant_slot`]; nothing if absent.
+    pub grant_slot: Option<CostFile>,
+    /// See [`PathCosts::back_kb`]; nothing if absent.
+    pub back_kb: Option<CostFile>,
     /// See [`PathCosts::front_packet`]; nothing if absent.
     pub front_packet: Option<CostFile>,
     /// See [`PathCosts::front_kb`]; nothing if absent.
@@ -100,9 +100,9 @@ pub struct CostsChoice {
     /// Replaces the file's number.
     pub back_packet: Option<Span>,
     /// Replaces the file's number.
-    pub grant_packet: Option<Span>,
+    pub grant_slot: Option<Span>,
     /// Replaces the file's number.
-    pub grant_kb: Option<Span>,
+    pub back_kb: Option<Span>,
     /// Replaces the file's number.
     pub front_packet: Option<Span>,
     /// Replaces the file's number.
@@ -166,8 +166,8 @@ impl CostTable {
             task_switch: get("task_switch"),
             nic_packet: get("nic_packet"),
             back_packet: get("back_packet"),
-            grant_packet: get("grant_packet"),
-            grant_kb: get("grant_kb"),
+            grant_slot: get("grant_slot"),
+            back_kb: get("back_kb"),
             front_packet: get("front_packet"),
             front_kb: get("front_kb"),
         }
@@ -193,8 +193,8 @@ impl CostTable {
             ("task_switch", costs.task_switch),
             ("nic_packet", costs.nic_packet),
             ("back_packet", costs.back_packet),
-            ("grant_packet", costs.grant_packet),
-            ("grant_kb", costs.grant_kb),
+            ("grant_slot", costs.grant_slot),
+            ("back_kb", costs.back_kb),
             ("front_packet", costs.front_packet),
             ("front_kb", costs.front_kb),
         ];
@@ -218,8 +218,8 @@ impl CostTable {
             ("task_switch", choice.task_switch),
             ("nic_packet", choice.nic_packet),
             ("back_packet", choice.back_packet),
-            ("grant_packet", choice.grant_packet),
-            ("grant_kb", choice.grant_kb),
+            ("grant_slot", choice.grant_slot),
+            ("back_kb", choice.back_kb),
             ("front_packet", choice.front_packet),
             ("front_kb", choice.front_kb),
         ];

@@ -20,10 +20,11 @@ pub struct PathCosts {
     pub nic_packet: Duration,
     /// A packet in the back end, but for its grant operation.
     pub back_packet: Duration,
-    /// A packet's grant operation (copy or map), with the lock held if there is one.
-    pub grant_packet: Duration,
-    /// The same for each 1024 bytes.
-    pub grant_kb: Duration,
+    /// Work for each 1024 bytes there, beside grant operations.
+    pub back_kb: Duration,
+    /// The grant operation (copy or map) of each slot of a packet, with the lock held if there
+    /// is one.
+    pub grant_slot: Duration,
     /// A packet in the guest: front end, stack, socket.
     pub front_packet: Duration,
     /// The same for each 1024 bytes.
@@ -36,9 +37,14 @@ fn by_size(per_kb: Duration, packet: &Packet) -> Duration {
 }
 
 impl PathCosts {
-    /// The grant operation of `packet`.
+    /// The grant operations of `packet`.
     pub fn grant(&self, packet: &Packet) -> Duration {
-        self.grant_packet + by_size(self.grant_kb, packet)
+        self.grant_slot * u64::from(packet.slots())
+    }
+
+    /// `packet` in the back end, but for these.
+    pub fn back(&self, packet: &Packet) -> Duration {
+        self.back_packet + by_size(self.back_kb, packet)
     }
 
     /// `packet` in the guest.

@@ -25,8 +25,8 @@ const SLOW: PathCosts = PathCosts {
     task_switch: Duration::from_us(5),
     nic_packet: Duration::from_us(15),
     back_packet: Duration::from_us(20),
-    grant_packet: Duration::from_us(10),
-    grant_kb: Duration::from_us(2),
+    grant_slot: Duration::from_us(10),
+    back_kb: Duration::from_us(2),
     front_packet: Duration::from_us(15),
     front_kb: Duration::from_us(2),
 };
@@ -41,15 +41,15 @@ fn schedulers() -> [(&'static str, SchedulerConfig); 4] {
 }
 
 /// Packets that can be under way at once: two rings, a backlog in the back end, a NIC's ring
-/// of 256, what is worked on at either end (a poll of 64 and a go of 16), what a wire of 100
-/// Mbit/s takes in the 12 ms that may wait for it (103 of these packets, more of short ones),
+/// of 256, what is worked on at either end (a poll of 64 and a go of 16), a socket's buffer of
+/// 150, what a wire of 100 Mbit/s takes in the 12 ms that may wait for it (103 of these packets, more of short ones),
 /// and some on the wire.
 fn room(config: &Config) -> u64 {
     let shortest = config.io.flows.iter().map(|f| f.payload_bytes).min().unwrap_or(1400);
     let fastest = config.io.nics.iter().map(|nic| nic.bits_per_s).max().unwrap_or(0);
     let wire_bits = u64::from(shortest + 66) * 8;
     let wire = fastest * 13 / 1000 / wire_bits + 2;
-    2 * 256 + 256 + 256 + 64 + 16 + wire
+    2 * 256 + 256 + 256 + 64 + 16 + 150 + wire
 }
 
 /// Packets of data that have been sent and have neither arrived nor been lost.

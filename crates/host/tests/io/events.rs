@@ -18,7 +18,7 @@ fn costs() -> PathCosts {
         task_switch: us(2),
         nic_packet: us(2),
         back_packet: us(3),
-        grant_packet: us(2),
+        grant_slot: us(2),
         front_packet: us(1),
         ..Default::default()
     }

@@ -15,7 +15,7 @@ fn costs() -> PathCosts {
         task_switch: us(2),
         nic_packet: us(2),
         back_packet: us(3),
-        grant_packet: us(2),
+        grant_slot: us(2),
         front_packet: us(2),
         ..Default::default()
     }
@@ -46,7 +46,7 @@ fn equal_streams_get_the_same() {
 /// a NIC that is faster than the back end. Costs go by the byte, so that neither kind is cheaper.
 #[test]
 fn bytes_not_packets_are_shared_by_small_first() {
-    let costs = PathCosts { grant_kb: us(4), ..Default::default() };
+    let costs = PathCosts { back_kb: us(4), ..Default::default() };
     let out = |guest, payload_bytes| FlowConfig {
         payload_bytes,
         ..flow(guest, Way::Out { nic: 0 }, Pace::Open(None))

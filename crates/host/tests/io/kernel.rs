@@ -21,7 +21,7 @@ fn costs() -> PathCosts {
         task_switch: us(2),
         nic_packet: us(1),
         back_packet: us(3),
-        grant_packet: us(2),
+        grant_slot: us(2),
         front_packet: us(1),
         ..Default::default()
     }
@@ -62,7 +62,7 @@ fn tasklets_run_before_processes_and_threads_share_with_them() {
 /// load, for a third as much again at least. All packets are delivered in both cases.
 #[test]
 fn a_tasklet_runs_on_one_vcpu_while_the_other_spins() {
-    let costs = PathCosts { back_packet: us(3), grant_packet: us(2), ..Default::default() };
+    let costs = PathCosts { back_packet: us(3), grant_slot: us(2), ..Default::default() };
     let gap = Duration::from_ns(11_111);
     let busy = |backend| {
         let pace = Pace::Open(Some(Spread::Exponential(gap)));
@@ -85,7 +85,7 @@ fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
     let costs = PathCosts {
         nic_packet: us(15),
         back_packet: us(20),
-        grant_packet: us(10),
+        grant_slot: us(10),
         front_packet: us(10),
         notify: us(3),
         ..Default::default()

@@ -40,12 +40,12 @@ fn a_wire_is_full() {
 }
 
 /// A tasklet that is busy all the time, and whose vCPU does nothing else that costs, takes
-/// `back_packet` and `grant_packet` for each packet; the wire offers four times as many.
+/// `back_packet` and `grant_slot` for each packet; the wire offers four times as many.
 #[test]
 fn a_single_tasklet_is_the_limit() {
     let costs = PathCosts {
         back_packet: us(3),
-        grant_packet: us(2),
+        grant_slot: us(2),
         front_packet: us(1),
         ..Default::default()
     };
@@ -65,7 +65,7 @@ fn a_single_tasklet_is_the_limit() {
 fn a_global_lock_is_the_limit_of_ten_pairs() {
     let costs = PathCosts {
         back_packet: us(1),
-        grant_packet: us(4),
+        grant_slot: us(4),
         front_packet: us(1),
         ..Default::default()
     };

@@ -228,7 +228,7 @@ impl Driver {
         let (mut work, mut grant) = (Duration::ZERO, Duration::ZERO);
         let mut own = Duration::ZERO;
         for (queue, packet) in &self.stations[station].batch {
-            work += costs.back_packet;
+            work += costs.back(packet);
             let span = costs.grant(packet);
             match self.config.lock {
                 GrantLock::PerDomain => {
@@ -268,10 +268,11 @@ impl Driver {
                     self.stations[station].take(hands.cx.io(), choice, now_ns);
                 }
             }
-            Backend::Napi if sends => state.take_sent(io, POLL_PACKETS),
+            Backend::Napi if sends => state.take_sent(io, station::COPY_BATCH),
             Backend::Threads => state.take_either(io),
-            _ if sends => state.take_sent(io, usize::MAX),
-            _ => state.take_received(),
+            Backend::Napi => state.take_received(station::COPY_BATCH),
+            _ if sends => state.take_sent(io, station::MAX_PENDING),
+            _ => state.take_received(station::BATCH_SLOTS),
         }
         if self.stations[station].batch.is_empty() {
             return Begin::Nothing;

@@ -13,9 +13,11 @@ use crate::io::ring::RING_SLOTS;
 
 /// Slots of one batch for guests: netback stops when the next packet might not fit into 256
 /// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
-const BATCH_SLOTS: u32 = 238;
+pub(super) const BATCH_SLOTS: u32 = 238;
 /// Slots of one batch from guests (`MAX_PENDING_REQS`, 256, less the fragments of one packet).
-const MAX_PENDING: u32 = 238;
+pub(super) const MAX_PENDING: u32 = 238;
+/// Slots of one batch of the back end since Linux 3.11 (`COPY_BATCH_SIZE`, 64; NAPI weight 64).
+pub(super) const COPY_BATCH: u32 = 64;
 /// small-first's portion: packets and bytes, whichever is less. At 5 us for a packet, about
 /// 80 us, after which a process may have the vCPU.
 pub(super) const PORTION_PACKETS: usize = 8;
@@ -179,22 +181,22 @@ impl Station {
     pub(super) fn take_either(&mut self, io: &mut Io) {
         let first = !std::mem::take(&mut self.received);
         if first {
-            self.take_received();
+            self.take_received(BATCH_SLOTS);
         }
         if self.batch.is_empty() {
-            self.take_sent(io, usize::MAX);
+            self.take_sent(io, MAX_PENDING);
         }
         if self.batch.is_empty() && !first {
-            self.take_received();
+            self.take_received(BATCH_SLOTS);
         }
         self.received = self.work == Work::Receive && !self.batch.is_empty();
     }
 
-    /// Takes a batch for guests, first come first served.
-    pub(super) fn take_received(&mut self) {
+    /// Takes a batch of about `most` slots for guests, first come first served.
+    pub(super) fn take_received(&mut self, most: u32) {
         self.work = Work::Receive;
         let mut slots = 0;
-        while slots < BATCH_SLOTS {
+        while slots < most {
             let Some((queue, packet)) = self.inbound.pop_front() else { break };
             slots += packet.slots();
             self.batch.push((queue, packet));
@@ -203,10 +205,10 @@ impl Station {
 
     /// Takes a batch of up to `most` packets from guests, and as many slots as can be pending,
     /// one packet from each in turn.
-    pub(super) fn take_sent(&mut self, io: &mut Io, most: usize) {
+    pub(super) fn take_sent(&mut self, io: &mut Io, most: u32) {
         self.work = Work::Send;
         let mut slots = 0;
-        while self.batch.len() < most && slots < MAX_PENDING {
+        while slots < most {
             let Some(queue) = self.senders.pop_front() else { break };
             let ring = &mut io.queues[queue].tx;
             if let Some(packet) = ring.take() {

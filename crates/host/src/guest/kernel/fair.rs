@@ -96,6 +96,16 @@ impl FairQueue {
         self.waiting.push((vtime, task));
     }
 
+    /// Who waits, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = TaskId> {
+        self.waiting.iter().map(|&(_, task)| task)
+    }
+
+    /// `task` waits no longer.
+    pub fn remove(&mut self, task: TaskId) {
+        self.waiting.retain(|&(_, waits)| waits != task);
+    }
+
     /// Who waits with the least virtual time; of equals, the one that came first.
     pub fn first(&self) -> Option<(Duration, TaskId)> {
         self.waiting.iter().copied().min_by_key(|&(vtime, _)| vtime)

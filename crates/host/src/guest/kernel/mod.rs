@@ -279,6 +279,21 @@ impl Kernel {
         &mut self.tasklets[index]
     }
 
+    /// Gives `cpu`, which would idle, a task that waits elsewhere, where most wait (Linux's
+    /// `newidle_balance`).
+    fn pull(&mut self, cpu: usize) {
+        let free = |task: TaskId| self.tasks[task.index()].free;
+        let waiting = |other: &Cpu| other.queue.iter().filter(|&task| free(task)).count();
+        let longest = (0..self.cpus.len()).max_by_key(|&other| waiting(&self.cpus[other]));
+        let Some(from) = longest.filter(|&from| from != cpu) else { return };
+        let Some(task) = self.cpus[from].queue.iter().find(|&task| free(task)) else { return };
+        self.cpus[from].queue.remove(task);
+        let state = &mut self.tasks[task.index()];
+        state.vtime = self.cpus[cpu].queue.moved(&self.cpus[from].queue, state.vtime);
+        state.cpu = cpu;
+        self.cpus[cpu].queue.insert(task, state.vtime);
+    }
+
     /// Makes `task` runnable. Returns its vCPU, unless it was awake.
     fn wake(&mut self, id: TaskId, now: Time) -> Option<usize> {
         let task = &mut self.tasks[id.index()];
@@ -486,6 +501,9 @@ impl<P: Program> KernelGuest<P> {
         loop {
             self.preempt(cpu);
             let Some(current) = self.kernel.cpus[cpu].current else {
+                if self.kernel.cpus[cpu].queue.is_empty() {
+                    self.kernel.pull(cpu);
+                }
                 let (_, next) = self.kernel.cpus[cpu].queue.take()?;
                 let state = &mut self.kernel.cpus[cpu];
                 state.current = Some(next);

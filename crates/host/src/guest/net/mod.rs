@@ -4,9 +4,13 @@
 //! acknowledged, a ping answered right there; a request that takes work is answered by
 //! a process. What goes out is sent by a process, as far as window and ring have room.
 
+mod process;
+
 use std::collections::VecDeque;
 
 use lowtail_engine::Duration;
+
+use process::{Processes, SEND_PACKETS};
 
 use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
@@ -28,8 +32,9 @@ pub struct Config {
 const POLL_PACKETS: usize = 64;
 /// Packets that may wait for room in the ring (`txqueuelen`).
 const OUT_PACKETS: usize = 1000;
-/// Packets that a process sends in one go.
-const SEND_PACKETS: usize = 16;
+
+/// Packets that wait for a process: about what Linux's socket buffer of 208 KB has room for.
+const SOCKET_PACKETS: usize = 150;
 
 /// A queue of the interface as the guest sees it.
 #[derive(Debug, Default)]
@@ -48,28 +53,15 @@ struct Lane {
 pub struct NetGuest {
     config: Config,
     lanes: Vec<Lane>,
-    /// Flows that begin here, in turn.
-    sends: VecDeque<FlowId>,
-    sender: Option<TaskId>,
-    sending: Vec<Packet>,
-    server: Option<TaskId>,
-    requests: VecDeque<Packet>,
+    processes: Processes,
     looper: Option<TaskId>,
 }
 
 impl NetGuest {
     /// The domain.
     pub fn guest(config: Config) -> KernelGuest<NetGuest> {
-        let guest = NetGuest {
-            config,
-            lanes: Vec::new(),
-            sends: VecDeque::new(),
-            sender: None,
-            sending: Vec::with_capacity(SEND_PACKETS),
-            server: None,
-            requests: VecDeque::with_capacity(OUT_PACKETS),
-            looper: None,
-        };
+        let guest =
+            NetGuest { config, lanes: Vec::new(), processes: Processes::default(), looper: None };
         KernelGuest::new(config.rules, guest)
     }
 
@@ -116,6 +108,16 @@ impl NetGuest {
         let now = hands.now();
         let flow = &mut hands.cx.io().flows[packet.flow.index()];
         match packet.kind {
+            Kind::Data | Kind::Request if !flow.config.service.is_zero() => {
+                match self.processes.of(packet.flow, false) {
+                    Some(process) if process.packets.len() < SOCKET_PACKETS => {
+                        process.packets.push_back(packet);
+                        hands.wake(process.task);
+                    }
+                    // The socket's buffer is full.
+                    _ => hands.cx.lose(&packet),
+                }
+            }
             Kind::Data => {
                 if let Some(ack) = flow.arrived(&packet, now) {
                     self.answer(hands, lane, ack);
@@ -123,19 +125,13 @@ impl NetGuest {
             }
             Kind::Ack => {
                 flow.acked(packet.acks);
-                if let Some(sender) = self.sender {
-                    hands.wake(sender);
+                if let Some(process) = self.processes.of(packet.flow, true) {
+                    hands.wake(process.task);
                 }
-            }
-            Kind::Request if flow.config.service.is_zero() => {
-                let reply = flow.reply(&packet);
-                self.answer(hands, lane, reply);
             }
             Kind::Request => {
-                self.requests.push_back(packet);
-                if let Some(server) = self.server {
-                    hands.wake(server);
-                }
+                let reply = flow.reply(&packet);
+                self.answer(hands, lane, reply);
             }
             Kind::Reply => {}
         }
@@ -166,31 +162,31 @@ impl Program for NetGuest {
             let port = crate::io::device_port(lane, cpus);
             hands.cx.io().bind(own, port, lane % cpus);
         }
-        let flows = &hands.cx.io().flows;
-        let mut serves = false;
-        for (i, flow) in flows.iter().enumerate() {
-            let here = flow.config.dom == own;
-            match flow.config.way {
-                Way::In { .. } => serves |= here && !flow.config.service.is_zero(),
-                _ if here => self.sends.push_back(FlowId(i as u16)),
-                _ => {}
-            }
-            let ends = match flow.config.way {
+        for i in 0..hands.cx.io().flows.len() {
+            let (id, config) = (FlowId(i as u16), &hands.cx.io().flows[i].config);
+            let here = config.dom == own;
+            let ends = match config.way {
                 Way::In { .. } => here,
                 Way::Out { .. } => false,
                 Way::Between { to } => to == own,
             };
-            if ends && matches!(flow.config.pace, Pace::Window(_)) {
-                self.lanes[i % usize::from(self.config.queues)].ends.push(FlowId(i as u16));
+            let begins = here && !ends;
+            let works = ends && !config.service.is_zero();
+            // A window at most waits for a process; requests that are not measured may be more.
+            let room = match config.pace {
+                Pace::Window(packets) => usize::from(packets),
+                _ => SOCKET_PACKETS,
+            };
+            if ends && matches!(config.pace, Pace::Window(_)) {
+                self.lanes[i % usize::from(self.config.queues)].ends.push(id);
             }
-        }
-        if serves {
-            self.server = Some(hands.add_task(TaskConfig::PROCESS));
-        }
-        if !self.sends.is_empty() {
-            let task = hands.add_task(TaskConfig::PROCESS);
-            self.sender = Some(task);
-            hands.wake_after(task, Duration::from_us(100));
+            if begins || works {
+                let task = hands.add_task(TaskConfig::PROCESS);
+                self.processes.add(task, id, begins, room.max(SEND_PACKETS));
+                if begins {
+                    hands.wake_after(task, Duration::from_us(100));
+                }
+            }
         }
         if self.config.computes {
             let task = hands.add_task(TaskConfig::PROCESS);
@@ -211,8 +207,10 @@ impl Program for NetGuest {
             let soft = self.soft(device, true);
             hands.raise(soft);
         }
-        if let Some(sender) = self.sender {
-            hands.wake(sender);
+        for process in self.processes.senders() {
+            if process.flow.index() % self.lanes.len() == device {
+                hands.wake(process.task);
+            }
         }
     }
 
@@ -234,8 +232,16 @@ impl Program for NetGuest {
             ring.front_sleeps();
             return Begin::Nothing;
         }
-        let n = ring.waiting().min(POLL_PACKETS);
-        let work = ring.iter().take(n).fold(Duration::ZERO, |sum, p| sum + costs.front(p));
+        // Packet by packet buffers are posted anew; here a page's worth of slots at a time.
+        let (mut n, mut slots, mut work) = (0, 0, Duration::ZERO);
+        for packet in ring.iter().take(POLL_PACKETS) {
+            slots += packet.slots();
+            if n > 0 && slots > POLL_PACKETS as u32 {
+                break;
+            }
+            n += 1;
+            work += costs.front(packet);
+        }
         self.lanes[lane].polling = n;
         Begin::Work(work)
     }
@@ -279,69 +285,70 @@ impl Program for NetGuest {
         if self.looper == Some(task) {
             return Begin::Work(Duration::MAX);
         }
-        if self.server == Some(task) {
-            let Some(request) = self.requests.front() else { return Begin::Nothing };
-            let service = hands.cx.io().flows[request.flow.index()].config.service;
-            return Begin::Work(service);
-        }
         let now = hands.now();
         let own = hands.cx.own();
-        for _ in 0..self.sends.len() {
-            let Some(&id) = self.sends.front() else { break };
-            self.sends.rotate_left(1);
-            let io = hands.cx.io();
-            let queue = io.queue_of(own, id);
-            let packet = io.flows[id.index()].packet(id, now);
-            io.queues[queue].tx.reap();
-            let mut room = io.queues[queue].tx.room(&packet);
-            let (mut work, costs) = (Duration::ZERO, io.costs);
-            while self.sending.len() < SEND_PACKETS && room > 0 {
-                if !io.flows[id.index()].may_send(now) {
-                    break;
-                }
-                io.flows[id.index()].sent();
-                self.sending.push(packet);
-                work += costs.front(&packet);
-                room -= 1;
-            }
-            if !self.sending.is_empty() {
-                return Begin::Work(work + costs.notify);
-            }
+        let Some(process) = self.processes.by_task(task) else { return Begin::Nothing };
+        let io = hands.cx.io();
+        let flow = &mut io.flows[process.flow.index()];
+        if !process.sends {
+            let some = !process.packets.is_empty();
+            return if some { Begin::Work(flow.config.service) } else { Begin::Nothing };
         }
-        Begin::Nothing
+        let packet = flow.packet(process.flow, now);
+        let queue = io.queue_of(own, process.flow);
+        io.queues[queue].tx.reap();
+        let mut room = io.queues[queue].tx.room(&packet);
+        let flow = &mut io.flows[process.flow.index()];
+        let mut work = Duration::ZERO;
+        while process.packets.len() < SEND_PACKETS && room > 0 && flow.may_send(now) {
+            flow.sent();
+            process.packets.push_back(packet);
+            work += io.costs.front(&packet);
+            room -= 1;
+        }
+        if process.packets.is_empty() {
+            return Begin::Nothing;
+        }
+        Begin::Work(work + io.costs.notify)
     }
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
-        if self.server == Some(task) {
-            let Some(request) = self.requests.pop_front() else { return };
-            let own = hands.cx.own();
-            let io = hands.cx.io();
-            let reply = io.flows[request.flow.index()].reply(&request);
-            let lane = io.queue_of(own, request.flow) - io.vif(own).start;
-            self.answer(hands, lane, reply);
+        let (now, own) = (hands.now(), hands.cx.own());
+        let Some(process) = self.processes.by_task(task) else { return };
+        let io = hands.cx.io();
+        let lane = io.queue_of(own, process.flow) - io.vif(own).start;
+        if !process.sends {
+            let Some(packet) = process.packets.pop_front() else { return };
+            let flow = &mut io.flows[process.flow.index()];
+            let answer = match packet.kind {
+                Kind::Request => Some(flow.reply(&packet)),
+                _ => {
+                    let ack = flow.arrived(&packet, now);
+                    // It has caught up: nobody else makes up the pair.
+                    let rest = process.packets.is_empty();
+                    ack.or_else(|| rest.then(|| flow.ack(packet.flow, now)).flatten())
+                }
+            };
+            if let Some(answer) = answer {
+                self.answer(hands, lane, answer);
+            }
             return;
         }
-        let own = hands.cx.own();
-        let mut sending = std::mem::take(&mut self.sending);
-        let mut news = None;
-        for packet in sending.drain(..) {
-            let io = hands.cx.io();
-            let lane = io.queue_of(own, packet.flow) - io.vif(own).start;
+        let mut news = false;
+        while let Some(packet) = process.packets.pop_front() {
             match Self::push(hands, lane, packet) {
-                Some(true) => news = Some(lane),
-                Some(false) => {}
+                Some(listens) => news |= listens,
                 None => self.lanes[lane].out.push_back(packet),
             }
         }
-        self.sending = sending;
-        if let Some(lane) = news {
+        if news {
             Self::notify(hands, lane);
         }
     }
 
     fn nudged(&mut self, hands: &mut Hands<'_, '_>) {
-        if let Some(sender) = self.sender {
-            hands.wake(sender);
+        for process in self.processes.senders() {
+            hands.wake(process.task);
         }
     }
 }
