@@ -225,6 +225,7 @@ impl Driver {
     fn cost(&mut self, cx: &mut GuestCx<'_>, station: usize) -> Duration {
         let costs = cx.io().costs;
         let now = cx.now();
+        let receives = self.stations[station].work == Work::Receive;
         let (mut work, mut grant) = (Duration::ZERO, Duration::ZERO);
         let mut own = Duration::ZERO;
         for (queue, packet) in &self.stations[station].batch {
@@ -234,6 +235,13 @@ impl Driver {
                 GrantLock::PerDomain => {
                     let dom = cx.io().queues[*queue].dom;
                     own += self.locks[dom.index()].take(now + own, span);
+                    // Copied out of another guest's pages: with its lock, too.
+                    let flow = &cx.io().flows[packet.flow.index()].config;
+                    if let (Way::Between { to }, true) = (flow.way, receives) {
+                        let onward = matches!(packet.kind, Kind::Data | Kind::Request);
+                        let source = if onward { flow.dom } else { to };
+                        own += self.locks[source.index()].take(now + (own - span), span) - span;
+                    }
                 }
                 _ => grant += span,
             }
