@@ -118,7 +118,7 @@ pub struct HostFile {
 #[allow(dead_code, reason = "describes a form, is never built")]
 enum CostsSchema {
     Name(String),
-    Table(CostsChoice),
+    Table(Box<CostsChoice>),
 }
 
 fn one_u16() -> u16 {

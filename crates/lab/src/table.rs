@@ -121,13 +121,20 @@ impl Outcome {
     }
 
     fn row_table(&self) -> Table {
-        let mut header = vec![format!("case [{}]", self.unit.name()), "n".to_string()];
-        header.extend(metric::LATENCY.map(str::to_string));
+        // Without any latency the columns for it would be empty.
+        let measured = self.rows.iter().any(|row| row.n > 0);
+        let latencies: &[&str] = if measured { &metric::LATENCY } else { &[] };
+        let mut header = match measured {
+            true => vec![format!("case [{}]", self.unit.name()), "n".to_string()],
+            false => vec!["case".to_string()],
+        };
+        header.extend(latencies.iter().map(ToString::to_string));
         header.extend(self.show.iter().map(|name| name.replace("_per_s", "/s")));
         let cells = |row: &Row| {
-            let mut cells = vec![row.name.clone(), row.n.to_string()];
+            let mut cells = vec![row.name.clone()];
+            cells.extend(measured.then(|| row.n.to_string()));
             let latency = |name: &&str| row.get(name).map_or_else(|| "–".to_string(), aligned);
-            cells.extend(metric::LATENCY.iter().map(latency));
+            cells.extend(latencies.iter().map(latency));
             cells.extend(self.show.iter().map(|name| optional(row.get(name))));
             (cells, "")
         };
