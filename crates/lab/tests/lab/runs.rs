@@ -1,6 +1,7 @@
 //! Runs: repeatable to the bit, whatever the number of threads; cases and rows.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use lowtail_lab::{Progress, RunOptions, json, run};
 
@@ -197,7 +198,8 @@ fn a_stream_between_vms_counts_where_it_arrives() {
 fn streams_alone_run_to_the_end() {
     let case = "[[case]]\nname = 'c'\nvms = ['dom0', 'sink']\nset = { duration = '80ms' }\n";
     let row = run_with(&format!("{NET}{case}"), 1).rows.remove(0);
-    assert_eq!((row.n, row.get("sim_s"), row.get("p50")), (0, Some(0.08), None));
+    assert_eq!((row.n, row.get("p50")), (0, None));
+    assert!(row.get("sim_s").is_some_and(|s| (0.0799..=0.08).contains(&s)));
     assert!(row.complete && row.get("mbit_s.sink").is_some_and(|rate| rate > 1890.0));
     assert_eq!(row.get("mbit_s.idle"), None);
 }
@@ -214,4 +216,19 @@ fn traffic_has_the_same_bits_for_any_number_of_threads() {
     assert!(one.contains("mbit_s.sink"));
     assert_eq!(one, with(1));
     assert_eq!(one, with(2));
+}
+
+/// The example of a network in the guide to scenario files runs as it stands.
+#[test]
+fn the_network_of_the_guide_runs() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let network = guide.split("\n## Network\n").nth(1).expect("a chapter about it");
+    let example = network.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let outcome = run_with(example.expect("an example"), 2);
+    assert_eq!(outcome.rows.len(), 3);
+    for row in &outcome.rows {
+        assert_eq!((row.n, row.complete), (100, true), "{}", row.name);
+        assert!(row.get("mbit_s.web").is_some_and(|rate| rate > 100.0), "{}", row.name);
+    }
 }
