@@ -1,6 +1,6 @@
 //! Every kind of mistake, with the place and the words of its message.
 
-use crate::{SMALL, parse};
+use crate::{NET, SMALL, parse};
 
 /// The message for `SMALL` after the change, which must be found in it.
 fn message(from: &str, to: &str) -> String {
@@ -140,6 +140,202 @@ fn impossible_attacks() {
     }
 }
 
+/// The message for `NET` after the change, which must be found in it.
+fn net_message(from: &str, to: &str) -> String {
+    assert!(NET.contains(from), "{from}");
+    parse(&NET.replacen(from, to, 1)).expect_err(to).to_string()
+}
+
+#[test]
+fn impossible_nics_and_flows() {
+    let (line, way) = ("pace = \"line\"", "way = { in = \"eth\" }");
+    for (from, to, wanted) in [
+        // Rates.
+        ("\"1Gbit/s\"", "\"1Gbit\"", "x.toml:19:8: `1Gbit` is no rate; write a number and kbit/s"),
+        ("\"1Gbit/s\"", "\"1000Gbit/s\"", "x.toml:19:8: `1000Gbit/s`: 1kbit/s to 400Gbit/s"),
+        ("\"1Gbit/s\"", "\"999bit/s\"", "x.toml:19:8: `999bit/s` is no rate"),
+        (
+            "\"1Gbit/s\"",
+            "1000",
+            "x.toml:19:8: invalid type: integer `1000`, expected a rate such as",
+        ),
+        // NICs.
+        ("rate = \"1Gbit/s\"", "ring = 256", "x.toml:17:1: `rate` is missing"),
+        ("moderation = \"125us\"", "ring = 15", "x.toml:20:8: 15 packets: 16 to 4096"),
+        ("moderation = \"125us\"", "ring = 4097", "x.toml:20:8: 4097 packets: 16 to 4096"),
+        (
+            "moderation =",
+            "moderate =",
+            "x.toml:20:1: unknown key `moderate`; did you mean `moderation`?",
+        ),
+        ("[nic.eth]\ncount = 2", "[nic.eth]\ncount = 0", "x.toml:18:9: 1 to 64 NICs in all"),
+        ("[nic.eth]\ncount = 2", "[nic.eth]\ncount = 65", "x.toml:18:9: 1 to 64 NICs in all"),
+        // Whose, and which way.
+        (way, "way = { in = \"etc\" }", "x.toml:26:7: no NIC is called `etc`; did you mean `eth`?"),
+        (way, "way = { out = \"wlan7\" }", "x.toml:27:8: what a guest sends keeps a window"),
+        (
+            "vm = \"sink\"",
+            "vm = \"sing\"",
+            "x.toml:25:6: no VM is called `sing`; did you mean `sink`?",
+        ),
+        (
+            "vm = \"sink\"",
+            "vm = \"x\"",
+            "x.toml:25:6: no VM is called `x`; there are dom0, idle, sink",
+        ),
+        (
+            "vm = \"sink\"",
+            "vm = \"dom0\"",
+            "x.toml:25:6: VM `dom0` has no interface: its workload is no net-guest",
+        ),
+        ("way = { in", "way = { inn", "x.toml:26:9: unknown value `inn`; did you mean `in`?"),
+        ("way = { in = \"eth\" }", "way = {}", "x.toml:26:7: one key says which it is"),
+        // Pace.
+        (line, "pace = { window = 0 }", "x.toml:27:8: a window of no packets"),
+        (line, "pace = { window = -1 }", "x.toml:27:19: invalid value: integer `-1`, expected"),
+        (line, "pace = { open = \"9ns\" }", "x.toml:27:8: gap of at least 10ns on average"),
+        (line, "pace = \"lin\"", "x.toml:27:8: unknown value `lin`; did you mean `line`?"),
+        // Sizes.
+        ("payload = 1400", "payload = 0", "x.toml:28:11: 0 bytes: 1 to 65000"),
+        ("payload = 1400", "payload = 65001", "x.toml:28:11: 65001 bytes: 1 to 65000"),
+        ("warmup = \"50ms\"", "reply = 65001", "x.toml:29:9: 65001 bytes: 1 to 65000"),
+        ("warmup = \"50ms\"", "count = 0", "x.toml:29:9: 0 flows: 1 to 64"),
+        ("warmup = \"50ms\"", "count = 65", "x.toml:29:9: 65 flows: 1 to 64"),
+    ] {
+        let message = net_message(from, to);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+/// A guest sends as far as its window goes, to the outside and to another guest alike.
+#[test]
+fn what_a_guest_sends_keeps_a_window() {
+    for way in ["way = { out = \"eth\" }", "way = { to = \"idle\" }"] {
+        let sends = NET.replacen("way = { in = \"eth\" }", way, 1);
+        for pace in ["\"line\"", "{ open = \"1ms\" }", "{ requests = \"1ms\" }"] {
+            let text = sends.replacen("\"line\"", pace, 1);
+            let message = parse(&text).expect_err(pace).to_string();
+            let wanted = "x.toml:27:8: what a guest sends keeps a window: { window = 64 }";
+            assert!(message.starts_with(wanted), "{message}");
+        }
+        let window = sends.replacen("\"line\"", "{ window = 64 }", 1);
+        assert!(parse(&window).is_ok(), "{way}");
+    }
+    let to = |vm: &str| {
+        let way = format!("way = {{ to = \"{vm}\" }}\npace = {{ window = 64 }}");
+        net_message("way = { in = \"eth\" }\npace = \"line\"", &way)
+    };
+    assert!(to("idel").starts_with("x.toml:26:7: no VM is called `idel`; did you mean `idle`?"));
+    assert!(to("dom0").starts_with("x.toml:26:7: VM `dom0` has no interface"));
+}
+
+#[test]
+fn impossible_driver_domains_and_guests() {
+    let lock = "grant_lock = \"global\"";
+    let tasklets = "backend = \"tasklets\"";
+    let guest = "workload = { kind = \"net-guest\"";
+    for (from, to, wanted) in [
+        (lock, "groups = 0", "x.toml:11:69: 1 to 1024 groups"),
+        (lock, "groups = 1025", "x.toml:11:69: 1 to 1024 groups"),
+        (lock, "queue_packets = 0", "x.toml:11:76: a queue for no packets: at least 1"),
+        (
+            "backend = \"tasklets\", grant_lock = \"global\"",
+            "backend = \"threads\", groups = 2",
+            "x.toml:11:68: only `tasklets` come in groups",
+        ),
+        (
+            tasklets,
+            "backend = \"taskelt\"",
+            ":11:48: unknown value `taskelt`; did you mean `tasklet`?",
+        ),
+        (tasklets, "groups = 2", "`backend` is missing"),
+        ("\"global\"", "\"per-vm\"", ":11:73: unknown value `per-vm`; "),
+        (lock, "interrupts = \"fix\"", ":11:73: unknown value `fix`; "),
+        (
+            lock,
+            "softirqs = \"after-al\"",
+            ":11:71: unknown value `after-al`; did you mean `after-all`?",
+        ),
+        // Processes: the second is the wrong one.
+        (
+            lock,
+            "processes = [{}, { work = \"1ms\" }]",
+            "x.toml:11:86: work after what? give `sleep`, or neither to compute for ever",
+        ),
+        (
+            lock,
+            "processes = [{}, { sleep = \"9us\" }]",
+            "x.toml:11:87: sleep at least 10us, work at least 100ns",
+        ),
+        (lock, "processes = [{ nap = \"1ms\" }]", "unknown key `nap`; known here: sleep, work"),
+        // Guests.
+        (
+            guest,
+            "workload = { kind = \"net-guest\", queues = 65",
+            "x.toml:14:43: 65 queues: 1 to 64",
+        ),
+        (guest, "workload = { kind = \"net-guest\", queues = 0", "x.toml:14:43: 0 queues: 1 to 64"),
+        (
+            guest,
+            "workload = { kind = \"net-guets\"",
+            "unknown value `net-guets`; did you mean `net-guest`?",
+        ),
+        // The host.
+        ("pcpus = 5", "pcpus = 5\ntickle = \"always\"", "x.toml:7:10: unknown value `always`; "),
+        (
+            "pcpus = 5",
+            "pcpus = 5\nevents = \"lifo\"",
+            "x.toml:7:10: unknown value `lifo`; did you mean `fifo`?",
+        ),
+    ] {
+        let message = net_message(from, to);
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
+/// One driver domain for what there is to drive; a case that leaves it out is refused too.
+#[test]
+fn devices_need_one_driver_domain() {
+    let second =
+        "[vm.dom1]\nworkload = { kind = \"driver-domain\", backend = \"napi\" }\n[vm.sink]";
+    let message = net_message("[vm.sink]", second);
+    assert!(message.contains(": only one VM can be the driver domain"), "{message}");
+    let need = "NICs and interfaces need a VM with the workload driver-domain";
+    let driver = "kind = \"driver-domain\", backend = \"tasklets\", grant_lock = \"global\"";
+    let nics = &NET[..NET.find("[vm.sink]").expect("is there")];
+    let nics = format!("{nics}[nic.eth]\nrate = \"1Gbit/s\"\n");
+    let guests = &NET[..NET.find("[nic.eth]").expect("is there")];
+    for text in [NET, nics.as_str(), guests] {
+        let text = text.replacen(driver, "kind = \"cpu-loop\"", 1);
+        let message = parse(&text).expect_err(need).to_string();
+        assert!(message.starts_with("x.toml:") && message.contains(need), "{message}");
+    }
+    let case = format!("{NET}[[case]]\nname = \"c\"\nvms = [\"sink\"]\n");
+    let message = parse(&case).expect_err(need).to_string();
+    assert!(message.contains(need), "{message}");
+}
+
+/// What a case sets of NICs and flows is refused there.
+#[test]
+fn cases_of_nics_and_flows_point_to_themselves() {
+    for (set, wanted) in [
+        ("'nic.eth.ring' = 15", ":38:26: 15 packets: 16 to 4096 (case `c`)"),
+        ("'nic.eth.rate' = '1Gbit'", ":38:26: `1Gbit` is no rate; write a number"),
+        ("'flow.ping.payload' = 0", ":38:31: 0 bytes: 1 to 65000 (case `c`)"),
+        (
+            "'flow.stream.way' = { in = 'etc' }",
+            ":38:29: no NIC is called `etc`; did you mean `eth`?",
+        ),
+        ("'flow.stream.pace' = { window = 0 }", ":38:30: a window of no packets (case `c`)"),
+        ("'nic.eth.count' = 0", ":38:27: 1 to 64 NICs in all (case `c`)"),
+        ("'flow.strem.vm' = 'sink'", "is missing"),
+    ] {
+        let text = format!("{NET}[[case]]\nname = 'c'\nset = {{ {set} }}\n");
+        let message = parse(&text).expect_err(set).to_string();
+        assert!(message.contains(wanted), "{message}\n{wanted}");
+    }
+}
+
 /// A case can leave a partner out, and then points to who is left alone.
 #[test]
 fn a_case_without_the_partner() {
@@ -169,7 +365,10 @@ fn cases_point_to_themselves() {
             "name = 'a'\nset = { 'vm.hog.wieght' = 1 }",
             ":17:27: unknown key `wieght`; did you mean `weight`? (case `a`)",
         ),
-        ("name = 'a'\nset = { seed = 1 }", ":17:9: `seed`: only host, vm and duration can be set"),
+        (
+            "name = 'a'\nset = { seed = 1 }",
+            ":17:9: `seed`: only host, vm, nic, flow and duration can be set",
+        ),
         ("name = 'a'\nvms = ['io', 'hgo']", ":17:14: no VM is called `hgo`; did you mean `hog`?"),
         ("name = 'a'\nrows = ['hog']", ":17:9: VM `hog` measures no latency"),
         ("name = 'a'\nfor = { x = [1, 2] }", ":16:8: two cases are called `a`"),

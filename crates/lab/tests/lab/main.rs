@@ -27,6 +27,44 @@ workload = { kind = "timer-sleeper", sleep = "1ms", wakeups = 200, late_limit = 
 workload = { kind = "duty-hog", burst = "1ms", busy_percent = 50 }
 "#;
 
+/// Two streams that fill a wire each, and a ping over a wire of its own, behind one driver domain.
+const NET: &str = r#"
+title = "net"
+duration = "1s"
+show = ["mbit_s.sink", "jain.sink"]
+[host]
+pcpus = 5
+costs = "netback-2009"
+scheduler = { kind = "null" }
+[vm.dom0]
+vcpus = 2
+workload = { kind = "driver-domain", backend = "tasklets", grant_lock = "global" }
+[vm.sink]
+count = 2
+workload = { kind = "net-guest" }
+[vm.idle]
+workload = { kind = "net-guest" }
+[nic.eth]
+count = 2
+rate = "1Gbit/s"
+moderation = "125us"
+[nic.own]
+rate = "1Gbit/s"
+latency = "30us"
+[flow.stream]
+vm = "sink"
+way = { in = "eth" }
+pace = "line"
+payload = 1400
+warmup = "50ms"
+[flow.ping]
+vm = "idle"
+way = { in = "own" }
+pace = { requests = { uniform = ["0.5ms", "1.5ms"] } }
+payload = 56
+requests = 150
+"#;
+
 fn parse(text: &str) -> Result<Experiment, Error> {
     Experiment::parse("x.toml", text, None)
 }

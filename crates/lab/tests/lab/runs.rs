@@ -1,10 +1,11 @@
 //! Runs: repeatable to the bit, whatever the number of threads; cases and rows.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use lowtail_lab::{Progress, RunOptions, json, run};
 
-use crate::{SMALL, parse, run_with};
+use crate::{NET, SMALL, parse, run_with};
 
 fn sweep() -> String {
     let case = "[[case]]\nname = '{busy} {what}'\nfor = { busy = [10, 50, 90], what = ['a', 'b'] }\n\
@@ -146,4 +147,88 @@ fn a_short_run_is_one_window() {
     let outcome = run_with(&text, 1);
     assert!(outcome.holds(), "{:?}", outcome.claims);
     assert!(outcome.rows[0].get("window_share.loop").is_some_and(|share| share <= 1.0));
+}
+
+/// A datagram of 1400 bytes takes 66 more on the wire: two headers, and Ethernet's own.
+#[test]
+fn a_stream_fills_its_wire_and_a_ping_takes_twice_its_latency() {
+    let outcome = run_with(NET, 1);
+    assert_eq!(outcome.rows.len(), 1);
+    let row = &outcome.rows[0];
+    let get = |metric: &str| row.get(metric).unwrap_or_else(|| panic!("no {metric}"));
+    let near = |metric: &str, wanted: f64| {
+        let got = get(metric);
+        assert!((got / wanted - 1.0).abs() < 0.01, "{metric}: {got}, not {wanted}");
+    };
+    // Two wires of 1 Gbit/s, a VM at each.
+    near("mbit_s.sink", 2.0 * 1000.0 * 1400.0 / 1466.0);
+    assert!((0.9999..=1.0).contains(&get("jain.sink")), "{}", get("jain.sink"));
+    assert_eq!(get("lost_per_s.sink"), 0.0);
+    // Each copy of a slot holds the lock for 1.81 us; those of the pings are few.
+    near("lock_held.dom0", 2.0 * 1e9 / (8.0 * 1466.0) * 1.81e-6);
+    // A ping of 56 bytes takes 122 bytes of time on the wire, there and back, and 30 us each
+    // way; dom0, the guest and dom0 again add to that.
+    let wire = 2.0 * (30.0 + 122.0 * 8.0 / 1000.0);
+    assert_eq!((row.n, row.complete), (150, true));
+    assert!(get("min") >= wire && get("p50") < 2.0 * wire, "{} {}", get("min"), get("p50"));
+    // Figures of streams are only there for who has streams, those of locks for who has locks.
+    assert_eq!(row.get("mbit_s.dom0"), None);
+    assert_eq!(row.get("lock_held.sink"), None);
+    assert!(row.get("process_share.dom0").is_some());
+    assert!(row.get("lock_wait.dom0").is_some());
+}
+
+/// A stream between VMs counts where it arrives. One of two gets it all: Jain's index is a half.
+#[test]
+fn a_stream_between_vms_counts_where_it_arrives() {
+    let text = NET
+        .replacen("vm = \"sink\"", "vm = \"idle\"", 1)
+        .replacen("way = { in = \"eth\" }", "way = { to = \"sink\" }", 1)
+        .replacen("\"line\"", "{ window = 8 }", 1);
+    let outcome = run_with(&text, 1);
+    let get = |metric| outcome.rows[0].get(metric).expect("both ends have it");
+    assert!(get("mbit_s.sink") > 100.0);
+    assert!((get("jain.sink") - 0.5).abs() < 1e-9, "{}", get("jain.sink"));
+    assert_eq!((get("mbit_s.idle"), get("jain.idle")), (0.0, 1.0));
+    assert_eq!(get("lost_per_s.sink"), 0.0);
+}
+
+/// Without pings there is nothing to measure, and the run goes on to its end.
+#[test]
+fn streams_alone_run_to_the_end() {
+    let case = "[[case]]\nname = 'c'\nvms = ['dom0', 'sink']\nset = { duration = '80ms' }\n";
+    let row = run_with(&format!("{NET}{case}"), 1).rows.remove(0);
+    assert_eq!((row.n, row.get("p50")), (0, None));
+    assert!(row.get("sim_s").is_some_and(|s| (0.0799..=0.08).contains(&s)));
+    assert!(row.complete && row.get("mbit_s.sink").is_some_and(|rate| rate > 1890.0));
+    assert_eq!(row.get("mbit_s.idle"), None);
+}
+
+#[test]
+fn traffic_has_the_same_bits_for_any_number_of_threads() {
+    let case = "[[case]]\nname = '{backend} {rate}'\n\
+                for = { backend = ['tasklets', 'napi', 'small-first'], rate = ['1Gbit/s', '100Mbit/s'] }\n\
+                set = { 'vm.dom0.workload.backend' = '{backend}', 'nic.eth.rate' = '{rate}', \
+                'flow.ping.requests' = 40 }\n";
+    let text = format!("{NET}{case}");
+    let with = |jobs| json(&[run_with(&text, jobs)]).to_string();
+    let one = with(1);
+    assert!(one.contains("mbit_s.sink"));
+    assert_eq!(one, with(1));
+    assert_eq!(one, with(2));
+}
+
+/// The example of a network in the guide to scenario files runs as it stands.
+#[test]
+fn the_network_of_the_guide_runs() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let network = guide.split("\n## Network\n").nth(1).expect("a chapter about it");
+    let example = network.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let outcome = run_with(example.expect("an example"), 2);
+    assert_eq!(outcome.rows.len(), 3);
+    for row in &outcome.rows {
+        assert_eq!((row.n, row.complete), (100, true), "{}", row.name);
+        assert!(row.get("mbit_s.web").is_some_and(|rate| rate > 100.0), "{}", row.name);
+    }
 }

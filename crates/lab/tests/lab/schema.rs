@@ -30,6 +30,7 @@ fn the_schema_refuses_what_the_reader_refuses() {
         check(&serde_json::to_value(table).unwrap(), &schema, &schema).is_err()
     };
     assert!(!refused(crate::SMALL));
+    assert!(!refused(crate::NET));
     for (from, to) in [
         ("pcpus = 4", "pcpu = 4"),
         ("pcpus = 4", "pcpus = 0"),
@@ -38,6 +39,18 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("title = \"small\"", ""),
     ] {
         assert!(crate::SMALL.contains(from) && refused(&crate::SMALL.replace(from, to)), "{to}");
+    }
+    for (from, to) in [
+        ("moderation = \"125us\"", "ring = 15"),
+        ("[nic.eth]\ncount = 2", "[nic.eth]\ncount = 0"),
+        ("\"line\"", "{ window = 0 }"),
+        ("\"line\"", "\"lin\""),
+        ("payload = 1400", "payload = 65001"),
+        ("{ in = \"eth\" }", "{ inn = \"eth\" }"),
+        ("grant_lock = \"global\"", "groups = 0"),
+        ("\"net-guest\"", "\"net-guest\", queues = 65"),
+    ] {
+        assert!(crate::NET.contains(from) && refused(&crate::NET.replacen(from, to, 1)), "{to}");
     }
 }
 
