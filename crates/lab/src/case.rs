@@ -304,10 +304,11 @@ impl<'a> Point<'_, 'a> {
                 let message = "only host, vm, nic, flow and duration can be set";
                 return Err(fault(format!("`{}`: {message}", key.get_ref())));
             }
-            if let Some(vm) = path.get(1).filter(|_| path[0] == "vm") {
-                let vms = tree::at(root, &["vm"]).and_then(tree::table).map_or(Vec::new(), keys);
-                if !vms.iter().any(|name| name == vm) {
-                    return Err(fault(unknown_vm(vm, &vms)));
+            for (table, what) in [("vm", "VM"), ("nic", "NIC"), ("flow", "flow")] {
+                let Some(name) = path.get(1).filter(|_| path[0] == table) else { continue };
+                let known = tree::at(root, &[table]).and_then(tree::table).map_or(Vec::new(), keys);
+                if !known.iter().any(|other| other == name) {
+                    return Err(fault(unknown(what, name, &known)));
                 }
             }
             self.overrides.extend([key.span(), value.span()]);
@@ -335,11 +336,16 @@ fn keys(table: &DeTable<'_>) -> Vec<String> {
 }
 
 fn unknown_vm(vm: &str, vms: &[String]) -> String {
-    let hint = match nearest(vm, vms.iter().map(String::as_str)) {
+    unknown("VM", vm, vms)
+}
+
+/// Says that no `what` is called `name`, and what there is instead.
+fn unknown(what: &str, name: &str, known: &[String]) -> String {
+    let hint = match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", vms.join(", ")),
+        None => format!("there are {}", known.join(", ")),
     };
-    format!("no VM is called `{vm}`; {hint}")
+    format!("no {what} is called `{name}`; {hint}")
 }
 
 /// The host's configuration.
@@ -433,6 +439,7 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
             bad.path.splice(2..2, ["workload", "wake-storm"].map(str::to_string));
             bad
         }
+        ConfigError::Driver(message) => Bad::new("vm", message.clone()),
         ConfigError::Sockets { .. } => host("sockets"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {

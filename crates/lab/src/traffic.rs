@@ -484,9 +484,28 @@ impl FlowFile {
         }
         let gap = match self.pace {
             PaceFile::Open(gap) | PaceFile::Requests(gap) => Some(gap.0.mean()),
-            PaceFile::Window(0) => return Err(Bad::new("pace", "a window of no packets")),
+            PaceFile::Window(packets) if !(1..=4096).contains(&packets) => {
+                let message = match packets {
+                    0 => "a window of no packets: 1 to 4096".to_string(),
+                    _ => format!("a window of {packets} packets: 1 to 4096"),
+                };
+                return Err(Bad::new("pace", message));
+            }
             PaceFile::Window(_) | PaceFile::Line => None,
         };
+        if let Some(requests) = self.requests {
+            if !matches!(self.pace, PaceFile::Requests(_)) {
+                let message = "requests to measure, but the pace is not `requests`";
+                return Err(Bad::new("requests", message));
+            }
+            if !(1..=100_000_000).contains(&requests) {
+                return Err(Bad::new("requests", format!("{requests} requests: 1 to 100000000")));
+            }
+        }
+        if matches!(&self.way, WayFile::To(name) if *name == self.vm) {
+            let message = format!("from `{}` to itself: give another VM", self.vm);
+            return Err(Bad::new("way", message));
+        }
         if gap.is_some_and(|gap| gap < Duration::from_ns(10)) {
             return Err(Bad::new("pace", "gap of at least 10ns on average"));
         }

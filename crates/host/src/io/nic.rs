@@ -9,7 +9,7 @@ use super::packet::Packet;
 /// A NIC and its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicConfig {
-    /// Bits per second, each way; 1 Mbit/s to 400 Gbit/s.
+    /// Bits per second, each way; 1 kbit/s to 400 Gbit/s.
     pub bits_per_s: u64,
     /// From this end of the wire to the process at the other one.
     pub latency: Duration,

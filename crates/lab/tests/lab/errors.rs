@@ -192,6 +192,14 @@ fn impossible_nics_and_flows() {
         ("way = { in = \"eth\" }", "way = {}", "x.toml:26:7: one key says which it is"),
         // Pace.
         (line, "pace = { window = 0 }", "x.toml:27:8: a window of no packets"),
+        (line, "pace = { window = 5000 }", "x.toml:27:8: a window of 5000 packets: 1 to 4096"),
+        (line, "pace = \"line\"\nrequests = 5", ": requests to measure, but the pace is not"),
+        (line, "pace = { requests = \"1ms\" }\nrequests = 0", ": 0 requests: 1 to 100000000"),
+        (
+            line,
+            "pace = { requests = \"1ms\" }\nrequests = 9000000000000000000",
+            ": 9000000000000000000 requests: 1 to 100000000",
+        ),
         (line, "pace = { window = -1 }", "x.toml:27:19: invalid value: integer `-1`, expected"),
         (line, "pace = { open = \"9ns\" }", "x.toml:27:8: gap of at least 10ns on average"),
         (line, "pace = \"lin\"", "x.toml:27:8: unknown value `lin`; did you mean `line`?"),
@@ -326,7 +334,10 @@ fn cases_of_nics_and_flows_point_to_themselves() {
             "'flow.stream.way' = { in = 'etc' }",
             ":38:29: no NIC is called `etc`; did you mean `eth`?",
         ),
-        ("'flow.stream.pace' = { window = 0 }", ":38:30: a window of no packets (case `c`)"),
+        (
+            "'flow.stream.pace' = { window = 0 }",
+            ":38:30: a window of no packets: 1 to 4096 (case `c`)",
+        ),
         ("'nic.eth.count' = 0", ":38:27: 1 to 64 NICs in all (case `c`)"),
         ("'flow.strem.vm' = 'sink'", "is missing"),
     ] {
