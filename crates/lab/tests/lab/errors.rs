@@ -339,7 +339,7 @@ fn cases_of_nics_and_flows_point_to_themselves() {
             ":38:30: a window of no packets: 1 to 4096 (case `c`)",
         ),
         ("'nic.eth.count' = 0", ":38:27: 1 to 64 NICs in all (case `c`)"),
-        ("'flow.strem.vm' = 'sink'", "is missing"),
+        ("'flow.strem.vm' = 'sink'", ":38:9: no flow is called `strem`; did you mean `stream`?"),
     ] {
         let text = format!("{NET}[[case]]\nname = 'c'\nset = {{ {set} }}\n");
         let message = parse(&text).expect_err(set).to_string();
