@@ -236,11 +236,6 @@ impl Machine {
         outcome
     }
 
-    /// Figures of the guest of `dom` by name.
-    pub fn counters(&self, dom: Dom) -> Vec<(&'static str, u64)> {
-        self.guests[dom.index()].counters()
-    }
-
     /// What domains share, and the hardware.
     pub fn io(&self) -> &Io {
         &self.io

@@ -137,12 +137,15 @@ pub struct CostTable {
 }
 
 impl CostTable {
+    /// The cost called `name`; nothing if there is none.
+    fn value(&self, name: &str) -> Duration {
+        let line = self.lines.iter().find(|line| line.name == name);
+        line.map_or(Duration::ZERO, |line| line.value)
+    }
+
     /// As the host takes them.
     pub fn costs(&self) -> Costs {
-        let get = |name| {
-            let line = self.lines.iter().find(|line| line.name == name);
-            line.map_or(Duration::ZERO, |line| line.value)
-        };
+        let get = |name| self.value(name);
         Costs {
             wake_to_tickle: get("wake_to_tickle"),
             tickle_to_schedule: get("tickle_to_schedule"),
@@ -155,10 +158,7 @@ impl CostTable {
 
     /// As the way of a packet takes them.
     pub fn path(&self) -> PathCosts {
-        let get = |name| {
-            let line = self.lines.iter().find(|line| line.name == name);
-            line.map_or(Duration::ZERO, |line| line.value)
-        };
+        let get = |name| self.value(name);
         PathCosts {
             upcall: get("upcall"),
             irq: get("irq"),

@@ -207,7 +207,7 @@ fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(Strin
         if group.streams {
             figures.extend(stream_figures(group, machine));
         }
-        let counters = group.doms.iter().flat_map(|&dom| machine.counters(dom));
+        let counters = group.doms.iter().flat_map(|&dom| machine.outcome(dom).counters);
         for (counter, ns) in counters {
             let share = per_s(ns as f64 / 1e9);
             match counter {

@@ -63,11 +63,6 @@ pub trait Guest: Send {
     fn outcome(&self) -> Outcome {
         Outcome::default()
     }
-
-    /// Figures by name that are no measurement of its own.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
 }
 
 /// What a guest has measured.

@@ -75,6 +75,17 @@ pub struct FlowConfig {
     pub until: Duration,
 }
 
+impl FlowConfig {
+    /// The guest that receives; `None` is the outside.
+    pub fn receiver(&self) -> Option<Dom> {
+        match self.way {
+            Way::In { .. } => Some(self.dom),
+            Way::Out { .. } => None,
+            Way::Between { to } => Some(to),
+        }
+    }
+}
+
 /// A flow under way.
 #[derive(Debug)]
 pub struct Flow {

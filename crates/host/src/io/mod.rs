@@ -112,8 +112,6 @@ pub struct Io {
     driver: Option<Dom>,
     channels: Vec<Channels>,
     ports: Vec<Ports>,
-    /// Acknowledgements and answers that wait for the wire: none, the outside is fast.
-    news: Vec<(Dom, Port)>,
 }
 
 impl Io {
@@ -157,7 +155,6 @@ impl Io {
             driver,
             channels,
             ports,
-            news: Vec::new(),
         }
     }
 
@@ -241,6 +238,7 @@ impl Io {
         event: IoEvent,
         out: &mut Vec<(Vcpu, Origin)>,
     ) {
+        let mut raised = None;
         match event {
             IoEvent::Arrive(nic) => {
                 if let Some(lost) = self.nics[usize::from(nic)].arrived() {
@@ -253,7 +251,7 @@ impl Io {
                 let driver = self.driver();
                 let vcpus = facts.doms[driver.index()].vcpus.len();
                 let port = device_port(usize::from(nic), vcpus);
-                self.news.push((driver, port));
+                raised = Some((driver, port));
             }
             IoEvent::Depart(nic) => {
                 if let Some(packet) = self.nics[usize::from(nic)].departed() {
@@ -266,18 +264,13 @@ impl Io {
                 flow.acked(1);
                 match flow.config.way {
                     Way::In { .. } => self.outside_sends(queue, id),
-                    _ => {
-                        // The guest's own timer tells it.
-                        let dom = flow.config.dom;
-                        self.news.push((dom, timer_port(0)));
-                    }
+                    // The guest's own timer tells it.
+                    _ => raised = Some((flow.config.dom, timer_port(0))),
                 }
             }
         }
-        while let Some((dom, port)) = self.news.pop() {
-            let v = self.raise(facts, dom, port);
-            out.extend(v.map(|v| (v, Origin::Elsewhere)));
-        }
+        let news = raised.and_then(|(dom, port)| self.raise(facts, dom, port));
+        out.extend(news.map(|v| (v, Origin::Elsewhere)));
     }
 
     /// Has NIC number `nic` interrupt when it should.
@@ -334,9 +327,7 @@ impl Io {
 
     /// What the flows that end or begin in `dom` have delivered, lost, and measured.
     pub fn flows_of(&self, dom: Dom) -> impl Iterator<Item = &Flow> {
-        self.flows.iter().filter(move |flow| match flow.config.way {
-            Way::Between { to } => to == dom,
-            _ => flow.config.dom == dom,
-        })
+        let at = move |flow: &&Flow| flow.config.receiver().unwrap_or(flow.config.dom) == dom;
+        self.flows.iter().filter(at)
     }
 }

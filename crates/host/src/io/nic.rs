@@ -39,7 +39,6 @@ pub struct Nic {
     /// An interrupt is on its way.
     raised: bool,
     last_interrupt: Option<Time>,
-    dropped: u64,
 }
 
 impl Nic {
@@ -53,7 +52,6 @@ impl Nic {
             listening: true,
             raised: false,
             last_interrupt: None,
-            dropped: 0,
         }
     }
 
@@ -92,7 +90,6 @@ impl Nic {
             self.rx.push_back(packet);
             return None;
         }
-        self.dropped += 1;
         Some(packet)
     }
 
@@ -141,11 +138,6 @@ impl Nic {
     /// The driver asks for interrupts again.
     pub fn listen(&mut self) {
         self.listening = true;
-    }
-
-    /// Packets lost because the ring was full.
-    pub fn dropped(&self) -> u64 {
-        self.dropped
     }
 }
 

@@ -26,6 +26,13 @@ pub enum Kind {
     Reply,
 }
 
+impl Kind {
+    /// Whether it goes from who sends to who receives, and not back.
+    pub fn onward(self) -> bool {
+        matches!(self, Kind::Data | Kind::Request)
+    }
+}
+
 /// A packet, or an aggregate of up to 64 KB that is cut up only at the NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {

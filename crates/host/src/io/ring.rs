@@ -135,11 +135,6 @@ impl RxRing {
         enough
     }
 
-    /// Whether there are buffers for `packet`.
-    pub fn has_room(&self, packet: &Packet) -> bool {
-        self.posted >= packet.slots()
-    }
-
     /// The host hands over `packet`, whose buffers it has taken. Returns whether the guest
     /// is to be notified.
     pub fn fill(&mut self, packet: Packet) -> bool {

@@ -23,7 +23,7 @@ use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::guest::GuestCx;
 use crate::io::flow::Way;
 use crate::io::lock::{GrantLock, SpinLock};
-use crate::io::packet::{Kind, Packet};
+use crate::io::packet::Packet;
 use station::{Station, Work};
 pub use users::User;
 use users::Users;
@@ -41,7 +41,7 @@ pub enum Backend {
     /// receive), since Linux 3.11.
     Napi,
     /// A thread on each vCPU that serves small interfaces first and large ones by bytes, in
-    /// small portions, and polls the NICs only when there is nothing else to do.
+    /// small portions, and polls the NICs by the same rule.
     SmallFirst,
 }
 
@@ -111,7 +111,6 @@ pub struct Driver {
     /// Devices, those that interrupt most first; and what each vCPU has of that.
     busiest: Vec<usize>,
     sums: Vec<u64>,
-    dropped: u64,
 }
 
 impl Driver {
@@ -131,7 +130,6 @@ impl Driver {
             load: Vec::new(),
             busiest: Vec::new(),
             sums: Vec::new(),
-            dropped: 0,
         };
         KernelGuest::new(config.rules, driver)
     }
@@ -174,7 +172,6 @@ impl Driver {
             // The buffers that were too few have said that we wait for more.
             back.backlog.push_back(packet);
         } else {
-            self.dropped += 1;
             hands.cx.lose(&packet);
         }
     }
@@ -203,17 +200,13 @@ impl Driver {
         let now = hands.now();
         let io = hands.cx.io();
         let flow = &io.flows[packet.flow.index()].config;
-        let onward = matches!(packet.kind, Kind::Data | Kind::Request);
         let to = match flow.way {
-            Way::Between { to } => Err(if onward { to } else { flow.dom }),
+            Way::Between { to } => Err(if packet.kind.onward() { to } else { flow.dom }),
             Way::In { nic } | Way::Out { nic } => Ok(usize::from(nic)),
         };
         match to {
             Ok(nic) if io.nics[nic].backlog(now) < NIC_BACKLOG => hands.cx.transmit(nic, packet),
-            Ok(_) => {
-                self.dropped += 1;
-                hands.cx.lose(&packet);
-            }
+            Ok(_) => hands.cx.lose(&packet),
             Err(dom) => {
                 let queue = io.queue_of(dom, packet.flow);
                 self.enqueue(hands, queue, packet);
@@ -221,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// The work of a batch of `station`: what it takes, but for the lock.
+    /// The work of a batch of `station`, with its waits for locks.
     fn cost(&mut self, cx: &mut GuestCx<'_>, station: usize) -> Duration {
         let costs = cx.io().costs;
         let now = cx.now();
@@ -238,8 +231,7 @@ impl Driver {
                     // Copied out of another guest's pages: with its lock, too.
                     let flow = &cx.io().flows[packet.flow.index()].config;
                     if let (Way::Between { to }, true) = (flow.way, receives) {
-                        let onward = matches!(packet.kind, Kind::Data | Kind::Request);
-                        let source = if onward { flow.dom } else { to };
+                        let source = if packet.kind.onward() { flow.dom } else { to };
                         own += self.locks[source.index()].take(now + (own - span), span) - span;
                     }
                 }
@@ -460,10 +452,6 @@ impl Program for Driver {
         self.users.start(hands);
     }
 
-    fn irq_cost(&self, _device: usize, costs: &crate::io::costs::PathCosts) -> Duration {
-        costs.irq
-    }
-
     fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
         self.load[device] += 1;
         let Some(queue) = device.checked_sub(self.nics) else {
@@ -535,10 +523,6 @@ impl Program for Driver {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let held: Duration = self.locks.iter().fold(self.lock.held(), |sum, l| sum + l.held());
         let waited = self.locks.iter().fold(self.lock.waited(), |sum, l| sum + l.waited());
-        vec![
-            ("dropped", self.dropped),
-            ("lock_held_ns", held.as_ns()),
-            ("lock_waited_ns", waited.as_ns()),
-        ]
+        vec![("lock_held_ns", held.as_ns()), ("lock_waited_ns", waited.as_ns())]
     }
 }

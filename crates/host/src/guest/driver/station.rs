@@ -19,7 +19,7 @@ pub(super) const MAX_PENDING: u32 = 238;
 /// Slots of one batch of the back end since Linux 3.11 (`COPY_BATCH_SIZE`, 64; NAPI weight 64).
 pub(super) const COPY_BATCH: u32 = 64;
 /// small-first's portion: packets and bytes, whichever is less. At 5 us for a packet, about
-/// 80 us, after which a process may have the vCPU.
+/// 40 us, after which a process may have the vCPU.
 pub(super) const PORTION_PACKETS: usize = 8;
 const PORTION_BYTES: u32 = 65_536;
 
@@ -64,6 +64,29 @@ struct NicLane {
     vif: Vif,
     /// It has interrupted and has not been found empty since.
     ready: bool,
+}
+
+/// Who is next by the rule, so far.
+#[derive(Debug, Clone, Copy)]
+struct Best {
+    at: usize,
+    vif: Vif,
+    small: bool,
+    waiting: u64,
+}
+
+impl Best {
+    /// The one of the two that goes first; `first` if neither does.
+    fn of(first: Option<Best>, other: Best) -> Option<Best> {
+        let keep = first.filter(|first| {
+            !other.vif.before(
+                (other.small, other.waiting),
+                &first.vif,
+                (first.small, first.waiting),
+            )
+        });
+        keep.or(Some(other))
+    }
 }
 
 /// The queues that one worker serves.
@@ -131,23 +154,15 @@ impl Station {
 
     /// The NIC that is next by the rule, and whether it is small.
     pub(super) fn choose_nic(&mut self, nics: &[Nic], now_ns: u64) -> Option<(usize, bool)> {
-        let mut best: Option<(usize, bool, u64)> = None;
-        for i in 0..self.nics.len() {
-            let lane = &mut self.nics[i];
+        let mut best = None;
+        for lane in self.nics.iter_mut().filter(|lane| lane.ready) {
             let nic = &nics[lane.nic];
-            if !lane.ready {
-                continue;
-            }
             let bytes = nic.first().map_or(0, |packet| packet.bytes);
-            let own = (lane.vif.small(bytes, now_ns), nic.waiting() as u64);
-            let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
-                self.nics[i].vif.before(own, &self.nics[at].vif, (small, waiting))
-            };
-            if best.as_ref().is_none_or(ahead) {
-                best = Some((i, own.0, own.1));
-            }
+            let small = lane.vif.small(bytes, now_ns);
+            let waiting = nic.waiting() as u64;
+            best = Best::of(best, Best { at: lane.nic, vif: lane.vif, small, waiting });
         }
-        best.map(|(at, small, _)| (self.nics[at].nic, small))
+        best.map(|best| (best.at, best.small))
     }
 
     /// `bytes` from NIC number `nic` are being polled.
@@ -203,8 +218,7 @@ impl Station {
         }
     }
 
-    /// Takes a batch of up to `most` packets from guests, and as many slots as can be pending,
-    /// one packet from each in turn.
+    /// Takes a batch of about `most` slots from guests, one packet from each in turn.
     pub(super) fn take_sent(&mut self, io: &mut Io, most: u32) {
         self.work = Work::Send;
         let mut slots = 0;
@@ -230,9 +244,8 @@ impl Station {
                 lane.inbound.push_back(packet);
             }
         }
-        let mut best: Option<(usize, bool, u64)> = None;
-        for i in 0..self.lanes.len() {
-            let lane = &mut self.lanes[i];
+        let mut best = None;
+        for (at, lane) in self.lanes.iter_mut().enumerate() {
             let ring = &io.queues[lane.queue].tx;
             let (inbound, sent) = (lane.inbound.front(), ring.first());
             let (one, other) = if lane.received { (sent, inbound) } else { (inbound, sent) };
@@ -243,13 +256,9 @@ impl Station {
             if !std::mem::replace(&mut lane.joined, true) {
                 lane.vif.join(self.vtime_ns);
             }
-            let own = (lane.vif.small(first.bytes, now_ns), lane.bytes + ring.waiting_bytes());
-            let ahead = |&(at, small, waiting): &(usize, bool, u64)| {
-                self.lanes[i].vif.before(own, &self.lanes[at].vif, (small, waiting))
-            };
-            if best.as_ref().is_none_or(ahead) {
-                best = Some((i, own.0, own.1));
-            }
+            let small = lane.vif.small(first.bytes, now_ns);
+            let waiting = lane.bytes + ring.waiting_bytes();
+            best = Best::of(best, Best { at, vif: lane.vif, small, waiting });
         }
         if best.is_none() {
             // Only now do guests have to notify: while there is work they are looked at anyway.
@@ -258,7 +267,7 @@ impl Station {
             }
             self.senders.clear();
         }
-        best.map(|(at, small, _)| Choice { at, small })
+        best.map(|best| Choice { at: best.at, small: best.small })
     }
 
     /// Packets that wait for guests.

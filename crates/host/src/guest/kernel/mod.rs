@@ -8,7 +8,8 @@
 //!    get in between. A tasklet runs on one vCPU at a time; another one that has it raised
 //!    meanwhile tries again and again (`tasklet_action` puts it back and raises the softirq):
 //!    it spins. After ten rounds the rest is left to a thread, `ksoftirqd`; the
-//!    next interrupt, at the latest the tick, tries again all the same, unless the kernel is polite ([`Rules::polite`]).
+//!    next interrupt, at the latest the tick, tries again all the same, unless the kernel is
+//!    polite ([`Rules::polite`]).
 //! 3. *Threads and processes* by virtual time (`fair.rs`). A thread of the kernel goes on to the
 //!    end of its piece of work; a process can be interrupted by another one anywhere.
 //!
@@ -20,7 +21,6 @@ mod state;
 use lowtail_engine::{Duration, Hist, Time};
 
 use super::{Guest, GuestCx, Outcome, Step};
-use crate::io::costs::PathCosts;
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
@@ -62,9 +62,6 @@ pub trait Program: Send {
     /// Called once at time zero: adds tasks, binds ports.
     fn start(&mut self, hands: &mut Hands<'_, '_>);
 
-    /// Cost of the handler of device number `device`.
-    fn irq_cost(&self, device: usize, costs: &PathCosts) -> Duration;
-
     /// The handler of device number `device` has run.
     fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize);
 
@@ -82,11 +79,6 @@ pub trait Program: Send {
 
     /// Something has happened that the program's vCPU 0 is told by its timer's port.
     fn nudged(&mut self, _hands: &mut Hands<'_, '_>) {}
-
-    /// Whether all is measured; `None` if nothing is.
-    fn done(&self) -> Option<bool> {
-        None
-    }
 
     /// Figures by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -222,7 +214,6 @@ impl<P: Program> KernelGuest<P> {
 
     /// The handler of `port` has run.
     fn handle(&mut self, cx: &mut GuestCx<'_>, cpu: usize, port: Port) {
-        let now = cx.now();
         self.kernel.cpus[cpu].entered = true;
         if port == timer_port(cpu) {
             let mut expired = std::mem::take(&mut self.kernel.expired[cpu]);
@@ -236,7 +227,7 @@ impl<P: Program> KernelGuest<P> {
             let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
             self.program.irq(&mut hands, device);
         } else {
-            debug_assert_eq!(port, call_port(cpu), "{now:?}");
+            debug_assert_eq!(port, call_port(cpu));
             self.kernel.cpus[cpu].look = true;
         }
     }
@@ -259,10 +250,8 @@ impl<P: Program> KernelGuest<P> {
     fn next_irq(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
         let port = cx.take_event(cpu)?;
         let costs = cx.io().costs;
-        let cost = match device_of(port, self.kernel.cpus.len()) {
-            Some(device) => self.program.irq_cost(device, &costs),
-            None => Duration::ZERO,
-        };
+        let device = device_of(port, self.kernel.cpus.len());
+        let cost = device.map_or(Duration::ZERO, |_| costs.irq);
         self.kernel.cpus[cpu].doing = Doing::Irq(port);
         Some(Step::Compute(costs.upcall + cost))
     }
@@ -435,23 +424,15 @@ impl<P: Program> Guest for KernelGuest<P> {
         cx.raise(None, own, timer_port(cpu));
     }
 
-    fn done(&self) -> Option<bool> {
-        self.program.done()
-    }
-
     fn outcome(&self) -> Outcome {
         let mut latency = None;
         for delay in self.kernel.tasks.iter().filter_map(|task| task.delay.as_ref()) {
             latency.get_or_insert_with(Hist::new).merge(delay);
         }
-        Outcome { latency, counters: Vec::new() }
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
         let processes = self.kernel.tasks.iter().filter(|task| task.process);
         let ran = processes.fold(Duration::ZERO, |sum, task| sum + task.ran);
         let mut counters = self.program.counters();
         counters.push(("process_ns", ran.as_ns()));
-        counters
+        Outcome { latency, counters }
     }
 }

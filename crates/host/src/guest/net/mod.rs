@@ -14,7 +14,7 @@ use process::{Processes, SEND_PACKETS};
 
 use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
-use crate::io::flow::{Pace, Way};
+use crate::io::flow::Pace;
 use crate::io::packet::{FlowId, Kind, Packet};
 
 /// A guest with a virtual interface.
@@ -164,13 +164,8 @@ impl Program for NetGuest {
         }
         for i in 0..hands.cx.io().flows.len() {
             let (id, config) = (FlowId(i as u16), &hands.cx.io().flows[i].config);
-            let here = config.dom == own;
-            let ends = match config.way {
-                Way::In { .. } => here,
-                Way::Out { .. } => false,
-                Way::Between { to } => to == own,
-            };
-            let begins = here && !ends;
+            let ends = config.receiver() == Some(own);
+            let begins = config.dom == own && !ends;
             let works = ends && !config.service.is_zero();
             // A window at most waits for a process; requests that are not measured may be more.
             let room = match config.pace {
@@ -193,10 +188,6 @@ impl Program for NetGuest {
             self.looper = Some(task);
             hands.wake(task);
         }
-    }
-
-    fn irq_cost(&self, _device: usize, costs: &crate::io::costs::PathCosts) -> Duration {
-        costs.irq
     }
 
     fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
