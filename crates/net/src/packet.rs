@@ -1,0 +1,273 @@
+//! Packets: small values in a pool, one cache line each.
+
+use lowtail_engine::{Duration, Time};
+
+/// Names a packet in a [`Pool`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketId(pub u32);
+
+/// An end of the network: a machine, or a virtual machine on one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End(pub u32);
+
+/// A conversation: one direction of a TCP connection, a stream of datagrams, or a ping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+impl PacketId {
+    /// No packet.
+    pub const NONE: PacketId = PacketId(u32::MAX);
+
+    /// As an index into the pool.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl End {
+    /// As an index into tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl FlowId {
+    /// As an index into tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes of a TCP stream.
+    Data,
+    /// An acknowledgement of TCP.
+    Ack,
+    /// A datagram of a stream.
+    Datagram,
+    /// A datagram that is to be answered: an echo request.
+    Ping,
+    /// Its answer.
+    Pong,
+}
+
+/// The two bits of Explicit Congestion Notification (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not capable: a queue that would mark it drops it.
+    Not,
+    /// Capable (ECT).
+    Capable,
+    /// Congestion was experienced (CE).
+    Marked,
+}
+
+/// Bytes of IPv4 and TCP headers with time stamps: 20 + 20 + 12.
+pub const TCP_HEADER_BYTES: u32 = 52;
+/// Bytes of IPv4 and UDP (or ICMP) headers.
+pub const UDP_HEADER_BYTES: u32 = 28;
+/// Longest IP packet on an ordinary Ethernet.
+pub const MTU_BYTES: u32 = 1500;
+/// Payload of a full segment.
+pub const MSS_BYTES: u32 = MTU_BYTES - TCP_HEADER_BYTES;
+/// What Ethernet adds to each frame on the wire: preamble 8, header 14, checksum 4, gap 12.
+pub const FRAME_BYTES: u32 = 38;
+/// Shortest payload of a frame.
+pub const FRAME_PAYLOAD_MIN: u32 = 46;
+
+/// A packet, or a segment of up to 64 KB that a NIC or a splitter cuts into several (GSO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Packet {
+    /// First byte of payload in the stream, or a number.
+    pub seq: u64,
+    /// An acknowledgement: all bytes before this one are there.
+    pub ack: u64,
+    /// When it was handed to the network by its sender; an acknowledgement and an answer carry
+    /// the time of what they answer (the time stamp option of TCP).
+    pub sent: Time,
+    /// When it entered the queue that it is in.
+    pub queued: Time,
+    /// Whose.
+    pub flow: FlowId,
+    /// From where.
+    pub src: End,
+    /// To where.
+    pub dst: End,
+    /// Where on its route it is: index of the next port in the network's table of routes.
+    pub route: u32,
+    /// Payload of all frames together.
+    pub payload: u32,
+    /// Blocks of a selective acknowledgement: index into the network's table of them, or
+    /// `u32::MAX` for none.
+    pub sack: u32,
+    /// Frames that it makes on the wire: 1, or more for a segment that is still whole.
+    pub frames: u16,
+    /// What for.
+    pub kind: Kind,
+    /// Congestion marks.
+    pub ecn: Ecn,
+    /// Class of service, 0 the most urgent; set by a tagger.
+    pub class: u8,
+    /// What the protocol wants to remember; see [`crate::tcp`].
+    pub flags: u8,
+}
+
+impl Packet {
+    /// Bytes of IP and transport headers of each frame.
+    pub fn header_bytes(&self) -> u32 {
+        match self.kind {
+            Kind::Data | Kind::Ack => TCP_HEADER_BYTES,
+            Kind::Datagram | Kind::Ping | Kind::Pong => UDP_HEADER_BYTES,
+        }
+    }
+
+    /// Length as a queue in the host counts it: one IP packet, whole.
+    pub fn bytes(&self) -> u32 {
+        self.payload + self.header_bytes()
+    }
+
+    /// Bytes of time on an Ethernet wire, all frames with their headers.
+    pub fn wire_bytes(&self) -> u32 {
+        let frames = u32::from(self.frames);
+        if frames == 1 {
+            return self.bytes().max(FRAME_PAYLOAD_MIN) + FRAME_BYTES;
+        }
+        self.payload + frames * (self.header_bytes() + FRAME_BYTES)
+    }
+}
+
+/// Frames that `payload` bytes of TCP make.
+pub fn frames_of(payload: u32) -> u16 {
+    payload.div_ceil(MSS_BYTES).max(1) as u16
+}
+
+/// All packets that are somewhere.
+#[derive(Debug, Default)]
+pub struct Pool {
+    packets: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Pool {
+    /// Room for as many as there ever are at a time.
+    pub fn new() -> Self {
+        Pool::default()
+    }
+
+    /// Puts `packet` in.
+    #[inline]
+    pub fn put(&mut self, packet: Packet) -> PacketId {
+        if let Some(free) = self.free.pop() {
+            self.packets[free as usize] = packet;
+            return PacketId(free);
+        }
+        self.packets.push(packet);
+        PacketId((self.packets.len() - 1) as u32)
+    }
+
+    /// Takes `id` out; its number will be used again.
+    #[inline]
+    pub fn take(&mut self, id: PacketId) -> Packet {
+        self.free.push(id.0);
+        self.packets[id.index()]
+    }
+
+    /// How many packets are somewhere.
+    pub fn len(&self) -> usize {
+        self.packets.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::ops::Index<PacketId> for Pool {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, id: PacketId) -> &Packet {
+        &self.packets[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<PacketId> for Pool {
+    #[inline]
+    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id.index()]
+    }
+}
+
+/// Bits per second, and how long bytes take at that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate {
+    bits_per_s: u64,
+    /// Picoseconds per byte, if that is a whole number: at all usual rates it is.
+    ps_per_byte: u64,
+}
+
+const PS_PER_S: u64 = 1_000_000_000_000;
+
+impl Rate {
+    /// `bits_per_s`, 1 kbit/s (8e9 ps a byte) to 400 Gbit/s (20 ps a byte); what is outside becomes the limit.
+    pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
+        let bits_per_s = if bits_per_s < 1_000 { 1_000 } else { bits_per_s };
+        let bits_per_s = if bits_per_s > 400_000_000_000 { 400_000_000_000 } else { bits_per_s };
+        let exact = (8 * PS_PER_S).is_multiple_of(bits_per_s);
+        Rate { bits_per_s, ps_per_byte: if exact { 8 * PS_PER_S / bits_per_s } else { 0 } }
+    }
+
+    /// `n` Mbit/s.
+    pub const fn from_mbit_s(n: u64) -> Self {
+        Self::from_bits_per_s(n * 1_000_000)
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_s(self) -> u64 {
+        self.bits_per_s
+    }
+
+    /// How long `bytes` take, rounded down to a picosecond.
+    #[inline]
+    pub fn span(self, bytes: u64) -> Duration {
+        if self.ps_per_byte != 0 {
+            return Duration::from_ps(bytes * self.ps_per_byte);
+        }
+        Duration::from_ps(
+            (u128::from(bytes) * 8 * u128::from(PS_PER_S) / u128::from(self.bits_per_s)) as u64,
+        )
+    }
+
+    /// How many bytes fit into `span`, rounded down.
+    #[inline]
+    pub fn bytes(self, span: Duration) -> u64 {
+        if self.ps_per_byte != 0 {
+            return span.as_ps() / self.ps_per_byte;
+        }
+        (u128::from(span.as_ps()) * u128::from(self.bits_per_s) / (8 * u128::from(PS_PER_S))) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_a_cache_line() {
+        assert_eq!((size_of::<Packet>(), align_of::<Packet>()), (64, 64));
+    }
+
+    #[test]
+    fn rates() {
+        // 1500 bytes and a frame at 1 Gbit/s: 12.304 us. A byte at 400 Gbit/s: 20 ps.
+        assert_eq!(Rate::from_mbit_s(1_000).span(1538), Duration::from_ns(12_304));
+        assert_eq!(Rate::from_mbit_s(400_000).span(1), Duration::from_ps(20));
+        // 3 Mbit/s is no whole number of picoseconds a byte.
+        let odd = Rate::from_mbit_s(3);
+        assert_eq!(odd.span(3), Duration::from_us(8));
+        assert_eq!(odd.bytes(Duration::from_us(8)), 3);
+    }
+}

@@ -1,0 +1,70 @@
+//! Queueing disciplines: who of those that wait for a transmitter is next, and who is not let
+//! wait.
+//!
+//! Each is one file, and they compose: a tagger or a splitter passes on to another discipline,
+//! bands hold one each.
+
+pub mod fifo;
+
+use lowtail_engine::Time;
+
+use crate::packet::{PacketId, Pool};
+
+/// Why a packet was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// No room in the queue.
+    Full,
+    /// The queue's management of delay (CoDel and the like).
+    Aqm,
+    /// No room in the receive ring or a back end of a host.
+    Host,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 3] = [Cause::Full, Cause::Aqm, Cause::Host];
+}
+
+/// What a discipline may touch.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    /// Now.
+    pub now: Time,
+    /// The packets.
+    pub pool: &'a mut Pool,
+    /// Those that were dropped by this call; whoever calls takes them out of the pool.
+    pub dropped: &'a mut Vec<(PacketId, Cause)>,
+}
+
+impl Cx<'_> {
+    /// Drops `id`.
+    pub fn drop(&mut self, id: PacketId, cause: Cause) {
+        self.dropped.push((id, cause));
+    }
+}
+
+/// A queueing discipline.
+///
+/// Whoever enqueues has set the packet's [`queued`](crate::packet::Packet::queued). A discipline
+/// allocates nothing once it has grown to its size.
+pub trait Queue: Send + std::fmt::Debug {
+    /// Takes `id` in, or drops it, or another one to make room.
+    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>);
+
+    /// The next one to be transmitted. `None`: there is none, or not yet, see
+    /// [`ready_at`](Self::ready_at).
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId>;
+
+    /// When to ask again after [`dequeue`](Self::dequeue) has given none although packets wait:
+    /// a shaper holds them back. `None`: nothing waits.
+    fn ready_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// Packets that wait.
+    fn packets(&self) -> usize;
+
+    /// Their bytes, as [`Packet::bytes`](crate::packet::Packet::bytes) counts them.
+    fn bytes(&self) -> u64;
+}
