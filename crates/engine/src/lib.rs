@@ -6,10 +6,12 @@
 
 pub mod hist;
 pub mod queue;
+pub mod spread;
 pub mod stream;
 pub mod time;
 
 pub use hist::Hist;
 pub use queue::{EventQueue, Timer};
+pub use spread::Spread;
 pub use stream::Stream;
 pub use time::{Duration, Time};

@@ -4,5 +4,20 @@
 //! It knows no host: where a packet needs a processor, it is handed out, and comes back when
 //! that has been had.
 
+pub mod bql;
+pub mod flow;
+pub mod net;
 pub mod packet;
+pub mod port;
 pub mod queue;
+pub mod rate;
+pub mod tcp;
+pub mod topology;
+pub mod traffic;
+
+pub use net::{EndConfig, Net, NetConfig, Out};
+pub use packet::End;
+pub use port::{LinkConfig, NicConfig, Port};
+pub use rate::Rate;
+pub use topology::{Clos, Place, Shape};
+pub use traffic::{Pattern, Size, TrafficConfig};

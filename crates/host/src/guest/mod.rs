@@ -21,7 +21,8 @@ pub mod wake_storm;
 mod windows;
 pub mod yielder;
 
-use lowtail_engine::{Duration, EventQueue, Hist, Stream, Time, Timer};
+pub use lowtail_engine::Spread;
+use lowtail_engine::{Duration, EventQueue, Hist, Time, Timer};
 
 use crate::event::Event;
 use crate::facts::Facts;
@@ -217,35 +218,5 @@ impl GuestCx<'_> {
         let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
         let near = processor(from) == processor(to);
         self.news.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));
-    }
-}
-
-/// How the length of something varies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// Always the same.
-    Fixed(Duration),
-    /// Exponential with this mean.
-    Exponential(Duration),
-    /// Uniform between the two.
-    Uniform(Duration, Duration),
-}
-
-impl Spread {
-    /// Draws one.
-    pub fn draw(self, stream: &mut Stream) -> Duration {
-        match self {
-            Spread::Fixed(span) => span,
-            Spread::Exponential(mean) => stream.exponential(mean),
-            Spread::Uniform(low, high) => stream.uniform(low, high),
-        }
-    }
-
-    /// The mean.
-    pub fn mean(self) -> Duration {
-        match self {
-            Spread::Fixed(mean) | Spread::Exponential(mean) => mean,
-            Spread::Uniform(low, high) => low + high.saturating_sub(low) / 2,
-        }
     }
 }

@@ -1,0 +1,63 @@
+//! Flows: one direction of a conversation, with the state of both its ends.
+
+use std::collections::VecDeque;
+
+use lowtail_engine::Time;
+
+use crate::packet::End;
+use crate::tcp::{Receiver, Sender};
+
+/// What the bytes of a message are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A message that is measured when it is there.
+    OneWay,
+    /// A request.
+    Request,
+    /// A reply; `start` is that of the request.
+    Reply,
+}
+
+/// A message on a TCP stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    /// One behind its last byte.
+    pub(crate) end: u64,
+    pub(crate) bytes: u64,
+    pub(crate) start: Time,
+    pub(crate) role: Role,
+}
+
+/// One direction of a conversation.
+#[derive(Debug)]
+pub struct Flow {
+    /// Who sends.
+    pub src: End,
+    /// Who receives.
+    pub dst: End,
+    /// Where the ways of its packets, and of their acknowledgements, begin in the table of routes.
+    pub(crate) forth: u32,
+    pub(crate) back: u32,
+    pub(crate) traffic: u32,
+    pub(crate) channel: u32,
+    /// The sending end; of TCP only.
+    pub sender: Sender,
+    /// The receiving end; of TCP only.
+    pub receiver: Receiver,
+    /// When the sender's next timer is, if there is one under way; and the receiver's.
+    pub(crate) timer: Time,
+    pub(crate) ack_timer: Time,
+    pub(crate) messages: VecDeque<Message>,
+    /// Payload that has been delivered in order since the warm-up.
+    pub delivered_bytes: u64,
+    /// Of all that was written before, this was the end at the warm-up's end.
+    pub(crate) number: u64,
+}
+
+/// A conversation: a flow there and perhaps one back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Channel {
+    pub(crate) forth: u32,
+    pub(crate) back: u32,
+    pub(crate) source: u32,
+}

@@ -1,0 +1,358 @@
+//! Ports: a transmitter with what waits for it, and the link behind it.
+//!
+//! A plain port is first in, first out. When a packet comes, it is known when it will have been
+//! sent, so that its arrival at the other end is the only event of the hop. A port with a
+//! discipline asks that whenever the transmitter is free; one with a NIC in between also keeps a
+//! ring, limited in bytes, that the discipline cannot look into, and cuts long segments into
+//! frames as it sends them.
+
+use std::collections::VecDeque;
+
+use lowtail_engine::{Duration, Time};
+
+use crate::bql::Dql;
+use crate::packet::{Ecn, FlowId, Packet, PacketId};
+use crate::queue::{Cause, Cx, Queue};
+use crate::rate::Rate;
+use crate::tcp::FLAG_SMALL_QUEUE;
+
+/// Names a port of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+impl PortId {
+    /// As an index into tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A link: how fast, how far, and how much may wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits per second.
+    pub rate: Rate,
+    /// From the last bit sent to the last bit there: the way, and what the machine at its end
+    /// takes to forward.
+    pub delay: Duration,
+    /// Bytes on the wire that may wait in a plain port.
+    pub buffer_bytes: u64,
+    /// A plain port marks packets (ECN) that find more than this before them.
+    pub mark_bytes: Option<u64>,
+}
+
+/// A NIC between a discipline and the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicConfig {
+    /// Descriptors of its transmit ring; a segment takes one for each page and one more.
+    pub ring: u32,
+    /// The bytes in the ring are limited (BQL).
+    pub bql: bool,
+    /// Segments leave whole, as over a virtual link, instead of frame by frame.
+    pub whole: bool,
+}
+
+/// Bytes of a page: what a descriptor points to at most.
+const PAGE_BYTES: u32 = 4096;
+
+/// A NIC at work.
+#[derive(Debug)]
+struct Nic {
+    config: NicConfig,
+    ring: VecDeque<PacketId>,
+    descriptors: u32,
+    limit: Option<Dql>,
+    /// Bytes and descriptors of what is being sent.
+    sending: (u32, u32),
+}
+
+/// What waits otherwise than first come, first served.
+#[derive(Debug)]
+struct Line {
+    queue: Box<dyn Queue>,
+    nic: Option<Nic>,
+    /// When the transmitter's next event is, if one is under way.
+    waking: Time,
+    /// What is being sent, if its sender wants to know when it has left.
+    leaving: Option<Left>,
+}
+
+/// So much of a flow has left the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Whose.
+    pub flow: FlowId,
+    /// Its payload.
+    pub bytes: u32,
+}
+
+/// What a port has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets (frames) sent.
+    pub packets: u64,
+    /// Bytes of time on the wire.
+    pub wire_bytes: u64,
+    /// Packets marked by a plain port.
+    pub marked: u64,
+    /// Most bytes that have waited in a plain port, on the wire.
+    pub backlog_max: u64,
+}
+
+/// A port.
+#[derive(Debug)]
+pub struct Port {
+    link: LinkConfig,
+    /// When the transmitter will have sent all that a plain port has, or what it is sending.
+    free_at: Time,
+    /// What the buffer holds, as time.
+    buffer: Duration,
+    mark: Duration,
+    line: Option<Line>,
+    /// On the link, the first one first.
+    flying: VecDeque<(Time, PacketId)>,
+    /// Where to note what is sent.
+    pub(crate) tap: Option<u32>,
+    /// What it has done.
+    pub stats: PortStats,
+}
+
+/// What to do after a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Todo {
+    /// The first packet on the link arrives then; it was not known before.
+    pub arrive: Option<Time>,
+    /// Call [`Port::wake`] then.
+    pub wake: Option<Time>,
+}
+
+impl Port {
+    /// At rest, first in, first out.
+    pub fn plain(link: LinkConfig) -> Self {
+        let mark = link.mark_bytes.map_or(Duration::MAX, |bytes| link.rate.span(bytes));
+        let buffer = link.rate.span(link.buffer_bytes);
+        Port {
+            link,
+            free_at: Time::ZERO,
+            buffer,
+            mark,
+            line: None,
+            flying: VecDeque::new(),
+            tap: None,
+            stats: PortStats::default(),
+        }
+    }
+
+    /// At rest, with a discipline and perhaps a NIC.
+    pub fn queued(link: LinkConfig, queue: Box<dyn Queue>, nic: Option<NicConfig>) -> Self {
+        let nic = nic.map(|config| Nic {
+            config,
+            ring: VecDeque::with_capacity(config.ring as usize),
+            descriptors: 0,
+            limit: config.bql.then(Dql::default),
+            sending: (0, 0),
+        });
+        let line = Line { queue, nic, waking: Time::NEVER, leaving: None };
+        Port { line: Some(line), ..Port::plain(link) }
+    }
+
+    /// Its link.
+    pub fn link(&self) -> &LinkConfig {
+        &self.link
+    }
+
+    /// Bytes that wait at `now`: on the wire in a plain port, else in discipline and ring.
+    pub fn backlog(&self, now: Time) -> u64 {
+        match &self.line {
+            None => self.link.rate.bytes(self.free_at.saturating_since(now)),
+            Some(line) => {
+                let ring = |nic: &Nic| u64::from(nic.descriptors) * u64::from(PAGE_BYTES);
+                line.queue.bytes() + line.nic.as_ref().map_or(0, ring)
+            }
+        }
+    }
+
+    /// Packets in discipline and ring, or on the link.
+    pub fn packets(&self) -> usize {
+        let line = self.line.as_ref();
+        let waiting = line.map_or(0, |line| line.queue.packets() + line.ring_packets());
+        waiting + self.flying.len()
+    }
+
+    /// Puts `id` on the link; it has all been sent at `sent`.
+    #[inline]
+    fn fly(&mut self, id: PacketId, sent: Time) -> Option<Time> {
+        let at = sent + self.link.delay;
+        self.flying.push_back((at, id));
+        (self.flying.len() == 1).then_some(at)
+    }
+
+    /// Takes `id` in.
+    #[inline]
+    pub fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
+        if self.line.is_some() {
+            return self.enqueue_line(id, cx, sent);
+        }
+        let packet = &mut cx.pool[id];
+        let bytes = packet.wire_bytes();
+        let span = self.link.rate.span(u64::from(bytes));
+        let start = self.free_at.max(cx.now);
+        let wait = start.since(cx.now);
+        if wait + span > self.buffer {
+            cx.drop(id, Cause::Full);
+            return Todo::default();
+        }
+        if wait > self.mark && packet.ecn == Ecn::Capable {
+            packet.ecn = Ecn::Marked;
+            self.stats.marked += 1;
+        }
+        self.stats.packets += 1;
+        self.stats.wire_bytes += u64::from(bytes);
+        self.free_at = start + span;
+        Todo { arrive: self.fly(id, start + span), wake: None }
+    }
+
+    /// The packet that arrives now, and when the next one will.
+    #[inline]
+    pub fn arrive(&mut self) -> Option<(PacketId, Option<Time>)> {
+        let (_, id) = self.flying.pop_front()?;
+        Some((id, self.flying.front().map(|next| next.0)))
+    }
+
+    fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
+        let Some(line) = &mut self.line else { return Todo::default() };
+        cx.pool[id].queued = cx.now;
+        line.queue.enqueue(id, cx);
+        self.serve(cx, sent)
+    }
+
+    /// The time that [`Todo::wake`] named has come. What has left the transmitter by now, and is
+    /// to be told, is put into `sent`.
+    pub fn wake(&mut self, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
+        let Some(line) = &mut self.line else { return Todo::default() };
+        if cx.now >= line.waking {
+            line.waking = Time::NEVER;
+        }
+        self.serve(cx, sent)
+    }
+
+    /// Sends if the transmitter is free, and fills the ring.
+    fn serve(&mut self, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
+        let mut todo = Todo::default();
+        let Some(mut line) = self.line.take() else { return todo };
+        if self.free_at <= cx.now {
+            line.completed(cx.now, sent);
+            line.fill(cx);
+            if let Some(id) = line.next(cx) {
+                todo.arrive = self.transmit(&mut line, id, cx);
+                // There may be room again.
+                line.fill(cx);
+            }
+        } else {
+            line.fill(cx);
+        }
+        let wake = if self.free_at > cx.now {
+            // Even if nothing waits it has to be told what has left.
+            let tell = line.nic.is_some() || line.leaving.is_some();
+            (tell || line.queue.packets() > 0).then_some(self.free_at)
+        } else {
+            line.queue.ready_at().map(|at| at.max(cx.now))
+        };
+        if let Some(at) = wake.filter(|&at| at < line.waking) {
+            line.waking = at;
+            todo.wake = Some(at);
+        }
+        self.line = Some(line);
+        todo
+    }
+
+    /// Sends `id` from now on, frame by frame if it is to be. Returns when the first one arrives,
+    /// if that is news.
+    fn transmit(&mut self, line: &mut Line, id: PacketId, cx: &mut Cx<'_>) -> Option<Time> {
+        let mut packet = cx.pool[id];
+        let tell = packet.flags & FLAG_SMALL_QUEUE != 0;
+        // Told once, not by every port on the way.
+        packet.flags &= !FLAG_SMALL_QUEUE;
+        cx.pool[id].flags = packet.flags;
+        line.leaving = tell.then_some(Left { flow: packet.flow, bytes: packet.payload });
+        let whole = packet.frames == 1 || line.nic.as_ref().is_none_or(|nic| nic.config.whole);
+        self.stats.packets += u64::from(packet.frames);
+        self.stats.wire_bytes += u64::from(packet.wire_bytes());
+        if whole {
+            let span = self.link.rate.span(u64::from(packet.wire_bytes()));
+            self.free_at = cx.now + span;
+            return self.fly(id, self.free_at);
+        }
+        let mut first = None;
+        let mut at = cx.now;
+        let last = packet.frames - 1;
+        for i in 0..packet.frames {
+            let piece = piece(&packet, i);
+            at += self.link.rate.span(u64::from(piece.wire_bytes()));
+            // The last one takes the place of the whole.
+            let id = if i == last {
+                cx.pool[id] = piece;
+                id
+            } else {
+                cx.pool.put(piece)
+            };
+            first = first.or(self.fly(id, at));
+        }
+        self.free_at = at;
+        first
+    }
+}
+
+/// Frame number `i` of `packet`.
+pub(crate) fn piece(packet: &Packet, i: u16) -> Packet {
+    let mss = crate::packet::MSS_BYTES;
+    let from = u32::from(i) * mss;
+    let payload = (packet.payload - from).min(mss);
+    Packet { seq: packet.seq + u64::from(from), payload, frames: 1, ..*packet }
+}
+
+impl Line {
+    fn ring_packets(&self) -> usize {
+        self.nic.as_ref().map_or(0, |nic| nic.ring.len())
+    }
+
+    /// What was being sent has been.
+    fn completed(&mut self, now: Time, sent: &mut Vec<Left>) {
+        sent.extend(self.leaving.take());
+        let Some(nic) = &mut self.nic else { return };
+        let (bytes, descriptors) = std::mem::take(&mut nic.sending);
+        if bytes > 0 {
+            if let Some(limit) = &mut nic.limit {
+                limit.completed(bytes, now);
+            }
+            nic.descriptors -= descriptors;
+        }
+    }
+
+    /// Moves as much into the ring as it takes.
+    fn fill(&mut self, cx: &mut Cx<'_>) {
+        let Some(nic) = &mut self.nic else { return };
+        while nic.descriptors < nic.config.ring && nic.limit.as_ref().is_none_or(Dql::available) {
+            let Some(id) = self.queue.dequeue(cx) else { break };
+            let packet = &cx.pool[id];
+            nic.descriptors += descriptors(packet);
+            if let Some(limit) = &mut nic.limit {
+                limit.queued(packet.bytes());
+            }
+            nic.ring.push_back(id);
+        }
+    }
+
+    /// The next packet to send.
+    fn next(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+        let Some(nic) = &mut self.nic else { return self.queue.dequeue(cx) };
+        let id = nic.ring.pop_front()?;
+        let packet = &cx.pool[id];
+        nic.sending = (packet.bytes(), descriptors(packet));
+        Some(id)
+    }
+}
+
+fn descriptors(packet: &Packet) -> u32 {
+    packet.bytes().div_ceil(PAGE_BYTES) + u32::from(packet.frames > 1)
+}

@@ -1,0 +1,498 @@
+//! The sending end of a TCP connection: what to send now, and what an acknowledgement means.
+//!
+//! Loss is found by selective acknowledgements (RFC 6675: three segments beyond), by a probe of
+//! the tail (RFC 8985, 7) or by the time-out (RFC 6298, with Linux' minimum). In recovery the rate
+//! is reduced in proportion (RFC 6937). The head of what is missing is sent again once more if
+//! what was sent after its retransmission has arrived. Not modelled: undoing of reductions that
+//! were not needed, reordering beyond three segments, pacing, Nagle's delay.
+
+use lowtail_engine::{Duration, Time};
+
+use super::Config;
+use super::congestion::{Congestion, Control};
+use super::ranges::Ranges;
+use super::receiver::Sack;
+use crate::packet::MSS_BYTES;
+
+const MSS: u64 = MSS_BYTES as u64;
+/// Segments beyond a gap that make it a loss (RFC 6675: DupThresh).
+const OVERTAKEN_SEGMENTS: u64 = 3;
+/// Longest time-out (RFC 6298, 2.5; Linux `TCP_RTO_MAX`, 120 s).
+const RTO_MAX: Duration = Duration::from_ms(120_000);
+/// A window may be used to this part (1 / 3) before more is sent in one go (Linux
+/// `tcp_tso_win_divisor`).
+const DEFER_DIVISOR: u64 = 3;
+/// Round trips below this (2^9 us) make for segments as long as can be (Linux `tcp_tso_rtt_log`).
+const LONG_SEGMENT_RTT_SHIFT: u32 = 9;
+
+/// What is done about losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing is missing.
+    Open,
+    /// Found by acknowledgements.
+    Recovery,
+    /// Found by the time-out.
+    Loss,
+}
+
+/// A segment to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Its first byte.
+    pub seq: u64,
+    /// Its bytes.
+    pub payload: u32,
+    /// It has been sent before.
+    pub again: bool,
+}
+
+/// What a timer has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// Nothing is due; ask again then (`NEVER`: not at all).
+    Later(Time),
+    /// Something may be sent now.
+    Send,
+}
+
+/// The sending end.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// First byte that is not acknowledged.
+    pub una: u64,
+    /// First byte that has not been sent.
+    pub next: u64,
+    /// One behind the last byte that there is to send.
+    pub end: u64,
+    /// Bytes that were handed down and have not left the machine.
+    pub below: u64,
+    /// The window.
+    pub congestion: Congestion,
+    state: State,
+    recover: u64,
+    sacked: Ranges,
+    /// What is missing below is lost.
+    lost_to: u64,
+    /// What was lost below has been sent again.
+    again_to: u64,
+    /// What was to be sent next when the head was sent again.
+    head_mark: u64,
+    /// The head was lost again.
+    head_lost: bool,
+    prr_delivered: u64,
+    prr_out: u64,
+    prr_flight: u64,
+    /// The window has been the limit since the last acknowledgement.
+    limited: bool,
+    /// Reactions to echoes of marks: once until this byte.
+    echo_end: u64,
+    srtt: Duration,
+    rttvar: Duration,
+    min_rtt: Duration,
+    backoff: u32,
+    /// When the time-out comes, or the probe.
+    pub deadline: Time,
+    probe: bool,
+    probed: bool,
+    last_sent: Time,
+    /// How often each of the ways to find a loss has been gone.
+    pub counts: Counts,
+}
+
+/// How often something has happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Segments sent again.
+    pub resent: u64,
+    /// Recoveries by acknowledgements.
+    pub recoveries: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// Probes of the tail.
+    pub probes: u64,
+}
+
+impl Sender {
+    /// At the start of a connection.
+    pub fn new(config: &Config) -> Self {
+        Sender {
+            una: 0,
+            next: 0,
+            end: 0,
+            below: 0,
+            congestion: Congestion::new(config.control, config.initial_window),
+            state: State::Open,
+            recover: 0,
+            sacked: Ranges::new(),
+            lost_to: 0,
+            again_to: 0,
+            head_mark: 0,
+            head_lost: false,
+            prr_delivered: 0,
+            prr_out: 0,
+            prr_flight: 0,
+            limited: false,
+            echo_end: 0,
+            srtt: Duration::ZERO,
+            rttvar: Duration::ZERO,
+            min_rtt: Duration::MAX,
+            backoff: 0,
+            deadline: Time::NEVER,
+            probe: false,
+            probed: false,
+            last_sent: Time::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Bytes under way: sent, not acknowledged in any way, not taken for lost.
+    pub fn flight(&self) -> u64 {
+        let sent = self.next - self.una;
+        if self.state == State::Open {
+            return sent - self.sacked.bytes();
+        }
+        let from = self.again_to.max(self.una);
+        let lost = if from < self.lost_to { self.sacked.gap_bytes(from, self.lost_to) } else { 0 };
+        sent - self.sacked.bytes() - lost
+    }
+
+    /// What is done about losses.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The smoothed round trip; zero before the first.
+    pub fn round_trip(&self) -> Duration {
+        self.srtt
+    }
+
+    /// The application has `bytes` more to send.
+    pub fn write(&mut self, bytes: u64, config: &Config, now: Time) {
+        self.end += bytes;
+        let idle = now.saturating_since(self.last_sent);
+        let rto = self.rto(config);
+        if config.idle_restart && self.next == self.una && self.next > 0 && idle > rto {
+            let times = (idle.as_ps() / rto.as_ps()) as u32;
+            self.congestion.restart(times.min(63), u64::from(config.initial_window) * MSS);
+        }
+    }
+
+    /// Bytes of a segment if there is enough to send: as many as pass in a millisecond, but more
+    /// over short ways, two segments at least, whole ones only (Linux `tcp_tso_autosize`).
+    fn goal(&self, config: &Config) -> u64 {
+        let most = u64::from(config.segment_bytes.max(MSS_BYTES)) / MSS * MSS;
+        if !config.autosize || self.srtt.is_zero() {
+            return most;
+        }
+        let shift = (self.min_rtt.as_ns() / 1_000) >> LONG_SEGMENT_RTT_SHIFT;
+        let short_way = most.checked_shr(shift.min(63) as u32).unwrap_or(0);
+        ((self.per_ms() + short_way) / MSS * MSS).clamp((2 * MSS).min(most), most)
+    }
+
+    /// Bytes that go in a millisecond (1 / 1024 s) at the rate at which Linux would pace: twice
+    /// the window for a round trip in slow start, 1.2 times behind it.
+    fn per_ms(&self) -> u64 {
+        let percent =
+            if self.congestion.window < self.congestion.threshold / 2 { 200 } else { 120 };
+        let rtt = self.srtt.as_ns().max(1);
+        let bytes = u128::from(self.congestion.window) * percent * 1_000_000_000 / 100;
+        (bytes / u128::from(rtt) / 1024) as u64
+    }
+
+    /// What may be in queues of the own machine (TCP small queues, Linux `tcp_small_queue_check`):
+    /// a millisecond's worth, two segments at least.
+    fn small_queue(&self, config: &Config) -> u64 {
+        let least = 2 * self.goal(config);
+        if self.srtt.is_zero() { least } else { least.max(self.per_ms()) }
+    }
+
+    /// The next segment, if one may be sent now. The caller sends it.
+    pub fn next_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        if self.state != State::Open
+            && let Some(segment) = self.lost_segment(config, now)
+        {
+            return Some(segment);
+        }
+        if self.next >= self.end {
+            return None;
+        }
+        if config.small_queues && self.below > 0 && self.below >= self.small_queue(config) {
+            return None;
+        }
+        let flight = self.flight();
+        let window = self.congestion.window;
+        let room = window.saturating_sub(flight);
+        let left = self.end - self.next;
+        let peer = (self.una + config.receive_window).saturating_sub(self.next);
+        let first = left.min(MSS);
+        if room < first {
+            self.limited = true;
+            return None;
+        }
+        if peer < first {
+            return None;
+        }
+        let goal = self.goal(config);
+        let mut payload = goal.min(room).min(peer).min(left);
+        if payload < left {
+            payload = payload / MSS * MSS;
+        }
+        let patient = goal.min(window.min(config.receive_window) / DEFER_DIVISOR);
+        if payload < left && payload < patient && flight > 0 && self.state == State::Open {
+            self.limited = true;
+            return None;
+        }
+        let seq = self.next;
+        self.next += payload;
+        self.limited |= flight + payload + MSS > window;
+        self.sent(payload, config, now);
+        Some(Segment { seq, payload: payload as u32, again: false })
+    }
+
+    /// The first of what is lost and has not been sent again.
+    fn lost_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        let head = std::mem::take(&mut self.head_lost) && self.again_to > self.una;
+        let from = if head { self.una } else { self.again_to.max(self.una) };
+        if from >= self.lost_to {
+            return None;
+        }
+        let Some((a, b)) = self.sacked.first_gap(from, self.lost_to) else {
+            self.again_to = self.lost_to;
+            return None;
+        };
+        let payload = (b - a).min(MSS);
+        let flight = self.flight();
+        if !head && flight > 0 && flight + payload > self.congestion.window {
+            return None;
+        }
+        if a == self.una {
+            self.head_mark = self.next;
+        }
+        self.again_to = self.again_to.max(a + payload);
+        self.counts.resent += 1;
+        self.sent(payload, config, now);
+        Some(Segment { seq: a, payload: payload as u32, again: true })
+    }
+
+    fn sent(&mut self, payload: u64, config: &Config, now: Time) {
+        self.last_sent = now;
+        if self.state == State::Recovery {
+            self.prr_out += payload;
+        }
+        if self.deadline == Time::NEVER {
+            self.arm(config, now);
+        }
+    }
+
+    /// The time-out without backing off.
+    fn rto(&self, config: &Config) -> Duration {
+        if self.srtt.is_zero() {
+            return config.rto_initial;
+        }
+        self.srtt + (self.rttvar * 4).max(config.rto_min)
+    }
+
+    /// Sets the deadline anew: of the time-out, or of a probe before it.
+    fn arm(&mut self, config: &Config, now: Time) {
+        self.probe = false;
+        if self.next == self.una {
+            self.deadline = Time::NEVER;
+            return;
+        }
+        let rto = self.rto(config);
+        let backed = rto.as_ps().checked_shl(self.backoff).unwrap_or(u64::MAX);
+        let mut after = Duration::from_ps(backed.min(RTO_MAX.as_ps()));
+        let may_probe = config.tail_probe && self.state == State::Open && !self.probed;
+        if may_probe && self.sacked.is_empty() && !self.srtt.is_zero() {
+            // A single segment may wait for a delayed acknowledgement.
+            let single = self.next - self.una <= MSS;
+            let slack = if single { config.rto_min } else { Duration::from_ms(2) };
+            let probe = self.srtt * 2 + slack;
+            if probe < after {
+                (after, self.probe) = (probe, true);
+            }
+        }
+        self.deadline = now + after;
+    }
+
+    /// An acknowledgement has come: of all before `ack` and of `sack`; `rtt` is what its echo of
+    /// the time stamp tells, `marked` whether it echoes a mark.
+    pub fn acked(
+        &mut self,
+        ack: u64,
+        sack: Option<&Sack>,
+        rtt: Duration,
+        marked: bool,
+        config: &Config,
+        now: Time,
+    ) {
+        if ack < self.una || ack > self.next {
+            return;
+        }
+        let flight_before = self.flight();
+        let before = self.una + self.sacked.bytes();
+        let newly = ack - self.una;
+        self.una = ack;
+        self.sacked.remove_below(ack);
+        for &(a, b) in sack.into_iter().flatten().filter(|range| range.0 < range.1) {
+            if a >= self.una && b <= self.next {
+                self.sacked.insert(a, b);
+            }
+        }
+        let delivered = (self.una + self.sacked.bytes()).saturating_sub(before);
+        if newly > 0 {
+            self.measure(rtt);
+            (self.backoff, self.probed) = (0, false);
+        }
+        let was_limited = std::mem::take(&mut self.limited);
+        if let Some(to) = self.sacked.overtaken(OVERTAKEN_SEGMENTS * MSS) {
+            self.lost_to = self.lost_to.max(to);
+        }
+        match self.state {
+            State::Open => {
+                if self.lost_to > self.una && self.sacked.gap_bytes(self.una, self.lost_to) > 0 {
+                    self.enter_recovery(flight_before, delivered);
+                } else if newly > 0 && was_limited {
+                    let (una, next, min) = (self.una, self.next, self.min_rtt);
+                    self.congestion.acked(newly, una, next, rtt, min, now);
+                }
+            }
+            _ if self.una >= self.recover => {
+                if self.state == State::Recovery {
+                    self.congestion.recovered();
+                }
+                self.state = State::Open;
+                self.lost_to = self.una;
+            }
+            State::Recovery => self.reduce(delivered),
+            State::Loss => {
+                if newly > 0 {
+                    let (una, next, min) = (self.una, self.next, self.min_rtt);
+                    self.congestion.acked(newly, una, next, rtt, min, now);
+                }
+            }
+        }
+        if self.state != State::Open {
+            self.head_again(newly);
+        }
+        if config.ecn {
+            self.marks(newly, marked, flight_before);
+        }
+        if newly > 0 || delivered > 0 {
+            self.arm(config, now);
+        }
+    }
+
+    fn marks(&mut self, newly: u64, marked: bool, flight: u64) {
+        if self.congestion.control() == Control::Dctcp {
+            self.congestion.count_marks(newly, marked, self.una, self.next);
+        }
+        if marked && self.una >= self.echo_end && self.state == State::Open {
+            self.congestion.echoed(flight);
+            self.echo_end = self.next;
+        }
+    }
+
+    fn enter_recovery(&mut self, flight: u64, delivered: u64) {
+        self.counts.recoveries += 1;
+        self.state = State::Recovery;
+        self.recover = self.next;
+        self.again_to = self.una;
+        (self.head_mark, self.head_lost) = (self.next, false);
+        self.congestion.lost(flight);
+        (self.prr_delivered, self.prr_out, self.prr_flight) = (0, 0, flight.max(1));
+        self.reduce(delivered);
+        // The first is sent whatever the window says.
+        self.congestion.window = self.congestion.window.max(self.flight() + MSS);
+    }
+
+    /// Proportional rate reduction (RFC 6937).
+    fn reduce(&mut self, delivered: u64) {
+        self.prr_delivered += delivered;
+        let flight = self.flight();
+        let target = self.congestion.threshold;
+        let may = if flight > target {
+            let due = u128::from(self.prr_delivered) * u128::from(target);
+            (due.div_ceil(u128::from(self.prr_flight)) as u64).saturating_sub(self.prr_out)
+        } else {
+            let owed = self.prr_delivered.saturating_sub(self.prr_out).max(delivered) + MSS;
+            owed.min(target - flight)
+        };
+        self.congestion.window = flight + may;
+    }
+
+    /// The head was sent again, and what was sent afterwards has overtaken it: again.
+    fn head_again(&mut self, newly: u64) {
+        if newly > 0 {
+            // Another one is the head; if it was sent again, then before now.
+            (self.head_mark, self.head_lost) = (self.next, false);
+        }
+        let sent_again = self.again_to > self.una;
+        if sent_again && self.sacked.end() >= self.head_mark + OVERTAKEN_SEGMENTS * MSS {
+            (self.head_mark, self.head_lost) = (self.next, true);
+        }
+    }
+
+    /// RFC 6298 with Linux' weights.
+    fn measure(&mut self, rtt: Duration) {
+        self.min_rtt = self.min_rtt.min(rtt);
+        if self.srtt.is_zero() {
+            (self.srtt, self.rttvar) = (rtt.max(Duration::from_ns(1)), rtt / 2);
+            return;
+        }
+        let apart = if rtt > self.srtt { rtt - self.srtt } else { self.srtt - rtt };
+        self.rttvar = self.rttvar * 3 / 4 + apart / 4;
+        self.srtt = self.srtt * 7 / 8 + rtt / 8;
+    }
+
+    /// The time that was set has come, or an earlier one.
+    pub fn expired(&mut self, config: &Config, now: Time) -> Expiry {
+        if now < self.deadline {
+            return Expiry::Later(self.deadline);
+        }
+        if self.probe {
+            self.counts.probes += 1;
+            (self.probe, self.probed) = (false, true);
+            self.deadline = now + self.rto(config);
+            return Expiry::Send;
+        }
+        self.counts.timeouts += 1;
+        self.congestion.timed_out(self.flight());
+        self.state = State::Loss;
+        self.recover = self.next;
+        self.lost_to = self.next;
+        self.again_to = self.una;
+        (self.head_mark, self.head_lost) = (self.next, false);
+        self.backoff = (self.backoff + 1).min(16);
+        self.arm(config, now);
+        Expiry::Send
+    }
+
+    /// The segment of a probe, asked for right after [`expired`](Self::expired) has set one off:
+    /// new data if there is, else the last segment once more.
+    pub fn probe_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        if !self.probed || self.state != State::Open || self.next == self.una {
+            return None;
+        }
+        let new = self.next < self.end && self.next + MSS <= self.una + config.receive_window;
+        let (seq, payload) = if new {
+            (self.next, (self.end - self.next).min(MSS))
+        } else {
+            let payload = (self.next - self.una).min(MSS);
+            (self.next - payload, payload)
+        };
+        if new {
+            self.next += payload;
+        } else {
+            self.counts.resent += 1;
+        }
+        self.sent(payload, config, now);
+        Some(Segment { seq, payload: payload as u32, again: !new })
+    }
+
+    /// Whether an expiry that said to send was a probe.
+    pub fn is_probing(&self) -> bool {
+        self.probed && self.state == State::Open
+    }
+}

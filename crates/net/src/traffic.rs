@@ -1,0 +1,199 @@
+//! Traffic: who talks to whom, how much and when, and what is measured.
+
+use lowtail_engine::{Duration, Hist, Spread, Stream};
+
+use crate::packet::End;
+use crate::tcp;
+
+/// How long a message is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Size {
+    /// So many bytes.
+    Fixed(u64),
+    /// Pareto: a share of (least / x)^shape is longer than x; cut off at `most`.
+    Pareto {
+        /// The exponent, above zero.
+        shape: f64,
+        /// Least bytes.
+        least: u64,
+        /// Most bytes: what would be longer is drawn anew (a truncated distribution).
+        most: u64,
+    },
+    /// Exponential with this mean, one byte at least.
+    Exponential(u64),
+}
+
+impl Size {
+    /// Draws one, 1 or more.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        let bytes = match *self {
+            Size::Fixed(bytes) => bytes,
+            Size::Pareto { shape, least, most } => {
+                // Inversion of the truncated distribution: one draw, whatever the limits.
+                let tail = libm::pow(least as f64 / most as f64, shape);
+                let u = stream.unit() * (1.0 - tail);
+                (least as f64 / libm::pow(1.0 - u, 1.0 / shape)) as u64
+            }
+            Size::Exponential(mean) => (-libm::log1p(-stream.unit()) * mean as f64) as u64,
+        };
+        bytes.max(1)
+    }
+
+    /// The mean in bytes.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Size::Fixed(bytes) => bytes as f64,
+            Size::Exponential(mean) => mean as f64,
+            Size::Pareto { shape, least, most } => {
+                let (a, l, h) = (shape, least as f64, most as f64);
+                let tail = libm::pow(l / h, a);
+                if (a - 1.0).abs() < 1e-9 {
+                    l * libm::log(h / l) / (1.0 - tail)
+                } else {
+                    l * a / (a - 1.0) * (1.0 - libm::pow(l / h, a - 1.0)) / (1.0 - tail)
+                }
+            }
+        }
+    }
+}
+
+/// What is sent, and when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pattern {
+    /// A TCP stream without an end.
+    Bulk,
+    /// One TCP stream of so many bytes, all there at the start.
+    Transfer {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Messages on open TCP connections; measured from the write to the last byte there.
+    Messages {
+        /// Their size.
+        bytes: Size,
+        /// From one to the next.
+        gap: Spread,
+        /// Each goes to another end, at random: one source for all pairs with the same first
+        /// end. Else each pair has a source.
+        anywhere: bool,
+    },
+    /// Requests and replies on open TCP connections; measured at who asks.
+    Requests {
+        /// Bytes of a request.
+        request: u64,
+        /// Bytes of a reply.
+        reply: Size,
+        /// From one request to the next, or from a reply to the next request.
+        gap: Spread,
+        /// The next request waits for the reply.
+        closed: bool,
+        /// Work at who is asked.
+        service: Duration,
+    },
+    /// Echo requests, answered by the kernel.
+    Ping {
+        /// Payload.
+        bytes: u32,
+        /// From one to the next, or from an answer to the next.
+        gap: Spread,
+        /// The next one waits for the answer.
+        closed: bool,
+    },
+    /// Datagrams, whatever becomes of them; measured from end to end.
+    Datagrams {
+        /// Payload.
+        bytes: u32,
+        /// From one to the next.
+        gap: Spread,
+    },
+}
+
+/// Traffic of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrafficConfig {
+    /// Its name; random streams belong to it.
+    pub name: String,
+    /// Who sends (or asks) and who receives.
+    pub pairs: Vec<(End, End)>,
+    /// What and when.
+    pub pattern: Pattern,
+    /// How its TCP goes about things.
+    pub tcp: tcp::Config,
+    /// When it begins; each source a random part of its first gap later.
+    pub start: Duration,
+    /// Nothing is written after this.
+    pub until: Duration,
+    /// What is written or delivered before is not measured.
+    pub warmup: Duration,
+    /// So many are measured, then the traffic is done; 0 for no such end.
+    pub count: u64,
+    /// Messages are also measured by size: those up to each of these, ascending; the rest.
+    pub bins: Vec<u64>,
+    /// Packets tell how much of their message is left, for a queue that knows all.
+    pub reveal: bool,
+}
+
+impl TrafficConfig {
+    /// With Linux' TCP, from the start to the end, everything measured.
+    pub fn new(name: &str, pairs: Vec<(End, End)>, pattern: Pattern) -> Self {
+        TrafficConfig {
+            name: name.to_string(),
+            pairs,
+            pattern,
+            tcp: tcp::Config::default(),
+            start: Duration::ZERO,
+            until: Duration::MAX,
+            warmup: Duration::ZERO,
+            count: 0,
+            bins: Vec::new(),
+            reveal: false,
+        }
+    }
+}
+
+/// What traffic of one kind has come to.
+#[derive(Debug, Clone)]
+pub struct TrafficStats {
+    /// What its pattern measures.
+    pub latency: Hist,
+    /// The same by size.
+    pub bins: Vec<Hist>,
+    /// Payload delivered since the warm-up.
+    pub delivered_bytes: u64,
+    /// Messages, requests or datagrams begun since the warm-up.
+    pub begun: u64,
+    /// Packets (frames) dropped.
+    pub dropped: u64,
+}
+
+impl TrafficStats {
+    pub(crate) fn new(bins: usize) -> Self {
+        TrafficStats {
+            latency: Hist::new(),
+            bins: vec![Hist::new(); if bins == 0 { 0 } else { bins + 1 }],
+            delivered_bytes: 0,
+            begun: 0,
+            dropped: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mean of draws against the formula, with a shape whose variance is finite.
+    #[test]
+    fn sizes_have_their_mean() {
+        let mut stream = Stream::new(3, "sizes");
+        let pareto = Size::Pareto { shape: 1.2, least: 2_000, most: 1_000_000 };
+        for size in [Size::Fixed(7), Size::Exponential(30_000), pareto] {
+            let n = 400_000;
+            let mean = (0..n).map(|_| size.draw(&mut stream) as f64).sum::<f64>() / f64::from(n);
+            // The largest deviation is Pareto's, about 4 times its mean: 5 sigma are 3.2 %.
+            assert!((mean / size.mean() - 1.0).abs() < 0.032, "{size:?} {mean} {}", size.mean());
+        }
+        let draws = (0..10_000).map(|_| pareto.draw(&mut stream));
+        assert!(draws.into_iter().all(|bytes| (2_000..=1_000_000).contains(&bytes)));
+    }
+}
