@@ -65,6 +65,21 @@ fn run(k: u32, bytes: u64) -> f64 {
         stats.dropped,
         stats.latency.max(),
     );
+    if std::env::args().any(|arg| arg == "--tcp") {
+        let mut sum = [0u64; 4];
+        for flow in net.flows() {
+            let c = flow.sender.counts;
+            for (s, n) in sum.iter_mut().zip([c.resent, c.recoveries, c.timeouts, c.probes]) {
+                *s += n;
+            }
+        }
+        println!(
+            "resent, recoveries, timeouts, probes {sum:?}; p50 {} p90 {} p99 {}",
+            stats.latency.quantile(0.5),
+            stats.latency.quantile(0.9),
+            stats.latency.quantile(0.99)
+        );
+    }
     assert_eq!(stats.latency.n() as usize, net.flows().len(), "all have come through");
     each
 }

@@ -12,6 +12,7 @@ use crate::flow::{Channel, Flow, Message, Role};
 use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId, Pool};
 use crate::port::{Left, Port, PortId, Todo};
 use crate::queue::{Cause, Cx};
+use crate::tcp::sender::{News, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE, Receiver, Sack, Sender};
 use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
@@ -442,7 +443,7 @@ impl Net {
         self.arm(id);
     }
 
-    fn send_segment(&mut self, id: FlowId, segment: crate::tcp::sender::Segment) {
+    fn send_segment(&mut self, id: FlowId, segment: Segment) {
         let mut packet = self.packet(id, Kind::Data, true);
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize];
@@ -536,9 +537,10 @@ impl Net {
         let mut packet = self.packet(id, Kind::Ack, false);
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize].tcp;
-        let (ack, sack, echo, flags) = flow.receiver.acknowledge(config);
-        (packet.ack, packet.sent, packet.flags) = (ack, echo, flags);
-        if let Some(sack) = sack {
+        let answer = flow.receiver.acknowledge(config);
+        (packet.ack, packet.sent, packet.flags) = (answer.ack, answer.echo, answer.flags);
+        packet.seq = answer.cause.as_ps();
+        if let Some(sack) = answer.sack {
             packet.sack = match self.free_sacks.pop() {
                 Some(at) => {
                     self.sacks[at as usize] = sack;
@@ -576,9 +578,14 @@ impl Net {
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize].tcp;
         let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack as usize]);
-        let rtt = now.saturating_since(packet.sent);
-        let marked = packet.flags & FLAG_ECHO != 0;
-        flow.sender.acked(packet.ack, sack, rtt, marked, config, now);
+        let news = News {
+            ack: packet.ack,
+            sack,
+            rtt: now.saturating_since(packet.sent),
+            cause: Time::from_ps(packet.seq),
+            marked: packet.flags & FLAG_ECHO != 0,
+        };
+        flow.sender.acked(&news, config, now);
         self.free_sack(packet.sack);
         self.pump(id);
     }

@@ -81,9 +81,11 @@ pub const FRAME_PAYLOAD_MIN: u32 = 46;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Packet {
-    /// First byte of payload in the stream, or a number.
+    /// First byte of payload in the stream, or a number; in an acknowledgement when the segment
+    /// was sent that has caused it (ps).
     pub seq: u64,
-    /// An acknowledgement: all bytes before this one are there.
+    /// An acknowledgement: all bytes before this one are there. Data that reveals it: bytes
+    /// of its message from its first one to the end.
     pub ack: u64,
     /// When it was handed to the network by its sender; an acknowledgement and an answer carry
     /// the time of what they answer (the time stamp option of TCP).

@@ -27,6 +27,21 @@ pub enum Answer {
     Wait,
 }
 
+/// What an acknowledgement carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// All bytes before this one are there.
+    pub ack: u64,
+    /// What has come beyond, if anything has.
+    pub sack: Option<Sack>,
+    /// The time stamp of what it acknowledges.
+    pub echo: Time,
+    /// When the latest segment was sent: the sender knows that from the blocks.
+    pub cause: Time,
+    /// For the packet.
+    pub flags: u8,
+}
+
 /// The receiving end.
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -38,8 +53,9 @@ pub struct Receiver {
     latest: Option<u64>,
     /// Segments that have not been acknowledged.
     unacked: u16,
-    /// Time stamp to echo.
+    /// Time stamp to echo; and that of the latest segment.
     echo: Time,
+    cause: Time,
     last_ack: u64,
     /// The last segment was marked.
     marked: bool,
@@ -57,6 +73,7 @@ impl Receiver {
             latest: None,
             unacked: 0,
             echo: Time::ZERO,
+            cause: Time::ZERO,
             last_ack: 0,
             marked: false,
             quick: QUICK_ACKS,
@@ -77,6 +94,7 @@ impl Receiver {
         if from <= self.last_ack {
             self.echo = packet.sent;
         }
+        self.cause = packet.sent;
         let marked = packet.ecn == Ecn::Marked;
         let old = to <= self.next;
         let gap = from > self.next || !self.ahead.is_empty();
@@ -107,9 +125,8 @@ impl Receiver {
         Answer::Wait
     }
 
-    /// An acknowledgement goes out: its number, blocks (if any), echo of the time stamp, and
-    /// flags.
-    pub fn acknowledge(&mut self, config: &Config) -> (u64, Option<Sack>, Time, u8) {
+    /// An acknowledgement goes out.
+    pub fn acknowledge(&mut self, config: &Config) -> Acknowledgement {
         self.unacked = 0;
         self.due = Time::NEVER;
         self.last_ack = self.next;
@@ -118,7 +135,7 @@ impl Receiver {
             self.marked = false;
         }
         let sack = (!self.ahead.is_empty()).then(|| self.sack());
-        (self.next, sack, self.echo, flags)
+        Acknowledgement { ack: self.next, sack, echo: self.echo, cause: self.cause, flags }
     }
 
     /// The block with the latest segment first, then the highest others (RFC 2018, 4).

@@ -2,9 +2,11 @@
 //!
 //! Loss is found by selective acknowledgements (RFC 6675: three segments beyond), by a probe of
 //! the tail (RFC 8985, 7) or by the time-out (RFC 6298, with Linux' minimum). In recovery the rate
-//! is reduced in proportion (RFC 6937). The head of what is missing is sent again once more if
-//! what was sent after its retransmission has arrived. Not modelled: undoing of reductions that
+//! is reduced in proportion (RFC 6937). What was sent again counts as lost again if something sent
+//! later has arrived (RFC 8985). Not modelled: undoing of reductions that
 //! were not needed, reordering beyond three segments, pacing, Nagle's delay.
+
+use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
 
@@ -47,6 +49,21 @@ pub struct Segment {
     pub again: bool,
 }
 
+/// What an acknowledgement says.
+#[derive(Debug, Clone, Copy)]
+pub struct News<'a> {
+    /// All bytes before this one are there.
+    pub ack: u64,
+    /// And these.
+    pub sack: Option<&'a Sack>,
+    /// The round trip by the echo of the time stamp.
+    pub rtt: Duration,
+    /// When the segment was sent that has caused it.
+    pub cause: Time,
+    /// It echoes a mark.
+    pub marked: bool,
+}
+
 /// What a timer has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
@@ -76,10 +93,12 @@ pub struct Sender {
     lost_to: u64,
     /// What was lost below has been sent again.
     again_to: u64,
-    /// What was to be sent next when the head was sent again.
-    head_mark: u64,
-    /// The head was lost again.
-    head_lost: bool,
+    /// What was sent again and has not been acknowledged, in the order in which it was.
+    resent: VecDeque<Resent>,
+    /// What of that was lost again.
+    lost_again: VecDeque<(u64, u64)>,
+    /// Latest time at which anything was sent that has arrived.
+    arrived_sent: Time,
     prr_delivered: u64,
     prr_out: u64,
     prr_flight: u64,
@@ -98,6 +117,14 @@ pub struct Sender {
     last_sent: Time,
     /// How often each of the ways to find a loss has been gone.
     pub counts: Counts,
+}
+
+/// A segment that was sent again.
+#[derive(Debug, Clone, Copy)]
+struct Resent {
+    seq: u64,
+    end: u64,
+    sent: Time,
 }
 
 /// How often something has happened.
@@ -127,8 +154,9 @@ impl Sender {
             sacked: Ranges::new(),
             lost_to: 0,
             again_to: 0,
-            head_mark: 0,
-            head_lost: false,
+            resent: VecDeque::new(),
+            lost_again: VecDeque::new(),
+            arrived_sent: Time::ZERO,
             prr_delivered: 0,
             prr_out: 0,
             prr_flight: 0,
@@ -154,7 +182,8 @@ impl Sender {
         }
         let from = self.again_to.max(self.una);
         let lost = if from < self.lost_to { self.sacked.gap_bytes(from, self.lost_to) } else { 0 };
-        sent - self.sacked.bytes() - lost
+        let again: u64 = self.lost_again.iter().map(|&(a, b)| self.sacked.gap_bytes(a, b)).sum();
+        sent - self.sacked.bytes() - lost - again
     }
 
     /// What is done about losses.
@@ -250,29 +279,66 @@ impl Sender {
         Some(Segment { seq, payload: payload as u32, again: false })
     }
 
-    /// The first of what is lost and has not been sent again.
+    /// The first of what is lost and has not been sent again since.
     fn lost_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
-        let head = std::mem::take(&mut self.head_lost) && self.again_to > self.una;
-        let from = if head { self.una } else { self.again_to.max(self.una) };
-        if from >= self.lost_to {
-            return None;
-        }
-        let Some((a, b)) = self.sacked.first_gap(from, self.lost_to) else {
-            self.again_to = self.lost_to;
+        let again = self.lost_again.front().copied();
+        let (from, to) = again.unwrap_or((self.again_to.max(self.una), self.lost_to));
+        let gap = if from < to { self.sacked.first_gap(from, to) } else { None };
+        let Some((a, b)) = gap else {
+            if again.is_some() {
+                // It has arrived after all.
+                self.lost_again.pop_front();
+                return self.lost_segment(config, now);
+            }
+            self.again_to = self.again_to.max(self.lost_to);
             return None;
         };
         let payload = (b - a).min(MSS);
         let flight = self.flight();
-        if !head && flight > 0 && flight + payload > self.congestion.window {
+        if flight > 0 && flight + payload > self.congestion.window {
             return None;
         }
-        if a == self.una {
-            self.head_mark = self.next;
+        match again {
+            Some(_) => {
+                self.lost_again.pop_front();
+                if a + payload < to {
+                    self.lost_again.push_front((a + payload, to));
+                }
+            }
+            None => self.again_to = a + payload,
         }
-        self.again_to = self.again_to.max(a + payload);
+        self.resent.push_back(Resent { seq: a, end: a + payload, sent: now });
         self.counts.resent += 1;
         self.sent(payload, config, now);
         Some(Segment { seq: a, payload: payload as u32, again: true })
+    }
+
+    /// What was sent again is lost again if something that was sent later has arrived, with
+    /// some time for being overtaken (RACK, RFC 8985, 6.2: a quarter of the least round trip).
+    fn find_lost_again(&mut self) {
+        let patience =
+            if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt / 4 };
+        while let Some(&first) = self.resent.front() {
+            let there = first.end <= self.una || self.sacked.gap_bytes(first.seq, first.end) == 0;
+            if !there && first.sent + patience >= self.arrived_sent {
+                break;
+            }
+            self.resent.pop_front();
+            if !there {
+                self.lost_again.push_back((first.seq.max(self.una), first.end));
+            }
+        }
+        while self.lost_again.front().is_some_and(|range| range.1 <= self.una) {
+            self.lost_again.pop_front();
+        }
+        if let Some(first) = self.lost_again.front_mut() {
+            first.0 = first.0.max(self.una);
+        }
+    }
+
+    fn forget_resent(&mut self) {
+        self.resent.clear();
+        self.lost_again.clear();
     }
 
     fn sent(&mut self, payload: u64, config: &Config, now: Time) {
@@ -316,17 +382,9 @@ impl Sender {
         self.deadline = now + after;
     }
 
-    /// An acknowledgement has come: of all before `ack` and of `sack`; `rtt` is what its echo of
-    /// the time stamp tells, `marked` whether it echoes a mark.
-    pub fn acked(
-        &mut self,
-        ack: u64,
-        sack: Option<&Sack>,
-        rtt: Duration,
-        marked: bool,
-        config: &Config,
-        now: Time,
-    ) {
+    /// An acknowledgement has come.
+    pub fn acked(&mut self, news: &News<'_>, config: &Config, now: Time) {
+        let News { ack, sack, rtt, cause, marked } = *news;
         if ack < self.una || ack > self.next {
             return;
         }
@@ -335,6 +393,7 @@ impl Sender {
         let newly = ack - self.una;
         self.una = ack;
         self.sacked.remove_below(ack);
+        self.arrived_sent = self.arrived_sent.max(cause);
         for &(a, b) in sack.into_iter().flatten().filter(|range| range.0 < range.1) {
             if a >= self.una && b <= self.next {
                 self.sacked.insert(a, b);
@@ -348,6 +407,9 @@ impl Sender {
         let was_limited = std::mem::take(&mut self.limited);
         if let Some(to) = self.sacked.overtaken(OVERTAKEN_SEGMENTS * MSS) {
             self.lost_to = self.lost_to.max(to);
+        }
+        if self.state != State::Open {
+            self.find_lost_again();
         }
         match self.state {
             State::Open => {
@@ -364,6 +426,7 @@ impl Sender {
                 }
                 self.state = State::Open;
                 self.lost_to = self.una;
+                self.forget_resent();
             }
             State::Recovery => self.reduce(delivered),
             State::Loss => {
@@ -372,9 +435,6 @@ impl Sender {
                     self.congestion.acked(newly, una, next, rtt, min, now);
                 }
             }
-        }
-        if self.state != State::Open {
-            self.head_again(newly);
         }
         if config.ecn {
             self.marks(newly, marked, flight_before);
@@ -399,7 +459,7 @@ impl Sender {
         self.state = State::Recovery;
         self.recover = self.next;
         self.again_to = self.una;
-        (self.head_mark, self.head_lost) = (self.next, false);
+        self.forget_resent();
         self.congestion.lost(flight);
         (self.prr_delivered, self.prr_out, self.prr_flight) = (0, 0, flight.max(1));
         self.reduce(delivered);
@@ -420,18 +480,6 @@ impl Sender {
             owed.min(target - flight)
         };
         self.congestion.window = flight + may;
-    }
-
-    /// The head was sent again, and what was sent afterwards has overtaken it: again.
-    fn head_again(&mut self, newly: u64) {
-        if newly > 0 {
-            // Another one is the head; if it was sent again, then before now.
-            (self.head_mark, self.head_lost) = (self.next, false);
-        }
-        let sent_again = self.again_to > self.una;
-        if sent_again && self.sacked.end() >= self.head_mark + OVERTAKEN_SEGMENTS * MSS {
-            (self.head_mark, self.head_lost) = (self.next, true);
-        }
     }
 
     /// RFC 6298 with Linux' weights.
@@ -463,7 +511,7 @@ impl Sender {
         self.recover = self.next;
         self.lost_to = self.next;
         self.again_to = self.una;
-        (self.head_mark, self.head_lost) = (self.next, false);
+        self.forget_resent();
         self.backoff = (self.backoff + 1).min(16);
         self.arm(config, now);
         Expiry::Send
