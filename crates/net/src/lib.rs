@@ -4,5 +4,6 @@
 //! It knows no host: where a packet needs a processor, it is handed out, and comes back when
 //! that has been had.
 
+pub mod bql;
 pub mod packet;
 pub mod queue;
