@@ -149,7 +149,7 @@ impl Port {
             config,
             ring: VecDeque::with_capacity(config.ring as usize),
             descriptors: 0,
-            limit: config.bql.then(Dql::default),
+            limit: config.bql.then(|| Dql::new(Time::ZERO)),
             sending: (0, 0),
         });
         let line = Line { queue, nic, waking: Time::NEVER, leaving: None };
@@ -323,7 +323,7 @@ impl Line {
         let (bytes, descriptors) = std::mem::take(&mut nic.sending);
         if bytes > 0 {
             if let Some(limit) = &mut nic.limit {
-                limit.completed(bytes, now);
+                limit.completed(u64::from(bytes), now);
             }
             nic.descriptors -= descriptors;
         }
@@ -332,12 +332,12 @@ impl Line {
     /// Moves as much into the ring as it takes.
     fn fill(&mut self, cx: &mut Cx<'_>) {
         let Some(nic) = &mut self.nic else { return };
-        while nic.descriptors < nic.config.ring && nic.limit.as_ref().is_none_or(Dql::available) {
+        while nic.descriptors < nic.config.ring && nic.limit.as_ref().is_none_or(Dql::open) {
             let Some(id) = self.queue.dequeue(cx) else { break };
             let packet = &cx.pool[id];
             nic.descriptors += descriptors(packet);
             if let Some(limit) = &mut nic.limit {
-                limit.queued(packet.bytes());
+                limit.queued(u64::from(packet.bytes()));
             }
             nic.ring.push_back(id);
         }

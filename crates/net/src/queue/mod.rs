@@ -4,7 +4,12 @@
 //! Each is one file, and they compose: a tagger or a splitter passes on to another discipline,
 //! bands hold one each.
 
+mod chain;
+pub mod codel;
 pub mod fifo;
+pub mod fq_codel;
+pub mod prio;
+pub mod split;
 
 use lowtail_engine::Time;
 

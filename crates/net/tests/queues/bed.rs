@@ -1,0 +1,91 @@
+//! A queue with its pool, and a clock.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_net::packet::{Ecn, MTU_BYTES, UDP_HEADER_BYTES};
+use lowtail_net::packet::{End, FlowId, Kind, Packet, PacketId, Pool, frames_of};
+use lowtail_net::queue::{Cause, Cx, Queue};
+
+/// A queue with its pool, and a clock.
+#[derive(Debug)]
+pub(crate) struct Bed<Q: ?Sized> {
+    pub(crate) queue: Box<Q>,
+    pub(crate) pool: Pool,
+    pub(crate) now: Time,
+    pub(crate) dropped: Vec<(PacketId, Cause)>,
+}
+
+/// A segment of TCP with the least frames.
+pub(crate) fn data((src, dst, flow): (u32, u32, u32), seq: u64, payload: u32) -> Packet {
+    Packet {
+        seq,
+        ack: 0,
+        sent: Time::ZERO,
+        queued: Time::ZERO,
+        flow: FlowId(flow),
+        src: End(src),
+        dst: End(dst),
+        route: 0,
+        payload,
+        sack: u32::MAX,
+        frames: frames_of(payload),
+        kind: Kind::Data,
+        ecn: Ecn::Not,
+        class: 0,
+        flags: 0,
+    }
+}
+
+/// A datagram that is `bytes` long with its headers, one frame.
+pub(crate) fn datagram(of: (u32, u32, u32), seq: u64, bytes: u32) -> Packet {
+    assert!((UDP_HEADER_BYTES..=MTU_BYTES).contains(&bytes));
+    Packet { kind: Kind::Datagram, frames: 1, ..data(of, seq, bytes - UDP_HEADER_BYTES) }
+}
+
+impl<Q: Queue> Bed<Q> {
+    pub(crate) fn new(queue: Q) -> Self {
+        Bed::boxed(Box::new(queue))
+    }
+}
+
+impl<Q: Queue + ?Sized> Bed<Q> {
+    pub(crate) fn boxed(queue: Box<Q>) -> Self {
+        Bed { queue, pool: Pool::new(), now: Time::ZERO, dropped: Vec::new() }
+    }
+
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now += span;
+    }
+
+    /// It enters now. What that dropped.
+    pub(crate) fn put(&mut self, packet: Packet) -> Vec<(Packet, Cause)> {
+        let id = self.pool.put(Packet { queued: self.now, ..packet });
+        let mut cx = Cx { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
+        self.queue.enqueue(id, &mut cx);
+        self.take_dropped()
+    }
+
+    /// The next one, taken out of the pool, and what was dropped on the way.
+    pub(crate) fn get(&mut self) -> (Option<Packet>, Vec<(Packet, Cause)>) {
+        let mut cx = Cx { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
+        let id = self.queue.dequeue(&mut cx);
+        let dropped = self.take_dropped();
+        (id.map(|id| self.pool.take(id)), dropped)
+    }
+
+    /// The next one, where none may be dropped and the clock goes on until there is one.
+    pub(crate) fn next(&mut self) -> Option<Packet> {
+        loop {
+            let (packet, dropped) = self.get();
+            assert_eq!(dropped, []);
+            if packet.is_some() || self.queue.packets() == 0 {
+                return packet;
+            }
+            self.now = self.queue.ready_at().expect("packets wait");
+        }
+    }
+
+    fn take_dropped(&mut self) -> Vec<(Packet, Cause)> {
+        let pool = &mut self.pool;
+        self.dropped.drain(..).map(|(id, cause)| (pool.take(id), cause)).collect()
+    }
+}

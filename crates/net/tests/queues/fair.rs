@@ -1,0 +1,129 @@
+//! Who gets how much, and who goes first.
+
+use lowtail_engine::Duration;
+use lowtail_net::queue::Queue;
+use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::prio::Prio;
+
+use crate::bed::{Bed, datagram};
+
+/// Bytes that each flow `(source, destination, flow, bytes of each packet)` gets of `total`, if
+/// something of each always waits.
+pub(crate) fn shares<Q: Queue>(queue: Q, flows: &[((u32, u32, u32), u32)], total: u64) -> Vec<u64> {
+    let mut bed = Bed::new(queue);
+    for (n, &(of, bytes)) in flows.iter().enumerate() {
+        for _ in 0..8 {
+            assert_eq!(bed.put(datagram(of, n as u64, bytes)), []);
+        }
+    }
+    let (mut got, mut sum) = (vec![0; flows.len()], 0);
+    while sum < total {
+        let sent = bed.next().expect("packets wait");
+        let n = sent.seq as usize;
+        got[n] += u64::from(sent.bytes());
+        sum += u64::from(sent.bytes());
+        assert_eq!(bed.put(datagram(flows[n].0, sent.seq, flows[n].1)), []);
+    }
+    got
+}
+
+/// Each is within one percent of its weight's share.
+pub(crate) fn assert_shares(got: &[u64], weights: &[u64]) {
+    let (sum, all): (u64, u64) = (got.iter().sum(), weights.iter().sum());
+    for (&got_of, &weight) in got.iter().zip(weights) {
+        let share = sum as f64 * weight as f64 / all as f64;
+        assert!((got_of as f64 - share).abs() <= 0.01 * share, "{got:?} for {weights:?}");
+    }
+}
+
+const FLOWS: [((u32, u32, u32), u32); 3] = [((1, 9, 1), 1500), ((2, 9, 2), 300), ((3, 9, 3), 701)];
+
+/// RFC 8290 section 4.1: byte-based fairness, whatever the length of packets.
+#[test]
+fn fq_codel_shares_bytes() {
+    let got = shares(FqCodel::new(FqCodelConfig::default()), &FLOWS, 3_000_000);
+    assert_shares(&got, &[1, 1, 1]);
+}
+
+/// RFC 8290 section 3.2: a flow without a queue goes before those with one. While the bulk flow is
+/// new itself, its first turn goes first: packets until the quantum is used up, here two.
+#[test]
+fn fq_codel_lets_a_sparse_flow_pass() {
+    let mut bed = Bed::new(FqCodel::new(FqCodelConfig::default()));
+    for n in 0..500 {
+        bed.put(datagram((1, 9, 1), n, 1500));
+    }
+    for n in 0..100 {
+        bed.put(datagram((2, 9, 2), n, 100));
+        let mut before = 0;
+        loop {
+            let sent = bed.next().unwrap();
+            if sent.flow.0 == 2 {
+                break;
+            }
+            before += sent.bytes();
+        }
+        assert_eq!(before, if n == 0 { 3_000 } else { 0 }, "before packet {n}");
+        // Long enough a pause for it to leave all lists.
+        for _ in 0..3 {
+            bed.next();
+        }
+        bed.pass(Duration::from_us(1));
+    }
+}
+
+/// One that is new each time it has a packet does not starve an old one (RFC 8290 section 4.2:
+/// an empty new queue goes to the end of the old ones).
+#[test]
+fn fq_codel_is_not_starved_by_new_flows() {
+    let mut bed = Bed::new(FqCodel::new(FqCodelConfig::default()));
+    for n in 0..2_000 {
+        bed.put(datagram((1, 9, 1), n, 1500));
+    }
+    let mut bytes = [0, 0];
+    while bytes[0] + bytes[1] < 2_000_000 {
+        if bed.queue.packets() == 0 {
+            break;
+        }
+        // It always has a packet, and never two.
+        bed.put(datagram((2, 9, 2), 0, 1500));
+        loop {
+            let sent = bed.next().unwrap();
+            let n = sent.flow.index() - 1;
+            bytes[n] += u64::from(sent.bytes());
+            if n == 1 {
+                break;
+            }
+        }
+    }
+    assert_shares(&bytes, &[1, 1]);
+}
+
+/// RFC 8290 section 4.1: a flow that floods loses its own packets.
+#[test]
+fn fq_codel_drops_from_the_longest() {
+    let config = FqCodelConfig { limit_packets: 100, ..FqCodelConfig::default() };
+    let mut bed = Bed::new(FqCodel::new(config));
+    for n in 0..10 {
+        assert_eq!(bed.put(datagram((2, 9, 2), n, 1500)), []);
+    }
+    for n in 0..1_000 {
+        for (dropped, _) in bed.put(datagram((1, 9, 1), n, 1500)) {
+            assert_eq!(dropped.flow.0, 1);
+        }
+    }
+}
+
+#[test]
+fn priority_is_strict() {
+    let fifo = || Box::new(Fifo::new(Limit::Packets(100), None)) as Box<dyn Queue>;
+    let mut bed = Bed::new(Prio::new(vec![fifo(), fifo(), fifo()]));
+    for n in 0..90 {
+        let packet = datagram((1, 9, n), 0, 100);
+        bed.put(lowtail_net::packet::Packet { class: (n * 7 % 5) as u8, ..packet });
+    }
+    let classes: Vec<u8> = std::iter::from_fn(|| bed.next()).map(|p| p.class.min(2)).collect();
+    assert!(classes.is_sorted());
+    assert_eq!(classes.len(), 90);
+}
