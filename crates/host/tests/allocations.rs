@@ -104,7 +104,13 @@ fn traffic(backend: Backend) -> Config {
             until: Duration::MAX,
         }
     });
-    let nic = NicConfig { bits_per_s: 100_000_000, latency: us(20), moderation: us(50), ring: 256 };
+    let nic = NicConfig {
+        bits_per_s: 100_000_000,
+        latency: us(20),
+        moderation: us(50),
+        ring: 256,
+        external: None,
+    };
     let io = IoConfig { nics: vec![nic; 4], flows: flows.collect(), costs, ..Default::default() };
     Config { io, ..Config::new(13, SchedulerConfig::Null, Costs::FREE, vms) }
 }

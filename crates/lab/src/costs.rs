@@ -170,6 +170,7 @@ impl CostTable {
             back_kb: get("back_kb"),
             front_packet: get("front_packet"),
             front_kb: get("front_kb"),
+            split_piece: get("split_piece"),
         }
     }
 
