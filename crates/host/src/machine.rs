@@ -196,7 +196,7 @@ impl Machine {
     /// another guest, as [`Handed::Received`]; or lost.
     ///
     /// # Panics
-    /// As [`arrive`](Self::arrive).
+    /// As [`arrive`](Self::arrive); and if it is for `dom` itself.
     pub fn send(&mut self, now: Time, dom: Dom, to: To, parcel: Parcel) {
         self.advance(now);
         let (course, peer) = match to {
@@ -207,6 +207,7 @@ impl Machine {
             }
             To::Dom(to) => {
                 self.assert_interface(to);
+                assert!(dom != to, "{dom:?} sends to itself, which no bridge sees");
                 (Course::Between, to.0)
             }
         };

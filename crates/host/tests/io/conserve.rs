@@ -154,7 +154,7 @@ fn no_packet_vanishes_and_no_window_hangs() {
 }
 
 /// A host with random back end, guests, NICs, and flows.
-fn random_host(seed: u64) -> Config {
+pub(crate) fn random_host(seed: u64) -> Config {
     let mut stream = Stream::new(seed, "random io");
     let mut pick = |n: u64| stream.below(n);
     let mut driver = driver(BACKENDS[pick(6) as usize]);

@@ -454,7 +454,10 @@ impl<P: Program> Guest for KernelGuest<P> {
         };
         let before = self.kernel.cpus[cpu].raised.len();
         let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-        self.program.errand(&mut hands, errand);
+        // The stack is at work here now, and does not put later things before earlier ones.
+        for errand in self.errands.drain(..).chain([errand]) {
+            self.program.errand(&mut hands, errand);
+        }
         // Softirqs that a task has raised run as it enables them again.
         let state = &mut self.kernel.cpus[cpu];
         state.entered |= self.task_asks && state.raised.len() > before;
