@@ -158,6 +158,29 @@ impl<E: Copy> EventQueue<E> {
         timer != Timer::NONE && self.slots.get(timer.slot()).is_some_and(|s| s.owner == timer.0)
     }
 
+    /// When the next event is; `None` if nothing is still to come.
+    #[inline]
+    pub fn next_time(&mut self) -> Option<Time> {
+        loop {
+            let key = *self.heap.first()?;
+            if self.slots[key as usize & SLOT_MAX].owner == key as u64 {
+                return Some(Time::from_ps((key >> 64) as u64));
+            }
+            self.remove_first();
+        }
+    }
+
+    /// Moves the clock to `time`, to which something outside the queue has come.
+    ///
+    /// # Panics
+    /// If `time` is past, or an event is still to come before it.
+    pub fn advance_to(&mut self, time: Time) {
+        assert!(time >= self.now, "back from {:?} to {time:?}", self.now);
+        let next = self.next_time();
+        assert!(next.is_none_or(|next| next >= time), "{time:?} is behind an event at {next:?}");
+        self.now = time;
+    }
+
     /// Takes the earliest event and moves the clock to it.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
@@ -316,6 +339,31 @@ mod tests {
         assert_eq!(queue.popped(), 1);
     }
 
+    #[test]
+    fn tells_when_the_next_event_is_and_waits_for_others() {
+        let ps = Time::from_ps;
+        let mut queue = EventQueue::new();
+        assert_eq!(queue.next_time(), None);
+        let first = queue.at(ps(10), 1u32);
+        queue.at(ps(20), 2);
+        assert_eq!(queue.next_time(), Some(ps(10)));
+        queue.cancel(first);
+        assert_eq!(queue.next_time(), Some(ps(20)));
+        queue.advance_to(ps(15));
+        queue.after(Duration::from_ps(5), 3);
+        queue.advance_to(ps(20));
+        assert_eq!((queue.pop(), queue.pop()), (Some((ps(20), 2)), Some((ps(20), 3))));
+        assert_eq!((queue.next_time(), queue.popped()), (None, 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "behind an event")]
+    fn the_clock_skips_no_event() {
+        let mut queue = EventQueue::new();
+        queue.at(Time::from_ps(10), ());
+        queue.advance_to(Time::from_ps(11));
+    }
+
     #[derive(Debug, Clone)]
     enum Op {
         Put(u64),
@@ -360,6 +408,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(queue.len(), model.len());
+                prop_assert_eq!(queue.next_time(), model.first().map(|&(time, _)| time));
             }
             let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
             prop_assert_eq!(rest, model);

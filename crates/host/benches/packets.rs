@@ -59,8 +59,13 @@ fn config(backend: Backend, pace: Pace) -> Config {
         warmup: Duration::ZERO,
         until: Duration::MAX,
     });
-    let nic =
-        NicConfig { bits_per_s: 1_000_000_000, latency: us(20), moderation: us(125), ring: 256 };
+    let nic = NicConfig {
+        bits_per_s: 1_000_000_000,
+        latency: us(20),
+        moderation: us(125),
+        ring: 256,
+        external: None,
+    };
     let nics = vec![nic; usize::from(GUESTS)];
     let io = IoConfig { nics, flows: flows.collect(), costs, ..Default::default() };
     Config { io, ..Config::new(2 * GUESTS, SchedulerConfig::Null, Costs::FREE, vms) }

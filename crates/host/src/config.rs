@@ -20,6 +20,7 @@ use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
+use crate::io::flow::Way;
 use crate::io::ports::PORTS_MAX;
 use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
@@ -401,6 +402,13 @@ impl Config {
             }
             2.. => return fail("only one VM can be the driver domain".into()),
             _ => {}
+        }
+        for flow in &self.io.flows {
+            let (Way::In { nic } | Way::Out { nic }) = flow.way else { continue };
+            let nic = self.io.nics.get(usize::from(nic));
+            if nic.is_some_and(|nic| nic.external.is_some()) {
+                return fail("a flow runs through a NIC whose wire belongs to others".into());
+            }
         }
         let ports = drivers().map(|vm| 2 * usize::from(vm.vcpus) + devices).max().unwrap_or(0);
         if ports > PORTS_MAX {

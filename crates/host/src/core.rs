@@ -506,7 +506,9 @@ impl Core {
         }
         for (p, pcpu) in self.pcpus.iter().enumerate() {
             let Some(v) = facts.current[p] else { continue };
-            if pcpu.switching.is_none() && self.progress[v.index()].executing.is_none() {
+            let idle = pcpu.switching.is_none() && self.progress[v.index()].executing.is_none();
+            // One that waits for an answer from the port is next.
+            if idle && self.idle_hands != Some(v) {
                 return Err(format!("{v:?} has a pCPU and does nothing at {:?}", facts.now));
             }
         }

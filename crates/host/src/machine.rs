@@ -14,6 +14,8 @@ use crate::guest::{Guest, GuestCx, Origin, Step};
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::io::Io;
 use crate::io::flow::Flow;
+use crate::io::packet::Course;
+use crate::io::port::{Errand, Handed, Parcel, To};
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
@@ -31,6 +33,8 @@ pub struct Machine {
     /// What domains share, and the hardware.
     io: Io,
     started: bool,
+    /// The vCPU whose guest waits for the answer to what it has handed out; it is next.
+    asking: Option<Vcpu>,
 }
 
 impl std::fmt::Debug for Machine {
@@ -52,7 +56,15 @@ impl Machine {
         let io = Io::new(&config.io, &facts, vms, seed);
         let core = Core::new(facts, config, watched);
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
-        Ok(Machine { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false })
+        Ok(Machine {
+            core,
+            guests,
+            vcpu_in_dom,
+            news: Vec::new(),
+            io,
+            started: false,
+            asking: None,
+        })
     }
 
     /// Runs until `end`, or until every guest that measures something is done.
@@ -105,10 +117,20 @@ impl Machine {
     }
 
     /// Handles one event, unless the next one is later than `end`. Returns whether it did.
+    ///
+    /// # Panics
+    /// If something came out of the [port](Self::handed) and was not taken.
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
+        assert!(self.io.handed.is_empty(), "what was handed over has not been taken");
         if !self.started {
             self.start();
+        }
+        if self.core.idle_hands.is_some() {
+            // A guest has had the answer for which it waited.
+            self.asking = None;
+            self.employ();
+            return true;
         }
         let core = &mut self.core;
         let Some((now, event)) = core.queue.pop_until(end) else { return false };
@@ -129,11 +151,106 @@ impl Machine {
         true
     }
 
-    /// Asks guests for work until every executing vCPU has some.
+    /// When the machine has something to do; now, if a guest waits for the answer to what it
+    /// has handed out. Starts the machine if nobody has.
+    #[inline]
+    pub fn next_time(&mut self) -> Option<Time> {
+        if !self.started {
+            self.start();
+        }
+        if self.core.idle_hands.is_some() {
+            return Some(self.now());
+        }
+        self.core.queue.next_time()
+    }
+
+    /// Moves the clock to `now`, at which something comes in through the port.
+    ///
+    /// # Panics
+    /// If that is past, or the machine has something to do before.
+    pub fn advance(&mut self, now: Time) {
+        if !self.started {
+            self.start();
+        }
+        assert!(now >= self.now(), "handed in at {now:?}, but it is {:?}", self.now());
+        assert!(now == self.now() || self.core.idle_hands.is_none(), "a guest waits for an answer");
+        self.core.queue.advance_to(now);
+        self.core.facts.now = now;
+    }
+
+    /// A packet for `dom` is at NIC number `nic`, whose wire is on the other side of the port.
+    /// It comes out as [`Handed::Received`], or lost.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance); and if the wire is the NIC's own, or `dom` has no interface.
+    pub fn arrive(&mut self, now: Time, nic: u16, dom: Dom, parcel: Parcel) {
+        self.advance(now);
+        assert!(self.io.nics[usize::from(nic)].is_external(), "NIC {nic} has a wire of its own");
+        self.assert_interface(dom);
+        let packet = parcel.packet(now, dom, Course::In, nic);
+        self.io.hand_in(&mut self.core.queue, nic, packet);
+    }
+
+    /// The network stack of `dom` sends a packet: in answer to what has just come out of the
+    /// port, else from its timer. It comes out as [`Handed::Transmit`] or, if it is for
+    /// another guest, as [`Handed::Received`]; or lost.
+    ///
+    /// # Panics
+    /// As [`arrive`](Self::arrive); and if it is for `dom` itself.
+    pub fn send(&mut self, now: Time, dom: Dom, to: To, parcel: Parcel) {
+        self.advance(now);
+        let (course, peer) = match to {
+            To::Nic(nic) => {
+                let external = self.io.nics[usize::from(nic)].is_external();
+                assert!(external, "NIC {nic} has a wire of its own");
+                (Course::Out, nic)
+            }
+            To::Dom(to) => {
+                self.assert_interface(to);
+                assert!(dom != to, "{dom:?} sends to itself, which no bridge sees");
+                (Course::Between, to.0)
+            }
+        };
+        self.errand(dom, Errand::Send(parcel.packet(now, dom, course, peer)));
+    }
+
+    /// The process of `dom` works for `span` when it has done what it was to do before; then
+    /// [`Handed::Worked`] comes out.
+    ///
+    /// # Panics
+    /// As [`advance`](Self::advance); and if `dom` has no interface.
+    pub fn work(&mut self, now: Time, dom: Dom, span: Duration, token: u32) {
+        self.advance(now);
+        self.errand(dom, Errand::Work { span, token });
+    }
+
+    /// Takes what has come out of the port, at the machine's own time: after each
+    /// [`step`](Self::step) and whatever was handed in. The guest that has received something
+    /// does nothing else before the next `step`, so that the answer finds it in its stack.
+    pub fn handed(&mut self) -> std::vec::Drain<'_, Handed> {
+        self.io.handed.drain(..)
+    }
+
+    /// Has the guest of `dom` do something.
+    fn errand(&mut self, dom: Dom, errand: Errand) {
+        self.assert_interface(dom);
+        let asking = self.asking.filter(|v| self.core.facts.vcpus[v.index()].dom == dom);
+        let vcpu = asking.map(|v| self.vcpu_in_dom[v.index()]);
+        self.with_guest(dom, |guest, cx| guest.errand(cx, vcpu, errand));
+    }
+
+    fn assert_interface(&self, dom: Dom) {
+        assert!(!self.io.vif(dom).is_empty(), "{dom:?} has no interface");
+    }
+
+    /// Asks guests for work until every executing vCPU has some, or one of them waits for the
+    /// answer to what it has handed out.
     #[inline]
     fn employ(&mut self) {
         let mut steps = 0;
-        while let Some(v) = self.core.idle_hands.take() {
+        while self.io.handed.is_empty()
+            && let Some(v) = self.core.idle_hands.take()
+        {
             steps += 1;
             assert!(steps < STEPS_MAX, "{v:?} takes step after step in no time");
             let last = self.core.begin_step(v);
@@ -152,6 +269,9 @@ impl Machine {
                 Step::Run(work) => self.core.compute(v, work, true),
                 Step::Block => self.core.block(v),
                 Step::Yield => self.core.yielded(v),
+            }
+            if self.io.asks() {
+                self.asking = self.core.idle_hands.filter(|&idle| idle == v);
             }
         }
     }

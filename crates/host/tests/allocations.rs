@@ -13,7 +13,8 @@ use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::lock::GrantLock;
-use lowtail_host::io::nic::NicConfig;
+use lowtail_host::io::nic::{External, NicConfig};
+use lowtail_host::io::port::{Handed, Parcel, To};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::small_first::SmallFirstConfig;
@@ -104,9 +105,57 @@ fn traffic(backend: Backend) -> Config {
             until: Duration::MAX,
         }
     });
-    let nic = NicConfig { bits_per_s: 100_000_000, latency: us(20), moderation: us(50), ring: 256 };
+    let nic = NicConfig {
+        bits_per_s: 100_000_000,
+        latency: us(20),
+        moderation: us(50),
+        ring: 256,
+        external: None,
+    };
     let io = IoConfig { nics: vec![nic; 4], flows: flows.collect(), costs, ..Default::default() };
     Config { io, ..Config::new(13, SchedulerConfig::Null, Costs::FREE, vms) }
+}
+
+/// The same guests with nothing but the port: four external NICs.
+fn ported(backend: Backend) -> Config {
+    let mut config = traffic(backend);
+    config.io.flows.clear();
+    for nic in &mut config.io.nics {
+        nic.external = Some(External { pieces: Some(1500) });
+    }
+    config
+}
+
+/// Puts a packet into `machine` each 200 us until `end`, or more than the guests can take (`flood`);
+/// each is answered and worked for, and has a neighbour told.
+fn network(machine: &mut Machine, out: &mut Vec<Handed>, end: Time, flood: bool) {
+    let gap = Duration::from_us(if flood { 20 } else { 200 });
+    let mut arrival = machine.now();
+    let mut token = 0;
+    while arrival < end {
+        if machine.next_time().is_none_or(|next| next >= arrival) {
+            let parcel = Parcel { bytes: 1500, hash: token as u16, token };
+            machine.arrive(arrival, (token % 4) as u16, Dom(1 + (token % 10) as u16), parcel);
+            (arrival, token) = (arrival + gap, token + 1);
+        } else {
+            machine.step(end);
+        }
+        out.extend(machine.handed());
+        for handed in out.drain(..) {
+            let Handed::Received { dom, token } = handed else { continue };
+            let (now, to) = (machine.now(), Dom(1 + dom.0 % 10));
+            let parcel = |bytes| Parcel { bytes, hash: token as u16, token };
+            match token % 8 {
+                0 => machine.send(now, dom, To::Nic(1), parcel(30_000)),
+                1 => machine.send(now, dom, To::Dom(to), Parcel { token: 3, ..parcel(1500) }),
+                2 => machine.work(now, dom, Duration::from_us(20), token),
+                3 => {}
+                _ => machine.send(now, dom, To::Nic(2), parcel(52)),
+            }
+        }
+        // What is lost on the way out at once.
+        let _ = machine.handed().count();
+    }
 }
 
 /// Runs `config` for 20 s, and counts allocations in the 10 s after that: at most `most`.
@@ -151,5 +200,16 @@ fn a_warm_host_allocates_nothing() {
         Backend::SmallFirst,
     ] {
         allocates_nothing(&format!("{backend:?}"), &traffic(backend), 4);
+        for flood in [false, true] {
+            let mut machine = Machine::new(&ported(backend), 1).expect("valid");
+            let mut out = Vec::with_capacity(4096);
+            network(&mut machine, &mut out, Time::ZERO + Duration::from_s(2), flood);
+            let (events, before) = (machine.events(), ALLOCATIONS.load(Ordering::Relaxed));
+            network(&mut machine, &mut out, Time::ZERO + Duration::from_s(4), flood);
+            let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+            let events = machine.events() - events;
+            assert!(events > 20_000, "port, {backend:?}: only {events} events");
+            assert_eq!(allocations, 0, "port, {backend:?}: in {events} events, flood: {flood}");
+        }
     }
 }

@@ -54,6 +54,8 @@ pub struct CostsFile {
     pub front_packet: Option<CostFile>,
     /// See [`PathCosts::front_kb`]; nothing if absent.
     pub front_kb: Option<CostFile>,
+    /// See [`PathCosts::split_piece`]; nothing if absent.
+    pub split_piece: Option<CostFile>,
 }
 
 /// One cost.
@@ -107,6 +109,8 @@ pub struct CostsChoice {
     pub front_packet: Option<Span>,
     /// Replaces the file's number.
     pub front_kb: Option<Span>,
+    /// Replaces the file's number.
+    pub split_piece: Option<Span>,
 }
 
 /// The file that holds when a scenario names none.
@@ -170,6 +174,7 @@ impl CostTable {
             back_kb: get("back_kb"),
             front_packet: get("front_packet"),
             front_kb: get("front_kb"),
+            split_piece: get("split_piece"),
         }
     }
 
@@ -197,6 +202,7 @@ impl CostTable {
             ("back_kb", costs.back_kb),
             ("front_packet", costs.front_packet),
             ("front_kb", costs.front_kb),
+            ("split_piece", costs.split_piece),
         ];
         let path = path.into_iter().filter_map(|(name, cost)| Some(line(name, cost?)));
         lines.extend(path);
@@ -222,6 +228,7 @@ impl CostTable {
             ("back_kb", choice.back_kb),
             ("front_packet", choice.front_packet),
             ("front_kb", choice.front_kb),
+            ("split_piece", choice.split_piece),
         ];
         for (name, span) in replaced {
             let Some(Span(value)) = span else { continue };

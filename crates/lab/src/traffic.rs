@@ -468,6 +468,7 @@ impl NicFile {
             latency: self.latency.0,
             moderation: self.moderation.map_or(Duration::ZERO, |span| span.0),
             ring: self.ring,
+            external: None,
         })
     }
 }

@@ -28,6 +28,7 @@ use crate::event::Event;
 use crate::facts::Facts;
 use crate::ids::{Dom, Vcpu};
 use crate::io::packet::Packet;
+use crate::io::port::{Errand, LostAt};
 use crate::io::ports::Port;
 use crate::io::{Io, device_port};
 
@@ -54,6 +55,10 @@ pub trait Guest: Send {
 
     /// A timer set through [`GuestCx::after`] has fired.
     fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32);
+
+    /// Something is to be done that came in through the port. `vcpu` is the number of the vCPU
+    /// that has just handed something out and waits for the answer; `None`: none of them does.
+    fn errand(&mut self, _cx: &mut GuestCx<'_>, _vcpu: Option<usize>, _errand: Errand) {}
 
     /// Whether the guest has measured all it was asked to; `None` if it measures nothing.
     fn done(&self) -> Option<bool> {
@@ -158,9 +163,9 @@ impl GuestCx<'_> {
         self.io.transmit(self.queue, nic, packet);
     }
 
-    /// Loses `packet`.
-    pub fn lose(&mut self, packet: &Packet) {
-        self.io.lose(self.queue, packet);
+    /// Loses `packet`, there.
+    pub fn lose(&mut self, packet: &Packet, at: LostAt) {
+        self.io.lose(self.queue, packet, at);
     }
 
     /// Asks NIC number `nic` for interrupts again.

@@ -29,6 +29,9 @@ pub struct PathCosts {
     pub front_packet: Duration,
     /// The same for each 1024 bytes.
     pub front_kb: Duration,
+    /// Cutting an aggregate up in the driver domain, for each piece, where the NIC does not
+    /// do it ([`External::pieces`](super::nic::External::pieces)).
+    pub split_piece: Duration,
 }
 
 /// So much for each 1024 bytes of `packet`.

@@ -8,7 +8,7 @@
 
 use lowtail_engine::{Duration, Hist, Stream, Time};
 
-use super::packet::{FlowId, HEADER_BYTES, Kind, MTU_BYTES, Packet};
+use super::packet::{FlowId, Foreign, HEADER_BYTES, Kind, MTU_BYTES, Packet};
 use crate::guest::Spread;
 use crate::ids::Dom;
 
@@ -130,7 +130,7 @@ impl Flow {
             _ => Kind::Data,
         };
         let bytes = self.config.payload_bytes + HEADER_BYTES;
-        Packet { sent: now, bytes, flow: id, kind, acks: 0 }
+        Packet { sent: now, bytes, flow: id, kind, acks: 0, foreign: Foreign::NONE }
     }
 
     /// The answer to `request`.
@@ -192,6 +192,7 @@ impl Flow {
             flow: id,
             kind: Kind::Ack,
             acks,
+            foreign: Foreign::NONE,
         })
     }
 

@@ -11,6 +11,7 @@ pub mod flow;
 pub mod lock;
 pub mod nic;
 pub mod packet;
+pub mod port;
 pub mod ports;
 pub mod ring;
 
@@ -25,6 +26,7 @@ use costs::PathCosts;
 use flow::{Flow, FlowConfig, Pace, RESEND_AFTER, Way};
 use nic::{Nic, NicConfig};
 use packet::{FlowId, Kind, Packet};
+use port::{Handed, LostAt};
 use ports::{Order, Port, Ports};
 use ring::{RxRing, TxRing};
 
@@ -112,6 +114,8 @@ pub struct Io {
     driver: Option<Dom>,
     channels: Vec<Channels>,
     ports: Vec<Ports>,
+    /// What comes out of the port and nobody has taken yet.
+    pub(crate) handed: Vec<Handed>,
 }
 
 impl Io {
@@ -155,6 +159,8 @@ impl Io {
             driver,
             channels,
             ports,
+            // A batch of the back end, or a poll.
+            handed: Vec::with_capacity(256),
         }
     }
 
@@ -208,15 +214,47 @@ impl Io {
         self.ports[v.index()].raise(port).then_some(v)
     }
 
+    /// The guest of `packet` and the way it goes.
+    pub fn course(&self, packet: &Packet) -> (Dom, Way) {
+        packet.course().unwrap_or_else(|| {
+            let flow = &self.flows[packet.flow.index()].config;
+            (flow.dom, flow.way)
+        })
+    }
+
+    /// Whether what a guest has just received, or worked for, waits for the answer from the
+    /// other side of the port.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self.handed.last(), Some(Handed::Received { .. } | Handed::Worked { .. }))
+    }
+
+    /// A packet comes from the wire of NIC number `nic`, through the port.
+    pub(crate) fn hand_in(&mut self, queue: &mut EventQueue<Event>, nic: u16, packet: Packet) {
+        if !self.nics[usize::from(nic)].hand_in(packet) {
+            self.lose(queue, &packet, LostAt::Nic);
+        }
+        self.moderate(queue, nic);
+    }
+
     /// The driver domain gives `packet` to NIC number `nic`.
     pub(crate) fn transmit(&mut self, queue: &mut EventQueue<Event>, nic: usize, packet: Packet) {
+        if let Kind::Foreign(_) = packet.kind {
+            let packet::Foreign { token, dom, .. } = packet.foreign;
+            self.handed.push(Handed::Transmit { nic: nic as u16, dom, token });
+            return;
+        }
         let at = self.nics[nic].send_out(packet, queue.now());
         queue.at(at, Event::Io(IoEvent::Depart(nic as u16)));
     }
 
     /// `packet` is lost. Data of a window is sent again later; others are not missed, or their
     /// sender finds out by itself.
-    pub(crate) fn lose(&mut self, queue: &mut EventQueue<Event>, packet: &Packet) {
+    pub(crate) fn lose(&mut self, queue: &mut EventQueue<Event>, packet: &Packet, at: LostAt) {
+        if let Kind::Foreign(_) = packet.kind {
+            let packet::Foreign { token, dom, .. } = packet.foreign;
+            self.handed.push(Handed::Lost { dom, token, at });
+            return;
+        }
         let flow = &mut self.flows[packet.flow.index()];
         flow.count_loss(packet.kind);
         let times = match (flow.config.pace, packet.kind) {
@@ -242,7 +280,7 @@ impl Io {
         match event {
             IoEvent::Arrive(nic) => {
                 if let Some(lost) = self.nics[usize::from(nic)].arrived() {
-                    self.lose(queue, &lost);
+                    self.lose(queue, &lost, LostAt::Nic);
                 }
                 self.moderate(queue, nic);
             }
@@ -321,7 +359,8 @@ impl Io {
                     queue.at(at, Event::Io(IoEvent::Arrive(nic)));
                 }
             }
-            Kind::Request => {}
+            // Those leave by the port.
+            Kind::Request | Kind::Foreign(_) => {}
         }
     }
 

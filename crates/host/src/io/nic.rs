@@ -17,6 +17,18 @@ pub struct NicConfig {
     pub moderation: Duration,
     /// Packets that fit into its receive ring.
     pub ring: u16,
+    /// Its wire, and what waits for that, belong to who is on the other side of the
+    /// [port](super::port); rate and latency are theirs, too. Receive ring and interrupts stay.
+    pub external: Option<External>,
+}
+
+/// A NIC whose wire is on the other side of the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct External {
+    /// Longer packets are cut up into pieces of so many bytes by the driver domain, for
+    /// [`split_piece`](super::costs::PathCosts::split_piece) each, before they come out of the
+    /// port in one; `None`: the NIC does it, for nothing.
+    pub pieces: Option<u16>,
 }
 
 /// One direction of a wire.
@@ -91,6 +103,27 @@ impl Nic {
             return None;
         }
         Some(packet)
+    }
+
+    /// `packet` has arrived here from the port: returns whether the ring had room for it.
+    pub fn hand_in(&mut self, packet: Packet) -> bool {
+        let room = self.rx.len() < usize::from(self.config.ring);
+        if room {
+            self.rx.push_back(packet);
+        }
+        room
+    }
+
+    /// Whether its wire is on the other side of the port.
+    pub fn is_external(&self) -> bool {
+        self.config.external.is_some()
+    }
+
+    /// Into how many pieces the driver domain cuts up `packet`; 0: not at all.
+    pub fn pieces(&self, packet: &Packet) -> u32 {
+        let pieces = self.config.external.and_then(|external| external.pieces);
+        let pieces = pieces.map(|piece| packet.bytes.div_ceil(u32::from(piece).max(1)));
+        pieces.filter(|&n| n > 1).unwrap_or(0)
     }
 
     /// The next packet has arrived at the other end.

@@ -2,7 +2,11 @@
 
 use lowtail_engine::Time;
 
-/// A stream, a pinger or a client: an index into the traffic of a host.
+use super::flow::Way;
+use crate::ids::Dom;
+
+/// A stream, a pinger or a client: an index into the traffic of a host. Of a packet from the
+/// port it is what the queue of an interface is chosen by, and no index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowId(pub u16);
 
@@ -24,12 +28,25 @@ pub enum Kind {
     Request,
     /// That answer.
     Reply,
+    /// What others say it is for: it came in through the port.
+    Foreign(Course),
+}
+
+/// Where a packet from the port goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// From a NIC to a guest.
+    In,
+    /// From a guest to a NIC.
+    Out,
+    /// From a guest to another one.
+    Between,
 }
 
 impl Kind {
     /// Whether it goes from who sends to who receives, and not back.
     pub fn onward(self) -> bool {
-        matches!(self, Kind::Data | Kind::Request)
+        matches!(self, Kind::Data | Kind::Request | Kind::Foreign(_))
     }
 }
 
@@ -46,6 +63,25 @@ pub struct Packet {
     pub kind: Kind,
     /// How many packets an acknowledgement is for.
     pub acks: u8,
+    /// Of a packet from the port, what it is called there and where it goes.
+    pub foreign: Foreign,
+}
+
+/// What a packet from the port is called there, and the ends of its way; the [`Course`] says
+/// what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its name on the other side of the port.
+    pub token: u32,
+    /// The guest: who receives what comes in, who sends what goes out.
+    pub dom: Dom,
+    /// The NIC, or the guest that receives.
+    pub peer: u16,
+}
+
+impl Foreign {
+    /// Of a packet that has nothing to do with the port.
+    pub const NONE: Foreign = Foreign { token: 0, dom: Dom(0), peer: 0 };
 }
 
 /// Bytes of an IPv4 and a UDP header.
@@ -60,6 +96,18 @@ const PIECE_BYTES: u32 = 52;
 const PAGE_BYTES: u32 = 4096;
 
 impl Packet {
+    /// The guest and the way of a packet from the port; `None`: its flow says.
+    pub fn course(&self) -> Option<(Dom, Way)> {
+        let Kind::Foreign(course) = self.kind else { return None };
+        let Foreign { dom, peer, .. } = self.foreign;
+        let way = match course {
+            Course::In => Way::In { nic: peer },
+            Course::Out => Way::Out { nic: peer },
+            Course::Between => Way::Between { to: Dom(peer) },
+        };
+        Some((dom, way))
+    }
+
     /// Slots of a shared ring that it takes: one for each page, and one more for what says
     /// how an aggregate is to be cut up (`XEN_NETIF_EXTRA_TYPE_GSO`); 64 KB take 17.
     pub fn slots(&self) -> u32 {
@@ -84,7 +132,14 @@ mod tests {
     use super::*;
 
     fn of(bytes: u32) -> Packet {
-        Packet { sent: Time::ZERO, bytes, flow: FlowId(0), kind: Kind::Data, acks: 0 }
+        Packet {
+            sent: Time::ZERO,
+            bytes,
+            flow: FlowId(0),
+            kind: Kind::Data,
+            acks: 0,
+            foreign: Foreign::NONE,
+        }
     }
 
     #[test]

@@ -174,11 +174,12 @@ impl RxRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::packet::{FlowId, Kind};
+    use crate::io::packet::{FlowId, Foreign, Kind};
     use lowtail_engine::Time;
 
     fn packet(bytes: u32) -> Packet {
-        Packet { sent: Time::ZERO, bytes, flow: FlowId(0), kind: Kind::Data, acks: 0 }
+        let (flow, kind, foreign) = (FlowId(0), Kind::Data, Foreign::NONE);
+        Packet { sent: Time::ZERO, bytes, flow, kind, acks: 0, foreign }
     }
 
     #[test]

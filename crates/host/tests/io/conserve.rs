@@ -18,7 +18,7 @@ use crate::host::{BACKENDS, dom, driver, flow, guest, host, ms, nic, us};
 use crate::random;
 
 /// A machine of twenty years ago: so that 100 Mbit/s are a load, and few packets make one.
-const SLOW: PathCosts = PathCosts {
+pub(crate) const SLOW: PathCosts = PathCosts {
     upcall: Duration::from_us(2),
     irq: Duration::from_us(3),
     notify: Duration::from_us(3),
@@ -29,9 +29,10 @@ const SLOW: PathCosts = PathCosts {
     back_kb: Duration::from_us(2),
     front_packet: Duration::from_us(15),
     front_kb: Duration::from_us(2),
+    split_piece: Duration::ZERO,
 };
 
-fn schedulers() -> [(&'static str, SchedulerConfig); 4] {
+pub(crate) fn schedulers() -> [(&'static str, SchedulerConfig); 4] {
     [
         ("null", SchedulerConfig::Null),
         ("credit 4.8", SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen48))),
@@ -153,7 +154,7 @@ fn no_packet_vanishes_and_no_window_hangs() {
 }
 
 /// A host with random back end, guests, NICs, and flows.
-fn random_host(seed: u64) -> Config {
+pub(crate) fn random_host(seed: u64) -> Config {
     let mut stream = Stream::new(seed, "random io");
     let mut pick = |n: u64| stream.below(n);
     let mut driver = driver(BACKENDS[pick(6) as usize]);

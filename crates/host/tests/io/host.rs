@@ -51,7 +51,13 @@ pub(crate) fn guest() -> net::Config {
 
 /// A NIC with `mbit` and 20 us of wire, without moderation.
 pub(crate) fn nic(mbit: u64) -> NicConfig {
-    NicConfig { bits_per_s: mbit * 1_000_000, latency: us(20), moderation: us(0), ring: 256 }
+    NicConfig {
+        bits_per_s: mbit * 1_000_000,
+        latency: us(20),
+        moderation: us(0),
+        ring: 256,
+        external: None,
+    }
 }
 
 /// A flow of packets with 1400 bytes of payload, measured after 100 ms.

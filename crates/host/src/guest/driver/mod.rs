@@ -24,6 +24,7 @@ use crate::guest::GuestCx;
 use crate::io::flow::Way;
 use crate::io::lock::{GrantLock, SpinLock};
 use crate::io::packet::Packet;
+use crate::io::port::LostAt;
 use station::{Station, Work};
 pub use users::User;
 use users::Users;
@@ -172,7 +173,7 @@ impl Driver {
             // The buffers that were too few have said that we wait for more.
             back.backlog.push_back(packet);
         } else {
-            hands.cx.lose(&packet);
+            hands.cx.lose(&packet, LostAt::BackEnd);
         }
     }
 
@@ -199,14 +200,14 @@ impl Driver {
     fn forward(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
         let now = hands.now();
         let io = hands.cx.io();
-        let flow = &io.flows[packet.flow.index()].config;
-        let to = match flow.way {
-            Way::Between { to } => Err(if packet.kind.onward() { to } else { flow.dom }),
+        let (dom, way) = io.course(&packet);
+        let to = match way {
+            Way::Between { to } => Err(if packet.kind.onward() { to } else { dom }),
             Way::In { nic } | Way::Out { nic } => Ok(usize::from(nic)),
         };
         match to {
             Ok(nic) if io.nics[nic].backlog(now) < NIC_BACKLOG => hands.cx.transmit(nic, packet),
-            Ok(_) => hands.cx.lose(&packet),
+            Ok(_) => hands.cx.lose(&packet, LostAt::Nic),
             Err(dom) => {
                 let queue = io.queue_of(dom, packet.flow);
                 self.enqueue(hands, queue, packet);
@@ -219,19 +220,24 @@ impl Driver {
         let costs = cx.io().costs;
         let now = cx.now();
         let receives = self.stations[station].work == Work::Receive;
+        let sends = self.stations[station].work == Work::Send;
         let (mut work, mut grant) = (Duration::ZERO, Duration::ZERO);
         let mut own = Duration::ZERO;
         for (queue, packet) in &self.stations[station].batch {
             work += costs.back(packet);
+            if let (Some((_, Way::Out { nic })), true) = (packet.course(), sends) {
+                let pieces = cx.io().nics[usize::from(nic)].pieces(packet);
+                work += costs.split_piece * u64::from(pieces);
+            }
             let span = costs.grant(packet);
             match self.config.lock {
                 GrantLock::PerDomain => {
                     let dom = cx.io().queues[*queue].dom;
                     own += self.locks[dom.index()].take(now + own, span);
                     // Copied out of another guest's pages: with its lock, too.
-                    let flow = &cx.io().flows[packet.flow.index()].config;
-                    if let (Way::Between { to }, true) = (flow.way, receives) {
-                        let source = if packet.kind.onward() { flow.dom } else { to };
+                    let (dom, way) = cx.io().course(packet);
+                    if let (Way::Between { to }, true) = (way, receives) {
+                        let source = if packet.kind.onward() { dom } else { to };
                         own += self.locks[source.index()].take(now + (own - span), span) - span;
                     }
                 }
@@ -360,8 +366,8 @@ impl Driver {
         for _ in 0..self.polled[nic] {
             let Some(packet) = hands.cx.io().nics[nic].take() else { break };
             let io = hands.cx.io();
-            let flow = &io.flows[packet.flow.index()].config;
-            let queue = io.queue_of(flow.dom, packet.flow);
+            let (dom, _) = io.course(&packet);
+            let queue = io.queue_of(dom, packet.flow);
             self.enqueue(hands, queue, packet);
         }
         let more = hands.cx.io().nics[nic].waiting() > 0;

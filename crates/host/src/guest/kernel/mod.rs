@@ -18,9 +18,12 @@
 pub mod fair;
 mod state;
 
+use std::collections::VecDeque;
+
 use lowtail_engine::{Duration, Hist, Time};
 
 use super::{Guest, GuestCx, Outcome, Step};
+use crate::io::port::Errand;
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
@@ -79,6 +82,9 @@ pub trait Program: Send {
 
     /// Something has happened that the program's vCPU 0 is told by its timer's port.
     fn nudged(&mut self, _hands: &mut Hands<'_, '_>) {}
+
+    /// Something is to be done that came in through the port.
+    fn errand(&mut self, _hands: &mut Hands<'_, '_>, _errand: Errand) {}
 
     /// Figures by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -145,18 +151,24 @@ pub struct KernelGuest<P> {
     kernel: Kernel,
     program: P,
     rules: Rules,
+    /// What came in through the port while no vCPU asked for it: its timer tells vCPU 0.
+    errands: VecDeque<Errand>,
+    /// A task, and no softirq, has last handed something out.
+    task_asks: bool,
 }
 
 impl<P: Program> KernelGuest<P> {
     /// A kernel at rest.
     pub fn new(rules: Rules, program: P) -> Self {
-        KernelGuest { kernel: Kernel::new(0), program, rules }
+        let errands = VecDeque::with_capacity(64);
+        KernelGuest { kernel: Kernel::new(0), program, rules, errands, task_asks: false }
     }
 
     /// Puts an end to what vCPU number `cpu` was at: done, or interrupted with some `left`.
     fn settle(&mut self, cx: &mut GuestCx<'_>, cpu: usize) {
         let (left, ran) = (cx.left(), cx.ran());
         let doing = std::mem::replace(&mut self.kernel.cpus[cpu].doing, Doing::Nothing);
+        self.task_asks = matches!(doing, Doing::Task(..));
         match doing {
             Doing::Nothing => {}
             Doing::Irq(port) => self.handle(cx, cpu, port),
@@ -220,6 +232,11 @@ impl<P: Program> KernelGuest<P> {
             let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
             for task in expired.drain(..) {
                 hands.wake(task);
+            }
+            if cpu == 0 {
+                for errand in self.errands.drain(..) {
+                    self.program.errand(&mut hands, errand);
+                }
             }
             self.program.nudged(&mut hands);
             self.kernel.expired[cpu] = expired;
@@ -401,6 +418,10 @@ impl<P: Program> Guest for KernelGuest<P> {
 
     fn step(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Step {
         self.settle(cx, cpu);
+        if cx.io().asks() {
+            // The stack goes on with its answer before anything else is done here.
+            return Step::Compute(Duration::ZERO);
+        }
         if self.rules.soft_each
             && let Some(step) = self.soft_after_irq(cx, cpu)
         {
@@ -422,6 +443,24 @@ impl<P: Program> Guest for KernelGuest<P> {
         self.kernel.expired[cpu].push(task);
         let own = cx.own();
         cx.raise(None, own, timer_port(cpu));
+    }
+
+    fn errand(&mut self, cx: &mut GuestCx<'_>, vcpu: Option<usize>, errand: Errand) {
+        let Some(cpu) = vcpu else {
+            self.errands.push_back(errand);
+            let own = cx.own();
+            cx.raise(None, own, timer_port(0));
+            return;
+        };
+        let before = self.kernel.cpus[cpu].raised.len();
+        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+        // The stack is at work here now, and does not put later things before earlier ones.
+        for errand in self.errands.drain(..).chain([errand]) {
+            self.program.errand(&mut hands, errand);
+        }
+        // Softirqs that a task has raised run as it enables them again.
+        let state = &mut self.kernel.cpus[cpu];
+        state.entered |= self.task_asks && state.raised.len() > before;
     }
 
     fn outcome(&self) -> Outcome {

@@ -16,6 +16,7 @@ use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::io::flow::Pace;
 use crate::io::packet::{FlowId, Kind, Packet};
+use crate::io::port::{Errand, Handed, LostAt};
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +56,22 @@ pub struct NetGuest {
     lanes: Vec<Lane>,
     processes: Processes,
     looper: Option<TaskId>,
+    worker: Option<Worker>,
+}
+
+/// The process that works for what comes through the port, first come first served.
+#[derive(Debug)]
+struct Worker {
+    task: TaskId,
+    /// For how long, and what that is called on the other side.
+    work: VecDeque<(Duration, u32)>,
 }
 
 impl NetGuest {
     /// The domain.
     pub fn guest(config: Config) -> KernelGuest<NetGuest> {
-        let guest =
-            NetGuest { config, lanes: Vec::new(), processes: Processes::default(), looper: None };
+        let processes = Processes::default();
+        let guest = NetGuest { config, lanes: Vec::new(), processes, looper: None, worker: None };
         KernelGuest::new(config.rules, guest)
     }
 
@@ -95,7 +105,7 @@ impl NetGuest {
 
     fn answer(&mut self, hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) {
         if self.lanes[lane].out.len() >= OUT_PACKETS {
-            hands.cx.lose(&packet);
+            hands.cx.lose(&packet, LostAt::Guest);
         } else {
             self.lanes[lane].out.push_back(packet);
         }
@@ -106,6 +116,12 @@ impl NetGuest {
     /// One of the packets that have come in on `lane`.
     fn received(&mut self, hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) {
         let now = hands.now();
+        if let Kind::Foreign(_) = packet.kind {
+            // Who receives it is not always who sent it.
+            let (dom, token) = (hands.cx.own(), packet.foreign.token);
+            hands.cx.io().handed.push(Handed::Received { dom, token });
+            return;
+        }
         let flow = &mut hands.cx.io().flows[packet.flow.index()];
         match packet.kind {
             Kind::Data | Kind::Request if !flow.config.service.is_zero() => {
@@ -115,7 +131,7 @@ impl NetGuest {
                         hands.wake(process.task);
                     }
                     // The socket's buffer is full.
-                    _ => hands.cx.lose(&packet),
+                    _ => hands.cx.lose(&packet, LostAt::Guest),
                 }
             }
             Kind::Data => {
@@ -133,7 +149,7 @@ impl NetGuest {
                 let reply = flow.reply(&packet);
                 self.answer(hands, lane, reply);
             }
-            Kind::Reply => {}
+            Kind::Reply | Kind::Foreign(_) => {}
         }
     }
 
@@ -188,6 +204,8 @@ impl Program for NetGuest {
             self.looper = Some(task);
             hands.wake(task);
         }
+        let task = hands.add_task(TaskConfig::PROCESS);
+        self.worker = Some(Worker { task, work: VecDeque::with_capacity(SOCKET_PACKETS) });
     }
 
     fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
@@ -276,6 +294,9 @@ impl Program for NetGuest {
         if self.looper == Some(task) {
             return Begin::Work(Duration::MAX);
         }
+        if let Some(worker) = self.worker.as_ref().filter(|worker| worker.task == task) {
+            return worker.work.front().map_or(Begin::Nothing, |&(span, _)| Begin::Work(span));
+        }
         let now = hands.now();
         let own = hands.cx.own();
         let Some(process) = self.processes.by_task(task) else { return Begin::Nothing };
@@ -305,6 +326,11 @@ impl Program for NetGuest {
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
         let (now, own) = (hands.now(), hands.cx.own());
+        if let Some(worker) = self.worker.as_mut().filter(|worker| worker.task == task) {
+            let done = worker.work.pop_front().map(|(_, token)| Handed::Worked { dom: own, token });
+            hands.cx.io().handed.extend(done);
+            return;
+        }
         let Some(process) = self.processes.by_task(task) else { return };
         let io = hands.cx.io();
         let lane = io.queue_of(own, process.flow) - io.vif(own).start;
@@ -334,6 +360,22 @@ impl Program for NetGuest {
         }
         if news {
             Self::notify(hands, lane);
+        }
+    }
+
+    fn errand(&mut self, hands: &mut Hands<'_, '_>, errand: Errand) {
+        match errand {
+            Errand::Send(packet) => {
+                let own = hands.cx.own();
+                let io = hands.cx.io();
+                let lane = io.queue_of(own, packet.flow) - io.vif(own).start;
+                self.answer(hands, lane, packet);
+            }
+            Errand::Work { span, token } => {
+                let Some(worker) = &mut self.worker else { return };
+                worker.work.push_back((span, token));
+                hands.wake(worker.task);
+            }
         }
     }
 
