@@ -22,18 +22,7 @@
 #ifndef LOWTAIL_VIF_H
 #define LOWTAIL_VIF_H
 
-#include "bucket.h"
-
-/* Line time of a byte is 2^3 ns. */
-#ifndef LT_BYTE_SHIFT /* so that a test can differ */
-#define LT_BYTE_SHIFT 3
-#endif
-/*
- * Packets count as no less than the shortest frame of Ethernet, so that none is
- * free, and as no more than 2^26 bytes.
- */
-#define LT_BYTES_MIN 64u
-#define LT_BYTES_MAX (1u << 26)
+#include "line.h"
 
 /*
  * Rate 10 Mbit/s and burst 30 KB: what "Small is Better" (SoCC'13) gives a
@@ -47,12 +36,6 @@ struct lt_vif {
 	struct lt_bucket small;	/* line time as a small interface */
 	lt_u64 vtime_ns;	/* line time served; any value */
 };
-
-/* Line time, in ns, of a packet of @bytes (any value): 2^9 to 2^29. */
-LT_FN lt_u64 lt_line_ns(lt_u32 bytes)
-{
-	return lt_min(lt_max(bytes, LT_BYTES_MIN), LT_BYTES_MAX) << LT_BYTE_SHIFT;
-}
 
 /*
  * An interface that is entitled to @rate (line time per time, 16.16; 0 to

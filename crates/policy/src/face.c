@@ -2,6 +2,7 @@
 /* The functions of the policy headers with addresses, for callers in Rust. */
 #include "vcpu.h"
 #include "vif.h"
+#include "flow.h"
 
 void lowtail_params_default(struct lt_params *p)
 {
@@ -17,6 +18,11 @@ void lowtail_sizes(lt_u32 *sizes)
 	sizes[3] = sizeof(struct lt_vm);
 	sizes[4] = sizeof(struct lt_vcpu);
 	sizes[5] = sizeof(struct lt_vif);
+	sizes[6] = sizeof(struct lt_flow_params);
+	sizes[7] = sizeof(struct lt_flow);
+	sizes[8] = sizeof(struct lt_flow_set);
+	sizes[9] = sizeof(struct lt_flow_vm);
+	sizes[10] = sizeof(struct lt_flow_seed);
 }
 
 void lowtail_bucket_init(struct lt_bucket *b, lt_u32 rate, lt_u32 burst_ns,
@@ -202,4 +208,53 @@ int lowtail_vif_before(const struct lt_vif *a, int small_a, lt_u64 waiting_a,
 		       const struct lt_vif *b, int small_b, lt_u64 waiting_b)
 {
 	return lt_vif_before(a, small_a, waiting_a, b, small_b, waiting_b);
+}
+
+void lowtail_flow_params_default(struct lt_flow_params *p)
+{
+	*p = (struct lt_flow_params)LT_FLOW_PARAMS_DEFAULT;
+}
+
+lt_u64 lowtail_flow_fold(const struct lt_flow_seed *seed, lt_u64 high, lt_u64 low)
+{
+	return lt_flow_fold(seed, high, low);
+}
+
+lt_u64 lowtail_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src, lt_u64 dst)
+{
+	return lt_flow_hash(seed, vm, src, dst);
+}
+
+lt_u32 lowtail_flow_index(lt_u64 tag, lt_u32 mask)
+{
+	return lt_flow_index(tag, mask);
+}
+
+lt_u32 lowtail_flow_packet(struct lt_flow_set *set, const struct lt_flow_params *p,
+			   lt_u32 vm, lt_u64 tag, lt_u32 bytes, lt_u64 now)
+{
+	return lt_flow_packet(set, p, vm, tag, bytes, now);
+}
+
+lt_u32 lowtail_flow_refuse(struct lt_flow_set *set, const struct lt_flow_params *p,
+			   lt_u32 vm, lt_u64 tag)
+{
+	return lt_flow_refuse(set, p, vm, tag);
+}
+
+void lowtail_flow_vm_init(struct lt_flow_vm *vm, const struct lt_flow_params *p, lt_u64 now)
+{
+	lt_flow_vm_init(vm, p, now);
+}
+
+int lowtail_flow_vm_take(struct lt_flow_vm *vm, lt_u32 bytes, lt_u64 now)
+{
+	return lt_flow_vm_take(vm, bytes, now);
+}
+
+lt_u32 lowtail_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
+			     const struct lt_flow_params *p, lt_u32 vm, lt_u64 tag,
+			     lt_u32 bytes, lt_u64 now)
+{
+	return lt_flow_classify(set, owner, p, vm, tag, bytes, now);
 }

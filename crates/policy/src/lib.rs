@@ -1,15 +1,20 @@
 //! The rule, *small first at every queue*, as Rust sees it.
 //!
-//! The rule itself is C: `policy/bucket.h`, `policy/vcpu.h` and `policy/vif.h` say what each
-//! function means, in which units and ranges. Here are its structs, with the same layout, and its
-//! functions as methods; nothing else. All times and amounts are nanoseconds.
+//! The rule itself is C: `policy/bucket.h`, `policy/vcpu.h`, `policy/vif.h` and `policy/flow.h` say
+//! what each function means, in which units and ranges. Here are its structs, with the same layout,
+//! and its functions as methods; and [`FlowTable`], which owns what flows need. All times and
+//! amounts are nanoseconds, but for packets, which are bytes.
 
 mod bucket;
+mod flow;
 mod params;
 mod vcpu;
 mod vif;
 
 pub use bucket::{Bucket, NEVER, RATE_MAX, RATE_ONE};
+pub use flow::{
+    FLOW_BANDS, Flow, FlowParams, FlowSeed, FlowSet, FlowTable, FlowVm, Verdict, flow_index,
+};
 pub use params::Params;
 pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
@@ -24,8 +29,8 @@ mod tests {
 
     #[test]
     fn structs_have_the_sizes_of_c() {
-        let mut sizes = [0u32; 6];
-        // SAFETY: C writes six numbers.
+        let mut sizes = [0u32; 11];
+        // SAFETY: C writes eleven numbers.
         unsafe { lowtail_sizes(sizes.as_mut_ptr()) };
         let ours = [
             size_of::<Bucket>(),
@@ -34,6 +39,11 @@ mod tests {
             size_of::<Vm>(),
             size_of::<Vcpu>(),
             size_of::<Vif>(),
+            size_of::<FlowParams>(),
+            size_of::<Flow>(),
+            size_of::<FlowSet>(),
+            size_of::<FlowVm>(),
+            size_of::<FlowSeed>(),
         ];
         assert_eq!(sizes.map(|size| size as usize), ours);
     }
