@@ -19,7 +19,7 @@ pub(crate) fn text(experiment: &Experiment) -> String {
 }
 
 fn scheduler(case: &Case) -> String {
-    lowtail_lab::scheduler::describe(&case.config.scheduler)
+    case.describe()
 }
 
 /// The cases, each with its scheduler if they differ in that.

@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::costs::{CostReader, CostTable, CostsError, DEFAULT_COSTS};
 use crate::error::{Bad, Error, Fault, nearest};
-use crate::file::{CaseFile, PointFile, VmFile};
-use crate::row::{Of, RowFile};
+use crate::file::{CaseFile, HostFile, PointFile, VmFile};
+use crate::network::build::{EndSpec, NetworkCase};
+use crate::row::{Of, RowFile, Whose};
 use crate::tree::{self, Node, Variable};
 
 /// Most cases of a scenario.
@@ -23,15 +24,34 @@ const VARIABLE_CHARS_MAX: usize = 100;
 const VCPUS_MAX: u32 = 4096;
 
 /// What a case can change.
-const CHANGEABLE: [&str; 5] = ["host", "vm", "nic", "flow", "duration"];
+const CHANGEABLE: [&str; 8] =
+    ["host", "vm", "nic", "flow", "network", "end", "traffic", "duration"];
+
+/// A VM of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VmRef {
+    /// Number of its host among [`Case::hosts`].
+    pub host: usize,
+    /// Its number there.
+    pub dom: Dom,
+}
+
+/// A simulated host.
+#[derive(Debug, Clone)]
+pub struct HostCase {
+    /// Its name in the network; empty if there is none.
+    pub name: String,
+    /// What it is made of.
+    pub config: Config,
+}
 
 /// VMs of a kind: one table of the scenario file.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// Their name in the file.
     pub name: String,
-    /// Their numbers; none if the case has none of them.
-    pub doms: Vec<Dom>,
+    /// Where they are; none if the case has none of them.
+    pub vms: Vec<VmRef>,
     /// How many values each of them measures, if it does.
     pub measures: Option<u64>,
     /// Whether it counts late wake-ups.
@@ -47,6 +67,8 @@ pub struct RowSpec {
     pub name: String,
     /// Whose figures, together: indices into [`Case::groups`].
     pub groups: Vec<usize>,
+    /// Or of which traffic, by number, and of which of its sizes.
+    pub traffic: Option<(usize, Option<usize>)>,
     /// Which distribution.
     pub of: Of,
 }
@@ -58,16 +80,29 @@ pub struct Case {
     pub name: String,
     /// Variables and their values.
     pub variables: Vec<(String, String)>,
-    /// The host.
-    pub config: Config,
-    /// What things cost there, with sources.
-    pub costs: CostTable,
+    /// The hosts; one if there is no network.
+    pub hosts: Vec<HostCase>,
+    /// The network between them.
+    pub network: Option<NetworkCase>,
+    /// What things cost on hosts, with sources; none if there are no hosts.
+    pub costs: Option<CostTable>,
     /// Limit of simulated time.
     pub duration: Duration,
     /// The VMs by kind.
     pub groups: Vec<Group>,
     /// The rows that it yields.
     pub rows: Vec<RowSpec>,
+}
+
+impl Case {
+    /// One line about the scheduler of its hosts, and its network.
+    pub fn describe(&self) -> String {
+        let host = self.hosts.first();
+        let scheduler = host.map(|host| crate::scheduler::describe(&host.config.scheduler));
+        let network = self.network.as_ref().map(NetworkCase::describe);
+        let parts: Vec<String> = scheduler.into_iter().chain(network).collect();
+        parts.join("; ")
+    }
 }
 
 /// What can be wrong: something in the scenario, or a file that it names.
@@ -177,6 +212,21 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
     if let Some(scheduler) = host.and_then(|host| host.get_mut("scheduler")) {
         tree::tag(scheduler, "scheduler", "credit, credit2, null or small-first")?;
     }
+    if let Some(network) = root.get_mut("network").and_then(tree::table_mut) {
+        if let Some(topology) = network.get_mut("topology") {
+            tree::tag(topology, "topology", "star, dumbbell, fat-tree or tree")?;
+        }
+        for key in ["queue", "switch"] {
+            network.get_mut(key).map_or(Ok(()), normalise_queue)?;
+        }
+    }
+    let traffic = root.get_mut("traffic").and_then(tree::table_mut);
+    for (_, kind) in traffic.into_iter().flatten() {
+        if let Some(pattern) = tree::table_mut(kind).and_then(|kind| kind.get_mut("pattern")) {
+            let kinds = "bulk, transfer, messages, requests, ping or datagrams";
+            tree::tag(pattern, "pattern", kinds)?;
+        }
+    }
     let vms = root.get_mut("vm").and_then(tree::table_mut);
     for (_, vm) in vms.into_iter().flatten() {
         if let Some(workload) = tree::table_mut(vm).and_then(|vm| vm.get_mut("workload")) {
@@ -187,6 +237,14 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// A discipline, and those within it.
+fn normalise_queue(node: &mut Node<'_>) -> Result<(), Fault> {
+    if let Some(inner) = tree::table_mut(node).and_then(|queue| queue.get_mut("queue")) {
+        normalise_queue(inner)?;
+    }
+    tree::tag(node, "queue", crate::network::queue::KINDS)
 }
 
 /// A point in the making.
@@ -279,10 +337,14 @@ impl<'a> Point<'_, 'a> {
             let path: Vec<&str> = bad.path.iter().map(String::as_str).collect();
             Fault::new(tree::span_at(&root, &path), bad.message)
         };
-        let costs = self.costs(&file, &root)?;
-        let (config, groups) = host(&file, &chosen, &costs).map_err(at)?;
+        let (costs, host) = match &file.host {
+            Some(host) => (Some(self.costs(host, &root)?), Some(host)),
+            None if file.network.is_some() && file.vm.is_empty() => (None, None),
+            None => return Err(Fault::new(0..0, "`host` is missing").into()),
+        };
+        let made = make(&file, host.zip(costs.as_ref()), &chosen).map_err(at)?;
         let wanted = case.and_then(|case| case.rows);
-        let rows = rows(name, wanted.as_deref(), &groups).map_err(|(i, message)| {
+        let rows = rows(name, wanted.as_deref(), &made).map_err(|(i, message)| {
             let span = entry.as_ref().map(|entry| tree::span_at(entry, &["rows", &i.to_string()]));
             Fault::new(span.unwrap_or(0..0), message)
         })?;
@@ -290,8 +352,9 @@ impl<'a> Point<'_, 'a> {
         if duration.is_zero() {
             return Err(at(Bad::new("duration", "no time to run: more than 0us")).into());
         }
+        let Made { hosts, groups, network, .. } = made;
         let name = name.to_string();
-        Ok(Case { name, variables, config, costs, duration, groups, rows })
+        Ok(Case { name, variables, hosts, network, costs, duration, groups, rows })
     }
 
     /// Sets each value of the table `set` at its dotted path.
@@ -301,10 +364,18 @@ impl<'a> Point<'_, 'a> {
             let path: Vec<&str> = key.get_ref().split('.').collect();
             let fault = |message| Fault::new(key.span(), message);
             if !CHANGEABLE.contains(&path[0]) {
-                let message = "only host, vm, nic, flow and duration can be set";
+                let message =
+                    "only host, vm, nic, flow, network, end, traffic and duration can be set";
                 return Err(fault(format!("`{}`: {message}", key.get_ref())));
             }
-            for (table, what) in [("vm", "VM"), ("nic", "NIC"), ("flow", "flow")] {
+            let tables = [
+                ("vm", "VM"),
+                ("nic", "NIC"),
+                ("flow", "flow"),
+                ("end", "end"),
+                ("traffic", "traffic"),
+            ];
+            for (table, what) in tables {
                 let Some(name) = path.get(1).filter(|_| path[0] == table) else { continue };
                 let known = tree::at(root, &[table]).and_then(tree::table).map_or(Vec::new(), keys);
                 if !known.iter().any(|other| other == name) {
@@ -318,8 +389,8 @@ impl<'a> Point<'_, 'a> {
         Ok(())
     }
 
-    fn costs(&mut self, file: &PointFile, root: &Node<'_>) -> Result<CostTable, Trouble> {
-        let choice = &file.host.costs;
+    fn costs(&mut self, host: &HostFile, root: &Node<'_>) -> Result<CostTable, Trouble> {
+        let choice = &host.costs;
         let table = self.costs.get(choice.file.as_deref().unwrap_or(DEFAULT_COSTS));
         let table = table.map_err(|error| match error {
             CostsError::File(error) => Trouble::Elsewhere(error),
@@ -348,49 +419,152 @@ fn unknown(what: &str, name: &str, known: &[String]) -> String {
     format!("no {what} is called `{name}`; {hint}")
 }
 
-/// The host's configuration.
-fn host(
+/// What a case is about, in the making.
+#[derive(Default)]
+struct Made {
+    hosts: Vec<HostCase>,
+    groups: Vec<Group>,
+    network: Option<NetworkCase>,
+    /// Traffic by number: its name, how many values it measures, and in how many sizes.
+    traffic: Vec<(String, u64, usize)>,
+}
+
+/// The hosts, and the network between them.
+fn make(
     file: &PointFile,
+    host: Option<(&HostFile, &CostTable)>,
     chosen: &[String],
-    costs: &CostTable,
-) -> Result<(Config, Vec<Group>), Bad> {
-    let scheduler = file.host.scheduler.build();
-    if !(1..=CpuSet::MAX_PCPUS).contains(&file.host.pcpus) {
-        let message = ConfigError::Pcpus(file.host.pcpus).to_string();
-        return Err(Bad::new("pcpus", message).under(&["host"]));
-    }
-    let (mut vms, mut groups, mut vcpus) = (Vec::new(), Vec::new(), 0);
-    for name in chosen {
-        let vm = &file.vm[name];
-        let in_vm = |bad: Bad| bad.under(&["vm", name]);
-        vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i))).sum::<u32>();
-        if vm.count > 1024 || vcpus > VCPUS_MAX {
-            let message =
-                format!("{vcpus} vCPUs by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)");
-            return Err(in_vm(Bad::new("count", message)));
+) -> Result<Made, Bad> {
+    let mut made = Made::default();
+    let Some(network) = &file.network else {
+        for (table, some) in
+            [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
+        {
+            if let Some(name) = some {
+                return Err(
+                    Bad::new(name, "belongs to a network: `[network]` is missing").under(&[table])
+                );
+            }
         }
-        let config = vm_config(name, vm, file.host.pcpus).map_err(in_vm)?;
-        let first = vms.len() as u16;
-        for i in 0..vm.count {
-            let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
-            vms.push(VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() });
+        if let Some((host, costs)) = host {
+            made.host(file, host, chosen, costs, None)?;
         }
-        groups.push(Group {
-            name: name.clone(),
-            doms: (first..first + vm.count).map(Dom).collect(),
-            measures: vm.workload.measures(),
-            counts_late: vm.workload.counts_late(),
-            streams: false,
-        });
+        return Ok(made);
+    };
+    for (table, some) in [("nic", file.nic.keys().next()), ("flow", file.flow.keys().next())] {
+        if let Some(name) = some {
+            let message = "in a network NICs and flows are those of `[network]` and `[traffic]`";
+            return Err(Bad::new(name, message).under(&[table]));
+        }
     }
-    let (pcpus, sockets) = (file.host.pcpus, file.host.sockets);
-    let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
-    let io = crate::traffic::build(file, costs.path(), &mut groups, &is_net)?;
-    let tickle = file.host.tickle.build();
-    let config =
-        Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
-    config.facts().map_err(|error| contradiction(&error, file.host.scheduler.kind()))?;
-    Ok((config, groups))
+    let in_topology = |bad: Bad| bad.under(&["network", "topology"]);
+    let (_, machines) = network.topology.build().map_err(in_topology)?;
+    let mut ends = Vec::new();
+    if let Some((host, costs)) = host {
+        for name in chosen {
+            let vm = &file.vm[name];
+            let on = |message| Bad::new("on", message).under(&["vm", name]);
+            let Some(names) = &vm.on else {
+                return Err(on(format!("on which machine? There are {}", machines.join(", "))));
+            };
+            for machine in names.list() {
+                crate::network::build::machine(machine, &machines).map_err(on)?;
+            }
+        }
+        for (number, name) in machines.iter().enumerate() {
+            let is_here =
+                |vm: &&String| file.vm[*vm].on.as_ref().is_some_and(|on| on.list().contains(name));
+            let here: Vec<String> = chosen.iter().filter(is_here).cloned().collect();
+            if here.is_empty() {
+                continue;
+            }
+            let at = made.hosts.len();
+            made.host(file, host, &here, costs, Some(name))?;
+            for group in &made.groups {
+                for vm in group.vms.iter().filter(|vm| vm.host == at) {
+                    let config = &made.hosts[at].config.vms[vm.dom.index()];
+                    if matches!(config.workload, Workload::Net(_)) {
+                        let (name, machine) = (group.name.clone(), number as u32);
+                        ends.push(EndSpec { name, machine, home: Some((at, vm.dom.0)) });
+                    }
+                }
+            }
+        }
+    }
+    let network = crate::network::build::build(network, &file.end, &file.traffic, ends)?;
+    for (name, traffic) in network.traffic.iter().zip(&network.config().traffic) {
+        let sizes = if traffic.bins.is_empty() { 0 } else { traffic.bins.len() + 1 };
+        made.traffic.push((name.clone(), traffic.count, sizes));
+    }
+    made.network = Some(network);
+    Ok(made)
+}
+
+impl Made {
+    /// Adds a host with the VMs `chosen`; in a network it is called `machine`.
+    fn host(
+        &mut self,
+        file: &PointFile,
+        host: &HostFile,
+        chosen: &[String],
+        costs: &CostTable,
+        machine: Option<&str>,
+    ) -> Result<(), Bad> {
+        let scheduler = host.scheduler.build();
+        if !(1..=CpuSet::MAX_PCPUS).contains(&host.pcpus) {
+            let message = ConfigError::Pcpus(host.pcpus).to_string();
+            return Err(Bad::new("pcpus", message).under(&["host"]));
+        }
+        let at = self.hosts.len();
+        let (mut vms, mut vcpus) = (Vec::new(), 0);
+        let mut own: Vec<Group> = Vec::new();
+        for name in chosen {
+            let vm = &file.vm[name];
+            let in_vm = |bad: Bad| bad.under(&["vm", name]);
+            if machine.is_none() && vm.on.is_some() {
+                return Err(in_vm(Bad::new("on", "there are no machines: `[network]` is missing")));
+            }
+            vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i))).sum::<u32>();
+            if vm.count > 1024 || vcpus > VCPUS_MAX {
+                let message =
+                    format!("{vcpus} vCPUs by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)");
+                return Err(in_vm(Bad::new("count", message)));
+            }
+            let config = vm_config(name, vm, host.pcpus).map_err(in_vm)?;
+            let first = vms.len() as u16;
+            for i in 0..vm.count {
+                let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
+                vms.push(VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() });
+            }
+            own.push(Group {
+                name: name.clone(),
+                vms: (first..first + vm.count)
+                    .map(|dom| VmRef { host: at, dom: Dom(dom) })
+                    .collect(),
+                measures: vm.workload.measures(),
+                counts_late: vm.workload.counts_late(),
+                streams: false,
+            });
+        }
+        let (pcpus, sockets) = (host.pcpus, host.sockets);
+        let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
+        let mut io = crate::traffic::build(file, host, costs.path(), &mut own, &is_net)?;
+        if let Some(network) = &file.network {
+            io.nics.push(NetworkCase::host_nic(network));
+        }
+        let tickle = host.tickle.build();
+        let config =
+            Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
+        config.facts().map_err(|error| contradiction(&error, host.scheduler.kind()))?;
+        self.hosts.push(HostCase { name: machine.unwrap_or_default().to_string(), config });
+        for group in own {
+            match self.groups.iter_mut().find(|known| known.name == group.name) {
+                Some(known) => known.vms.extend(group.vms),
+                None => self.groups.push(group),
+            }
+        }
+        Ok(())
+    }
 }
 
 fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
@@ -477,45 +651,87 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
 fn rows(
     case: &str,
     wanted: Option<&[RowFile]>,
-    groups: &[Group],
+    made: &Made,
 ) -> Result<Vec<RowSpec>, (usize, String)> {
-    let present = |group: &Group| !group.doms.is_empty();
-    let names = || groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
-    let mut found: Vec<(Vec<usize>, Of)> = Vec::new();
+    let mut found: Vec<(String, RowSpec)> = Vec::new();
+    let mut add = |about: String, groups: Vec<usize>, traffic, of| {
+        found.push((about, RowSpec { name: String::new(), groups, traffic, of }));
+    };
     for (i, row) in wanted.unwrap_or_default().iter().enumerate() {
-        let mut row_groups = Vec::new();
-        for vm in &row.vms {
-            let Some(at) = groups.iter().position(|group| group.name == *vm && present(group))
-            else {
-                return Err((i, unknown_vm(vm, &names())));
-            };
-            if row.of == Of::Latency && groups[at].measures.is_none() {
-                let message = format!("VM `{vm}` measures no latency; give `of = \"wake_to_run\"`");
-                return Err((i, message));
+        match &row.whose {
+            Whose::Vms(vms) => {
+                // A bare name may be that of traffic.
+                let known = |name: &String| made.traffic.iter().position(|t| t.0 == *name);
+                if let ([name], Of::Latency) = (&vms[..], row.of)
+                    && let Some(at) = known(name)
+                {
+                    add(name.clone(), Vec::new(), Some((at, None)), Of::Latency);
+                    continue;
+                }
+                let groups = row_groups(vms, row.of, made).map_err(|message| (i, message))?;
+                let about = match row.of {
+                    Of::Latency => vms.join("+"),
+                    of => format!("{}/{}", vms.join("+"), of.name()),
+                };
+                add(about, groups, None, row.of);
             }
-            row_groups.push(at);
+            Whose::Traffic(name, size) => {
+                let names = made.traffic.iter().map(|traffic| traffic.0.clone());
+                let names: Vec<String> = names.collect();
+                let Some(at) = names.iter().position(|known| known == name) else {
+                    return Err((i, unknown("traffic", name, &names)));
+                };
+                let sizes = made.traffic[at].2;
+                if size.is_some_and(|size| size >= sizes) {
+                    return Err((
+                        i,
+                        format!("traffic `{name}` has {sizes} sizes, numbered from 0"),
+                    ));
+                }
+                let about = size.map_or(name.clone(), |size| format!("{name}/{size}"));
+                add(about, Vec::new(), Some((at, size.as_ref().copied())), Of::Latency);
+            }
         }
-        found.push((row_groups, row.of));
     }
     if wanted.is_none() {
-        let measuring = groups.iter().enumerate();
-        let measuring = measuring.filter(|(_, group)| group.measures.is_some() && present(group));
-        found = measuring.map(|(i, _)| (vec![i], Of::Latency)).collect();
+        for (i, group) in made.groups.iter().enumerate() {
+            if group.measures.is_some() && !group.vms.is_empty() {
+                add(group.name.clone(), vec![i], None, Of::Latency);
+            }
+        }
+        let measured = made.network.iter().flat_map(|network| &network.config().traffic);
+        for (i, traffic) in measured.enumerate() {
+            if !matches!(traffic.pattern, lowtail_net::Pattern::Bulk) {
+                add(traffic.name.clone(), Vec::new(), Some((i, None)), Of::Latency);
+            }
+        }
     }
     if found.len() < 2 {
-        let (groups, of) = found.pop().unwrap_or((Vec::new(), Of::Latency));
-        return Ok(vec![RowSpec { name: case.to_string(), groups, of }]);
+        let none =
+            RowSpec { name: String::new(), groups: Vec::new(), traffic: None, of: Of::Latency };
+        let spec = found.pop().map_or(none, |(_, spec)| spec);
+        return Ok(vec![RowSpec { name: case.to_string(), ..spec }]);
     }
-    let name = |row_groups: &[usize], of: Of| {
-        let vms: Vec<&str> = row_groups.iter().map(|&i| groups[i].name.as_str()).collect();
-        match of {
-            Of::Latency => format!("{case}/{}", vms.join("+")),
-            of => format!("{case}/{}/{}", vms.join("+"), of.name()),
+    let named =
+        |(about, spec): (String, RowSpec)| RowSpec { name: format!("{case}/{about}"), ..spec };
+    Ok(found.into_iter().map(named).collect())
+}
+
+/// The groups that a row wants.
+fn row_groups(vms: &[String], of: Of, made: &Made) -> Result<Vec<usize>, String> {
+    let groups = &made.groups;
+    let mut found = Vec::new();
+    for vm in vms {
+        let Some(at) = groups.iter().position(|group| group.name == *vm && !group.vms.is_empty())
+        else {
+            let mut names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+            names.extend(made.traffic.iter().map(|traffic| traffic.0.clone()));
+            return Err(unknown_vm(vm, &names));
+        };
+        if of == Of::Latency && groups[at].measures.is_none() {
+            return Err(format!("VM `{vm}` measures no latency; give `of = \"wake_to_run\"`"));
         }
-    };
-    let spec = |(groups, of): (Vec<usize>, Of)| {
-        let name = name(&groups, of);
-        RowSpec { name, groups, of }
-    };
-    Ok(found.into_iter().map(spec).collect())
+        found.push(at);
+    }
+    Ok(found)
 }

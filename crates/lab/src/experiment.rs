@@ -41,7 +41,7 @@ impl Experiment {
         let mut normal = root.clone();
         case::normalise(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
-        if file.vm.is_empty() {
+        if file.vm.is_empty() && file.network.is_none() {
             return Err(Fault::new(tree::span_at(&root, &["vm"]), "no VM: at least one").into());
         }
         let mut costs = CostReader::new(base.map(Path::to_path_buf));
@@ -68,7 +68,8 @@ impl Experiment {
 
     /// Checks that what claims and tables refer to exists.
     fn check(&self, root: &Node<'_>) -> Result<(), Fault> {
-        let vms: Vec<String> = self.file.vm.keys().cloned().collect();
+        let names = self.file.vm.keys().chain(self.file.traffic.keys());
+        let vms: Vec<String> = names.cloned().collect();
         let at = |path: &[&str], message: String| Fault::new(tree::span_at(root, path), message);
         for (i, metric) in self.file.show.iter().enumerate() {
             metric::check(metric, &vms).map_err(|m| at(&["show", &i.to_string()], m))?;

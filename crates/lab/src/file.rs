@@ -11,6 +11,8 @@ use serde::Deserialize;
 use crate::claim::{ClaimFile, PublishedFile};
 use crate::costs::CostsChoice;
 use crate::metric::TimeUnit;
+use crate::network::file::NamesFile;
+use crate::network::{EndFile, NetworkFile, TrafficFile};
 use crate::row::RowFile;
 use crate::scheduler::SchedulerFile;
 use crate::traffic::{EventsFile, FlowFile, NicFile, TickleFile};
@@ -45,9 +47,11 @@ pub struct ScenarioFile {
     /// Metrics besides latency that tables and reports show, such as `switches_per_s`.
     #[serde(default)]
     pub show: Vec<String>,
-    /// The host.
-    pub host: HostFile,
+    /// The host; with a network each machine that has VMs is like this. Absent if no host is
+    /// simulated.
+    pub host: Option<HostFile>,
     /// The VMs by name, numbered in the order of the file.
+    #[serde(default)]
     pub vm: BTreeMap<String, VmFile>,
     /// NICs of the host, which the VM with the workload `driver-domain` has.
     #[serde(default)]
@@ -55,6 +59,15 @@ pub struct ScenarioFile {
     /// Traffic of VMs with the workload `net-guest`.
     #[serde(default)]
     pub flow: BTreeMap<String, FlowFile>,
+    /// A network, of machines, links and switches.
+    pub network: Option<NetworkFile>,
+    /// Ends of the network whose processors are not simulated. Without these and without VMs each
+    /// machine is one.
+    #[serde(default)]
+    pub end: BTreeMap<String, EndFile>,
+    /// Who talks with whom over the network.
+    #[serde(default)]
+    pub traffic: BTreeMap<String, TrafficFile>,
     /// What to vary. Without cases the scenario is run once as it is.
     #[serde(default)]
     pub case: Vec<CaseFile>,
@@ -175,6 +188,8 @@ pub struct VmFile {
     pub pin: Option<Vec<u16>>,
     /// pCPUs on which it would rather run (soft affinity); all if absent.
     pub soft: Option<Vec<u16>>,
+    /// In a network the machine that it is on; with a list there is one on each.
+    pub on: Option<NamesFile>,
     /// What runs in it.
     pub workload: WorkloadFile,
 }
@@ -217,12 +232,18 @@ pub struct FullFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PointFile {
-    pub(crate) host: HostFile,
+    pub(crate) host: Option<HostFile>,
+    #[serde(default)]
     pub(crate) vm: BTreeMap<String, VmFile>,
     #[serde(default)]
     pub(crate) nic: BTreeMap<String, NicFile>,
     #[serde(default)]
     pub(crate) flow: BTreeMap<String, FlowFile>,
+    pub(crate) network: Option<NetworkFile>,
+    #[serde(default)]
+    pub(crate) end: BTreeMap<String, EndFile>,
+    #[serde(default)]
+    pub(crate) traffic: BTreeMap<String, TrafficFile>,
     #[serde(default = "a_minute")]
     pub(crate) duration: LongSpan,
 }

@@ -59,8 +59,8 @@ impl Outcome {
         let claims = published.chain(claims).collect();
         let mut costs: Vec<CostTable> = Vec::new();
         for case in experiment.cases(full) {
-            if !costs.contains(&case.costs) {
-                costs.push(case.costs.clone());
+            if let Some(table) = case.costs.as_ref().filter(|&table| !costs.contains(table)) {
+                costs.push(table.clone());
             }
         }
         let names = crate::embedded::experiments().iter().map(|shipped| shipped.name);

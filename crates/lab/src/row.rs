@@ -34,20 +34,36 @@ impl Of {
     }
 }
 
-/// A row that a case asks for: the name of a VM, or a table.
+/// A row that a case asks for: the name of a VM or of traffic, or a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFile {
-    /// Whose; several kinds of VM together make one distribution.
-    pub vms: Vec<String>,
+    /// Whose.
+    pub whose: Whose,
     /// Of which distribution.
     pub of: Of,
+}
+
+/// Whose figures a row has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of VMs: several kinds together make one distribution. A single name can be that of
+    /// traffic, too.
+    Vms(Vec<String>),
+    /// Those of traffic; of all its messages, or of those of one size (an index into its `bins`,
+    /// or one more).
+    Traffic(String, Option<usize>),
 }
 
 #[derive(serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RowTable {
     /// Whose: a name, or a list of names for one distribution of all of them.
-    vm: Names,
+    vm: Option<Names>,
+    /// Or of which traffic.
+    traffic: Option<String>,
+    /// Of this traffic only messages of one size: 0 for those up to the first of its `bins`, and
+    /// so on.
+    size: Option<usize>,
     /// Of which distribution.
     #[serde(default)]
     of: Of,
@@ -84,24 +100,28 @@ impl<'de> Visitor<'de> for RowVisitor {
     type Value = RowFile;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a VM or { vm = \"NAME\", of = \"latency\" }")
+        f.write_str("the name of a VM or of traffic, or { vm = \"NAME\", of = \"latency\" }")
     }
 
     fn visit_str<E: de::Error>(self, vm: &str) -> Result<Self::Value, E> {
         let vm: StrDeserializer<'_, E> = vm.into_deserializer();
-        Ok(RowFile { vms: vec![String::deserialize(vm)?], of: Of::Latency })
+        Ok(RowFile { whose: Whose::Vms(vec![String::deserialize(vm)?]), of: Of::Latency })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let RowTable { vm, of } = RowTable::deserialize(MapAccessDeserializer::new(map))?;
-        let vms = match vm {
-            Names::One(vm) => vec![vm],
-            Names::Several(vms) if vms.is_empty() => {
-                return Err(de::Error::custom("an empty list of VMs"));
+        let RowTable { vm, traffic, size, of } =
+            RowTable::deserialize(MapAccessDeserializer::new(map))?;
+        let whose = match (vm, traffic) {
+            (None, Some(traffic)) if of == Of::Latency => Whose::Traffic(traffic, size),
+            (Some(_), None) if size.is_some() => {
+                return Err(de::Error::custom("`size` is for traffic"));
             }
-            Names::Several(vms) => vms,
+            (Some(Names::One(vm)), None) => Whose::Vms(vec![vm]),
+            (Some(Names::Several(vms)), None) if !vms.is_empty() => Whose::Vms(vms),
+            (Some(_), None) => return Err(de::Error::custom("an empty list of VMs")),
+            _ => return Err(de::Error::custom("give one of `vm` and `traffic`; `of` is for VMs")),
         };
-        Ok(RowFile { vms, of })
+        Ok(RowFile { whose, of })
     }
 }
 

@@ -4,12 +4,14 @@ use lowtail_engine::{Hist, Time};
 use lowtail_host::machine::Machine;
 use lowtail_host::record::Record;
 use lowtail_host::stats::{VcpuStats, Worst};
-use lowtail_host::{Dom, Pcpu};
+use lowtail_net::Net;
 
-use crate::case::{Case, Group, RowSpec};
+use crate::case::{Case, Group, HostCase, RowSpec, VmRef};
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::figures;
 use crate::metric::TimeUnit;
+use crate::network::world::World;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::pool;
 use crate::row::{Of, Row, latency_figures, tail};
@@ -71,6 +73,30 @@ pub fn run(
     Ok(Outcome::new(experiment, options.full, seed, results))
 }
 
+/// What has been run.
+pub(crate) struct Ran {
+    /// The hosts, in the order of [`Case::hosts`].
+    pub(crate) hosts: Vec<Machine>,
+    /// The network between them.
+    pub(crate) net: Option<Net>,
+}
+
+impl Ran {
+    /// When it ended.
+    pub(crate) fn now(&self) -> Time {
+        let hosts = self.hosts.iter().map(Machine::now);
+        hosts.chain(self.net.iter().map(Net::now)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// The statistics of all vCPUs of `vms`.
+    pub(crate) fn vcpus<'r>(&'r self, vms: &'r [VmRef]) -> impl Iterator<Item = &'r VcpuStats> {
+        vms.iter().flat_map(|vm| {
+            let host = &self.hosts[vm.host];
+            host.facts().doms[vm.dom.index()].vcpus.iter().map(|&v| host.vcpu_stats(v))
+        })
+    }
+}
+
 /// `windows` asks for the figures that need the machine looked at every millisecond.
 pub(crate) fn run_case(
     case: &Case,
@@ -79,54 +105,82 @@ pub(crate) fn run_case(
     record: usize,
     windows: bool,
 ) -> CaseResult {
-    let mut config = case.config.clone();
-    config.records = record.max(WORST_RECORDS);
     let first = case.rows.first().and_then(|row| row.groups.first().copied());
-    config.watch = first.and_then(|group| case.groups[group].doms.first().copied());
-    let mut machine = Machine::new(&config, seed).expect("checked when it was read");
+    let watched = first.and_then(|group| case.groups[group].vms.first().copied());
+    // The host about which more is kept than figures.
+    let focus = watched.map_or(0, |vm| vm.host);
+    let hosts = case.hosts.iter().enumerate().map(|(i, host)| {
+        let mut config = host.config.clone();
+        if i == focus {
+            config.records = record.max(WORST_RECORDS);
+            config.watch = watched.map(|vm| vm.dom);
+        }
+        // Hosts in a network do not roll the same dice.
+        let seed = seed.wrapping_add((i as u64) << 32);
+        Machine::new(&config, seed).expect("checked when it was read")
+    });
+    let mut hosts: Vec<Machine> = hosts.collect();
     let end = Time::ZERO + case.duration;
-    let shared = if windows {
-        let mut windows = Windows::new(case);
-        machine.run_watched(end, window::STEP, |machine| windows.look(machine));
-        shared_figures(case, &machine, &windows.shares(&machine))
-    } else {
-        machine.run(end);
-        shared_figures(case, &machine, &[])
+    let mut shares = Vec::new();
+    let ran = match (&case.network, &mut hosts[..]) {
+        (Some(network), _) => {
+            let mut world = World::new(network, hosts, seed);
+            world.run(end);
+            let (net, hosts) = world.into_parts();
+            Ran { hosts, net: Some(net) }
+        }
+        (None, [host]) if windows => {
+            let mut windows = Windows::new(case);
+            host.run_watched(end, window::STEP, |host| windows.look(host));
+            shares = windows.shares(host);
+            Ran { hosts, net: None }
+        }
+        (None, _) => {
+            for host in &mut hosts {
+                host.run(end);
+            }
+            Ran { hosts, net: None }
+        }
     };
-    let rows = case.rows.iter().map(|spec| row(case, spec, &machine, unit, &shared)).collect();
-    let vcpus = vcpu_names(case);
-    let recording = (record > 0).then(|| {
+    let shared = figures::shared(case, &ran, &shares);
+    let rows = case.rows.iter().map(|spec| row(case, spec, &ran, unit, &shared)).collect();
+    let host = case.hosts.get(focus);
+    let vcpus = host.map_or(Vec::new(), vcpu_names);
+    let pcpus = host.map_or(0, |host| host.config.pcpus);
+    let machine = ran.hosts.get(focus);
+    let recording = machine.filter(|_| record > 0).map(|machine| {
         let records: Vec<Record> = machine.recorder().iter().copied().collect();
         // More may have been kept for the sake of the longest wait.
         let excess = records.len().saturating_sub(record);
         Recording {
             case: case.name.clone(),
-            pcpus: config.pcpus,
+            pcpus,
             vcpus: vcpus.clone(),
             records: records[excess..].to_vec(),
             dropped: machine.recorder().dropped() + excess as u64,
         }
     });
     let describe = |group: &Group| {
-        let dom = group.doms.first()?;
-        let vm = &case.config.vms[usize::from(dom.0)];
+        let vm = group.vms.first()?;
+        let vm = &case.hosts[vm.host].config.vms[vm.dom.index()];
         Some((group_name(group), vm_text(vm)))
     };
+    let watched = watched.zip(machine);
     let outcome = CaseOutcome {
         name: case.name.clone(),
-        scheduler: crate::scheduler::describe(&config.scheduler),
+        scheduler: case.describe(),
         vms: case.groups.iter().filter_map(describe).collect(),
-        pcpus: config.pcpus,
+        pcpus,
         vcpus,
-        watched: config.watch.map(|dom| machine.facts().doms[dom.index()].vcpus[0].0),
-        worst: machine.worst().cloned().map(shorten),
+        watched: watched.map(|(vm, machine)| machine.facts().doms[vm.dom.index()].vcpus[0].0),
+        worst: machine.and_then(Machine::worst).cloned().map(shorten),
         recording,
     };
     CaseResult { rows, case: outcome }
 }
 
 fn group_name(group: &Group) -> String {
-    match group.doms.len() {
+    match group.vms.len() {
         1 => group.name.clone(),
         n => format!("{} ({n} VMs)", group.name),
     }
@@ -153,8 +207,8 @@ fn shorten(mut worst: Worst) -> Worst {
     worst
 }
 
-fn vcpu_names(case: &Case) -> Vec<String> {
-    let names = case.config.vms.iter().flat_map(|vm| {
+fn vcpu_names(host: &HostCase) -> Vec<String> {
+    let names = host.config.vms.iter().flat_map(|vm| {
         (0..vm.vcpus).map(move |i| match vm.vcpus {
             1 => vm.name.clone(),
             _ => format!("{}.{i}", vm.name),
@@ -163,119 +217,33 @@ fn vcpu_names(case: &Case) -> Vec<String> {
     names.collect()
 }
 
-/// The statistics of all vCPUs of `doms`.
-fn vcpus_of<'m>(machine: &'m Machine, doms: &'m [Dom]) -> impl Iterator<Item = &'m VcpuStats> {
-    let vcpus = doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus);
-    vcpus.map(|&v| machine.vcpu_stats(v))
-}
-
-/// Figures that all rows of a case have in common; `windows` are each group's, if wanted.
-fn shared_figures(case: &Case, machine: &Machine, windows: &[f64]) -> Vec<(String, f64)> {
-    let sim_s = machine.now().since(Time::ZERO).as_s_f64();
-    let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
-    let pcpus = (0..case.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p)));
-    let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
-    for stats in pcpus {
-        switches += stats.switches;
-        schedules += stats.schedules;
-        busy_s += stats.busy.as_s_f64();
-    }
-    let mut figures = vec![
-        ("switches_per_s".to_string(), per_s(switches as f64)),
-        ("schedules_per_s".to_string(), per_s(schedules as f64)),
-        ("busy_share".to_string(), per_s(busy_s)),
-        ("sim_s".to_string(), sim_s),
-        ("events".to_string(), machine.events() as f64),
-    ];
-    for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.doms.is_empty()) {
-        let (mut cpu_s, mut work_s) = (0.0, 0.0);
-        for &v in group.doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus) {
-            let (cpu, work) = machine.vcpu_time(v);
-            cpu_s += cpu.as_s_f64();
-            work_s += work.as_s_f64();
-        }
-        let wakes: u64 = vcpus_of(machine, &group.doms).map(|stats| stats.wakes).sum();
-        let preempted: u64 = vcpus_of(machine, &group.doms).map(|stats| stats.preempted).sum();
-        let name = &group.name;
-        figures.extend([
-            (format!("cpu_share.{name}"), per_s(cpu_s)),
-            (format!("work_share.{name}"), per_s(work_s)),
-            (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
-            (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
-        ]);
-        figures.extend(windows.get(i).map(|&share| (format!("window_share.{name}"), share)));
-        if group.streams {
-            figures.extend(stream_figures(group, machine));
-        }
-        let counters = group.doms.iter().flat_map(|&dom| machine.outcome(dom).counters);
-        for (counter, ns) in counters {
-            let share = per_s(ns as f64 / 1e9);
-            match counter {
-                "lock_held_ns" => figures.push((format!("lock_held.{name}"), share)),
-                "process_ns" => figures.push((format!("process_share.{name}"), share)),
-                "lock_waited_ns" => figures.push((format!("lock_wait.{name}"), share)),
-                _ => {}
-            }
-        }
-    }
-    figures
-}
-
-/// What the flows of a kind of VM have come to.
-fn stream_figures(group: &Group, machine: &Machine) -> [(String, f64); 3] {
-    let end = machine.now();
-    let sim_s = end.since(Time::ZERO).as_s_f64();
-    let mut lost = 0;
-    let rates = group.doms.iter().map(|&dom| {
-        let flows = machine.io().flows_of(dom);
-        flows.fold(0.0, |sum, flow| {
-            lost += flow.lost();
-            let sent = end.since(Time::ZERO).min(flow.config.until);
-            let span = sent.saturating_sub(flow.config.warmup).as_s_f64();
-            let bits = flow.delivered_bytes() as f64 * 8.0;
-            sum + if span > 0.0 { bits / span / 1e6 } else { 0.0 }
-        })
-    });
-    let rates: Vec<f64> = rates.collect();
-    let sum: f64 = rates.iter().sum();
-    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    let jain = if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 };
-    let name = &group.name;
-    let per_s = if sim_s > 0.0 { lost as f64 / sim_s } else { 0.0 };
-    [
-        (format!("mbit_s.{name}"), sum),
-        (format!("lost_per_s.{name}"), per_s),
-        (format!("jain.{name}"), jain),
-    ]
-}
-
-fn row(
-    case: &Case,
-    spec: &RowSpec,
-    machine: &Machine,
-    unit: TimeUnit,
-    shared: &[(String, f64)],
-) -> Row {
+fn row(case: &Case, spec: &RowSpec, ran: &Ran, unit: TimeUnit, shared: &[(String, f64)]) -> Row {
     let mut hist = Hist::new();
     let (mut late, mut complete) = (0, true);
     let groups = || spec.groups.iter().map(|&group| &case.groups[group]);
-    for &dom in groups().flat_map(|group| &group.doms) {
-        let outcome = machine.outcome(dom);
+    for vm in groups().flat_map(|group| &group.vms) {
+        let outcome = ran.hosts[vm.host].outcome(vm.dom);
         late += outcome.counters.iter().find(|(name, _)| *name == "late").map_or(0, |(_, n)| *n);
+        let vcpus = || ran.vcpus(std::slice::from_ref(vm));
         match (spec.of, outcome.latency) {
             (Of::Latency, Some(latency)) => hist.merge(&latency),
             (Of::Latency, None) => {}
-            (Of::WakeToRun, _) => {
-                vcpus_of(machine, &[dom]).for_each(|stats| hist.merge(&stats.wake_to_run));
-            }
+            (Of::WakeToRun, _) => vcpus().for_each(|stats| hist.merge(&stats.wake_to_run)),
             (Of::PreemptedToRun, _) => {
-                vcpus_of(machine, &[dom]).for_each(|stats| hist.merge(&stats.preempted_to_run));
+                vcpus().for_each(|stats| hist.merge(&stats.preempted_to_run))
             }
         }
     }
+    if let (Some((traffic, size)), Some(net)) = (spec.traffic, &ran.net) {
+        let stats = &net.stats()[traffic];
+        hist.merge(size.map_or(&stats.latency, |size| &stats.bins[size]));
+        let wanted =
+            case.network.as_ref().map_or(0, |network| network.config().traffic[traffic].count);
+        complete = stats.latency.n() >= wanted;
+    }
     let mut figures = latency_figures(&hist, unit);
-    if spec.of == Of::Latency {
-        let wanted = |group: &Group| group.measures.unwrap_or(0) * group.doms.len() as u64;
+    if spec.of == Of::Latency && spec.traffic.is_none() {
+        let wanted = |group: &Group| group.measures.unwrap_or(0) * group.vms.len() as u64;
         complete = hist.n() >= groups().map(wanted).sum();
         if groups().any(|group| group.counts_late) && hist.n() > 0 {
             let per_600k = late as f64 * 600_000.0 / hist.n() as f64;

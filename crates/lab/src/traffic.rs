@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::case::Group;
 use crate::error::{Bad, nearest};
-use crate::file::PointFile;
+use crate::file::{HostFile, PointFile};
 use crate::value::{Rate, Span, SpreadValue};
 
 /// Most NICs and flows of a host.
@@ -379,11 +379,12 @@ impl NetFile {
 /// NICs and traffic of a host whose VMs are `groups`; what it wants to be measured goes there.
 pub(crate) fn build(
     file: &PointFile,
+    host: &HostFile,
     costs: PathCosts,
     groups: &mut [Group],
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<IoConfig, Bad> {
-    let PointFile { nic: nics, flow: flows, host, vm, .. } = file;
+    let PointFile { nic: nics, flow: flows, vm, .. } = file;
     let mut io = IoConfig { order: host.events.build(), costs, ..IoConfig::default() };
     let mut first = BTreeMap::new();
     for (name, nic) in nics {
@@ -437,7 +438,7 @@ pub(crate) fn build(
             },
         ];
         for group in groups.iter_mut() {
-            group.streams |= group.doms.iter().any(|dom| ends.contains(&Some(*dom)));
+            group.streams |= group.vms.iter().any(|vm| ends.contains(&Some(vm.dom)));
         }
     }
     Ok(io)
@@ -452,9 +453,9 @@ fn flow_doms(
     let Some(group) = groups.iter().find(|group| group.name == name) else {
         return Ok(Vec::new());
     };
-    match group.doms.iter().find(|&&dom| !is_net(dom)) {
+    match group.vms.iter().find(|vm| !is_net(vm.dom)) {
         Some(_) => Err(format!("VM `{name}` has no interface: its workload is no net-guest")),
-        None => Ok(group.doms.clone()),
+        None => Ok(group.vms.iter().map(|vm| vm.dom).collect()),
     }
 }
 

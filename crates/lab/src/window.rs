@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::{Dom, Machine};
+use lowtail_host::Machine;
 
-use crate::case::Case;
+use crate::case::{Case, VmRef};
 
 /// From one position of the window to the next.
 pub(crate) const STEP: Duration = Duration::from_ms(1);
@@ -20,16 +20,16 @@ pub(crate) struct Windows<'c> {
 
 #[derive(Debug)]
 struct Sliding<'c> {
-    doms: &'c [Dom],
+    vms: &'c [VmRef],
     /// Processor time used by the end of each of the last steps.
     used: VecDeque<Duration>,
     /// The most in any whole window.
     most: Option<Duration>,
 }
 
-/// Processor time of all vCPUs of `doms` up to now.
-fn used(machine: &Machine, doms: &[Dom]) -> Duration {
-    let vcpus = doms.iter().flat_map(|dom| &machine.facts().doms[dom.index()].vcpus);
+/// Processor time of all vCPUs of `vms` up to now.
+fn used(machine: &Machine, vms: &[VmRef]) -> Duration {
+    let vcpus = vms.iter().flat_map(|vm| &machine.facts().doms[vm.dom.index()].vcpus);
     vcpus.fold(Duration::ZERO, |sum, &v| sum + machine.vcpu_time(v).0)
 }
 
@@ -37,14 +37,14 @@ impl<'c> Windows<'c> {
     /// For a run from time zero.
     pub(crate) fn new(case: &'c Case) -> Self {
         let sliding =
-            |doms: &'c [Dom]| Sliding { doms, used: VecDeque::from([Duration::ZERO]), most: None };
-        Windows { groups: case.groups.iter().map(|group| sliding(&group.doms)).collect() }
+            |vms: &'c [VmRef]| Sliding { vms, used: VecDeque::from([Duration::ZERO]), most: None };
+        Windows { groups: case.groups.iter().map(|group| sliding(&group.vms)).collect() }
     }
 
     /// The end of a step.
     pub(crate) fn look(&mut self, machine: &Machine) {
         for group in &mut self.groups {
-            group.used.push_back(used(machine, group.doms));
+            group.used.push_back(used(machine, group.vms));
             if group.used.len() > STEPS
                 && let (Some(first), Some(&last)) = (group.used.pop_front(), group.used.back())
             {
@@ -58,7 +58,7 @@ impl<'c> Windows<'c> {
         let whole_s = machine.now().since(Time::ZERO).as_s_f64();
         let share = |group: &Sliding<'_>| match group.most {
             Some(most) => most.as_s_f64() / (STEP * STEPS as u64).as_s_f64(),
-            None if whole_s > 0.0 => used(machine, group.doms).as_s_f64() / whole_s,
+            None if whole_s > 0.0 => used(machine, group.vms).as_s_f64() / whole_s,
             None => 0.0,
         };
         self.groups.iter().map(share).collect()

@@ -286,7 +286,7 @@ impl Net {
             Event::Timer(id) => self.timer(id),
             Event::Acknowledge(id) => self.late_acknowledgement(id),
             Event::Write(source) => self.write(source),
-            Event::Served(job) => self.served(job),
+            Event::Served(job) => self.reply(job),
         }
         self.settle();
         true
@@ -362,12 +362,17 @@ impl Net {
         if self.ends[dst.index()].attached {
             self.out.push(Out::Arrived { end: dst, id });
         } else {
-            self.receive(id);
+            self.accept(id);
         }
     }
 
     /// The end to which `id` goes has it.
     pub fn receive(&mut self, id: PacketId) {
+        self.accept(id);
+        self.settle();
+    }
+
+    fn accept(&mut self, id: PacketId) {
         let packet = self.pool.take(id);
         self.frames.received += u64::from(packet.frames);
         match packet.kind {
@@ -627,6 +632,11 @@ impl Net {
 
     /// The work for a request is done: the reply is sent.
     pub fn served(&mut self, job: u32) {
+        self.reply(job);
+        self.settle();
+    }
+
+    fn reply(&mut self, job: u32) {
         let Job { channel, start } = self.jobs[job as usize];
         self.free_jobs.push(job);
         let Channel { back, source, .. } = self.channels[channel as usize];
@@ -760,6 +770,20 @@ impl Net {
         if channel != NO_CHANNEL {
             self.go_on(channel);
         }
+    }
+
+    /// When the next event is; `None` if nothing is still to come.
+    #[inline]
+    pub fn next_time(&mut self) -> Option<Time> {
+        self.queue.next_time()
+    }
+
+    /// Moves the clock to `now`, at which something comes in from outside.
+    ///
+    /// # Panics
+    /// If that is past, or an event is still to come before it.
+    pub fn advance(&mut self, now: Time) {
+        self.queue.advance_to(now);
     }
 
     /// Now: the time of the last event, or what [`advance`](Self::advance) said.

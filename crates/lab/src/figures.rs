@@ -1,0 +1,138 @@
+//! Figures of a case as a whole, which all its rows have in common.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_host::Pcpu;
+use lowtail_net::Net;
+
+use crate::case::{Case, Group};
+use crate::network::build::NetworkCase;
+use crate::run::Ran;
+
+/// All of them; `windows` are each group's largest shares, if wanted.
+pub(crate) fn shared(case: &Case, ran: &Ran, windows: &[f64]) -> Vec<(String, f64)> {
+    let sim_s = ran.now().since(Time::ZERO).as_s_f64();
+    let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
+    let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
+    let (mut events, mut cpus) = (ran.net.as_ref().map_or(0, Net::events), 0);
+    for (host, machine) in case.hosts.iter().zip(&ran.hosts) {
+        events += machine.events();
+        cpus += host.config.pcpus;
+        for stats in (0..host.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p))) {
+            switches += stats.switches;
+            schedules += stats.schedules;
+            busy_s += stats.busy.as_s_f64();
+        }
+    }
+    let mut figures = Vec::new();
+    if cpus > 0 {
+        figures.extend([
+            ("switches_per_s".to_string(), per_s(switches as f64)),
+            ("schedules_per_s".to_string(), per_s(schedules as f64)),
+            ("busy_share".to_string(), per_s(busy_s)),
+        ]);
+    }
+    figures.push(("sim_s".to_string(), sim_s));
+    figures.push(("events".to_string(), events as f64));
+    for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.vms.is_empty()) {
+        figures.extend(of_vms(group, ran, &per_s));
+        figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", group.name), s)));
+    }
+    if let (Some(network), Some(net)) = (&case.network, &ran.net) {
+        figures.extend(of_traffic(network, net));
+    }
+    figures
+}
+
+/// Of the VMs of a kind.
+fn of_vms(group: &Group, ran: &Ran, per_s: &dyn Fn(f64) -> f64) -> Vec<(String, f64)> {
+    let (mut cpu_s, mut work_s) = (0.0, 0.0);
+    for vm in &group.vms {
+        let machine = &ran.hosts[vm.host];
+        for &v in &machine.facts().doms[vm.dom.index()].vcpus {
+            let (cpu, work) = machine.vcpu_time(v);
+            cpu_s += cpu.as_s_f64();
+            work_s += work.as_s_f64();
+        }
+    }
+    let wakes: u64 = ran.vcpus(&group.vms).map(|stats| stats.wakes).sum();
+    let preempted: u64 = ran.vcpus(&group.vms).map(|stats| stats.preempted).sum();
+    let name = &group.name;
+    let mut figures = vec![
+        (format!("cpu_share.{name}"), per_s(cpu_s)),
+        (format!("work_share.{name}"), per_s(work_s)),
+        (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
+        (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
+    ];
+    if group.streams {
+        figures.extend(of_streams(group, ran));
+    }
+    let counters = group.vms.iter().flat_map(|vm| ran.hosts[vm.host].outcome(vm.dom).counters);
+    for (counter, ns) in counters {
+        let stem = match counter {
+            "lock_held_ns" => "lock_held",
+            "process_ns" => "process_share",
+            "lock_waited_ns" => "lock_wait",
+            _ => continue,
+        };
+        let (figure, share) = (format!("{stem}.{name}"), per_s(ns as f64 / 1e9));
+        match figures.iter_mut().find(|known| known.0 == figure) {
+            Some(known) => known.1 += share,
+            None => figures.push((figure, share)),
+        }
+    }
+    figures
+}
+
+/// Jain's index of fairness: 1 if all get the same, 1/n if one gets everything.
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
+}
+
+/// What the flows of a kind of VM have come to.
+fn of_streams(group: &Group, ran: &Ran) -> [(String, f64); 3] {
+    let end = ran.now();
+    let sim_s = end.since(Time::ZERO).as_s_f64();
+    let mut lost = 0;
+    let rates = group.vms.iter().map(|vm| {
+        let flows = ran.hosts[vm.host].io().flows_of(vm.dom);
+        flows.fold(0.0, |sum, flow| {
+            lost += flow.lost();
+            let sent = end.since(Time::ZERO).min(flow.config.until);
+            sum + mbit_s(flow.delivered_bytes(), sent.saturating_sub(flow.config.warmup))
+        })
+    });
+    let rates: Vec<f64> = rates.collect();
+    let name = &group.name;
+    let per_s = if sim_s > 0.0 { lost as f64 / sim_s } else { 0.0 };
+    [
+        (format!("mbit_s.{name}"), rates.iter().sum()),
+        (format!("lost_per_s.{name}"), per_s),
+        (format!("jain.{name}"), jain(&rates)),
+    ]
+}
+
+/// What the traffic of a network has come to.
+fn of_traffic(network: &NetworkCase, net: &Net) -> Vec<(String, f64)> {
+    let end = net.now().since(Time::ZERO);
+    let kinds = network.config().traffic.iter().zip(net.stats()).enumerate();
+    let figures = kinds.flat_map(|(i, (config, stats))| {
+        let span = end.min(config.until).saturating_sub(config.warmup.max(config.start));
+        let rates: Vec<f64> = net.delivered(i).map(|bytes| mbit_s(bytes, span)).collect();
+        let whole = end.as_s_f64();
+        let lost = if whole > 0.0 { stats.dropped as f64 / whole } else { 0.0 };
+        let name = &config.name;
+        [
+            (format!("mbit_s.{name}"), mbit_s(stats.delivered_bytes, span)),
+            (format!("lost_per_s.{name}"), lost),
+            (format!("jain.{name}"), jain(&rates)),
+        ]
+    });
+    figures.collect()
+}
+
+/// Megabits per second; none if there was no time.
+fn mbit_s(bytes: u64, span: Duration) -> f64 {
+    if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_s_f64() / 1e6 }
+}

@@ -1,0 +1,260 @@
+//! From what is written to a network that can be run.
+
+use std::collections::BTreeMap;
+
+use lowtail_engine::Stream;
+use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
+
+use super::file::{EndFile, NamesFile, NetworkFile, PairsFile, TrafficFile};
+use crate::error::{Bad, nearest};
+use crate::value::Rate;
+
+/// Most conversations of a network.
+const PAIRS_MAX: usize = 1 << 20;
+
+/// A network ready to be built.
+#[derive(Debug, Clone)]
+pub struct NetworkCase {
+    file: NetworkFile,
+    config: NetConfig,
+    /// Machines by number.
+    pub machines: Vec<String>,
+    /// Names of the traffic, in the order of its numbers.
+    pub traffic: Vec<String>,
+    /// Which end each attached one is: machine and number of its VM among those of the machine.
+    pub homes: Vec<Option<(usize, u16)>>,
+}
+
+/// An end in the making.
+pub(crate) struct EndSpec {
+    /// The table in the file; several VMs may have one.
+    pub(crate) name: String,
+    /// The machine.
+    pub(crate) machine: u32,
+    /// Host (among those simulated) and VM, if it is one.
+    pub(crate) home: Option<(usize, u16)>,
+}
+
+/// The machine called `name`.
+pub(crate) fn machine(name: &str, machines: &[String]) -> Result<u32, String> {
+    if let Some(at) = machines.iter().position(|machine| machine == name) {
+        return Ok(at as u32);
+    }
+    let hint = match nearest(name, machines.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", some(machines)),
+    };
+    Err(format!("no machine is called `{name}`; {hint}"))
+}
+
+fn some(names: &[String]) -> String {
+    let more = if names.len() > 12 { ", …" } else { "" };
+    names[..names.len().min(12)].join(", ") + more
+}
+
+/// Builds the network of a point; `vms` are the ends that are VMs of simulated hosts.
+pub(crate) fn build(
+    file: &NetworkFile,
+    ends: &BTreeMap<String, EndFile>,
+    traffic: &BTreeMap<String, TrafficFile>,
+    vms: Vec<EndSpec>,
+) -> Result<NetworkCase, Bad> {
+    let in_network = |bad: Bad| bad.under(&["network"]);
+    let (shape, machines) =
+        file.topology.build().map_err(|bad| in_network(bad.under(&["topology"])))?;
+    for (key, queue) in [("queue", &file.queue), ("switch", &file.switch)] {
+        if let Some(queue) = queue {
+            queue.check(0).map_err(|bad| in_network(bad.under(&[key])))?;
+        }
+    }
+    if !(8..=65_536).contains(&file.nic.ring) || !(16..=4096).contains(&file.nic.receive_ring) {
+        let message = "a ring of 8 to 65536 descriptors, a receive ring of 16 to 4096 packets";
+        return Err(in_network(Bad::new("nic", message)));
+    }
+    let mut specs = vms;
+    for (name, end) in ends {
+        let machine =
+            machine(&end.on, &machines).map_err(|m| Bad::new("on", m).under(&["end", name]))?;
+        specs.push(EndSpec { name: name.clone(), machine, home: None });
+    }
+    if specs.is_empty() {
+        let all = machines.iter().enumerate();
+        specs.extend(all.map(|(i, name)| EndSpec {
+            name: name.clone(),
+            machine: i as u32,
+            home: None,
+        }));
+    }
+    let mut names: BTreeMap<&str, Vec<End>> = BTreeMap::new();
+    for (i, spec) in specs.iter().enumerate() {
+        names.entry(&spec.name).or_default().push(End(i as u32));
+    }
+    let mut configs: Vec<TrafficConfig> = Vec::new();
+    let mut pairs_all = 0;
+    for (name, kind) in traffic {
+        let bad = |key: &str, message: String| Bad::new(key, message).under(&["traffic", name]);
+        let from = find(&kind.from, &names).map_err(|m| bad("from", m))?;
+        let to = find(&kind.to, &names).map_err(|m| bad("to", m))?;
+        // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
+        let pairs = pairs(kind, &from, &to, Stream::new(0, &format!("pairs {name}")));
+        let pairs = pairs.map_err(|m| bad("pairs", m))?;
+        pairs_all += pairs.len();
+        if pairs_all > PAIRS_MAX {
+            return Err(bad(
+                "pairs",
+                format!("{pairs_all} conversations by here: at most {PAIRS_MAX}"),
+            ));
+        }
+        let rate = file.link.rate;
+        configs
+            .push(kind.build(name, pairs, Rate(rate.0)).map_err(|b| b.under(&["traffic", name]))?);
+    }
+    if configs.is_empty() {
+        return Err(Bad::new("traffic", "a network without traffic"));
+    }
+    let config = NetConfig {
+        shape,
+        ends: specs
+            .iter()
+            .map(|spec| EndConfig { host: spec.machine, attached: spec.home.is_some() })
+            .collect(),
+        traffic: configs,
+        local_delay: file.local_delay.0,
+    };
+    Ok(NetworkCase {
+        file: file.clone(),
+        config,
+        machines,
+        traffic: traffic.keys().cloned().collect(),
+        homes: specs.iter().map(|spec| spec.home).collect(),
+    })
+}
+
+/// The ends that `names` means.
+fn find(names: &NamesFile, known: &BTreeMap<&str, Vec<End>>) -> Result<Vec<End>, String> {
+    let mut ends = Vec::new();
+    for name in names.list() {
+        if name == "all" {
+            ends.extend(known.values().flatten());
+        } else if let Some(more) = known.get(name.as_str()) {
+            ends.extend(more);
+        } else {
+            let all: Vec<String> = known.keys().map(|name| name.to_string()).collect();
+            let hint = match nearest(name, known.keys().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", some(&all)),
+            };
+            return Err(format!("no end is called `{name}`; {hint}"));
+        }
+    }
+    ends.sort();
+    Ok(ends)
+}
+
+/// Who talks with whom.
+fn pairs(
+    file: &TrafficFile,
+    from: &[End],
+    to: &[End],
+    mut stream: Stream,
+) -> Result<Vec<(End, End)>, String> {
+    let mut pairs = Vec::new();
+    match file.pairs {
+        PairsFile::InTurn => {
+            let n = from.len().max(to.len());
+            pairs.extend((0..n).map(|i| (from[i % from.len()], to[i % to.len()])));
+        }
+        PairsFile::All => {
+            if from.len().saturating_mul(to.len()) > PAIRS_MAX {
+                return Err(format!(
+                    "{} times {} pairs: at most {PAIRS_MAX}",
+                    from.len(),
+                    to.len()
+                ));
+            }
+            pairs.extend(from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))));
+        }
+        PairsFile::Permutation => {
+            // Sattolo's shuffle: one cycle, so that nobody sends to itself.
+            let mut order = from.to_vec();
+            for i in (1..order.len()).rev() {
+                order.swap(i, stream.below(i as u64) as usize);
+            }
+            pairs.extend(from.iter().copied().zip(order));
+        }
+    }
+    pairs.retain(|(a, b)| a != b);
+    if pairs.is_empty() {
+        return Err("nobody has anybody else to talk with".to_string());
+    }
+    let count = file.count.max(1) as usize;
+    Ok(pairs.iter().flat_map(|&pair| std::iter::repeat_n(pair, count)).collect())
+}
+
+impl NetworkCase {
+    /// What is to be simulated.
+    pub fn config(&self) -> &NetConfig {
+        &self.config
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.config.shape
+    }
+
+    /// One line about its queues.
+    pub(crate) fn describe(&self) -> String {
+        let machines = match self.machines.len() {
+            1 => "1 machine".to_string(),
+            n => format!("{n} machines"),
+        };
+        let name = |queue: &Option<super::queue::QueueFile>| {
+            queue.as_ref().map_or("fifo".to_string(), super::queue::QueueFile::describe)
+        };
+        format!("{machines}; NICs {}; switches {}", name(&self.file.queue), name(&self.file.switch))
+    }
+
+    /// The network at rest.
+    pub(crate) fn net(&self, seed: u64) -> Net {
+        let file = &self.file;
+        let link = file.link.build();
+        let fabric = file.fabric.as_ref().map_or(link, |fabric| fabric.build());
+        let nic = NicConfig { ring: file.nic.ring, bql: file.nic.bql, whole: file.nic.whole };
+        let ports = self.config.shape.places().enumerate().map(|(i, place)| {
+            // Hashes differ from port to port, as those of real queues do.
+            let seed = seed.wrapping_add(i as u64);
+            let queue = |queue: &Option<super::queue::QueueFile>| Some(queue.as_ref()?.build(seed));
+            match place {
+                Place::Host(_) => match queue(&file.queue) {
+                    Some(queue) => Port::queued(link, queue, Some(nic)),
+                    None => Port::plain(lowtail_net::LinkConfig {
+                        buffer_bytes: 1 << 40,
+                        mark_bytes: None,
+                        ..link
+                    }),
+                },
+                Place::ToHost(_) => match queue(&file.switch) {
+                    Some(queue) => Port::queued(link, queue, None),
+                    None => Port::plain(link),
+                },
+                Place::Up | Place::Down => match queue(&file.switch) {
+                    Some(queue) => Port::queued(fabric, queue, None),
+                    None => Port::plain(fabric),
+                },
+            }
+        });
+        Net::new(&self.config, ports.collect(), seed)
+    }
+
+    /// The NIC of a simulated host.
+    pub(crate) fn host_nic(file: &NetworkFile) -> lowtail_host::io::nic::NicConfig {
+        let pieces = file.queue.as_ref().and_then(super::queue::QueueFile::pieces);
+        lowtail_host::io::nic::NicConfig {
+            bits_per_s: file.link.rate.0,
+            latency: lowtail_engine::Duration::ZERO,
+            moderation: file.nic.moderation.0,
+            ring: file.nic.receive_ring,
+            external: Some(lowtail_host::io::nic::External { pieces }),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Network and hosts in one clock.
+//!
+//! Each has its own queue of events. The one whose next event is the earliest handles it; what
+//! comes out of it is handed to the others at that very moment. The network goes first where
+//! times are equal, then hosts by number, so that a run is the same wherever it runs.
+
+use lowtail_engine::Time;
+use lowtail_host::io::port::{Handed, Parcel, To};
+use lowtail_host::{Dom, Machine};
+use lowtail_net::packet::PacketId;
+use lowtail_net::{Net, Out};
+
+use super::build::NetworkCase;
+
+/// A network with its hosts.
+pub(crate) struct World<'c> {
+    net: Net,
+    hosts: Vec<Machine>,
+    case: &'c NetworkCase,
+    /// When the next event of each host is.
+    next: Vec<Time>,
+    handed: Vec<Handed>,
+    out: Vec<Out>,
+}
+
+impl<'c> World<'c> {
+    /// At rest.
+    pub(crate) fn new(case: &'c NetworkCase, hosts: Vec<Machine>, seed: u64) -> Self {
+        let next = vec![Time::ZERO; hosts.len()];
+        let net = case.net(seed);
+        World { net, hosts, case, next, handed: Vec::new(), out: Vec::new() }
+    }
+
+    /// Runs until `end`, or until all that is to be measured has been.
+    pub(crate) fn run(&mut self, end: Time) {
+        loop {
+            // Looking costs more than an event; now and then is often enough.
+            for _ in 0..256 {
+                if !self.step(end) {
+                    return;
+                }
+            }
+            if self.net.done() == Some(true) {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, end: Time) -> bool {
+        let net = self.net.next_time().unwrap_or(Time::NEVER);
+        let (mut first, mut at) = (None, net);
+        for (i, &time) in self.next.iter().enumerate() {
+            if time < at {
+                (first, at) = (Some(i), time);
+            }
+        }
+        if at > end || at == Time::NEVER {
+            return false;
+        }
+        match first {
+            None => {
+                self.net.step(at);
+                self.spread(at);
+            }
+            Some(host) => {
+                self.hosts[host].step(at);
+                self.collect(host);
+            }
+        }
+        true
+    }
+
+    /// Takes out of host number `host` what it has handed out, and passes it on.
+    fn collect(&mut self, host: usize) {
+        self.handed.extend(self.hosts[host].handed());
+        if !self.handed.is_empty() {
+            let now = self.hosts[host].now();
+            self.net.advance(now);
+            for i in 0..self.handed.len() {
+                match self.handed[i] {
+                    Handed::Received { token, .. } => self.net.receive(PacketId(token)),
+                    Handed::Transmit { token, .. } => self.net.transmit(PacketId(token)),
+                    Handed::Worked { token, .. } => self.net.served(token),
+                    Handed::Lost { token, .. } => self.net.lose(PacketId(token)),
+                }
+                // At once: who has just received answers before it does anything else.
+                self.spread(now);
+            }
+            self.handed.clear();
+        }
+        self.next[host] = self.hosts[host].next_time().unwrap_or(Time::NEVER);
+    }
+
+    /// Passes on what the network has handed out.
+    fn spread(&mut self, now: Time) {
+        if self.net.out().is_empty() {
+            return;
+        }
+        self.out.append(self.net.out());
+        for i in 0..self.out.len() {
+            let host = match self.out[i] {
+                Out::Arrived { end, id } => {
+                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+                    let parcel = self.parcel(id);
+                    self.hosts[host].arrive(now, 0, Dom(dom), parcel);
+                    host
+                }
+                Out::Sends { end, id } => {
+                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+                    let dst = self.net.pool()[id].dst;
+                    let to = match self.case.homes[dst.index()] {
+                        Some((there, dom)) if there == host => To::Dom(Dom(dom)),
+                        _ => To::Nic(0),
+                    };
+                    let parcel = self.parcel(id);
+                    self.hosts[host].send(now, Dom(dom), to, parcel);
+                    host
+                }
+                Out::Work { end, span, job } => {
+                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+                    self.hosts[host].work(now, Dom(dom), span, job);
+                    host
+                }
+            };
+            self.next[host] = self.hosts[host].next_time().unwrap_or(Time::NEVER);
+        }
+        self.out.clear();
+    }
+
+    fn parcel(&self, id: PacketId) -> Parcel {
+        let packet = &self.net.pool()[id];
+        Parcel { bytes: packet.bytes(), hash: packet.flow.0 as u16, token: id.0 }
+    }
+
+    /// What has become of it.
+    pub(crate) fn into_parts(self) -> (Net, Vec<Machine>) {
+        (self.net, self.hosts)
+    }
+}
