@@ -2,6 +2,7 @@
 
 use lowtail_engine::Duration;
 use lowtail_net::queue::Queue;
+use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
@@ -126,4 +127,57 @@ fn priority_is_strict() {
     let classes: Vec<u8> = std::iter::from_fn(|| bed.next()).map(|p| p.class.min(2)).collect();
     assert!(classes.is_sorted());
     assert_eq!(classes.len(), 90);
+}
+
+/// Shreedhar and Varghese 1995, theorem 3: throughput by quantum, whatever the length of packets.
+#[test]
+fn drr_shares_by_weight() {
+    let equal = shares(Drr::new(DrrConfig::new(DrrKey::Flow)), &FLOWS, 3_000_000);
+    assert_shares(&equal, &[1, 1, 1]);
+    let weights = vec![0, 3, 1, 2];
+    let config = DrrConfig { weights, ..DrrConfig::new(DrrKey::Source) };
+    assert_shares(&shares(Drr::new(config), &FLOWS, 3_000_000), &[3, 1, 2]);
+}
+
+/// By source, more flows win nothing.
+#[test]
+fn drr_by_source_does_not_count_flows() {
+    let flows = [((1, 9, 1), 1500), ((2, 8, 2), 1500), ((2, 9, 3), 1500), ((2, 9, 4), 300)];
+    let got = shares(Drr::new(DrrConfig::new(DrrKey::Source)), &flows, 3_000_000);
+    assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
+}
+
+/// Who comes and goes has at most a turn in each round: no more than who stays.
+#[test]
+fn drr_gives_no_extra_turn_to_who_comes_back() {
+    let mut bed = Bed::new(Drr::new(DrrConfig::new(DrrKey::Flow)));
+    let mut bytes = [0, 0];
+    bed.put(datagram((1, 9, 1), 0, 1500));
+    for _ in 0..2_000 {
+        bed.put(datagram((2, 9, 2), 0, 1500));
+        while bed.queue.packets() > 1 {
+            let sent = bed.next().unwrap();
+            bytes[sent.flow.index() - 1] += u64::from(sent.bytes());
+            if sent.flow.0 == 2 {
+                break;
+            }
+            bed.put(datagram((1, 9, 1), 0, 1500));
+        }
+    }
+    assert_shares(&bytes, &[1, 1]);
+}
+
+#[test]
+fn drr_drops_from_the_longest() {
+    let config = DrrConfig { limit_bytes: 100_000, ..DrrConfig::new(DrrKey::Source) };
+    let mut bed = Bed::new(Drr::new(config));
+    for n in 0..10 {
+        assert_eq!(bed.put(datagram((2, 9, 2), n, 1500)), []);
+    }
+    for n in 0..1_000 {
+        for (dropped, _) in bed.put(datagram((1, 9, 1), n, 1500)) {
+            assert_eq!(dropped.flow.0, 1);
+        }
+    }
+    assert!((98_500..=100_000).contains(&bed.queue.bytes()));
 }
