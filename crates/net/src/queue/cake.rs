@@ -28,6 +28,9 @@ const MEMORY_MIN: u64 = 4 << 20;
 const P_INC: u32 = 1 << 24;
 /// `p_dec` of `cake_set_rate`: and 1/4096 less when it was empty.
 const P_DEC: u32 = 1 << 20;
+/// Deficits are counted in these parts of a byte, since a share may be a byte and a half. (Linux
+/// rounds at random instead.)
+const FRACTION: u64 = 1 << 16;
 
 /// What CAKE goes by. The default is Linux's, unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +53,7 @@ pub struct CakeConfig {
     pub memory_limit: Option<u64>,
     /// Whether segments are cut into frames before they wait (`split-gso`, the default).
     pub split_gso: bool,
-    /// Of the hash, of BLUE, and of what rounds shares.
+    /// Of the hash, and of BLUE.
     pub seed: u64,
 }
 
@@ -187,6 +190,7 @@ impl Cobalt {
 struct Flow {
     waiting: Chain,
     cobalt: Cobalt,
+    /// In [`FRACTION`]s of a byte.
     deficit: i64,
     set: Set,
     src: u32,
@@ -264,11 +268,11 @@ impl Cake {
     }
 
     /// `triple-isolate`: a flow's share shrinks by how many bulk flows its source has, or its
-    /// destination, whichever has more.
-    fn share(&self, f: u32) -> u64 {
+    /// destination, whichever has more. In [`FRACTION`]s of a byte.
+    fn share(&self, f: u32) -> i64 {
         let flow = &self.flows[f as usize];
         let most = self.from[flow.src as usize].max(self.to[flow.dst as usize]);
-        (self.quantum << 16) / u64::from(most.max(1))
+        (self.quantum * FRACTION / u64::from(most.max(1))) as i64
     }
 
     fn becomes_bulk(&mut self, f: u32) {
@@ -311,7 +315,7 @@ impl Cake {
                 }
                 (flow.src, flow.dst, flow.set) = (packet.src.0, packet.dst.0, Set::Sparse);
                 self.sparse.push_back(f);
-                self.flows[f as usize].deficit = (self.share(f) >> 16) as i64;
+                self.flows[f as usize].deficit = self.share(f);
             }
             Set::SparseWait => self.becomes_bulk(f),
             Set::Sparse | Set::Bulk => {}
@@ -389,9 +393,7 @@ impl Queue for Cake {
                 } else if flow.set == Set::Sparse {
                     self.becomes_bulk(f);
                 }
-                // Rounded up as often as its fraction says (Linux dithers, too).
-                let share = (self.share(f) + self.random.below(1 << 16)) >> 16;
-                self.flows[f as usize].deficit += share as i64;
+                self.flows[f as usize].deficit += self.share(f);
                 self.bulk.push_back(f);
                 continue;
             }
@@ -413,7 +415,7 @@ impl Queue for Cake {
                 Set::Bulk | Set::SparseWait => self.bulk.push_front(f),
             }
             let length = self.length(&cx.pool[id]);
-            self.flows[f as usize].deficit -= length as i64;
+            self.flows[f as usize].deficit -= (length * FRACTION) as i64;
             if let Some(rate) = self.config.rate {
                 self.next_packet += rate.span(length);
             }

@@ -58,31 +58,29 @@ fn disciplines() -> Vec<Discipline> {
     };
     let by_source = BySource::new(1).with(End(1), 0);
     let bands = vec![Box::new(Tbf::fifo(rate, 70_000, 100_000)) as Box<dyn Queue>, fifo()];
-    let all: Vec<(&'static str, Box<dyn Queue>, Option<u32>, bool)> = vec![
-        ("fifo", fifo(), None, true),
-        ("codel", Box::new(Codel::new(codel, 20)), None, true),
-        ("fq_codel", Box::new(FqCodel::new(fq)), None, true),
-        ("fq_codel, few packets", Box::new(FqCodel::new(few)), None, true),
-        ("prio", Box::new(Prio::new(vec![fifo(), fifo()])), None, false),
-        ("prio over a shaper", Box::new(Prio::new(bands)), None, false),
-        ("split", Box::new(Split::into_frames(fifo())), Some(0), true),
-        ("split by 4", Box::new(Split::new(4 * MSS_BYTES, fifo())), Some(4 * MSS_BYTES), true),
-        ("tag", Box::new(Tag::new(by_source, small(9, None))), None, true),
-        ("drr by flow", Box::new(drr(DrrKey::Flow, 50)), None, true),
-        ("drr by pair, few queues", Box::new(drr(DrrKey::Pair, 2)), None, true),
-        ("drr by source, none", Box::new(drr(DrrKey::Source, 0)), None, true),
-        ("small_first", small(9, None), None, true),
-        ("small_first, few pairs", small(2, None), None, true),
-        ("small_first, codel", small(4, Some(codel)), None, true),
-        ("tbf", Box::new(Tbf::new(rate, 65_000, small(9, Some(codel)))), None, true),
-        ("tbf, small burst", Box::new(Tbf::fifo(rate, 20_000, 100_000)), None, true),
-        ("cake", cake(None, true), Some(0), true),
-        ("cake, shaped", cake(Some(rate), true), Some(0), true),
-        ("cake, no split", cake(Some(rate), false), None, true),
-    ];
-    all.into_iter()
-        .map(|(name, queue, cut, any_class)| Discipline { name, queue, cut, any_class })
-        .collect()
+    let of = |name, queue, cut, any_class| Discipline { name, queue, cut, any_class };
+    vec![
+        of("fifo", fifo(), None, true),
+        of("codel", Box::new(Codel::new(codel, 20)), None, true),
+        of("fq_codel", Box::new(FqCodel::new(fq)), None, true),
+        of("fq_codel, few packets", Box::new(FqCodel::new(few)), None, true),
+        of("prio", Box::new(Prio::new(vec![fifo(), fifo()])), None, false),
+        of("prio over a shaper", Box::new(Prio::new(bands)), None, false),
+        of("split", Box::new(Split::into_frames(fifo())), Some(0), true),
+        of("split by 4", Box::new(Split::new(4 * MSS_BYTES, fifo())), Some(4 * MSS_BYTES), true),
+        of("tag", Box::new(Tag::new(by_source, small(9, None))), None, true),
+        of("drr by flow", Box::new(drr(DrrKey::Flow, 50)), None, true),
+        of("drr by pair, few queues", Box::new(drr(DrrKey::Pair, 2)), None, true),
+        of("drr by source, none", Box::new(drr(DrrKey::Source, 0)), None, true),
+        of("small_first", small(9, None), None, true),
+        of("small_first, few pairs", small(2, None), None, true),
+        of("small_first, codel", small(4, Some(codel)), None, true),
+        of("tbf", Box::new(Tbf::new(rate, 65_000, small(9, Some(codel)))), None, true),
+        of("tbf, small burst", Box::new(Tbf::fifo(rate, 20_000, 100_000)), None, true),
+        of("cake", cake(None, true), Some(0), true),
+        of("cake, shaped", cake(Some(rate), true), Some(0), true),
+        of("cake, no split", cake(Some(rate), false), None, true),
+    ]
 }
 
 #[derive(Debug, Clone)]
