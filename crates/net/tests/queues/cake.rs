@@ -7,7 +7,7 @@ use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 
 use crate::bed::{Bed, data, datagram};
-use crate::fair::{assert_shares, shares};
+use crate::fair::{assert_shares, shares, shares_from};
 
 fn at(mbit_s: u64) -> CakeConfig {
     CakeConfig { rate: Some(Rate::from_mbit_s(mbit_s)), ..CakeConfig::default() }
@@ -63,6 +63,23 @@ fn hosts_share_alike() {
         assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
         assert_shares(&got[1..], &[1, 1, 1]);
     }
+}
+
+/// A flow that was sparse, and empty when its turn came, counts as one of its host's when it comes
+/// back.
+#[test]
+fn hosts_share_alike_after_a_pause() {
+    let flows = [((1, 6, 1), 1500), ((2, 7, 2), 1500), ((2, 8, 3), 1500), ((2, 9, 4), 1500)];
+    // With the overhead, a packet is longer than a turn.
+    let mut bed = Bed::new(Cake::new(CakeConfig { overhead: 38, ..CakeConfig::default() }));
+    for (n, &(of, bytes)) in flows.iter().enumerate() {
+        bed.put(datagram(of, n as u64, bytes));
+    }
+    for n in 0..4 {
+        assert_eq!(bed.next().map(|p| p.seq), Some(n));
+    }
+    let got = shares_from(&mut bed, &flows, 6_000_000);
+    assert_shares(&got, &[3, 1, 1, 1]);
 }
 
 /// Standing overload: the first signal an interval after the target was passed, then by the
