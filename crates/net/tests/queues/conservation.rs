@@ -18,7 +18,7 @@ use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
 use proptest::prelude::*;
 
-use crate::bed::{Bed, data};
+use crate::bed::{Bed, data, random};
 
 struct Discipline {
     name: &'static str,
@@ -204,7 +204,7 @@ fn run(discipline: Discipline, ops: &[Op]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(random(300))]
 
     #[test]
     fn nothing_is_lost_or_made(ops in prop::collection::vec(op(), 1..150)) {

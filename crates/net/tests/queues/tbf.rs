@@ -8,12 +8,12 @@ use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::tbf::Tbf;
 use proptest::prelude::*;
 
-use crate::bed::{Bed, datagram};
+use crate::bed::{Bed, datagram, random};
 
 const FLOW: (u32, u32, u32) = (1, 2, 3);
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(50) })]
+    #![proptest_config(random(50))]
 
     /// Any window of `t` lets pass at most `burst + rate * t`; and with packets waiting all the
     /// time, the last one leaves at the picosecond at which the rate has paid for it.
@@ -65,6 +65,20 @@ fn an_urgent_packet_waits_behind_the_one_that_is_held() {
     bed.put(Packet { class: 0, ..datagram(FLOW, 9, 100) });
     let order: Vec<_> = std::iter::from_fn(|| bed.next()).map(|p| p.seq).collect();
     assert_eq!(order, [1, 9, 2]);
+}
+
+/// However long nobody sends, a burst is all that is saved up.
+#[test]
+fn a_pause_saves_up_a_burst() {
+    let mut bed = Bed::new(Tbf::fifo(Rate::from_mbit_s(100), 10_000, 1_000_000));
+    for _ in 0..3 {
+        for n in 0..20 {
+            bed.put(datagram(FLOW, n, 1_000));
+        }
+        assert_eq!(std::iter::from_fn(|| bed.get().0).count(), 10);
+        while bed.next().is_some() {}
+        bed.pass(Duration::from_s(1));
+    }
 }
 
 #[test]
