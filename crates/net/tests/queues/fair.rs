@@ -48,14 +48,14 @@ pub(crate) fn assert_shares(got: &[u64], weights: &[u64]) {
 
 const FLOWS: [((u32, u32, u32), u32); 3] = [((1, 9, 1), 1500), ((2, 9, 2), 300), ((3, 9, 3), 701)];
 
-/// RFC 8290 section 4.1: byte-based fairness, whatever the length of packets.
+/// RFC 8290: byte-based fairness, whatever the length of packets.
 #[test]
 fn fq_codel_shares_bytes() {
     let got = shares(FqCodel::new(FqCodelConfig::default()), &FLOWS, 3_000_000);
     assert_shares(&got, &[1, 1, 1]);
 }
 
-/// RFC 8290 section 3.2: a flow without a queue goes before those with one. While the bulk flow is
+/// RFC 8290: a flow without a queue goes before those with one. While the bulk flow is
 /// new itself, its first turn goes first: packets until the quantum is used up, here two.
 #[test]
 fn fq_codel_lets_a_sparse_flow_pass() {
@@ -82,7 +82,7 @@ fn fq_codel_lets_a_sparse_flow_pass() {
     }
 }
 
-/// Two that are new in turn do not starve an old one (RFC 8290 section 4.2: an empty new queue goes
+/// Two that are new in turn do not starve an old one (RFC 8290, dequeueing: an empty new queue goes
 /// to the end of the old ones). Each wants a half and gets a third.
 #[test]
 fn fq_codel_is_not_starved_by_new_flows() {
@@ -101,7 +101,7 @@ fn fq_codel_is_not_starved_by_new_flows() {
     assert_shares(&bytes, &[1, 1, 1]);
 }
 
-/// RFC 8290 section 4.1: a flow that floods loses its own packets.
+/// RFC 8290, enqueueing: a flow that floods loses its own packets.
 #[test]
 fn fq_codel_drops_from_the_longest() {
     let config = FqCodelConfig { limit_packets: 100, ..FqCodelConfig::default() };
@@ -129,7 +129,7 @@ fn priority_is_strict() {
     assert_eq!(classes.len(), 90);
 }
 
-/// Shreedhar and Varghese 1995, theorem 3: throughput by quantum, whatever the length of packets.
+/// Shreedhar and Varghese 1995: throughput by quantum, whatever the length of packets.
 #[test]
 fn drr_shares_by_weight() {
     let equal = shares(Drr::new(DrrConfig::new(DrrKey::Flow)), &FLOWS, 3_000_000);
