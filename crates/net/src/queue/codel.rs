@@ -8,14 +8,14 @@ use lowtail_engine::{Duration, Time};
 use super::{Cause, Cx, Queue};
 use crate::packet::{Ecn, MTU_BYTES, Packet, PacketId};
 
-/// RFC 8289 section 4.3, `TARGET`, and `codel_params_init` in Linux's `codel_impl.h`: 5 ms of
+/// RFC 8289, `TARGET`, and `codel_params_init` in Linux's `codel_impl.h`: 5 ms of
 /// waiting are accepted; 5 to 10 % of the interval.
 ///
-/// Unfit for a data centre: a queue of 10 Gbit/s may stay 6 MB long for ever. Section 4.3 derives
+/// Unfit for a data centre: a queue of 10 Gbit/s may stay 6 MB long for ever. RFC 8289 derives
 /// the target from the interval, so that with [`DC_INTERVAL`] it is [`DC_TARGET`].
 pub const TARGET: Duration = Duration::from_ms(5);
 
-/// RFC 8289 section 4.2, `INTERVAL`, and `codel_params_init` in Linux: 100 ms, the longest usual
+/// RFC 8289, `INTERVAL`, and `codel_params_init` in Linux: 100 ms, the longest usual
 /// round trip on the Internet.
 ///
 /// Unfit for a data centre, where a round trip takes 0.1 ms: a queue may stand for a thousand of
@@ -23,10 +23,10 @@ pub const TARGET: Duration = Duration::from_ms(5);
 pub const INTERVAL: Duration = Duration::from_ms(100);
 
 /// Our choice, not Linux's: 2 ms, a round trip in a data centre with a busy host at each end.
-/// RFC 8289 section 4.2 wants the interval to be a round trip that covers nearly all connections.
+/// RFC 8289 wants the interval to be a round trip that covers nearly all connections.
 pub const DC_INTERVAL: Duration = Duration::from_ms(2);
 
-/// Our choice, by RFC 8289 section 4.3: 5 % of [`DC_INTERVAL`].
+/// Our choice, by RFC 8289 (5 to 10 %): 5 % of [`DC_INTERVAL`].
 pub const DC_TARGET: Duration = Duration::from_us(100);
 
 /// `DEFAULT_CODEL_LIMIT` in Linux's `sch_codel.c`: 1000 packets, whatever their length.
@@ -36,7 +36,7 @@ pub const DC_TARGET: Duration = Duration::from_us(100);
 pub const LIMIT_PACKETS: usize = 1000;
 
 /// How soon after leaving the dropping state it counts as the same trouble: 16 intervals (RFC
-/// 8289 section 5.6, `dequeue`; the same in `codel_dequeue` of Linux).
+/// 8289, its pseudocode's `dequeue`; the same in `codel_dequeue` of Linux).
 const SAME_TROUBLE: u64 = 16;
 
 /// With how little behind it a packet is never dropped, since an empty link helps nobody.
@@ -45,7 +45,7 @@ pub enum Spare {
     /// So many bytes: the MTU of the device. Linux today (`codel_params.mtu`), since "codel: fix
     /// maxpacket/mtu confusion" of 2015.
     Mtu(u32),
-    /// The longest packet seen (RFC 8289 section 4.4, `maxpacket_`; Linux before). Once a segment
+    /// The longest packet seen (RFC 8289, `maxpacket_`; Linux before). Once a segment
     /// of 64 KB has passed, 64 KB may stand for ever: 52 ms at 10 Mbit/s, 52 us at 10 Gbit/s.
     LargestSeen,
 }
@@ -94,7 +94,7 @@ impl CodelConfig {
 /// `interval` / sqrt(`count`), rounded down to a picosecond, exactly.
 ///
 /// Linux approximates with one Newton step in 16 bits, which from 1 to 2 errs by 29 % (it drops
-/// the second packet after a half of the interval, not 0.71 of it); RFC 8289 section 5.4 has the
+/// the second packet after a half of the interval, not 0.71 of it); the `control_law` of RFC 8289 has the
 /// square root.
 pub fn control_law(interval: Duration, count: u32) -> Duration {
     let square = u128::from(interval.as_ps()) * u128::from(interval.as_ps());
@@ -109,7 +109,7 @@ pub(super) fn mark(packet: &mut Packet) -> bool {
     packet.ecn == Ecn::Marked
 }
 
-/// What CoDel knows of one queue, wherever its packets are: the machine of RFC 8289 section 5.
+/// What CoDel knows of one queue, wherever its packets are: the machine of RFC 8289's pseudocode.
 ///
 /// A queue found empty forgets that packets were late, as there. Linux's FQ-CoDel did not until
 /// 2026 ("codel: fix stale state for empty flows in fq_codel"): a lone packet after a pause could

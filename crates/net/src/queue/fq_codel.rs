@@ -11,27 +11,27 @@ use crate::packet::PacketId;
 /// What FQ-CoDel goes by. The default is Linux's (`fq_codel_init`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FqCodelConfig {
-    /// Queues that flows are hashed to. 1024 (RFC 8290 section 5.2.3, `flows_cnt`): with 100
+    /// Queues that flows are hashed to. 1024 ("flows" of RFC 8290, `flows_cnt`): with 100
     /// flows at a time, one in ten shares its queue. Fit for a host.
     pub flows: usize,
     /// Bytes a flow may send before the next one's turn. 1514 (`psched_mtu`: an Ethernet frame
-    /// without its checksum; RFC 8290 section 5.2.4). A segment of 64 KB takes 43 turns, but it
+    /// without its checksum; "quantum" of RFC 8290). A segment of 64 KB takes 43 turns, but it
     /// takes them all at once and pays later: to a flow beside it, the quantum is 64 KB. Put a
     /// [`Split`](super::split::Split) before it.
     pub quantum: u32,
-    /// Packets in all queues. 10240 (RFC 8290 section 5.2.2). With segments of 64 KB,
+    /// Packets in all queues. 10240 ("packet limit" of RFC 8290). With segments of 64 KB,
     /// `memory_limit` is met long before.
     pub limit_packets: usize,
     /// Bytes in all queues. 32 MB (`memory_limit`): 27 ms at 10 Gbit/s. Linux counts the memory
     /// that a packet takes, here its bytes count.
     pub memory_limit: u64,
     /// Packets that are dropped at a time when a limit is met, from the longest queue, but no
-    /// more than half of it. 64 (`drop_batch_size`; RFC 8290 section 4.1).
+    /// more than half of it. 64 (`drop_batch_size`; RFC 8290, enqueueing).
     pub drop_batch: u32,
     /// Of each queue. Linux marks by default here. What is left behind a packet is counted over
     /// all queues, as Linux does.
     pub codel: CodelConfig,
-    /// Of the hash (`perturbation` of RFC 8290 section 4.1).
+    /// Of the hash (RFC 8290: salted by a random number).
     pub seed: u64,
 }
 
@@ -93,7 +93,7 @@ impl FqCodel {
         }
     }
 
-    /// RFC 8290 section 4.1: from the head of the queue with the most bytes.
+    /// RFC 8290, enqueueing: from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, cx: &mut Cx<'_>) {
         let mut longest = (0, None);
         // Only those in a list have packets.

@@ -4,12 +4,17 @@
 //! Each is one file, and they compose: a tagger or a splitter passes on to another discipline,
 //! bands hold one each.
 
+pub mod cake;
 mod chain;
 pub mod codel;
+pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
 pub mod prio;
+pub mod small_first;
 pub mod split;
+pub mod tag;
+pub mod tbf;
 
 use lowtail_engine::Time;
 

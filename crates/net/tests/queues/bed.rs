@@ -4,6 +4,15 @@ use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Ecn, MTU_BYTES, UDP_HEADER_BYTES};
 use lowtail_net::packet::{End, FlowId, Kind, Packet, PacketId, Pool, frames_of};
 use lowtail_net::queue::{Cause, Cx, Queue};
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+
+/// Of random tests: the seed is printed if one fails, and `LOWTAIL_SEED=n` runs another sequence.
+pub(crate) fn random(cases: u32) -> ProptestConfig {
+    let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("repeat: LOWTAIL_SEED={seed} cargo test -p lowtail-net --test queues");
+    let rng_seed = RngSeed::Fixed(seed);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 /// A queue with its pool, and a clock.
 #[derive(Debug)]

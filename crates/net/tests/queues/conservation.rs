@@ -4,32 +4,82 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lowtail_engine::{Duration, Time};
-use lowtail_net::packet::{Ecn, MSS_BYTES, Packet};
+use lowtail_net::packet::{Ecn, End, MSS_BYTES, Packet, Rate};
 use lowtail_net::queue::Queue;
+use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
+use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::split::{Split, pieces_of};
+use lowtail_net::queue::tag::{BySource, Tag};
+use lowtail_net::queue::tbf::Tbf;
 use proptest::prelude::*;
 
-use crate::bed::{Bed, data};
+use crate::bed::{Bed, data, random};
 
-/// Each discipline small enough for random traffic to fill it, its name, and what it cuts
-/// packets to.
-fn disciplines() -> Vec<(&'static str, Box<dyn Queue>, Option<u32>)> {
+struct Discipline {
+    name: &'static str,
+    queue: Box<dyn Queue>,
+    /// What it cuts packets to.
+    cut: Option<u32>,
+    /// Whether it keeps a flow in order although the class of its packets changes.
+    any_class: bool,
+}
+
+/// All of them, small enough for random traffic to fill them.
+fn disciplines() -> Vec<Discipline> {
     let fifo = || Box::new(Fifo::new(Limit::Bytes(100_000), None)) as Box<dyn Queue>;
     let codel = CodelConfig::data_centre();
     let fq = FqCodelConfig { flows: 4, memory_limit: 200_000, codel, ..Default::default() };
     let few = FqCodelConfig { limit_packets: 5, ..fq };
+    let drr = |key, queues| {
+        let weights = vec![1, 3];
+        Drr::new(DrrConfig { queues, limit_bytes: 150_000, weights, ..DrrConfig::new(key) })
+    };
+    let small = |pairs, codel| {
+        let config = SmallFirstConfig { pairs, codel, limit_bytes: 150_000, ..Default::default() };
+        Box::new(SmallFirst::new(config))
+    };
+    let rate = Rate::from_bits_per_s(123_456_789);
+    let cake = |rate, split_gso| {
+        let config = CakeConfig {
+            rate,
+            split_gso,
+            target: codel.target,
+            interval: codel.interval,
+            queues: 4,
+            memory_limit: Some(150_000),
+            ..Default::default()
+        };
+        Box::new(Cake::new(config))
+    };
+    let by_source = BySource::new(1).with(End(1), 0);
+    let bands = vec![Box::new(Tbf::fifo(rate, 70_000, 100_000)) as Box<dyn Queue>, fifo()];
+    let of = |name, queue, cut, any_class| Discipline { name, queue, cut, any_class };
     vec![
-        ("fifo", fifo(), None),
-        ("codel", Box::new(Codel::new(codel, 20)), None),
-        ("fq_codel", Box::new(FqCodel::new(fq)), None),
-        ("fq_codel, few packets", Box::new(FqCodel::new(few)), None),
-        ("prio", Box::new(Prio::new(vec![fifo(), fifo()])), None),
-        ("split", Box::new(Split::into_frames(fifo())), Some(0)),
-        ("split by 4", Box::new(Split::new(4 * MSS_BYTES, fifo())), Some(4 * MSS_BYTES)),
+        of("fifo", fifo(), None, true),
+        of("codel", Box::new(Codel::new(codel, 20)), None, true),
+        of("fq_codel", Box::new(FqCodel::new(fq)), None, true),
+        of("fq_codel, few packets", Box::new(FqCodel::new(few)), None, true),
+        of("prio", Box::new(Prio::new(vec![fifo(), fifo()])), None, false),
+        of("prio over a shaper", Box::new(Prio::new(bands)), None, false),
+        of("split", Box::new(Split::into_frames(fifo())), Some(0), true),
+        of("split by 4", Box::new(Split::new(4 * MSS_BYTES, fifo())), Some(4 * MSS_BYTES), true),
+        of("tag", Box::new(Tag::new(by_source, small(9, None))), None, true),
+        of("drr by flow", Box::new(drr(DrrKey::Flow, 50)), None, true),
+        of("drr by pair, few queues", Box::new(drr(DrrKey::Pair, 2)), None, true),
+        of("drr by source, none", Box::new(drr(DrrKey::Source, 0)), None, true),
+        of("small_first", small(9, None), None, true),
+        of("small_first, few pairs", small(2, None), None, true),
+        of("small_first, codel", small(4, Some(codel)), None, true),
+        of("tbf", Box::new(Tbf::new(rate, 65_000, small(9, Some(codel)))), None, true),
+        of("tbf, small burst", Box::new(Tbf::fifo(rate, 20_000, 100_000)), None, true),
+        of("cake", cake(None, true), Some(0), true),
+        of("cake, shaped", cake(Some(rate), true), Some(0), true),
+        of("cake, no split", cake(Some(rate), false), None, true),
     ]
 }
 
@@ -111,19 +161,15 @@ fn get(bed: &mut Bed<dyn Queue>, ledger: &mut Ledger) -> Result<bool, TestCaseEr
     Ok(sent.is_some())
 }
 
-fn run(
-    queue: Box<dyn Queue>,
-    cut: Option<u32>,
-    class_of_flow: bool,
-    ops: &[Op],
-) -> Result<(), TestCaseError> {
+fn run(discipline: Discipline, ops: &[Op]) -> Result<(), TestCaseError> {
+    let Discipline { queue, cut, any_class, .. } = discipline;
     let (mut bed, mut ledger) = (Bed::boxed(queue), Ledger::default());
     for op in ops {
         match *op {
             Op::Put { src, dst, flow, payload, class, ecn } => {
                 // A flow has its own pair and, where classes may overtake, its own class.
                 let flow = flow + 3 * (dst + 3 * src);
-                let class = if class_of_flow { (flow % 4) as u8 } else { class };
+                let class = if any_class { class } else { (flow % 4) as u8 };
                 let seq = ledger.next_seq.entry(flow).or_default();
                 let packet = data((src, dst, flow), *seq, payload);
                 *seq += u64::from(payload.max(1));
@@ -158,12 +204,13 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(random(300))]
 
     #[test]
     fn nothing_is_lost_or_made(ops in prop::collection::vec(op(), 1..150)) {
-        for (name, queue, cut) in disciplines() {
-            if let Err(error) = run(queue, cut, true, &ops) {
+        for discipline in disciplines() {
+            let name = discipline.name;
+            if let Err(error) = run(discipline, &ops) {
                 return Err(TestCaseError::fail(format!("{name}: {error}")));
             }
         }

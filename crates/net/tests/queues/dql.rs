@@ -51,6 +51,20 @@ fn begins_with_a_packet_at_a_time() {
     assert_eq!((dql.limit(), dql.avail()), (PACKET, PACKET as i64));
 }
 
+/// "When queue is starved increase the limit by the amount of bytes both sent and completed in the
+/// last interval, plus any previous over-limit."
+#[test]
+fn grows_by_what_was_missing() {
+    let mut dql = Dql::with_limits(Time::ZERO, HOLD, PACKET, MAX_LIMIT);
+    dql.queued(2 * PACKET);
+    dql.completed(PACKET, Time::ZERO);
+    assert_eq!((dql.limit(), dql.avail()), (PACKET, 0));
+    // One packet above the limit is left over. One is sent and completed in this interval.
+    dql.queued(PACKET);
+    dql.completed(2 * PACKET, Time::ZERO);
+    assert_eq!((dql.limit(), dql.avail()), (3 * PACKET, 3 * PACKET as i64));
+}
+
 /// The limit settles where the device never runs dry: what it completes in an interval must be
 /// there still when the next one begins, and while it is being sent the same is given again.
 /// "Two times the number of completed bytes is a basis for an upper bound of the limit."

@@ -2,6 +2,7 @@
 
 use lowtail_engine::Duration;
 use lowtail_net::queue::Queue;
+use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
@@ -11,7 +12,15 @@ use crate::bed::{Bed, datagram};
 /// Bytes that each flow `(source, destination, flow, bytes of each packet)` gets of `total`, if
 /// something of each always waits.
 pub(crate) fn shares<Q: Queue>(queue: Q, flows: &[((u32, u32, u32), u32)], total: u64) -> Vec<u64> {
-    let mut bed = Bed::new(queue);
+    shares_from(&mut Bed::new(queue), flows, total)
+}
+
+/// The same for a queue that has seen something already.
+pub(crate) fn shares_from<Q: Queue>(
+    bed: &mut Bed<Q>,
+    flows: &[((u32, u32, u32), u32)],
+    total: u64,
+) -> Vec<u64> {
     for (n, &(of, bytes)) in flows.iter().enumerate() {
         for _ in 0..8 {
             assert_eq!(bed.put(datagram(of, n as u64, bytes)), []);
@@ -39,14 +48,14 @@ pub(crate) fn assert_shares(got: &[u64], weights: &[u64]) {
 
 const FLOWS: [((u32, u32, u32), u32); 3] = [((1, 9, 1), 1500), ((2, 9, 2), 300), ((3, 9, 3), 701)];
 
-/// RFC 8290 section 4.1: byte-based fairness, whatever the length of packets.
+/// RFC 8290: byte-based fairness, whatever the length of packets.
 #[test]
 fn fq_codel_shares_bytes() {
     let got = shares(FqCodel::new(FqCodelConfig::default()), &FLOWS, 3_000_000);
     assert_shares(&got, &[1, 1, 1]);
 }
 
-/// RFC 8290 section 3.2: a flow without a queue goes before those with one. While the bulk flow is
+/// RFC 8290: a flow without a queue goes before those with one. While the bulk flow is
 /// new itself, its first turn goes first: packets until the quantum is used up, here two.
 #[test]
 fn fq_codel_lets_a_sparse_flow_pass() {
@@ -73,34 +82,26 @@ fn fq_codel_lets_a_sparse_flow_pass() {
     }
 }
 
-/// One that is new each time it has a packet does not starve an old one (RFC 8290 section 4.2:
-/// an empty new queue goes to the end of the old ones).
+/// Two that are new in turn do not starve an old one (RFC 8290, dequeueing: an empty new queue goes
+/// to the end of the old ones). Each wants a half and gets a third.
 #[test]
 fn fq_codel_is_not_starved_by_new_flows() {
     let mut bed = Bed::new(FqCodel::new(FqCodelConfig::default()));
-    for n in 0..2_000 {
+    for n in 0..3_000 {
         bed.put(datagram((1, 9, 1), n, 1500));
     }
-    let mut bytes = [0, 0];
-    while bytes[0] + bytes[1] < 2_000_000 {
-        if bed.queue.packets() == 0 {
-            break;
-        }
-        // It always has a packet, and never two.
-        bed.put(datagram((2, 9, 2), 0, 1500));
-        loop {
-            let sent = bed.next().unwrap();
-            let n = sent.flow.index() - 1;
-            bytes[n] += u64::from(sent.bytes());
-            if n == 1 {
-                break;
-            }
-        }
+    bed.next();
+    bed.next();
+    let mut bytes = [0; 3];
+    for n in 0..6_000 {
+        bed.put(datagram((2, 9, 2 + n % 2), u64::from(n), 1500));
+        let sent = bed.next().unwrap();
+        bytes[sent.flow.index() - 1] += u64::from(sent.bytes());
     }
-    assert_shares(&bytes, &[1, 1]);
+    assert_shares(&bytes, &[1, 1, 1]);
 }
 
-/// RFC 8290 section 4.1: a flow that floods loses its own packets.
+/// RFC 8290, enqueueing: a flow that floods loses its own packets.
 #[test]
 fn fq_codel_drops_from_the_longest() {
     let config = FqCodelConfig { limit_packets: 100, ..FqCodelConfig::default() };
@@ -126,4 +127,57 @@ fn priority_is_strict() {
     let classes: Vec<u8> = std::iter::from_fn(|| bed.next()).map(|p| p.class.min(2)).collect();
     assert!(classes.is_sorted());
     assert_eq!(classes.len(), 90);
+}
+
+/// Shreedhar and Varghese 1995: throughput by quantum, whatever the length of packets.
+#[test]
+fn drr_shares_by_weight() {
+    let equal = shares(Drr::new(DrrConfig::new(DrrKey::Flow)), &FLOWS, 3_000_000);
+    assert_shares(&equal, &[1, 1, 1]);
+    let weights = vec![0, 3, 1, 2];
+    let config = DrrConfig { weights, ..DrrConfig::new(DrrKey::Source) };
+    assert_shares(&shares(Drr::new(config), &FLOWS, 3_000_000), &[3, 1, 2]);
+}
+
+/// By source, more flows win nothing.
+#[test]
+fn drr_by_source_does_not_count_flows() {
+    let flows = [((1, 9, 1), 1500), ((2, 8, 2), 1500), ((2, 9, 3), 1500), ((2, 9, 4), 300)];
+    let got = shares(Drr::new(DrrConfig::new(DrrKey::Source)), &flows, 3_000_000);
+    assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
+}
+
+/// Who comes and goes has at most a turn in each round: no more than who stays.
+#[test]
+fn drr_gives_no_extra_turn_to_who_comes_back() {
+    let mut bed = Bed::new(Drr::new(DrrConfig::new(DrrKey::Flow)));
+    let mut bytes = [0, 0];
+    bed.put(datagram((1, 9, 1), 0, 1500));
+    for _ in 0..2_000 {
+        bed.put(datagram((2, 9, 2), 0, 1500));
+        while bed.queue.packets() > 1 {
+            let sent = bed.next().unwrap();
+            bytes[sent.flow.index() - 1] += u64::from(sent.bytes());
+            if sent.flow.0 == 2 {
+                break;
+            }
+            bed.put(datagram((1, 9, 1), 0, 1500));
+        }
+    }
+    assert_shares(&bytes, &[1, 1]);
+}
+
+#[test]
+fn drr_drops_from_the_longest() {
+    let config = DrrConfig { limit_bytes: 100_000, ..DrrConfig::new(DrrKey::Source) };
+    let mut bed = Bed::new(Drr::new(config));
+    for n in 0..10 {
+        assert_eq!(bed.put(datagram((2, 9, 2), n, 1500)), []);
+    }
+    for n in 0..1_000 {
+        for (dropped, _) in bed.put(datagram((1, 9, 1), n, 1500)) {
+            assert_eq!(dropped.flow.0, 1);
+        }
+    }
+    assert!((98_500..=100_000).contains(&bed.queue.bytes()));
 }

@@ -4,8 +4,11 @@
 //! A random test that fails prints its input, made small, and the seed that repeats it.
 
 mod bed;
+mod cake;
 mod codel;
 mod conservation;
 mod dql;
 mod fair;
+mod small_first;
 mod split;
+mod tbf;

@@ -6,10 +6,10 @@ use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::split::{Split, pieces_of};
 use proptest::prelude::*;
 
-use crate::bed::{Bed, data};
+use crate::bed::{Bed, data, random};
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(random(256))]
 
     #[test]
     fn pieces_tile_the_segment(payload in 0u32..65_000, most in 0u32..70_000, seq in 0u64..1 << 40) {

@@ -1,0 +1,110 @@
+//! No allocation per packet: once a discipline has grown to its size, it allocates nothing.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lowtail_engine::{Duration, Stream, Time};
+use lowtail_net::packet::{Ecn, End, FlowId, Kind, Packet, Pool, Rate, frames_of};
+use lowtail_net::queue::cake::{Cake, CakeConfig};
+use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
+use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::prio::Prio;
+use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::split::Split;
+use lowtail_net::queue::tbf::Tbf;
+use lowtail_net::queue::{Cx, Queue};
+
+/// The system's allocator, counting.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: `memory` came from `alloc` above, that is from `System`.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Allocations of 100,000 packets after as many to grow by, at twice what the queue can send.
+fn allocations(mut queue: Box<dyn Queue>) -> u64 {
+    let mut random = Stream::new(1, "packets");
+    let (mut pool, mut dropped, mut now) = (Pool::new(), Vec::new(), Time::ZERO);
+    let mut before = 0;
+    for n in 0..200_000u64 {
+        if n == 100_000 {
+            before = ALLOCATIONS.load(Ordering::Relaxed);
+        }
+        now += Duration::from_us(2);
+        let payload = if n % 10 == 0 { random.below(64_000) as u32 } else { 1_000 };
+        let (src, dst) = (random.below(20) as u32, random.below(40) as u32);
+        let packet = Packet {
+            seq: n,
+            ack: 0,
+            sent: now,
+            queued: now,
+            flow: FlowId(src * 40 + dst),
+            src: End(src),
+            dst: End(dst),
+            route: 0,
+            payload,
+            sack: u32::MAX,
+            frames: frames_of(payload),
+            kind: Kind::Data,
+            ecn: Ecn::Not,
+            class: random.below(4) as u8,
+            flags: 0,
+        };
+        let id = pool.put(packet);
+        queue.enqueue(id, &mut Cx { now, pool: &mut pool, dropped: &mut dropped });
+        // Now and then the queue is emptied, so that places are given back.
+        let most = if n % 5_000 == 0 { 1_000_000 } else { n % 2 };
+        for _ in 0..most {
+            let mut cx = Cx { now, pool: &mut pool, dropped: &mut dropped };
+            let Some(id) = queue.dequeue(&mut cx) else { break };
+            pool.take(id);
+        }
+        for (id, _) in dropped.drain(..) {
+            pool.take(id);
+        }
+    }
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+/// One test, since all threads share the counter.
+#[test]
+fn nothing_per_packet() {
+    let fifo = || Box::new(Fifo::new(Limit::Bytes(500_000), None)) as Box<dyn Queue>;
+    let drr = DrrConfig { queues: 100, ..DrrConfig::new(DrrKey::Pair) };
+    let small = SmallFirstConfig { pairs: 100, ..SmallFirstConfig::default() };
+    let cake = CakeConfig { memory_limit: Some(2_000_000), ..CakeConfig::default() };
+    let fq = FqCodelConfig { memory_limit: 2_000_000, ..FqCodelConfig::default() };
+    let all: Vec<(&str, Box<dyn Queue>)> = vec![
+        ("fifo", fifo()),
+        ("codel", Box::new(Codel::new(CodelConfig::data_centre(), 1000))),
+        ("fq_codel", Box::new(FqCodel::new(fq))),
+        ("prio", Box::new(Prio::new(vec![fifo(), fifo()]))),
+        ("split", Box::new(Split::into_frames(fifo()))),
+        ("drr", Box::new(Drr::new(drr))),
+        ("tbf", Box::new(Tbf::new(Rate::from_mbit_s(3_000), 100_000, fifo()))),
+        ("small_first", Box::new(SmallFirst::new(small))),
+        ("cake", Box::new(Cake::new(cake))),
+    ];
+    for (name, queue) in all {
+        // Some list may still meet its longest in the second half; 100,000 packets do not.
+        let count = allocations(queue);
+        assert!(count <= 20, "{name}: {count}");
+    }
+}
