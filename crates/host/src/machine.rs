@@ -182,7 +182,8 @@ impl Machine {
     /// It comes out as [`Handed::Received`], or lost.
     ///
     /// # Panics
-    /// As [`advance`](Self::advance); and if the wire is the NIC's own, or `dom` has no interface.
+    /// As [`advance`](Self::advance); and if the wire is the NIC's own, `dom` has no interface, or
+    /// the packet is too long.
     pub fn arrive(&mut self, now: Time, nic: u16, dom: Dom, parcel: Parcel) {
         self.advance(now);
         assert!(self.io.nics[usize::from(nic)].is_external(), "NIC {nic} has a wire of its own");
@@ -270,9 +271,10 @@ impl Machine {
                 Step::Block => self.core.block(v),
                 Step::Yield => self.core.yielded(v),
             }
-            if self.io.asks() {
-                self.asking = self.core.idle_hands.filter(|&idle| idle == v);
-            }
+        }
+        if self.io.asks() {
+            // Nobody was asked for work after the one that waits.
+            self.asking = self.core.idle_hands;
         }
     }
 

@@ -5,15 +5,18 @@
 //! transmitted, worked for, or lost. Between the two it is a packet like any other, with all
 //! costs of its way.
 
-use lowtail_engine::Duration;
+use lowtail_engine::{Duration, Time};
 
 use super::packet::{Course, FlowId, Foreign, Kind, Packet};
 use crate::ids::Dom;
 
+/// Bytes of the longest aggregate: a longer one might never fit into a ring.
+pub const BYTES_MAX: u32 = 65_536;
+
 /// A packet as it is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parcel {
-    /// Length of the IP packet, or of an aggregate of up to 64 KB, at least 1.
+    /// Length of the IP packet, or of an aggregate: 1 to [`BYTES_MAX`].
     pub bytes: u32,
     /// Chooses the queue where an interface has several: packets with the same hash stay in
     /// order.
@@ -95,14 +98,9 @@ pub enum Errand {
 
 impl Parcel {
     /// As a packet, at `sent`, between `dom` and `peer`.
-    pub(crate) fn packet(
-        self,
-        sent: lowtail_engine::Time,
-        dom: Dom,
-        course: Course,
-        peer: u16,
-    ) -> Packet {
+    pub(crate) fn packet(self, sent: Time, dom: Dom, course: Course, peer: u16) -> Packet {
         let Parcel { bytes, hash, token } = self;
+        assert!((1..=BYTES_MAX).contains(&bytes), "{bytes} bytes: a packet has 1 to {BYTES_MAX}");
         let foreign = Foreign { token, dom, peer };
         let (flow, kind) = (FlowId(hash), Kind::Foreign(course));
         Packet { sent, bytes, flow, kind, acks: 0, foreign }

@@ -167,7 +167,11 @@ fn the_way_costs_what_its_parts_cost() {
     lab.machine.send(again, dom(0), To::Nic(0), parcel(1024, 3));
     lab.run(start + ms(10), |_, _, _| {});
     lab.machine.work(start + ms(10), dom(0), us(50), 4);
-    lab.run(start + ms(20), |_, _, _| {});
+    lab.run(start + ms(20), |machine, now, handed| {
+        if handed == (Handed::Worked { dom: dom(0), token: 4 }) {
+            machine.send(now, dom(0), To::Nic(0), parcel(1024, 5));
+        }
+    });
 
     let times = times(&lab);
     let event = c.upcall + c.irq;
@@ -182,6 +186,7 @@ fn the_way_costs_what_its_parts_cost() {
     assert_eq!(times[&2], times[&1] + sent);
     assert_eq!(times[&3], again + c.upcall + sent);
     assert_eq!(times[&4], start + ms(10) + c.upcall + c.task_switch + us(50));
+    assert_eq!(times[&5], times[&4] + sent);
 }
 
 /// Where the NIC does not cut up aggregates, the driver domain does, piece by piece.
