@@ -31,7 +31,7 @@ fn every_experiment_repeats_to_the_bit() {
 #[test]
 fn costs_have_sources() {
     let experiment = catalogue()[0].load().unwrap();
-    for line in &experiment.cases(false)[0].costs.lines {
+    for line in &experiment.cases(false)[0].costs.as_ref().expect("a host").lines {
         assert!(line.source.len() > 20, "{}: no source", line.name);
     }
 }

@@ -9,7 +9,7 @@ use crate::packet::{MTU_BYTES, Packet, PacketId, Pool};
 ///
 /// The whole is taken out of the pool and the pieces are put in, so that who enqueued must not use
 /// its number any more. All pieces are as the whole but for sequence number, payload and frames;
-/// `flags` and `sack` are the last one's only, so that each is there once.
+/// `sack` is the last one's only, so that it is there once.
 ///
 /// Linux cuts so in `sch_cake` (`split-gso`, down to frames, the default) and `sch_tbf` (only
 /// what is longer than its burst); elsewhere segments stay whole until the NIC, and a packet
@@ -89,7 +89,6 @@ fn put_piece(pool: &mut Pool, whole: &Packet, from: u32, most: u32) -> PacketId 
         seq: whole.seq + u64::from(from),
         payload,
         frames: payload.div_ceil(frame_payload(whole)) as u16,
-        flags: if last { whole.flags } else { 0 },
         sack: if last { whole.sack } else { u32::MAX },
         ..*whole
     })

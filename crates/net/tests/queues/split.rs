@@ -29,7 +29,7 @@ proptest! {
             prop_assert_eq!(piece.frames, frames_of(piece.payload));
             prop_assert!(piece.payload <= most.max(MSS_BYTES));
             prop_assert!(last || piece.payload % MSS_BYTES == 0);
-            prop_assert_eq!((piece.flags, piece.sack), if last { (5, 7) } else { (0, u32::MAX) });
+            prop_assert_eq!((piece.flags, piece.sack), (5, if last { 7 } else { u32::MAX }));
             prop_assert_eq!((piece.class, piece.flow), (3, whole.flow));
             next += u64::from(piece.payload);
             frames += piece.frames;
