@@ -8,7 +8,6 @@
 use divan::{Bencher, black_box};
 use lowtail_engine::{Duration, Time};
 use lowtail_net::bql::Dql;
-use lowtail_net::packet::Rate;
 use lowtail_net::packet::{Ecn, End, FlowId, Kind, MSS_BYTES, Packet, PacketId, Pool, frames_of};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
@@ -21,6 +20,7 @@ use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cause, Cx, Queue};
+use lowtail_net::rate::Rate;
 
 fn main() {
     divan::main();

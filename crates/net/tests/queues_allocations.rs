@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lowtail_engine::{Duration, Stream, Time};
-use lowtail_net::packet::{Ecn, End, FlowId, Kind, Packet, Pool, Rate, frames_of};
+use lowtail_net::packet::{Ecn, End, FlowId, Kind, Packet, Pool, frames_of};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
@@ -16,6 +16,7 @@ use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cx, Queue};
+use lowtail_net::rate::Rate;
 
 /// The system's allocator, counting.
 struct Counting;

@@ -220,10 +220,12 @@ impl NetworkCase {
         let link = file.link.build();
         let fabric = file.fabric.as_ref().map_or(link, |fabric| fabric.build());
         let nic = NicConfig { ring: file.nic.ring, bql: file.nic.bql, whole: file.nic.whole };
+        let ends = self.config.ends.len() as u32;
         let ports = self.config.shape.places().enumerate().map(|(i, place)| {
             // Hashes differ from port to port, as those of real queues do.
             let seed = seed.wrapping_add(i as u64);
-            let queue = |queue: &Option<super::queue::QueueFile>| Some(queue.as_ref()?.build(seed));
+            let queue =
+                |queue: &Option<super::queue::QueueFile>| Some(queue.as_ref()?.build(ends, seed));
             match place {
                 Place::Host(_) => match queue(&file.queue) {
                     Some(queue) => Port::queued(link, queue, Some(nic)),

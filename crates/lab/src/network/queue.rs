@@ -1,16 +1,24 @@
 //! Queueing disciplines as scenario files write them.
 
 use lowtail_net::queue::Queue;
-use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::by_rule::{Bands, ByRule};
+use lowtail_net::queue::cake::{Cake, CakeConfig};
+use lowtail_net::queue::codel::{Codel, CodelConfig, LIMIT_PACKETS};
+use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::oracle::Oracle;
 use lowtail_net::queue::prio::Prio;
+use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::split::Split;
+use lowtail_net::queue::tag::Tag;
+use lowtail_net::queue::tbf::Tbf;
+use lowtail_policy::FlowParams;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::Bad;
-use crate::value::{Bytes, Span};
+use crate::value::{Bytes, Rate, Span};
 
 /// A queueing discipline; some hold others.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -44,6 +52,82 @@ pub enum QueueFile {
         /// Where the pieces wait.
         queue: Box<QueueFile>,
     },
+    /// Says how urgent each packet is, by what its pair of ends has sent lately; switches
+    /// read that.
+    Tag {
+        /// By which rule.
+        #[serde(default)]
+        by: RuleFile,
+        /// Rate that makes a pair small; 10 Mbit/s if absent.
+        rate: Option<Rate>,
+        /// And how much at once; 30 KB if absent.
+        burst: Option<Bytes>,
+        /// How much more than a pair may all of a VM's be, together; 10 times if absent, without
+        /// end with `paper`.
+        #[schemars(range(min = 1, max = 1000))]
+        pairs: Option<u32>,
+        /// Where tagged packets wait.
+        queue: Box<QueueFile>,
+    },
+    /// Bands of small packets first; large ones share by source, then by pair.
+    SmallFirst {
+        /// Payload of all that may wait.
+        limit: Option<Bytes>,
+        /// Classes that are small; 2 if absent.
+        #[schemars(range(min = 1, max = 16))]
+        classes: Option<u8>,
+    },
+    /// Deficit round robin.
+    Drr {
+        /// Among what.
+        by: KeyFile,
+        /// Bytes of all that may wait.
+        limit: Option<Bytes>,
+    },
+    /// A token bucket: no more than a rate, after a burst.
+    Tbf {
+        /// The rate.
+        rate: Rate,
+        /// The burst.
+        burst: Bytes,
+        /// Where packets wait.
+        queue: Box<QueueFile>,
+    },
+    /// CAKE, one tin.
+    Cake {
+        /// Shapes to this rate.
+        rate: Option<Rate>,
+        /// Cuts long segments up; true if absent.
+        split: Option<bool>,
+    },
+    /// Knows how much of each message is left: least first. A bound, not a remedy.
+    Oracle {
+        /// Bytes of all that may wait.
+        limit: Bytes,
+    },
+}
+
+/// By which rule packets are tagged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleFile {
+    /// Small and large, by the bucket of the pair alone ("Small is Better").
+    Paper,
+    /// Five bands, with a bucket for each VM on top.
+    #[default]
+    SmallFirst,
+}
+
+/// Among what a discipline shares.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyFile {
+    /// Flows.
+    Flow,
+    /// Pairs of ends.
+    Pair,
+    /// Senders.
+    Source,
 }
 
 /// Parameters of CoDel; what is absent is as in Linux.
@@ -71,14 +155,17 @@ impl CodelFile {
 }
 
 /// What there is, for errors.
-pub(crate) const KINDS: &str = "fifo, codel, fq-codel, prio or split";
+pub(crate) const KINDS: &str =
+    "fifo, codel, fq-codel, prio, split, tag, small-first, drr, tbf, cake or oracle";
 
+/// Sets of eight pairs that a tagger has room for.
+const TABLE_SETS: u32 = 1 << 12;
 /// Disciplines within one another.
 const DEPTH_MAX: u32 = 8;
 
 impl QueueFile {
-    /// Makes one.
-    pub(crate) fn build(&self, seed: u64) -> Box<dyn Queue> {
+    /// Makes one, in a network of `ends` ends.
+    pub(crate) fn build(&self, ends: u32, seed: u64) -> Box<dyn Queue> {
         match self {
             QueueFile::Fifo { packets, bytes, mark } => {
                 let limit = match bytes {
@@ -87,20 +174,70 @@ impl QueueFile {
                 };
                 Box::new(Fifo::new(limit, mark.map(|mark| mark.0)))
             }
-            QueueFile::Codel(codel) => Box::new(Codel::new(codel.build(), 1000)),
+            QueueFile::Codel(codel) => Box::new(Codel::new(codel.build(), LIMIT_PACKETS)),
             QueueFile::FqCodel(codel) => {
                 let config =
                     FqCodelConfig { codel: codel.build(), seed, ..FqCodelConfig::default() };
                 Box::new(FqCodel::new(config))
             }
             QueueFile::Prio { bands, queue } => {
-                Box::new(Prio::new((0..*bands).map(|_| queue.build(seed)).collect()))
+                Box::new(Prio::new((0..*bands).map(|_| queue.build(ends, seed)).collect()))
             }
-            QueueFile::Split { into, queue } => Box::new(Split::new(
-                into.map_or(0, |bytes| bytes.0.min(65_536) as u32),
-                queue.build(seed),
-            )),
+            QueueFile::Split { into, queue } => {
+                let into = into.map_or(0, |bytes| bytes.0.min(65_536) as u32);
+                Box::new(Split::new(into, queue.build(ends, seed)))
+            }
+            QueueFile::Tag { queue, .. } => {
+                let (params, bands) = self.rule();
+                let rule = ByRule::new(params, bands, TABLE_SETS, ends, seed);
+                Box::new(Tag::new(rule.expect("checked when it was read"), queue.build(ends, seed)))
+            }
+            QueueFile::SmallFirst { limit, classes } => {
+                let mut config = SmallFirstConfig::default();
+                config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
+                config.small_classes = classes.unwrap_or(config.small_classes);
+                Box::new(SmallFirst::new(config))
+            }
+            QueueFile::Drr { by, limit } => {
+                let mut config = DrrConfig::new(match by {
+                    KeyFile::Flow => DrrKey::Flow,
+                    KeyFile::Pair => DrrKey::Pair,
+                    KeyFile::Source => DrrKey::Source,
+                });
+                config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
+                Box::new(Drr::new(config))
+            }
+            QueueFile::Tbf { rate, burst, queue } => {
+                let rate = lowtail_net::Rate::from_bits_per_s(rate.0);
+                Box::new(Tbf::new(rate, burst.0.min(1 << 30) as u32, queue.build(ends, seed)))
+            }
+            QueueFile::Cake { rate, split } => {
+                let rate = rate.map(|rate| lowtail_net::Rate::from_bits_per_s(rate.0));
+                let split_gso = split.unwrap_or(true);
+                Box::new(Cake::new(CakeConfig { rate, split_gso, seed, ..CakeConfig::default() }))
+            }
+            QueueFile::Oracle { limit } => Box::new(Oracle::new(limit.0)),
         }
+    }
+
+    /// The rule of a tagger.
+    fn rule(&self) -> (FlowParams, Bands) {
+        let QueueFile::Tag { by, rate, burst, pairs, .. } = self else {
+            return (FlowParams::default(), Bands::Two);
+        };
+        let mut params = FlowParams::default();
+        if let Some(rate) = rate {
+            // Line time of a bit is 1 ns: the share of a Gbit/s, 16 bits behind the point.
+            params.rate = (u128::from(rate.0) * 65_536 / 1_000_000_000) as u32;
+        }
+        if let Some(burst) = burst {
+            params.burst_ns = (burst.0.min(1 << 26) * 8) as u32;
+        }
+        let bands = if *by == RuleFile::Paper { Bands::Two } else { Bands::All };
+        let times = pairs.unwrap_or(if *by == RuleFile::Paper { u32::MAX } else { 10 });
+        params.vm_rate = params.rate.saturating_mul(times).min(lowtail_policy::RATE_MAX);
+        params.vm_burst_ns = params.burst_ns.saturating_mul(times).min(1 << 30);
+        (params, bands)
     }
 
     /// Refuses what makes no sense.
@@ -118,11 +255,18 @@ impl QueueFile {
             QueueFile::Prio { bands, .. } if !(1..=16).contains(bands) => {
                 Err(Bad::new("bands", format!("{bands}: 1 to 16")))
             }
-            QueueFile::Prio { queue, .. } | QueueFile::Split { queue, .. } => {
-                queue.check(depth + 1).map_err(|bad| bad.under(&["queue"]))
+            QueueFile::Tag { .. } => {
+                let (params, _) = self.rule();
+                params.check().map_err(|message| Bad::new("rate", message))?;
+                self.check_inner(depth)
             }
-            _ => Ok(()),
+            _ => self.check_inner(depth),
         }
+    }
+
+    fn check_inner(&self, depth: u32) -> Result<(), Bad> {
+        self.inner()
+            .map_or(Ok(()), |queue| queue.check(depth + 1).map_err(|bad| bad.under(&["queue"])))
     }
 
     /// In a word or two, the outermost first.
@@ -138,6 +282,13 @@ impl QueueFile {
                 );
             }
             QueueFile::Split { .. } => "split",
+            QueueFile::Tag { by: RuleFile::Paper, .. } => "small and large tagged",
+            QueueFile::Tag { .. } => "five bands tagged",
+            QueueFile::SmallFirst { .. } => "small-first",
+            QueueFile::Drr { .. } => "drr",
+            QueueFile::Tbf { .. } => "tbf",
+            QueueFile::Cake { .. } => "cake",
+            QueueFile::Oracle { .. } => "oracle",
         };
         match self.inner() {
             Some(inner) => format!("{own}, {}", inner.describe()),
@@ -148,7 +299,10 @@ impl QueueFile {
     /// The discipline that this one holds.
     pub(crate) fn inner(&self) -> Option<&QueueFile> {
         match self {
-            QueueFile::Prio { queue, .. } | QueueFile::Split { queue, .. } => Some(queue),
+            QueueFile::Prio { queue, .. }
+            | QueueFile::Split { queue, .. }
+            | QueueFile::Tag { queue, .. }
+            | QueueFile::Tbf { queue, .. } => Some(queue),
             _ => None,
         }
     }

@@ -16,7 +16,8 @@ use super::chain::{Chain, Slab, flow_hash};
 use super::codel::{INTERVAL, TARGET, control_law, mark};
 use super::split::cut;
 use super::{Cause, Cx, Queue};
-use crate::packet::{Packet, PacketId, Rate};
+use crate::packet::{Packet, PacketId};
+use crate::rate::Rate;
 
 /// Longest frame: 1514 bytes (`psched_mtu` on Ethernet).
 const MTU: u64 = 1514;

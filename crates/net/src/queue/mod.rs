@@ -4,12 +4,14 @@
 //! Each is one file, and they compose: a tagger or a splitter passes on to another discipline,
 //! bands hold one each.
 
+pub mod by_rule;
 pub mod cake;
 mod chain;
 pub mod codel;
 pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
+pub mod oracle;
 pub mod prio;
 pub mod small_first;
 pub mod split;

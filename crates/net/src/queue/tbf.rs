@@ -5,7 +5,8 @@ use lowtail_engine::{Duration, Time};
 
 use super::fifo::{Fifo, Limit};
 use super::{Cause, Cx, Queue};
-use crate::packet::{PacketId, Rate};
+use crate::packet::PacketId;
+use crate::rate::Rate;
 
 /// A token is a byte; in units of one bit per second and picosecond it is a whole number at any
 /// rate and any time, so that no rounding adds up.

@@ -1,10 +1,11 @@
 //! CAKE: its shaper, its shares, and COBALT.
 
 use lowtail_engine::Duration;
-use lowtail_net::packet::{Ecn, Packet, Rate};
+use lowtail_net::packet::{Ecn, Packet};
 use lowtail_net::queue::Cause;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
+use lowtail_net::rate::Rate;
 
 use crate::bed::{Bed, data, datagram};
 use crate::fair::{assert_shares, shares, shares_from};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lowtail_engine::{Duration, Time};
-use lowtail_net::packet::{Ecn, End, MSS_BYTES, Packet, Rate};
+use lowtail_net::packet::{Ecn, End, MSS_BYTES, Packet};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
@@ -16,6 +16,7 @@ use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::split::{Split, pieces_of};
 use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
+use lowtail_net::rate::Rate;
 use proptest::prelude::*;
 
 use crate::bed::{Bed, data, random};

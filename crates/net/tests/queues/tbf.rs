@@ -1,11 +1,12 @@
 //! The token bucket: exact in the long run, bounded in the short one.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_net::packet::{Packet, Rate};
+use lowtail_net::packet::Packet;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::tbf::Tbf;
+use lowtail_net::rate::Rate;
 use proptest::prelude::*;
 
 use crate::bed::{Bed, datagram, random};
