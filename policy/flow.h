@@ -26,9 +26,9 @@
  * State is bounded. Pairs are in sets of LT_FLOW_WAYS; which set, a keyed hash
  * says. An entry whose bucket would be full by now is the same as none and is
  * used again: nobody has to clean up. A pair that finds no entry is served last,
- * never small for free. A VM holds at most LT_FLOW_WAYS_VM live entries in a set,
- * so one VM alone never is the reason that another one's pair finds none. How
- * many are live is counted in the set when it matters: no counter can go wrong.
+ * never small for free. A VM has at most LT_FLOW_WAYS_VM entries of a set, so one
+ * VM alone never is the reason that another one's pair finds none. They are
+ * counted in the set when it matters: no counter can go wrong.
  *
  * To keep an entry live costs its rate: a pair that is not full has to send
  * 10 Mbit/s to stay so. docs/small-first.md says what that makes of a table.
@@ -48,7 +48,7 @@
 
 /* Entries of a set: their tags are 64 bytes, a line of the cache. */
 #define LT_FLOW_WAYS 8u
-/* Live ones among them that one VM may have. */
+/* Those among them that one VM may have. */
 #ifndef LT_FLOW_WAYS_VM /* so that a test can differ */
 #define LT_FLOW_WAYS_VM (LT_FLOW_WAYS / 2)
 #endif
@@ -271,19 +271,31 @@ LT_FN int lt_flow_live(struct lt_flow_set *set, lt_u32 i,
 	return b.tokens_ns < b.burst_ns;
 }
 
-/* An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. */
+/*
+ * An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. One
+ * of its own that is not live goes first: a VM's share is of entries, live or
+ * not, since one that is not live becomes so by a packet.
+ */
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_params *p,
 			   lt_u32 vm, lt_u64 tag, lt_u64 now)
 {
-	lt_u32 i, place = LT_FLOW_WAYS, own = 0;
+	lt_u32 i, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
 
 	for (i = 0; i < LT_FLOW_WAYS; i++) {
-		if (!lt_flow_live(set, i, p, now))
+		int mine = set->tag[i] && set->flow[i].vm == vm;
+		int live = lt_flow_live(set, i, p, now);
+
+		own += mine;
+		if (mine && !live)
+			again = i;
+		else if (!live)
 			place = i;
-		else if (set->flow[i].vm == vm)
-			own++;
 	}
-	if (place >= LT_FLOW_WAYS || own >= LT_FLOW_WAYS_VM)
+	if (again < LT_FLOW_WAYS)
+		place = again;
+	else if (own >= LT_FLOW_WAYS_VM)
+		return LT_FLOW_WAYS;
+	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;
 	set->tag[place] = tag;
 	lt_flow_init(&set->flow[place], p, vm, now);
