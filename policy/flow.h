@@ -36,8 +36,9 @@
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
  * lt_flow_index) and does the locking. With one lock for all of it, it calls
  * lt_flow_classify. With one lock for each set and one for each VM it calls
- * lt_flow_packet under the set's, if that said small lt_flow_vm_take under the
- * VM's, and if that said no lt_flow_refuse under the set's: never two at once.
+ * lt_flow_packet under the set's; under the VM's lt_flow_vm_take if that said small,
+ * lt_flow_vm_unknown if it found no entry; and lt_flow_refuse under the set's if
+ * the VM said no: never two at once.
  *
  * Clocks are ns of any origin, below 2^63.
  */
@@ -344,6 +345,12 @@ LT_FN void lt_flow_vm_init(struct lt_flow_vm *vm, const struct lt_flow_params *p
 	vm->refused = 0;
 }
 
+/* A packet of it has found no entry. */
+LT_FN void lt_flow_vm_unknown(struct lt_flow_vm *vm)
+{
+	vm->unknown += vm->unknown < LT_NEVER;
+}
+
 /* Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid. */
 LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, lt_u32 bytes, lt_u64 now)
 {
@@ -371,7 +378,7 @@ LT_FN lt_u32 lt_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
 	lt_u32 band = lt_flow_packet(set, p, vm, tag, bytes, now);
 
 	if (band == LT_FLOW_UNKNOWN) {
-		owner->unknown += owner->unknown < LT_NEVER;
+		lt_flow_vm_unknown(owner);
 		return LT_FLOW_BULK;
 	}
 	if (lt_flow_small(band) && !lt_flow_vm_take(owner, bytes, now))
