@@ -275,14 +275,16 @@ LT_FN int lt_flow_live(struct lt_flow_set *set, lt_u32 i,
 /*
  * An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. One
  * of its own that is not live goes first: a VM's share is of entries, live or
- * not, since one that is not live becomes so by a packet.
+ * not, since one that is not live becomes so by a packet. The first ones are used
+ * first: they are next to the tags' beginning, and found soonest.
  */
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_params *p,
 			   lt_u32 vm, lt_u64 tag, lt_u64 now)
 {
-	lt_u32 i, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
+	lt_u32 n, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
 
-	for (i = 0; i < LT_FLOW_WAYS; i++) {
+	for (n = LT_FLOW_WAYS; n; n--) {
+		lt_u32 i = n - 1;
 		int mine = set->tag[i] && set->flow[i].vm == vm;
 		int live = lt_flow_live(set, i, p, now);
 
