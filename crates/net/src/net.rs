@@ -6,7 +6,7 @@
 //! what they send, is handed out ([`Out`]) and handed in again when the processor has done its
 //! part.
 
-use lowtail_engine::{Duration, EventQueue, Spread, Stream, Time};
+use lowtail_engine::{Calendar, Duration, Spread, Stream, Time};
 
 use crate::flow::{Channel, Flow, Message, Role};
 use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId, Pool};
@@ -124,7 +124,7 @@ const NO_CHANNEL: u32 = u32::MAX;
 /// A network at work.
 #[derive(Debug)]
 pub struct Net {
-    queue: EventQueue<Event>,
+    queue: Calendar<Event>,
     pool: Pool,
     ports: Vec<Port>,
     /// Ways, one after the other: numbers of ports, [`HERE`] at the end.
@@ -152,7 +152,7 @@ impl Net {
     /// each place, in the order of [`Shape::places`].
     pub fn new(config: &NetConfig, ports: Vec<Port>, seed: u64) -> Self {
         let mut net = Net {
-            queue: EventQueue::new(),
+            queue: Calendar::new(),
             pool: Pool::new(),
             ports,
             routes: Vec::new(),
