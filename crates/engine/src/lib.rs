@@ -7,6 +7,7 @@
 
 pub mod calendar;
 pub mod hist;
+pub mod prefetch;
 pub mod queue;
 pub mod spread;
 pub mod stream;

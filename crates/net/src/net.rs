@@ -17,6 +17,8 @@ use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE, Receiver, Sack, Se
 use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
 
+mod ahead;
+
 /// Everything that can happen.
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -272,6 +274,7 @@ impl Net {
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
         let Some((_, event)) = self.queue.pop_until(end) else { return false };
+        self.look_ahead();
         match event {
             Event::Arrive(port) => {
                 if let Some((id, next)) = self.ports[port.index()].arrive() {

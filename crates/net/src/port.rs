@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use lowtail_engine::prefetch::prefetch;
 use lowtail_engine::{Duration, Time};
 
 use crate::bql::Dql;
@@ -99,22 +100,26 @@ pub struct PortStats {
     pub backlog_max: u64,
 }
 
-/// A port.
+/// A port. What every packet needs is in the first two cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Port {
-    link: LinkConfig,
     /// When the transmitter will have sent all that a plain port has, or what it is sending.
     free_at: Time,
     /// What the buffer holds, as time.
     buffer: Duration,
     mark: Duration,
-    line: Option<Line>,
-    /// On the link, the first one first.
-    flying: VecDeque<(Time, PacketId)>,
+    /// As in `link`.
+    rate: Rate,
+    delay: Duration,
+    line: Option<Box<Line>>,
     /// Where to note what is sent.
     pub(crate) tap: Option<u32>,
+    /// On the link, the first one first.
+    flying: VecDeque<(Time, PacketId)>,
     /// What it has done.
     pub stats: PortStats,
+    link: LinkConfig,
 }
 
 /// What to do after a call.
@@ -132,14 +137,16 @@ impl Port {
         let mark = link.mark_bytes.map_or(Duration::MAX, |bytes| link.rate.span(bytes));
         let buffer = link.rate.span(link.buffer_bytes);
         Port {
-            link,
             free_at: Time::ZERO,
             buffer,
             mark,
+            rate: link.rate,
+            delay: link.delay,
             line: None,
-            flying: VecDeque::new(),
             tap: None,
+            flying: VecDeque::new(),
             stats: PortStats::default(),
+            link,
         }
     }
 
@@ -153,7 +160,7 @@ impl Port {
             sending: (0, 0),
         });
         let line = Line { queue, nic, waking: Time::NEVER, leaving: None };
-        Port { line: Some(line), ..Port::plain(link) }
+        Port { line: Some(Box::new(line)), ..Port::plain(link) }
     }
 
     /// Its link.
@@ -182,7 +189,7 @@ impl Port {
     /// Puts `id` on the link; it has all been sent at `sent`.
     #[inline]
     fn fly(&mut self, id: PacketId, sent: Time) -> Option<Time> {
-        let at = sent + self.link.delay;
+        let at = sent + self.delay;
         self.flying.push_back((at, id));
         (self.flying.len() == 1).then_some(at)
     }
@@ -195,7 +202,7 @@ impl Port {
         }
         let packet = &mut cx.pool[id];
         let bytes = packet.wire_bytes();
-        let span = self.link.rate.span(u64::from(bytes));
+        let span = self.rate.span(u64::from(bytes));
         let start = self.free_at.max(cx.now);
         let wait = start.since(cx.now);
         if wait + span > self.buffer {
@@ -217,6 +224,35 @@ impl Port {
     pub fn arrive(&mut self) -> Option<(PacketId, Option<Time>)> {
         let (_, id) = self.flying.pop_front()?;
         Some((id, self.flying.front().map(|next| next.0)))
+    }
+
+    /// The packet that arrives next.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<PacketId> {
+        self.flying.front().map(|first| first.1)
+    }
+
+    /// Asks for what every packet needs of the port.
+    #[inline(always)]
+    pub(crate) fn fetch(&self) {
+        prefetch(&raw const self.free_at);
+        prefetch(&raw const self.flying);
+    }
+
+    /// Asks for the place of the packet that arrives next. The port should be there already.
+    #[inline(always)]
+    pub(crate) fn fetch_front(&self) {
+        if let Some(first) = self.flying.front() {
+            prefetch(first);
+        }
+    }
+
+    /// Asks for the place of the packet that was sent last.
+    #[inline(always)]
+    pub(crate) fn fetch_back(&self) {
+        if let Some(last) = self.flying.back() {
+            prefetch(last);
+        }
     }
 
     fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
@@ -355,4 +391,16 @@ impl Line {
 
 fn descriptors(packet: &Packet) -> u32 {
     packet.bytes().div_ceil(PAGE_BYTES) + u32::from(packet.frames > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_needs_two_cache_lines_of_a_port() {
+        assert_eq!(align_of::<Port>(), 64);
+        assert_eq!(std::mem::offset_of!(Port, flying), 64);
+        assert!(std::mem::offset_of!(Port, link) <= 128);
+    }
 }
