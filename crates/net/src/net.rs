@@ -277,7 +277,7 @@ impl Net {
         self.look_ahead();
         match event {
             Event::Arrive(port) => {
-                if let Some((id, next)) = self.ports[port.index()].arrive() {
+                if let Some((id, next)) = self.ports[port.index()].arrive(&self.pool) {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }

@@ -90,7 +90,7 @@ pub struct Packet {
     /// When it was handed to the network by its sender; an acknowledgement and an answer carry
     /// the time of what they answer (the time stamp option of TCP).
     pub sent: Time,
-    /// When it entered the queue that it is in.
+    /// When it entered the queue that it is in; on a link when it arrives.
     pub queued: Time,
     /// Whose.
     pub flow: FlowId,
@@ -150,6 +150,9 @@ pub fn frames_of(payload: u32) -> u16 {
 #[derive(Debug, Default)]
 pub struct Pool {
     packets: Vec<Packet>,
+    /// For each, the one behind it on its link: a list needs no memory of its own, and these are
+    /// so small that those of all packets stay in the cache.
+    behind: Vec<PacketId>,
     free: Vec<u32>,
 }
 
@@ -167,6 +170,7 @@ impl Pool {
             return PacketId(free);
         }
         self.packets.push(packet);
+        self.behind.push(PacketId::NONE);
         PacketId((self.packets.len() - 1) as u32)
     }
 
@@ -175,6 +179,24 @@ impl Pool {
     pub fn take(&mut self, id: PacketId) -> Packet {
         self.free.push(id.0);
         self.packets[id.index()]
+    }
+
+    /// The packet behind `id` on its link; meaningless elsewhere.
+    #[inline]
+    pub(crate) fn behind(&self, id: PacketId) -> &PacketId {
+        &self.behind[id.index()]
+    }
+
+    /// Packet number `id`, if there has ever been one.
+    #[inline]
+    pub(crate) fn get(&self, id: PacketId) -> Option<&Packet> {
+        self.packets.get(id.index())
+    }
+
+    /// Puts `next` behind `id`.
+    #[inline]
+    pub(crate) fn set_behind(&mut self, id: PacketId, next: PacketId) {
+        self.behind[id.index()] = next;
     }
 
     /// How many packets are somewhere.

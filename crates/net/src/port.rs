@@ -12,7 +12,7 @@ use lowtail_engine::prefetch::prefetch;
 use lowtail_engine::{Duration, Time};
 
 use crate::bql::Dql;
-use crate::packet::{Ecn, FlowId, Packet, PacketId};
+use crate::packet::{Ecn, FlowId, Packet, PacketId, Pool};
 use crate::queue::{Cause, Cx, Queue};
 use crate::rate::Rate;
 use crate::tcp::FLAG_SMALL_QUEUE;
@@ -115,8 +115,10 @@ pub struct Port {
     line: Option<Box<Line>>,
     /// Where to note what is sent.
     pub(crate) tap: Option<u32>,
-    /// On the link, the first one first.
-    flying: VecDeque<(Time, PacketId)>,
+    /// On the link: a list through the pool.
+    flying: u32,
+    first: PacketId,
+    last: PacketId,
     /// What it has done.
     pub stats: PortStats,
     link: LinkConfig,
@@ -144,7 +146,9 @@ impl Port {
             delay: link.delay,
             line: None,
             tap: None,
-            flying: VecDeque::new(),
+            first: PacketId::NONE,
+            last: PacketId::NONE,
+            flying: 0,
             stats: PortStats::default(),
             link,
         }
@@ -183,15 +187,22 @@ impl Port {
     pub fn packets(&self) -> usize {
         let line = self.line.as_ref();
         let waiting = line.map_or(0, |line| line.queue.packets() + line.ring_packets());
-        waiting + self.flying.len()
+        waiting + self.flying as usize
     }
 
     /// Puts `id` on the link; it has all been sent at `sent`.
     #[inline]
-    fn fly(&mut self, id: PacketId, sent: Time) -> Option<Time> {
+    fn fly(&mut self, id: PacketId, sent: Time, pool: &mut Pool) -> Option<Time> {
         let at = sent + self.delay;
-        self.flying.push_back((at, id));
-        (self.flying.len() == 1).then_some(at)
+        pool[id].queued = at;
+        let before = std::mem::replace(&mut self.last, id);
+        self.flying += 1;
+        if self.flying > 1 {
+            pool.set_behind(before, id);
+            return None;
+        }
+        self.first = id;
+        Some(at)
     }
 
     /// Takes `id` in.
@@ -216,43 +227,38 @@ impl Port {
         self.stats.packets += 1;
         self.stats.wire_bytes += u64::from(bytes);
         self.free_at = start + span;
-        Todo { arrive: self.fly(id, start + span), wake: None }
+        Todo { arrive: self.fly(id, start + span, cx.pool), wake: None }
     }
 
     /// The packet that arrives now, and when the next one will.
     #[inline]
-    pub fn arrive(&mut self) -> Option<(PacketId, Option<Time>)> {
-        let (_, id) = self.flying.pop_front()?;
-        Some((id, self.flying.front().map(|next| next.0)))
+    pub fn arrive(&mut self, pool: &Pool) -> Option<(PacketId, Option<Time>)> {
+        let id = self.first()?;
+        self.flying -= 1;
+        if self.flying == 0 {
+            return Some((id, None));
+        }
+        self.first = *pool.behind(id);
+        Some((id, Some(pool[self.first].queued)))
     }
 
     /// The packet that arrives next.
     #[inline]
-    pub(crate) fn front(&self) -> Option<PacketId> {
-        self.flying.front().map(|first| first.1)
+    pub(crate) fn first(&self) -> Option<PacketId> {
+        (self.flying > 0).then_some(self.first)
+    }
+
+    /// The packet that was put on the link last, if it is there still.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<PacketId> {
+        (self.flying > 0).then_some(self.last)
     }
 
     /// Asks for what every packet needs of the port.
     #[inline(always)]
     pub(crate) fn fetch(&self) {
         prefetch(&raw const self.free_at);
-        prefetch(&raw const self.flying);
-    }
-
-    /// Asks for the place of the packet that arrives next. The port should be there already.
-    #[inline(always)]
-    pub(crate) fn fetch_front(&self) {
-        if let Some(first) = self.flying.front() {
-            prefetch(first);
-        }
-    }
-
-    /// Asks for the place of the packet that was sent last.
-    #[inline(always)]
-    pub(crate) fn fetch_back(&self) {
-        if let Some(last) = self.flying.back() {
-            prefetch(last);
-        }
+        prefetch(&raw const self.stats);
     }
 
     fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
@@ -317,7 +323,7 @@ impl Port {
         if whole {
             let span = self.link.rate.span(u64::from(packet.wire_bytes()));
             self.free_at = cx.now + span;
-            return self.fly(id, self.free_at);
+            return self.fly(id, self.free_at, cx.pool);
         }
         let mut first = None;
         let mut at = cx.now;
@@ -332,7 +338,7 @@ impl Port {
             } else {
                 cx.pool.put(piece)
             };
-            first = first.or(self.fly(id, at));
+            first = first.or(self.fly(id, at, cx.pool));
         }
         self.free_at = at;
         first
@@ -400,7 +406,7 @@ mod tests {
     #[test]
     fn a_packet_needs_two_cache_lines_of_a_port() {
         assert_eq!(align_of::<Port>(), 64);
-        assert_eq!(std::mem::offset_of!(Port, flying), 64);
+        assert!(std::mem::offset_of!(Port, stats) < 128);
         assert!(std::mem::offset_of!(Port, link) <= 128);
     }
 }

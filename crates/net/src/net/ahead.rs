@@ -1,6 +1,7 @@
 //! Fetching what the next events will need.
 //!
-//! A hop reads a port, the ring of what is on its link, a packet, its way and the next port. In a
+//! A hop reads a port, the packet that comes first on its link and the one behind it, the packet's
+//! way and the next port. In a
 //! network of thousands of machines none of these is in the cache, and each is known only when
 //! the one before has been read. The queue knows some events in advance, so each is looked at
 //! several times as it comes nearer, one step along that chain each time: by its turn all
@@ -10,16 +11,15 @@
 use lowtail_engine::prefetch::{prefetch, prefetch_all};
 
 use super::{Event, HERE, Net};
-use crate::packet::Kind;
+use crate::packet::{Kind, PacketId};
 use crate::port::Port;
 
 /// How many events ahead each step is taken. They are some way apart for a miss to be over.
 const PORT: usize = 14;
-const RING: usize = 11;
-const PACKET: usize = 8;
-const ROUTE: usize = 5;
+const PACKET: usize = 10;
+const ROUTE: usize = 6;
 const NEXT_PORT: usize = 3;
-const NEXT_RING: usize = 1;
+const NEXT_LAST: usize = 1;
 const _: () = assert!(PORT < lowtail_engine::calendar::LOOKAHEAD);
 
 impl Net {
@@ -29,16 +29,17 @@ impl Net {
         if let Some(Event::Arrive(port)) = self.queue.upcoming(PORT) {
             self.ports[port.index()].fetch();
         }
-        if let Some(port) = self.arriving(RING) {
-            port.fetch_front();
-        }
-        if let Some(id) = self.arriving(PACKET).and_then(Port::front) {
+        if let Some(id) = self.arriving(PACKET) {
             prefetch(&raw const self.pool[id]);
+            prefetch(self.pool.behind(id));
         }
-        if let Some(id) = self.arriving(ROUTE).and_then(Port::front) {
+        if let Some(id) = self.arriving(ROUTE) {
             prefetch(&raw const self.routes[self.pool[id].route as usize]);
+            if let Some(behind) = self.pool.get(*self.pool.behind(id)) {
+                prefetch(behind);
+            }
         }
-        if let Some(id) = self.arriving(NEXT_PORT).and_then(Port::front) {
+        if let Some(id) = self.arriving(NEXT_PORT) {
             let packet = &self.pool[id];
             let next = self.routes[packet.route as usize];
             if next == HERE {
@@ -57,19 +58,19 @@ impl Net {
                 self.ports[next as usize].fetch();
             }
         }
-        if let Some(id) = self.arriving(NEXT_RING).and_then(Port::front) {
+        if let Some(id) = self.arriving(NEXT_LAST) {
             let next = self.routes[self.pool[id].route as usize];
-            if next != HERE {
-                self.ports[next as usize].fetch_back();
+            if let Some(last) = self.ports.get(next as usize).and_then(Port::last) {
+                prefetch(self.pool.behind(last));
             }
         }
     }
 
-    /// The port at whose link's end something arrives `n` events ahead, if that is such an event.
+    /// The packet that arrives `n` events ahead, if that is such an event.
     #[inline(always)]
-    fn arriving(&self, n: usize) -> Option<&Port> {
+    fn arriving(&self, n: usize) -> Option<PacketId> {
         match self.queue.upcoming(n) {
-            Some(Event::Arrive(port)) => Some(&self.ports[port.index()]),
+            Some(Event::Arrive(port)) => self.ports[port.index()].first(),
             _ => None,
         }
     }
