@@ -152,7 +152,9 @@ pub struct Net {
 impl Net {
     /// Builds the network, with all random streams drawn from `seed`. `ports` makes the port at
     /// each place, in the order of [`Shape::places`].
-    pub fn new(config: &NetConfig, ports: Vec<Port>, seed: u64) -> Self {
+    pub fn new(config: &NetConfig, mut ports: Vec<Port>, seed: u64) -> Self {
+        let mut links = Vec::new();
+        ports.iter_mut().for_each(|port| port.share_link(&mut links));
         let mut net = Net {
             queue: Calendar::new(),
             pool: Pool::new(),

@@ -7,6 +7,8 @@
 //! frames as it sends them.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::Arc;
 
 use lowtail_engine::prefetch::prefetch;
 use lowtail_engine::{Duration, Time};
@@ -56,6 +58,9 @@ pub struct NicConfig {
 /// Bytes of a page: what a descriptor points to at most.
 const PAGE_BYTES: u32 = 4096;
 
+/// Among how many kinds of links, the latest ones, an equal one is looked for.
+const KINDS: usize = 16;
+
 /// A NIC at work.
 #[derive(Debug)]
 struct Nic {
@@ -96,32 +101,34 @@ pub struct PortStats {
     pub wire_bytes: u64,
     /// Packets marked by a plain port.
     pub marked: u64,
-    /// Most bytes that have waited in a plain port, on the wire.
-    pub backlog_max: u64,
 }
 
-/// A port. What every packet needs is in the first two cache lines.
+/// A link, and what follows from its numbers.
+#[derive(Debug)]
+pub(crate) struct Link {
+    config: LinkConfig,
+    /// What the buffer holds, as time.
+    buffer: Duration,
+    mark: Duration,
+}
+
+/// A port: one cache line. Thousands of them are in use at a time, whereas links are of a few
+/// kinds, the numbers of which stay in the cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port {
     /// When the transmitter will have sent all that a plain port has, or what it is sending.
     free_at: Time,
-    /// What the buffer holds, as time.
-    buffer: Duration,
-    mark: Duration,
-    /// As in `link`.
-    rate: Rate,
-    delay: Duration,
+    link: Arc<Link>,
     line: Option<Box<Line>>,
-    /// Where to note what is sent.
-    pub(crate) tap: Option<u32>,
     /// On the link: a list through the pool.
     flying: u32,
     first: PacketId,
     last: PacketId,
+    /// Where to note what is sent: that number less one.
+    pub(crate) tap: Option<NonZero<u32>>,
     /// What it has done.
     pub stats: PortStats,
-    link: LinkConfig,
 }
 
 /// What to do after a call.
@@ -140,17 +147,21 @@ impl Port {
         let buffer = link.rate.span(link.buffer_bytes);
         Port {
             free_at: Time::ZERO,
-            buffer,
-            mark,
-            rate: link.rate,
-            delay: link.delay,
+            link: Arc::new(Link { config: link, buffer, mark }),
             line: None,
-            tap: None,
+            flying: 0,
             first: PacketId::NONE,
             last: PacketId::NONE,
-            flying: 0,
+            tap: None,
             stats: PortStats::default(),
-            link,
+        }
+    }
+
+    /// Uses one of the `known` links if its own is the same, else adds that to them.
+    pub(crate) fn share_link(&mut self, known: &mut Vec<Arc<Link>>) {
+        match known.iter().rev().take(KINDS).find(|link| link.config == self.link.config) {
+            Some(link) => self.link = Arc::clone(link),
+            None => known.push(Arc::clone(&self.link)),
         }
     }
 
@@ -169,13 +180,13 @@ impl Port {
 
     /// Its link.
     pub fn link(&self) -> &LinkConfig {
-        &self.link
+        &self.link.config
     }
 
     /// Bytes that wait at `now`: on the wire in a plain port, else in discipline and ring.
     pub fn backlog(&self, now: Time) -> u64 {
         match &self.line {
-            None => self.link.rate.bytes(self.free_at.saturating_since(now)),
+            None => self.link.config.rate.bytes(self.free_at.saturating_since(now)),
             Some(line) => {
                 let ring = |nic: &Nic| u64::from(nic.descriptors) * u64::from(PAGE_BYTES);
                 line.queue.bytes() + line.nic.as_ref().map_or(0, ring)
@@ -193,7 +204,7 @@ impl Port {
     /// Puts `id` on the link; it has all been sent at `sent`.
     #[inline]
     fn fly(&mut self, id: PacketId, sent: Time, pool: &mut Pool) -> Option<Time> {
-        let at = sent + self.delay;
+        let at = sent + self.link.config.delay;
         pool[id].queued = at;
         let before = std::mem::replace(&mut self.last, id);
         self.flying += 1;
@@ -213,14 +224,14 @@ impl Port {
         }
         let packet = &mut cx.pool[id];
         let bytes = packet.wire_bytes();
-        let span = self.rate.span(u64::from(bytes));
+        let span = self.link.config.rate.span(u64::from(bytes));
         let start = self.free_at.max(cx.now);
         let wait = start.since(cx.now);
-        if wait + span > self.buffer {
+        if wait + span > self.link.buffer {
             cx.drop(id, Cause::Full);
             return Todo::default();
         }
-        if wait > self.mark && packet.ecn == Ecn::Capable {
+        if wait > self.link.mark && packet.ecn == Ecn::Capable {
             packet.ecn = Ecn::Marked;
             self.stats.marked += 1;
         }
@@ -254,11 +265,10 @@ impl Port {
         (self.flying > 0).then_some(self.last)
     }
 
-    /// Asks for what every packet needs of the port.
+    /// Asks for the port, which is about to be used.
     #[inline(always)]
     pub(crate) fn fetch(&self) {
-        prefetch(&raw const self.free_at);
-        prefetch(&raw const self.stats);
+        prefetch(self);
     }
 
     fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
@@ -321,7 +331,7 @@ impl Port {
         self.stats.packets += u64::from(packet.frames);
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {
-            let span = self.link.rate.span(u64::from(packet.wire_bytes()));
+            let span = self.link.config.rate.span(u64::from(packet.wire_bytes()));
             self.free_at = cx.now + span;
             return self.fly(id, self.free_at, cx.pool);
         }
@@ -330,7 +340,7 @@ impl Port {
         let last = packet.frames - 1;
         for i in 0..packet.frames {
             let piece = piece(&packet, i);
-            at += self.link.rate.span(u64::from(piece.wire_bytes()));
+            at += self.link.config.rate.span(u64::from(piece.wire_bytes()));
             // The last one takes the place of the whole.
             let id = if i == last {
                 cx.pool[id] = piece;
@@ -404,9 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_needs_two_cache_lines_of_a_port() {
-        assert_eq!(align_of::<Port>(), 64);
-        assert!(std::mem::offset_of!(Port, stats) < 128);
-        assert!(std::mem::offset_of!(Port, link) <= 128);
+    fn a_port_is_a_cache_line() {
+        assert_eq!((size_of::<Port>(), align_of::<Port>()), (64, 64));
     }
 }
