@@ -26,8 +26,8 @@ use crate::time::{Duration, Time};
 pub const LOOKAHEAD: usize = 16;
 
 /// Distinct times for which a bucket is too wide, or too narrow.
-const BUCKET_MOST: u64 = 32;
-const BUCKET_LEAST: u64 = 8;
+const BUCKET_MOST: u64 = 16;
+const BUCKET_LEAST: u64 = 4;
 /// Buckets are 1 ps to 17 s wide, to begin with 65 ns.
 const SHIFT_MAX: u32 = 44;
 const SHIFT_START: u32 = 16;

@@ -11,7 +11,8 @@
 //! its buffer; one packet in a hundred or less is lost. With Linux' 3 MB all overrun the buffers
 //! at their start, one packet in eight is lost, and what is measured is recovery.
 //!
-//! Processor time is read, not wall time, so that a busy machine disturbs little.
+//! Processor time is read, not wall time, so that a busy machine disturbs little, and of several
+//! runs (`--repeat N`) the least.
 
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_net::{
@@ -110,11 +111,22 @@ fn run(k: u32, bytes: u64, window: u64) -> f64 {
 }
 
 fn main() {
-    let window = std::env::args().skip_while(|arg| arg != "--window").nth(1);
-    let window = window.map_or(1 << 17, |bytes| bytes.parse().expect("bytes of a window"));
-    let small = run(8, 10_000_000, window);
-    if flag("--large") || flag("--check") {
-        let ratio = run(32, 1_000_000, window) / small;
+    let number = |name: &str, default: u64| {
+        let value = std::env::args().skip_while(|arg| arg != name).nth(1);
+        value.map_or(default, |value| value.parse().expect("a number"))
+    };
+    let window = number("--window", 1 << 17);
+    let large = flag("--large") || flag("--check");
+    // In turns, and the least of each: what disturbs can only add.
+    let (mut least_small, mut least_large) = (f64::MAX, f64::MAX);
+    for _ in 0..number("--repeat", if large { 3 } else { 1 }) {
+        least_small = least_small.min(run(8, 10_000_000, window));
+        if large {
+            least_large = least_large.min(run(32, 1_000_000, window));
+        }
+    }
+    if large {
+        let ratio = least_large / least_small;
         println!("8,192 machines cost {ratio:.2} times as much a packet");
         assert!(!flag("--check") || ratio < RATIO_MOST, "more than {RATIO_MOST} times");
     }
