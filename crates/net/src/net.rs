@@ -275,11 +275,11 @@ impl Net {
     /// Handles one event, unless the next one is later than `end`. Returns whether it did.
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
-        let Some((_, event)) = self.queue.pop_until(end) else { return false };
+        let Some((now, event)) = self.queue.pop_until(end) else { return false };
         self.look_ahead();
         match event {
             Event::Arrive(port) => {
-                if let Some((id, next)) = self.ports[port.index()].arrive(&self.pool) {
+                if let Some((id, next)) = self.ports[port.index()].arrive(now, &self.pool) {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }

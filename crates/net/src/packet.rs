@@ -1,6 +1,6 @@
 //! Packets: small values in a pool, one cache line each.
 
-use lowtail_engine::Time;
+use lowtail_engine::{Duration, Time};
 
 /// Names a packet in a [`Pool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,13 +146,22 @@ pub fn frames_of(payload: u32) -> u16 {
     payload.div_ceil(MSS_BYTES).max(1) as u16
 }
 
+/// What is behind a packet on a link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behind {
+    id: PacketId,
+    /// It arrives so many ps later, so that its own cache line is not needed to know that; `MAX`:
+    /// longer, look there.
+    later: u32,
+}
+
 /// All packets that are somewhere.
 #[derive(Debug, Default)]
 pub struct Pool {
     packets: Vec<Packet>,
     /// For each, the one behind it on its link: a list needs no memory of its own, and these are
-    /// so small that those of all packets stay in the cache.
-    behind: Vec<PacketId>,
+    /// small, so that those of all packets stay in the cache.
+    behind: Vec<Behind>,
     free: Vec<u32>,
 }
 
@@ -170,7 +179,7 @@ impl Pool {
             return PacketId(free);
         }
         self.packets.push(packet);
-        self.behind.push(PacketId::NONE);
+        self.behind.push(Behind { id: PacketId::NONE, later: 0 });
         PacketId((self.packets.len() - 1) as u32)
     }
 
@@ -183,20 +192,26 @@ impl Pool {
 
     /// The packet behind `id` on its link; meaningless elsewhere.
     #[inline]
-    pub(crate) fn behind(&self, id: PacketId) -> &PacketId {
+    pub(crate) fn behind(&self, id: PacketId) -> &Behind {
         &self.behind[id.index()]
     }
 
-    /// Packet number `id`, if there has ever been one.
+    /// The packet behind `id`, which arrives at `now`, and when that one will.
     #[inline]
-    pub(crate) fn get(&self, id: PacketId) -> Option<&Packet> {
-        self.packets.get(id.index())
+    pub(crate) fn follower(&self, id: PacketId, now: Time) -> (PacketId, Time) {
+        let behind = self.behind(id);
+        let at = match behind.later {
+            u32::MAX => self[behind.id].queued,
+            later => now + Duration::from_ps(u64::from(later)),
+        };
+        (behind.id, at)
     }
 
-    /// Puts `next` behind `id`.
+    /// Puts `next` behind `id`, to arrive so much `later`.
     #[inline]
-    pub(crate) fn set_behind(&mut self, id: PacketId, next: PacketId) {
-        self.behind[id.index()] = next;
+    pub(crate) fn set_behind(&mut self, id: PacketId, next: PacketId, later: Duration) {
+        let later = u32::try_from(later.as_ps()).unwrap_or(u32::MAX);
+        self.behind[id.index()] = Behind { id: next, later };
     }
 
     /// How many packets are somewhere.

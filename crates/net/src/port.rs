@@ -201,15 +201,15 @@ impl Port {
         waiting + self.flying as usize
     }
 
-    /// Puts `id` on the link; it has all been sent at `sent`.
+    /// Puts `id` on the link; it has all been sent at `sent`, what is before it at `earlier`.
     #[inline]
-    fn fly(&mut self, id: PacketId, sent: Time, pool: &mut Pool) -> Option<Time> {
+    fn fly(&mut self, id: PacketId, earlier: Time, sent: Time, pool: &mut Pool) -> Option<Time> {
         let at = sent + self.link.config.delay;
         pool[id].queued = at;
         let before = std::mem::replace(&mut self.last, id);
         self.flying += 1;
         if self.flying > 1 {
-            pool.set_behind(before, id);
+            pool.set_behind(before, id, sent.since(earlier));
             return None;
         }
         self.first = id;
@@ -237,20 +237,21 @@ impl Port {
         }
         self.stats.packets += 1;
         self.stats.wire_bytes += u64::from(bytes);
-        self.free_at = start + span;
-        Todo { arrive: self.fly(id, start + span, cx.pool), wake: None }
+        let earlier = std::mem::replace(&mut self.free_at, start + span);
+        Todo { arrive: self.fly(id, earlier, start + span, cx.pool), wake: None }
     }
 
     /// The packet that arrives now, and when the next one will.
     #[inline]
-    pub fn arrive(&mut self, pool: &Pool) -> Option<(PacketId, Option<Time>)> {
+    pub fn arrive(&mut self, now: Time, pool: &Pool) -> Option<(PacketId, Option<Time>)> {
         let id = self.first()?;
         self.flying -= 1;
         if self.flying == 0 {
             return Some((id, None));
         }
-        self.first = *pool.behind(id);
-        Some((id, Some(pool[self.first].queued)))
+        let (next, at) = pool.follower(id, now);
+        self.first = next;
+        Some((id, Some(at)))
     }
 
     /// The packet that arrives next.
@@ -332,14 +333,15 @@ impl Port {
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {
             let span = self.link.config.rate.span(u64::from(packet.wire_bytes()));
-            self.free_at = cx.now + span;
-            return self.fly(id, self.free_at, cx.pool);
+            let earlier = std::mem::replace(&mut self.free_at, cx.now + span);
+            return self.fly(id, earlier, self.free_at, cx.pool);
         }
         let mut first = None;
         let mut at = cx.now;
         let last = packet.frames - 1;
         for i in 0..packet.frames {
             let piece = piece(&packet, i);
+            let earlier = if i == 0 { self.free_at } else { at };
             at += self.link.config.rate.span(u64::from(piece.wire_bytes()));
             // The last one takes the place of the whole.
             let id = if i == last {
@@ -348,7 +350,7 @@ impl Port {
             } else {
                 cx.pool.put(piece)
             };
-            first = first.or(self.fly(id, at, cx.pool));
+            first = first.or(self.fly(id, earlier, at, cx.pool));
         }
         self.free_at = at;
         first

@@ -1,7 +1,7 @@
 //! Fetching what the next events will need.
 //!
-//! A hop reads a port, the packet that comes first on its link and the one behind it, the packet's
-//! way and the next port. In a
+//! A hop reads a port, the packet that comes first on its link, which one is behind it, its way and
+//! the next port. In a
 //! network of thousands of machines none of these is in the cache, and each is known only when
 //! the one before has been read. The queue knows some events in advance, so each is looked at
 //! several times as it comes nearer, one step along that chain each time: by its turn all
@@ -18,7 +18,7 @@ use crate::port::Port;
 const PORT: usize = 14;
 const PACKET: usize = 10;
 const ROUTE: usize = 6;
-const NEXT_PORT: usize = 3;
+const NEXT_PORT: usize = 4;
 const NEXT_LAST: usize = 1;
 const _: () = assert!(PORT < lowtail_engine::calendar::LOOKAHEAD);
 
@@ -35,9 +35,6 @@ impl Net {
         }
         if let Some(id) = self.arriving(ROUTE) {
             prefetch(&raw const self.routes[self.pool[id].route as usize]);
-            if let Some(behind) = self.pool.get(*self.pool.behind(id)) {
-                prefetch(behind);
-            }
         }
         if let Some(id) = self.arriving(NEXT_PORT) {
             let packet = &self.pool[id];
@@ -45,7 +42,10 @@ impl Net {
             if next == HERE {
                 let flow = &self.flows[packet.flow.index()];
                 prefetch(&raw const flow.forth);
+                prefetch(&raw const flow.traffic);
                 prefetch(&raw const flow.messages);
+                prefetch(&raw const flow.ack_timer);
+                prefetch(&raw const flow.delivered_bytes);
                 match packet.kind {
                     Kind::Data => prefetch_all(&flow.receiver),
                     Kind::Ack => prefetch_all(&flow.sender),
