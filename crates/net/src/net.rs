@@ -499,10 +499,10 @@ impl Net {
         match flow.sender.expired(config, now) {
             Expiry::Later(_) => self.arm(id),
             Expiry::Send => {
-                if flow.sender.is_probing() {
-                    if let Some(segment) = flow.sender.probe_segment(config, now) {
-                        self.send_segment(id, segment);
-                    }
+                if flow.sender.is_probing()
+                    && let Some(segment) = flow.sender.probe_segment(config, now)
+                {
+                    self.send_segment(id, segment);
                 }
                 self.pump(id);
             }
@@ -534,7 +534,10 @@ impl Net {
             }
             Answer::By(_) | Answer::Wait => {}
         }
-        while news > 0 {
+        if news == 0 {
+            return;
+        }
+        loop {
             let flow = &mut self.flows[id.index()];
             let there = flow.receiver.next;
             let Some(&message) = flow.messages.front().filter(|m| m.end <= there) else { break };

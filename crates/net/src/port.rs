@@ -350,7 +350,8 @@ impl Port {
             } else {
                 cx.pool.put(piece)
             };
-            first = first.or(self.fly(id, earlier, at, cx.pool));
+            let arrives = self.fly(id, earlier, at, cx.pool);
+            first = first.or(arrives);
         }
         self.free_at = at;
         first

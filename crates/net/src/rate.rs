@@ -45,10 +45,13 @@ impl Rate {
     /// How many bytes fit into `span`, rounded down.
     #[inline]
     pub fn bytes(self, span: Duration) -> u64 {
-        if self.ps_per_byte != 0 {
-            return span.as_ps() / self.ps_per_byte;
+        match span.as_ps().checked_div(self.ps_per_byte) {
+            Some(bytes) => bytes,
+            None => {
+                let bits = u128::from(span.as_ps()) * u128::from(self.bits_per_s);
+                (bits / (8 * u128::from(PS_PER_S))) as u64
+            }
         }
-        (u128::from(span.as_ps()) * u128::from(self.bits_per_s) / (8 * u128::from(PS_PER_S))) as u64
     }
 }
 

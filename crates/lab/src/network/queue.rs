@@ -76,6 +76,8 @@ pub enum QueueFile {
         /// Classes that are small; 2 if absent.
         #[schemars(range(min = 1, max = 16))]
         classes: Option<u8>,
+        /// CoDel for each large pair; what is absent is as in Linux.
+        codel: Option<CodelFile>,
     },
     /// Deficit round robin.
     Drr {
@@ -192,8 +194,9 @@ impl QueueFile {
                 let rule = ByRule::new(params, bands, TABLE_SETS, ends, seed);
                 Box::new(Tag::new(rule.expect("checked when it was read"), queue.build(ends, seed)))
             }
-            QueueFile::SmallFirst { limit, classes } => {
+            QueueFile::SmallFirst { limit, classes, codel } => {
                 let mut config = SmallFirstConfig::default();
+                config.codel = Some(codel.unwrap_or_default().build());
                 config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
                 config.small_classes = classes.unwrap_or(config.small_classes);
                 Box::new(SmallFirst::new(config))

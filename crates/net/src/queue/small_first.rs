@@ -35,7 +35,7 @@ impl Default for SmallFirstConfig {
             quantum: 1514,
             pairs: 1024,
             limit_bytes: 2_000_000,
-            codel: Some(CodelConfig::data_centre()),
+            codel: Some(CodelConfig::default()),
         }
     }
 }

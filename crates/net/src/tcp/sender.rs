@@ -282,7 +282,8 @@ impl Sender {
     /// The first of what is lost and has not been sent again since.
     fn lost_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
         let again = self.lost_again.front().copied();
-        let (from, to) = again.unwrap_or((self.again_to.max(self.una), self.lost_to));
+        let rest = (self.again_to.max(self.una), self.lost_to);
+        let (from, to) = again.unwrap_or(rest);
         let gap = if from < to { self.sacked.first_gap(from, to) } else { None };
         let Some((a, b)) = gap else {
             if again.is_some() {
