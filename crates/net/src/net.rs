@@ -721,6 +721,7 @@ impl Net {
                 self.datagram_out(forth, Kind::Ping, bytes);
             }
             Pattern::Datagrams { bytes, gap } => {
+                let bytes = bytes.draw(&mut source.stream).min(u64::from(u32::MAX / 2)) as u32;
                 next = Some(gap.draw(&mut source.stream));
                 self.datagram_out(forth, Kind::Datagram, bytes);
             }

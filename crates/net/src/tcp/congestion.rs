@@ -88,6 +88,11 @@ impl Congestion {
         self.control
     }
 
+    /// DCTCP's estimate of the share of bytes that are marked.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
     /// Whether the window grows exponentially.
     pub fn in_slow_start(&self) -> bool {
         self.window < self.threshold
