@@ -207,6 +207,8 @@ impl Congestion {
     pub fn timed_out(&mut self, flight: u64) {
         self.lost(flight);
         self.window = MSS;
+        // What was right once is forgotten: the cubic begins flat (RFC 9438, 4.8).
+        self.w_max = 0.0;
     }
 
     /// Counts marks (DCTCP): `acked` bytes, marked or not; `una` and `next` as above.
