@@ -173,7 +173,10 @@ impl Congestion {
     }
 
     fn hystart(&mut self, una: u64, next: u64, rtt: Duration, min_rtt: Duration) {
-        if una >= self.round_end {
+        // Beyond, as in Linux: an acknowledgement of just the round's end is still of its tail, and
+        // `next` then lacks what this one lets go. The rounds would begin earlier and earlier in the
+        // tail, where a burst waits for itself.
+        if una > self.round_end {
             (self.round_end, self.round_min, self.samples) = (next, Duration::MAX, 0);
         }
         self.round_min = self.round_min.min(rtt);
