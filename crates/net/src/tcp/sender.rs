@@ -462,9 +462,9 @@ impl Sender {
                 if self.state == State::Recovery {
                     self.congestion.recovered();
                 }
+                // What was lost beyond, and sent again already, stays known: it makes for the next
+                // recovery, but is not sent a third time.
                 self.state = State::Open;
-                self.lost_to = self.una;
-                self.forget_resent();
             }
             State::Recovery => self.reduce(delivered),
             State::Loss => {
@@ -504,9 +504,8 @@ impl Sender {
         self.counts.recoveries += 1;
         self.state = State::Recovery;
         self.recover = self.next;
-        self.again_to = self.una;
+        self.again_to = self.again_to.max(self.una);
         self.probe = None;
-        self.forget_resent();
         self.congestion.lost(flight);
         (self.prr_delivered, self.prr_out, self.prr_flight) = (0, 0, flight.max(1));
         self.reduce(delivered);
