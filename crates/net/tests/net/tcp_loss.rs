@@ -1,6 +1,7 @@
 //! How TCP finds losses and what it does about them.
 
 use lowtail_engine::{Duration, Spread, Time};
+use lowtail_net::tcp::congestion::Congestion;
 use lowtail_net::tcp::{Config, Control};
 use lowtail_net::{Net, Pattern, Port, Shape, Size};
 
@@ -217,4 +218,31 @@ fn small_queues_do_not_stall() {
     let mut net = net(Shape::Star { hosts: 2 }, port, vec![traffic(pattern, tcp)], 1);
     net.run(at(Duration::from_s(60)));
     assert_eq!(net.stats()[0].latency.n(), 1);
+}
+
+/// RFC 9438, 4.8: after a time-out the cubic begins flat where slow start ends, at W(t) = C t^3 + 700; it does
+/// not go back to the 1,000 segments of before, as it would have after a loss: to
+/// 0.4 (t - 9.1)^3 + 1,000, 790 after a second.
+#[test]
+fn cubic_begins_flat_after_a_time_out() {
+    let mut congestion = Congestion::new(Control::Cubic, 1_000);
+    congestion.timed_out(1_000 * MSS);
+    assert_eq!((congestion.window, (congestion.threshold + 1) / MSS), (MSS, 700));
+    let (rtt, mut now, mut una) = (ms(100), Time::ZERO, 0);
+    let mut start = None;
+    // A window a round trip.
+    while start.is_none_or(|start| now < start + Duration::from_s(1)) {
+        let window = congestion.window;
+        for _ in 0..window / MSS {
+            una += MSS;
+            congestion.acked(MSS, una, una + window, rtt, rtt, now);
+        }
+        if start.is_none() && !congestion.in_slow_start() {
+            start = Some(now);
+        }
+        now += rtt;
+    }
+    let window = congestion.window as f64 / MSS as f64;
+    // Reno-friendly growth is a segment a round trip at most.
+    assert!((700.0..712.0).contains(&window), "{window}");
 }

@@ -2,9 +2,9 @@
 
 use lowtail_engine::{Duration, Spread, Time};
 use lowtail_net::tcp::{Config, Control};
-use lowtail_net::{Pattern, Size};
+use lowtail_net::{LinkConfig, Pattern, Place, Port, Shape, Size};
 
-use crate::bed::{MSS, acks, at, data, ms, pass, path, tcp, traffic};
+use crate::bed::{MSS, acks, at, data, link, ms, net, pass, path, tcp, traffic};
 
 const ALL: [Control; 3] = [Control::Reno, Control::Cubic, Control::Dctcp];
 
@@ -80,4 +80,30 @@ fn a_pause_starts_slowly() {
     // 10 + 20 + 40 + 80 went in the first message's rounds, and then the last 150.
     let without = after_pause(false, ms(2_500));
     assert!(without >= 150, "{without}");
+}
+
+/// HyStart by delay, as Linux has it (`hystart_update`): slow start ends when the first round trips of a
+/// round are longer than the least by an eighth, 6.25 of 50 ms. The path holds 406 segments, 457
+/// with that delay; the first window w of 10, 20, 40 ... above, 640, is what makes the next round's
+/// first segments wait, which is noticed when that round's are acknowledged, at 2 w. A buffer of that
+/// is enough. Reno has no such thing: it doubles until any buffer overflows.
+#[test]
+fn cubic_leaves_slow_start_in_time() {
+    for (control, loses) in [(Control::Cubic, false), (Control::Reno, true)] {
+        let tight = LinkConfig { buffer_bytes: 3_000_000, ..link(100, ms(12)) };
+        let port = |place| match place {
+            Place::Host(_) => Port::plain(link(1_000, ms(13))),
+            _ => Port::plain(tight),
+        };
+        let flow = traffic(Pattern::Bulk, tcp(control));
+        let mut net = net(Shape::Star { hosts: 2 }, port, vec![flow], 1);
+        net.run(at(ms(1_000)));
+        assert_eq!(net.stats()[0].dropped > 0, loses, "{control:?}");
+        if loses {
+            continue;
+        }
+        let threshold = net.flows()[0].sender.congestion.threshold / MSS;
+        // And some of the samples that it takes (8), of two segments each.
+        assert!((1_280..=1_280 + 20).contains(&threshold), "{threshold}");
+    }
 }
