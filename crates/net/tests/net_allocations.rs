@@ -20,11 +20,13 @@ use lowtail_net::{
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static BYTES: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller's promises are those that `System` asks for.
         unsafe { System.alloc(layout) }
     }
@@ -111,15 +113,22 @@ fn nothing_per_packet() {
     {
         let mut net = tree(queued, control);
         net.run(Time::ZERO + Duration::from_ms(60));
+        let bytes = BYTES.load(Ordering::Relaxed);
         let (before, packets) = (ALLOCATIONS.load(Ordering::Relaxed), net.frames().sent);
         net.run(Time::ZERO + Duration::from_ms(90));
         let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        let bytes = BYTES.load(Ordering::Relaxed) - bytes;
         let packets = net.frames().sent - packets;
         let lost: u64 = net.frames().dropped.iter().sum();
-        println!("queued {queued}, {control:?}: {count} of {packets} packets, {lost} lost");
+        println!(
+            "queued {queued}, {control:?}: {count}, {bytes} bytes, of {packets} packets, {lost} lost"
+        );
         assert!(packets > 300_000);
         assert!(control == Control::Dctcp || lost > 500, "losses, too, must not cost any");
         // Some list may still meet its longest; packets do not.
         assert!(count <= packets / 5_000, "{count} allocations");
+        // A list that grew with packets would double seldom, but be large: the smallest thing, a number
+        // for each acknowledgement, would make a byte a packet.
+        assert!(bytes < packets, "{bytes} bytes");
     }
 }

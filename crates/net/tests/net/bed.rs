@@ -160,8 +160,20 @@ pub(crate) fn path(
     mbit_s: u64,
     rtt: Duration,
     traffic: TrafficConfig,
-    mut rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
+    rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
 ) -> (Net, Log) {
+    path_both(mbit_s, rtt, traffic, rule, pass)
+}
+
+/// The same, with a rule for acknowledgements.
+pub(crate) fn path_both(
+    mbit_s: u64,
+    rtt: Duration,
+    traffic: TrafficConfig,
+    mut rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
+    back: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
+) -> (Net, Log) {
+    let mut back = Some(back);
     let log = Log::default();
     let wire = link(mbit_s, rtt / 4);
     let mut rule = Some(move |packet: &Packet, now: Time| match packet.kind {
@@ -171,7 +183,7 @@ pub(crate) fn path(
     let port = |place| {
         let queue = match place {
             Place::Host(0) => Watch::new(fifo(), rule.take().unwrap(), Some(log.clone())),
-            Place::Host(_) => Watch::new(fifo(), pass, Some(log.clone())),
+            Place::Host(_) => Watch::new(fifo(), back.take().unwrap(), Some(log.clone())),
             _ => return Port::plain(wire),
         };
         Port::queued(wire, queue, None)

@@ -70,6 +70,13 @@ fn the_same_seed_gives_the_same_bits() {
     assert!(first == run(1, 80));
     assert!(first == run(1, 1));
     assert!(first != run(2, 80));
+    // Not only ways: sources, too. (Poisson: these 9,600 are equal with probability 0.003.)
+    let begun = |seed| {
+        let mut net = tree(seed, 30);
+        net.run(at(ms(60)));
+        net.stats()[3].begun
+    };
+    assert_ne!(begun(1), begun(2));
 }
 
 /// Each flow has one way through the tree (ECMP by hash), and ports are first in, first out: where nothing is

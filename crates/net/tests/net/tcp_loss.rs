@@ -1,12 +1,14 @@
 //! How TCP finds losses and what it does about them.
 
 use lowtail_engine::{Duration, Spread, Time};
+use lowtail_net::packet::Packet;
 use lowtail_net::tcp::congestion::Congestion;
 use lowtail_net::tcp::{Config, Control};
 use lowtail_net::{Net, Pattern, Port, Shape, Size};
 
 use crate::bed::{
-    FULL, Log, MSS, acks, at, close, data, link, lose, ms, net, path, sent_at, tcp, traffic, us,
+    FULL, Fate, Log, MSS, acks, at, close, data, link, lose, ms, net, path, path_both, sent_at,
+    tcp, traffic, us,
 };
 
 const RTT: Duration = Duration::from_ms(20);
@@ -144,6 +146,27 @@ fn many_losses_are_one_recovery() {
     }
 }
 
+/// Each block is told of three times (RFC 2018, 4), so that two of three acknowledgements may be lost:
+/// nothing is sent again that has arrived.
+#[test]
+fn acknowledgements_may_be_lost() {
+    let lost: Vec<u64> = (0..30).map(|i| 40 + 3 * i).collect();
+    let mut n = 0;
+    let two_of_three = move |_: &Packet, _: Time| {
+        n += 1;
+        if n % 3 == 0 { Fate::Pass } else { Fate::Lose }
+    };
+    let tcp = Config { initial_window: 200, ack_every: 1, ..tcp(Control::Reno) };
+    let flow = traffic(Pattern::Transfer { bytes: 2_000 * MSS }, tcp);
+    let (mut net, _) = path_both(10_000, RTT, flow, lose(lost), two_of_three);
+    net.run(at(Duration::from_s(60)));
+    assert_eq!(net.flows()[0].receiver.next, 2_000 * MSS);
+    let counts = net.flows()[0].sender.counts;
+    assert_eq!((counts.timeouts, counts.recoveries), (0, 1));
+    // But for the end, whose last acknowledgement may be lost, too, and a probe asks for another.
+    assert_eq!(counts.resent - counts.probes, 30);
+}
+
 /// A retransmission that is lost as well is sent once more after a round trip (RFC 8985): RFC 6675 alone
 /// would wait for the time-out.
 #[test]
@@ -165,7 +188,7 @@ fn a_lost_retransmission_is_found() {
 fn a_dead_link_is_survived() {
     let dark = at(ms(200))..at(ms(1_500));
     let rule = move |_: &_, now| {
-        if dark.contains(&now) { crate::bed::Fate::Lose } else { crate::bed::Fate::Pass }
+        if dark.contains(&now) { Fate::Lose } else { Fate::Pass }
     };
     let pattern = Pattern::Transfer { bytes: 100_000 * MSS };
     let (mut net, log) = path(1_000, RTT, traffic(pattern, tcp(Control::Cubic)), rule);
@@ -191,12 +214,12 @@ fn new_data_do_not_put_off_the_time_out() {
     let tcp = Config { tail_probe: false, idle_restart: false, ..tcp(Control::Reno) };
     // All from segment 30 on is lost for a second.
     let mut from = None;
-    let rule = move |packet: &lowtail_net::packet::Packet, now: Time| {
+    let rule = move |packet: &Packet, now: Time| {
         if from.is_none() && packet.seq == 30 * MSS {
             from = Some(now);
         }
         let lost = from.is_some_and(|from| now.since(from) < ms(1_000));
-        if lost { crate::bed::Fate::Lose } else { crate::bed::Fate::Pass }
+        if lost { Fate::Lose } else { Fate::Pass }
     };
     let (mut net, log) = path(10_000, RTT, traffic(pattern, tcp), rule);
     net.run(at(Duration::from_s(3)));

@@ -1,11 +1,15 @@
 //! TCP and congestion marks: classic ECN and DCTCP.
 
-use lowtail_engine::Duration;
-use lowtail_net::packet::{MSS_BYTES, Packet};
-use lowtail_net::tcp::{Config, Control};
+use std::collections::HashSet;
+
+use lowtail_engine::{Duration, Time};
+use lowtail_net::packet::{Ecn, MSS_BYTES, Packet};
+use lowtail_net::tcp::{Config, Control, FLAG_ECHO};
 use lowtail_net::{End, LinkConfig, Pattern, Place, Port, Shape, TrafficConfig};
 
-use crate::bed::{FULL, Fate, MSS, at, close, link, ms, net, path, tcp, traffic, us};
+use crate::bed::{
+    FULL, Fate, MSS, acks, at, close, data, link, lose, ms, net, path, tcp, traffic, us,
+};
 
 /// RFC 3168, 6.1.2: a mark is answered as a loss is, once a round trip, but nothing is lost.
 #[test]
@@ -90,4 +94,42 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
     assert_eq!(net.stats()[0].dropped, 0);
     let rate = net.stats()[0].delivered_bytes as f64 * 8.0 / 0.4;
     close("rate", rate, 1e10 * f64::from(MSS_BYTES) / FULL as f64, 0.002);
+}
+
+/// RFC 8257, 3.2: when the marks change, what came before is acknowledged first, so that as many bytes are echoed as
+/// were marked, though two segments make an acknowledgement.
+#[test]
+fn dctcp_echoes_each_mark() {
+    let rule = |packet: &Packet, _: Time| {
+        // One of seven, and two of them side by side.
+        if matches!(packet.seq / MSS % 7, 2 | 3 | 5) { Fate::Mark } else { Fate::Pass }
+    };
+    let tcp = Config { ecn: true, initial_window: 100, ..tcp(Control::Dctcp) };
+    let flow = traffic(Pattern::Transfer { bytes: 700 * MSS }, tcp);
+    let (mut net, log) = path(10_000, ms(20), flow, rule);
+    net.run(at(ms(10_000)));
+    let (mut before, mut echoed) = (0, 0);
+    for ack in acks(&log).iter().map(|seen| seen.packet) {
+        if ack.flags & FLAG_ECHO != 0 {
+            echoed += ack.ack - before;
+        }
+        before = ack.ack;
+    }
+    assert_eq!((before, echoed), (700 * MSS, 300 * MSS));
+}
+
+/// RFC 3168, 6.1.5: what is sent again is not capable, or a loss of it would not be noticed as one where
+/// queues mark.
+#[test]
+fn what_is_sent_again_is_not_capable() {
+    let tcp = Config { ecn: true, initial_window: 100, ..tcp(Control::Cubic) };
+    let flow = traffic(Pattern::Transfer { bytes: 200 * MSS }, tcp);
+    let (mut net, log) = path(10_000, ms(20), flow, lose(vec![20, 60, 60, 199]));
+    net.run(at(ms(10_000)));
+    assert_eq!(net.stats()[0].latency.n(), 1);
+    let mut seen = HashSet::new();
+    for packet in data(&log).iter().map(|seen| seen.packet) {
+        let first = seen.insert(packet.seq);
+        assert_eq!(packet.ecn, if first { Ecn::Capable } else { Ecn::Not });
+    }
 }
