@@ -46,8 +46,8 @@ fn tree(queued: bool, control: Control) -> Net {
     let link = LinkConfig {
         rate: Rate::from_mbit_s(10_000),
         delay: Duration::from_us(1),
-        buffer_bytes: 200_000,
-        mark_bytes: Some(100_000),
+        buffer_bytes: 45_000,
+        mark_bytes: Some(30_000),
     };
     let codel = CodelConfig::data_centre();
     let fq = || FqCodel::new(FqCodelConfig { flows: 64, codel, ..Default::default() });
@@ -55,7 +55,7 @@ fn tree(queued: bool, control: Control) -> Net {
     let port = |place| match place {
         Place::Host(_) if queued => Port::queued(link, Box::new(fq()), Some(nic)),
         _ if queued => {
-            let fifo: Box<dyn Queue> = Box::new(Fifo::new(Limit::Bytes(200_000), Some(100_000)));
+            let fifo: Box<dyn Queue> = Box::new(Fifo::new(Limit::Bytes(45_000), Some(30_000)));
             Port::queued(link, fifo, None)
         }
         _ => Port::plain(link),
@@ -114,13 +114,15 @@ fn nothing_per_packet() {
         let mut net = tree(queued, control);
         // More than twice as long afterwards, so that a list that only grows has to double.
         net.run(Time::ZERO + Duration::from_ms(40));
+        let lost = |net: &Net| net.frames().dropped.iter().sum::<u64>();
+        let lost_before = lost(&net);
         let bytes = BYTES.load(Ordering::Relaxed);
         let (before, packets) = (ALLOCATIONS.load(Ordering::Relaxed), net.frames().sent);
         net.run(Time::ZERO + Duration::from_ms(90));
         let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
         let bytes = BYTES.load(Ordering::Relaxed) - bytes;
         let packets = net.frames().sent - packets;
-        let lost: u64 = net.frames().dropped.iter().sum();
+        let lost = lost(&net) - lost_before;
         println!(
             "queued {queued}, {control:?}: {count}, {bytes} bytes, of {packets} packets, {lost} lost"
         );
