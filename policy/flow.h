@@ -26,9 +26,9 @@
  * State is bounded. Pairs are in sets of LT_FLOW_WAYS; which set, a keyed hash
  * says. An entry whose bucket would be full by now is the same as none and is
  * used again: nobody has to clean up. A pair that finds no entry is served last,
- * never small for free. A VM holds at most LT_FLOW_WAYS_VM live entries in a set,
- * so one VM alone never is the reason that another one's pair finds none. How
- * many are live is counted in the set when it matters: no counter can go wrong.
+ * never small for free. A VM has at most LT_FLOW_WAYS_VM entries of a set, so one
+ * VM alone never is the reason that another one's pair finds none. They are
+ * counted in the set when it matters: no counter can go wrong.
  *
  * To keep an entry live costs its rate: a pair that is not full has to send
  * 10 Mbit/s to stay so. docs/small-first.md says what that makes of a table.
@@ -36,8 +36,9 @@
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
  * lt_flow_index) and does the locking. With one lock for all of it, it calls
  * lt_flow_classify. With one lock for each set and one for each VM it calls
- * lt_flow_packet under the set's, if that said small lt_flow_vm_take under the
- * VM's, and if that said no lt_flow_refuse under the set's: never two at once.
+ * lt_flow_packet under the set's; under the VM's lt_flow_vm_take if that said small,
+ * lt_flow_vm_unknown if it found no entry; and lt_flow_refuse under the set's if
+ * the VM said no: never two at once.
  *
  * Clocks are ns of any origin, below 2^63.
  */
@@ -48,7 +49,7 @@
 
 /* Entries of a set: their tags are 64 bytes, a line of the cache. */
 #define LT_FLOW_WAYS 8u
-/* Live ones among them that one VM may have. */
+/* Those among them that one VM may have. */
 #ifndef LT_FLOW_WAYS_VM /* so that a test can differ */
 #define LT_FLOW_WAYS_VM (LT_FLOW_WAYS / 2)
 #endif
@@ -271,19 +272,33 @@ LT_FN int lt_flow_live(struct lt_flow_set *set, lt_u32 i,
 	return b.tokens_ns < b.burst_ns;
 }
 
-/* An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. */
+/*
+ * An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. One
+ * of its own that is not live goes first: a VM's share is of entries, live or
+ * not, since one that is not live becomes so by a packet. The first ones are used
+ * first: they are next to the tags' beginning, and found soonest.
+ */
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_params *p,
 			   lt_u32 vm, lt_u64 tag, lt_u64 now)
 {
-	lt_u32 i, place = LT_FLOW_WAYS, own = 0;
+	lt_u32 n, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
 
-	for (i = 0; i < LT_FLOW_WAYS; i++) {
-		if (!lt_flow_live(set, i, p, now))
+	for (n = LT_FLOW_WAYS; n; n--) {
+		lt_u32 i = n - 1;
+		int mine = set->tag[i] && set->flow[i].vm == vm;
+		int live = lt_flow_live(set, i, p, now);
+
+		own += mine;
+		if (mine && !live)
+			again = i;
+		else if (!live)
 			place = i;
-		else if (set->flow[i].vm == vm)
-			own++;
 	}
-	if (place >= LT_FLOW_WAYS || own >= LT_FLOW_WAYS_VM)
+	if (again < LT_FLOW_WAYS)
+		place = again;
+	else if (own >= LT_FLOW_WAYS_VM)
+		return LT_FLOW_WAYS;
+	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;
 	set->tag[place] = tag;
 	lt_flow_init(&set->flow[place], p, vm, now);
@@ -332,6 +347,12 @@ LT_FN void lt_flow_vm_init(struct lt_flow_vm *vm, const struct lt_flow_params *p
 	vm->refused = 0;
 }
 
+/* A packet of it has found no entry. */
+LT_FN void lt_flow_vm_unknown(struct lt_flow_vm *vm)
+{
+	vm->unknown += vm->unknown < LT_NEVER;
+}
+
 /* Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid. */
 LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, lt_u32 bytes, lt_u64 now)
 {
@@ -359,7 +380,7 @@ LT_FN lt_u32 lt_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
 	lt_u32 band = lt_flow_packet(set, p, vm, tag, bytes, now);
 
 	if (band == LT_FLOW_UNKNOWN) {
-		owner->unknown += owner->unknown < LT_NEVER;
+		lt_flow_vm_unknown(owner);
 		return LT_FLOW_BULK;
 	}
 	if (lt_flow_small(band) && !lt_flow_vm_take(owner, bytes, now))

@@ -203,6 +203,8 @@ static inline int fill_contract(const struct lt_bucket *old,
  */
 static const struct lt_bucket *watched;
 static lt_u64 had_tokens;
+/* What the last fill of a bucket that is not watched has made of what. */
+static struct lt_bucket last_unfilled, last_filled;
 
 static inline const struct lt_bucket *watch(const struct lt_bucket *b)
 {
@@ -220,6 +222,9 @@ void lt_bucket_fill_model(struct lt_bucket *b, lt_u64 now)
 	if (b == watched) {
 		CHECK(b->tokens_ns == had_tokens);
 		had_tokens = new.tokens_ns;
+	} else {
+		last_unfilled = *b;
+		last_filled = new;
 	}
 	*b = new;
 }

@@ -1,15 +1,19 @@
-//! The clockwork under the lowtail simulator: [`time`], the event [`queue`],
-//! named random [`stream`]s and latency [`hist`]ograms.
+//! The clockwork under the lowtail simulator: [`time`], the event [`queue`], a
+//! faster one that cannot cancel ([`calendar`]), named random [`stream`]s and latency
+//! [`hist`]ograms.
 //!
 //! This crate knows no host and no packet. Everything in it is deterministic:
 //! the same calls in the same order give the same bits on every machine.
 
+pub mod calendar;
 pub mod hist;
+pub mod prefetch;
 pub mod queue;
 pub mod spread;
 pub mod stream;
 pub mod time;
 
+pub use calendar::Calendar;
 pub use hist::Hist;
 pub use queue::{EventQueue, Timer};
 pub use spread::Spread;

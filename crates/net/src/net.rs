@@ -6,7 +6,7 @@
 //! what they send, is handed out ([`Out`]) and handed in again when the processor has done its
 //! part.
 
-use lowtail_engine::{Duration, EventQueue, Spread, Stream, Time};
+use lowtail_engine::{Calendar, Duration, Spread, Stream, Time};
 
 use crate::flow::{Channel, Flow, Message, Role};
 use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId, Pool};
@@ -16,6 +16,8 @@ use crate::tcp::sender::{News, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE, Receiver, Sack, Sender};
 use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
+
+mod ahead;
 
 /// Everything that can happen.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +126,7 @@ const NO_CHANNEL: u32 = u32::MAX;
 /// A network at work.
 #[derive(Debug)]
 pub struct Net {
-    queue: EventQueue<Event>,
+    queue: Calendar<Event>,
     pool: Pool,
     ports: Vec<Port>,
     /// Ways, one after the other: numbers of ports, [`HERE`] at the end.
@@ -150,9 +152,11 @@ pub struct Net {
 impl Net {
     /// Builds the network, with all random streams drawn from `seed`. `ports` makes the port at
     /// each place, in the order of [`Shape::places`].
-    pub fn new(config: &NetConfig, ports: Vec<Port>, seed: u64) -> Self {
+    pub fn new(config: &NetConfig, mut ports: Vec<Port>, seed: u64) -> Self {
+        let mut links = Vec::new();
+        ports.iter_mut().for_each(|port| port.share_link(&mut links));
         let mut net = Net {
-            queue: EventQueue::new(),
+            queue: Calendar::new(),
             pool: Pool::new(),
             ports,
             routes: Vec::new(),
@@ -271,10 +275,11 @@ impl Net {
     /// Handles one event, unless the next one is later than `end`. Returns whether it did.
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
-        let Some((_, event)) = self.queue.pop_until(end) else { return false };
+        let Some((now, event)) = self.queue.pop_until(end) else { return false };
+        self.look_ahead();
         match event {
             Event::Arrive(port) => {
-                if let Some((id, next)) = self.ports[port.index()].arrive() {
+                if let Some((id, next)) = self.ports[port.index()].arrive(now, &self.pool) {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }

@@ -1,6 +1,6 @@
 //! Packets: small values in a pool, one cache line each.
 
-use lowtail_engine::Time;
+use lowtail_engine::{Duration, Time};
 
 /// Names a packet in a [`Pool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,7 @@ pub struct Packet {
     /// When it was handed to the network by its sender; an acknowledgement and an answer carry
     /// the time of what they answer (the time stamp option of TCP).
     pub sent: Time,
-    /// When it entered the queue that it is in.
+    /// When it entered the queue that it is in; on a link when it arrives.
     pub queued: Time,
     /// Whose.
     pub flow: FlowId,
@@ -146,10 +146,22 @@ pub fn frames_of(payload: u32) -> u16 {
     payload.div_ceil(MSS_BYTES).max(1) as u16
 }
 
+/// What is behind a packet on a link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behind {
+    id: PacketId,
+    /// It arrives so many ps later, so that its own cache line is not needed to know that; `MAX`:
+    /// longer, look there.
+    later: u32,
+}
+
 /// All packets that are somewhere.
 #[derive(Debug, Default)]
 pub struct Pool {
     packets: Vec<Packet>,
+    /// For each, the one behind it on its link: a list needs no memory of its own, and these are
+    /// small, so that those of all packets stay in the cache.
+    behind: Vec<Behind>,
     free: Vec<u32>,
 }
 
@@ -167,6 +179,7 @@ impl Pool {
             return PacketId(free);
         }
         self.packets.push(packet);
+        self.behind.push(Behind { id: PacketId::NONE, later: 0 });
         PacketId((self.packets.len() - 1) as u32)
     }
 
@@ -175,6 +188,30 @@ impl Pool {
     pub fn take(&mut self, id: PacketId) -> Packet {
         self.free.push(id.0);
         self.packets[id.index()]
+    }
+
+    /// The packet behind `id` on its link; meaningless elsewhere.
+    #[inline]
+    pub(crate) fn behind(&self, id: PacketId) -> &Behind {
+        &self.behind[id.index()]
+    }
+
+    /// The packet behind `id`, which arrives at `now`, and when that one will.
+    #[inline]
+    pub(crate) fn follower(&self, id: PacketId, now: Time) -> (PacketId, Time) {
+        let behind = self.behind(id);
+        let at = match behind.later {
+            u32::MAX => self[behind.id].queued,
+            later => now + Duration::from_ps(u64::from(later)),
+        };
+        (behind.id, at)
+    }
+
+    /// Puts `next` behind `id`, to arrive so much `later`.
+    #[inline]
+    pub(crate) fn set_behind(&mut self, id: PacketId, next: PacketId, later: Duration) {
+        let later = u32::try_from(later.as_ps()).unwrap_or(u32::MAX);
+        self.behind[id.index()] = Behind { id: next, later };
     }
 
     /// How many packets are somewhere.

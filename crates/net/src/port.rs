@@ -7,11 +7,14 @@
 //! frames as it sends them.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::Arc;
 
+use lowtail_engine::prefetch::prefetch;
 use lowtail_engine::{Duration, Time};
 
 use crate::bql::Dql;
-use crate::packet::{Ecn, FlowId, Packet, PacketId};
+use crate::packet::{Ecn, FlowId, Packet, PacketId, Pool};
 use crate::queue::{Cause, Cx, Queue};
 use crate::rate::Rate;
 use crate::tcp::FLAG_SMALL_QUEUE;
@@ -55,6 +58,9 @@ pub struct NicConfig {
 /// Bytes of a page: what a descriptor points to at most.
 const PAGE_BYTES: u32 = 4096;
 
+/// Among how many kinds of links, the latest ones, an equal one is looked for.
+const KINDS: usize = 16;
+
 /// A NIC at work.
 #[derive(Debug)]
 struct Nic {
@@ -95,24 +101,32 @@ pub struct PortStats {
     pub wire_bytes: u64,
     /// Packets marked by a plain port.
     pub marked: u64,
-    /// Most bytes that have waited in a plain port, on the wire.
-    pub backlog_max: u64,
 }
 
-/// A port.
+/// A link, and what follows from its numbers.
 #[derive(Debug)]
-pub struct Port {
-    link: LinkConfig,
-    /// When the transmitter will have sent all that a plain port has, or what it is sending.
-    free_at: Time,
+pub(crate) struct Link {
+    config: LinkConfig,
     /// What the buffer holds, as time.
     buffer: Duration,
     mark: Duration,
-    line: Option<Line>,
-    /// On the link, the first one first.
-    flying: VecDeque<(Time, PacketId)>,
-    /// Where to note what is sent.
-    pub(crate) tap: Option<u32>,
+}
+
+/// A port: one cache line. Thousands of them are in use at a time, whereas links are of a few
+/// kinds, the numbers of which stay in the cache.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Port {
+    /// When the transmitter will have sent all that a plain port has, or what it is sending.
+    free_at: Time,
+    link: Arc<Link>,
+    line: Option<Box<Line>>,
+    /// On the link: a list through the pool.
+    flying: u32,
+    first: PacketId,
+    last: PacketId,
+    /// Where to note what is sent: that number less one.
+    pub(crate) tap: Option<NonZero<u32>>,
     /// What it has done.
     pub stats: PortStats,
 }
@@ -132,14 +146,22 @@ impl Port {
         let mark = link.mark_bytes.map_or(Duration::MAX, |bytes| link.rate.span(bytes));
         let buffer = link.rate.span(link.buffer_bytes);
         Port {
-            link,
             free_at: Time::ZERO,
-            buffer,
-            mark,
+            link: Arc::new(Link { config: link, buffer, mark }),
             line: None,
-            flying: VecDeque::new(),
+            flying: 0,
+            first: PacketId::NONE,
+            last: PacketId::NONE,
             tap: None,
             stats: PortStats::default(),
+        }
+    }
+
+    /// Uses one of the `known` links if its own is the same, else adds that to them.
+    pub(crate) fn share_link(&mut self, known: &mut Vec<Arc<Link>>) {
+        match known.iter().rev().take(KINDS).find(|link| link.config == self.link.config) {
+            Some(link) => self.link = Arc::clone(link),
+            None => known.push(Arc::clone(&self.link)),
         }
     }
 
@@ -153,18 +175,18 @@ impl Port {
             sending: (0, 0),
         });
         let line = Line { queue, nic, waking: Time::NEVER, leaving: None };
-        Port { line: Some(line), ..Port::plain(link) }
+        Port { line: Some(Box::new(line)), ..Port::plain(link) }
     }
 
     /// Its link.
     pub fn link(&self) -> &LinkConfig {
-        &self.link
+        &self.link.config
     }
 
     /// Bytes that wait at `now`: on the wire in a plain port, else in discipline and ring.
     pub fn backlog(&self, now: Time) -> u64 {
         match &self.line {
-            None => self.link.rate.bytes(self.free_at.saturating_since(now)),
+            None => self.link.config.rate.bytes(self.free_at.saturating_since(now)),
             Some(line) => {
                 let ring = |nic: &Nic| u64::from(nic.descriptors) * u64::from(PAGE_BYTES);
                 line.queue.bytes() + line.nic.as_ref().map_or(0, ring)
@@ -176,15 +198,22 @@ impl Port {
     pub fn packets(&self) -> usize {
         let line = self.line.as_ref();
         let waiting = line.map_or(0, |line| line.queue.packets() + line.ring_packets());
-        waiting + self.flying.len()
+        waiting + self.flying as usize
     }
 
-    /// Puts `id` on the link; it has all been sent at `sent`.
+    /// Puts `id` on the link; it has all been sent at `sent`, what is before it at `earlier`.
     #[inline]
-    fn fly(&mut self, id: PacketId, sent: Time) -> Option<Time> {
-        let at = sent + self.link.delay;
-        self.flying.push_back((at, id));
-        (self.flying.len() == 1).then_some(at)
+    fn fly(&mut self, id: PacketId, earlier: Time, sent: Time, pool: &mut Pool) -> Option<Time> {
+        let at = sent + self.link.config.delay;
+        pool[id].queued = at;
+        let before = std::mem::replace(&mut self.last, id);
+        self.flying += 1;
+        if self.flying > 1 {
+            pool.set_behind(before, id, sent.since(earlier));
+            return None;
+        }
+        self.first = id;
+        Some(at)
     }
 
     /// Takes `id` in.
@@ -195,28 +224,52 @@ impl Port {
         }
         let packet = &mut cx.pool[id];
         let bytes = packet.wire_bytes();
-        let span = self.link.rate.span(u64::from(bytes));
+        let span = self.link.config.rate.span(u64::from(bytes));
         let start = self.free_at.max(cx.now);
         let wait = start.since(cx.now);
-        if wait + span > self.buffer {
+        if wait + span > self.link.buffer {
             cx.drop(id, Cause::Full);
             return Todo::default();
         }
-        if wait > self.mark && packet.ecn == Ecn::Capable {
+        if wait > self.link.mark && packet.ecn == Ecn::Capable {
             packet.ecn = Ecn::Marked;
             self.stats.marked += 1;
         }
         self.stats.packets += 1;
         self.stats.wire_bytes += u64::from(bytes);
-        self.free_at = start + span;
-        Todo { arrive: self.fly(id, start + span), wake: None }
+        let earlier = std::mem::replace(&mut self.free_at, start + span);
+        Todo { arrive: self.fly(id, earlier, start + span, cx.pool), wake: None }
     }
 
     /// The packet that arrives now, and when the next one will.
     #[inline]
-    pub fn arrive(&mut self) -> Option<(PacketId, Option<Time>)> {
-        let (_, id) = self.flying.pop_front()?;
-        Some((id, self.flying.front().map(|next| next.0)))
+    pub fn arrive(&mut self, now: Time, pool: &Pool) -> Option<(PacketId, Option<Time>)> {
+        let id = self.first()?;
+        self.flying -= 1;
+        if self.flying == 0 {
+            return Some((id, None));
+        }
+        let (next, at) = pool.follower(id, now);
+        self.first = next;
+        Some((id, Some(at)))
+    }
+
+    /// The packet that arrives next.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<PacketId> {
+        (self.flying > 0).then_some(self.first)
+    }
+
+    /// The packet that was put on the link last, if it is there still.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<PacketId> {
+        (self.flying > 0).then_some(self.last)
+    }
+
+    /// Asks for the port, which is about to be used.
+    #[inline(always)]
+    pub(crate) fn fetch(&self) {
+        prefetch(self);
     }
 
     fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
@@ -279,16 +332,17 @@ impl Port {
         self.stats.packets += u64::from(packet.frames);
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {
-            let span = self.link.rate.span(u64::from(packet.wire_bytes()));
-            self.free_at = cx.now + span;
-            return self.fly(id, self.free_at);
+            let span = self.link.config.rate.span(u64::from(packet.wire_bytes()));
+            let earlier = std::mem::replace(&mut self.free_at, cx.now + span);
+            return self.fly(id, earlier, self.free_at, cx.pool);
         }
         let mut first = None;
         let mut at = cx.now;
         let last = packet.frames - 1;
         for i in 0..packet.frames {
             let piece = piece(&packet, i);
-            at += self.link.rate.span(u64::from(piece.wire_bytes()));
+            let earlier = if i == 0 { self.free_at } else { at };
+            at += self.link.config.rate.span(u64::from(piece.wire_bytes()));
             // The last one takes the place of the whole.
             let id = if i == last {
                 cx.pool[id] = piece;
@@ -296,7 +350,7 @@ impl Port {
             } else {
                 cx.pool.put(piece)
             };
-            first = first.or(self.fly(id, at));
+            first = first.or(self.fly(id, earlier, at, cx.pool));
         }
         self.free_at = at;
         first
@@ -355,4 +409,14 @@ impl Line {
 
 fn descriptors(packet: &Packet) -> u32 {
     packet.bytes().div_ceil(PAGE_BYTES) + u32::from(packet.frames > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_a_cache_line() {
+        assert_eq!((size_of::<Port>(), align_of::<Port>()), (64, 64));
+    }
 }

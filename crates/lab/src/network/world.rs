@@ -4,6 +4,8 @@
 //! comes out of it is handed to the others at that very moment. The network goes first where
 //! times are equal, then hosts by number, so that a run is the same wherever it runs.
 
+use std::collections::VecDeque;
+
 use lowtail_engine::Time;
 use lowtail_host::io::port::{Handed, Parcel, To};
 use lowtail_host::{Dom, Machine};
@@ -19,7 +21,7 @@ pub(crate) struct World<'c> {
     case: &'c NetworkCase,
     /// When the next event of each host is.
     next: Vec<Time>,
-    handed: Vec<Handed>,
+    handed: VecDeque<Handed>,
     out: Vec<Out>,
 }
 
@@ -28,7 +30,7 @@ impl<'c> World<'c> {
     pub(crate) fn new(case: &'c NetworkCase, hosts: Vec<Machine>, seed: u64) -> Self {
         let next = vec![Time::ZERO; hosts.len()];
         let net = case.net(seed);
-        World { net, hosts, case, next, handed: Vec::new(), out: Vec::new() }
+        World { net, hosts, case, next, handed: VecDeque::new(), out: Vec::new() }
     }
 
     /// Runs until `end`, or until all that is to be measured has been.
@@ -60,53 +62,55 @@ impl<'c> World<'c> {
         match first {
             None => {
                 self.net.step(at);
-                self.spread(at);
+                self.pass_on(at);
             }
             Some(host) => {
                 self.hosts[host].step(at);
-                self.collect(host);
+                self.take(host);
             }
         }
+        self.exchange(at);
         true
     }
 
-    /// Takes out of host number `host` what it has handed out, and passes it on.
-    fn collect(&mut self, host: usize) {
-        self.handed.extend(self.hosts[host].handed());
-        if !self.handed.is_empty() {
-            let now = self.hosts[host].now();
-            self.net.advance(now);
-            for i in 0..self.handed.len() {
-                match self.handed[i] {
-                    Handed::Received { token, .. } => self.net.receive(PacketId(token)),
-                    Handed::Transmit { token, .. } => self.net.transmit(PacketId(token)),
-                    Handed::Worked { token, .. } => self.net.served(token),
-                    Handed::Lost { token, .. } => self.net.lose(PacketId(token)),
-                }
-                // At once: who has just received answers before it does anything else.
-                self.spread(now);
-            }
-            self.handed.clear();
-        }
+    /// Takes what host number `host` has handed out.
+    fn take(&mut self, host: usize) {
+        let handed = self.hosts[host].handed();
+        self.handed.extend(handed);
         self.next[host] = self.hosts[host].next_time().unwrap_or(Time::NEVER);
     }
 
+    /// Hands all that has come out of hosts to the network, and the answers to hosts, one by one:
+    /// who has just received something answers before it does anything else.
+    fn exchange(&mut self, now: Time) {
+        while let Some(handed) = self.handed.pop_front() {
+            self.net.advance(now);
+            match handed {
+                Handed::Received { token, .. } => self.net.receive(PacketId(token)),
+                Handed::Transmit { token, .. } => self.net.transmit(PacketId(token)),
+                Handed::Worked { token, .. } => self.net.served(token),
+                Handed::Lost { token, .. } => self.net.lose(PacketId(token)),
+            }
+            self.pass_on(now);
+        }
+    }
+
     /// Passes on what the network has handed out.
-    fn spread(&mut self, now: Time) {
+    fn pass_on(&mut self, now: Time) {
         if self.net.out().is_empty() {
             return;
         }
         self.out.append(self.net.out());
         for i in 0..self.out.len() {
-            let host = match self.out[i] {
-                Out::Arrived { end, id } => {
-                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+            let (Out::Arrived { end, .. } | Out::Sends { end, .. } | Out::Work { end, .. }) =
+                self.out[i];
+            let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+            match self.out[i] {
+                Out::Arrived { id, .. } => {
                     let parcel = self.parcel(id);
                     self.hosts[host].arrive(now, 0, Dom(dom), parcel);
-                    host
                 }
-                Out::Sends { end, id } => {
-                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
+                Out::Sends { id, .. } => {
                     let dst = self.net.pool()[id].dst;
                     let to = match self.case.homes[dst.index()] {
                         Some((there, dom)) if there == host => To::Dom(Dom(dom)),
@@ -114,15 +118,11 @@ impl<'c> World<'c> {
                     };
                     let parcel = self.parcel(id);
                     self.hosts[host].send(now, Dom(dom), to, parcel);
-                    host
                 }
-                Out::Work { end, span, job } => {
-                    let Some((host, dom)) = self.case.homes[end.index()] else { continue };
-                    self.hosts[host].work(now, Dom(dom), span, job);
-                    host
-                }
-            };
-            self.next[host] = self.hosts[host].next_time().unwrap_or(Time::NEVER);
+                Out::Work { span, job, .. } => self.hosts[host].work(now, Dom(dom), span, job),
+            }
+            // It may have been lost at once.
+            self.take(host);
         }
         self.out.clear();
     }
