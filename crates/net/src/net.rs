@@ -380,6 +380,10 @@ impl Net {
     fn accept(&mut self, id: PacketId) {
         let packet = self.pool.take(id);
         self.frames.received += u64::from(packet.frames);
+        if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
+            // No port on its way has told: plain ones do not, and within a machine there is none.
+            self.left.push(Left { flow: packet.flow, bytes: packet.payload });
+        }
         match packet.kind {
             Kind::Data => self.data(&packet),
             Kind::Ack => self.acknowledged(&packet),
@@ -729,6 +733,7 @@ impl Net {
                 self.datagram_out(forth, Kind::Ping, bytes);
             }
             Pattern::Datagrams { bytes, gap } => {
+                let bytes = bytes.draw(&mut source.stream).min(u64::from(u32::MAX / 2)) as u32;
                 next = Some(gap.draw(&mut source.stream));
                 self.datagram_out(forth, Kind::Datagram, bytes);
             }

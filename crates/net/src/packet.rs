@@ -219,6 +219,14 @@ impl Pool {
         self.packets.len() - self.free.len()
     }
 
+    /// Those that are somewhere, by number. Slow: for checks.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> + '_ {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let there = move |i: &u32| free.binary_search(i).is_err();
+        (0..self.packets.len() as u32).filter(there).map(|i| &self.packets[i as usize])
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -101,8 +101,8 @@ pub enum Pattern {
     },
     /// Datagrams, whatever becomes of them; measured from end to end.
     Datagrams {
-        /// Payload.
-        bytes: u32,
+        /// Payload; each is one frame, however long.
+        bytes: Size,
         /// From one to the next.
         gap: Spread,
     },

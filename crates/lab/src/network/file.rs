@@ -524,7 +524,8 @@ impl PatternFile {
                 Pattern::Ping { bytes: (*bytes).clamp(1, 1472), gap: gap.0, closed: *closed }
             }
             PatternFile::Datagrams { bytes, gap } => {
-                Pattern::Datagrams { bytes: (*bytes).clamp(1, 1472), gap: gap.0 }
+                let bytes = Size::Fixed(u64::from((*bytes).clamp(1, 1472)));
+                Pattern::Datagrams { bytes, gap: gap.0 }
             }
         })
     }

@@ -88,6 +88,11 @@ impl Congestion {
         self.control
     }
 
+    /// DCTCP's estimate of the share of bytes that are marked.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
     /// Whether the window grows exponentially.
     pub fn in_slow_start(&self) -> bool {
         self.window < self.threshold
@@ -168,7 +173,10 @@ impl Congestion {
     }
 
     fn hystart(&mut self, una: u64, next: u64, rtt: Duration, min_rtt: Duration) {
-        if una >= self.round_end {
+        // Beyond, as in Linux: an acknowledgement of just the round's end is still of its tail, and
+        // `next` then lacks what this one lets go. The rounds would begin earlier and earlier in the
+        // tail, where a burst waits for itself.
+        if una > self.round_end {
             (self.round_end, self.round_min, self.samples) = (next, Duration::MAX, 0);
         }
         self.round_min = self.round_min.min(rtt);
@@ -202,6 +210,8 @@ impl Congestion {
     pub fn timed_out(&mut self, flight: u64) {
         self.lost(flight);
         self.window = MSS;
+        // What was right once is forgotten: the cubic begins flat (RFC 9438, 4.8).
+        self.w_max = 0.0;
     }
 
     /// Counts marks (DCTCP): `acked` bytes, marked or not; `una` and `next` as above.

@@ -1,10 +1,10 @@
 //! The sending end of a TCP connection: what to send now, and what an acknowledgement means.
 //!
-//! Loss is found by selective acknowledgements (RFC 6675: three segments beyond), by a probe of
-//! the tail (RFC 8985, 7) or by the time-out (RFC 6298, with Linux' minimum). In recovery the rate
-//! is reduced in proportion (RFC 6937). What was sent again counts as lost again if something sent
-//! later has arrived (RFC 8985). Not modelled: undoing of reductions that
-//! were not needed, reordering beyond three segments, pacing, Nagle's delay.
+//! Loss is found by selective acknowledgements (RFC 6675: three segments beyond; RFC 8985: fewer, after a
+//! quarter of a round trip), by a probe of the tail (RFC 8985, 7) or by the time-out (RFC 6298,
+//! with Linux' minimum). In recovery the rate is reduced in proportion (RFC 6937), and all counts as lost
+//! when something sent later has arrived (RFC 8985), also what was sent again. Not modelled: undoing
+//! of reductions that were not needed, reordering beyond three segments, pacing, Nagle's delay.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,15 @@ use super::receiver::Sack;
 use crate::packet::MSS_BYTES;
 
 const MSS: u64 = MSS_BYTES as u64;
-/// Segments beyond a gap that make it a loss (RFC 6675: DupThresh).
-const OVERTAKEN_SEGMENTS: u64 = 3;
+/// Bytes beyond a gap that make it a loss: more than DupThresh - 1 segments (RFC 6675, `IsLost`).
+const OVERTAKEN_BYTES: u64 = 2 * MSS + 1;
 /// Longest time-out (RFC 6298, 2.5; Linux `TCP_RTO_MAX`, 120 s).
 const RTO_MAX: Duration = Duration::from_ms(120_000);
 /// A window may be used to this part (1 / 3) before more is sent in one go (Linux
 /// `tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
+/// What a probe comes later than after two round trips (Linux `TCP_TIMEOUT_MIN`: two ticks of 1000 Hz).
+const PROBE_SLACK: Duration = Duration::from_ms(2);
 /// Round trips below this (2^9 us) make for segments as long as can be (Linux `tcp_tso_rtt_log`).
 const LONG_SEGMENT_RTT_SHIFT: u32 = 9;
 
@@ -110,13 +112,28 @@ pub struct Sender {
     rttvar: Duration,
     min_rtt: Duration,
     backoff: u32,
-    /// When the time-out comes, or the probe.
+    /// When the time-out comes, or what is to come before it.
     pub deadline: Time,
-    probe: bool,
+    /// When the time-out comes.
+    timeout: Time,
+    waits: Waits,
     probed: bool,
+    /// The end of what a probe has sent again, and when.
+    probe: Option<(u64, Time)>,
     last_sent: Time,
     /// How often each of the ways to find a loss has been gone.
     pub counts: Counts,
+}
+
+/// What the deadline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// The time-out.
+    TimeOut,
+    /// A probe of the tail.
+    Probe,
+    /// Whether a gap is filled after all.
+    Gap,
 }
 
 /// A segment that was sent again.
@@ -167,8 +184,10 @@ impl Sender {
             min_rtt: Duration::MAX,
             backoff: 0,
             deadline: Time::NEVER,
-            probe: false,
+            timeout: Time::NEVER,
+            waits: Waits::TimeOut,
             probed: false,
+            probe: None,
             last_sent: Time::ZERO,
             counts: Counts::default(),
         }
@@ -314,14 +333,12 @@ impl Sender {
         Some(Segment { seq: a, payload: payload as u32, again: true })
     }
 
-    /// What was sent again is lost again if something that was sent later has arrived, with
-    /// some time for being overtaken (RACK, RFC 8985, 6.2: a quarter of the least round trip).
+    /// What was sent again is lost again if something that was sent later has arrived. Where no
+    /// reordering has been seen, recovery does not wait for it (RACK, RFC 8985, 6.2 step 4).
     fn find_lost_again(&mut self) {
-        let patience =
-            if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt / 4 };
         while let Some(&first) = self.resent.front() {
             let there = first.end <= self.una || self.sacked.gap_bytes(first.seq, first.end) == 0;
-            if !there && first.sent + patience >= self.arrived_sent {
+            if !there && first.sent >= self.arrived_sent {
                 break;
             }
             self.resent.pop_front();
@@ -349,6 +366,9 @@ impl Sender {
         }
         if self.deadline == Time::NEVER {
             self.arm(config, now);
+        } else if self.waits == Waits::Probe {
+            // A probe is of the tail: new data put it off, though not the time-out.
+            self.schedule(config, now);
         }
     }
 
@@ -360,27 +380,40 @@ impl Sender {
         self.srtt + (self.rttvar * 4).max(config.rto_min)
     }
 
-    /// Sets the deadline anew: of the time-out, or of a probe before it.
+    /// Sets the time-out anew, and what comes before it.
     fn arm(&mut self, config: &Config, now: Time) {
-        self.probe = false;
         if self.next == self.una {
-            self.deadline = Time::NEVER;
+            (self.deadline, self.timeout) = (Time::NEVER, Time::NEVER);
+            self.waits = Waits::TimeOut;
             return;
         }
         let rto = self.rto(config);
         let backed = rto.as_ps().checked_shl(self.backoff).unwrap_or(u64::MAX);
-        let mut after = Duration::from_ps(backed.min(RTO_MAX.as_ps()));
-        let may_probe = config.tail_probe && self.state == State::Open && !self.probed;
-        if may_probe && self.sacked.is_empty() && !self.srtt.is_zero() {
-            // A single segment may wait for a delayed acknowledgement.
-            let single = self.next - self.una <= MSS;
-            let slack = if single { config.rto_min } else { Duration::from_ms(2) };
-            let probe = self.srtt * 2 + slack;
-            if probe < after {
-                (after, self.probe) = (probe, true);
-            }
+        self.timeout = now + Duration::from_ps(backed.min(RTO_MAX.as_ps()));
+        self.schedule(config, now);
+    }
+
+    /// Sets the deadline: to the time-out, or to what comes before it.
+    fn schedule(&mut self, config: &Config, now: Time) {
+        (self.deadline, self.waits) = (self.timeout, Waits::TimeOut);
+        if self.state != State::Open || self.srtt.is_zero() {
+            return;
         }
-        self.deadline = now + after;
+        if !self.sacked.is_empty() {
+            // Something is missing. If that is reordering, it is over in a quarter of the least
+            // round trip (RFC 8985, 6.2).
+            let at = now + self.min_rtt / 4;
+            if at < self.timeout {
+                (self.deadline, self.waits) = (at, Waits::Gap);
+            }
+        } else if config.tail_probe && !self.probed {
+            // A single segment may wait for a delayed acknowledgement. Not after the time-out, but
+            // in its place (RFC 8985, 7.2).
+            let single = self.next - self.una <= MSS;
+            let slack = if single { config.rto_min } else { PROBE_SLACK };
+            self.deadline = (now + self.srtt * 2 + slack).min(self.timeout);
+            self.waits = Waits::Probe;
+        }
     }
 
     /// An acknowledgement has come.
@@ -404,12 +437,17 @@ impl Sender {
         if newly > 0 {
             self.measure(rtt);
             (self.backoff, self.probed) = (0, false);
+        } else if delivered > 0 {
+            // Beyond a gap: the time stamp that is echoed is that before the gap.
+            self.measure(now.saturating_since(cause));
         }
         let was_limited = std::mem::take(&mut self.limited);
-        if let Some(to) = self.sacked.overtaken(OVERTAKEN_SEGMENTS * MSS) {
+        if let Some(to) = self.sacked.overtaken(OVERTAKEN_BYTES) {
             self.lost_to = self.lost_to.max(to);
         }
         if self.state != State::Open {
+            // No more patience for reordering (RFC 8985, 6.2 step 4).
+            self.lost_to = self.lost_to.max(self.sacked.end());
             self.find_lost_again();
         }
         match self.state {
@@ -425,9 +463,9 @@ impl Sender {
                 if self.state == State::Recovery {
                     self.congestion.recovered();
                 }
+                // What was lost beyond, and sent again already, stays known: it makes for the next
+                // recovery, but is not sent a third time.
                 self.state = State::Open;
-                self.lost_to = self.una;
-                self.forget_resent();
             }
             State::Recovery => self.reduce(delivered),
             State::Loss => {
@@ -439,6 +477,14 @@ impl Sender {
         }
         if config.ecn {
             self.marks(newly, marked, flight_before);
+        }
+        if let Some((_, sent)) = self.probe.filter(|&(end, _)| self.una >= end) {
+            // The probe has mended a loss, unless what it repeated was there before it (RFC 8985, 7.4).
+            self.probe = None;
+            if cause == sent && self.state == State::Open {
+                self.congestion.lost(flight_before);
+                self.congestion.recovered();
+            }
         }
         if newly > 0 || delivered > 0 {
             self.arm(config, now);
@@ -459,8 +505,8 @@ impl Sender {
         self.counts.recoveries += 1;
         self.state = State::Recovery;
         self.recover = self.next;
-        self.again_to = self.una;
-        self.forget_resent();
+        self.again_to = self.again_to.max(self.una);
+        self.probe = None;
         self.congestion.lost(flight);
         (self.prr_delivered, self.prr_out, self.prr_flight) = (0, 0, flight.max(1));
         self.reduce(delivered);
@@ -500,14 +546,29 @@ impl Sender {
         if now < self.deadline {
             return Expiry::Later(self.deadline);
         }
-        if self.probe {
-            self.counts.probes += 1;
-            (self.probe, self.probed) = (false, true);
-            self.deadline = now + self.rto(config);
-            return Expiry::Send;
+        match self.waits {
+            Waits::Probe => {
+                self.counts.probes += 1;
+                self.probed = true;
+                self.arm(config, now);
+                return Expiry::Send;
+            }
+            Waits::Gap => {
+                self.lost_to = self.sacked.end();
+                self.enter_recovery(self.flight(), 0);
+                self.schedule(config, now);
+                return Expiry::Send;
+            }
+            Waits::TimeOut => {}
         }
         self.counts.timeouts += 1;
-        self.congestion.timed_out(self.flight());
+        // Once for a window: not for what was sent in recovery, nor for the same segment again (RFC
+        // 5681, 3.1; Linux `tcp_enter_loss`).
+        if self.state != State::Recovery && self.backoff == 0 {
+            self.congestion.timed_out(self.flight());
+        }
+        self.congestion.window = MSS;
+        self.probe = None;
         self.state = State::Loss;
         self.recover = self.next;
         self.lost_to = self.next;
@@ -535,6 +596,7 @@ impl Sender {
             self.next += payload;
         } else {
             self.counts.resent += 1;
+            self.probe = Some((seq + payload, now));
         }
         self.sent(payload, config, now);
         Some(Segment { seq, payload: payload as u32, again: !new })
