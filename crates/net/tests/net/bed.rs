@@ -98,6 +98,7 @@ impl fmt::Debug for Watch {
 
 impl Watch {
     /// `log` may be none where there would be too much to tell.
+    #[allow(clippy::new_ret_no_self)]
     pub(crate) fn new(
         inner: Box<dyn Queue>,
         rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
