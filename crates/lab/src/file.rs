@@ -61,8 +61,8 @@ pub struct ScenarioFile {
     pub flow: BTreeMap<String, FlowFile>,
     /// A network, of machines, links and switches.
     pub network: Option<NetworkFile>,
-    /// Ends of the network whose processors are not simulated. Without these and without VMs each
-    /// machine is one.
+    /// Ends of the network whose processors are not simulated. A machine without these and
+    /// without VMs is one itself.
     #[serde(default)]
     pub end: BTreeMap<String, EndFile>,
     /// Who talks with whom over the network.

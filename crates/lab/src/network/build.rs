@@ -77,13 +77,10 @@ pub(crate) fn build(
             machine(&end.on, &machines).map_err(|m| Bad::new("on", m).under(&["end", name]))?;
         specs.push(EndSpec { name: name.clone(), machine, home: None });
     }
-    if specs.is_empty() {
-        let all = machines.iter().enumerate();
-        specs.extend(all.map(|(i, name)| EndSpec {
-            name: name.clone(),
-            machine: i as u32,
-            home: None,
-        }));
+    for (i, name) in machines.iter().enumerate() {
+        if specs.iter().all(|spec| spec.machine != i as u32) {
+            specs.push(EndSpec { name: name.clone(), machine: i as u32, home: None });
+        }
     }
     let mut names: BTreeMap<&str, Vec<End>> = BTreeMap::new();
     for (i, spec) in specs.iter().enumerate() {
