@@ -17,6 +17,10 @@ use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE, Receiver, Sack, Se
 use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
 
+mod tap;
+
+pub use tap::{Sample, Tap, TapConfig};
+
 /// Everything that can happen.
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -141,6 +145,7 @@ pub struct Net {
     free_jobs: Vec<u32>,
     local_delay: Duration,
     frames: Frames,
+    taps: Vec<Tap>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,
     left: Vec<Left>,
@@ -168,6 +173,7 @@ impl Net {
             free_jobs: Vec::new(),
             local_delay: config.local_delay,
             frames: Frames::default(),
+            taps: Vec::new(),
             dropped: Vec::with_capacity(64),
             left: Vec::with_capacity(64),
             out: Vec::with_capacity(64),
@@ -278,6 +284,9 @@ impl Net {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }
+                    if self.ports[port.index()].tap.is_some() {
+                        self.note(port, id);
+                    }
                     self.forward(id);
                 }
             }
@@ -320,6 +329,9 @@ impl Net {
         }
         if let Some(at) = todo.wake {
             self.queue.at(at, Event::Wake(port));
+        }
+        if self.ports[port.index()].tap.is_some() {
+            self.sample(port);
         }
     }
 

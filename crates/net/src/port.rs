@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use lowtail_engine::{Duration, Time};
 
 use crate::bql::Dql;
-use crate::packet::{Ecn, FlowId, Packet, PacketId};
+use crate::packet::{Ecn, FlowId, Packet, PacketId, Pool};
 use crate::queue::{Cause, Cx, Queue};
 use crate::rate::Rate;
 use crate::tcp::FLAG_SMALL_QUEUE;
@@ -111,7 +111,7 @@ pub struct Port {
     line: Option<Line>,
     /// On the link, the first one first.
     flying: VecDeque<(Time, PacketId)>,
-    /// Where to note what is sent.
+    /// Number of the tap that notes what is sent and what waits.
     pub(crate) tap: Option<u32>,
     /// What it has done.
     pub stats: PortStats,
@@ -170,6 +170,24 @@ impl Port {
                 line.queue.bytes() + line.nic.as_ref().map_or(0, ring)
             }
         }
+    }
+
+    /// Whether it is first in, first out, with nothing to ask.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.line.is_none()
+    }
+
+    /// Bytes that wait at `now`: in the discipline (on the wire in a plain port), and in the ring.
+    pub(crate) fn waiting(&self, now: Time, pool: &Pool) -> (u64, u64) {
+        let Some(line) = &self.line else { return (self.backlog(now), 0) };
+        let bytes = |id: &PacketId| u64::from(pool[*id].bytes());
+        let ring = line.nic.as_ref().map_or(0, |nic| nic.ring.iter().map(bytes).sum());
+        (line.queue.bytes(), ring)
+    }
+
+    /// Whether there is a ring behind the discipline.
+    pub fn has_ring(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| line.nic.is_some())
     }
 
     /// Packets in discipline and ring, or on the link.

@@ -23,6 +23,8 @@ pub struct NetworkCase {
     pub traffic: Vec<String>,
     /// Which end each attached one is: machine and number of its VM among those of the machine.
     pub homes: Vec<Option<(usize, u16)>>,
+    /// What each end is called in the file.
+    pub ends: Vec<String>,
 }
 
 /// An end in the making.
@@ -127,6 +129,7 @@ pub(crate) fn build(
         machines,
         traffic: traffic.keys().cloned().collect(),
         homes: specs.iter().map(|spec| spec.home).collect(),
+        ends: specs.iter().map(|spec| spec.name.clone()).collect(),
     })
 }
 
