@@ -118,12 +118,12 @@ pub(crate) struct LabRun {
     /// network, into this file, for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
-    /// Also write the frames on a link of one case's network into this file, for Wireshark
+    /// Also write the frames on links of one case's network into this file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// Which link: A is that from the NIC of machine A, to:A that from its switch; up:0, down:0
-    /// and so on are those between switches. May be given several times [default for --pcap: from
-    /// the first machine; for --perfetto: those of the first 32 machines]
+    /// and so on are those between switches. May be given several times [default for --pcap: both
+    /// of the first machine; for --perfetto: both of the first 32]
     #[arg(long, value_name = "LINK")]
     pub(crate) link: Vec<String>,
     /// Frames of each link to write at most, the first ones

@@ -19,8 +19,8 @@ const SAMPLES_PORT: usize = 1 << 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// Links by name: `A` from machine A, `to:A` towards it, `up:0` and `down:0` between switches, by
-    /// number. If there are none: for frames the link from the first machine, for queues those from and
-    /// to the first 32.
+    /// number. If there are none: for frames those from and to the first machine, for queues those from
+    /// and to the first 32.
     pub links: Vec<String>,
     /// How many frames of each link to keep, the first ones; 0 for none.
     pub frames: usize,
@@ -105,7 +105,7 @@ impl NetworkCase {
             watch.links.iter().filter_map(|link| self.link(link).ok()).collect();
         let mut taps: Vec<(PortId, TapConfig)> = Vec::new();
         if watch.frames > 0 {
-            let first = [PortId(0)];
+            let first = [PortId(0), PortId(hosts)];
             let ports = if named.is_empty() { &first[..] } else { &named };
             let config = TapConfig { frames: watch.frames, samples: 0 };
             taps.extend(ports.iter().map(|&port| (port, config)));
