@@ -3,6 +3,7 @@
 use lowtail_engine::Time;
 use lowtail_host::record::Record;
 use lowtail_host::stats::Worst;
+use lowtail_net::Shape;
 use serde_json::{Map, Value, json};
 
 use crate::costs::CostTable;
@@ -197,6 +198,40 @@ pub struct QueueTrack {
     pub cut: u64,
 }
 
+/// What a network looks like, and who has sent to whom.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkOutcome {
+    /// Its shape.
+    pub shape: Shape,
+    /// Names of the machines; none if there are many.
+    pub machines: Vec<String>,
+    /// The rate of links to machines, in words; and of those between switches.
+    pub link: String,
+    /// See `link`.
+    pub fabric: String,
+    /// Payload delivered.
+    pub matrix: Matrix,
+}
+
+impl NetworkOutcome {
+    /// Whether it has the same machines, switches and rates.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        let own = (self.shape, &self.machines, &self.link, &self.fabric);
+        own == (other.shape, &other.machines, &other.link, &other.fabric)
+    }
+}
+
+/// Payload delivered from machine to machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Matrix {
+    /// Rows, and columns.
+    pub side: u32,
+    /// Machines that one of them stands for.
+    pub per: u32,
+    /// From, to, and Mbit/s, of those between which anything was.
+    pub cells: Vec<(u32, u32, f64)>,
+}
+
 /// What a case came to, besides its rows.
 #[derive(Debug, Clone)]
 pub struct CaseOutcome {
@@ -214,6 +249,8 @@ pub struct CaseOutcome {
     pub watched: Option<u16>,
     /// That wait, and what led to it.
     pub worst: Option<Worst>,
+    /// Its network, if it has one.
+    pub network: Option<NetworkOutcome>,
     /// The recording, if asked for.
     pub recording: Option<Recording>,
     /// The frames of links, if asked for.

@@ -202,11 +202,12 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
         Some((group_name(group), vm_text(vm)))
     };
     let watched = watched.zip(machine);
-    let (mut captured, mut queues) = (None, Vec::new());
+    let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
     if let (Some(network), Some(net)) = (&case.network, &ran.net) {
         let about = format!("{}, case {}, seed {seed}", keep.experiment, case.name);
         captured = network.captured(case, net, &about);
         queues = network.queues(net);
+        outline = Some(network.outline(net));
     }
     let outcome = CaseOutcome {
         name: case.name.clone(),
@@ -216,6 +217,7 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
         vcpus,
         watched: watched.map(|(vm, machine)| machine.facts().doms[vm.dom.index()].vcpus[0].0),
         worst: machine.and_then(Machine::worst).cloned().map(shorten),
+        network: outline,
         recording,
         captured,
         queues,

@@ -193,7 +193,8 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, title: &str) -> io::Result<Self> {
         let (names, ends_ns) = (HashMap::new(), HashMap::new());
         let (packet, name) = (Vec::new(), String::new());
-        let mut writer = Writer { out, packet, name, names, ends_ns, sections: 0, vcpus: 0, counters: 0 };
+        let mut writer =
+            Writer { out, packet, name, names, ends_ns, sections: 0, vcpus: 0, counters: 0 };
         writer.section(title)?;
         Ok(writer)
     }

@@ -169,7 +169,9 @@ fn queues_are_counters() {
             let samples: Vec<_> = samples.collect();
             let name = format!("queues, case {}, seed 3/queues/{}", case.name, queue.name);
             // What waits changes from sample to sample, and not by itself.
-            assert!(samples.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] != pair[1][1]));
+            assert!(
+                samples.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] != pair[1][1])
+            );
             wanted.insert(name, samples.into_iter().map(|s| Value::from(s.to_vec())).collect());
         }
     }

@@ -217,6 +217,12 @@ impl NetworkCase {
         format!("{machines}; NICs {}; switches {}", name(&self.file.queue), name(&self.file.switch))
     }
 
+    /// Bits per second of links to machines, and of those between switches.
+    pub(crate) fn rates(&self) -> (u64, u64) {
+        let link = self.file.link.rate.0;
+        (link, self.file.fabric.as_ref().map_or(link, |fabric| fabric.rate.0))
+    }
+
     /// The network at rest.
     pub(crate) fn net(&self, seed: u64) -> Net {
         let file = &self.file;

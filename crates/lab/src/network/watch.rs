@@ -1,5 +1,7 @@
 //! Links that are looked at more closely: their frames, and what waits for them.
 
+use std::collections::BTreeMap;
+
 use lowtail_net::net::TapConfig;
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
@@ -7,13 +9,16 @@ use lowtail_net::{Net, Place};
 
 use super::build::{NetworkCase, machine};
 use crate::case::Case;
-use crate::outcome::{Captured, QueueTrack};
+use crate::outcome::{Captured, Matrix, NetworkOutcome, QueueTrack};
 
 /// Most ports whose queues are sampled without being asked for by name.
 const PORTS_MAX: usize = 64;
 /// Samples of all ports of a case together, and of one port at most.
 const SAMPLES_ALL: usize = 1 << 20;
 const SAMPLES_PORT: usize = 1 << 16;
+
+/// Most rows of the matrix of who sends to whom.
+const SIDE_MAX: u32 = 64;
 
 /// Which links of a network to look at, and at what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +31,14 @@ pub struct Watch {
     pub frames: usize,
     /// Whether to keep how much waits.
     pub queues: bool,
+}
+
+/// A rate as people say it.
+fn rate(bits_per_s: u64) -> String {
+    let units = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    let unit = units.into_iter().find(|(unit, _)| bits_per_s >= *unit);
+    let (unit, name) = unit.unwrap_or((1, "bit/s"));
+    format!("{} {name}", crate::figure::figure(bits_per_s as f64 / unit as f64))
 }
 
 impl NetworkCase {
@@ -141,6 +154,25 @@ impl NetworkCase {
             frames: taps().map(|tap| tap.frames().len() as u64).sum(),
             more: taps().map(|tap| tap.more()).sum(),
         })
+    }
+
+    /// What it looks like, and who has sent to whom; machines by bins if there are many.
+    pub(crate) fn outline(&self, net: &Net) -> NetworkOutcome {
+        let hosts = self.machines.len() as u32;
+        let per = hosts.div_ceil(SIDE_MAX).max(1);
+        let mut cells: BTreeMap<(u32, u32), f64> = BTreeMap::new();
+        for (from, to, bits_per_s) in net.matrix() {
+            *cells.entry((from / per, to / per)).or_insert(0.0) += bits_per_s / 1e6;
+        }
+        let cells = cells.into_iter().map(|((from, to), mbit_s)| (from, to, mbit_s)).collect();
+        let (link, fabric) = self.rates();
+        NetworkOutcome {
+            shape: *self.shape(),
+            machines: if per == 1 { self.machines.clone() } else { Vec::new() },
+            link: rate(link),
+            fabric: rate(fabric),
+            matrix: Matrix { side: hosts.div_ceil(per), per, cells },
+        }
     }
 
     /// What has waited at the ports that were sampled.
