@@ -7,7 +7,11 @@ use crate::figure::figure;
 use crate::outcome::{Matrix, NetworkOutcome, Outcome};
 
 const LEFT: f64 = 110.0;
+/// Room for names above; more for those that are turned.
 const TOP: f64 = 24.0;
+const TOP_TURNED: f64 = 92.0;
+/// Narrower columns have their names turned.
+const NAME_PX: f64 = 48.0;
 const SIDE_MAX: f64 = 420.0;
 const CELL_MAX: f64 = 56.0;
 /// More names than this do not fit beside the map.
@@ -76,19 +80,22 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
         1 => network.machines.get(i as usize).cloned().unwrap_or_else(|| i.to_string()),
         _ => format!("{}–{}", i * per, (i + 1) * per - 1),
     };
-    let (right, bottom) = (LEFT + length, TOP + length);
+    let every = (*side as usize).div_ceil(NAMES_MAX).max(1);
+    let turned = cell * (every as f64) < NAME_PX;
+    let top = if turned { TOP_TURNED } else { TOP };
+    let (right, bottom) = (LEFT + length, top + length);
     let height = bottom + 14.0;
     let mut out = format!(
         "<figure class=\"matrix\"><svg viewBox=\"0 0 1000 {}\" role=\"img\" \
          aria-label=\"Payload delivered from machine to machine\">\n\
-         <rect class=\"lane\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{1}\" height=\"{1}\"/>\n",
+         <rect class=\"lane\" x=\"{LEFT}\" y=\"{top}\" width=\"{1}\" height=\"{1}\"/>\n",
         px(height),
         px(length)
     );
     for &(from, to, mbit_s) in cells {
         let share = if most > 0.0 { mbit_s / most } else { 0.0 };
         let text = format!("{} to {}: {} Mbit/s", name(from), name(to), figure(mbit_s));
-        let (x, y) = (LEFT + cell * f64::from(to), TOP + cell * f64::from(from));
+        let (x, y) = (LEFT + cell * f64::from(to), top + cell * f64::from(from));
         let _ = writeln!(
             out,
             "<rect class=\"fill c0\" x=\"{}\" y=\"{}\" width=\"{2}\" height=\"{2}\" \
@@ -110,28 +117,28 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
             );
         }
     }
-    let every = (*side as usize).div_ceil(NAMES_MAX).max(1);
     for i in (0..*side).step_by(every) {
         let at = cell * (f64::from(i) + 0.5);
         let _ = writeln!(
             out,
             "<text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
-            px(TOP + at + 4.0),
+            px(top + at + 4.0),
             escape(&cut(&name(i), 14))
         );
-        if cell * every as f64 >= 36.0 || i == 0 {
-            let _ = writeln!(
-                out,
-                "<text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                px(LEFT + at),
-                TOP - 8.0,
-                escape(&cut(&name(i), ((cell * every as f64 / 7.0) as usize).max(3)))
-            );
-        }
+        let (x, y) = (px(LEFT + at), px(top - 8.0));
+        let turn = match turned {
+            true => format!("transform=\"rotate(-60 {x} {y})\""),
+            false => "text-anchor=\"middle\"".to_string(),
+        };
+        let _ = writeln!(
+            out,
+            "<text class=\"dim\" x=\"{x}\" y=\"{y}\" {turn}>{}</text>",
+            escape(&cut(&name(i), if turned { 12 } else { 8 }))
+        );
     }
     for (i, share) in [1.0, 0.75, 0.5, 0.25, 0.0].into_iter().enumerate() {
-        let y = TOP + 20.0 * i as f64;
+        let y = top + 20.0 * i as f64;
         let _ = writeln!(
             out,
             "<rect class=\"fill c0\" x=\"{}\" y=\"{}\" width=\"20\" height=\"20\" \
@@ -155,4 +162,39 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
         escape(cases)
     );
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use lowtail_net::Shape;
+
+    use super::*;
+
+    fn network(side: u32, per: u32, cells: Vec<(u32, u32, f64)>) -> NetworkOutcome {
+        NetworkOutcome {
+            shape: Shape::Star { hosts: side * per },
+            machines: Vec::new(),
+            link: String::new(),
+            fabric: String::new(),
+            matrix: Matrix { side, per, cells },
+        }
+    }
+
+    /// A square for each pair that has had anything, and five in the key.
+    #[test]
+    fn a_square_for_each_pair() {
+        let map = super::map(&network(3, 1, vec![(0, 1, 8.0), (2, 0, 2.0)]), 8.0, "");
+        assert_eq!(map.matches("class=\"fill c0\"").count(), 2 + 5);
+        assert!(map.contains("<title>0 to 1: 8"), "{map}");
+        let binned = super::map(&network(64, 2, vec![(63, 0, 1.0)]), 1.0, "");
+        assert!(binned.contains("126–127 to 0–1") && binned.contains("2 by 2 machines"));
+    }
+
+    #[test]
+    fn alike_is_within_a_share_of_the_largest() {
+        let one = network(3, 1, vec![(0, 1, 100.0)]).matrix;
+        assert!(one.is_like(&network(3, 1, vec![(0, 1, 96.0), (1, 2, 3.0)]).matrix, 5.0));
+        assert!(!one.is_like(&network(3, 1, vec![(0, 1, 96.0), (1, 2, 6.0)]).matrix, 5.0));
+        assert!(!one.is_like(&network(4, 1, vec![(0, 1, 100.0)]).matrix, 5.0));
+    }
 }
