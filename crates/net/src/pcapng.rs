@@ -365,7 +365,7 @@ impl Frame {
                 self.put(&own(to).to_be_bytes());
             }
         }
-        self.bytes[at + 12] = ((self.len - at) / 4 << 4) as u8;
+        self.bytes[at + 12] = (((self.len - at) / 4) << 4) as u8;
         let length = (self.len - at) as u32 + packet.payload;
         let sum = checksum(pseudo_header(segment, 6, length), &self.bytes[at..self.len]);
         self.bytes[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());

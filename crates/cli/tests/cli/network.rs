@@ -43,7 +43,7 @@ fn claims_about_cases_that_did_not_run_are_not_judged() {
     );
     assert_eq!(experiment["out_of_scope"][0]["tolerance"], "not run: at least 1");
     let rows = experiment["rows"].as_array().unwrap();
-    assert!(rows.iter().all(|row| row["name"].as_str().unwrap().starts_with("two")), "{rows:?}");
+    assert!(rows.iter().all(|row| row["case"].as_str().unwrap().starts_with("two")), "{rows:?}");
     // The command repeats it.
     assert_eq!(experiment["command"], "lowtail lab run q.toml --seed 3 --case two");
 }
