@@ -94,16 +94,14 @@ impl NetworkCase {
 
     /// What the ends are called: machines, or what is on them.
     fn end_names(&self, case: &Case) -> Vec<String> {
-        let ends = self.config().ends.iter().zip(&self.homes).zip(&self.ends);
-        let name =
-            |((end, home), name): ((&lowtail_net::EndConfig, &Option<(usize, u16)>), &String)| {
-                let machine = &self.machines[end.host as usize];
-                let vm =
-                    home.map(|(host, dom)| &case.hosts[host].config.vms[usize::from(dom)].name);
-                let name = vm.unwrap_or(name);
-                if name == machine { name.clone() } else { format!("{name}.{machine}") }
-            };
-        ends.map(name).collect()
+        let name = |(i, name): (usize, &String)| {
+            let machine = &self.machines[self.config().ends[i].host as usize];
+            let vm =
+                |(host, dom): (usize, u16)| &case.hosts[host].config.vms[usize::from(dom)].name;
+            let name = self.homes[i].map_or(name, vm);
+            if name == machine { name.clone() } else { format!("{name}.{machine}") }
+        };
+        self.ends.iter().enumerate().map(name).collect()
     }
 
     /// Whether the links that `watch` names exist.
