@@ -54,10 +54,10 @@ man: need-build
 need-build:
 	@scripts/need cc=gcc cargo=cargo
 
-# Chromium shows the report as a reader sees it; Python has Perfetto's own schema; clang and
+# Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put the policy headers into the kernel.
 need-test: need-build need-bpf $(PYTHON_ENV)/ready
-	@scripts/need chromium=chromium
+	@scripts/need chromium=chromium tshark=tshark
 
 need-bpf: need-build
 	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config

@@ -111,9 +111,25 @@ pub(crate) struct LabRun {
     /// Write no report
     #[arg(long, conflicts_with = "report")]
     pub(crate) no_report: bool,
-    /// Also write the end of each case's schedule into this file, for ui.perfetto.dev
+    /// Run only this case; may be given several times. Claims about others are not judged
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) case: Vec<String>,
+    /// Also write the end of each case's schedule, and how much waited at the ports of its
+    /// network, into this file, for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
+    /// Also write the frames on links of one case's network into this file, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Which link: A is that from the NIC of machine A, to:A that from its switch; up:0, down:0
+    /// and so on are those between switches. May be given several times [default for --pcap: both
+    /// of the first machine; for --perfetto: both of the first 32]
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Vec<String>,
+    /// Frames of each link to write at most, the first ones
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "pcap")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(crate) pcap_frames: u32,
 }
 
 /// `lowtail lab attack`.

@@ -6,12 +6,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions};
+use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions, Watch};
 use lowtail_trace::ReplaceFile;
 use serde_json::{Value, json};
 
 use crate::args::{Global, Lab, LabRun};
 use crate::exit::{self, Fail};
+use crate::pcap::Frames;
 use crate::perfetto::Schedules;
 use crate::progress::Bar;
 use crate::{attack, out, show};
@@ -36,7 +37,10 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         match error {
-            Error::NoSuchExperiment { .. } | Error::NoSuchScheduler { .. } => Fail::Usage(message),
+            Error::NoSuchExperiment { .. }
+            | Error::NoSuchScheduler { .. }
+            | Error::NoSuchCase { .. }
+            | Error::NoSuchLink { .. } => Fail::Usage(message),
             Error::At { .. } | Error::File { .. } => Fail::Input(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }
@@ -102,11 +106,13 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     if !args.no_report {
         check_target(&args.report)?;
     }
-    let mut schedules = args.perfetto.as_deref().map(Schedules::new).transpose()?;
-    let record = if schedules.is_some() { RECORDS } else { 0 };
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let options = RunOptions { seed: args.seed, jobs, full: args.full, record };
-    let total: usize = experiments.iter().map(|e| e.cases(args.full).len()).sum();
+    let options = options(args, jobs);
+    check_choice(args, &experiments, &options)?;
+    let mut schedules = args.perfetto.as_deref().map(Schedules::new).transpose()?;
+    let mut frames = args.pcap.as_deref().map(Frames::new).transpose()?;
+    let cases = |e: &Experiment| e.cases(args.full).iter().filter(|c| options.chosen(c)).count();
+    let total: usize = experiments.iter().map(cases).sum();
     let width = experiments.iter().map(|e| e.name.chars().count()).max().unwrap_or(0);
     let style = format!("{{msg:{width}}} {{wide_bar}} {{pos}}/{{len}} cases, {{eta}} left");
     let bar = Bar::new(global, total as u64, &style);
@@ -118,9 +124,12 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         };
         let outcome = lowtail_lab::run(experiment, &options, &report);
         let mut outcome = outcome.map_err(|error| failed(error, name, args.full))?;
-        before.set(before.get() + experiment.cases(args.full).len());
+        before.set(before.get() + cases(experiment));
         if let Some(schedules) = &mut schedules {
             schedules.take(&mut outcome)?;
+        }
+        if let Some(frames) = &mut frames {
+            frames.take(&mut outcome)?;
         }
         outcomes.push(outcome);
     }
@@ -131,6 +140,10 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         schedules.finish()?;
         note(global, &format!("schedules for ui.perfetto.dev: {}", path.display()));
     }
+    if let Some(frames) = frames {
+        let text = frames.finish()?;
+        note(global, &text);
+    }
     if !args.no_report {
         let html = lowtail_lab::report::html(&outcomes);
         write_report(&args.report, &html)?;
@@ -138,6 +151,56 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     let holds = outcomes.iter().all(Outcome::holds);
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+fn options(args: &LabRun, jobs: usize) -> RunOptions {
+    let watch = Watch {
+        links: args.link.clone(),
+        frames: args.pcap.as_ref().map_or(0, |_| args.pcap_frames as usize),
+        queues: args.perfetto.is_some(),
+    };
+    RunOptions {
+        seed: args.seed,
+        jobs,
+        full: args.full,
+        record: if args.perfetto.is_some() { RECORDS } else { 0 },
+        cases: args.case.clone(),
+        watch,
+    }
+}
+
+/// Whether the cases and links that are asked for exist and fit together.
+fn check_choice(
+    args: &LabRun,
+    experiments: &[Experiment],
+    options: &RunOptions,
+) -> Result<(), Fail> {
+    let usage = |message: String| Err(Fail::Usage(message));
+    if !args.case.is_empty() && experiments.len() > 1 {
+        return usage("--case chooses among the cases of one experiment; give one".to_string());
+    }
+    if !args.link.is_empty() && args.pcap.is_none() && args.perfetto.is_none() {
+        return usage("--link says where to look; give --pcap FILE or --perfetto FILE, too".into());
+    }
+    let mut cases = Vec::new();
+    for experiment in experiments {
+        cases.extend(experiment.chosen(options)?);
+    }
+    let networks = cases.iter().filter(|case| case.network.is_some()).count();
+    if networks == 0 && (args.pcap.is_some() || !args.link.is_empty()) {
+        let which = if args.pcap.is_some() { "--pcap" } else { "--link" };
+        return usage(format!("{which}: there are no links, since there is no `[network]`"));
+    }
+    if args.pcap.is_some() && cases.len() > 1 {
+        let mut names: Vec<String> = cases.iter().map(|case| format!("`{}`", case.name)).collect();
+        if names.len() > 12 {
+            names.truncate(12);
+            names.push("…".to_string());
+        }
+        let names = names.join(", ");
+        return usage(format!("--pcap writes the frames of one case; give --case: {names}"));
+    }
+    Ok(())
 }
 
 /// How to repeat what went wrong, if it was the simulator.

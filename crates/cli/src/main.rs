@@ -7,6 +7,7 @@ mod exit;
 mod lab;
 mod man;
 mod out;
+mod pcap;
 mod perfetto;
 mod progress;
 mod show;

@@ -1,11 +1,11 @@
-//! Simulated schedules for the Perfetto UI, through the writer of `lowtail-trace`.
+//! Simulated schedules, and queues of networks, for the Perfetto UI, through the writer of `lowtail-trace`.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use lowtail_engine::Time;
 use lowtail_host::record::{Note, What};
-use lowtail_lab::{Outcome, Recording};
+use lowtail_lab::{Outcome, QueueTrack, Recording};
 use lowtail_trace::ReplaceFile;
 use lowtail_trace::perfetto::{State, VcpuTrack, Writer};
 
@@ -31,20 +31,33 @@ impl<'a> Schedules<'a> {
     /// Writes the schedules of all cases, and lets go of what the cases recorded.
     pub(crate) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
         for case in &mut outcome.cases {
-            let Some(recording) = case.recording.take() else { continue };
-            let title = format!("{}, case {}, seed {}", outcome.name, recording.case, outcome.seed);
-            self.add(&recording, &title).map_err(|error| cannot_write(self.path, &error))?;
+            let (recording, queues) = (case.recording.take(), std::mem::take(&mut case.queues));
+            if recording.is_none() && queues.is_empty() {
+                continue;
+            }
+            let title = format!("{}, case {}, seed {}", outcome.name, case.name, outcome.seed);
+            let added = self.add(recording.as_ref(), &queues, &title);
+            added.map_err(|error| cannot_write(self.path, &error))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, recording: &Recording, title: &str) -> io::Result<()> {
+    fn add(
+        &mut self,
+        recording: Option<&Recording>,
+        queues: &[QueueTrack],
+        title: &str,
+    ) -> io::Result<()> {
         match (&mut self.writer, self.file.take()) {
             (None, Some(file)) => self.writer = Some(Writer::new(file, title)?),
             (Some(writer), _) => writer.section(title)?,
             (None, None) => {}
         }
-        self.writer.as_mut().map_or(Ok(()), |writer| draw(recording, writer))
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if let Some(recording) = recording {
+            draw(recording, writer)?;
+        }
+        queues.iter().try_for_each(|queue| draw_queue(queue, writer))
     }
 
     /// Puts the file in its place.
@@ -125,6 +138,15 @@ fn draw<W: Write>(recording: &Recording, writer: &mut Writer<W>) -> io::Result<(
         close(writer, track, since, end)?;
     }
     Ok(())
+}
+
+/// Writes what has waited at a port, as a counter.
+fn draw_queue<W: Write>(queue: &QueueTrack, writer: &mut Writer<W>) -> io::Result<()> {
+    let track = match queue.cut {
+        0 => writer.counter(&queue.name)?,
+        n => writer.counter(&format!("{} ({n} earlier changes are not kept)", queue.name))?,
+    };
+    queue.samples.iter().try_for_each(|&(at, bytes)| writer.value(track, at.as_ns(), bytes))
 }
 
 fn run<W: Write>(

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, nearest};
 use crate::experiment::Experiment;
 use crate::row::{Row, number};
-use crate::run::{Progress, run_case};
+use crate::run::{Keep, Progress, run_case};
 use crate::{figure, pool};
 
 /// Schedulers that can be attacked, and how scenario files write them.
@@ -336,7 +336,8 @@ workload = {{ kind = "cpu-loop" }}
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{}", self.scenario));
         let file = &experiment.file;
         let cases = experiment.cases(false).iter();
-        let results = cases.map(|case| run_case(case, file.seed, file.unit, 0, true));
+        let keep = Keep { windows: true, ..Keep::default() };
+        let results = cases.map(|case| run_case(case, file.seed, file.unit, &keep));
         let rows: Vec<Row> = results.flat_map(|result| result.rows).collect();
         let [attack, honest] = &rows[..] else { panic!("two rows, not {}", rows.len()) };
         self.findings(attack, honest)

@@ -33,6 +33,26 @@ pub enum Error {
         /// A nearby name, if there is one.
         hint: String,
     },
+    /// No case of the experiment has this name.
+    #[error("{experiment}: no case is called `{name}`; {hint}")]
+    NoSuchCase {
+        /// The experiment.
+        experiment: String,
+        /// The name asked for.
+        name: String,
+        /// A nearby name, or some of them.
+        hint: String,
+    },
+    /// No link to look at.
+    #[error("{experiment}, case `{case}`: {message}")]
+    NoSuchLink {
+        /// The experiment.
+        experiment: String,
+        /// The case.
+        case: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
     /// No scheduler has this name.
     #[error("no scheduler is called `{name}`; {hint}")]
     NoSuchScheduler {

@@ -8,6 +8,7 @@ use crate::costs::CostReader;
 use crate::error::{Error, Fault, nearest};
 use crate::file::ScenarioFile;
 use crate::metric;
+use crate::run::RunOptions;
 use crate::tree::{self, Node};
 use crate::verdict;
 
@@ -59,6 +60,36 @@ impl Experiment {
     /// Its cases; the longer ones of `--full` if there are any.
     pub fn cases(&self, full: bool) -> &[Case] {
         self.full_cases.as_deref().filter(|_| full).unwrap_or(&self.cases)
+    }
+
+    /// The cases that `options` choose.
+    ///
+    /// # Errors
+    /// If there is no case of a name that is chosen, or no link that is to be looked at.
+    pub fn chosen(&self, options: &RunOptions) -> Result<Vec<&Case>, Error> {
+        let all = self.cases(options.full);
+        for name in &options.cases {
+            if all.iter().any(|case| case.name == *name) {
+                continue;
+            }
+            let names = || all.iter().map(|case| case.name.as_str());
+            let hint = match nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", some(names())),
+            };
+            let (experiment, name) = (self.name.clone(), name.clone());
+            return Err(Error::NoSuchCase { experiment, name, hint });
+        }
+        let chosen: Vec<&Case> = all.iter().filter(|case| options.chosen(case)).collect();
+        for case in &chosen {
+            let check =
+                case.network.as_ref().map_or(Ok(()), |network| network.check(&options.watch));
+            check.map_err(|message| {
+                let (experiment, case) = (self.name.clone(), case.name.clone());
+                Error::NoSuchLink { experiment, case, message }
+            })?;
+        }
+        Ok(chosen)
     }
 
     /// Whether `--full` makes a difference.
@@ -155,11 +186,7 @@ impl Experiment {
         }
         let hint = match nearest(name, rows()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let some: Vec<&str> = rows().take(12).collect();
-                let more = if rows().count() > 12 { ", …" } else { "" };
-                format!("there are {}{more}", some.join(", "))
-            }
+            None => format!("there are {}", some(rows())),
         };
         Err(format!("no row is called `{name}`; {hint}"))
     }
@@ -175,4 +202,13 @@ impl Experiment {
         }
         Ok(())
     }
+}
+
+/// The first of `names`.
+fn some<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names: Vec<&str> = names.take(13).collect();
+    if names.len() > 12 {
+        names[12] = "…";
+    }
+    names.join(", ")
 }

@@ -8,6 +8,7 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::case::{Case, RowSpec};
 use crate::metric::{self, TimeUnit};
 
 /// Which of a VM's distributions a row is about.
@@ -151,6 +152,13 @@ pub struct Row {
 }
 
 impl Row {
+    /// The row that `spec` asks for, without any figures.
+    pub(crate) fn empty(spec: &RowSpec, case: &Case, unit: TimeUnit) -> Self {
+        let (name, variables) = (spec.name.clone(), case.variables.clone());
+        let (figures, tail) = (Vec::new(), Vec::new());
+        Row { name, n: 0, unit, figures, tail, variables, complete: false }
+    }
+
     /// The figure called `metric`.
     pub fn get(&self, metric: &str) -> Option<f64> {
         if metric == "n" {

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::figures;
 use crate::metric::TimeUnit;
+use crate::network::watch::Watch;
 use crate::network::world::World;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::pool;
@@ -28,11 +29,29 @@ pub struct RunOptions {
     pub full: bool,
     /// How many records of each case's schedule to keep; 0 for none.
     pub record: usize,
+    /// Names of the cases to run; all if there are none.
+    pub cases: Vec<String>,
+    /// What to look at in networks.
+    pub watch: Watch,
+}
+
+impl RunOptions {
+    /// Whether `case` is to run.
+    pub fn chosen(&self, case: &Case) -> bool {
+        self.cases.is_empty() || self.cases.contains(&case.name)
+    }
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { seed: None, jobs: 1, full: false, record: 0 }
+        RunOptions {
+            seed: None,
+            jobs: 1,
+            full: false,
+            record: 0,
+            cases: Vec::new(),
+            watch: Watch::default(),
+        }
     }
 }
 
@@ -54,23 +73,30 @@ const WORST_RECORDS_KEPT: usize = 512;
 /// calling thread, once before the first case and after each.
 ///
 /// # Errors
-/// If a check inside the simulator failed.
+/// If there is no case or link of a name that `options` has, or a check inside the simulator
+/// failed.
 pub fn run(
     experiment: &Experiment,
     options: &RunOptions,
     progress: &dyn Fn(Progress),
 ) -> Result<Outcome, Error> {
-    let cases = experiment.cases(options.full);
+    let cases = experiment.chosen(options)?;
     let seed = options.seed.unwrap_or(experiment.file.seed);
     let unit = experiment.file.unit;
     let windows = experiment.file.uses("window_share");
-    let case = |i: usize| run_case(&cases[i], seed, unit, options.record, windows);
+    let keep = Keep {
+        record: options.record,
+        windows,
+        watch: Some(&options.watch),
+        experiment: &experiment.name,
+    };
+    let case = |i: usize| run_case(cases[i], seed, unit, &keep);
     let results = pool::run(cases.len(), options.jobs, progress, case);
     let results = results.map_err(|(i, message)| {
         let (experiment, case) = (experiment.name.clone(), cases[i].name.clone());
         Error::Simulator { experiment, case, seed, message }
     })?;
-    Ok(Outcome::new(experiment, options.full, seed, results))
+    Ok(Outcome::new(experiment, options, seed, results))
 }
 
 /// What has been run.
@@ -97,14 +123,21 @@ impl Ran {
     }
 }
 
-/// `windows` asks for the figures that need the machine looked at every millisecond.
-pub(crate) fn run_case(
-    case: &Case,
-    seed: u64,
-    unit: TimeUnit,
-    record: usize,
-    windows: bool,
-) -> CaseResult {
+/// What of a run is kept besides its figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Keep<'k> {
+    /// How many records of the schedule.
+    pub(crate) record: usize,
+    /// Figures that need the machine looked at every millisecond.
+    pub(crate) windows: bool,
+    /// What is seen of a network.
+    pub(crate) watch: Option<&'k Watch>,
+    /// What it is a case of.
+    pub(crate) experiment: &'k str,
+}
+
+pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) -> CaseResult {
+    let Keep { record, windows, .. } = *keep;
     let first = case.rows.first().and_then(|row| row.groups.first().copied());
     let watched = first.and_then(|group| case.groups[group].vms.first().copied());
     // The host about which more is kept than figures.
@@ -125,6 +158,9 @@ pub(crate) fn run_case(
     let ran = match (&case.network, &mut hosts[..]) {
         (Some(network), _) => {
             let mut world = World::new(network, hosts, seed);
+            if let Some(watch) = keep.watch {
+                network.tap(world.net_mut(), watch);
+            }
             world.run(end);
             let (net, hosts) = world.into_parts();
             Ran { hosts, net: Some(net) }
@@ -166,6 +202,13 @@ pub(crate) fn run_case(
         Some((group_name(group), vm_text(vm)))
     };
     let watched = watched.zip(machine);
+    let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
+    if let (Some(network), Some(net)) = (&case.network, &ran.net) {
+        let about = format!("{}, case {}, seed {seed}", keep.experiment, case.name);
+        captured = network.captured(case, net, &about);
+        queues = network.queues(net);
+        outline = Some(network.outline(net));
+    }
     let outcome = CaseOutcome {
         name: case.name.clone(),
         scheduler: case.describe(),
@@ -174,7 +217,10 @@ pub(crate) fn run_case(
         vcpus,
         watched: watched.map(|(vm, machine)| machine.facts().doms[vm.dom.index()].vcpus[0].0),
         worst: machine.and_then(Machine::worst).cloned().map(shorten),
+        network: outline,
         recording,
+        captured,
+        queues,
     };
     CaseResult { rows, case: outcome }
 }
@@ -230,7 +276,7 @@ fn row(case: &Case, spec: &RowSpec, ran: &Ran, unit: TimeUnit, shared: &[(String
             (Of::Latency, None) => {}
             (Of::WakeToRun, _) => vcpus().for_each(|stats| hist.merge(&stats.wake_to_run)),
             (Of::PreemptedToRun, _) => {
-                vcpus().for_each(|stats| hist.merge(&stats.preempted_to_run))
+                vcpus().for_each(|stats| hist.merge(&stats.preempted_to_run));
             }
         }
     }

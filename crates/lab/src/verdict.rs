@@ -9,6 +9,9 @@ use crate::metric::{self, TimeUnit};
 use crate::row::{Row, number};
 use crate::value::Tolerance;
 
+/// Before what was wanted, if not all rows ran.
+const NOT_RUN: &str = "not run: ";
+
 /// A claim and what was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -56,6 +59,15 @@ impl Verdict {
             }
             _ => self.tolerance.clone(),
         }
+    }
+
+    /// The same if all rows that it is about `ran`, else it is not judged.
+    pub(crate) fn if_ran(self, ran: bool) -> Self {
+        if ran {
+            return self;
+        }
+        let tolerance = format!("{NOT_RUN}{}", self.tolerance);
+        Verdict { tolerance, bound: None, measured: None, holds: None, ..self }
     }
 
     /// Measured over published, or over the bound.
@@ -139,6 +151,24 @@ pub(crate) fn judge(claim: &ClaimFile, rows: &[Row], unit: TimeUnit) -> Verdict 
         verdict.holds = Some(verdict.measured.is_some_and(near));
     }
     verdict
+}
+
+/// Whether a claim is about any of `rows`.
+pub(crate) fn needs(claim: &ClaimFile, rows: &[Row]) -> bool {
+    if let Some(order) = &claim.ascending {
+        return order.iter().any(|name| rows.iter().any(|row| row.name == *name));
+    }
+    let own = Selection { case: claim.case.as_deref(), r#where: claim.r#where.as_ref() };
+    let other = match bound(claim) {
+        Some((BoundFile::Figure(figure), _)) => {
+            Some(Selection { case: figure.case.as_deref(), r#where: figure.r#where.as_ref() })
+        }
+        _ => None,
+    };
+    [Some(own), other]
+        .into_iter()
+        .flatten()
+        .any(|selection| rows.iter().any(|row| selection.has(row)))
 }
 
 /// The name of a claim.

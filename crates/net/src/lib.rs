@@ -8,6 +8,7 @@ pub mod bql;
 pub mod flow;
 pub mod net;
 pub mod packet;
+pub mod pcapng;
 pub mod port;
 pub mod queue;
 pub mod rate;
@@ -15,7 +16,7 @@ pub mod tcp;
 pub mod topology;
 pub mod traffic;
 
-pub use net::{EndConfig, Net, NetConfig, Out};
+pub use net::{EndConfig, Net, NetConfig, Out, Sample, Tap, TapConfig};
 pub use packet::End;
 pub use port::{LinkConfig, NicConfig, Port};
 pub use rate::Rate;

@@ -18,6 +18,9 @@ use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
 
 mod ahead;
+mod tap;
+
+pub use tap::{Sample, Tap, TapConfig};
 
 /// Everything that can happen.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +146,7 @@ pub struct Net {
     free_jobs: Vec<u32>,
     local_delay: Duration,
     frames: Frames,
+    taps: Vec<Tap>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,
     left: Vec<Left>,
@@ -172,6 +176,7 @@ impl Net {
             free_jobs: Vec::new(),
             local_delay: config.local_delay,
             frames: Frames::default(),
+            taps: Vec::new(),
             dropped: Vec::with_capacity(64),
             left: Vec::with_capacity(64),
             out: Vec::with_capacity(64),
@@ -283,6 +288,9 @@ impl Net {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }
+                    if self.ports[port.index()].tap.is_some() {
+                        self.note(port, id);
+                    }
                     self.forward(id);
                 }
             }
@@ -325,6 +333,9 @@ impl Net {
         }
         if let Some(at) = todo.wake {
             self.queue.at(at, Event::Wake(port));
+        }
+        if self.ports[port.index()].tap.is_some() {
+            self.sample(port);
         }
     }
 

@@ -194,6 +194,24 @@ impl Port {
         }
     }
 
+    /// Whether it is first in, first out, with nothing to ask.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.line.is_none()
+    }
+
+    /// Bytes that wait at `now`: in the discipline (on the wire in a plain port), and in the ring.
+    pub(crate) fn waiting(&self, now: Time, pool: &Pool) -> (u64, u64) {
+        let Some(line) = &self.line else { return (self.backlog(now), 0) };
+        let bytes = |id: &PacketId| u64::from(pool[*id].bytes());
+        let ring = line.nic.as_ref().map_or(0, |nic| nic.ring.iter().map(bytes).sum());
+        (line.queue.bytes(), ring)
+    }
+
+    /// Whether there is a ring behind the discipline.
+    pub fn has_ring(&self) -> bool {
+        self.line.as_ref().is_some_and(|line| line.nic.is_some())
+    }
+
     /// Packets in discipline and ring, or on the link.
     pub fn packets(&self) -> usize {
         let line = self.line.as_ref();

@@ -6,7 +6,8 @@
 //!
 //! Layout: a root track with the title, one for each section; below it *pCPUs*, a track each with a slice per stay,
 //! named after the vCPU; and *vCPUs*, a track each with slices for what the vCPU does (running,
-//! waiting, blocked, paused) and marks for what was decided about it. These are track events, not
+//! waiting, blocked, paused) and marks for what was decided about it. A section with counters has
+//! *queues*, too, a track each with the bytes that wait. These are track events, not
 //! Linux scheduling events: the UI draws them in this order, and pCPUs and vCPUs are not taken
 //! for CPUs and threads of the machine that looks at them.
 //!
@@ -47,6 +48,8 @@ struct TrackDescriptor {
     name: Option<String>,
     #[prost(uint64, optional, tag = "5")]
     parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    counter: Option<CounterDescriptor>,
     #[prost(enumeration = "Ordering", optional, tag = "11")]
     child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
@@ -61,6 +64,19 @@ enum Ordering {
 }
 
 #[derive(Clone, PartialEq, Message)]
+struct CounterDescriptor {
+    #[prost(enumeration = "CounterUnit", optional, tag = "3")]
+    unit: Option<i32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+enum CounterUnit {
+    Unspecified = 0,
+    SizeBytes = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct TrackEvent {
     #[prost(enumeration = "EventType", optional, tag = "9")]
     r#type: Option<i32>,
@@ -70,6 +86,8 @@ struct TrackEvent {
     track_uuid: Option<u64>,
     #[prost(string, optional, tag = "23")]
     name: Option<String>,
+    #[prost(int64, optional, tag = "30")]
+    counter_value: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
@@ -79,6 +97,7 @@ enum EventType {
     SliceBegin = 1,
     SliceEnd = 2,
     Instant = 3,
+    Counter = 4,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -106,8 +125,10 @@ const NAMES_MAX: usize = 65_536;
 const UUID_ROOT: u64 = 1;
 const UUID_PCPUS: u64 = 2;
 const UUID_VCPUS: u64 = 3;
+const UUID_QUEUES: u64 = 4;
 const UUID_PCPU: u64 = 1 << 32;
 const UUID_VCPU: u64 = 2 << 32;
+const UUID_COUNTER: u64 = 3 << 32;
 
 /// What a vCPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +158,10 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VcpuTrack(u64);
 
+/// The track of a counter, from [`Writer::counter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CounterTrack(u64);
+
 /// Writes a Perfetto trace. Times are in nanoseconds from any origin.
 ///
 /// Within one track, slices are to be told in order of time and must not overlap; a slice that
@@ -155,6 +180,8 @@ pub struct Writer<W> {
     sections: u64,
     /// vCPUs of this section.
     vcpus: u32,
+    /// Counters of this section.
+    counters: u32,
 }
 
 impl<W: Write> Writer<W> {
@@ -166,7 +193,8 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, title: &str) -> io::Result<Self> {
         let (names, ends_ns) = (HashMap::new(), HashMap::new());
         let (packet, name) = (Vec::new(), String::new());
-        let mut writer = Writer { out, packet, name, names, ends_ns, sections: 0, vcpus: 0 };
+        let mut writer =
+            Writer { out, packet, name, names, ends_ns, sections: 0, vcpus: 0, counters: 0 };
         writer.section(title)?;
         Ok(writer)
     }
@@ -179,7 +207,7 @@ impl<W: Write> Writer<W> {
     pub fn section(&mut self, title: &str) -> io::Result<()> {
         let flags = if self.sections == 0 { SEQUENCE_CLEARED } else { 0 };
         self.sections += 1;
-        self.vcpus = 0;
+        (self.vcpus, self.counters) = (0, 0);
         let rank = i32::try_from(self.sections - 1).unwrap_or(i32::MAX);
         let root = self.uuid(UUID_ROOT);
         self.track(root, None, title, rank, flags)?;
@@ -216,6 +244,45 @@ impl<W: Write> Writer<W> {
         self.vcpus += 1;
         self.track(track.0, Some(self.uuid(UUID_VCPUS)), name, rank, 0)?;
         Ok(track)
+    }
+
+    /// Makes the track of a counter of bytes; tracks appear in the order in which they are made.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn counter(&mut self, name: &str) -> io::Result<CounterTrack> {
+        let group = self.uuid(UUID_QUEUES);
+        if self.counters == 0 {
+            self.track(group, Some(self.uuid(UUID_ROOT)), "queues", 2, 0)?;
+        }
+        let track = CounterTrack(self.uuid(UUID_COUNTER | u64::from(self.counters)));
+        let rank = i32::try_from(self.counters).unwrap_or(i32::MAX);
+        self.counters += 1;
+        let counter = CounterDescriptor { unit: Some(CounterUnit::SizeBytes as i32) };
+        self.any_track(track.0, Some(group), name, rank, 0, Some(counter))?;
+        Ok(track)
+    }
+
+    /// From `at_ns` on the counter has this value.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn value(&mut self, counter: CounterTrack, at_ns: u64, bytes: u64) -> io::Result<()> {
+        let event = TrackEvent {
+            r#type: Some(EventType::Counter as i32),
+            name_iid: None,
+            track_uuid: Some(counter.0),
+            name: None,
+            counter_value: Some(i64::try_from(bytes).unwrap_or(i64::MAX)),
+        };
+        self.write(&TracePacket {
+            timestamp: Some(at_ns),
+            trusted_packet_sequence_id: Some(SEQUENCE_ID),
+            track_event: Some(event),
+            interned_data: None,
+            sequence_flags: Some(SEQUENCE_NEEDS_STATE),
+            track_descriptor: None,
+        })
     }
 
     /// On this pCPU, `name` (a vCPU's name, `idle`, ...) ran from `start_ns` to `end_ns`.
@@ -284,6 +351,7 @@ impl<W: Write> Writer<W> {
             name_iid: None,
             track_uuid: Some(uuid),
             name: None,
+            counter_value: None,
         };
         let mut interned_data = None;
         if name.is_empty() {
@@ -316,10 +384,23 @@ impl<W: Write> Writer<W> {
         rank: i32,
         flags: u32,
     ) -> io::Result<()> {
+        self.any_track(uuid, parent_uuid, name, rank, flags, None)
+    }
+
+    fn any_track(
+        &mut self,
+        uuid: u64,
+        parent_uuid: Option<u64>,
+        name: &str,
+        rank: i32,
+        flags: u32,
+        counter: Option<CounterDescriptor>,
+    ) -> io::Result<()> {
         let descriptor = TrackDescriptor {
             uuid: Some(uuid),
             name: Some(name.to_owned()),
             parent_uuid,
+            counter,
             child_ordering: Some(Ordering::Explicit as i32),
             sibling_order_rank: Some(rank),
         };
@@ -343,74 +424,4 @@ impl<W: Write> Writer<W> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Clone, PartialEq, Message)]
-    struct Trace {
-        #[prost(message, repeated, tag = "1")]
-        packet: Vec<TracePacket>,
-    }
-
-    fn decoded(bytes: &[u8]) -> Vec<TracePacket> {
-        Trace::decode(bytes).unwrap().packet
-    }
-
-    #[test]
-    fn slices_marks_and_names() {
-        let mut writer = Writer::new(Vec::new(), "title").unwrap();
-        let vcpu = writer.vcpu("d1v0").unwrap();
-        writer.run(1, "d1v0", 10, 20).unwrap();
-        writer.run(1, "d1v0", 20, 20).unwrap();
-        writer.state(vcpu, State::Waiting, "woken", 5, 10).unwrap();
-        writer.mark(vcpu, 7, "tickled").unwrap();
-        let packets = decoded(&writer.finish().unwrap());
-        let tracks: Vec<_> =
-            packets.iter().filter_map(|packet| packet.track_descriptor.as_ref()).collect();
-        let names: Vec<_> = tracks.iter().map(|track| track.name.as_deref().unwrap()).collect();
-        assert_eq!(names, ["title", "pCPUs", "vCPUs", "d1v0", "pCPU 1"]);
-        assert_eq!(tracks[4].parent_uuid, Some(UUID_PCPUS));
-        let events: Vec<_> = packets
-            .iter()
-            .filter_map(|packet| {
-                let event = packet.track_event.as_ref()?;
-                Some((packet.timestamp?, event.r#type?, event.name_iid.unwrap_or(0)))
-            })
-            .collect();
-        // Names 1 "d1v0", 2 "waiting: woken", 3 "tickled".
-        assert_eq!(
-            events,
-            [(10, 1, 1), (20, 2, 0), (20, 1, 1), (20, 2, 0), (5, 1, 2), (10, 2, 0), (7, 3, 3)]
-        );
-    }
-
-    #[test]
-    fn sections_share_no_tracks() {
-        let mut writer = Writer::new(Vec::new(), "one").unwrap();
-        writer.run(0, "a", 10, 20).unwrap();
-        writer.section("two").unwrap();
-        writer.run(0, "a", 0, 5).unwrap();
-        let vcpu = writer.vcpu("a").unwrap();
-        writer.mark(vcpu, 3, "here").unwrap();
-        let packets = decoded(&writer.finish().unwrap());
-        let tracks = packets.iter().filter_map(|packet| packet.track_descriptor.as_ref());
-        let uuids: std::collections::HashSet<_> = tracks.map(|track| track.uuid).collect();
-        // Two roots, twice pCPUs and vCPUs, two pCPUs and a vCPU.
-        assert_eq!(uuids.len(), 9);
-        let times: Vec<_> = packets.iter().filter_map(|packet| packet.timestamp).collect();
-        // The second schedule may begin before the first has ended.
-        assert_eq!(times, [10, 20, 0, 5, 3]);
-    }
-
-    #[test]
-    fn overlapping_slices_are_cut() {
-        let mut writer = Writer::new(Vec::new(), "").unwrap();
-        writer.run(0, "a", 10, 20).unwrap();
-        writer.run(0, "b", 15, 18).unwrap();
-        let times: Vec<_> = decoded(&writer.finish().unwrap())
-            .iter()
-            .filter_map(|packet| packet.timestamp)
-            .collect();
-        assert_eq!(times, [10, 20, 20, 20]);
-    }
-}
+mod tests;

@@ -121,6 +121,71 @@ fn decodes_with_the_official_schema() {
     }
 }
 
+/// Two machines send to a third: the port to it fills up, and so do their own queues.
+pub(crate) const QUEUES: &str = r#"title = "Queues"
+seed = 3
+duration = "300ms"
+[network]
+topology = { kind = "star", machines = ["A", "B", "C"] }
+link = { rate = "100Mbit/s", delay = "50us", buffer = "100KB" }
+queue = { kind = "fifo" }
+[traffic.bulk]
+from = ["A", "B"]
+to = "C"
+pattern = { kind = "bulk" }
+[traffic.ping]
+from = "A"
+to = "C"
+pattern = { kind = "ping", gap = "5ms" }
+[[case]]
+name = "two"
+[[case]]
+name = "one"
+set = { "traffic.bulk.from" = "A" }
+"#;
+
+#[test]
+fn queues_are_counters() {
+    let python = std::env::var_os("LOWTAIL_PERFETTO_PYTHON");
+    let missing = "LOWTAIL_PERFETTO_PYTHON names no Python with the package perfetto";
+    let Some(python) = need(python, missing) else { return };
+    let place = Place::new();
+    place.write("queues.toml", QUEUES);
+    let line = "lab run queues.toml --no-report --perfetto q --link A --link to:C";
+    place.line(line).expect(0, &[]);
+    let trace = decoded(Path::new(&python), &place.path("q"));
+    let experiment = Experiment::parse("queues.toml", QUEUES, None).unwrap();
+    let links = vec!["A".to_string(), "to:C".to_string()];
+    let watch = lowtail_lab::Watch { links, frames: 0, queues: true };
+    let options = RunOptions { watch, ..RunOptions::default() };
+    let outcome = lowtail_lab::run(&experiment, &options, &|_| ()).unwrap();
+    let mut wanted = serde_json::Map::new();
+    for case in &outcome.cases {
+        let names: Vec<&str> = case.queues.iter().map(|queue| queue.name.as_str()).collect();
+        assert_eq!(names, ["A: queue", "A: ring", "to:C"]);
+        for queue in &case.queues {
+            assert_eq!(queue.cut, 0);
+            let samples = queue.samples.iter().map(|(at, bytes)| [at.as_ns(), *bytes]);
+            let samples: Vec<_> = samples.collect();
+            let name = format!("queues, case {}, seed 3/queues/{}", case.name, queue.name);
+            // What waits changes from sample to sample, and not by itself.
+            assert!(
+                samples.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] != pair[1][1])
+            );
+            wanted.insert(name, samples.into_iter().map(|s| Value::from(s.to_vec())).collect());
+        }
+    }
+    assert_eq!(trace["counters"], Value::Object(wanted));
+    let most = |case: usize, queue: usize| {
+        outcome.cases[case].queues[queue].samples.iter().map(|sample| sample.1).max().unwrap()
+    };
+    // Two senders fill the buffer of 100 KB, all but a frame; one alone cannot: its frames come no
+    // faster than they leave.
+    assert!((98_000..=100_000).contains(&most(0, 2)), "{}", most(0, 2));
+    assert!(most(1, 2) <= 1538, "{}", most(1, 2));
+    assert!(most(1, 0) > 100_000, "{}", most(1, 0));
+}
+
 /// The file is part of what a seed determines.
 #[test]
 fn the_same_bytes_every_time() {

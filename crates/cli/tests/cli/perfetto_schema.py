@@ -2,7 +2,8 @@
 
 Checks that tracks hang together and that slices begin and end in order and never overlap, then
 prints {"titles": [...], "slices": {"TITLE/GROUP/TRACK": [[name, begin_ns, end_ns], ...]}, "marks":
-{"TITLE/GROUP/TRACK": {name: count}}} for perfetto.rs to compare.
+{"TITLE/GROUP/TRACK": {name: count}}, "counters": {"TITLE/GROUP/TRACK": [[at_ns, bytes], ...]}} for
+perfetto.rs to compare.
 """
 
 import json
@@ -19,7 +20,7 @@ def main(path):
         trace.ParseFromString(file.read())
     assert not UnknownFieldSet(trace)
 
-    tracks, parents, names = {}, {}, {}
+    tracks, parents, names, counted = {}, {}, {}, set()
     events = defaultdict(list)
     for packet in trace.packet:
         assert not any(map(UnknownFieldSet, [packet, packet.track_event, packet.track_descriptor]))
@@ -33,15 +34,27 @@ def main(path):
             assert descriptor.parent_uuid in tracks or descriptor.parent_uuid == 0
             tracks[descriptor.uuid] = descriptor.name
             parents[descriptor.uuid] = descriptor.parent_uuid
+            if descriptor.HasField("counter"):
+                assert descriptor.counter.unit == pb.CounterDescriptor.UNIT_SIZE_BYTES
+                counted.add(descriptor.uuid)
         else:
             assert kind == "track_event", kind
             event = packet.track_event
             assert event.track_uuid in tracks, "an event comes before its track"
+            assert (event.track_uuid in counted) == (event.type == pb.TrackEvent.TYPE_COUNTER)
+            if event.track_uuid in counted:
+                events[event.track_uuid].append((packet.timestamp, event.counter_value))
+                continue
             name = names[event.name_iid] if event.name_iid else event.name
             events[event.track_uuid].append((packet.timestamp, event.type, name))
 
-    slices, marks = {}, {}
+    slices, marks, counters = {}, {}, {}
     for uuid, track in events.items():
+        group = parents[uuid]
+        place = "/".join([tracks[parents[group]], tracks[group], tracks[uuid]])
+        if uuid in counted:
+            counters[place] = track
+            continue
         # As Perfetto does: by time, and as in the file where times are equal.
         edges = sorted((e for e in track if e[1] != pb.TrackEvent.TYPE_INSTANT), key=lambda e: e[0])
         found, last_end = [], 0
@@ -52,13 +65,11 @@ def main(path):
             assert last_end <= begin[0] <= end[0]
             last_end = end[0]
             found.append((begin[2], begin[0], end[0]))
-        group = parents[uuid]
-        place = "/".join([tracks[parents[group]], tracks[group], tracks[uuid]])
         slices[place] = found
         instants = (e[2] for e in track if e[1] == pb.TrackEvent.TYPE_INSTANT)
         marks[place] = Counter(instants)
     titles = [tracks[uuid] for uuid in tracks if parents[uuid] == 0]
-    print(json.dumps({"titles": titles, "slices": slices, "marks": marks}))
+    print(json.dumps({"titles": titles, "slices": slices, "marks": marks, "counters": counters}))
 
 
 main(sys.argv[1])

@@ -23,6 +23,8 @@ pub struct NetworkCase {
     pub traffic: Vec<String>,
     /// Which end each attached one is: machine and number of its VM among those of the machine.
     pub homes: Vec<Option<(usize, u16)>>,
+    /// What each end is called in the file.
+    pub ends: Vec<String>,
 }
 
 /// An end in the making.
@@ -124,6 +126,7 @@ pub(crate) fn build(
         machines,
         traffic: traffic.keys().cloned().collect(),
         homes: specs.iter().map(|spec| spec.home).collect(),
+        ends: specs.iter().map(|spec| spec.name.clone()).collect(),
     })
 }
 
@@ -206,9 +209,15 @@ impl NetworkCase {
             n => format!("{n} machines"),
         };
         let name = |queue: &Option<super::queue::QueueFile>| {
-            queue.as_ref().map_or("fifo".to_string(), super::queue::QueueFile::describe)
+            queue.as_ref().map_or_else(|| "fifo".to_string(), super::queue::QueueFile::describe)
         };
         format!("{machines}; NICs {}; switches {}", name(&self.file.queue), name(&self.file.switch))
+    }
+
+    /// Bits per second of links to machines, and of those between switches.
+    pub(crate) fn rates(&self) -> (u64, u64) {
+        let link = self.file.link.rate.0;
+        (link, self.file.fabric.as_ref().map_or(link, |fabric| fabric.rate.0))
     }
 
     /// The network at rest.

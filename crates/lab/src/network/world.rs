@@ -33,6 +33,11 @@ impl<'c> World<'c> {
         World { net, hosts, case, next, handed: VecDeque::new(), out: Vec::new() }
     }
 
+    /// The network, to be tapped.
+    pub(crate) fn net_mut(&mut self) -> &mut Net {
+        &mut self.net
+    }
+
     /// Runs until `end`, or until all that is to be measured has been.
     pub(crate) fn run(&mut self, end: Time) {
         loop {

@@ -1,6 +1,8 @@
 //! The HTML report: one file that needs nothing else, neither network nor script.
 
 mod cdf;
+mod matrix;
+mod network;
 mod ranges;
 mod strip;
 mod style;
@@ -100,6 +102,8 @@ fn section(outcome: &Outcome) -> String {
     out += &charts(outcome);
     out += &claims(outcome);
     out += &rows(outcome);
+    out += &network::pictures(outcome);
+    out += &matrix::maps(outcome);
     out += &strips(outcome);
     if !outcome.notes.trim().is_empty() {
         out += "<h3>Notes</h3>\n<div class=\"notes\">\n";

@@ -52,6 +52,8 @@ svg .wait { fill: var(--wait); } svg .lane { fill: var(--soft); }
 .c0 { --c: var(--s0); } .c1 { --c: var(--s1); } .c2 { --c: var(--s2); } .c3 { --c: var(--s3); }
 .c4 { --c: var(--s4); } .c5 { --c: var(--s5); } .c6 { --c: var(--s6); } .c7 { --c: var(--s7); }
 svg .stroke { stroke: var(--c); } svg .fill { fill: var(--c); }
+svg .machine { fill: var(--bg); stroke: var(--s0); stroke-width: 1.5; }
+svg .pod { fill: none; stroke: var(--line); stroke-dasharray: 4 3; }
 svg .on { fill: #fff; }
 @media (prefers-color-scheme: dark) { svg .on { fill: #14181c; } }
 @media print { details > * { display: block; } }
