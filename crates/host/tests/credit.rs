@@ -4,7 +4,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
-use lowtail_host::record::{Note, What};
+use lowtail_host::record::{Note, Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
@@ -343,6 +343,46 @@ fn today_nobody_is_kicked_away() {
         let machine = run(&host(CreditConfig::new(version), 2, vms), ms(6_000));
         let share = machine.vcpu_time(Vcpu(3)).0.as_s_f64() / 6.0;
         near(share, expected, 0.005, version);
+    }
+}
+
+/// A hog and a guest that sleeps for 200 us and works for 10, both on pCPU 0 of `pcpus`; and how
+/// often the hog was boosted after the start, and spared by the rate limit.
+fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Machine, [usize; 2]) {
+    let credit = CreditConfig { kick_away_boosts, ..CreditConfig::new(version) };
+    let vms = vec![on(sleeper("io", us(200), us(10)), &[0]), on(hog("hog"), &[0])];
+    let machine = run(&host(credit, pcpus, vms), ms(3_000));
+    let notes = |note| {
+        let of_hog = |r: &&Record| r.vcpu == Vcpu(1) && r.time > Time::ZERO;
+        machine.recorder().iter().filter(of_hog).filter(|r| r.what == What::Note(note)).count()
+    };
+    let counts = [notes(Note::Boosted), notes(Note::RateLimited)];
+    (machine, counts)
+}
+
+/// Before f02a5760c7 a current vCPU that was outranked was sent on a move if any pCPU of the
+/// host idled, and its return, to where it had been, was a wake-up. So the hog is boosted when
+/// the guest interrupts it, and not spared on the way, for who is moving is not runnable: the
+/// guest waits for nothing. But next time it finds a boosted hog and waits for the rest of its
+/// slice: 30 ms less the 200 us that it has slept. Two wake-ups in 30.2 ms, 99 times in 3 s.
+/// With the fix each wait ends when the hog has run for the rate limit, 1 ms. On a host without
+/// an idle pCPU there was no mistake.
+#[test]
+fn before_4_7_who_was_kicked_away_in_vain_was_boosted() {
+    for version in [Xen48, Today] {
+        let (machine, [boosted, spared]) = kicked_hog(version, true, 2);
+        let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+        assert!((97..=103).contains(&boosted) && spared == 0, "{version:?}: {boosted} {spared}");
+        assert!((196..=204).contains(&wait.n()), "{version:?}: {}", wait.n());
+        assert_eq!(wait.quantile(0.45), Duration::ZERO, "{version:?}");
+        assert_eq!(wait.max(), us(29_800), "{version:?}");
+
+        for (switch, pcpus) in [(false, 2), (true, 1)] {
+            let (machine, [boosted, spared]) = kicked_hog(version, switch, pcpus);
+            let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+            assert!(boosted == 0 && spared > 2_900, "{version:?} {pcpus}: {boosted} {spared}");
+            near(wait.quantile(0.99).as_us_f64(), 800.0, 1.0, (version, pcpus));
+        }
     }
 }
 

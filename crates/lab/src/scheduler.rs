@@ -62,6 +62,9 @@ pub struct CreditFile {
     pub boost: Option<bool>,
     /// Whether the queue is ordered by remaining credits within a priority; not in Xen.
     pub sort_by_credit: Option<bool>,
+    /// Whether who is preempted is kicked away although no pCPU is idle for it, and boosted when
+    /// it is back: a mistake of Xen before 4.7 (f02a5760c7); default false.
+    pub kick_away_boosts: Option<bool>,
 }
 
 /// Whose credit2 scheduler.
@@ -198,6 +201,7 @@ impl CreditFile {
             self.boost_preempts_boost.unwrap_or(config.boost_preempts_boost);
         config.boost = self.boost.unwrap_or(config.boost);
         config.sort_by_credit = self.sort_by_credit.unwrap_or(config.sort_by_credit);
+        config.kick_away_boosts = self.kick_away_boosts.unwrap_or(config.kick_away_boosts);
         config
     }
 }
@@ -288,8 +292,9 @@ pub fn describe(scheduler: &SchedulerConfig) -> String {
                 (true, false) => "",
             };
             let sorted = if config.sort_by_credit { ", sorted by credit" } else { "" };
+            let kicked = if config.kick_away_boosts { ", who is kicked is boosted" } else { "" };
             format!(
-                "credit {version}, time slice {}, rate limit {}{boost}{sorted}",
+                "credit {version}, time slice {}, rate limit {}{boost}{sorted}{kicked}",
                 config.timeslice, config.ratelimit
             )
         }

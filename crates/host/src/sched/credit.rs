@@ -57,6 +57,7 @@
 //! - *Kicking away* the preempted current vCPU towards an idle pCPU (`__runq_tickle`) is
 //!   dead code since 8a04eaa8ea (2019), which made it look at the waker's affinity, in
 //!   which no pCPU is idle at that point, where it had looked at the current one's.
+//!   Up to Xen 4.6 it did not look at all: see [`CreditConfig::kick_away_boosts`].
 //!
 //! # What is different here
 //!
@@ -125,6 +126,11 @@ pub struct CreditConfig {
     /// Whether the queue is ordered by remaining credits within a priority, most first, instead
     /// of first come first served: an extension of theirs. Not in Xen; default false.
     pub sort_by_credit: bool,
+    /// Whether a current vCPU that is outranked is kicked away although no pCPU is idle for
+    /// it, and its return to the queue counts as a wake-up, with a boost: Xen before 4.7, where
+    /// f02a5760c7 (November 2015) and 66c7449a4d (2016) mended the two halves; default false.
+    /// In 2007 nobody was kicked away, and it is ignored there.
+    pub kick_away_boosts: bool,
 }
 
 impl CreditConfig {
@@ -138,6 +144,7 @@ impl CreditConfig {
             boost_preempts_boost: false,
             boost: true,
             sort_by_credit: false,
+            kick_away_boosts: false,
         }
     }
 
@@ -432,9 +439,9 @@ impl Scheduler for Credit {
             return;
         }
         let p = view.vcpu(v).processor;
-        let boosts = self.config.boost;
+        let (boosts, after_move) = (self.config.boost, self.config.kick_away_boosts);
         let unit = self.unit(v);
-        let moved = std::mem::take(&mut unit.moved);
+        let moved = std::mem::take(&mut unit.moved) && !after_move;
         if boosts && !moved && unit.priority == Priority::Under && !unit.parked {
             unit.priority = Priority::Boost;
             view.note(p, v, Note::Boosted);

@@ -90,9 +90,15 @@ impl Credit {
     ///
     /// Since 8a04eaa8ea Xen looks for that pCPU in the affinity of the vCPU that preempts.
     /// None is idle there, or it would have been tickled, so nobody is ever kicked away.
+    ///
+    /// Before f02a5760c7 nobody looked: a pCPU that is idle somewhere, whoever may use it, was
+    /// enough. The current one goes to the end of its move and comes back where it was, by
+    /// [`wake`](super::Scheduler::wake); and on the way it is not runnable, so that
+    /// [`rate_limited`](Self::rate_limited) lets it go at once.
     fn kick_away(&mut self, view: &mut View<'_>, current: Vcpu) {
         let idle = view.vcpu(current).hard.and(self.idlers);
-        if self.is(CreditVersion::Xen48) && !idle.is_empty() {
+        let sense = self.is(CreditVersion::Xen48) && !idle.is_empty();
+        if sense || self.config.kick_away_boosts {
             self.begin_move(view, current);
         }
     }
