@@ -40,6 +40,7 @@ fn ten_us() -> Span {
 /// What a network looks like.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TopologyFile {
     /// All machines at one switch.
     Star {
@@ -307,6 +308,7 @@ fn one() -> u32 {
 /// What is sent, and when.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PatternFile {
     /// A TCP stream without an end.
     Bulk {},

@@ -23,6 +23,7 @@ use crate::value::{Bytes, Rate, Span};
 /// A queueing discipline; some hold others.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum QueueFile {
     /// First in, first out.
     Fifo {

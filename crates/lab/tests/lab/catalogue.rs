@@ -1,6 +1,7 @@
-//! What is shipped: it loads, is called like its file, and repeats to the bit.
+//! What is shipped: it loads, and is called like its file. That it repeats to the bit is tested with
+//! the command, which runs it anyway.
 
-use lowtail_lab::{RunOptions, catalogue, json, run};
+use lowtail_lab::catalogue;
 
 #[test]
 fn every_experiment_loads_and_says_where_it_comes_from() {
@@ -11,20 +12,6 @@ fn every_experiment_loads_and_says_where_it_comes_from() {
         assert!(!experiment.file.source.is_empty(), "{}: no source", shipped.name);
         assert!(experiment.file.notes.len() > 100, "{}: say more", shipped.name);
         assert!(!experiment.cases(true).is_empty());
-    }
-}
-
-/// Each experiment twice, with one thread and with two.
-#[test]
-fn every_experiment_repeats_to_the_bit() {
-    for shipped in catalogue() {
-        let experiment = shipped.load().unwrap_or_else(|error| panic!("{error}"));
-        let text = |jobs| {
-            let options = RunOptions { jobs, ..RunOptions::default() };
-            let outcome = run(&experiment, &options, &|_| ());
-            json(&[outcome.unwrap_or_else(|error| panic!("{error}"))]).to_string()
-        };
-        assert_eq!(text(1), text(2), "{}", shipped.name);
     }
 }
 
