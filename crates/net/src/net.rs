@@ -18,8 +18,10 @@ use crate::topology::Shape;
 use crate::traffic::{Pattern, TrafficConfig, TrafficStats};
 
 mod ahead;
+mod shared;
 mod tap;
 
+pub use shared::SharedConfig;
 pub use tap::{Sample, Tap, TapConfig};
 
 /// Everything that can happen.
@@ -147,6 +149,7 @@ pub struct Net {
     local_delay: Duration,
     frames: Frames,
     taps: Vec<Tap>,
+    shared: Option<Box<shared::Shared>>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,
     left: Vec<Left>,
@@ -177,6 +180,7 @@ impl Net {
             local_delay: config.local_delay,
             frames: Frames::default(),
             taps: Vec::new(),
+            shared: None,
             dropped: Vec::with_capacity(64),
             left: Vec::with_capacity(64),
             out: Vec::with_capacity(64),
@@ -315,6 +319,9 @@ impl Net {
         }
         packet.route += 1;
         let port = PortId(next);
+        if self.shared.is_some() && self.refused(port, id) {
+            return;
+        }
         let mut cx = Cx { now: self.queue.now(), pool: &mut self.pool, dropped: &mut self.dropped };
         let todo = self.ports[port.index()].enqueue(id, &mut cx, &mut self.left);
         self.follow(port, todo);

@@ -69,6 +69,9 @@ pub(crate) fn build(
             queue.check(0).map_err(|bad| in_network(bad.under(&[key])))?;
         }
     }
+    if let Some(shared) = &file.shared {
+        shared.build().map_err(in_network)?;
+    }
     if !(8..=65_536).contains(&file.nic.ring) || !(16..=4096).contains(&file.nic.receive_ring) {
         let message = "a ring of 8 to 65536 descriptors, a receive ring of 16 to 4096 packets";
         return Err(in_network(Bad::new("nic", message)));
@@ -251,7 +254,11 @@ impl NetworkCase {
                 },
             }
         });
-        Net::new(&self.config, ports.collect(), seed)
+        let mut net = Net::new(&self.config, ports.collect(), seed);
+        if let Some(shared) = file.shared.and_then(|shared| shared.build().ok()) {
+            net.share(shared, &self.config.shape);
+        }
+        net
     }
 
     /// The NIC of a simulated host.

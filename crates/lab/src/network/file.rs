@@ -28,6 +28,8 @@ pub struct NetworkFile {
     /// What waits at the ports of switches; first come, first served in the link's `buffer` if
     /// absent.
     pub switch: Option<QueueFile>,
+    /// A buffer that the ports of each switch share; each has its own if absent.
+    pub shared: Option<SharedFile>,
     /// From an end to another one in the same machine, if no host is simulated.
     #[serde(default = "ten_us")]
     pub local_delay: Span,
@@ -189,6 +191,33 @@ impl LinkFile {
             buffer_bytes: self.buffer.0,
             mark_bytes: self.mark.map(|mark| mark.0),
         }
+    }
+}
+
+/// A buffer that the ports of a switch share, beside what each may hold by itself.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedFile {
+    /// Bytes of each switch.
+    pub bytes: Bytes,
+    /// A port may hold so many times what is free: 0.25 to 16, in steps of a quarter.
+    #[serde(default = "once")]
+    #[schemars(range(min = 0.25, max = 16))]
+    pub times: f64,
+}
+
+fn once() -> f64 {
+    1.0
+}
+
+impl SharedFile {
+    pub(crate) fn build(&self) -> Result<lowtail_net::net::SharedConfig, Bad> {
+        let quarters = self.times * 4.0;
+        if self.bytes.0 == 0 || !(1.0..=64.0).contains(&quarters) || quarters.fract() != 0.0 {
+            let message = "some bytes, and 0.25 to 16 times what is free, in steps of a quarter";
+            return Err(Bad::new("shared", message));
+        }
+        Ok(lowtail_net::net::SharedConfig { bytes: self.bytes.0, quarters: quarters as u32 })
     }
 }
 

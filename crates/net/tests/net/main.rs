@@ -8,6 +8,7 @@ mod bed;
 mod conservation;
 mod determinism;
 mod queueing;
+mod shared;
 mod tcp_long;
 mod tcp_loss;
 mod tcp_marks;

@@ -1,0 +1,75 @@
+//! Buffers that a switch's ports share: each may hold so many times what is free (dynamic thresholds,
+//! Choudhury and Hahne, IEEE/ACM ToN 1998, which is what switch chips do).
+//!
+//! A plain port knows its backlog at any moment from when it will be free, so that nothing has to be
+//! counted on the way; who asks pays for a look at each port of the switch.
+
+use lowtail_engine::Time;
+
+use super::Net;
+use crate::packet::PacketId;
+use crate::port::{Port, PortId};
+use crate::queue::Cause;
+use crate::topology::Shape;
+
+/// A buffer for all ports of each switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedConfig {
+    /// Bytes of a switch, at least 1.
+    pub bytes: u64,
+    /// A port may hold so many times what is free, in quarters: 4 is once, 1 a quarter, at least 1.
+    pub quarters: u32,
+}
+
+/// Which port is at which switch.
+#[derive(Debug)]
+pub(super) struct Shared {
+    config: SharedConfig,
+    /// By port; a machine's own is at none.
+    switch: Vec<Option<u32>>,
+    /// By switch.
+    ports: Vec<Vec<PortId>>,
+}
+
+impl Shared {
+    pub(super) fn new(config: SharedConfig, shape: &Shape) -> Self {
+        let ids = (0..shape.places().count() as u32).map(PortId);
+        let switch: Vec<Option<u32>> = ids.clone().map(|port| shape.switch_of(port)).collect();
+        let mut ports = vec![Vec::new(); shape.switches() as usize];
+        for port in ids {
+            if let Some(switch) = switch[port.index()] {
+                ports[switch as usize].push(port);
+            }
+        }
+        Shared { config, switch, ports }
+    }
+
+    /// Whether `port` may take `bytes` more.
+    fn admits(&self, port: PortId, bytes: u64, ports: &[Port], now: Time) -> bool {
+        let Some(switch) = self.switch[port.index()] else { return true };
+        let own = &self.ports[switch as usize];
+        let used: u64 = own.iter().map(|port| ports[port.index()].backlog(now)).sum();
+        let free = self.config.bytes.saturating_sub(used);
+        let most = free.saturating_mul(u64::from(self.config.quarters)) / 4;
+        bytes <= free && ports[port.index()].backlog(now) + bytes <= most
+    }
+}
+
+impl Net {
+    /// Has the ports of each switch share a buffer; what a plain port or a discipline may hold by
+    /// itself stays as it is.
+    pub fn share(&mut self, config: SharedConfig, shape: &Shape) {
+        self.shared = Some(Box::new(Shared::new(config, shape)));
+    }
+
+    /// Drops `id` if the switch of `port` has no room for it. Returns whether it did.
+    pub(super) fn refused(&mut self, port: PortId, id: PacketId) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let bytes = u64::from(self.pool[id].wire_bytes());
+        let refused = !shared.admits(port, bytes, &self.ports, self.queue.now());
+        if refused {
+            self.dropped.push((id, Cause::Full));
+        }
+        refused
+    }
+}
