@@ -13,26 +13,22 @@ pub(crate) fn shared(case: &Case, ran: &Ran, windows: &[f64]) -> Vec<(String, f6
     let sim_s = ran.now().since(Time::ZERO).as_s_f64();
     let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
     let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
-    let (mut events, mut cpus) = (ran.net.as_ref().map_or(0, Net::events), 0);
+    let mut events = ran.net.as_ref().map_or(0, Net::events);
     for (host, machine) in case.hosts.iter().zip(&ran.hosts) {
         events += machine.events();
-        cpus += host.config.pcpus;
         for stats in (0..host.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p))) {
             switches += stats.switches;
             schedules += stats.schedules;
             busy_s += stats.busy.as_s_f64();
         }
     }
-    let mut figures = Vec::new();
-    if cpus > 0 {
-        figures.extend([
-            ("switches_per_s".to_string(), per_s(switches as f64)),
-            ("schedules_per_s".to_string(), per_s(schedules as f64)),
-            ("busy_share".to_string(), per_s(busy_s)),
-        ]);
-    }
-    figures.push(("sim_s".to_string(), sim_s));
-    figures.push(("events".to_string(), events as f64));
+    let mut figures = vec![
+        ("switches_per_s".to_string(), per_s(switches as f64)),
+        ("schedules_per_s".to_string(), per_s(schedules as f64)),
+        ("busy_share".to_string(), per_s(busy_s)),
+        ("sim_s".to_string(), sim_s),
+        ("events".to_string(), events as f64),
+    ];
     for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.vms.is_empty()) {
         figures.extend(of_vms(group, ran, &per_s));
         figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", group.name), s)));
