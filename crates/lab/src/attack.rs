@@ -11,7 +11,7 @@ use std::fmt::Write;
 use lowtail_engine::Stream;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, nearest};
+use crate::error::{Error, hint};
 use crate::experiment::Experiment;
 use crate::row::{Row, number};
 use crate::run::{Keep, Progress, run_case};
@@ -141,7 +141,7 @@ pub struct Attacks {
 }
 
 /// Names of the schedulers that can be attacked.
-pub fn schedulers() -> impl Iterator<Item = &'static str> {
+pub fn schedulers() -> impl Iterator<Item = &'static str> + Clone {
     SCHEDULERS.iter().map(|(name, _)| *name)
 }
 
@@ -154,10 +154,7 @@ fn choose(wanted: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Err
     };
     let chosen: Vec<_> = SCHEDULERS.iter().filter(|(name, _)| fits(name)).copied().collect();
     if chosen.is_empty() {
-        let hint = match nearest(wanted, schedulers()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", schedulers().collect::<Vec<_>>().join(", ")),
-        };
+        let hint = hint(wanted, schedulers());
         return Err(Error::NoSuchScheduler { name: wanted.to_string(), hint });
     }
     Ok(chosen)

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::costs::{CostReader, CostTable, CostsError, DEFAULT_COSTS};
-use crate::error::{Bad, Error, Fault, nearest};
+use crate::error::{Bad, Error, Fault, hint};
 use crate::file::{CaseFile, HostFile, PointFile, VmFile};
 use crate::network::build::{EndSpec, NetworkCase};
 use crate::row::{Of, RowFile, Whose};
@@ -412,11 +412,7 @@ fn unknown_vm(vm: &str, vms: &[String]) -> String {
 
 /// Says that no `what` is called `name`, and what there is instead.
 fn unknown(what: &str, name: &str, known: &[String]) -> String {
-    let hint = match nearest(name, known.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
-    };
-    format!("no {what} is called `{name}`; {hint}")
+    format!("no {what} is called `{name}`; {}", hint(name, known.iter().map(String::as_str)))
 }
 
 /// What a case is about, in the making.

@@ -131,6 +131,25 @@ impl Bad {
     }
 }
 
+/// Names that are listed at most.
+const NAMES_MOST: usize = 12;
+
+/// What to say about a name that is not one of `known`: which of them may be meant, or which
+/// there are.
+pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(name, known.clone()) {
+        return format!("did you mean `{near}`?");
+    }
+    let mut names: Vec<&str> = known.take(NAMES_MOST + 1).collect();
+    if names.is_empty() {
+        return "there are none".to_owned();
+    }
+    if names.len() > NAMES_MOST {
+        names[NAMES_MOST] = "…";
+    }
+    format!("there are {}", names.join(", "))
+}
+
 /// The candidate that differs from `word` by the fewest edits, if it is near enough to be
 /// what was meant.
 pub(crate) fn nearest<'a>(

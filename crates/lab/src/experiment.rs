@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::case::{self, Case, Trouble};
 use crate::claim::{BoundFile, ClaimFile};
 use crate::costs::CostReader;
-use crate::error::{Error, Fault, nearest};
+use crate::error::{Error, Fault, hint, nearest};
 use crate::file::ScenarioFile;
 use crate::metric;
 use crate::run::RunOptions;
@@ -73,10 +73,7 @@ impl Experiment {
                 continue;
             }
             let names = || all.iter().map(|case| case.name.as_str());
-            let hint = match nearest(name, names()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", some(names())),
-            };
+            let hint = hint(name, names());
             let (experiment, name) = (self.name.clone(), name.clone());
             return Err(Error::NoSuchCase { experiment, name, hint });
         }
@@ -184,11 +181,7 @@ impl Experiment {
         if rows().any(|row| row == name) {
             return Ok(());
         }
-        let hint = match nearest(name, rows()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", some(rows())),
-        };
-        Err(format!("no row is called `{name}`; {hint}"))
+        Err(format!("no row is called `{name}`; {}", hint(name, rows())))
     }
 
     fn variables<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<(), String> {
@@ -202,13 +195,4 @@ impl Experiment {
         }
         Ok(())
     }
-}
-
-/// The first of `names`.
-fn some<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let mut names: Vec<&str> = names.take(13).collect();
-    if names.len() > 12 {
-        names[12] = "…";
-    }
-    names.join(", ")
 }

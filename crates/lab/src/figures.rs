@@ -114,7 +114,7 @@ fn of_traffic(network: &NetworkCase, net: &Net) -> Vec<(String, f64)> {
     let end = net.now().since(Time::ZERO);
     let kinds = network.config().traffic.iter().zip(net.stats()).enumerate();
     let figures = kinds.flat_map(|(i, (config, stats))| {
-        let span = end.min(config.until).saturating_sub(config.warmup.max(config.start));
+        let span = config.counted(end);
         let rates: Vec<f64> = net.delivered(i).map(|bytes| mbit_s(bytes, span)).collect();
         let whole = end.as_s_f64();
         let lost = if whole > 0.0 { stats.dropped as f64 / whole } else { 0.0 };

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::case::Group;
-use crate::error::{Bad, nearest};
+use crate::error::{Bad, hint};
 use crate::file::{HostFile, PointFile};
 use crate::value::{Rate, Span, SpreadValue};
 
@@ -405,12 +405,7 @@ pub(crate) fn build(
         };
         for (key, name) in [("vm", &flow.vm)].into_iter().chain(other) {
             if !vm.contains_key(name) {
-                let hint = match nearest(name, vm.keys().map(String::as_str)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        format!("there are {}", vm.keys().cloned().collect::<Vec<_>>().join(", "))
-                    }
-                };
+                let hint = hint(name, vm.keys().map(String::as_str));
                 return Err(in_flow(Bad::new(key, format!("no VM is called `{name}`; {hint}"))));
             }
         }
@@ -528,11 +523,8 @@ impl FlowFile {
         let nic = |name: &String| match nics.get(name.as_str()) {
             Some((first, count)) => Ok(first + i as u16 % count),
             None => {
-                let hint = match nearest(name, nics.keys().copied()) {
-                    Some(near) => format!("; did you mean `{near}`?"),
-                    None => String::new(),
-                };
-                Err(Bad::new("way", format!("no NIC is called `{name}`{hint}")))
+                let hint = hint(name, nics.keys().copied());
+                Err(Bad::new("way", format!("no NIC is called `{name}`; {hint}")))
             }
         };
         Ok(Some(match &self.way {

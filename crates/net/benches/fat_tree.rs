@@ -17,6 +17,7 @@
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_net::{
     Clos, End, EndConfig, LinkConfig, Net, NetConfig, Pattern, Port, Rate, Shape, TrafficConfig,
+    traffic,
 };
 
 /// What a packet may cost more in the large network.
@@ -37,13 +38,8 @@ fn permutation(k: u32, bytes: u64, window: u64, seed: u64) -> Net {
         lowtail_net::Place::Host(_) => Port::plain(own),
         _ => Port::plain(link),
     };
-    // Sattolo's shuffle: one cycle, so that nobody sends to itself.
-    let mut to: Vec<u32> = (0..hosts).collect();
-    let mut stream = Stream::new(seed, "permutation");
-    for i in (1..hosts as usize).rev() {
-        to.swap(i, stream.below(i as u64) as usize);
-    }
-    let pairs = to.iter().enumerate().map(|(i, &j)| (End(i as u32), End(j))).collect();
+    let ends: Vec<End> = (0..hosts).map(End).collect();
+    let pairs = traffic::permutation(&ends, &mut Stream::new(seed, "permutation"));
     let mut traffic = TrafficConfig::new("transfer", pairs, Pattern::Transfer { bytes });
     traffic.tcp.receive_window = window;
     let config = NetConfig {

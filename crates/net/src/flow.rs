@@ -50,7 +50,7 @@ pub struct Flow {
     pub(crate) messages: VecDeque<Message>,
     /// Payload that has been delivered in order since the warm-up.
     pub delivered_bytes: u64,
-    /// Of all that was written before, this was the end at the warm-up's end.
+    /// Datagrams that have been sent.
     pub(crate) number: u64,
 }
 

@@ -12,6 +12,7 @@ pub mod pcapng;
 pub mod port;
 pub mod queue;
 pub mod rate;
+mod slab;
 pub mod tcp;
 pub mod topology;
 pub mod traffic;

@@ -12,6 +12,7 @@ use crate::flow::{Channel, Flow, Message, Role};
 use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId, Pool};
 use crate::port::{Left, Port, PortId, Todo};
 use crate::queue::{Cause, Cx};
+use crate::slab::Slab;
 use crate::tcp::sender::{News, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE, Receiver, Sack, Sender};
 use crate::topology::Shape;
@@ -126,7 +127,6 @@ pub struct Frames {
 /// End of a way in the table of routes.
 const HERE: u32 = u32::MAX;
 const NO_SACK: u32 = u32::MAX;
-const NO_CHANNEL: u32 = u32::MAX;
 
 /// A network at work.
 #[derive(Debug)]
@@ -142,10 +142,8 @@ pub struct Net {
     ends: Vec<EndConfig>,
     configs: Vec<TrafficConfig>,
     stats: Vec<TrafficStats>,
-    sacks: Vec<Sack>,
-    free_sacks: Vec<u32>,
-    jobs: Vec<Job>,
-    free_jobs: Vec<u32>,
+    sacks: Slab<Sack>,
+    jobs: Slab<Job>,
     local_delay: Duration,
     frames: Frames,
     taps: Vec<Tap>,
@@ -173,10 +171,8 @@ impl Net {
             ends: config.ends.clone(),
             configs: config.traffic.clone(),
             stats: config.traffic.iter().map(|t| TrafficStats::new(t.bins.len())).collect(),
-            sacks: Vec::new(),
-            free_sacks: Vec::new(),
-            jobs: Vec::new(),
-            free_jobs: Vec::new(),
+            sacks: Slab::new(),
+            jobs: Slab::new(),
             local_delay: config.local_delay,
             frames: Frames::default(),
             taps: Vec::new(),
@@ -576,16 +572,7 @@ impl Net {
         (packet.ack, packet.sent, packet.flags) = (answer.ack, answer.echo, answer.flags);
         packet.seq = answer.cause.as_ps();
         if let Some(sack) = answer.sack {
-            packet.sack = match self.free_sacks.pop() {
-                Some(at) => {
-                    self.sacks[at as usize] = sack;
-                    at
-                }
-                None => {
-                    self.sacks.push(sack);
-                    (self.sacks.len() - 1) as u32
-                }
-            };
+            packet.sack = self.sacks.put(sack);
         }
         self.emit(packet);
     }
@@ -604,7 +591,7 @@ impl Net {
 
     fn free_sack(&mut self, sack: u32) {
         if sack != NO_SACK {
-            self.free_sacks.push(sack);
+            self.sacks.release(sack);
         }
     }
 
@@ -612,7 +599,7 @@ impl Net {
         let (id, now) = (packet.flow, self.queue.now());
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize].tcp;
-        let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack as usize]);
+        let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack]);
         let news = News {
             ack: packet.ack,
             sack,
@@ -636,17 +623,7 @@ impl Net {
                 self.go_on(channel);
             }
             Role::Request => {
-                let job = Job { channel, start: message.start };
-                let job = match self.free_jobs.pop() {
-                    Some(at) => {
-                        self.jobs[at as usize] = job;
-                        at
-                    }
-                    None => {
-                        self.jobs.push(job);
-                        (self.jobs.len() - 1) as u32
-                    }
-                };
+                let job = self.jobs.put(Job { channel, start: message.start });
                 let Pattern::Requests { service, .. } = self.configs[traffic as usize].pattern
                 else {
                     return;
@@ -667,8 +644,8 @@ impl Net {
     }
 
     fn reply(&mut self, job: u32) {
-        let Job { channel, start } = self.jobs[job as usize];
-        self.free_jobs.push(job);
+        let Job { channel, start } = self.jobs[job];
+        self.jobs.release(job);
         let Channel { back, source, .. } = self.channels[channel as usize];
         let source = &mut self.sources[source as usize];
         let Pattern::Requests { reply, .. } = self.configs[source.traffic as usize].pattern else {
@@ -798,9 +775,7 @@ impl Net {
         let flow = &self.flows[pong.flow.index()];
         let (traffic, channel) = (flow.traffic, flow.channel);
         self.record(traffic, pong.sent, u64::from(pong.payload));
-        if channel != NO_CHANNEL {
-            self.go_on(channel);
-        }
+        self.go_on(channel);
     }
 
     /// When the next event is; `None` if nothing is still to come.

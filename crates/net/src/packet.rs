@@ -131,6 +131,25 @@ impl Packet {
         self.payload + self.header_bytes()
     }
 
+    /// Payload of a full frame.
+    pub fn frame_payload(&self) -> u32 {
+        MTU_BYTES - self.header_bytes()
+    }
+
+    /// The part of its payload that begins at byte `from`, `most` bytes at most, as a packet like it. A
+    /// selective acknowledgement stays with the last part, so that it is there once.
+    pub fn piece(&self, from: u32, most: u32) -> Packet {
+        let payload = most.min(self.payload - from);
+        let last = from + payload == self.payload;
+        Packet {
+            seq: self.seq + u64::from(from),
+            payload,
+            frames: payload.div_ceil(self.frame_payload()).max(1) as u16,
+            sack: if last { self.sack } else { u32::MAX },
+            ..*self
+        }
+    }
+
     /// Bytes of time on an Ethernet wire, all frames with their headers.
     pub fn wire_bytes(&self) -> u32 {
         let frames = u32::from(self.frames);

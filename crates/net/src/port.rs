@@ -183,14 +183,12 @@ impl Port {
         &self.link.config
     }
 
-    /// Bytes that wait at `now`: on the wire in a plain port, else in discipline and ring.
+    /// Bytes that wait at `now`: on the wire in a plain port, else in the discipline. What is in the ring
+    /// of a NIC waits no more.
     pub fn backlog(&self, now: Time) -> u64 {
         match &self.line {
             None => self.link.config.rate.bytes(self.free_at.saturating_since(now)),
-            Some(line) => {
-                let ring = |nic: &Nic| u64::from(nic.descriptors) * u64::from(PAGE_BYTES);
-                line.queue.bytes() + line.nic.as_ref().map_or(0, ring)
-            }
+            Some(line) => line.queue.bytes(),
         }
     }
 
@@ -199,12 +197,10 @@ impl Port {
         self.line.is_none()
     }
 
-    /// Bytes that wait at `now`: in the discipline (on the wire in a plain port), and in the ring.
-    pub(crate) fn waiting(&self, now: Time, pool: &Pool) -> (u64, u64) {
-        let Some(line) = &self.line else { return (self.backlog(now), 0) };
-        let bytes = |id: &PacketId| u64::from(pool[*id].bytes());
-        let ring = line.nic.as_ref().map_or(0, |nic| nic.ring.iter().map(bytes).sum());
-        (line.queue.bytes(), ring)
+    /// Bytes in the ring of its NIC, without what is being sent.
+    pub(crate) fn ring_bytes(&self, pool: &Pool) -> u64 {
+        let ring = self.line.iter().filter_map(|line| line.nic.as_ref()).flat_map(|nic| &nic.ring);
+        ring.map(|&id| u64::from(pool[id].bytes())).sum()
     }
 
     /// Whether there is a ring behind the discipline.
@@ -357,8 +353,9 @@ impl Port {
         let mut first = None;
         let mut at = cx.now;
         let last = packet.frames - 1;
+        let full = packet.frame_payload();
         for i in 0..packet.frames {
-            let piece = piece(&packet, i);
+            let piece = packet.piece(u32::from(i) * full, full);
             let earlier = if i == 0 { self.free_at } else { at };
             at += self.link.config.rate.span(u64::from(piece.wire_bytes()));
             // The last one takes the place of the whole.
@@ -374,14 +371,6 @@ impl Port {
         self.free_at = at;
         first
     }
-}
-
-/// Frame number `i` of `packet`.
-pub(crate) fn piece(packet: &Packet, i: u16) -> Packet {
-    let mss = crate::packet::MSS_BYTES;
-    let from = u32::from(i) * mss;
-    let payload = (packet.payload - from).min(mss);
-    Packet { seq: packet.seq + u64::from(from), payload, frames: 1, ..*packet }
 }
 
 impl Line {

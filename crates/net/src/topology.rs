@@ -86,7 +86,7 @@ impl Shape {
     }
 
     /// Ports between switches, each way.
-    fn fabric(&self) -> u32 {
+    pub fn fabric(&self) -> u32 {
         match *self {
             Shape::Star { .. } => 0,
             Shape::Dumbbell { .. } => 1,

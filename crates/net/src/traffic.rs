@@ -149,6 +149,21 @@ impl TrafficConfig {
             reveal: false,
         }
     }
+
+    /// Of a run that ended after `end`, how long what is delivered has counted.
+    pub fn counted(&self, end: Duration) -> Duration {
+        end.min(self.until).saturating_sub(self.warmup.max(self.start))
+    }
+}
+
+/// Each end with another one, at random, all in one circle (Sattolo's shuffle): nobody is paired with
+/// itself, and who receives, receives from one.
+pub fn permutation(ends: &[End], stream: &mut Stream) -> Vec<(End, End)> {
+    let mut to = ends.to_vec();
+    for i in (1..to.len()).rev() {
+        to.swap(i, stream.below(i as u64) as usize);
+    }
+    ends.iter().copied().zip(to).collect()
 }
 
 /// What traffic of one kind has come to.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use lowtail_engine::Stream;
+use lowtail_net::net::SharedConfig;
+use lowtail_net::traffic::permutation;
 use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
 
 use super::file::{EndFile, NamesFile, NetworkFile, PairsFile, TrafficFile};
-use crate::error::{Bad, nearest};
-use crate::value::Rate;
+use super::queue::QueueFile;
+use crate::error::{Bad, hint};
 
 /// Most conversations of a network.
 const PAIRS_MAX: usize = 1 << 20;
@@ -17,6 +19,7 @@ const PAIRS_MAX: usize = 1 << 20;
 pub struct NetworkCase {
     file: NetworkFile,
     config: NetConfig,
+    shared: Option<SharedConfig>,
     /// Machines by number.
     pub machines: Vec<String>,
     /// Names of the traffic, in the order of its numbers.
@@ -42,16 +45,8 @@ pub(crate) fn machine(name: &str, machines: &[String]) -> Result<u32, String> {
     if let Some(at) = machines.iter().position(|machine| machine == name) {
         return Ok(at as u32);
     }
-    let hint = match nearest(name, machines.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", some(machines)),
-    };
+    let hint = hint(name, machines.iter().map(String::as_str));
     Err(format!("no machine is called `{name}`; {hint}"))
-}
-
-fn some(names: &[String]) -> String {
-    let more = if names.len() > 12 { ", …" } else { "" };
-    names[..names.len().min(12)].join(", ") + more
 }
 
 /// Builds the network of a point; `vms` are the ends that are VMs of simulated hosts.
@@ -69,9 +64,7 @@ pub(crate) fn build(
             queue.check(0).map_err(|bad| in_network(bad.under(&[key])))?;
         }
     }
-    if let Some(shared) = &file.shared {
-        shared.build().map_err(in_network)?;
-    }
+    let shared = file.shared.map(|shared| shared.build().map_err(in_network)).transpose()?;
     if !(8..=65_536).contains(&file.nic.ring) || !(16..=4096).contains(&file.nic.receive_ring) {
         let message = "a ring of 8 to 65536 descriptors, a receive ring of 16 to 4096 packets";
         return Err(in_network(Bad::new("nic", message)));
@@ -107,9 +100,8 @@ pub(crate) fn build(
                 format!("{pairs_all} conversations by here: at most {PAIRS_MAX}"),
             ));
         }
-        let rate = file.link.rate;
-        configs
-            .push(kind.build(name, pairs, Rate(rate.0)).map_err(|b| b.under(&["traffic", name]))?);
+        let config = kind.build(name, pairs, file.link.rate);
+        configs.push(config.map_err(|bad| bad.under(&["traffic", name]))?);
     }
     if configs.is_empty() {
         return Err(Bad::new("traffic", "a network without traffic"));
@@ -126,6 +118,7 @@ pub(crate) fn build(
     Ok(NetworkCase {
         file: file.clone(),
         config,
+        shared,
         machines,
         traffic: traffic.keys().cloned().collect(),
         homes: specs.iter().map(|spec| spec.home).collect(),
@@ -142,11 +135,7 @@ fn find(names: &NamesFile, known: &BTreeMap<&str, Vec<End>>) -> Result<Vec<End>,
         } else if let Some(more) = known.get(name.as_str()) {
             ends.extend(more);
         } else {
-            let all: Vec<String> = known.keys().map(|name| name.to_string()).collect();
-            let hint = match nearest(name, known.keys().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", some(&all)),
-            };
+            let hint = hint(name, known.keys().copied());
             return Err(format!("no end is called `{name}`; {hint}"));
         }
     }
@@ -178,12 +167,7 @@ fn pairs(
             pairs.extend(from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))));
         }
         PairsFile::Permutation => {
-            // Sattolo's shuffle: one cycle, so that nobody sends to itself.
-            let mut order = from.to_vec();
-            for i in (1..order.len()).rev() {
-                order.swap(i, stream.below(i as u64) as usize);
-            }
-            pairs.extend(from.iter().copied().zip(order));
+            pairs.extend(permutation(from, &mut stream));
         }
     }
     pairs.retain(|(a, b)| a != b);
@@ -211,8 +195,8 @@ impl NetworkCase {
             1 => "1 machine".to_string(),
             n => format!("{n} machines"),
         };
-        let name = |queue: &Option<super::queue::QueueFile>| {
-            queue.as_ref().map_or_else(|| "fifo".to_string(), super::queue::QueueFile::describe)
+        let name = |queue: &Option<QueueFile>| {
+            queue.as_ref().map_or_else(|| "fifo".to_string(), QueueFile::describe)
         };
         format!("{machines}; NICs {}; switches {}", name(&self.file.queue), name(&self.file.switch))
     }
@@ -233,8 +217,7 @@ impl NetworkCase {
         let ports = self.config.shape.places().enumerate().map(|(i, place)| {
             // Hashes differ from port to port, as those of real queues do.
             let seed = seed.wrapping_add(i as u64);
-            let queue =
-                |queue: &Option<super::queue::QueueFile>| Some(queue.as_ref()?.build(ends, seed));
+            let queue = |queue: &Option<QueueFile>| Some(queue.as_ref()?.build(ends, seed));
             match place {
                 Place::Host(_) => match queue(&file.queue) {
                     Some(queue) => Port::queued(link, queue, Some(nic)),
@@ -255,7 +238,7 @@ impl NetworkCase {
             }
         });
         let mut net = Net::new(&self.config, ports.collect(), seed);
-        if let Some(shared) = file.shared.and_then(|shared| shared.build().ok()) {
+        if let Some(shared) = self.shared {
             net.share(shared, &self.config.shape);
         }
         net
@@ -263,7 +246,7 @@ impl NetworkCase {
 
     /// The NIC of a simulated host.
     pub(crate) fn host_nic(file: &NetworkFile) -> lowtail_host::io::nic::NicConfig {
-        let pieces = file.queue.as_ref().and_then(super::queue::QueueFile::pieces);
+        let pieces = file.queue.as_ref().and_then(QueueFile::pieces);
         lowtail_host::io::nic::NicConfig {
             bits_per_s: file.link.rate.0,
             latency: lowtail_engine::Duration::ZERO,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use lowtail_net::Net;
 use lowtail_net::net::TapConfig;
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
-use lowtail_net::{Net, Place};
 
 use super::build::{NetworkCase, machine};
 use crate::case::Case;
@@ -52,7 +52,7 @@ impl NetworkCase {
         if let Some(name) = name.strip_prefix("to:") {
             return machine(name, &self.machines).map(|at| PortId(hosts + at));
         }
-        let fabric = self.shape().places().filter(|place| *place == Place::Up).count() as u32;
+        let fabric = self.shape().fabric();
         for (prefix, first) in [("up:", 2 * hosts), ("down:", 2 * hosts + fabric)] {
             let Some(number) = name.strip_prefix(prefix) else { continue };
             return match number.parse::<u32>() {
@@ -72,7 +72,7 @@ impl NetworkCase {
     /// How the link of a port is called, and what it is.
     fn link_name(&self, port: PortId) -> (String, String) {
         let hosts = self.machines.len();
-        let fabric = self.shape().places().filter(|place| *place == Place::Up).count();
+        let fabric = self.shape().fabric() as usize;
         let n = port.index();
         if n < hosts {
             let name = &self.machines[n];

@@ -47,11 +47,11 @@ impl Shared {
     /// Whether `port` may take `bytes` more.
     fn admits(&self, port: PortId, bytes: u64, ports: &[Port], now: Time) -> bool {
         let Some(switch) = self.switch[port.index()] else { return true };
-        let own = &self.ports[switch as usize];
-        let used: u64 = own.iter().map(|port| ports[port.index()].backlog(now)).sum();
+        let backlog = |port: PortId| ports[port.index()].backlog(now);
+        let used: u64 = self.ports[switch as usize].iter().map(|&port| backlog(port)).sum();
         let free = self.config.bytes.saturating_sub(used);
         let most = free.saturating_mul(u64::from(self.config.quarters)) / 4;
-        bytes <= free && ports[port.index()].backlog(now) + bytes <= most
+        bytes <= free && backlog(port) + bytes <= most
     }
 }
 

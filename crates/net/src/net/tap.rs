@@ -135,7 +135,7 @@ impl Net {
         }
         let mut packet = self.pool[id];
         if packet.sack != NO_SACK {
-            tap.sacks.push(self.sacks[packet.sack as usize]);
+            tap.sacks.push(self.sacks[packet.sack]);
             packet.sack = (tap.sacks.len() - 1) as u32;
         }
         tap.frames.push(packet);
@@ -151,7 +151,7 @@ impl Net {
         if tap.config.samples == 0 {
             return;
         }
-        let (queue, ring) = port.waiting(now, &self.pool);
+        let (queue, ring) = (port.backlog(now), port.ring_bytes(&self.pool));
         if port.is_plain()
             && let Some(last) = tap.samples.back()
         {
@@ -235,7 +235,7 @@ impl Net {
         let mut sums = std::collections::BTreeMap::new();
         for flow in self.flows.iter().filter(|flow| flow.delivered_bytes > 0) {
             let config = &self.configs[flow.traffic as usize];
-            let span = end.min(config.until).saturating_sub(config.warmup.max(config.start));
+            let span = config.counted(end);
             if span > Duration::ZERO {
                 let [from, to] = [flow.src, flow.dst].map(|end| self.ends[end.index()].host);
                 let bits = flow.delivered_bytes as f64 * 8.0 / span.as_s_f64();

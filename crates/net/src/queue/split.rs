@@ -3,7 +3,7 @@
 use lowtail_engine::Time;
 
 use super::{Cx, Queue};
-use crate::packet::{MTU_BYTES, Packet, PacketId, Pool};
+use crate::packet::{Packet, PacketId};
 
 /// Cuts each segment of several frames into pieces, which go to another discipline one by one.
 ///
@@ -21,14 +21,9 @@ pub struct Split {
     inner: Box<dyn Queue>,
 }
 
-/// Payload of a full frame of such a packet.
-fn frame_payload(packet: &Packet) -> u32 {
-    MTU_BYTES - packet.header_bytes()
-}
-
 /// Payload of each full piece: whole frames, at least one.
 fn piece_payload(packet: &Packet, most_payload: u32) -> u32 {
-    let frame = frame_payload(packet);
+    let frame = packet.frame_payload();
     (most_payload / frame).max(1) * frame
 }
 
@@ -76,22 +71,10 @@ pub(super) fn cut(
     let whole = cx.pool.take(id);
     let full = piece_payload(&whole, most_payload);
     for piece in 0..pieces {
-        let id = put_piece(cx.pool, &whole, piece * full, full);
+        let id = cx.pool.put(whole.piece(piece * full, full));
         each(id, cx);
     }
     pieces
-}
-
-fn put_piece(pool: &mut Pool, whole: &Packet, from: u32, most: u32) -> PacketId {
-    let payload = most.min(whole.payload - from);
-    let last = from + payload == whole.payload;
-    pool.put(Packet {
-        seq: whole.seq + u64::from(from),
-        payload,
-        frames: payload.div_ceil(frame_payload(whole)) as u16,
-        sack: if last { whole.sack } else { u32::MAX },
-        ..*whole
-    })
 }
 
 impl Queue for Split {
