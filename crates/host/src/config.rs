@@ -2,6 +2,7 @@
 
 use lowtail_engine::{Duration, Stream};
 
+use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
 use crate::facts::{DomParams, Facts, VcpuState};
 use crate::guest::boost_saver::BoostSaver;
@@ -10,6 +11,7 @@ use crate::guest::cpu_loop::CpuLoop;
 use crate::guest::driver::{self, Driver};
 use crate::guest::duty_hog::DutyHog;
 use crate::guest::edge_burner::EdgeBurner;
+use crate::guest::mix::{self, Mix};
 use crate::guest::net::{self, NetGuest};
 use crate::guest::request_server::{self, RequestServer};
 use crate::guest::splitter::Splitter;
@@ -41,6 +43,8 @@ pub struct Config {
     pub costs: Costs,
     /// The domains, dom0 (if it is simulated) being just one of them.
     pub vms: Vec<VmConfig>,
+    /// The control groups of a Linux host, each behind the one that it is in.
+    pub cgroups: Vec<CgroupConfig>,
     /// NICs, traffic, and event channels.
     pub io: IoConfig,
     /// When a notification makes the scheduler look at the pCPU of who sent it.
@@ -79,6 +83,9 @@ pub struct VmConfig {
     pub hard: CpuSet,
     /// pCPUs on which it would rather run.
     pub soft: CpuSet,
+    /// What its vCPUs are on a Linux host, in order; the last one is for all further vCPUs as
+    /// well. Empty: ordinary threads in the root.
+    pub threads: Vec<Thread>,
     /// What runs in it.
     pub workload: Workload,
 }
@@ -158,6 +165,8 @@ pub enum Workload {
     Driver(driver::Config),
     /// A guest with a virtual interface; see [`net`].
     Net(net::Config),
+    /// Several workloads on so many vCPUs each, one after another; see [`Mix`].
+    Mix(Vec<(u16, Workload)>),
     /// See [`EdgeBurner`].
     EdgeBurner {
         /// From one edge to the next.
@@ -217,6 +226,12 @@ pub enum ConfigError {
     /// A workload for one vCPU in a domain with several.
     #[error("VM `{0}`: this workload has one vCPU")]
     OneVcpu(String),
+    /// Parts that are not parts of one domain.
+    #[error(
+        "VM `{0}`: a mix has 1 to 255 parts, which have all its vCPUs among them, each at least \
+         one, and no partners, interfaces, devices or mixes"
+    )]
+    Mix(String),
     /// A partner that does not exist or does not play.
     #[error("VM `{name}`: its partner `{partner}` {why}")]
     Partner {
@@ -233,6 +248,9 @@ pub enum ConfigError {
     /// A cap under a scheduler that has none.
     #[error("VM `{0}`: no caps here; credit has them, and credit2 since Xen 4.10")]
     NoCaps(String),
+    /// A control group, or a thread, that the kernel refuses.
+    #[error("{0}")]
+    Cgroup(String),
     /// A scheduler parameter that Xen refuses.
     #[error("{0}")]
     Scheduler(String),
@@ -255,6 +273,16 @@ impl SchedulerConfig {
             SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => true,
             SchedulerConfig::Credit2(config) => config.version >= Credit2Version::Xen410,
             SchedulerConfig::Null => false,
+        }
+    }
+
+    /// Whether it enforces the limits of control groups.
+    fn has_cgroups(&self) -> bool {
+        match self {
+            SchedulerConfig::SmallFirst(_) => true,
+            SchedulerConfig::Credit(_) | SchedulerConfig::Credit2(_) | SchedulerConfig::Null => {
+                false
+            }
         }
     }
 
@@ -297,6 +325,12 @@ impl Workload {
             Workload::Splitter { turn } => Box::new(Splitter::new(turn)),
             Workload::Driver(ref config) => Box::new(Driver::guest(config)),
             Workload::Net(config) => Box::new(NetGuest::guest(config)),
+            Workload::Mix(ref parts) => {
+                let part = |(i, (vcpus, workload)): (usize, &(u16, Workload))| {
+                    (*vcpus, workload.build(seed, &format!("{name}, part {i}"), vms))
+                };
+                Box::new(Mix::new(parts.iter().enumerate().map(part)))
+            }
             Workload::EdgeBurner { period, before, after } => {
                 Box::new(EdgeBurner::new(period, before, after))
             }
@@ -319,6 +353,7 @@ impl VmConfig {
             cap_percent: 0,
             hard: all,
             soft: all,
+            threads: Vec::new(),
             workload,
         }
     }
@@ -351,6 +386,21 @@ impl VmConfig {
         if self.vcpus > 1 && self.workload.is_single() {
             return Err(ConfigError::OneVcpu(name()));
         }
+        if let Workload::Mix(parts) = &self.workload {
+            let vcpus: u32 = parts.iter().map(|(vcpus, _)| u32::from(*vcpus)).sum();
+            let odd = |(vcpus, part): &(u16, Workload)| {
+                matches!(part, Workload::Driver(_) | Workload::Net(_) | Workload::Mix(_))
+                    || matches!(part, Workload::WakeStorm { .. })
+                    || *vcpus == 0
+                    || *vcpus > 1 && part.is_single()
+            };
+            if vcpus != u32::from(self.vcpus)
+                || parts.len() > mix::PARTS_MAX
+                || parts.iter().any(odd)
+            {
+                return Err(ConfigError::Mix(name()));
+            }
+        }
         Ok(())
     }
 }
@@ -364,6 +414,7 @@ impl Config {
             scheduler,
             costs,
             vms,
+            cgroups: Vec::new(),
             io: IoConfig::default(),
             tickle: Tickle::Each,
             records: 0,
@@ -419,6 +470,42 @@ impl Config {
         Ok(())
     }
 
+    /// The threads of `vm`, and where each may run.
+    fn threads<'a>(
+        &'a self,
+        vm: &'a VmConfig,
+    ) -> Result<impl Iterator<Item = (Thread, CpuSet)> + 'a, ConfigError> {
+        let pcpus = CpuSet::first_n(self.pcpus);
+        for thread in &vm.threads {
+            thread
+                .check(self.cgroups.len())
+                .map_err(|why| ConfigError::Cgroup(format!("VM `{}`: {why}", vm.name)))?;
+            let pinned = vm.hard.and(thread.pin);
+            if pinned.and(pcpus).is_empty() {
+                let (name, last) = (vm.name.clone(), self.pcpus - 1);
+                return Err(ConfigError::Pinned { name, pinned, last });
+            }
+        }
+        Ok((0..usize::from(vm.vcpus)).map(move |i| {
+            let thread =
+                vm.threads.get(i).or_else(|| vm.threads.last()).copied().unwrap_or_default();
+            (thread, vm.hard.and(thread.pin).and(pcpus))
+        }))
+    }
+
+    /// Refuses groups that the kernel would not have, and limits that nobody would enforce.
+    fn check_cgroups(&self) -> Result<(), ConfigError> {
+        for (index, cgroup) in self.cgroups.iter().enumerate() {
+            cgroup.check(index).map_err(ConfigError::Cgroup)?;
+            if cgroup.limit.is_some() && !self.scheduler.has_cgroups() {
+                let name = &cgroup.name;
+                let why = "the scheduler knows no control groups";
+                return Err(ConfigError::Cgroup(format!("cgroup `{name}` has a limit: {why}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The state of the host at time zero.
     ///
     /// # Errors
@@ -432,6 +519,7 @@ impl Config {
         }
         self.scheduler.check()?;
         self.check_devices()?;
+        self.check_cgroups()?;
         let pcpus = CpuSet::first_n(self.pcpus);
         let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
         for (dom, vm) in self.vms.iter().enumerate() {
@@ -441,11 +529,12 @@ impl Config {
                 return Err(ConfigError::NoCaps(vm.name.clone()));
             }
             let first = vcpus.len() as u16;
-            let hard = vm.hard.and(pcpus);
-            vcpus.extend((0..vm.vcpus).map(|_| VcpuState {
+            let threads = self.threads(vm)?;
+            vcpus.extend(threads.map(|(thread, hard)| VcpuState {
                 dom: Dom(dom as u16),
                 processor: hard.first().unwrap_or(Pcpu(0)),
                 hard,
+                thread,
                 soft: vm.soft.and(pcpus),
                 blocked: true,
                 paused: false,
@@ -469,6 +558,7 @@ impl Config {
             now: lowtail_engine::Time::ZERO,
             vcpus,
             doms,
+            cgroups: self.cgroups.clone(),
             current: vec![None; usize::from(self.pcpus)],
             sockets: (0..self.sockets).map(socket).collect(),
             pcpus,

@@ -9,12 +9,13 @@
 
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
+use crate::cgroup::CgroupStats;
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
 use crate::event::{Event, SchedTimer};
 use crate::facts::Facts;
 use crate::guest::Origin;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::{Recorder, What};
 use crate::sched::{Scheduler, View};
 use crate::stats::{PcpuStats, VcpuStats, Worst};
@@ -476,6 +477,11 @@ impl Core {
             work += now.since(since).saturating_sub(progress.overhead);
         }
         (cpu, work)
+    }
+
+    /// What has happened to `cgroup`.
+    pub(crate) fn cgroup_stats(&self, cgroup: Cgroup) -> Option<CgroupStats> {
+        self.sched.0.cgroup_stats(&self.facts, cgroup)
     }
 
     /// What `p` has done.

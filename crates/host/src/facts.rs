@@ -2,6 +2,7 @@
 
 use lowtail_engine::Time;
 
+use crate::cgroup::{CgroupConfig, Thread};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 
 /// One vCPU as the hypervisor knows it.
@@ -13,6 +14,8 @@ pub struct VcpuState {
     pub processor: Pcpu,
     /// Where it may run (hard affinity). Never empty.
     pub hard: CpuSet,
+    /// Where it is, and as what, if the host is a Linux kernel.
+    pub thread: Thread,
     /// Where it would rather run (soft affinity); all pCPUs if it does not care.
     pub soft: CpuSet,
     /// The guest waits for an event.
@@ -60,6 +63,8 @@ pub struct Facts {
     pub vcpus: Vec<VcpuState>,
     /// All domains, by [`Dom::index`].
     pub doms: Vec<DomParams>,
+    /// All control groups, by [`Cgroup::index`](crate::ids::Cgroup::index).
+    pub cgroups: Vec<CgroupConfig>,
     /// Who runs where, by [`Pcpu::index`]: Xen's `curr_on_cpu`. From the moment of the
     /// decision on, that is, also while the context is being switched.
     pub current: Vec<Option<Vcpu>>,

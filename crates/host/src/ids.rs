@@ -1,4 +1,4 @@
-//! Names of physical CPUs, virtual CPUs and domains, and sets of physical CPUs.
+//! Names of physical CPUs, virtual CPUs, domains and control groups, and sets of physical CPUs.
 
 use std::fmt;
 
@@ -13,6 +13,17 @@ pub struct Vcpu(pub u16);
 /// A domain: one virtual machine, numbered from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dom(pub u16);
+
+/// A control group of a Linux host, numbered from zero in the order of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cgroup(pub u16);
+
+impl Cgroup {
+    /// As an index into per-group tables.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
 
 impl Pcpu {
     /// As an index into per-pCPU tables.

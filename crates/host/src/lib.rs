@@ -4,6 +4,7 @@
 //! A [`Config`] describes a host, a [`Machine`] runs
 //! it. Schedulers stand behind one trait, [`Scheduler`](sched::Scheduler), one file each.
 
+pub mod cgroup;
 pub mod config;
 mod core;
 pub mod costs;
@@ -19,5 +20,5 @@ pub mod stats;
 
 pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;
-pub use ids::{CpuSet, Dom, Pcpu, Vcpu};
+pub use ids::{Cgroup, CpuSet, Dom, Pcpu, Vcpu};
 pub use machine::Machine;

@@ -6,12 +6,14 @@
 
 use lowtail_engine::{Duration, Hist, Time};
 
+use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::guest::mix::Part;
 use crate::guest::{Guest, GuestCx, Origin, Step};
-use crate::ids::{Dom, Pcpu, Vcpu};
+use crate::ids::{Cgroup, Dom, Pcpu, Vcpu};
 use crate::io::Io;
 use crate::io::flow::Flow;
 use crate::io::packet::Course;
@@ -290,6 +292,7 @@ impl Machine {
             facts,
             queue,
             dom,
+            part: Part::WHOLE,
             news: &mut self.news,
             io: &mut self.io,
             left: Duration::ZERO,
@@ -381,6 +384,11 @@ impl Machine {
     /// Processor time and work of `v` up to now, also of the slice that it is in.
     pub fn vcpu_time(&self, v: Vcpu) -> (Duration, Duration) {
         self.core.vcpu_time(v)
+    }
+
+    /// What has happened to `cgroup`; `None` if it has no limit or the scheduler knows no groups.
+    pub fn cgroup_stats(&self, cgroup: Cgroup) -> Option<CgroupStats> {
+        self.core.cgroup_stats(cgroup)
     }
 
     /// What `p` has done.

@@ -510,6 +510,11 @@ pub(crate) fn spread_text(spread: Spread) -> String {
 pub(crate) fn describe(workload: &Workload) -> String {
     match workload {
         Workload::CpuLoop => "computes for ever".to_string(),
+        Workload::Mix(parts) => {
+            let part =
+                |(vcpus, workload): &(u16, Workload)| format!("{vcpus} x ({})", describe(workload));
+            parts.iter().map(part).collect::<Vec<_>>().join(", ")
+        }
         Workload::DutyHog { burst, busy_percent } => {
             format!("busy {busy_percent} % when alone, bursts {}", spread_text(*burst))
         }

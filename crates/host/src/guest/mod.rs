@@ -12,6 +12,7 @@ pub mod driver;
 pub mod duty_hog;
 pub mod edge_burner;
 pub mod kernel;
+pub mod mix;
 pub mod net;
 pub mod request_server;
 pub mod splitter;
@@ -23,6 +24,7 @@ pub mod yielder;
 
 pub use lowtail_engine::Spread;
 use lowtail_engine::{Duration, EventQueue, Hist, Time, Timer};
+use mix::Part;
 
 use crate::event::Event;
 use crate::facts::Facts;
@@ -99,6 +101,8 @@ pub struct GuestCx<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) dom: Dom,
+    /// The vCPUs that the guest knows of, if it is one of several in its domain.
+    pub(crate) part: Part,
     /// Whom to notify when the call is over.
     pub(crate) news: &'a mut Vec<(Vcpu, Origin)>,
     /// What domains share, and the hardware.
@@ -116,19 +120,24 @@ impl GuestCx<'_> {
         self.facts.now
     }
 
-    /// How many vCPUs the domain has.
+    /// How many vCPUs the guest has.
     pub fn vcpus(&self) -> usize {
-        self.facts.doms[self.dom.index()].vcpus.len()
+        self.facts.doms[self.dom.index()].vcpus.len().min(self.part.count)
+    }
+
+    /// The guest's vCPU number `vcpu`.
+    fn vcpu(&self, vcpu: usize) -> Vcpu {
+        self.facts.doms[self.dom.index()].vcpus[self.part.first + vcpu]
     }
 
     /// Has [`Guest::timer`] called with `token` after `delay`.
     pub fn after(&mut self, delay: Duration, token: u32) -> Timer {
-        self.queue.after(delay, Event::Guest { dom: self.dom, token })
+        self.queue.after(delay, Event::Guest { dom: self.dom, token: self.part.token(token) })
     }
 
     /// Has [`Guest::timer`] called with `token` at `time`.
     pub fn at(&mut self, time: Time, token: u32) -> Timer {
-        self.queue.at(time, Event::Guest { dom: self.dom, token })
+        self.queue.at(time, Event::Guest { dom: self.dom, token: self.part.token(token) })
     }
 
     /// Undoes [`after`](Self::after).
@@ -139,8 +148,7 @@ impl GuestCx<'_> {
     /// Notifies the domain's vCPU number `vcpu` as soon as this call is over; wakes it if it
     /// is blocked.
     pub fn notify(&mut self, vcpu: usize, origin: Origin) {
-        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
-        self.news.push((v, origin));
+        self.news.push((self.vcpu(vcpu), origin));
     }
 
     /// In [`Guest::step`]: what was left of the vCPU's last step when it was ended early.
@@ -176,7 +184,7 @@ impl GuestCx<'_> {
 
     /// The next event that the domain's vCPU number `vcpu` is to serve.
     pub fn take_event(&mut self, vcpu: usize) -> Option<Port> {
-        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
+        let v = self.vcpu(vcpu);
         self.io.pending(v).take()
     }
 
@@ -189,7 +197,7 @@ impl GuestCx<'_> {
     pub fn raise(&mut self, from: Option<usize>, dom: Dom, port: Port) {
         let Some(to) = self.io.raise(self.facts, dom, port) else { return };
         let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
-        let from = from.map(|from| self.facts.doms[self.dom.index()].vcpus[from]);
+        let from = from.map(|from| self.vcpu(from));
         let origin = match from {
             None => Origin::OwnProcessor,
             Some(from) if processor(from) == processor(to) => Origin::Beside,
@@ -200,8 +208,7 @@ impl GuestCx<'_> {
 
     /// The domain's vCPU number `vcpu`, which spins, is to look again.
     pub fn poke(&mut self, vcpu: usize) {
-        let v = self.facts.doms[self.dom.index()].vcpus[vcpu];
-        self.news.push((v, Origin::Memory));
+        self.news.push((self.vcpu(vcpu), Origin::Memory));
     }
 
     /// In [`Guest::step`]: the vCPU has served all events that were pending.
@@ -219,7 +226,7 @@ impl GuestCx<'_> {
     /// there is no such vCPU.
     pub fn interrupt(&mut self, from: usize, dom: Dom, to: usize) {
         let Some(&to) = self.facts.doms[dom.index()].vcpus.get(to) else { return };
-        let from = self.facts.doms[self.dom.index()].vcpus[from];
+        let from = self.vcpu(from);
         let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
         let near = processor(from) == processor(to);
         self.news.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));

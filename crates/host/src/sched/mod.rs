@@ -13,11 +13,12 @@ pub mod small_first;
 
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
+use crate::cgroup::CgroupStats;
 use crate::event::Event;
 pub use crate::event::SchedTimer;
 pub use crate::facts::Facts;
 use crate::facts::VcpuState;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::{Note, Recorder};
 
 /// Refuses a rate limit outside of what Xen accepts: 0 (off) or 100 us to 500 ms
@@ -67,6 +68,12 @@ pub trait Scheduler: Send {
 
     /// A timer armed through [`View::arm`] has fired.
     fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer);
+
+    /// What has happened to `cgroup` so far; `None` if it has no limit or the scheduler knows no
+    /// groups.
+    fn cgroup_stats(&self, _view: &Facts, _cgroup: Cgroup) -> Option<CgroupStats> {
+        None
+    }
 
     /// Checks the scheduler's own bookkeeping against the host; used by tests between
     /// events. Returns what is wrong.

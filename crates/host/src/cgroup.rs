@@ -1,0 +1,153 @@
+//! Control groups of a Linux host, and the threads in them.
+//!
+//! On a KVM host each vCPU is a thread, and so are QEMU's main loop ("emulator"), its I/O
+//! threads and the kernel's vhost workers. libvirt puts them into a tree of control groups, and
+//! what the machine may use of the processors is set there. Schedulers that know no groups
+//! (Xen's) refuse a configuration whose groups have limits.
+
+use lowtail_engine::Duration;
+
+use crate::ids::{Cgroup, CpuSet};
+
+/// One control group of the controller `cpu`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupConfig {
+    /// Its path below the root, for messages and figures.
+    pub name: String,
+    /// The group that it is in, listed before it; `None` is the root.
+    pub parent: Option<Cgroup>,
+    /// Its part of what its parent gets, relative to its siblings: `cpu.shares`, 2 to 262144,
+    /// usually 1024. A `cpu.weight` of w is 10.24 w.
+    pub shares: u64,
+    /// How much its threads may run for, if there is a limit.
+    pub limit: Option<Limit>,
+}
+
+/// A limit on the run time of a group: `cpu.max` and `cpu.max.burst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Run time in each period, of all threads on all pCPUs together: 1 ms or more.
+    pub quota: Duration,
+    /// When it is there anew: 1 ms to 1 s.
+    pub period: Duration,
+    /// Unused run time that is kept for later periods (since Linux 5.14), up to the quota.
+    pub burst: Duration,
+}
+
+/// A host's thread, as far as the host's scheduler knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// The group that it is in; `None` is the root.
+    pub cgroup: Option<Cgroup>,
+    /// Its scheduling policy.
+    pub policy: Policy,
+    /// Its nice value, -20 to 19.
+    pub nice: i8,
+    /// A slice of its own (`sched_runtime` of `sched_setattr(2)`, since Linux 6.12): 0.1 to
+    /// 100 ms.
+    pub slice: Option<Duration>,
+    /// Where it may run, besides what its machine is pinned to (`vcpupin` and the like).
+    pub pin: CpuSet,
+}
+
+/// A scheduling policy of Linux, as in `sched(7)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// `SCHED_OTHER`.
+    #[default]
+    Other,
+    /// `SCHED_BATCH`: its wake-ups interrupt nobody.
+    Batch,
+    /// `SCHED_IDLE`: of the lowest weight there is.
+    Idle,
+    /// `SCHED_FIFO` with a priority from 1 to 99.
+    Fifo(u8),
+    /// `SCHED_RR` with a priority from 1 to 99.
+    Rr(u8),
+}
+
+/// What has happened to a group with a limit: `cpu.stat`, and what that does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CgroupStats {
+    /// Periods in which its threads ran or were about to: `nr_periods`.
+    pub periods: u64,
+    /// Those of them in which it was throttled: `nr_throttled`.
+    pub throttled_periods: u64,
+    /// Time for which it was throttled, added up over pCPUs: `throttled_time`.
+    pub throttled: Duration,
+    /// Periods in which it ran on what it had saved: `nr_bursts`.
+    pub bursts: u64,
+    /// Run time beyond the quota in those: `burst_time`.
+    pub burst: Duration,
+    /// Longest time for which a thread of it could have run and was throttled.
+    pub longest_pause: Duration,
+}
+
+impl CgroupConfig {
+    /// A group with the usual shares and no limit.
+    pub fn new(name: &str, parent: Option<Cgroup>) -> Self {
+        CgroupConfig { name: name.to_string(), parent, shares: 1024, limit: None }
+    }
+
+    /// What is wrong with it, being number `index` of a host's groups.
+    pub(crate) fn check(&self, index: usize) -> Result<(), String> {
+        let fail = |what: String| Err(format!("cgroup `{}`: {what}", self.name));
+        if self.parent.is_some_and(|parent| parent.index() >= index) {
+            return fail("its parent has to be listed before it".into());
+        }
+        if !(2..=262_144).contains(&self.shares) {
+            return fail(format!("{} shares; the kernel takes 2 to 262144", self.shares));
+        }
+        let Some(limit) = self.limit else { return Ok(()) };
+        if !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&limit.period) {
+            return fail(format!("period {}; the kernel takes 1ms to 1s", limit.period));
+        }
+        if limit.quota < Duration::from_ms(1) {
+            return fail(format!("quota {}; the kernel takes 1ms or more", limit.quota));
+        }
+        if limit.burst > limit.quota {
+            let (burst, quota) = (limit.burst, limit.quota);
+            return fail(format!(
+                "burst {burst}; the kernel takes no more than the quota, {quota}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Thread {
+    /// In the root, like any other.
+    fn default() -> Self {
+        Thread {
+            cgroup: None,
+            policy: Policy::Other,
+            nice: 0,
+            slice: None,
+            pin: CpuSet::first_n(CpuSet::MAX_PCPUS),
+        }
+    }
+}
+
+impl Thread {
+    /// What is wrong with it, on a host with so many groups.
+    pub(crate) fn check(&self, cgroups: usize) -> Result<(), String> {
+        if self.cgroup.is_some_and(|cgroup| cgroup.index() >= cgroups) {
+            return Err("a thread in a cgroup that there is not".into());
+        }
+        if !(-20..=19).contains(&self.nice) {
+            return Err(format!("nice {}: the kernel takes -20 to 19", self.nice));
+        }
+        if let Policy::Fifo(priority) | Policy::Rr(priority) = self.policy
+            && !(1..=99).contains(&priority)
+        {
+            return Err(format!("priority {priority}: the kernel takes 1 to 99"));
+        }
+        let slices = Duration::from_us(100)..=Duration::from_ms(100);
+        match self.slice {
+            Some(slice) if !slices.contains(&slice) => {
+                Err(format!("slice {slice}: the kernel takes 0.1ms to 100ms"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
