@@ -156,10 +156,12 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 		lt_vm_entitle(vm, amount, now);
 		return 0;
 	case 19:
-		lt_vm_init(vm, p, (lt_u32)amount, i, (lt_u32)(amount >> 32), j, now);
+		lt_vm_init(vm, p, (lt_u32)amount & 0xffff, i, j, now);
+		lt_cap_init(&vm->cap, (lt_u32)(amount >> 32), (lt_u32)amount, i, now);
 		return 0;
 	case 20:
 		lt_vcpu_init(v, p, now);
+		lt_cap_init(&v->cap, (lt_u32)(amount >> 32), (lt_u32)amount, 1, now);
 		return 0;
 	case 21:
 		lt_pcpu_init(&shared.world.cpu, p, now);
@@ -215,7 +217,7 @@ static __always_inline void begin(lt_u64 now)
 		return;
 	lt_pcpu_init(&shared.world.cpu, p, now);
 	for (int i = 0; i < VMS; i++)
-		lt_vm_init(&shared.world.vms[i], p, 256, 1, 0, LT_RATE_ONE / 2, now);
+		lt_vm_init(&shared.world.vms[i], p, 256, 1, LT_RATE_ONE / 2, now);
 	for (int i = 0; i < VCPUS; i++)
 		lt_vcpu_init(&shared.world.vcpus[i], p, now);
 	for (int i = 0; i < VIFS; i++)

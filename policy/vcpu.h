@@ -33,7 +33,7 @@
 #ifndef LOWTAIL_VCPU_H
 #define LOWTAIL_VCPU_H
 
-#include "bucket.h"
+#include "cap.h"
 
 /* Parameters; LT_PARAMS_DEFAULT has the defaults and the reason for each. */
 struct lt_params {
@@ -100,15 +100,6 @@ struct lt_params {
 #define LT_WEIGHT_USUAL 256
 #endif
 #define LT_WEIGHT_MAX 65535
-/*
- * Time of a cap's quota: Xen's credit2 has the same 10 ms. The bucket holds two
- * quotas: what comes in while the VM waits for somebody's turn to end must not
- * be lost, or a cap near its share by weight would be 3 % off.
- */
-#define LT_CAP_PERIOD_NS 10000000u
-/* Shortest run under a cap, if the quota is not smaller: 500 us as in credit2. */
-#define LT_CAP_RUN_NS 500000u
-
 enum lt_class { LT_LARGE = 0, LT_SMALL = 1 };
 
 struct lt_pcpu {
@@ -118,26 +109,23 @@ struct lt_pcpu {
 struct lt_vm {
 	struct lt_bucket small;		/* run time of its small vCPUs */
 	struct lt_bucket preempt;	/* its own share of preemptions */
-	struct lt_bucket cap;		/* run time of all its vCPUs, if capped */
+	struct lt_cap cap;		/* run time of all its vCPUs */
 	lt_u64 vtime_ns;		/* run time at the usual weight */
 	lt_u64 wait_max_ns;		/* longest wait of a large vCPU */
 	lt_u32 charge;			/* LT_WEIGHT_USUAL / weight, 16.16 */
-	lt_u32 cap_run_ns;		/* turn of a vCPU under the cap */
-	lt_u32 cap_keep_ns;		/* part of the quota that is for small ones */
-	lt_u32 capped;			/* 0 or 1 */
 	lt_u32 runnable;		/* its vCPUs that wait or run */
-	lt_u32 pad;
 };
 
 struct lt_vcpu {
 	struct lt_bucket small;		/* its own run time */
+	struct lt_cap cap;		/* all of it, if it has a limit of its own */
 	lt_u64 blocked_ns;		/* when it blocked last */
 	lt_u64 queued_ns;		/* since when it waits */
 	lt_u64 guarded_ns;		/* until when nobody interrupts it */
 	lt_u32 ran_ns;			/* run time since it woke */
 	lt_u32 usual_ns;		/* moving average of that, at blocking */
 	lt_u32 grant_ns;		/* what it holds out of the small buckets */
-	lt_u32 cap_grant_ns;		/* what it holds out of its VM's cap */
+	lt_u32 cap_grant_ns;		/* what it holds out of its limits */
 	lt_u8 class;			/* enum lt_class */
 	lt_u8 follow;			/* its wake-up is a follow-up */
 	lt_u8 known;			/* usual_ns has been measured */
@@ -182,31 +170,24 @@ LT_FN void lt_pcpu_init(struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 n
 
 /*
  * A VM of @weight (1 to LT_WEIGHT_MAX; 0 counts as 1) with @vcpus (1 or more),
- * limited to @cap (rate, 0: no limit), that is entitled to @share (rate) when
- * all want all. Divides; not for hot paths.
+ * without limit, that is entitled to @share (rate) when all want all; a limit is
+ * for lt_cap_init. Divides; not for hot paths.
  */
 LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight,
-		      lt_u32 vcpus, lt_u32 cap, lt_u32 share, lt_u64 now)
+		      lt_u32 vcpus, lt_u32 share, lt_u64 now)
 {
-	lt_u64 quota, turn, rate;
+	lt_u64 turn, rate;
 
 	weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
 	vcpus = lt_max(vcpus, 1);
 	share = lt_min(lt_max(share, 1), LT_RATE_MAX);
-	cap = lt_min(cap, LT_RATE_MAX);
 	vm->charge = (LT_WEIGHT_USUAL << 16) / weight;
 	vm->vtime_ns = 0;
-	vm->capped = cap != 0;
 	vm->runnable = 0;
-	vm->pad = 0;
 	lt_bucket_init(&vm->small, share, p->burst_ns, p->burst_ns, now);
 	lt_bucket_init(&vm->preempt, lt_min(share, LT_RATE_ONE), p->preempt_own_ns,
 		       p->preempt_own_ns, now);
-	quota = lt_min(((lt_u64)LT_CAP_PERIOD_NS * cap) >> 16, LT_BURST_MAX_NS / 2);
-	lt_bucket_init(&vm->cap, cap, 2 * quota, quota, now);
-	turn = lt_max(quota / vcpus, LT_CAP_RUN_NS);
-	vm->cap_run_ns = lt_min(turn, quota - quota / 4);
-	vm->cap_keep_ns = quota / 4;
+	lt_cap_init(&vm->cap, 0, 0, vcpus, now);
 	/* Turns of one vCPU come once in slice / its part of the share. */
 	rate = lt_max(lt_min(share / vcpus, LT_RATE_ONE), 1);
 	turn = ((lt_u64)p->slice_ns << 16) / rate;
@@ -216,6 +197,7 @@ LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight
 LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
 {
 	lt_bucket_init(&v->small, LT_RATE_ONE, p->burst_ns, p->burst_ns, now);
+	lt_cap_init(&v->cap, 0, 0, 1, now);
 	v->blocked_ns = 0;
 	v->queued_ns = now;
 	v->guarded_ns = 0;
@@ -351,13 +333,9 @@ LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 	if (v->class == LT_SMALL)
 		lt_bucket_take(&vm->small, ran - used);
 	v->grant_ns = 0;
-	if (vm->capped) {
-		used = lt_min(ran, v->cap_grant_ns);
-		lt_bucket_fill(&vm->cap, now);
-		lt_bucket_give(&vm->cap, v->cap_grant_ns - used);
-		lt_bucket_take(&vm->cap, ran - used);
-		v->cap_grant_ns = 0;
-	}
+	lt_cap_settle(&v->cap, v->cap_grant_ns, ran, now);
+	lt_cap_settle(&vm->cap, v->cap_grant_ns, ran, now);
+	v->cap_grant_ns = 0;
 	vm->vtime_ns += (ran * vm->charge) >> 16;
 	v->ran_ns = lt_min(v->ran_ns + ran, ~0u);
 	v->queued_ns = now;
@@ -376,50 +354,45 @@ LT_FN void lt_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
 		vm->runnable--;
 }
 
-/* ---- caps ------------------------------------------------------------ */
+/* ---- limits ---------------------------------------------------------- */
 
 /*
- * Takes what @v of @vm may run for, up to @want_ns, out of the VM's cap.
- * Returns its length, or 0 if it has to wait until lt_cap_when. A part of each
- * quota is for small vCPUs, so that one that computes does not stop one that
- * answers, and no quota stops all vCPUs at once.
+ * Takes what @v of @vm may run for, up to @want_ns, out of its own limit and its
+ * VM's. Returns its length, or 0 if it has to wait until lt_cap_when.
  */
 LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
 			  const struct lt_params *p, lt_u64 want_ns, lt_u64 now)
 {
-	lt_u64 keep = v->class == LT_SMALL ? 0 : vm->cap_keep_ns;
-	lt_u64 there;
+	int small = v->class == LT_SMALL;
+	lt_u64 own = lt_cap_there(&v->cap, small, p->grain_ns, now);
+	lt_u64 all = lt_cap_there(&vm->cap, small, p->grain_ns, now);
+	lt_u64 there = lt_min(own, all);
 
-	if (!vm->capped)
+	if (there == LT_NEVER)
 		return want_ns;
-	lt_bucket_fill(&vm->cap, now);
-	there = vm->cap.tokens_ns;
-	there = there > keep ? there - keep : 0;
-	if (there < lt_min(p->grain_ns, vm->cap_run_ns)) {
-		/* Who has run up to the cap is no small one, or it would trickle. */
+	if (!there) {
+		/* Who has run up to a limit is no small one, or it would trickle. */
 		if (v->ran_ns)
 			v->class = LT_LARGE;
 		return 0;
 	}
-	there = lt_min(lt_min(there, want_ns), lt_max(vm->cap_run_ns, p->grain_ns));
-	v->cap_grant_ns = lt_bucket_take(&vm->cap, there);
-	return v->cap_grant_ns;
+	there = lt_min(there, want_ns);
+	if (lt_capped(&vm->cap))
+		there = lt_min(there, lt_max(vm->cap.turn_ns, p->grain_ns));
+	lt_bucket_take(&v->cap.run, there);
+	lt_bucket_take(&vm->cap.run, there);
+	v->cap_grant_ns = there;
+	return there;
 }
 
-/*
- * When @v, refused by its VM's cap, may run again: with enough for a turn, or for
- * 500 us if it is small. 0 is now.
- */
+/* When @v, refused by a limit, may run again; 0 is now. */
 LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 			 const struct lt_params *p)
 {
-	lt_u64 least = lt_max(p->grain_ns, LT_CAP_RUN_NS);
+	int small = v->class == LT_SMALL;
 
-	if (!vm->capped)
-		return 0;
-	if (v->class == LT_SMALL)
-		return lt_bucket_when(&vm->cap, lt_min(least, vm->cap_run_ns));
-	return lt_bucket_when(&vm->cap, vm->cap_keep_ns + vm->cap_run_ns);
+	return lt_max(lt_cap_ready(&v->cap, small, p->grain_ns),
+		      lt_cap_ready(&vm->cap, small, p->grain_ns));
 }
 
 /* ---- order ----------------------------------------------------------- */

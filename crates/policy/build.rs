@@ -2,7 +2,7 @@
 
 fn main() {
     let policy = "../../policy";
-    for file in ["bucket.h", "vcpu.h", "line.h", "vif.h", "flow.h"] {
+    for file in ["bucket.h", "cap.h", "vcpu.h", "line.h", "vif.h", "flow.h"] {
         println!("cargo::rerun-if-changed={policy}/{file}");
     }
     println!("cargo::rerun-if-changed=src/face.c");

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Caps: no faster than the quota, and a part of it is for small ones.
+ * Limits: no faster than the quota, of a VM and of a vCPU, and a part of it is
+ * for small ones.
  *
  * Replaced: lt_bucket_fill lt_div_up
  * Overflows: in states.c
  */
 #include "proof.h"
 
+/* The limit that a proof is about: that of a VM or that of its vCPU. */
+static struct lt_cap *either(struct lt_vm *vm, struct lt_vcpu *v)
+{
+	struct lt_cap *cap = nondet_u8() ? &vm->cap : &v->cap;
+
+	watch(&cap->run);
+	ASSUME(lt_capped(cap));
+	return cap;
+}
+
 /*
- * What the cap's bucket holds, what vCPUs hold of it, and what they have run
+ * What a limit's bucket holds, what vCPUs hold of it, and what they have run
  * together grow by fills alone: see small.c.
  */
 void prove_capped_grants_make_no_tokens(void)
@@ -16,15 +27,32 @@ void prove_capped_grants_make_no_tokens(void)
 	struct lt_params p = any_params();
 	struct lt_vm vm = any_vm(&p);
 	struct lt_vcpu v = any_vcpu(&p);
+	struct lt_cap *cap = either(&vm, &v);
 	lt_u64 length, held = v.grant_ns;
 
-	watch(&vm.cap);
-	ASSUME(vm.capped && v.cap_grant_ns == 0);	/* settled */
+	ASSUME(v.cap_grant_ns == 0);	/* settled */
 	length = lt_cap_grant(&v, &vm, &p, nondet_u64(), any_clock());
 	CHECK(length == v.cap_grant_ns && v.grant_ns == held);
-	CHECK(vm.cap.tokens_ns + length == had_tokens);
-	CASE(length > vm.cap_run_ns);
-	CASE(length == vm.cap_run_ns);
+	CHECK(cap->run.tokens_ns + length == had_tokens);
+	CASE(length > cap->turn_ns);
+	CASE(length == vm.cap.turn_ns);
+	CASE(length > 0 && lt_capped(&vm.cap) && lt_capped(&v.cap));
+}
+
+/* What is settled with @cap of @vm and @v, the other one being without limit. */
+static void settle(struct lt_vm *vm, struct lt_vcpu *v, const struct lt_cap *cap)
+{
+	lt_u64 ran = nondet_u64(), held = v->cap_grant_ns;
+
+	watch(&cap->run);
+	ASSUME(lt_capped(cap));
+	ASSUME(vm->vtime_ns < VTIME_END - (1ull << 40));
+	ASSUME(ran <= LT_RAN_MAX_NS);
+	lt_vcpu_settle(v, vm, ran, any_clock());
+	CHECK((ran > held && cap->run.tokens_ns == 0) ||
+	      cap->run.tokens_ns + ran <= had_tokens + held);
+	CASE(ran < held && cap->run.tokens_ns < cap->run.burst_ns);
+	CASE(ran > held && cap->run.tokens_ns > 0);
 }
 
 void prove_capped_settlements_make_no_tokens(void)
@@ -32,16 +60,19 @@ void prove_capped_settlements_make_no_tokens(void)
 	struct lt_params p = any_params();
 	struct lt_vm vm = any_vm(&p);
 	struct lt_vcpu v = any_vcpu(&p);
-	lt_u64 ran = nondet_u64(), held = v.cap_grant_ns;
 
-	watch(&vm.cap);
-	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
-	ASSUME(vm.capped && ran <= LT_RAN_MAX_NS);
-	lt_vcpu_settle(&v, &vm, ran, any_clock());
-	CHECK((ran > held && vm.cap.tokens_ns == 0) ||
-	      vm.cap.tokens_ns + ran <= had_tokens + held);
-	CASE(ran < held && vm.cap.tokens_ns < vm.cap.burst_ns);
-	CASE(ran > held && vm.cap.tokens_ns > 0);
+	ASSUME(!lt_capped(&v.cap));
+	settle(&vm, &v, &vm.cap);
+}
+
+void prove_own_settlements_make_no_tokens(void)
+{
+	struct lt_params p = any_params();
+	struct lt_vm vm = any_vm(&p);
+	struct lt_vcpu v = any_vcpu(&p);
+
+	ASSUME(!lt_capped(&vm.cap));
+	settle(&vm, &v, &v.cap);
 }
 
 /* Large ones leave what is for small ones; no turn is longer than it should be. */
@@ -50,14 +81,28 @@ void prove_large_ones_leave_what_is_kept(void)
 	struct lt_params p = any_params();
 	struct lt_vm vm = any_vm(&p);
 	struct lt_vcpu v = any_vcpu(&p);
+	struct lt_cap *cap = either(&vm, &v);
 	lt_u64 length;
 
-	ASSUME(vm.capped);
 	length = lt_cap_grant(&v, &vm, &p, nondet_u64(), any_clock());
-	CHECK(length <= lt_max(vm.cap_run_ns, p.grain_ns));
-	CHECK(length == 0 || v.class == LT_SMALL || vm.cap.tokens_ns >= vm.cap_keep_ns);
-	CASE(length > 0 && v.class == LT_LARGE && vm.cap.tokens_ns == vm.cap_keep_ns);
-	CASE(length > 0 && v.class == LT_SMALL && vm.cap.tokens_ns < vm.cap_keep_ns);
+	CHECK(cap == &v.cap || length <= lt_max(cap->turn_ns, p.grain_ns));
+	CHECK(length == 0 || v.class == LT_SMALL || cap->run.tokens_ns >= cap->keep_ns);
+	CASE(length > 0 && v.class == LT_LARGE && cap->run.tokens_ns == cap->keep_ns);
+	CASE(length > 0 && v.class == LT_SMALL && cap->run.tokens_ns < cap->keep_ns);
+}
+
+/* Whoever has no limit is not kept from anything. */
+void prove_without_limit_all_is_granted(void)
+{
+	struct lt_params p = any_params();
+	struct lt_vm vm = any_vm(&p);
+	struct lt_vcpu v = any_vcpu(&p);
+	lt_u64 want = nondet_u64();
+
+	ASSUME(!lt_capped(&vm.cap) && !lt_capped(&v.cap));
+	CHECK(lt_cap_grant(&v, &vm, &p, want, any_clock()) == want);
+	CHECK(lt_cap_when(&v, &vm, &p) == 0);
+	CASE(want > LT_BURST_MAX_NS);
 }
 
 /*
@@ -71,13 +116,14 @@ void prove_a_capped_one_waits_for_its_moment(void)
 	struct lt_vcpu v = any_vcpu(&p);
 	lt_u64 when, now = any_clock(), want = nondet_u64();
 
-	lt_bucket_fill(&vm.cap, now);
+	lt_bucket_fill(&v.cap.run, now);
+	lt_bucket_fill(&vm.cap.run, now);
 	when = lt_cap_when(&v, &vm, &p);
 	CHECK(when != LT_NEVER);
-	CHECK(vm.capped || when == 0);
+	CHECK(lt_capped(&vm.cap) || lt_capped(&v.cap) || when == 0);
 	CHECK(when == 0 || when > now);
 	ASSUME(when == 0 && want > 0);
 	CHECK(lt_cap_grant(&v, &vm, &p, want, now) > 0);
-	CASE(vm.capped && v.class == LT_LARGE);
-	CASE(vm.capped && v.class == LT_SMALL);
+	CASE(lt_capped(&vm.cap) && v.class == LT_LARGE);
+	CASE(lt_capped(&v.cap) && v.class == LT_SMALL);
 }

@@ -273,6 +273,14 @@ static inline struct lt_pcpu any_pcpu(const struct lt_params *p)
 	return cpu;
 }
 
+static inline int valid_cap(const struct lt_cap *cap)
+{
+	return valid_bucket(&cap->run) && cap->turn_ns >= 1 &&
+	       (lt_capped(cap) ?
+		(lt_u64)cap->keep_ns + cap->turn_ns <= cap->run.burst_ns :
+		cap->run.burst_ns == 0 && cap->keep_ns == 0);
+}
+
 /*
  * Virtual time goes on by at most 256 times the run time of all vCPUs of a VM:
  * at 2^63 it is after 1.1 years of a VM with the weight 1 on one pCPU, after
@@ -285,9 +293,7 @@ static inline int valid_vm(const struct lt_vm *vm, const struct lt_params *p)
 	return valid_bucket(&vm->small) && vm->small.burst_ns == p->burst_ns &&
 	       valid_bucket(&vm->preempt) && vm->preempt.rate <= LT_RATE_ONE &&
 	       vm->preempt.rate >= 1 && vm->preempt.burst_ns == p->preempt_own_ns &&
-	       valid_bucket(&vm->cap) && vm->capped == (vm->cap.rate != 0) &&
-	       (!vm->capped || vm->cap_run_ns >= 1) &&
-	       (lt_u64)vm->cap_keep_ns + vm->cap_run_ns <= vm->cap.burst_ns &&
+	       valid_cap(&vm->cap) &&
 	       vm->charge >= LT_WEIGHT_USUAL * 65536ull / LT_WEIGHT_MAX &&
 	       vm->charge <= LT_WEIGHT_USUAL << 16 &&
 	       vm->wait_max_ns <= 1ull << 40 && vm->vtime_ns < VTIME_END;
@@ -306,7 +312,7 @@ static inline int valid_vcpu(const struct lt_vcpu *v, const struct lt_params *p)
 	return valid_bucket(&v->small) && v->small.rate <= LT_RATE_ONE &&
 	       v->small.burst_ns == p->burst_ns && v->class <= LT_SMALL &&
 	       v->follow <= 1 && v->known <= 1 && v->grant_ns <= p->grant_ns &&
-	       v->cap_grant_ns <= LT_BURST_MAX_NS &&
+	       valid_cap(&v->cap) && v->cap_grant_ns <= LT_BURST_MAX_NS &&
 	       v->blocked_ns < CLOCK_END &&
 	       v->queued_ns < CLOCK_END &&
 	       v->guarded_ns <= CLOCK_END + LT_SLICE_MAX_NS;

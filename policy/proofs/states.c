@@ -21,19 +21,31 @@ void prove_made_valid(void)
 	CASE(now == CLOCK_END - 1);
 }
 
-/* Whatever weight, number of vCPUs, cap and share. */
+/* Whatever weight, number of vCPUs and share. */
 void prove_vm_made_valid(void)
 {
 	struct lt_params p = any_params();
 	struct lt_vm vm;
 	lt_u32 share = nondet_u32();
 
-	lt_vm_init(&vm, &p, nondet_u32(), nondet_u32(), nondet_u32(), share, any_clock());
-	CHECK(valid_vm(&vm, &p));
-	CASE(vm.capped && vm.cap_run_ns < LT_CAP_RUN_NS);
-	CASE(vm.capped && vm.cap_run_ns > LT_CAP_RUN_NS);
+	lt_vm_init(&vm, &p, nondet_u32(), nondet_u32(), share, any_clock());
+	CHECK(valid_vm(&vm, &p) && !lt_capped(&vm.cap));
 	CASE(vm.wait_max_ns == 1ull << 40);
 	CASE(vm.wait_max_ns < 1ull << 40 && share == 1 << 15);
+}
+
+/* Whatever rate, burst and number of vCPUs. */
+void prove_cap_made_valid(void)
+{
+	struct lt_cap cap;
+	lt_u32 rate = nondet_u32(), burst = nondet_u32();
+
+	lt_cap_init(&cap, rate, burst, nondet_u32(), any_clock());
+	CHECK(valid_cap(&cap) && lt_capped(&cap) == (rate != 0));
+	CHECK(!rate || cap.run.burst_ns >= lt_min(burst, LT_BURST_MAX_NS));
+	CASE(rate && cap.turn_ns < LT_CAP_RUN_NS);
+	CASE(cap.turn_ns > LT_CAP_RUN_NS);
+	CASE(rate == 1 && cap.turn_ns == LT_CAP_RUN_NS);
 }
 
 /* The demands, weights and levels that a caller may pass are all there are. */
@@ -129,7 +141,7 @@ void prove_settling_keeps_valid(void)
 	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
 	lt_vcpu_settle(&v, &vm, ran, now);
 	CHECK(valid_vm(&vm, &p) && valid_vcpu(&v, &p));
-	CHECK(v.grant_ns == 0 && (!vm.capped || v.cap_grant_ns == 0));
+	CHECK(v.grant_ns == 0 && v.cap_grant_ns == 0);
 	CHECK(vm.vtime_ns >= vtime && vm.vtime_ns - vtime <= 1ull << 40);
 	CHECK(ran > LT_RAN_MAX_NS || vm.charge > 256 || vm.vtime_ns - vtime == ran >> 8);
 	CASE(v.ran_ns == ~0u);
@@ -151,7 +163,7 @@ void prove_caps_keep_valid(void)
 
 	length = lt_cap_grant(&v, &vm, &p, want, any_clock());
 	CHECK(valid_vm(&vm, &p) && valid_vcpu(&v, &p) && length <= want);
-	CHECK(length == want || vm.capped);
+	CHECK(length == want || lt_capped(&vm.cap) || lt_capped(&v.cap));
 	lt_cap_when(&v, &vm, &p);
 	CASE(length > 0 && length < want);
 	CASE(length == 0 && want > 0);

@@ -28,7 +28,7 @@ use crate::sched::Scheduler;
 use crate::sched::credit::{Credit, CreditConfig};
 use crate::sched::credit2::{Credit2, Credit2Config, Credit2Version};
 use crate::sched::null::{self, Null};
-use crate::sched::small_first::{SmallFirst, SmallFirstConfig};
+use crate::sched::small_first::{self, SmallFirst, SmallFirstConfig};
 
 /// A host and its guests.
 #[derive(Debug, Clone)]
@@ -554,7 +554,7 @@ impl Config {
         }
         let per_socket = self.pcpus / self.sockets;
         let socket = |s| (s * per_socket..(s + 1) * per_socket).map(Pcpu).collect();
-        Ok(Facts {
+        let facts = Facts {
             now: lowtail_engine::Time::ZERO,
             vcpus,
             doms,
@@ -562,6 +562,10 @@ impl Config {
             current: vec![None; usize::from(self.pcpus)],
             sockets: (0..self.sockets).map(socket).collect(),
             pcpus,
-        })
+        };
+        if let SchedulerConfig::SmallFirst(_) = self.scheduler {
+            small_first::check_limits(&facts).map_err(ConfigError::Cgroup)?;
+        }
+        Ok(facts)
     }
 }

@@ -3,11 +3,12 @@
 mod random;
 
 use lowtail_engine::{Duration, Stream, Time};
+use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
-    Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Cgroup, Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
 use random::{COSTS, random_vm, us};
 
@@ -164,4 +165,133 @@ fn capped_loops_get_their_work_done() {
         let (cpu, work) = machine.vcpu_time(v);
         assert!(work.as_s_f64() >= 0.9 * cpu.as_s_f64(), "{v:?}: {work} of work in {cpu}");
     }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_ms(n)
+}
+
+/// A machine of a KVM host: a group for it, one for each of its vCPUs in that.
+fn kvm(config: &mut Config, name: &str, vcpus: u16, vm: Option<Limit>, vcpu: Option<Limit>) {
+    let own = Cgroup(config.cgroups.len() as u16);
+    config.cgroups.push(CgroupConfig { limit: vm, ..CgroupConfig::new(name, None) });
+    let mut threads = Vec::new();
+    for i in 0..vcpus {
+        let cgroup = Some(Cgroup(config.cgroups.len() as u16));
+        let name = format!("{name}/vcpu{i}");
+        config.cgroups.push(CgroupConfig { limit: vcpu, ..CgroupConfig::new(&name, Some(own)) });
+        threads.push(Thread { cgroup, ..Thread::default() });
+    }
+    config.vms.push(VmConfig { vcpus, threads, ..cpu_loop(name) });
+}
+
+fn limit(quota_ms: u64, period_ms: u64) -> Option<Limit> {
+    Some(Limit { quota: ms(quota_ms), period: ms(period_ms), burst: Duration::ZERO })
+}
+
+/// The host of Peloquin's measurements (libvir-list, June 2011): 2, 2, 4, 8 and 16 vCPUs on 16
+/// pCPUs, half of one for each, which is all there is. A fluid model gives each its half and
+/// leaves nothing idle.
+#[test]
+fn half_a_pcpu_for_each_vcpu_is_all_of_the_host() {
+    let mut config = host(16, COSTS, Vec::new());
+    for (i, vcpus) in [2, 2, 4, 8, 16].into_iter().enumerate() {
+        kvm(&mut config, &format!("vm{i}"), vcpus, None, limit(250, 500));
+    }
+    let mut machine = Machine::new(&config, 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(20));
+    for v in 0..32 {
+        let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0;
+        assert!((share / 0.5 - 1.0).abs() <= 0.01, "vCPU {v} has {share} of a pCPU");
+    }
+}
+
+/// No vCPU with a limit has more than a quota's bucket and what its rate adds, in any window; and
+/// on a host with room it has that.
+#[test]
+fn a_vcpu_has_its_quota_in_each_period() {
+    for (quota, period) in [(2, 10), (5, 20), (30, 100), (125, 250), (400, 500)] {
+        let mut config = host(2, COSTS, Vec::new());
+        kvm(&mut config, "vm", 2, None, limit(quota, period));
+        let mut machine = Machine::new(&config, 1).expect("valid");
+        let mut times = vec![Duration::ZERO];
+        for n in 1..=40 {
+            machine.run_to(Time::ZERO + ms(period * n));
+            times.push(machine.vcpu_time(Vcpu(0)).0);
+        }
+        // Two quotas of 10 ms, if that is more.
+        let bucket = ms(quota).max(ms(20).mul_div(quota, period));
+        for (n, first) in times.iter().enumerate() {
+            for (m, last) in times.iter().enumerate().skip(n) {
+                let most = bucket + ms(quota) * (m - n) as u64;
+                assert!(
+                    *last - *first <= most,
+                    "{quota}/{period}: {} in {}",
+                    *last - *first,
+                    m - n
+                );
+            }
+        }
+        let share = times[40].as_s_f64() / ms(period * 40).as_s_f64() * period as f64;
+        assert!((share / quota as f64 - 1.0).abs() <= 0.01, "{quota}/{period}: {share}");
+        let stats = machine.cgroup_stats(Cgroup(1)).expect("a limit");
+        assert_eq!((stats.periods, machine.cgroup_stats(Cgroup(0))), (40, None));
+        assert!(stats.longest_pause < ms(period - quota).max(ms(10)), "{stats:?}");
+    }
+}
+
+/// Eight loops and a machine's quota of two pCPUs, on eight: no vCPU waits for long, where a quota
+/// for a period would stop all eight for three quarters of it.
+#[test]
+fn a_quota_does_not_freeze_a_machine() {
+    let mut config = host(8, COSTS, Vec::new());
+    kvm(&mut config, "vm", 8, limit(200, 100), None);
+    let mut machine = Machine::new(&config, 1).expect("valid");
+    let end = Time::ZERO + Duration::from_s(10);
+    let (mut off, mut longest) = (None, Duration::ZERO);
+    while machine.step(end) {
+        let now = machine.now();
+        if machine.facts().vcpus.iter().any(|state| state.running) {
+            off = None;
+        } else {
+            longest = longest.max(now.since(*off.get_or_insert(now)));
+        }
+    }
+    let share = share(&machine, Dom(0));
+    assert!((share / 2.0 - 1.0).abs() <= 0.02, "{share} of two");
+    assert!(longest <= ms(10), "all off for {longest}");
+    // Turns of a quota of 10 ms, one each, and one more for who comes last.
+    let stats = machine.cgroup_stats(Cgroup(0)).expect("a limit");
+    assert!(stats.longest_pause <= ms(30), "{stats:?}");
+}
+
+/// What cannot be limited by the rule is refused, not ignored.
+#[test]
+fn a_limit_on_some_of_a_machine_is_refused() {
+    let mut config = host(4, COSTS, Vec::new());
+    kvm(&mut config, "a", 2, None, None);
+    kvm(&mut config, "b", 2, None, None);
+    config.cgroups[0].limit = limit(10, 10);
+    assert!(config.facts().is_ok());
+    // Both machines in one group.
+    config.cgroups[3].parent = Some(Cgroup(0));
+    let error = config.facts().expect_err("two machines in one");
+    assert!(error.to_string().starts_with("cgroup `a`: small-first limits"), "{error}");
+    config.cgroups[0].limit = None;
+    config.cgroups[0].shares = 1;
+    let error = config.facts().expect_err("too few shares");
+    assert!(error.to_string().starts_with("cgroup `a`: 1 shares; the kernel"), "{error}");
+}
+
+/// The shares of a machine's group are its weight: 1:4, whoever has more vCPUs.
+#[test]
+fn shares_of_groups_are_weights() {
+    let mut config = host(4, COSTS, Vec::new());
+    kvm(&mut config, "light", 8, None, None);
+    kvm(&mut config, "heavy", 4, None, None);
+    config.cgroups[9].shares = 4096;
+    let mut machine = Machine::new(&config, 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(10));
+    let shares = [share(&machine, Dom(0)), share(&machine, Dom(1))];
+    assert!((shares[1] / shares[0] / 4.0 - 1.0).abs() <= 0.02, "{shares:?}");
 }

@@ -18,7 +18,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let params = Params::default();
-        let vm = Vm::new(&params, 256, 1, 0, 1 << 15, 0);
+        let vm = Vm::new(&params, 256, 1, 1 << 15, 0);
         let v = Vcpu::new(&params, 0);
         let cpu = Pcpu::new(&params, 0);
         World { params, cpu, vms: [vm; 2], vcpus: [v; 2], vtime_ns: 0, now: 1 << 40 }

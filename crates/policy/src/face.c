@@ -23,6 +23,7 @@ void lowtail_sizes(lt_u32 *sizes)
 	sizes[8] = sizeof(struct lt_flow_set);
 	sizes[9] = sizeof(struct lt_flow_vm);
 	sizes[10] = sizeof(struct lt_flow_seed);
+	sizes[11] = sizeof(struct lt_cap);
 }
 
 void lowtail_bucket_init(struct lt_bucket *b, lt_u32 rate, lt_u32 burst_ns,
@@ -68,9 +69,15 @@ void lowtail_pcpu_init(struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 no
 }
 
 void lowtail_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight,
-		     lt_u32 vcpus, lt_u32 cap, lt_u32 share, lt_u64 now)
+		     lt_u32 vcpus, lt_u32 share, lt_u64 now)
 {
-	lt_vm_init(vm, p, weight, vcpus, cap, share, now);
+	lt_vm_init(vm, p, weight, vcpus, share, now);
+}
+
+void lowtail_cap_init(struct lt_cap *cap, lt_u32 rate, lt_u32 burst_ns, lt_u32 vcpus,
+		      lt_u64 now)
+{
+	lt_cap_init(cap, rate, burst_ns, vcpus, now);
 }
 
 void lowtail_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)

@@ -1,6 +1,7 @@
 //! The rule for vCPUs: `policy/vcpu.h`.
 
 use crate::bucket::Bucket;
+use crate::cap::Cap;
 use crate::params::Params;
 
 /// `enum lt_class`.
@@ -28,32 +29,26 @@ pub struct Vm {
     pub small: Bucket,
     /// Its own share of preemptions.
     pub preempt: Bucket,
-    /// Run time of all its vCPUs, if it is capped.
-    pub cap: Bucket,
+    /// The limit on all its vCPUs.
+    pub cap: Cap,
     /// Run time at the usual weight.
     pub vtime_ns: u64,
     /// The longest that a large vCPU is to wait.
     pub wait_max_ns: u64,
     /// Usual weight over its weight, 16 bits behind the point.
     pub charge: u32,
-    /// Turn of a vCPU under the cap.
-    pub cap_run_ns: u32,
-    /// Part of the quota that is for small vCPUs.
-    pub cap_keep_ns: u32,
-    /// 1 if it is capped.
-    pub capped: u32,
     /// Its vCPUs that wait or run.
     pub runnable: u32,
-    /// Zero.
-    pub pad: u32,
 }
 
 /// `struct lt_vcpu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Vcpu {
-    /// Its run time.
+    /// Its run time as a small one.
     pub small: Bucket,
+    /// The limit on all its run time.
+    pub cap: Cap,
     /// When it blocked last.
     pub blocked_ns: u64,
     /// Since when it waits.
@@ -66,7 +61,7 @@ pub struct Vcpu {
     pub usual_ns: u32,
     /// What it holds out of the small buckets.
     pub grant_ns: u32,
-    /// What it holds out of its VM's cap.
+    /// What it holds out of its limits.
     pub cap_grant_ns: u32,
     /// [`Class`] as a number.
     pub class: u8,
@@ -87,7 +82,6 @@ unsafe extern "C" {
         p: *const Params,
         weight: u32,
         vcpus: u32,
-        cap: u32,
         share: u32,
         now: u64,
     );
@@ -171,13 +165,12 @@ impl Pcpu {
 }
 
 impl Vm {
-    /// `lt_vm_init`: `cap` is a rate, 0 for none; `share` the rate to which it is entitled when
-    /// all want all.
-    pub fn new(params: &Params, weight: u16, vcpus: u16, cap: u32, share: u32, now: u64) -> Self {
+    /// `lt_vm_init`, without limit: `share` is the rate to which it is entitled when all want all.
+    pub fn new(params: &Params, weight: u16, vcpus: u16, share: u32, now: u64) -> Self {
         let mut vm = Vm::default();
         let (weight, vcpus) = (u32::from(weight), u32::from(vcpus));
         // SAFETY: see above.
-        unsafe { lowtail_vm_init(&mut vm, params, weight, vcpus, cap, share, now) };
+        unsafe { lowtail_vm_init(&mut vm, params, weight, vcpus, share, now) };
         vm
     }
 
@@ -189,7 +182,7 @@ impl Vm {
 }
 
 impl Vcpu {
-    /// `lt_vcpu_init`.
+    /// `lt_vcpu_init`, without limit.
     pub fn new(params: &Params, now: u64) -> Self {
         let mut v = Vcpu::default();
         // SAFETY: see above.
@@ -245,13 +238,13 @@ impl Vcpu {
         unsafe { lowtail_vcpu_block(self, vm, now) }
     }
 
-    /// `lt_cap_grant`: what its VM's cap lets it run for, up to `want_ns`; 0 is not now.
+    /// `lt_cap_grant`: what its limits let it run for, up to `want_ns`; 0 is not now.
     pub fn cap_grant(&mut self, vm: &mut Vm, params: &Params, want_ns: u64, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_cap_grant(self, vm, params, want_ns, now) }
     }
 
-    /// `lt_cap_when`: when the cap will let it run again; 0 is now.
+    /// `lt_cap_when`: when its limits will let it run again; 0 is now.
     pub fn cap_when(&self, vm: &Vm, params: &Params) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_cap_when(self, vm, params) }

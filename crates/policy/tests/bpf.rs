@@ -6,7 +6,7 @@
 mod kernel;
 
 use kernel::{Kernel, skip};
-use lowtail_policy::{Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm, entitled, served};
+use lowtail_policy::{Cap, Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm, entitled, served};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -121,11 +121,13 @@ impl World {
                 0
             }
             19 => {
-                *vm = Vm::new(p, low as u16, i as u16, high, j as u32, now);
+                *vm = Vm::new(p, low as u16, i as u16, j as u32, now);
+                vm.cap = Cap::new(high, low, i as u16, now);
                 0
             }
             20 => {
                 *v = Vcpu::new(p, now);
+                v.cap = Cap::new(high, low, 1, now);
                 0
             }
             21 => {
@@ -219,10 +221,10 @@ impl Calls {
         };
         let amount = match function {
             18 => amount % (129 << 16),
-            // A weight up to 65535 and a cap up to eight pCPUs, often none.
-            19 => {
+            // A weight up to 65535 and a limit up to eight pCPUs, often none; what it saves.
+            19 | 20 => {
                 let cap = if amount.is_multiple_of(3) { 0 } else { amount % (8 << 16) };
-                cap << 32 | amount >> 20 & 0xffff
+                cap << 32 | amount >> 20 & 0xffff_ffff
             }
             // The Rust face has weights of 16 bits.
             22 | 23 => amount & 0xffff_ffff_ffff,
@@ -272,7 +274,8 @@ impl Calls {
 
 fn first_world() -> World {
     let params = Params::default();
-    let vm = |weight, cap| Vm::new(&params, weight, 2, cap, 1 << 15, 0);
+    let vm =
+        |weight, cap| Vm { cap: Cap::new(cap, 0, 2, 0), ..Vm::new(&params, weight, 2, 1 << 15, 0) };
     World {
         params,
         pad: 0,

@@ -7,6 +7,7 @@
 //! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
 //! the queue alone; only what interrupts a stretch pays for a preemption.
 
+mod limits;
 mod place;
 mod share;
 
@@ -14,10 +15,13 @@ use lowtail_engine::{Duration, Time};
 pub use lowtail_policy::Params;
 use lowtail_policy::{self as policy, Class, NEVER};
 
+use crate::cgroup::CgroupStats;
 use crate::facts::Facts;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::{Decision, SchedTimer, Scheduler, View};
+pub(crate) use limits::check as check_limits;
+use limits::{Limits, Pauses};
 use share::Shares;
 
 /// Parameters of the scheduler.
@@ -76,6 +80,7 @@ pub struct SmallFirst {
     /// The virtual time of those who run.
     vtime_ns: u64,
     shares: Shares,
+    pauses: Pauses,
 }
 
 /// A timer of this scheduler's.
@@ -102,6 +107,7 @@ impl SmallFirst {
             tickled: CpuSet::EMPTY,
             vtime_ns: 0,
             shares: Shares::default(),
+            pauses: Pauses::default(),
         }
     }
 
@@ -120,6 +126,12 @@ impl SmallFirst {
             n if n <= cpus => Alarm::Retry(Pcpu((n - 1) as u16)),
             n => Alarm::Unpark(Vcpu((n - 1 - cpus) as u16)),
         }
+    }
+
+    /// Whether `v` or its VM has a limit.
+    fn is_limited(&self, facts: &Facts, v: Vcpu) -> bool {
+        let vm = &self.vms[facts.vcpus[v.index()].dom.index()];
+        vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
     }
 
     /// The better of two that could run.
@@ -168,6 +180,7 @@ impl SmallFirst {
             when => when.max(now + 1),
         };
         view.vcpu_mut(v).paused = true;
+        self.pauses.begin(view.facts, v);
         self.waiting.retain(|&other| other != v);
         view.note(p, v, Note::Parked);
         view.arm(self.id(Alarm::Unpark(v)), at_ns(when));
@@ -205,7 +218,7 @@ impl SmallFirst {
             }
         }
         let unit = &self.vcpus[prev.index()];
-        if unit.class() == Class::Large && self.vms[view.vcpu(prev).dom.index()].capped == 0 {
+        if unit.class() == Class::Large && !self.is_limited(view.facts, prev) {
             // The rest of its turn, whatever it is.
             return Some((prev, u64::from(self.params.slice_ns)));
         }
@@ -235,9 +248,17 @@ impl Scheduler for SmallFirst {
         };
         self.cpus = vec![cpu; facts.current.len()];
         self.idle = facts.pcpus;
-        self.shares = Shares::new(facts, self.weight_per);
-        self.vms = self.shares.vms(facts, &self.params);
-        self.vcpus = vec![policy::Vcpu::new(&self.params, now); facts.vcpus.len()];
+        // What is refused here has been refused before.
+        let limits = Limits::new(facts).unwrap_or_default();
+        self.shares = Shares::new(facts, self.weight_per, &limits);
+        self.vms = self.shares.vms(facts, &self.params, &limits);
+        self.vcpus = (0..facts.vcpus.len())
+            .map(|i| policy::Vcpu {
+                cap: limits.vcpu(facts, Vcpu(i as u16)),
+                ..policy::Vcpu::new(&self.params, now)
+            })
+            .collect();
+        self.pauses = Pauses::new(facts);
         self.waiting.reserve(facts.vcpus.len());
         view.arm(self.id(Alarm::Account), view.now() + share::PERIOD);
     }
@@ -322,6 +343,7 @@ impl Scheduler for SmallFirst {
                 self.look(view, p);
             }
             Alarm::Unpark(v) => {
+                self.pauses.end(view.now(), v);
                 let state = view.vcpu_mut(v);
                 state.paused = false;
                 // It may still be on its way out.
@@ -331,6 +353,10 @@ impl Scheduler for SmallFirst {
                 }
             }
         }
+    }
+
+    fn cgroup_stats(&self, facts: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
+        self.pauses.stats(facts, cgroup)
     }
 
     fn check(&self, facts: &Facts) -> Result<(), String> {
@@ -351,7 +377,8 @@ impl Scheduler for SmallFirst {
             .vcpus
             .iter()
             .map(|v| &v.small)
-            .chain(self.vms.iter().flat_map(|vm| [&vm.small, &vm.preempt, &vm.cap]));
+            .chain(self.vcpus.iter().map(|v| &v.cap.run))
+            .chain(self.vms.iter().flat_map(|vm| [&vm.small, &vm.preempt, &vm.cap.run]));
         for bucket in buckets.chain(self.cpus.iter().map(|cpu| &cpu.rule.preempt)) {
             if bucket.tokens_ns > u64::from(bucket.burst_ns) {
                 return Err(format!("more than its burst: {bucket:?}"));

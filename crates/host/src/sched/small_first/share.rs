@@ -9,6 +9,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_policy::{self as policy, Params, RATE_ONE};
 
 use super::WeightPer;
+use super::limits::Limits;
 use crate::facts::{DomParams, Facts};
 use crate::ids::Dom;
 
@@ -47,20 +48,19 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Nobody wants anything yet.
-    pub(super) fn new(facts: &Facts, weight_per: WeightPer) -> Self {
-        let demand = |dom: &DomParams| {
+    pub(super) fn new(facts: &Facts, weight_per: WeightPer, limits: &Limits) -> Self {
+        let demand = |(id, dom): (Dom, &DomParams)| {
             let each = match weight_per {
                 WeightPer::Vm => 1,
                 WeightPer::Vcpu => dom.vcpus.len() as u64,
             };
-            let weight = (u64::from(dom.weight) * each).min(u64::from(u16::MAX)) as u16;
-            let vcpus = dom.vcpus.len().min(facts.current.len()) as u32 * RATE_ONE;
-            let cap = u32::from(dom.cap_percent) * RATE_ONE / 100;
-            let most = if cap > 0 { vcpus.min(cap) } else { vcpus };
+            let weight = limits.weight(id).unwrap_or(dom.weight);
+            let weight = (u64::from(weight) * each).min(u64::from(u16::MAX)) as u16;
+            let most = limits.most(facts, id);
             let (since, wanted) = (facts.now, Duration::ZERO);
             Demand { weight, most, wanting: 0, since, wanted, rate: 0 }
         };
-        let demands: Vec<Demand> = facts.doms.iter().map(demand).collect();
+        let demands: Vec<Demand> = (0..).map(Dom).zip(&facts.doms).map(demand).collect();
         Shares {
             capacity: facts.current.len() as u32 * RATE_ONE,
             weights: demands.iter().map(|demand| u64::from(demand.weight)).sum(),
@@ -70,15 +70,17 @@ impl Shares {
     }
 
     /// The VMs, each entitled to its share of what there is if all want all.
-    pub(super) fn vms(&self, facts: &Facts, params: &Params) -> Vec<policy::Vm> {
-        let vm = |(dom, demand): (&DomParams, &Demand)| {
+    pub(super) fn vms(&self, facts: &Facts, params: &Params, limits: &Limits) -> Vec<policy::Vm> {
+        let vm = |(dom, demand): (Dom, &Demand)| {
             let share = u64::from(self.capacity) * u64::from(demand.weight) / self.weights.max(1);
             let share = (share as u32).min(demand.most);
-            let cap = u32::from(dom.cap_percent) * RATE_ONE / 100;
-            let vcpus = dom.vcpus.len() as u16;
-            policy::Vm::new(params, demand.weight, vcpus, cap, share, facts.now.as_ns())
+            let vcpus = facts.doms[dom.index()].vcpus.len() as u16;
+            policy::Vm {
+                cap: limits.vm(facts, dom),
+                ..policy::Vm::new(params, demand.weight, vcpus, share, facts.now.as_ns())
+            }
         };
-        facts.doms.iter().zip(&self.demands).map(vm).collect()
+        (0..).map(Dom).zip(&self.demands).map(vm).collect()
     }
 
     /// One more vCPU of `dom` wants to run.
