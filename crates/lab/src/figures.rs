@@ -29,8 +29,15 @@ pub(crate) fn shared(case: &Case, ran: &Ran, windows: &[f64]) -> Vec<(String, f6
         ("sim_s".to_string(), sim_s),
         ("events".to_string(), events as f64),
     ];
+    let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
+    if pcpus > 0 {
+        let busy = per_s(busy_s) * 100.0 / f64::from(pcpus);
+        figures.push(("guest_share".to_string(), busy));
+        figures.push(("idle_share".to_string(), 100.0 - busy));
+    }
     for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.vms.is_empty()) {
         figures.extend(of_vms(group, ran, &per_s));
+        figures.extend(crate::kvm::figures::of_vms(case, group, ran));
         figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", group.name), s)));
     }
     if let (Some(network), Some(net)) = (&case.network, &ran.net) {

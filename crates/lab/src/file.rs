@@ -10,6 +10,10 @@ use serde::Deserialize;
 
 use crate::claim::{ClaimFile, PublishedFile};
 use crate::costs::CostsChoice;
+use crate::kvm::cputune::CputuneFile;
+use crate::kvm::group::CgroupFile;
+use crate::kvm::layout::LayoutFile;
+use crate::kvm::thread::{ThreadFile, ThreadsFile, VhostFile};
 use crate::metric::TimeUnit;
 use crate::network::file::NamesFile;
 use crate::network::{EndFile, NetworkFile, TrafficFile};
@@ -53,6 +57,9 @@ pub struct ScenarioFile {
     /// The VMs by name, numbered in the order of the file.
     #[serde(default)]
     pub vm: BTreeMap<String, VmFile>,
+    /// Control groups of the host, besides those of its `layout`.
+    #[serde(default)]
+    pub cgroup: Vec<CgroupFile>,
     /// NICs of the host, which the VM with the workload `driver-domain` has.
     #[serde(default)]
     pub nic: BTreeMap<String, NicFile>,
@@ -123,6 +130,12 @@ pub struct HostFile {
     /// In which order kernels serve their event channels.
     #[serde(default)]
     pub events: EventsFile,
+    /// In which control groups the threads of VMs are; in none if absent.
+    pub layout: Option<LayoutFile>,
+    /// Version of the control groups: it says what libvirt's `shares` are.
+    #[serde(default = "one_u8")]
+    #[schemars(range(min = 1, max = 2))]
+    pub cgroup_version: u8,
 }
 
 /// Only for the schema; reading turns the name into a table first.
@@ -132,6 +145,10 @@ pub struct HostFile {
 enum CostsSchema {
     Name(String),
     Table(Box<CostsChoice>),
+}
+
+fn one_u8() -> u8 {
+    1
 }
 
 fn one_u16() -> u16 {
@@ -190,8 +207,45 @@ pub struct VmFile {
     pub soft: Option<Vec<u16>>,
     /// In a network the machine that it is on; with a list there is one on each.
     pub on: Option<NamesFile>,
+    /// How its threads share the processors, in libvirt's words.
+    #[serde(default)]
+    pub cputune: CputuneFile,
+    /// The control group that all its threads are in, out of `[[cgroup]]`.
+    pub cgroup: Option<String>,
+    /// QEMU's main loop.
+    pub emulator: Option<ThreadFile>,
+    /// I/O threads, each of its own.
+    #[serde(default)]
+    pub iothread: Vec<ThreadFile>,
+    /// I/O threads that are all alike.
+    pub iothreads: Option<ThreadsFile>,
+    /// The kernel's workers for its virtual interfaces.
+    pub vhost: Option<VhostFile>,
     /// What runs in it.
     pub workload: WorkloadFile,
+}
+
+impl VmFile {
+    /// How many measurements each of its threads makes together; `None` if it measures nothing.
+    pub(crate) fn measures(&self) -> Option<u64> {
+        self.workloads()
+            .filter_map(|(n, workload)| Some(n * workload.measures()?))
+            .reduce(|a, b| a + b)
+    }
+
+    /// How many threads it has besides its vCPUs.
+    pub(crate) fn others(&self) -> u16 {
+        let n = self.workloads().skip(1).map(|(n, _)| n).sum::<u64>();
+        u16::try_from(n).unwrap_or(u16::MAX)
+    }
+
+    /// What runs in it and on its threads, and on how many of each.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = (u64, &WorkloadFile)> {
+        let alone = self.emulator.iter().chain(&self.iothread).map(|one| (1, &one.workload));
+        let alike = self.iothreads.iter().map(|all| (u64::from(all.count), &all.workload));
+        let vhost = self.vhost.iter().map(|all| (u64::from(all.count), &all.workload));
+        std::iter::once((1, &self.workload)).chain(alone).chain(alike).chain(vhost)
+    }
 }
 
 fn usual_weight() -> u16 {
@@ -235,6 +289,8 @@ pub(crate) struct PointFile {
     pub(crate) host: Option<HostFile>,
     #[serde(default)]
     pub(crate) vm: BTreeMap<String, VmFile>,
+    #[serde(default)]
+    pub(crate) cgroup: Vec<CgroupFile>,
     #[serde(default)]
     pub(crate) nic: BTreeMap<String, NicFile>,
     #[serde(default)]

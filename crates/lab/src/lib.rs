@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod figure;
 mod figures;
 pub mod file;
+pub mod kvm;
 pub mod metric;
 pub mod network;
 pub mod outcome;

@@ -10,19 +10,22 @@ use crate::error::nearest;
 pub const LATENCY: [&str; 9] = ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"];
 
 /// Figures of a case as a whole, or of its row's VM, with their units.
-pub const GENERAL: [(&str, &str); 8] = [
+pub const GENERAL: [(&str, &str); 10] = [
     ("n", "count"),
     ("late", "count"),
     ("late_per_600k", "count"),
     ("switches_per_s", "1/s"),
     ("schedules_per_s", "1/s"),
     ("busy_share", "pCPUs"),
+    // Of all pCPUs of all hosts: with a thread of a VM on them, and without.
+    ("guest_share", "%"),
+    ("idle_share", "%"),
     ("sim_s", "s"),
     ("events", "count"),
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
-pub const PER_VM: [(&str, &str); 11] = [
+pub const PER_VM: [(&str, &str); 17] = [
     ("cpu_share", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("window_share", "pCPUs"),
@@ -39,6 +42,14 @@ pub const PER_VM: [(&str, &str); 11] = [
     ("lock_wait", "pCPUs"),
     // What processes of its kernel have had for themselves.
     ("process_share", "pCPUs"),
+    // Of its control groups with limits, and those above them; only there if it has any.
+    ("periods", "count"),
+    ("throttled_periods", "count"),
+    ("throttled_share", "%"),
+    ("throttled_ms", "ms"),
+    ("longest_pause_ms", "ms"),
+    // Largest deviation of a vCPU's (or the whole VM's) run time from its quota.
+    ("cap_error", "%"),
 ];
 
 /// A unit of time for figures.

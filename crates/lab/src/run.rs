@@ -198,8 +198,10 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
     });
     let describe = |group: &Group| {
         let vm = group.vms.first()?;
-        let vm = &case.hosts[vm.host].config.vms[vm.dom.index()];
-        Some((group_name(group), vm_text(vm)))
+        let host = &case.hosts[vm.host];
+        let vcpus = host.threads[vm.dom.index()].vcpus;
+        let vm = &host.config.vms[vm.dom.index()];
+        Some((group_name(group), vm_text(vm, vcpus)))
     };
     let watched = watched.zip(machine);
     let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
@@ -232,10 +234,10 @@ fn group_name(group: &Group) -> String {
     }
 }
 
-fn vm_text(vm: &lowtail_host::VmConfig) -> String {
+fn vm_text(vm: &lowtail_host::VmConfig, vcpus: u16) -> String {
     let mut text = crate::workload::describe(&vm.workload);
-    if vm.vcpus != 1 {
-        text += &format!("; {} vCPUs", vm.vcpus);
+    if vcpus != 1 {
+        text += &format!("; {vcpus} vCPUs");
     }
     if vm.weight != 256 {
         text += &format!("; weight {}", vm.weight);
@@ -254,11 +256,13 @@ fn shorten(mut worst: Worst) -> Worst {
 }
 
 fn vcpu_names(host: &HostCase) -> Vec<String> {
-    let names = host.config.vms.iter().flat_map(|vm| {
-        (0..vm.vcpus).map(move |i| match vm.vcpus {
+    let vms = host.config.vms.iter().zip(&host.threads);
+    let names = vms.flat_map(|(vm, threads)| {
+        let vcpus = (0..threads.vcpus).map(move |i| match vm.vcpus {
             1 => vm.name.clone(),
             _ => format!("{}.{i}", vm.name),
-        })
+        });
+        vcpus.chain(threads.others.iter().map(move |other| format!("{}.{other}", vm.name)))
     });
     names.collect()
 }

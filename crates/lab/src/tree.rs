@@ -79,6 +79,15 @@ pub(crate) fn set<'a>(node: &mut Node<'a>, path: &[&str], value: Node<'a>) -> Re
         return Ok(());
     };
     let span = value.span();
+    if let DeValue::Array(array) = node.get_mut() {
+        let n = array.len();
+        let child = key.parse().ok().and_then(|i: usize| array.get_mut(i));
+        let Some(child) = child else {
+            let message = format!("`{key}` cannot be set: a list of {n}, numbered from 0");
+            return Err(Fault::new(span, message));
+        };
+        return set(child, rest, value);
+    }
     let Some(table) = table_mut(node) else {
         return Err(Fault::new(span, format!("`{key}` cannot be set: it is no part of a table")));
     };

@@ -3,6 +3,7 @@
 mod catalogue;
 mod claims;
 mod errors;
+mod kvm;
 mod mutations;
 mod report;
 mod runs;

@@ -1,18 +1,26 @@
 //! From the cases of a scenario file to hosts that can be run.
 
+mod host;
+mod rows;
+
 use std::ops::Range;
 
 use lowtail_engine::Duration;
-use lowtail_host::{Config, ConfigError, CpuSet, Dom, Pcpu, VmConfig, Workload};
+use lowtail_host::cgroup::CgroupConfig;
+use lowtail_host::{Config, ConfigError, Dom};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::costs::{CostReader, CostTable, CostsError, DEFAULT_COSTS};
 use crate::error::{Bad, Error, Fault, hint};
-use crate::file::{CaseFile, HostFile, PointFile, VmFile};
-use crate::network::build::{EndSpec, NetworkCase};
-use crate::row::{Of, RowFile, Whose};
+use crate::file::{CaseFile, HostFile, PointFile};
+use crate::network::build::NetworkCase;
+use crate::row::Of;
 use crate::tree::{self, Node, Variable};
+
+pub(crate) use host::cpu_set;
+use host::{Made, make};
+use rows::rows;
 
 /// Most cases of a scenario.
 const CASES_MAX: usize = 10_000;
@@ -20,12 +28,10 @@ const CASES_MAX: usize = 10_000;
 const CASE_BYTES_MAX: usize = 1 << 28;
 /// Longest text of a variable's value.
 const VARIABLE_CHARS_MAX: usize = 100;
-/// Most vCPUs of a host.
-const VCPUS_MAX: u32 = 4096;
 
 /// What a case can change.
-const CHANGEABLE: [&str; 8] =
-    ["host", "vm", "nic", "flow", "network", "end", "traffic", "duration"];
+const CHANGEABLE: [&str; 9] =
+    ["host", "vm", "cgroup", "nic", "flow", "network", "end", "traffic", "duration"];
 
 /// A VM of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +49,17 @@ pub struct HostCase {
     pub name: String,
     /// What it is made of.
     pub config: Config,
+    /// The threads of each VM, by its number.
+    pub threads: Vec<Threads>,
+}
+
+/// What the vCPUs of a [`VmConfig`](lowtail_host::VmConfig) are: a KVM host schedules all threads of a machine alike.
+#[derive(Debug, Clone)]
+pub struct Threads {
+    /// The first so many are vCPUs.
+    pub vcpus: u16,
+    /// What the others are called: `emulator`, `iothread1`, `vhost0`.
+    pub others: Vec<String>,
 }
 
 /// VMs of a kind: one table of the scenario file.
@@ -229,14 +246,27 @@ pub(crate) fn normalise(root: &mut Node<'_>) -> Result<(), Fault> {
     }
     let vms = root.get_mut("vm").and_then(tree::table_mut);
     for (_, vm) in vms.into_iter().flatten() {
-        if let Some(workload) = tree::table_mut(vm).and_then(|vm| vm.get_mut("workload")) {
-            let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, \
-                         tick-dodger, boost-saver, wake-storm, bucket-surfer, splitter, \
-                         edge-burner, driver-domain or net-guest";
-            tree::tag(workload, "workload", kinds)?;
+        normalise_workload(vm)?;
+        let Some(vm) = tree::table_mut(vm) else { continue };
+        for key in ["emulator", "iothreads", "vhost"] {
+            vm.get_mut(key).map_or(Ok(()), normalise_workload)?;
+        }
+        if let Some(DeValue::Array(threads)) = vm.get_mut("iothread").map(Spanned::get_mut) {
+            threads.iter_mut().try_for_each(normalise_workload)?;
         }
     }
     Ok(())
+}
+
+/// What a VM, or a thread, does.
+fn normalise_workload(node: &mut Node<'_>) -> Result<(), Fault> {
+    let workload = tree::table_mut(node).and_then(|table| table.get_mut("workload"));
+    workload.map_or(Ok(()), |workload| {
+        let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, tick-dodger, \
+                     boost-saver, wake-storm, bucket-surfer, splitter, edge-burner, \
+                     driver-domain or net-guest";
+        tree::tag(workload, "workload", kinds)
+    })
 }
 
 /// A discipline, and those within it.
@@ -364,8 +394,7 @@ impl<'a> Point<'_, 'a> {
             let path: Vec<&str> = key.get_ref().split('.').collect();
             let fault = |message| Fault::new(key.span(), message);
             if !CHANGEABLE.contains(&path[0]) {
-                let message =
-                    "only host, vm, nic, flow, network, end, traffic and duration can be set";
+                let message = "only host, vm, cgroup, nic, flow, network, end, traffic and duration can be set";
                 return Err(fault(format!("`{}`: {message}", key.get_ref())));
             }
             let tables = [
@@ -415,183 +444,13 @@ fn unknown(what: &str, name: &str, known: &[String]) -> String {
     format!("no {what} is called `{name}`; {}", hint(name, known.iter().map(String::as_str)))
 }
 
-/// What a case is about, in the making.
-#[derive(Default)]
-struct Made {
-    hosts: Vec<HostCase>,
-    groups: Vec<Group>,
-    network: Option<NetworkCase>,
-    /// Traffic by number: its name, how many values it measures, and in how many sizes.
-    traffic: Vec<(String, u64, usize)>,
-}
-
-/// The hosts, and the network between them.
-fn make(
-    file: &PointFile,
-    host: Option<(&HostFile, &CostTable)>,
-    chosen: &[String],
-) -> Result<Made, Bad> {
-    let mut made = Made::default();
-    let Some(network) = &file.network else {
-        for (table, some) in
-            [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
-        {
-            if let Some(name) = some {
-                return Err(
-                    Bad::new(name, "belongs to a network: `[network]` is missing").under(&[table])
-                );
-            }
-        }
-        if let Some((host, costs)) = host {
-            made.host(file, host, chosen, costs, None)?;
-        }
-        return Ok(made);
-    };
-    for (table, some) in [("nic", file.nic.keys().next()), ("flow", file.flow.keys().next())] {
-        if let Some(name) = some {
-            let message = "in a network NICs and flows are those of `[network]` and `[traffic]`";
-            return Err(Bad::new(name, message).under(&[table]));
-        }
-    }
-    let in_topology = |bad: Bad| bad.under(&["network", "topology"]);
-    let (_, machines) = network.topology.build().map_err(in_topology)?;
-    let mut ends = Vec::new();
-    if let Some((host, costs)) = host {
-        for name in chosen {
-            let vm = &file.vm[name];
-            let on = |message| Bad::new("on", message).under(&["vm", name]);
-            let Some(names) = &vm.on else {
-                return Err(on(format!("on which machine? There are {}", machines.join(", "))));
-            };
-            for machine in names.list() {
-                crate::network::build::machine(machine, &machines).map_err(on)?;
-            }
-        }
-        for (number, name) in machines.iter().enumerate() {
-            let is_here =
-                |vm: &&String| file.vm[*vm].on.as_ref().is_some_and(|on| on.list().contains(name));
-            let here: Vec<String> = chosen.iter().filter(is_here).cloned().collect();
-            if here.is_empty() {
-                continue;
-            }
-            let at = made.hosts.len();
-            made.host(file, host, &here, costs, Some(name))?;
-            for group in &made.groups {
-                for vm in group.vms.iter().filter(|vm| vm.host == at) {
-                    let config = &made.hosts[at].config.vms[vm.dom.index()];
-                    if matches!(config.workload, Workload::Net(_)) {
-                        let (name, machine) = (group.name.clone(), number as u32);
-                        ends.push(EndSpec { name, machine, home: Some((at, vm.dom.0)) });
-                    }
-                }
-            }
-        }
-    }
-    let network = crate::network::build::build(network, &file.end, &file.traffic, ends)?;
-    for (name, traffic) in network.traffic.iter().zip(&network.config().traffic) {
-        let sizes = if traffic.bins.is_empty() { 0 } else { traffic.bins.len() + 1 };
-        made.traffic.push((name.clone(), traffic.count, sizes));
-    }
-    made.network = Some(network);
-    Ok(made)
-}
-
-impl Made {
-    /// Adds a host with the VMs `chosen`; in a network it is called `machine`.
-    fn host(
-        &mut self,
-        file: &PointFile,
-        host: &HostFile,
-        chosen: &[String],
-        costs: &CostTable,
-        machine: Option<&str>,
-    ) -> Result<(), Bad> {
-        let scheduler = host.scheduler.build();
-        if !(1..=CpuSet::MAX_PCPUS).contains(&host.pcpus) {
-            let message = ConfigError::Pcpus(host.pcpus).to_string();
-            return Err(Bad::new("pcpus", message).under(&["host"]));
-        }
-        let at = self.hosts.len();
-        let (mut vms, mut vcpus) = (Vec::new(), 0);
-        let mut own: Vec<Group> = Vec::new();
-        for name in chosen {
-            let vm = &file.vm[name];
-            let in_vm = |bad: Bad| bad.under(&["vm", name]);
-            if machine.is_none() && vm.on.is_some() {
-                return Err(in_vm(Bad::new("on", "there are no machines: `[network]` is missing")));
-            }
-            vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i))).sum::<u32>();
-            if vm.count > 1024 || vcpus > VCPUS_MAX {
-                let message =
-                    format!("{vcpus} vCPUs by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)");
-                return Err(in_vm(Bad::new("count", message)));
-            }
-            let config = vm_config(name, vm, host.pcpus).map_err(in_vm)?;
-            let first = vms.len() as u16;
-            for i in 0..vm.count {
-                let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
-                vms.push(VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() });
-            }
-            own.push(Group {
-                name: name.clone(),
-                vms: (first..first + vm.count)
-                    .map(|dom| VmRef { host: at, dom: Dom(dom) })
-                    .collect(),
-                measures: vm.workload.measures(),
-                counts_late: vm.workload.counts_late(),
-                streams: false,
-            });
-        }
-        let (pcpus, sockets) = (host.pcpus, host.sockets);
-        let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
-        let mut io = crate::traffic::build(file, host, costs.path(), &mut own, &is_net)?;
-        if let Some(network) = &file.network {
-            io.nics.push(NetworkCase::host_nic(network));
-        }
-        let tickle = host.tickle.build();
-        let config =
-            Config { sockets, io, tickle, ..Config::new(pcpus, scheduler, costs.costs(), vms) };
-        config.facts().map_err(|error| contradiction(&error, host.scheduler.kind()))?;
-        self.hosts.push(HostCase { name: machine.unwrap_or_default().to_string(), config });
-        for group in own {
-            match self.groups.iter_mut().find(|known| known.name == group.name) {
-                Some(known) => known.vms.extend(group.vms),
-                None => self.groups.push(group),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
-    let workload = vm.workload.build().map_err(|bad| bad.under(&["workload"]))?;
-    let mut config = VmConfig::new(name, workload);
-    (config.vcpus, config.weight, config.cap_percent) = (vm.vcpus.of(0), vm.weight, vm.cap);
-    if let Some(pin) = &vm.pin {
-        config.hard = cpu_set("pin", pin, pcpus)?;
-    }
-    if let Some(soft) = &vm.soft {
-        config.soft = cpu_set("soft", soft, pcpus)?;
-    }
-    Ok(config)
-}
-
-fn cpu_set(key: &str, list: &[u16], pcpus: u16) -> Result<CpuSet, Bad> {
-    if list.is_empty() {
-        return Err(Bad::new(key, "an empty list: leave it out to allow all pCPUs"));
-    }
-    if let Some((i, p)) = list.iter().enumerate().find(|&(_, &p)| p >= pcpus) {
-        let message = match pcpus {
-            1 => format!("pCPU {p}: the host has only pCPU 0"),
-            _ => format!("pCPU {p}: the host has pCPUs 0 to {}", pcpus - 1),
-        };
-        return Err(Bad::new(&i.to_string(), message).under(&[key]));
-    }
-    Ok(list.iter().map(|&p| Pcpu(p)).collect())
-}
-
 /// Where a contradiction that the host finds is written; `scheduler` is its kind there.
-fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
+/// `cgroups` are the groups and their places.
+fn contradiction(
+    error: &ConfigError,
+    scheduler: &str,
+    cgroups: (&[CgroupConfig], &[Vec<String>]),
+) -> Bad {
     // A VM beyond the first of its kind is written where the first is.
     let vm = |name: &str, key: &str| {
         let kind = name.rsplit_once('-').filter(|(_, n)| n.parse::<u16>().is_ok());
@@ -610,6 +469,18 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
             bad
         }
         ConfigError::Driver(message) => Bad::new("vm", message.clone()),
+        ConfigError::Cgroup(message) => {
+            // A message begins with the name of the group.
+            let said = message.strip_prefix("cgroup `").and_then(|rest| rest.split_once('`'));
+            let place = said.and_then(|(name, _)| {
+                let at = cgroups.0.iter().position(|group| group.name == name)?;
+                cgroups.1.get(at)
+            });
+            match place {
+                Some(place) => Bad { path: place.clone(), message: message.clone() },
+                None => host("layout"),
+            }
+        }
         ConfigError::Sockets { .. } => host("sockets"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {
@@ -641,93 +512,4 @@ fn contradiction(error: &ConfigError, scheduler: &str) -> Bad {
         // What the host comes to refuse later still gets a place near by.
         _ => host("scheduler"),
     }
-}
-
-/// The rows of a case; the error says which wanted row is wrong.
-fn rows(
-    case: &str,
-    wanted: Option<&[RowFile]>,
-    made: &Made,
-) -> Result<Vec<RowSpec>, (usize, String)> {
-    let mut found: Vec<(String, RowSpec)> = Vec::new();
-    let mut add = |about: String, groups: Vec<usize>, traffic, of| {
-        found.push((about, RowSpec { name: String::new(), groups, traffic, of }));
-    };
-    for (i, row) in wanted.unwrap_or_default().iter().enumerate() {
-        match &row.whose {
-            Whose::Vms(vms) => {
-                // A bare name may be that of traffic.
-                let known = |name: &String| made.traffic.iter().position(|t| t.0 == *name);
-                if let ([name], Of::Latency) = (&vms[..], row.of)
-                    && let Some(at) = known(name)
-                {
-                    add(name.clone(), Vec::new(), Some((at, None)), Of::Latency);
-                    continue;
-                }
-                let groups = row_groups(vms, row.of, made).map_err(|message| (i, message))?;
-                let about = match row.of {
-                    Of::Latency => vms.join("+"),
-                    of => format!("{}/{}", vms.join("+"), of.name()),
-                };
-                add(about, groups, None, row.of);
-            }
-            Whose::Traffic(name, size) => {
-                let names = made.traffic.iter().map(|traffic| traffic.0.clone());
-                let names: Vec<String> = names.collect();
-                let Some(at) = names.iter().position(|known| known == name) else {
-                    return Err((i, unknown("traffic", name, &names)));
-                };
-                let sizes = made.traffic[at].2;
-                if size.is_some_and(|size| size >= sizes) {
-                    return Err((
-                        i,
-                        format!("traffic `{name}` has {sizes} sizes, numbered from 0"),
-                    ));
-                }
-                let about = size.map_or(name.clone(), |size| format!("{name}/{size}"));
-                add(about, Vec::new(), Some((at, size.as_ref().copied())), Of::Latency);
-            }
-        }
-    }
-    if wanted.is_none() {
-        for (i, group) in made.groups.iter().enumerate() {
-            if group.measures.is_some() && !group.vms.is_empty() {
-                add(group.name.clone(), vec![i], None, Of::Latency);
-            }
-        }
-        let measured = made.network.iter().flat_map(|network| &network.config().traffic);
-        for (i, traffic) in measured.enumerate() {
-            if !matches!(traffic.pattern, lowtail_net::Pattern::Bulk) {
-                add(traffic.name.clone(), Vec::new(), Some((i, None)), Of::Latency);
-            }
-        }
-    }
-    if found.len() < 2 {
-        let none =
-            RowSpec { name: String::new(), groups: Vec::new(), traffic: None, of: Of::Latency };
-        let spec = found.pop().map_or(none, |(_, spec)| spec);
-        return Ok(vec![RowSpec { name: case.to_string(), ..spec }]);
-    }
-    let named =
-        |(about, spec): (String, RowSpec)| RowSpec { name: format!("{case}/{about}"), ..spec };
-    Ok(found.into_iter().map(named).collect())
-}
-
-/// The groups that a row wants.
-fn row_groups(vms: &[String], of: Of, made: &Made) -> Result<Vec<usize>, String> {
-    let groups = &made.groups;
-    let mut found = Vec::new();
-    for vm in vms {
-        let Some(at) = groups.iter().position(|group| group.name == *vm && !group.vms.is_empty())
-        else {
-            let mut names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
-            names.extend(made.traffic.iter().map(|traffic| traffic.0.clone()));
-            return Err(unknown_vm(vm, &names));
-        };
-        if of == Of::Latency && groups[at].measures.is_none() {
-            return Err(format!("VM `{vm}` measures no latency; give `of = \"wake_to_run\"`"));
-        }
-        found.push(at);
-    }
-    Ok(found)
 }

@@ -1,0 +1,206 @@
+//! The hosts of a case, and the network between them.
+
+use lowtail_host::{Config, ConfigError, CpuSet, Dom, Pcpu, VmConfig, Workload};
+
+use super::{Group, HostCase, Threads, VmRef, contradiction};
+use crate::costs::CostTable;
+use crate::error::Bad;
+use crate::file::{HostFile, PointFile, VmFile};
+use crate::kvm::machine::Kvm;
+use crate::network::build::{EndSpec, NetworkCase};
+
+/// Most vCPUs of a host.
+const VCPUS_MAX: u32 = 4096;
+
+/// What a case is about, in the making.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) hosts: Vec<HostCase>,
+    pub(super) groups: Vec<Group>,
+    pub(super) network: Option<NetworkCase>,
+    /// Traffic by number: its name, how many values it measures, and in how many sizes.
+    pub(super) traffic: Vec<(String, u64, usize)>,
+}
+
+/// The hosts, and the network between them.
+pub(super) fn make(
+    file: &PointFile,
+    host: Option<(&HostFile, &CostTable)>,
+    chosen: &[String],
+) -> Result<Made, Bad> {
+    let mut made = Made::default();
+    let Some(network) = &file.network else {
+        for (table, some) in
+            [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
+        {
+            if let Some(name) = some {
+                return Err(
+                    Bad::new(name, "belongs to a network: `[network]` is missing").under(&[table])
+                );
+            }
+        }
+        if let Some((host, costs)) = host {
+            made.host(file, host, chosen, costs, None)?;
+        }
+        return Ok(made);
+    };
+    for (table, some) in [("nic", file.nic.keys().next()), ("flow", file.flow.keys().next())] {
+        if let Some(name) = some {
+            let message = "in a network NICs and flows are those of `[network]` and `[traffic]`";
+            return Err(Bad::new(name, message).under(&[table]));
+        }
+    }
+    let in_topology = |bad: Bad| bad.under(&["network", "topology"]);
+    let (_, machines) = network.topology.build().map_err(in_topology)?;
+    let mut ends = Vec::new();
+    if let Some((host, costs)) = host {
+        for name in chosen {
+            let vm = &file.vm[name];
+            let on = |message| Bad::new("on", message).under(&["vm", name]);
+            let Some(names) = &vm.on else {
+                return Err(on(format!("on which machine? There are {}", machines.join(", "))));
+            };
+            for machine in names.list() {
+                crate::network::build::machine(machine, &machines).map_err(on)?;
+            }
+        }
+        for (number, name) in machines.iter().enumerate() {
+            let is_here =
+                |vm: &&String| file.vm[*vm].on.as_ref().is_some_and(|on| on.list().contains(name));
+            let here: Vec<String> = chosen.iter().filter(is_here).cloned().collect();
+            if here.is_empty() {
+                continue;
+            }
+            let at = made.hosts.len();
+            made.host(file, host, &here, costs, Some(name))?;
+            for group in &made.groups {
+                for vm in group.vms.iter().filter(|vm| vm.host == at) {
+                    let config = &made.hosts[at].config.vms[vm.dom.index()];
+                    if matches!(config.workload, Workload::Net(_)) {
+                        let (name, machine) = (group.name.clone(), number as u32);
+                        ends.push(EndSpec { name, machine, home: Some((at, vm.dom.0)) });
+                    }
+                }
+            }
+        }
+    }
+    let network = crate::network::build::build(network, &file.end, &file.traffic, ends)?;
+    for (name, traffic) in network.traffic.iter().zip(&network.config().traffic) {
+        let sizes = if traffic.bins.is_empty() { 0 } else { traffic.bins.len() + 1 };
+        made.traffic.push((name.clone(), traffic.count, sizes));
+    }
+    made.network = Some(network);
+    Ok(made)
+}
+
+impl Made {
+    /// Adds a host with the VMs `chosen`; in a network it is called `machine`.
+    fn host(
+        &mut self,
+        file: &PointFile,
+        host: &HostFile,
+        chosen: &[String],
+        costs: &CostTable,
+        machine: Option<&str>,
+    ) -> Result<(), Bad> {
+        let scheduler = host.scheduler.build();
+        if !(1..=CpuSet::MAX_PCPUS).contains(&host.pcpus) {
+            let message = ConfigError::Pcpus(host.pcpus).to_string();
+            return Err(Bad::new("pcpus", message).under(&["host"]));
+        }
+        let at = self.hosts.len();
+        let (mut vms, mut vcpus) = (Vec::new(), 0);
+        let mut own: Vec<Group> = Vec::new();
+        let (mut kvm, mut threads) = (Kvm::new(file, host)?, Vec::new());
+        for name in chosen {
+            let vm = &file.vm[name];
+            let in_vm = |bad: Bad| bad.under(&["vm", name]);
+            if machine.is_none() && vm.on.is_some() {
+                return Err(in_vm(Bad::new("on", "there are no machines: `[network]` is missing")));
+            }
+            let others = u32::from(vm.others());
+            vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i)) + others).sum::<u32>();
+            if vm.count > 1024 || vcpus > VCPUS_MAX {
+                let message = format!(
+                    "{vcpus} vCPUs and threads by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)"
+                );
+                return Err(in_vm(Bad::new("count", message)));
+            }
+            let config = vm_config(name, vm, host.pcpus).map_err(in_vm)?;
+            let first = vms.len() as u16;
+            let table = name;
+            for i in 0..vm.count {
+                let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
+                let mut config = VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() };
+                let vcpus = config.vcpus;
+                let others = kvm.add(table, vm, &mut config).map_err(in_vm)?;
+                threads.push(Threads { vcpus, others });
+                vms.push(config);
+            }
+            own.push(Group {
+                name: name.clone(),
+                vms: (first..first + vm.count)
+                    .map(|dom| VmRef { host: at, dom: Dom(dom) })
+                    .collect(),
+                measures: vm.measures(),
+                counts_late: vm.workloads().any(|(_, workload)| workload.counts_late()),
+                streams: false,
+            });
+        }
+        let (pcpus, sockets) = (host.pcpus, host.sockets);
+        let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
+        let mut io = crate::traffic::build(file, host, costs.path(), &mut own, &is_net)?;
+        if let Some(network) = &file.network {
+            io.nics.push(NetworkCase::host_nic(network));
+        }
+        let tickle = host.tickle.build();
+        let (cgroups, places) = kvm.finish();
+        let config = Config {
+            sockets,
+            io,
+            tickle,
+            cgroups,
+            ..Config::new(pcpus, scheduler, costs.costs(), vms)
+        };
+        config.facts().map_err(|error| {
+            contradiction(&error, host.scheduler.kind(), (&config.cgroups, &places))
+        })?;
+        let name = machine.unwrap_or_default().to_string();
+        self.hosts.push(HostCase { name, config, threads });
+        for group in own {
+            match self.groups.iter_mut().find(|known| known.name == group.name) {
+                Some(known) => known.vms.extend(group.vms),
+                None => self.groups.push(group),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
+    let workload = vm.workload.build().map_err(|bad| bad.under(&["workload"]))?;
+    let mut config = VmConfig::new(name, workload);
+    (config.vcpus, config.weight, config.cap_percent) = (vm.vcpus.of(0), vm.weight, vm.cap);
+    if let Some(pin) = &vm.pin {
+        config.hard = cpu_set("pin", pin, pcpus)?;
+    }
+    if let Some(soft) = &vm.soft {
+        config.soft = cpu_set("soft", soft, pcpus)?;
+    }
+    Ok(config)
+}
+
+/// The set of pCPUs that `list`, called `key`, has.
+pub(crate) fn cpu_set(key: &str, list: &[u16], pcpus: u16) -> Result<CpuSet, Bad> {
+    if list.is_empty() {
+        return Err(Bad::new(key, "an empty list: leave it out to allow all pCPUs"));
+    }
+    if let Some((i, p)) = list.iter().enumerate().find(|&(_, &p)| p >= pcpus) {
+        let message = match pcpus {
+            1 => format!("pCPU {p}: the host has only pCPU 0"),
+            _ => format!("pCPU {p}: the host has pCPUs 0 to {}", pcpus - 1),
+        };
+        return Err(Bad::new(&i.to_string(), message).under(&[key]));
+    }
+    Ok(list.iter().map(|&p| Pcpu(p)).collect())
+}

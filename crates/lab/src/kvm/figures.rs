@@ -1,0 +1,117 @@
+//! Figures of control groups with limits.
+
+use std::collections::BTreeSet;
+
+use lowtail_engine::{Duration, Time};
+use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::facts::Facts;
+use lowtail_host::{Cgroup, Machine};
+
+use crate::case::{Case, Group};
+use crate::run::Ran;
+
+/// Of the VMs of a kind; none if nothing limits any of them.
+pub(crate) fn of_vms(case: &Case, group: &Group, ran: &Ran) -> Vec<(String, f64)> {
+    let (mut sum, mut seen, mut error) = (CgroupStats::default(), false, None::<f64>);
+    let mut hosts: Vec<usize> = group.vms.iter().map(|vm| vm.host).collect();
+    hosts.dedup();
+    for host in hosts {
+        let machine = &ran.hosts[host];
+        let facts = machine.facts();
+        if facts.cgroups.iter().all(|cgroup| cgroup.limit.is_none()) {
+            continue;
+        }
+        let used = Used::new(machine);
+        let (mut limited, mut nearest) = (BTreeSet::new(), BTreeSet::new());
+        for vm in group.vms.iter().filter(|vm| vm.host == host) {
+            for &v in &facts.doms[vm.dom.index()].vcpus {
+                let cgroup = facts.vcpus[v.index()].thread.cgroup;
+                let mut above =
+                    upwards(facts, cgroup).filter(|&g| facts.cgroups[g.index()].limit.is_some());
+                if let Some(first) = above.next() {
+                    limited.insert(first);
+                    limited.extend(above);
+                }
+            }
+            let vcpus = case.hosts[host].threads[vm.dom.index()].vcpus;
+            for &v in facts.doms[vm.dom.index()].vcpus.iter().take(usize::from(vcpus)) {
+                let cgroup = facts.vcpus[v.index()].thread.cgroup;
+                nearest.extend(
+                    upwards(facts, cgroup).find(|&g| facts.cgroups[g.index()].limit.is_some()),
+                );
+            }
+        }
+        for stats in limited.iter().filter_map(|&cgroup| machine.cgroup_stats(cgroup)) {
+            seen = true;
+            sum.periods += stats.periods;
+            sum.throttled_periods += stats.throttled_periods;
+            sum.throttled += stats.throttled;
+            sum.longest_pause = sum.longest_pause.max(stats.longest_pause);
+        }
+        for &cgroup in &nearest {
+            let off = used.error_percent(machine, cgroup);
+            error = Some(error.map_or(off, |known| known.max(off)));
+        }
+    }
+    let name = &group.name;
+    let mut figures = Vec::new();
+    if seen {
+        let share = match sum.periods {
+            0 => 0.0,
+            n => sum.throttled_periods as f64 * 100.0 / n as f64,
+        };
+        figures.extend([
+            (format!("periods.{name}"), sum.periods as f64),
+            (format!("throttled_periods.{name}"), sum.throttled_periods as f64),
+            (format!("throttled_share.{name}"), share),
+            (format!("throttled_ms.{name}"), sum.throttled.as_us_f64() / 1e3),
+            (format!("longest_pause_ms.{name}"), sum.longest_pause.as_us_f64() / 1e3),
+        ]);
+    }
+    figures.extend(error.map(|error| (format!("cap_error.{name}"), error)));
+    figures
+}
+
+/// `cgroup` and those above it, nearest first.
+fn upwards(facts: &Facts, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cgroup> {
+    std::iter::successors(cgroup, |cgroup| facts.cgroups[cgroup.index()].parent)
+}
+
+/// What the threads in and below each group have used.
+struct Used {
+    time: Vec<Duration>,
+    threads: Vec<u64>,
+}
+
+impl Used {
+    fn new(machine: &Machine) -> Self {
+        let facts = machine.facts();
+        let mut time = vec![Duration::ZERO; facts.cgroups.len()];
+        let mut threads = vec![0; facts.cgroups.len()];
+        for dom in &facts.doms {
+            for &v in &dom.vcpus {
+                for cgroup in upwards(facts, facts.vcpus[v.index()].thread.cgroup) {
+                    time[cgroup.index()] += machine.vcpu_time(v).0;
+                    threads[cgroup.index()] += 1;
+                }
+            }
+        }
+        Used { time, threads }
+    }
+
+    /// How far `cgroup` is from its quota over the whole run, in percent of it. Threads cannot use
+    /// more than a pCPU each.
+    fn error_percent(&self, machine: &Machine, cgroup: Cgroup) -> f64 {
+        let limit = machine.facts().cgroups[cgroup.index()].limit;
+        let run_s = machine.now().since(Time::ZERO).as_s_f64();
+        let threads = self.threads[cgroup.index()].min(u64::from(machine.facts().pcpus.len()));
+        let share =
+            limit.map_or(f64::INFINITY, |limit| limit.quota.as_s_f64() / limit.period.as_s_f64());
+        let due_s = share.min(threads as f64) * run_s;
+        if due_s > 0.0 {
+            (self.time[cgroup.index()].as_s_f64() / due_s - 1.0).abs() * 100.0
+        } else {
+            0.0
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the threads of a machine are in the tree of control groups.
+//!
+//! See libvirt's docs/cgroups.rst. With systemd a machine's scope is below `machine.slice`, and
+//! since libvirt 7.1.0 all that libvirt sets up is one level further down, in `libvirt`, because
+//! the scope is systemd's. Before 1.0.5 machines were in `libvirt/qemu`.
+
+use lowtail_host::Cgroup;
+use lowtail_libvirt::name::{escape, scope};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::cputune::{CputuneFile, Limits};
+use super::group::Groups;
+use crate::error::Bad;
+use lowtail_libvirt::range::CgroupVersion;
+
+/// A way to lay out control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LayoutFile {
+    /// `machine.slice/machine-qemu\x2d1\x2dNAME.scope/libvirt/{vcpu0,emulator,iothread1}`: libvirt
+    /// since 7.1.0, with systemd.
+    Libvirt,
+    /// `libvirt/qemu/NAME/{vcpu0,emulator,iothread1}`: libvirt before 1.0.5.
+    LibvirtQemu,
+    /// `NAME-vcpu0`, `NAME-emulator` and so on, each right below the root.
+    Flat,
+}
+
+/// The groups of one machine.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Of each vCPU.
+    pub(crate) vcpus: Vec<Option<Cgroup>>,
+    /// Of the emulator and what it starts.
+    pub(crate) emulator: Option<Cgroup>,
+    /// Of each I/O thread.
+    pub(crate) iothreads: Vec<Option<Cgroup>>,
+}
+
+/// A machine to make room for.
+pub(crate) struct Room<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The table of the file that it comes from.
+    pub(crate) table: &'a str,
+    /// Its number on the host, from 1.
+    pub(crate) id: u32,
+    /// How many vCPUs it has.
+    pub(crate) vcpus: u16,
+    /// How many I/O threads it has.
+    pub(crate) iothreads: u16,
+    /// What is set.
+    pub(crate) tune: &'a CputuneFile,
+}
+
+impl LayoutFile {
+    /// Makes the groups of a machine. Errors are about `[vm.NAME]`.
+    pub(crate) fn place(
+        self,
+        groups: &mut Groups,
+        version: CgroupVersion,
+        room: &Room<'_>,
+    ) -> Result<Places, Bad> {
+        let in_tune = |bad: Bad| bad.under(&["cputune"]);
+        let limits: Limits = room.tune.limits().map_err(in_tune)?;
+        let tuned = room.tune.shares.is_some() || room.tune.shares_per_vcpu;
+        // Flat, each vCPU has the shares, and nothing is there to be multiplied.
+        let of = if self == LayoutFile::Flat { 1 } else { room.vcpus };
+        let shares = room.tune.shares(version, of).map_err(in_tune)?;
+        let shares = tuned.then_some(shares);
+        let at = |key: &str| ["vm", room.table, "cputune", key].map(str::to_string);
+        let whole = at("shares");
+        let (inner, prefix) = match self {
+            LayoutFile::Libvirt => {
+                let slice = groups.path("machine.slice", &whole)?;
+                let scope = groups.make(Some(slice), &scope(room.id, room.name), &whole)?;
+                groups.tune(scope, shares, None);
+                // Shares are set through systemd, a limit is written by libvirt itself.
+                let inner = groups.make(Some(scope), "libvirt", &at("global_quota"))?;
+                groups.tune(inner, None, limits.global);
+                (Some(inner), String::new())
+            }
+            LayoutFile::LibvirtQemu => {
+                let parent = groups.path("libvirt/qemu", &whole)?;
+                let place = if limits.global.is_some() { at("global_quota") } else { whole };
+                let inner = groups.make(Some(parent), &escape(room.name), &place)?;
+                groups.tune(inner, shares, limits.global);
+                (Some(inner), String::new())
+            }
+            LayoutFile::Flat => {
+                for (key, value) in [
+                    ("global_quota", room.tune.global_quota),
+                    ("global_period", room.tune.global_period),
+                    ("global_burst", room.tune.global_burst),
+                ] {
+                    if value.is_some() {
+                        let message = "with the layout `flat` a VM has no group of its own; \
+                                       `libvirt` has one";
+                        return Err(in_tune(Bad::new(key, message)));
+                    }
+                }
+                (None, format!("{}-", escape(room.name)))
+            }
+        };
+        let mut make = |name: String, key: &str, limit| {
+            let group = groups.make(inner, &format!("{prefix}{name}"), &at(key))?;
+            groups.tune(group, None, limit);
+            Ok::<_, Bad>(Some(group))
+        };
+        let vcpus = (0..room.vcpus).map(|i| make(format!("vcpu{i}"), "quota", limits.vcpu));
+        let vcpus = vcpus.collect::<Result<Vec<_>, Bad>>()?;
+        let emulator = make("emulator".to_string(), "emulator_quota", limits.emulator)?;
+        let iothreads = (1..=room.iothreads)
+            .map(|i| make(format!("iothread{i}"), "iothread_quota", limits.iothread))
+            .collect::<Result<Vec<_>, Bad>>()?;
+        if self == LayoutFile::Flat {
+            for &group in vcpus.iter().flatten() {
+                groups.tune(group, shares, None);
+            }
+        }
+        Ok(Places { vcpus, emulator, iothreads })
+    }
+}

@@ -1,0 +1,202 @@
+//! The threads of a machine, and which group each is in.
+
+use lowtail_host::cgroup::{CgroupConfig, Thread};
+use lowtail_host::{Cgroup, VmConfig, Workload};
+use lowtail_libvirt::range::CgroupVersion;
+
+use super::group::Groups;
+use super::layout::{LayoutFile, Places, Room};
+use super::thread::{nice, slice};
+use crate::error::Bad;
+use crate::file::{HostFile, PointFile, VmFile};
+use crate::value::Span;
+
+/// Most threads of a machine besides its vCPUs.
+const OTHERS_MAX: u16 = 128;
+
+/// A host's threads and groups in the making.
+#[derive(Debug)]
+pub(crate) struct Kvm {
+    groups: Groups,
+    layout: Option<LayoutFile>,
+    version: CgroupVersion,
+    pcpus: u16,
+    /// Machines so far.
+    machines: u32,
+}
+
+/// A thread besides the vCPUs.
+struct Other {
+    name: String,
+    thread: Thread,
+    workload: Workload,
+}
+
+impl Kvm {
+    /// The groups that `file` lists, and no machine yet.
+    pub(crate) fn new(file: &PointFile, host: &HostFile) -> Result<Self, Bad> {
+        let version = match host.cgroup_version {
+            1 => CgroupVersion::V1,
+            2 => CgroupVersion::V2,
+            other => {
+                let message = format!("cgroup v{other}: 1 or 2");
+                return Err(Bad::new("cgroup_version", message).under(&["host"]));
+            }
+        };
+        let groups = Groups::listed(&file.cgroup)?;
+        Ok(Kvm { groups, layout: host.layout, version, pcpus: host.pcpus, machines: 0 })
+    }
+
+    /// Gives `config`, a machine of the table `table`, its threads; returns the names of those
+    /// that are no vCPUs. Errors are about `[vm.NAME]`.
+    pub(crate) fn add(
+        &mut self,
+        table: &str,
+        file: &VmFile,
+        config: &mut VmConfig,
+    ) -> Result<Vec<String>, Bad> {
+        self.machines += 1;
+        let iothreads = file.iothread.len()
+            + file.iothreads.iter().map(|f| usize::from(f.count)).sum::<usize>();
+        let others = file.others();
+        if others > OTHERS_MAX {
+            let message = format!("{others} threads besides vCPUs: at most {OTHERS_MAX}");
+            return Err(Bad::new("iothreads", message));
+        }
+        if config.vcpus == 0 {
+            // The host says so.
+            return Ok(Vec::new());
+        }
+        let places = self.place(table, file, config, iothreads as u16)?;
+        let mut threads = Vec::new();
+        for (i, group) in places.vcpus.iter().enumerate() {
+            let thread = file.cputune.vcpu(i, config.vcpus, self.pcpus);
+            let thread = thread.map_err(|bad| bad.under(&["cputune"]))?;
+            threads.push(Thread { cgroup: *group, ..thread });
+        }
+        let others = self.others(file, &places, iothreads as u16)?;
+        if !others.is_empty() {
+            let single = |workload: &Workload| {
+                matches!(workload, Workload::Driver(_) | Workload::Net(_))
+                    || matches!(workload, Workload::WakeStorm { .. })
+            };
+            if single(&config.workload) {
+                let message = "this workload has its VM to itself: no emulator, iothread or vhost";
+                return Err(Bad::new("workload", message));
+            }
+            let main = std::mem::replace(&mut config.workload, Workload::CpuLoop);
+            let mut parts = vec![(config.vcpus, main)];
+            parts.extend(others.iter().map(|other| (1, other.workload.clone())));
+            config.workload = Workload::Mix(parts);
+            config.vcpus += others.len() as u16;
+        }
+        threads.extend(others.iter().map(|other| other.thread));
+        config.threads = threads;
+        Ok(others.into_iter().map(|other| other.name).collect())
+    }
+
+    fn place(
+        &mut self,
+        table: &str,
+        file: &VmFile,
+        config: &VmConfig,
+        iothreads: u16,
+    ) -> Result<Places, Bad> {
+        let everywhere = |group: Option<Cgroup>| Places {
+            vcpus: vec![group; usize::from(config.vcpus)],
+            emulator: group,
+            iothreads: vec![group; usize::from(iothreads)],
+        };
+        let needs = |why: &str| match file.cputune.needs_group() {
+            Some(key) => Err(Bad::new(key, format!("{key}: {why}")).under(&["cputune"])),
+            None => Ok(()),
+        };
+        if let Some(name) = &file.cgroup {
+            needs("what the VM's `cgroup` has is set in `[[cgroup]]`")?;
+            let group = self.groups.named(name).map_err(|message| Bad::new("cgroup", message))?;
+            return Ok(everywhere(Some(group)));
+        }
+        let Some(layout) = self.layout else {
+            needs("the VM is in no control group; give `layout = \"libvirt\"` in `[host]`")?;
+            return Ok(everywhere(None));
+        };
+        let room = Room {
+            name: &config.name,
+            table,
+            id: self.machines,
+            vcpus: config.vcpus,
+            iothreads,
+            tune: &file.cputune,
+        };
+        layout.place(&mut self.groups, self.version, &room)
+    }
+
+    /// The emulator, the I/O threads, and the kernel's workers.
+    fn others(&self, file: &VmFile, places: &Places, iothreads: u16) -> Result<Vec<Other>, Bad> {
+        let mut others = Vec::new();
+        if let Some(emulator) = &file.emulator {
+            let thread = file.cputune.emulator(self.pcpus).map_err(|b| b.under(&["cputune"]))?;
+            let tuned = tuned(thread, places.emulator, emulator.nice, emulator.slice);
+            let (thread, workload) =
+                both(tuned, emulator.workload.build()).map_err(|bad| bad.under(&["emulator"]))?;
+            others.push(Other { name: "emulator".to_string(), thread, workload });
+        }
+        let listed = file.iothread.iter().enumerate().map(|(i, one)| {
+            (vec!["iothread".to_string(), i.to_string()], &one.workload, one.nice, one.slice)
+        });
+        let kind = file.iothreads.iter().flat_map(|all| {
+            let one = (vec!["iothreads".to_string()], &all.workload, all.nice, all.slice);
+            std::iter::repeat_n(one, usize::from(all.count))
+        });
+        for (i, (place, workload, nice, slice)) in listed.chain(kind).enumerate() {
+            let thread = file.cputune.iothread(i, iothreads, self.pcpus);
+            let thread = thread.map_err(|bad| bad.under(&["cputune"]))?;
+            let tuned = tuned(thread, places.iothreads[i], nice, slice);
+            let place: Vec<&str> = place.iter().map(String::as_str).collect();
+            let (thread, workload) =
+                both(tuned, workload.build()).map_err(|bad| bad.under(&place))?;
+            others.push(Other { name: format!("iothread{}", i + 1), thread, workload });
+        }
+        if let Some(vhost) = &file.vhost {
+            // Those in the emulator's group run where the emulator may.
+            let group = places.emulator.filter(|_| vhost.attached);
+            for i in 0..vhost.count {
+                let tuned = tuned(Thread::default(), group, vhost.nice, vhost.slice);
+                let (thread, workload) =
+                    both(tuned, vhost.workload.build()).map_err(|bad| bad.under(&["vhost"]))?;
+                others.push(Other { name: format!("vhost{i}"), thread, workload });
+            }
+        }
+        Ok(others)
+    }
+
+    /// The groups, and where in the file each stands.
+    pub(crate) fn finish(self) -> (Vec<CgroupConfig>, Vec<Vec<String>>) {
+        self.groups.into_parts()
+    }
+}
+
+/// `thread` in `cgroup`, with what its own table says.
+fn tuned(
+    thread: Thread,
+    cgroup: Option<Cgroup>,
+    value: i64,
+    span: Option<Span>,
+) -> Result<Thread, Bad> {
+    let slice = span.map(slice).transpose()?;
+    Ok(Thread { cgroup, nice: nice(value)?, slice, ..thread })
+}
+
+/// A thread and its workload.
+fn both(
+    thread: Result<Thread, Bad>,
+    workload: Result<Workload, Bad>,
+) -> Result<(Thread, Workload), Bad> {
+    let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
+    let parts = matches!(workload, Workload::Driver(_) | Workload::Net(_));
+    if parts || matches!(workload, Workload::WakeStorm { .. }) {
+        let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
+        return Err(Bad::new("workload", message));
+    }
+    Ok((thread?, workload))
+}
