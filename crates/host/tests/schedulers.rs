@@ -8,6 +8,7 @@ mod random;
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
@@ -19,6 +20,7 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
     let wanted = std::env::var("LOWTAIL_SCHEDULER").unwrap_or_default();
     let credit = |v| SchedulerConfig::Credit(CreditConfig::new(v));
     let credit2 = |v| SchedulerConfig::Credit2(Credit2Config::new(v));
+    let fair = |v| SchedulerConfig::Fair(FairConfig::new(v));
     let mut all = vec![
         ("credit 2007", credit(CreditVersion::Xen2007)),
         ("credit 4.8", credit(CreditVersion::Xen48)),
@@ -26,6 +28,11 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("credit2 4.8.1", credit2(Credit2Version::Xen481)),
         ("credit2 4.10", credit2(Credit2Version::Xen410)),
         ("credit2 4.21", credit2(Credit2Version::Xen421)),
+        ("fair 2.6.39", fair(FairVersion::Linux2639)),
+        ("fair 4.18", fair(FairVersion::Linux418)),
+        ("fair 5.4", fair(FairVersion::Linux54)),
+        ("fair 6.6", fair(FairVersion::Linux66)),
+        ("fair 6.12", fair(FairVersion::Linux612)),
         ("null", SchedulerConfig::Null),
         ("small-first", SchedulerConfig::SmallFirst(SmallFirstConfig::default())),
     ];
@@ -44,7 +51,7 @@ fn with_ratelimit(scheduler: &SchedulerConfig, ratelimit: Duration) -> Scheduler
     match &mut scheduler {
         SchedulerConfig::Credit(config) => config.ratelimit = ratelimit,
         SchedulerConfig::Credit2(config) => config.ratelimit = ratelimit,
-        SchedulerConfig::Null | SchedulerConfig::SmallFirst(_) => {}
+        SchedulerConfig::Null | SchedulerConfig::SmallFirst(_) | SchedulerConfig::Fair(_) => {}
     }
     scheduler
 }
@@ -73,7 +80,7 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let capless = match &scheduler {
         SchedulerConfig::Credit2(config) => config.version == Credit2Version::Xen481,
         SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => false,
-        SchedulerConfig::Null => true,
+        SchedulerConfig::Fair(_) | SchedulerConfig::Null => true,
     };
     let vms = 1 + stream.below(3 * u64::from(pcpus));
     let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut stream)).collect();
@@ -252,7 +259,8 @@ fn capped_share(scheduler: &SchedulerConfig, cap: u16, neighbour: bool) -> f64 {
 /// indeed more than 1 % off there.
 #[test]
 fn caps_hold() {
-    for (name, scheduler) in sharing() {
+    // Linux limits control groups, see `fair.rs`.
+    for (name, scheduler) in sharing().filter(|(name, _)| !name.starts_with("fair ")) {
         // 4.8.1's credit2 has no caps; that it refuses them is tested below.
         let old = name == "credit2 4.8.1";
         for cap in [10u16, 25, 40, 60].into_iter().filter(|_| !old) {
@@ -395,7 +403,8 @@ fn idle_on_open_host(seed: u64, scheduler: &SchedulerConfig, limit: Option<Durat
 /// (see below for why without), none idles for longer than it takes to fetch the waiting vCPU.
 #[test]
 fn work_is_conserved_on_several_pcpus_except_under_credit() {
-    for (name, scheduler) in sharing().filter(|(name, _)| !name.starts_with("credit ")) {
+    let others = |name: &str| !name.starts_with("credit ") && !name.starts_with("fair ");
+    for (name, scheduler) in sharing().filter(|(name, _)| others(name)) {
         for_seeds("work_is_conserved_on_several_pcpus_except_under_credit", 80, |seed| {
             match idle_on_open_host(seed, &scheduler, Some(us(0))) {
                 idle if idle <= FETCHED => Ok(()),

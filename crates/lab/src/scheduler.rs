@@ -4,6 +4,7 @@ use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::{Params, SmallFirstConfig, WeightPer};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,6 +20,10 @@ pub enum SchedulerFile {
     Credit(CreditFile),
     /// Xen's credit2 scheduler.
     Credit2(Credit2File),
+    /// The fair class of Linux up to 6.5, with control groups.
+    Cfs(CfsFile),
+    /// The fair class of Linux since 6.6, with control groups.
+    Eevdf(EevdfFile),
     /// One vCPU per pCPU, as a control.
     Null(NullFile),
     /// lowtail's own rule.
@@ -109,6 +114,87 @@ pub struct Credit2File {
     pub cap_period: Option<Span>,
 }
 
+/// Whose CFS.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub enum CfsVersionFile {
+    /// Linux 2.6.39 with the patches of 2011 for bandwidth limits.
+    #[serde(rename = "2.6.39")]
+    Linux2639,
+    /// Linux 4.18.
+    #[serde(rename = "4.18")]
+    Linux418,
+    /// Linux 5.4.
+    #[serde(rename = "5.4")]
+    Linux54,
+}
+
+/// Whose EEVDF.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub enum EevdfVersionFile {
+    /// Linux 6.6.
+    #[serde(rename = "6.6")]
+    Linux66,
+    /// Linux 6.12.
+    #[serde(rename = "6.12")]
+    Linux612,
+}
+
+/// Parameters of `cfs`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CfsFile {
+    /// Whose rules.
+    pub version: CfsVersionFile,
+    /// Ticks per second, `CONFIG_HZ`; default 250, of 2.6.39 1000.
+    #[schemars(range(min = 100, max = 1000))]
+    pub hz: Option<u32>,
+    /// `sched_latency_ns` before it is scaled by the number of pCPUs, as the next two.
+    pub latency: Option<Span>,
+    /// `sched_min_granularity_ns`.
+    pub min_granularity: Option<Span>,
+    /// `sched_wakeup_granularity_ns`.
+    pub wakeup_granularity: Option<Span>,
+    /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
+    pub bandwidth_slice: Option<Span>,
+    /// Whether run time that was fetched and not used is lost with the period; default true up
+    /// to 4.18.
+    pub expire_slices: Option<bool>,
+    /// Whether a pCPU that throttling leaves idle looks for work at once; default false for
+    /// 2.6.39.
+    pub balance_on_throttle: Option<bool>,
+    /// Whether ticks of busy pCPUs bring work to idle ones; default true.
+    pub balance_idle: Option<bool>,
+}
+
+/// Parameters of `eevdf`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EevdfFile {
+    /// Whose rules.
+    pub version: EevdfVersionFile,
+    /// Ticks per second, `CONFIG_HZ`; default 250.
+    #[schemars(range(min = 100, max = 1000))]
+    pub hz: Option<u32>,
+    /// `base_slice_ns` before it is scaled by the number of pCPUs.
+    pub base_slice: Option<Span>,
+    /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
+    pub bandwidth_slice: Option<Span>,
+    /// `RUN_TO_PARITY`: whether who runs is left alone for its slice or while it is owed
+    /// something; default true.
+    pub run_to_parity: Option<bool>,
+    /// `DELAY_DEQUEUE`: whether who sleeps in debt stays in the queue until it is paid; default
+    /// true for 6.12.
+    pub delay_dequeue: Option<bool>,
+    /// `PREEMPT_SHORT`: whether a shorter slice interrupts; default true for 6.12.
+    pub preempt_short: Option<bool>,
+    /// Whether run time that was fetched and not used is lost with the period; default false.
+    pub expire_slices: Option<bool>,
+    /// Whether a pCPU that throttling leaves idle looks for work at once; default true.
+    pub balance_on_throttle: Option<bool>,
+    /// Whether ticks of busy pCPUs bring work to idle ones; default true.
+    pub balance_idle: Option<bool>,
+}
+
 /// What a VM's weight is for.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -171,6 +257,8 @@ impl SchedulerFile {
         match self {
             SchedulerFile::Credit(_) => "credit",
             SchedulerFile::Credit2(_) => "credit2",
+            SchedulerFile::Cfs(_) => "cfs",
+            SchedulerFile::Eevdf(_) => "eevdf",
             SchedulerFile::Null(_) => "null",
             SchedulerFile::SmallFirst(_) => "small-first",
         }
@@ -183,6 +271,8 @@ impl SchedulerFile {
             SchedulerFile::SmallFirst(file) => SchedulerConfig::SmallFirst(file.build()),
             SchedulerFile::Credit(file) => SchedulerConfig::Credit(file.build()),
             SchedulerFile::Credit2(file) => SchedulerConfig::Credit2(file.build()),
+            SchedulerFile::Cfs(file) => SchedulerConfig::Fair(file.build()),
+            SchedulerFile::Eevdf(file) => SchedulerConfig::Fair(file.build()),
         }
     }
 }
@@ -227,6 +317,44 @@ impl Credit2File {
     }
 }
 
+impl CfsFile {
+    fn build(&self) -> FairConfig {
+        let mut config = FairConfig::new(match self.version {
+            CfsVersionFile::Linux2639 => FairVersion::Linux2639,
+            CfsVersionFile::Linux418 => FairVersion::Linux418,
+            CfsVersionFile::Linux54 => FairVersion::Linux54,
+        });
+        config.hz = self.hz.unwrap_or(config.hz);
+        put(&mut config.latency, self.latency);
+        put(&mut config.min_granularity, self.min_granularity);
+        put(&mut config.wakeup_granularity, self.wakeup_granularity);
+        put(&mut config.bandwidth_slice, self.bandwidth_slice);
+        config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
+        config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
+        config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
+        config
+    }
+}
+
+impl EevdfFile {
+    fn build(&self) -> FairConfig {
+        let mut config = FairConfig::new(match self.version {
+            EevdfVersionFile::Linux66 => FairVersion::Linux66,
+            EevdfVersionFile::Linux612 => FairVersion::Linux612,
+        });
+        config.hz = self.hz.unwrap_or(config.hz);
+        put(&mut config.base_slice, self.base_slice);
+        put(&mut config.bandwidth_slice, self.bandwidth_slice);
+        config.run_to_parity = self.run_to_parity.unwrap_or(config.run_to_parity);
+        config.delay_dequeue = self.delay_dequeue.unwrap_or(config.delay_dequeue);
+        config.preempt_short = self.preempt_short.unwrap_or(config.preempt_short);
+        config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
+        config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
+        config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
+        config
+    }
+}
+
 impl SmallFirstFile {
     fn build(&self) -> SmallFirstConfig {
         let weight_per = match self.weight_per {
@@ -263,10 +391,44 @@ impl SmallFirstFile {
     }
 }
 
+/// One line about Linux' fair class: its version and tunables, and what is not as there.
+fn describe_fair(config: &FairConfig) -> String {
+    let usual = FairConfig::new(config.version);
+    let version = match config.version {
+        FairVersion::Linux2639 => "CFS of Linux 2.6.39",
+        FairVersion::Linux418 => "CFS of Linux 4.18",
+        FairVersion::Linux54 => "CFS of Linux 5.4",
+        FairVersion::Linux66 => "EEVDF of Linux 6.6",
+        FairVersion::Linux612 => "EEVDF of Linux 6.12",
+    };
+    let turn = match config.version.is_eevdf() {
+        true => format!("base slice {}", config.base_slice),
+        false => format!("latency {}", config.latency),
+    };
+    let mut line = format!("{version}, HZ {}, {turn}, before scaling", config.hz);
+    if config.bandwidth_slice != usual.bandwidth_slice {
+        line += &format!(", bandwidth slice {}", config.bandwidth_slice);
+    }
+    for (what, is, was) in [
+        ("run to parity", config.run_to_parity, usual.run_to_parity),
+        ("delayed dequeue", config.delay_dequeue, usual.delay_dequeue),
+        ("short slices interrupt", config.preempt_short, usual.preempt_short),
+        ("slices expire", config.expire_slices, usual.expire_slices),
+        ("balancing on throttling", config.balance_on_throttle, usual.balance_on_throttle),
+        ("balancing for idle pCPUs", config.balance_idle, usual.balance_idle),
+    ] {
+        if is != was {
+            line += &format!(", {what}: {}", if is { "yes" } else { "no" });
+        }
+    }
+    line
+}
+
 /// One line about a scheduler, for reports.
 pub fn describe(scheduler: &SchedulerConfig) -> String {
     match scheduler {
         SchedulerConfig::Null => "null".to_string(),
+        SchedulerConfig::Fair(config) => describe_fair(config),
         SchedulerConfig::SmallFirst(config) => {
             let ns = |ns: u32| Duration::from_ns(u64::from(ns));
             let weight = match config.weight_per {

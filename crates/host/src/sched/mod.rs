@@ -8,6 +8,7 @@
 
 pub mod credit;
 pub mod credit2;
+pub mod fair;
 pub mod null;
 pub mod small_first;
 

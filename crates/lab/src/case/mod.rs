@@ -486,6 +486,12 @@ fn contradiction(
         ConfigError::Scheduler(message) => {
             // A message begins with the key, or with the key in words.
             let keys = [
+                "hz",
+                "latency",
+                "min_granularity",
+                "wakeup_granularity",
+                "base_slice",
+                "bandwidth_slice",
                 "ratelimit",
                 "timeslice",
                 "migration_delay",

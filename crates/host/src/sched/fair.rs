@@ -1,0 +1,414 @@
+//! The fair class of Linux, CFS and EEVDF, with its control groups: each vCPU is a thread.
+//!
+//! A group has a queue on each pCPU (`queue.rs`), and an entity that stands for it in its
+//! parent's queue there (`entity.rs`, `tree.rs`). Who is next is looked for from the root down
+//! (`choose.rs`): least virtual run time under CFS, earliest virtual deadline of those who are
+//! owed something under EEVDF. Limits on run time take queues out of the tree and put them back
+//! (`bandwidth.rs`); `balance.rs` says which pCPU, `realtime.rs` who is above all this. Names of
+//! the kernel's functions (`kernel/sched/fair.c`) stand where they are modelled;
+//! `docs/linux-fair.md` says what is not.
+//!
+//! A slice is noticed to be over at a tick, which a pCPU has while it is busy; wake-ups interrupt
+//! at once.
+
+mod balance;
+mod bandwidth;
+mod check;
+mod choose;
+mod entity;
+mod queue;
+mod realtime;
+mod tree;
+mod version;
+mod weight;
+
+use lowtail_engine::{Duration, Time};
+
+use crate::cgroup::{CgroupStats, Policy};
+use crate::facts::Facts;
+use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
+use crate::record::Note;
+use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use balance::Pace;
+use bandwidth::Pool;
+use entity::Entity;
+use queue::Queue;
+use tree::Come;
+use version::Tunables;
+pub use version::{FairConfig, FairVersion};
+
+/// What a pCPU idles for on average before anything is known, and at most: two migration costs.
+const MEAN_IDLE: u64 = 1_000_000;
+
+/// A pCPU. Times in nanoseconds.
+#[derive(Debug, Clone, Default)]
+struct Cpu {
+    /// Who runs.
+    current: Option<usize>,
+    /// It has a tick ahead.
+    ticking: bool,
+    yielded: bool,
+    /// Threads in its queues, also throttled ones: first who was picked longest ago.
+    threads: Vec<usize>,
+    /// Real-time threads, who runs with them, the most important first.
+    realtime: Vec<usize>,
+    realtime_period: u64,
+    realtime_ran: u64,
+    /// Since when it idles, if a wake-up is to tell for how long.
+    idle_since: Option<u64>,
+    mean_idle: u64,
+    paces: [Pace; 2],
+}
+
+/// A thread, besides its entity.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    policy: Policy,
+    /// Left of its turn under `SCHED_RR`, in ns.
+    turn: u64,
+    /// A real-time thread in some queue.
+    waits: bool,
+}
+
+/// A control group; the first is the root.
+#[derive(Debug, Clone)]
+struct Group {
+    above: usize,
+    shares: u64,
+    /// Of its queues on all pCPUs.
+    load: u64,
+    pool: Option<Pool>,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub struct Fair {
+    config: FairConfig,
+    tunables: Tunables,
+    /// Now, in ns.
+    now: u64,
+    /// How many entities are threads: the first ones, numbered as vCPUs are. Behind them is one
+    /// for each queue.
+    threads: usize,
+    entities: Vec<Entity>,
+    /// Group after group, pCPU after pCPU.
+    queues: Vec<Queue>,
+    groups: Vec<Group>,
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    any_realtime: bool,
+    /// pCPUs that are to choose again.
+    reschedule: CpuSet,
+    /// Timers to arm when this call is over, and remarks to leave.
+    arms: Vec<(Alarm, u64)>,
+    notes: Vec<(Pcpu, Vcpu, Note)>,
+}
+
+/// A timer of this scheduler's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alarm {
+    /// A pCPU's tick.
+    Tick(usize),
+    /// Real-time threads may run again.
+    Realtime(usize),
+    /// A group's period is over.
+    Period(usize),
+    /// What a group's pCPUs have given back is shared out.
+    Slack(usize),
+}
+
+impl Fair {
+    /// A host on which nothing has run yet.
+    pub fn new(config: FairConfig) -> Self {
+        Fair {
+            tunables: Tunables::new(&config, 1),
+            config,
+            now: 0,
+            threads: 0,
+            entities: Vec::new(),
+            queues: Vec::new(),
+            groups: Vec::new(),
+            cpus: Vec::new(),
+            tasks: Vec::new(),
+            any_realtime: false,
+            reschedule: CpuSet::EMPTY,
+            arms: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn pcpu(&self, p: usize) -> Pcpu {
+        Pcpu(p as u16)
+    }
+
+    fn id(&self, alarm: Alarm) -> SchedTimer {
+        let (pcpus, groups) = (self.cpus.len(), self.groups.len());
+        SchedTimer(match alarm {
+            Alarm::Tick(p) => p,
+            Alarm::Realtime(p) => pcpus + p,
+            Alarm::Period(group) => 2 * pcpus + group,
+            Alarm::Slack(group) => 2 * pcpus + groups + group,
+        } as u32)
+    }
+
+    fn alarm(&self, timer: SchedTimer) -> Alarm {
+        let (pcpus, groups) = (self.cpus.len(), self.groups.len());
+        match timer.0 as usize {
+            n if n < pcpus => Alarm::Tick(n),
+            n if n < 2 * pcpus => Alarm::Realtime(n - pcpus),
+            n if n < 2 * pcpus + groups => Alarm::Period(n - 2 * pcpus),
+            n => Alarm::Slack(n - 2 * pcpus - groups),
+        }
+    }
+
+    fn arm(&mut self, alarm: Alarm, at: u64) {
+        self.arms.push((alarm, at));
+    }
+
+    /// Lets the host see what this call has led to; `p` is choosing anyway.
+    fn flush(&mut self, view: &mut View<'_>, p: Option<Pcpu>) {
+        if let Some(p) = p {
+            self.reschedule.remove(p);
+        }
+        std::mem::take(&mut self.reschedule).iter().for_each(|p| view.tickle(p));
+        for &(alarm, at) in &self.arms {
+            view.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
+        }
+        self.arms.clear();
+        for (p, v, note) in self.notes.drain(..) {
+            view.note(p, v, note);
+        }
+    }
+
+    /// The thread `e` is in a queue: whoever balances may find it.
+    fn remember(&mut self, e: usize) {
+        let p = self.queues[self.entities[e].queue].pcpu;
+        self.cpus[p].threads.push(e);
+    }
+
+    fn forget(&mut self, e: usize) {
+        let p = self.queues[self.entities[e].queue].pcpu;
+        self.cpus[p].threads.retain(|&other| other != e);
+    }
+
+    /// The thread `e` wakes, and is nowhere.
+    fn wake_up(&mut self, facts: &mut Facts, e: usize) {
+        if self.is_realtime(e) {
+            return self.wake_realtime(facts, e);
+        }
+        let state = &facts.vcpus[e];
+        let first = self.entities[e].fresh.then(|| self.pick_first(state.hard)).flatten();
+        let p = first.unwrap_or_else(|| self.pick_wake(facts, state.hard, state.processor));
+        self.set_pcpu(e, p);
+        facts.vcpus[e].processor = self.pcpu(p);
+        let idle = self.cpus[p].idle_since.take();
+        if let Some(since) = idle {
+            let mean = &mut self.cpus[p].mean_idle;
+            *mean = (*mean - *mean / 8 + (self.now - since) / 8).min(MEAN_IDLE);
+        }
+        self.enqueue(e, Come::Wake);
+        self.remember(e);
+        self.check_preempt(p, e);
+    }
+
+    /// `e`, which has run on `p`, blocks or has given up its turn.
+    fn stop(&mut self, facts: &Facts, p: usize, e: usize) {
+        let blocks = facts.vcpus[e].blocked;
+        let yields = std::mem::take(&mut self.cpus[p].yielded);
+        if self.is_realtime(e) {
+            self.stop_realtime(p, e, blocks, yields);
+        } else if blocks {
+            self.dequeue(e, true);
+            if !self.entities[e].delayed {
+                self.forget(e);
+            }
+        }
+    }
+
+    /// Who runs on `p` next.
+    fn choose(&mut self, facts: &mut Facts, p: usize, prev: Option<usize>) -> Option<usize> {
+        if let Some(e) = self.pick_realtime(facts, p) {
+            self.put_back(prev, None);
+            self.entities[e].settled = self.now;
+            return Some(e);
+        }
+        let before = self.queues[p].runnable == 0;
+        if before {
+            self.balance_newly_idle(facts, p);
+        }
+        let mut next = self.pick_thread(p, prev);
+        if next.is_none() && !before && self.config.balance_on_throttle {
+            self.balance_newly_idle(facts, p);
+            next = self.pick_thread(p, None);
+        }
+        if let Some(e) = next {
+            self.forget(e);
+            self.remember(e);
+        }
+        next
+    }
+
+    fn tick(&mut self, facts: &mut Facts, p: usize) {
+        self.cpus[p].ticking = false;
+        let Some(e) = self.cpus[p].current else { return };
+        self.keep_ticking(p);
+        if self.is_realtime(e) {
+            self.tick_realtime(p, e);
+        } else {
+            self.tick_thread(e);
+        }
+        self.balance_tick(facts, p);
+    }
+
+    /// All pCPUs tick at the same instants.
+    fn keep_ticking(&mut self, p: usize) {
+        if !std::mem::replace(&mut self.cpus[p].ticking, true) {
+            let tick = self.tunables.tick;
+            self.arm(Alarm::Tick(p), (self.now / tick + 1) * tick);
+        }
+    }
+}
+
+impl Scheduler for Fair {
+    fn start(&mut self, view: &mut View<'_>) {
+        let facts = &*view.facts;
+        let pcpus = facts.current.len();
+        self.threads = facts.vcpus.len();
+        self.tunables = Tunables::new(&self.config, pcpus as u32);
+        let shift = self.config.version.weight_shift();
+        let root = Group { above: 0, shares: weight::NICE_0, load: 0, pool: None };
+        let in_step = self.config.periods_in_step;
+        self.groups = vec![root];
+        self.groups.extend(facts.cgroups.iter().enumerate().map(|(i, cgroup)| Group {
+            above: cgroup.parent.map_or(0, |parent| parent.index() + 1),
+            shares: cgroup.shares,
+            load: 0,
+            pool: cgroup.limit.map(|limit| Pool::new(&limit, i as u64 + 1, pcpus, in_step)),
+        }));
+        let groups = self.groups.len();
+        let group_of = |v: usize| facts.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
+        for q in 0..groups * pcpus {
+            let (group, p) = (q / pcpus, q % pcpus);
+            let threads = (0..self.threads).filter(|&v| group_of(v) == group).count();
+            let below = self.groups.iter().skip(1).filter(|below| below.above == group).count();
+            let mut queue = Queue::new(p, group, threads + below);
+            queue.limited.on = self.groups[group].pool.is_some();
+            self.queues.push(queue);
+        }
+        self.entities = (0..self.threads)
+            .map(|v| {
+                let state = &facts.vcpus[v];
+                let slice =
+                    state.thread.slice.filter(|_| self.config.version >= FairVersion::Linux612);
+                Entity {
+                    queue: group_of(v) * pcpus + state.processor.index(),
+                    weight: weight::of_thread(&state.thread, facts.doms[state.dom.index()].weight)
+                        << shift,
+                    slice: slice.map_or(self.tunables.base_slice, |slice| slice.as_ns() as i64),
+                    own_slice: slice.is_some(),
+                    idle: state.thread.policy == Policy::Idle,
+                    fresh: true,
+                    ..Entity::default()
+                }
+            })
+            .collect();
+        self.entities.extend((0..groups * pcpus).map(|q| Entity {
+            queue: self.groups[q / pcpus].above * pcpus + q % pcpus,
+            own: Some(q),
+            weight: self.groups[q / pcpus].shares << shift,
+            slice: self.tunables.base_slice,
+            ..Entity::default()
+        }));
+        let cpu = Cpu { mean_idle: MEAN_IDLE, ..Cpu::default() };
+        self.cpus = vec![cpu; pcpus];
+        for cpu in &mut self.cpus {
+            cpu.threads.reserve(self.threads);
+            cpu.realtime.reserve(self.threads);
+        }
+        let task = |v: usize| Task { policy: facts.vcpus[v].thread.policy, turn: 0, waits: false };
+        self.tasks = (0..self.threads).map(task).collect();
+        self.any_realtime = (0..self.threads).any(|e| self.is_realtime(e));
+        self.arms.reserve(2 * (pcpus + groups));
+        self.notes.reserve(2 * self.threads);
+    }
+
+    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+        self.now = view.now().as_ns();
+        let e = v.index();
+        if self.entities[e].queued {
+            if self.entities[e].delayed {
+                let p = self.queues[self.entities[e].queue].pcpu;
+                self.enqueue(e, Come::Wake);
+                self.check_preempt(p, e);
+            }
+        } else if !view.vcpu(v).running && !self.tasks[e].waits {
+            // One that is on its way out of a pCPU is woken when it has left.
+            self.wake_up(view.facts, e);
+        }
+        self.flush(view, None);
+    }
+
+    fn yielded(&mut self, view: &mut View<'_>, v: Vcpu) {
+        self.now = view.now().as_ns();
+        let (e, p) = (v.index(), view.vcpu(v).processor.index());
+        if self.is_realtime(e) {
+            self.cpus[p].yielded = true;
+        } else {
+            self.yield_thread(e);
+        }
+        self.flush(view, None);
+    }
+
+    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        self.now = view.now().as_ns();
+        let at = p.index();
+        let prev = prev.map(|v| v.index());
+        if let Some(e) = prev {
+            self.stop(view.facts, at, e);
+        }
+        let fair = prev.filter(|&e| !self.is_realtime(e));
+        let next = self.choose(view.facts, at, fair);
+        self.cpus[at].current = next;
+        match next {
+            Some(e) => {
+                view.facts.vcpus[e].processor = p;
+                self.cpus[at].idle_since = None;
+                self.keep_ticking(at);
+            }
+            None if prev.is_some() => self.cpus[at].idle_since = Some(self.now),
+            None => {}
+        }
+        self.flush(view, Some(p));
+        Decision { next: next.map(|e| Vcpu(e as u16)), run_for: None }
+    }
+
+    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+        let e = v.index();
+        if view.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
+            self.now = view.now().as_ns();
+            self.wake_up(view.facts, e);
+            self.flush(view, None);
+        }
+    }
+
+    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+        self.now = view.now().as_ns();
+        match self.alarm(timer) {
+            Alarm::Tick(p) => self.tick(view.facts, p),
+            Alarm::Realtime(p) => {
+                self.reschedule.insert(self.pcpu(p));
+            }
+            Alarm::Period(group) => self.period_over(group),
+            Alarm::Slack(group) => self.slack_over(group),
+        }
+        self.flush(view, None);
+    }
+
+    fn cgroup_stats(&self, view: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
+        self.stats_of(cgroup.index() + 1, view.now)
+    }
+
+    fn check(&self, facts: &Facts) -> Result<(), String> {
+        self.check_books(facts)
+    }
+}

@@ -1,0 +1,210 @@
+//! Who is next on a pCPU, and whether somebody who wakes interrupts.
+
+use super::Fair;
+use super::weight::virtual_time;
+use crate::cgroup::Policy;
+
+impl Fair {
+    fn pick(&mut self, q: usize) -> Option<usize> {
+        if self.eevdf() {
+            return self.queues[q].pick_eevdf(&self.entities, &self.config);
+        }
+        let shift = self.config.version.weight_shift();
+        self.queues[q].pick_cfs(&self.entities, self.tunables.wakeup_granularity, shift)
+    }
+
+    /// The thread that runs on pCPU `p` next, `prev` being the one that has run
+    /// (`pick_next_task_fair`). Both become what they are now in all queues on their way.
+    pub(super) fn pick_thread(&mut self, p: usize, mut prev: Option<usize>) -> Option<usize> {
+        'again: loop {
+            let mut q = p;
+            let next = loop {
+                if self.queues[q].current.is_some() {
+                    if self.running(q).is_some() {
+                        self.settle(q);
+                    }
+                    if self.check_limit(q) {
+                        self.put_back(prev.take(), None);
+                        continue 'again;
+                    }
+                }
+                let Some(e) = self.pick(q) else {
+                    self.put_back(prev, None);
+                    return None;
+                };
+                if self.entities[e].delayed {
+                    self.let_go(e);
+                    continue 'again;
+                }
+                match self.entities[e].own {
+                    Some(own) => q = own,
+                    None => break e,
+                }
+            };
+            self.put_back(prev, Some(next));
+            self.set_next(next);
+            return Some(next);
+        }
+    }
+
+    /// Whether the thread `next` is `e` or in it.
+    fn leads_to(&self, e: usize, next: Option<usize>) -> bool {
+        let mut next = next;
+        while let Some(here) = next {
+            if here == e {
+                return true;
+            }
+            next = self.above(here);
+        }
+        false
+    }
+
+    /// `prev` runs no more, nor its groups, but for those that `next` is in as well
+    /// (`put_prev_entity`).
+    pub(super) fn put_back(&mut self, prev: Option<usize>, next: Option<usize>) {
+        let mut prev = prev;
+        while let Some(e) = prev.filter(|&e| !self.leads_to(e, next)) {
+            let q = self.entities[e].queue;
+            if self.queues[q].current == Some(e) {
+                if self.entities[e].queued {
+                    self.settle(q);
+                }
+                self.check_limit(q);
+                if self.entities[e].queued {
+                    self.queues[q].put(e);
+                }
+                self.queues[q].current = None;
+            }
+            prev = self.above(e);
+        }
+    }
+
+    /// `next` runs, and its groups (`set_next_entity`).
+    fn set_next(&mut self, next: usize) {
+        let mut next = Some(next);
+        while let Some(e) = next {
+            let q = self.entities[e].queue;
+            if self.queues[q].current != Some(e) {
+                self.queues[q].take(e);
+                self.queues[q].current = Some(e);
+                let entity = &mut self.entities[e];
+                entity.settled = self.now;
+                entity.ran_before = entity.ran;
+                entity.protected = Some(entity.deadline);
+            }
+            next = self.above(e);
+        }
+    }
+
+    fn depth(&self, e: usize) -> usize {
+        std::iter::successors(Some(e), |&e| self.above(e)).count()
+    }
+
+    /// The thread `e` has come to pCPU `p`: may it interrupt there? (`check_preempt_wakeup`)
+    pub(super) fn check_preempt(&mut self, p: usize, e: usize) {
+        let idle = self.cpus[p].current.is_none();
+        let waits = self.queues[self.entities[e].queue].throttles > 0;
+        let Some(current) = self.cpus[p].current else {
+            if idle && !waits {
+                self.resched(p);
+            }
+            return;
+        };
+        if waits || self.is_realtime(current) || current == e {
+            return;
+        }
+        if self.entities[current].idle && !self.entities[e].idle {
+            self.resched(p);
+            return;
+        }
+        if self.tasks[e].policy != Policy::Other {
+            return;
+        }
+        // Up to where both are in one queue.
+        let (mut ours, mut theirs) = (current, e);
+        let (mut our_depth, mut their_depth) = (self.depth(ours), self.depth(theirs));
+        while self.entities[ours].queue != self.entities[theirs].queue {
+            if our_depth >= their_depth {
+                (ours, our_depth) = (self.above(ours).unwrap_or(ours), our_depth - 1);
+            }
+            if their_depth > our_depth {
+                (theirs, their_depth) = (self.above(theirs).unwrap_or(theirs), their_depth - 1);
+            }
+        }
+        let q = self.entities[ours].queue;
+        if ours == theirs || !self.entities[ours].queued {
+            return;
+        }
+        self.settle(q);
+        if self.interrupts(q, theirs, ours) {
+            self.resched(p);
+        }
+    }
+
+    /// Whether `new`, which has just come into `q`, is to run instead of `current`.
+    fn interrupts(&mut self, q: usize, new: usize, current: usize) -> bool {
+        if self.eevdf() {
+            if self.short_interrupts(new, current) {
+                self.entities[current].protected = None;
+            }
+            return self.pick(q) == Some(new);
+        }
+        let shift = self.config.version.weight_shift();
+        let (ours, theirs) = (&self.entities[current], &self.entities[new]);
+        let granularity = virtual_time(self.tunables.wakeup_granularity, theirs.weight, shift);
+        ours.vruntime - theirs.vruntime > granularity
+    }
+
+    /// Whether `new` ends the protection of `current` by its shorter slice (`do_preempt_short`).
+    fn short_interrupts(&self, new: usize, current: usize) -> bool {
+        let (ours, theirs) = (&self.entities[current], &self.entities[new]);
+        self.config.preempt_short
+            && theirs.slice < ours.slice
+            && self.eligible(new)
+            && (theirs.deadline < ours.deadline || !self.eligible(current))
+    }
+
+    /// The tick of the pCPU on which the thread `e` runs (`entity_tick`).
+    pub(super) fn tick_thread(&mut self, e: usize) {
+        let mut e = Some(e);
+        while let Some(here) = e {
+            let q = self.entities[here].queue;
+            self.settle(q);
+            self.reweigh_group(q);
+            if !self.eevdf() && self.queues[q].entities > 1 {
+                self.check_turn(q, here);
+            }
+            e = self.above(here);
+        }
+    }
+
+    /// CFS: whether the turn of `e` is over (`check_preempt_tick`).
+    fn check_turn(&mut self, q: usize, e: usize) {
+        let turn = self.slice_cfs(q, e);
+        let entity = &self.entities[e];
+        let ran = (entity.ran - entity.ran_before) as i64;
+        let waiting = self.queues[q].waiting.iter();
+        let least = waiting.map(|&other| self.entities[other].vruntime).min();
+        let ahead = least.map_or(0, |least| entity.vruntime - least);
+        if ran > turn || ran >= self.tunables.min_granularity && ahead > turn {
+            self.resched(q);
+        }
+    }
+
+    /// `e`, which runs, gives up its turn (`yield_task_fair`).
+    pub(super) fn yield_thread(&mut self, e: usize) {
+        let q = self.entities[e].queue;
+        self.settle(q);
+        if self.eevdf() {
+            let more = self.virtually(self.entities[e].slice, e);
+            self.entities[e].deadline += more;
+            return;
+        }
+        let mut e = Some(e);
+        while let Some(here) = e {
+            let q = self.entities[here].queue;
+            self.queues[q].skip = Some(here);
+            e = self.above(here);
+        }
+    }
+}

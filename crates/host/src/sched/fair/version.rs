@@ -1,0 +1,146 @@
+//! Whose rules, and their tunables.
+
+use lowtail_engine::Duration;
+
+/// Whose fair class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FairVersion {
+    /// CFS of Linux 2.6.39 with the patches of 2011 that gave it bandwidth limits (released in
+    /// 3.2).
+    Linux2639,
+    /// CFS of Linux 4.18: run time that a pCPU has fetched and not used really expires
+    /// (512ac999d275).
+    Linux418,
+    /// CFS of Linux 5.4: it does not expire any more (de53fd7aedb1).
+    Linux54,
+    /// EEVDF of Linux 6.6.
+    Linux66,
+    /// EEVDF of Linux 6.12: slices of a thread's own, delayed dequeue, short slices interrupt.
+    Linux612,
+}
+
+impl FairVersion {
+    /// Whether who has the earliest virtual deadline runs, not who has the least virtual run time.
+    pub fn is_eevdf(self) -> bool {
+        self >= FairVersion::Linux66
+    }
+
+    /// Weights have 10 more bits (on by default for 64 bits since 4.7, 2159197d6677).
+    pub(super) fn weight_shift(self) -> u32 {
+        if self == FairVersion::Linux2639 { 0 } else { 10 }
+    }
+}
+
+/// Parameters of the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FairConfig {
+    /// Whose rules.
+    pub version: FairVersion,
+    /// Ticks per second, `CONFIG_HZ`: 100 to 1000. All pCPUs tick at the same instants, unless
+    /// they idle.
+    pub hz: u32,
+    /// CFS: in how long each of a few runnable threads has its turn. Before scaling, as the next
+    /// three: the kernel multiplies them by 1 + log2(pCPUs), at most 4.
+    pub latency: Duration,
+    /// CFS: how long a turn is at least.
+    pub min_granularity: Duration,
+    /// CFS: by how much virtual run time who wakes must be behind to interrupt.
+    pub wakeup_granularity: Duration,
+    /// EEVDF: length of a turn, `base_slice_ns`.
+    pub base_slice: Duration,
+    /// EEVDF: who runs is left alone up to its deadline, or while it is owed something
+    /// (`RUN_TO_PARITY`).
+    pub run_to_parity: bool,
+    /// EEVDF: who sleeps while it owes something stays in the queue until it does not
+    /// (`DELAY_DEQUEUE`, since 6.12).
+    pub delay_dequeue: bool,
+    /// EEVDF: who has a shorter slice interrupts in spite of `run_to_parity` (`PREEMPT_SHORT`,
+    /// since 6.12).
+    pub preempt_short: bool,
+    /// Run time that a pCPU fetches from a group's pool at a time, `sched_cfs_bandwidth_slice_us`.
+    pub bandwidth_slice: Duration,
+    /// Whether run time that was fetched in one period and not used is lost in the next.
+    pub expire_slices: bool,
+    /// Whether a pCPU that has nothing to do because its groups are throttled looks for work at
+    /// once. It did not before 3.15 (38033c37faab): idle balancing came before the throttling.
+    pub balance_on_throttle: bool,
+    /// Whether the tick of a busy pCPU has work brought to idle ones (`nohz_idle_balance`).
+    pub balance_idle: bool,
+    /// Whether the period timers of all groups run in step, as before 6.3 (41abdba93747).
+    pub periods_in_step: bool,
+}
+
+impl FairConfig {
+    /// The defaults of `version`.
+    pub fn new(version: FairVersion) -> Self {
+        let late = version >= FairVersion::Linux612;
+        FairConfig {
+            version,
+            hz: if version == FairVersion::Linux2639 { 1000 } else { 250 },
+            latency: Duration::from_us(6_000),
+            min_granularity: Duration::from_us(750),
+            wakeup_granularity: Duration::from_us(1_000),
+            base_slice: Duration::from_us(750),
+            run_to_parity: true,
+            delay_dequeue: late,
+            preempt_short: late,
+            bandwidth_slice: Duration::from_ms(5),
+            expire_slices: version <= FairVersion::Linux418,
+            balance_on_throttle: version > FairVersion::Linux2639,
+            balance_idle: true,
+            periods_in_step: version < FairVersion::Linux66,
+        }
+    }
+
+    /// Refuses what the kernel refuses, or what makes no sense.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !(100..=1000).contains(&self.hz) {
+            return Err(format!("hz {}: 100 to 1000", self.hz));
+        }
+        let spans = [
+            ("latency", self.latency),
+            ("min granularity", self.min_granularity),
+            ("base slice", self.base_slice),
+        ];
+        let range = Duration::from_us(100)..=Duration::from_s(1);
+        for (name, span) in spans {
+            if !range.contains(&span) {
+                return Err(format!("{name} {span}: the kernel takes 100us to 1s"));
+            }
+        }
+        if self.wakeup_granularity > Duration::from_s(1) {
+            let span = self.wakeup_granularity;
+            return Err(format!("wakeup granularity {span}: the kernel takes up to 1s"));
+        }
+        let range = Duration::from_us(1)..=Duration::from_s(1);
+        if !range.contains(&self.bandwidth_slice) {
+            return Err(format!("bandwidth slice {}: 1us to 1s", self.bandwidth_slice));
+        }
+        Ok(())
+    }
+}
+
+/// The numbers that decisions are made with, in nanoseconds and scaled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tunables {
+    pub(super) tick: u64,
+    pub(super) latency: i64,
+    pub(super) min_granularity: i64,
+    pub(super) wakeup_granularity: i64,
+    pub(super) base_slice: i64,
+}
+
+impl Tunables {
+    /// `get_update_sysctl_factor`: multiplied by 1 + log2(pCPUs), of which 8 count at most.
+    pub(super) fn new(config: &FairConfig, pcpus: u32) -> Self {
+        let factor = i64::from(1 + pcpus.clamp(1, 8).ilog2());
+        let scaled = |span: Duration| span.as_ns() as i64 * factor;
+        Tunables {
+            tick: 1_000_000_000 / u64::from(config.hz.max(1)),
+            latency: scaled(config.latency),
+            min_granularity: scaled(config.min_granularity),
+            wakeup_granularity: scaled(config.wakeup_granularity),
+            base_slice: scaled(config.base_slice),
+        }
+    }
+}
