@@ -1,0 +1,8 @@
+//! Control groups of a live host, with the controller `cpu`.
+
+mod hierarchy;
+mod stat;
+mod tree;
+
+pub use hierarchy::{Hierarchy, Version};
+pub use tree::{Group, Tree};

@@ -1,0 +1,33 @@
+//! Control groups and threads of a live Linux host: the scenario that the simulator plays,
+//! played by real threads in real control groups.
+//!
+//! [`run()`] takes the same [`Config`](lowtail_host::Config) as a
+//! [`Machine`](lowtail_host::Machine) and gives [`Measured`], as [`simulate`] does;
+//! [`compare()`] puts one beside the other. [`scale()`] makes a scenario fit a smaller host.
+//!
+//! What is made on the host ([`cgroup::Tree`]) is written down in a [`journal`] before it is
+//! made. It is removed when the run ends, however that happens, and if the process was killed,
+//! by the next one.
+
+pub mod cgroup;
+mod clock;
+pub mod compare;
+pub mod error;
+pub mod journal;
+mod kernel;
+pub mod measured;
+mod plan;
+mod process;
+pub mod run;
+pub mod scale;
+pub mod signals;
+pub mod simulate;
+pub mod thread;
+mod work;
+
+pub use compare::{Comparison, Judge, compare};
+pub use error::Error;
+pub use measured::{GroupMeasured, Measured, VmMeasured};
+pub use run::{Options, run};
+pub use scale::scale;
+pub use simulate::simulate;

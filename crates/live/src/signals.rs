@@ -1,0 +1,55 @@
+//! Signals that ask for an end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process.
+#[derive(Debug)]
+pub struct Signals {
+    caught: Arc<AtomicUsize>,
+    ids: Vec<SigId>,
+}
+
+impl Signals {
+    /// From now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses a handler.
+    pub fn new() -> io::Result<Self> {
+        let caught = Arc::new(AtomicUsize::new(0));
+        let mut signals = Signals { caught, ids: Vec::new() };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let caught = Arc::clone(&signals.caught);
+            let id = signal_hook::flag::register_usize(signal, caught, signal as usize)?;
+            signals.ids.push(id);
+        }
+        Ok(signals)
+    }
+
+    /// The last one that came.
+    pub fn caught(&self) -> Option<i32> {
+        match self.caught.load(Ordering::Relaxed) {
+            0 => None,
+            signal => Some(signal as i32),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}
+
+/// Ends the process as `signal` would have done without a handler, so that whoever waits for
+/// it sees that.
+pub fn die_of(signal: i32) {
+    // Only for signals that cannot be: those noted here all end a process.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+}
