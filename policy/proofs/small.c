@@ -29,7 +29,10 @@ void prove_a_drained_bucket_is_never_small(void)
 	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.grain_ns);
 }
 
-/* One that is granted a stretch as small has it from both buckets; else it is large. */
+/*
+ * One that is granted a stretch as small has it from both buckets; else it is
+ * large, if it has run for long in any case.
+ */
 void prove_a_small_stretch_comes_out_of_both_buckets(void)
 {
 	struct lt_params p = any_params();
@@ -37,6 +40,7 @@ void prove_a_small_stretch_comes_out_of_both_buckets(void)
 	struct lt_vcpu v = any_vcpu(&p);
 	const struct lt_bucket *bucket = either(&v.small, &vm.small);
 	lt_u64 length, held = v.grant_ns;
+	int long_run = v.ran_ns >= (lt_u64)p.burst_ns * LT_RUN_BURSTS;
 
 	ASSUME(v.class == LT_SMALL);
 	length = lt_vcpu_grant(&v, &vm, &p, any_clock());
@@ -45,10 +49,13 @@ void prove_a_small_stretch_comes_out_of_both_buckets(void)
 		CHECK(bucket->tokens_ns + length == had_tokens);
 	} else {
 		CHECK(length == 0 && v.grant_ns == held);
-		CHECK(v.small.tokens_ns < p.grain_ns || vm.small.tokens_ns < p.grain_ns);
+		CHECK(v.small.tokens_ns < p.grain_ns || vm.small.tokens_ns < p.grain_ns ||
+		      long_run);
 	}
+	CHECK(!long_run || v.class == LT_LARGE);
 	CASE(v.class == LT_SMALL && length < p.grant_ns);
-	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.grain_ns);
+	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.grain_ns &&
+	     vm.small.tokens_ns >= p.grain_ns);
 }
 
 /* Nothing but waking makes a large one small. (Settlements: below.) */

@@ -283,6 +283,23 @@ fn a_limit_on_some_of_a_machine_is_refused() {
     assert!(error.to_string().starts_with("cgroup `a`: 1 shares; the kernel"), "{error}");
 }
 
+/// Four loops beside four: none of them is small for ever although their VM is entitled to more
+/// than one uses, so that all four get the same, and switches are a turn's, not a grant's.
+#[test]
+fn loops_share_what_their_vm_has() {
+    let loops = |name, weight| VmConfig { vcpus: 4, weight, ..cpu_loop(name) };
+    let config = host(4, COSTS, vec![loops("light", 256), loops("heavy", 1024)]);
+    let mut machine = Machine::new(&config, 1).expect("valid");
+    machine.run_to(Time::ZERO + Duration::from_s(10));
+    for v in 0..4 {
+        let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 10.0;
+        assert!((share / 0.2 - 1.0).abs() <= 0.05, "loop {v} of four has {share}");
+    }
+    let switches: u64 = (0..4).map(|p| machine.pcpu_stats(Pcpu(p)).switches).sum();
+    // One for each turn of 10 ms on four pCPUs, and what the start costs.
+    assert!(switches <= 4 * 1000 + 400, "{switches} switches");
+}
+
 /// The shares of a machine's group are its weight: 1:4, whoever has more vCPUs.
 #[test]
 fn shares_of_groups_are_weights() {
@@ -291,7 +308,7 @@ fn shares_of_groups_are_weights() {
     kvm(&mut config, "heavy", 4, None, None);
     config.cgroups[9].shares = 4096;
     let mut machine = Machine::new(&config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(10));
+    machine.run_to(Time::ZERO + Duration::from_s(60));
     let shares = [share(&machine, Dom(0)), share(&machine, Dom(1))];
     assert!((shares[1] / shares[0] / 4.0 - 1.0).abs() <= 0.02, "{shares:?}");
 }
