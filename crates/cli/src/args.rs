@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::exit;
+use crate::{domains, exit};
 
 /// Finds, predicts and removes tail latency of virtual machines on shared hosts.
 #[derive(Debug, Parser)]
@@ -91,11 +91,31 @@ pub(crate) enum Lab {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct LabRun {
     /// Names of experiments, or paths of scenario files (end in .toml)
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME|PATH")]
+    #[arg(required_unless_present_any = ["all", "domain_xml"], conflicts_with = "all")]
+    #[arg(value_name = "NAME|PATH")]
     pub(crate) experiments: Vec<String>,
     /// Run every experiment of the catalogue
     #[arg(long)]
     pub(crate) all: bool,
+    /// Machines of libvirt's (what `virsh dumpxml` prints) on a host, instead of experiments; all
+    /// their vCPUs compute
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["experiments", "all"])]
+    pub(crate) domain_xml: Vec<PathBuf>,
+    /// pCPUs of the host for --domain-xml [default: as many as here]
+    #[arg(long, value_name = "N", requires = "domain_xml")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(crate) pcpus: Option<u16>,
+    /// Scheduler of the host for --domain-xml
+    #[arg(long, value_name = "NAME", default_value = domains::SCHEDULER, requires = "domain_xml")]
+    pub(crate) scheduler: String,
+    /// Version of the host's control groups for --domain-xml: with 1 <shares> are cpu.shares,
+    /// with 2 cpu.weight
+    #[arg(long, value_name = "1|2", default_value_t = 2, requires = "domain_xml")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) cgroup_version: u8,
+    /// Print the scenario that --domain-xml comes to, to go on from, and run nothing
+    #[arg(long, requires = "domain_xml")]
+    pub(crate) print_toml: bool,
     /// Seed in place of the one in the file
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

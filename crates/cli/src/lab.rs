@@ -15,7 +15,7 @@ use crate::exit::{self, Fail};
 use crate::pcap::Frames;
 use crate::perfetto::Schedules;
 use crate::progress::Bar;
-use crate::{attack, out, show};
+use crate::{attack, domains, out, show};
 
 /// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
 const RECORDS: usize = 1 << 16;
@@ -95,14 +95,22 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
-    let names: Vec<&str> = if args.all {
+    if args.print_toml {
+        out::text(&domains::text(args)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let machines = !args.domain_xml.is_empty();
+    let names: Vec<&str> = if machines {
+        vec!["machines"]
+    } else if args.all {
         lowtail_lab::catalogue().iter().map(|embedded| embedded.name).collect()
     } else {
         args.experiments.iter().map(String::as_str).collect()
     };
     // All files are read before the first run: a mistake in the last shows at once. So does
     // a place that cannot be written to.
-    let experiments = names.iter().map(|name| load(name)).collect::<Result<Vec<_>, Fail>>()?;
+    let read = |name: &&str| if machines { domains::load(args) } else { load(name) };
+    let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
     if !args.no_report {
         check_target(&args.report)?;
     }
@@ -123,7 +131,13 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
             bar.set((before.get() + progress.done) as u64, &experiment.name);
         };
         let outcome = lowtail_lab::run(experiment, &options, &report);
-        let mut outcome = outcome.map_err(|error| failed(error, name, args.full))?;
+        let mut outcome = outcome.map_err(|error| match (machines, &error) {
+            (true, &Error::Simulator { seed, .. }) => bug(&error, &domains::command(args, seed)),
+            _ => failed(error, name, args.full),
+        })?;
+        if machines {
+            outcome.command = domains::command(args, outcome.seed);
+        }
         before.set(before.get() + cases(experiment));
         if let Some(schedules) = &mut schedules {
             schedules.take(&mut outcome)?;
@@ -134,7 +148,12 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         outcomes.push(outcome);
     }
     drop(bar);
-    print(&outcomes, global)?;
+    match (&experiments[..], &outcomes[..]) {
+        ([experiment], [outcome]) if machines && !global.json => {
+            print_machines(experiment, outcome, global)?;
+        }
+        _ => print(&outcomes, global)?,
+    }
     if let Some(schedules) = schedules {
         let path = schedules.path;
         schedules.finish()?;
@@ -250,6 +269,17 @@ pub(crate) fn note(global: &Global, text: &str) {
     if !global.quiet {
         out::note(text);
     }
+}
+
+/// One line for each machine.
+fn print_machines(experiment: &Experiment, outcome: &Outcome, global: &Global) -> Result<(), Fail> {
+    if global.quiet {
+        return Ok(());
+    }
+    let color = out::color(global);
+    let tables = experiment.cases(false).iter();
+    let tables = tables.map(|case| lowtail_lab::kvm::table::machines(case, outcome, color));
+    out::text(&tables.collect::<String>())
 }
 
 fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {

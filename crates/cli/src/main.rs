@@ -3,6 +3,7 @@
 
 mod args;
 mod attack;
+mod domains;
 mod exit;
 mod lab;
 mod man;

@@ -9,6 +9,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
+use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
 
@@ -83,4 +84,14 @@ fn credit_today(bencher: Bencher) {
 #[divan::bench(sample_count = 20)]
 fn small_first(bencher: Bencher) {
     bench(bencher, SchedulerConfig::SmallFirst(SmallFirstConfig::default()));
+}
+
+#[divan::bench(sample_count = 20)]
+fn cfs_5_4(bencher: Bencher) {
+    bench(bencher, SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux54)));
+}
+
+#[divan::bench(sample_count = 20)]
+fn eevdf_6_12(bencher: Bencher) {
+    bench(bencher, SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux612)));
 }

@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lowtail_engine::{Duration, Time};
+use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
@@ -17,8 +18,9 @@ use lowtail_host::io::nic::{External, NicConfig};
 use lowtail_host::io::port::{Handed, Parcel, To};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Cgroup, Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
 
 /// The system's allocator, counting.
 struct Counting;
@@ -59,6 +61,20 @@ fn host(scheduler: SchedulerConfig) -> Config {
     vms.push(VmConfig::new("yielder", Workload::Yielder { work: us(200) }));
     vms.push(VmConfig { vcpus: 3, ..VmConfig::new("loop", Workload::CpuLoop) });
     Config { sockets: 2, records: 1024, ..Config::new(4, scheduler, Costs::FREE, vms) }
+}
+
+/// The same guests, each in a group with a limit that it meets now and then.
+fn grouped(version: FairVersion) -> Config {
+    let mut config = host(SchedulerConfig::Fair(FairConfig::new(version)));
+    for (i, vm) in config.vms.iter_mut().enumerate() {
+        let ms = Duration::from_ms;
+        let limit = Limit { quota: ms(4), period: ms(10), burst: ms(2) };
+        config
+            .cgroups
+            .push(CgroupConfig { limit: Some(limit), ..CgroupConfig::new(&vm.name, None) });
+        vm.threads = vec![Thread { cgroup: Some(Cgroup(i as u16)), ..Thread::default() }];
+    }
+    config
 }
 
 /// Ten guests behind a driver domain with `backend`, and all ways and paces of traffic.
@@ -188,6 +204,17 @@ fn a_warm_host_allocates_nothing() {
         SchedulerConfig::SmallFirst(SmallFirstConfig::default()),
     ] {
         allocates_nothing(&format!("{scheduler:?}"), &host(scheduler.clone()), 0);
+    }
+    for version in [
+        FairVersion::Linux2639,
+        FairVersion::Linux418,
+        FairVersion::Linux54,
+        FairVersion::Linux66,
+        FairVersion::Linux612,
+    ] {
+        let scheduler = SchedulerConfig::Fair(FairConfig::new(version));
+        allocates_nothing(&format!("{version:?}"), &host(scheduler), 0);
+        allocates_nothing(&format!("{version:?} with limits"), &grouped(version), 0);
     }
     // On a wire that is overbooked by requests, what has been sent and has not arrived grows
     // without end, and the queue that holds it doubles now and then: a few times in more than

@@ -414,6 +414,22 @@ fn work_is_conserved_on_several_pcpus_except_under_credit() {
     }
 }
 
+/// Linux fetches a waiting thread at the latest at the next tick, which is when a busy pCPU that
+/// has more than it can do has work brought to idle ones: those that have gone idle before
+/// there was any do not look by themselves. 2.6.39 has no such help, see `FairConfig`.
+#[test]
+fn linux_conserves_work_but_for_a_tick() {
+    let tick = us(4000);
+    for (name, scheduler) in sharing().filter(|(name, _)| name.starts_with("fair ")) {
+        let worst = (0..80).map(|seed| idle_on_open_host(seed, &scheduler, None)).max();
+        let worst = worst.unwrap_or_default();
+        match name {
+            "fair 2.6.39" => assert!(worst > tick, "{name} has become work conserving: {worst}"),
+            _ => assert!((FETCHED..tick + FETCHED).contains(&worst), "{name}: {worst}"),
+        }
+    }
+}
+
 /// Credit does not conserve work, and this shows it for each version.
 ///
 /// * 2007 and 4.8: two vCPUs wake on the same idle pCPU before it has left its idle state. For

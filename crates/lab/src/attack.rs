@@ -145,6 +145,15 @@ pub fn schedulers() -> impl Iterator<Item = &'static str> + Clone {
     SCHEDULERS.iter().map(|(name, _)| *name)
 }
 
+/// The scheduler called `name`, or the newest of that kind, as a scenario writes it.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn scheduler(name: &str) -> Result<&'static str, Error> {
+    let none = || Error::NoSuchScheduler { name: name.to_string(), hint: String::new() };
+    choose(Some(name))?.last().map(|(_, toml)| *toml).ok_or_else(none)
+}
+
 /// Those called `wanted`, or of that kind.
 fn choose(wanted: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Error> {
     let Some(wanted) = wanted else { return Ok(SCHEDULERS.to_vec()) };

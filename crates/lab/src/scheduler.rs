@@ -162,7 +162,7 @@ pub struct CfsFile {
     /// Whether a pCPU that throttling leaves idle looks for work at once; default false for
     /// 2.6.39.
     pub balance_on_throttle: Option<bool>,
-    /// Whether ticks of busy pCPUs bring work to idle ones; default true.
+    /// Whether ticks of busy pCPUs bring work to idle ones; default false for 2.6.39.
     pub balance_idle: Option<bool>,
 }
 

@@ -16,16 +16,17 @@ const PLAIN: &str = "\x1b[0m";
 const TERMINAL_CHARS: usize = 120;
 
 /// A table in the making: the first column is flush left, the others right.
-struct Table {
-    header: Vec<String>,
+pub(crate) struct Table {
+    pub(crate) header: Vec<String>,
     /// Cells, and the colour of the first text column.
-    rows: Vec<(Vec<String>, &'static str)>,
+    pub(crate) rows: Vec<(Vec<String>, &'static str)>,
     /// From this column on it is text, flush left again.
-    text_from: usize,
+    pub(crate) text_from: usize,
 }
 
 impl Table {
-    fn text(&self, color: bool) -> String {
+    /// Its lines; a wide one has its columns closer together.
+    pub(crate) fn text(&self, color: bool) -> String {
         let all = || std::iter::once(&self.header).chain(self.rows.iter().map(|(cells, _)| cells));
         let width = |i: usize| {
             all().filter_map(|cells| cells.get(i)).map(|cell| cell.chars().count()).max()

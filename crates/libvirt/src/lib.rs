@@ -4,5 +4,14 @@
 //! Written from libvirt's documentation (`formatdomain.rst`, `cgroups.rst`) and from what its
 //! drivers do; knows no simulator and no live host.
 
+pub mod cpus;
+pub mod cputune;
+pub mod domain;
+pub mod error;
 pub mod name;
 pub mod range;
+
+pub use cpus::Cpus;
+pub use cputune::{Cputune, Policy};
+pub use domain::Domain;
+pub use error::DomainError;

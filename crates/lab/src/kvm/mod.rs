@@ -4,7 +4,9 @@
 pub mod cputune;
 pub(crate) mod figures;
 pub mod group;
+pub mod import;
 pub mod layout;
 pub mod machine;
 pub mod micros;
+pub mod table;
 pub mod thread;

@@ -378,7 +378,7 @@ fn cases_point_to_themselves() {
         ),
         (
             "name = 'a'\nset = { seed = 1 }",
-            ":17:9: `seed`: only host, vm, nic, flow, network, end, traffic and duration can be set",
+            ":17:9: `seed`: only host, vm, cgroup, nic, flow, network, end, traffic and duration can be set",
         ),
         ("name = 'a'\nvms = ['io', 'hgo']", ":17:14: no VM is called `hgo`; did you mean `hog`?"),
         ("name = 'a'\nrows = ['hog']", ":17:9: VM `hog` measures no latency"),

@@ -373,3 +373,27 @@ impl Fair {
         Some(stats)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `sched-bwc.rst`: what is left is carried over, up to the burst; what a period takes
+    /// beyond the quota is counted.
+    #[test]
+    fn a_refill_keeps_up_to_the_burst() {
+        let ms = Duration::from_ms;
+        let limit = Limit { quota: ms(20), period: ms(100), burst: ms(15) };
+        let mut pool = Pool::new(&limit, 1, 1, true);
+        let mut after = |used: u64| {
+            pool.runtime -= ms(used).as_ns() as i64;
+            pool.refill();
+            (pool.runtime / 1_000_000, pool.stats.bursts, pool.stats.burst)
+        };
+        // min(12 + 20, 35), min(32 + 20, 35), min(0 + 20, 35), min(20 - 20 + 20, 35).
+        assert_eq!(after(8), (32, 0, ms(0)));
+        assert_eq!(after(0), (35, 0, ms(0)));
+        assert_eq!(after(35), (20, 1, ms(15)));
+        assert_eq!(after(20), (20, 1, ms(15)));
+    }
+}

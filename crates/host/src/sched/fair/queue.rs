@@ -157,3 +157,102 @@ impl Queue {
             .or_else(|| self.queued(all).min_by_key(|&e| all[e].vruntime))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::FairVersion;
+    use super::*;
+
+    /// Entities of `(weight, vruntime, deadline)` in one queue; the first one runs.
+    fn queue(of: &[(u64, i64, i64)]) -> (Queue, Vec<Entity>) {
+        let mut queue = Queue::new(0, 0, of.len());
+        let entity = |&(weight, vruntime, deadline): &(u64, i64, i64)| Entity {
+            weight: weight << 10,
+            vruntime,
+            deadline,
+            queued: true,
+            ..Entity::default()
+        };
+        let all: Vec<Entity> = of.iter().map(entity).collect();
+        queue.current = Some(0);
+        queue.entities = of.len() as u32;
+        queue.load = all.iter().map(|entity| entity.weight).sum();
+        (1..of.len()).for_each(|e| queue.put(e));
+        queue.advance(&all);
+        (queue, all)
+    }
+
+    fn free() -> FairConfig {
+        FairConfig { run_to_parity: false, ..FairConfig::new(FairVersion::Linux66) }
+    }
+
+    /// Virtual times 0, 4 and 11: the average is 5, so that the third is ahead of it and has to
+    /// wait though its deadline is first. With the third of weight 1 and the others 3, it is
+    /// (0 + 12 + 11) / 7, a little more than 3, and the second has to wait as well.
+    #[test]
+    fn the_earliest_deadline_of_the_eligible_is_next() {
+        let (equal, all) = queue(&[(1024, 0, 10), (1024, 4, 9), (1024, 11, 6)]);
+        assert_eq!(equal.average(&all, 10), 5);
+        let eligible =
+            |queue: &Queue, all: &[Entity]| [0, 1, 2].map(|e| queue.eligible(all, e, 10));
+        assert_eq!(eligible(&equal, &all), [true, true, false]);
+        assert_eq!(equal.pick_eevdf(&all, &free()), Some(1));
+        let (heavy, all) = queue(&[(3072, 0, 10), (3072, 4, 9), (1024, 11, 6)]);
+        assert_eq!(heavy.average(&all, 10), 3);
+        assert_eq!(eligible(&heavy, &all), [true, false, false]);
+        assert_eq!(heavy.pick_eevdf(&all, &free()), Some(0));
+    }
+
+    /// Below zero an average is rounded down, too: who is exactly there is eligible.
+    #[test]
+    fn averages_are_rounded_down() {
+        let (mut queue, mut all) = queue(&[(1024, 0, 10), (1024, 3, 10)]);
+        queue.min_vruntime = 10;
+        assert_eq!(queue.average(&all, 10), 1);
+        all[1].vruntime = 2;
+        assert_eq!(queue.average(&all, 10), 1);
+        assert!(!queue.eligible(&all, 1, 10) && queue.eligible(&all, 0, 10));
+    }
+
+    /// Who has begun its slice is left alone while it is eligible, whatever others' deadlines.
+    #[test]
+    fn parity_is_run_to() {
+        let config = FairConfig::new(FairVersion::Linux66);
+        let (queue, mut all) = queue(&[(1024, 0, 10), (1024, 1, 5)]);
+        assert_eq!(queue.pick_eevdf(&all, &config), Some(0));
+        all[0].protected = Some(10);
+        all[1].vruntime = 0;
+        assert_eq!(queue.pick_eevdf(&all, &config), Some(0));
+        assert_eq!(queue.pick_eevdf(&all, &free()), Some(1));
+        // It is ahead: its protection is over.
+        all[0].vruntime = 3;
+        assert_eq!(queue.pick_eevdf(&all, &config), Some(1));
+    }
+
+    /// The example of Stoica and Abdel-Wahab (1995): equal clients; the first has asked for 2
+    /// at time 0, the second for 1 at time 1, when the first has run for 1. Virtual time goes on
+    /// at half the rate then. At equal deadlines who runs goes on; the second is next, with the
+    /// deadline 1.5, before the first one's next request, which is eligible at 2.
+    #[test]
+    fn the_paper_is_followed() {
+        let unit = 1_000;
+        let (queue, all) = queue(&[(1024, unit, 2 * unit), (1024, unit, 2 * unit)]);
+        assert_eq!(queue.pick_eevdf(&all, &free()), Some(0));
+        let (queue, all) = self::queue(&[(1024, 2 * unit, 4 * unit), (1024, unit, 2 * unit)]);
+        assert_eq!(queue.average(&all, 10), 3 * unit / 2);
+        assert_eq!(queue.pick_eevdf(&all, &free()), Some(1));
+    }
+
+    /// CFS: least virtual run time, the current one of equals; one that yields is passed over
+    /// unless the other is more than a granularity behind.
+    #[test]
+    fn the_least_run_time_is_next() {
+        let (mut queue, all) = queue(&[(1024, 5, 0), (1024, 5, 0), (1024, 900, 0)]);
+        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));
+        queue.skip = Some(0);
+        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(1));
+        let (mut queue, all) = self::queue(&[(1024, 5, 0), (1024, 900, 0)]);
+        queue.skip = Some(0);
+        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));
+    }
+}

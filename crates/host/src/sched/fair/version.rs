@@ -62,9 +62,13 @@ pub struct FairConfig {
     /// Whether run time that was fetched in one period and not used is lost in the next.
     pub expire_slices: bool,
     /// Whether a pCPU that has nothing to do because its groups are throttled looks for work at
-    /// once. It did not before 3.15 (38033c37faab): idle balancing came before the throttling.
+    /// once. It did not before 3.15 (38033c37faab): `schedule` balanced an idle pCPU before
+    /// `put_prev_task`, where throttling was done.
     pub balance_on_throttle: bool,
-    /// Whether the tick of a busy pCPU has work brought to idle ones (`nohz_idle_balance`).
+    /// Whether the tick of a busy pCPU has work brought to idle ones (`nohz_idle_balance`). Up to
+    /// 3.2 the idle pCPU that was to do it gave up if it had been busy at its last tick, which it
+    /// usually had, as idle ones do not tick (`run_rebalance_domains` with `idle_at_tick`; mended
+    /// by "sched: Request for idle balance during nohz idle load balance").
     pub balance_idle: bool,
     /// Whether the period timers of all groups run in step, as before 6.3 (41abdba93747).
     pub periods_in_step: bool,
@@ -87,7 +91,7 @@ impl FairConfig {
             bandwidth_slice: Duration::from_ms(5),
             expire_slices: version <= FairVersion::Linux418,
             balance_on_throttle: version > FairVersion::Linux2639,
-            balance_idle: true,
+            balance_idle: version > FairVersion::Linux2639,
             periods_in_step: version < FairVersion::Linux66,
         }
     }

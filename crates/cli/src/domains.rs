@@ -1,0 +1,76 @@
+//! `lowtail lab run --domain-xml`: machines of libvirt's on a host.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use lowtail_lab::kvm::import::{HostOptions, scenario};
+use lowtail_lab::{Error, Experiment};
+use lowtail_libvirt::Domain;
+use lowtail_libvirt::range::CgroupVersion;
+
+use crate::args::LabRun;
+use crate::exit::Fail;
+use crate::lab::processors;
+
+/// Who decides if nobody says so.
+pub(crate) const SCHEDULER: &str = "small-first";
+/// Most pCPUs of a host.
+const PCPUS_MAX: usize = 128;
+/// Largest file; the reader says what is too large.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// The scenario of a host with the machines that `args` name.
+pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
+    let machines = args.domain_xml.iter().map(|path| machine(path));
+    let machines = machines.collect::<Result<Vec<_>, Fail>>()?;
+    let version = if args.cgroup_version == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
+    let host = HostOptions { pcpus: pcpus(args), scheduler: args.scheduler.clone(), version };
+    Ok(scenario(&machines, &host)?)
+}
+
+/// The same as an experiment.
+pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
+    let text = text(args)?;
+    Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
+        Error::At { line, message, .. } => {
+            let first = args.domain_xml.first().map(|path| path.display().to_string());
+            let what = match args.domain_xml.len() {
+                1 => first.unwrap_or_default(),
+                _ => "--domain-xml".to_string(),
+            };
+            Fail::Input(format!(
+                "{what}: {message} (line {line} of the scenario that --print-toml prints)"
+            ))
+        }
+        other => other.into(),
+    })
+}
+
+/// The command that does it again on any machine.
+pub(crate) fn command(args: &LabRun, seed: u64) -> String {
+    let files: Vec<String> =
+        args.domain_xml.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "lowtail lab run --pcpus {} --scheduler {} --cgroup-version {} --seed {seed} \
+         --domain-xml {}",
+        pcpus(args),
+        args.scheduler,
+        args.cgroup_version,
+        files.join(" ")
+    )
+}
+
+fn pcpus(args: &LabRun) -> u16 {
+    args.pcpus.unwrap_or_else(|| processors().min(PCPUS_MAX) as u16)
+}
+
+fn machine(path: &Path) -> Result<(String, Domain), Fail> {
+    let name = path.display().to_string();
+    let mut text = String::new();
+    let read =
+        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| Fail::Input(format!("{name}: {error}")))?;
+    let domain = Domain::parse(&name, &text).map_err(|error| Fail::Input(error.to_string()))?;
+    Ok((name, domain))
+}

@@ -1,0 +1,45 @@
+//! What each machine of a host came to, a line each.
+
+use crate::case::Case;
+use crate::figure::aligned;
+use crate::outcome::Outcome;
+use crate::row::Row;
+use crate::table::Table;
+
+/// Machines of `case` in a table: share of the processors, and what limits did.
+pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
+    let header =
+        ["machine", "vCPUs", "pCPUs used", "throttled periods", "%", "longest pause", "off cap"];
+    let row = outcome.rows.first();
+    let vms = case.hosts.iter().flat_map(|host| host.config.vms.iter().zip(&host.threads));
+    let line = |name: &str, vcpus: u16, row: &Row| {
+        let get = |stem: &str| row.get(&format!("{stem}.{name}"));
+        let with = |stem: &str, unit: &str| {
+            get(stem).map_or_else(|| "–".to_string(), |x| format!("{}{unit}", aligned(x)))
+        };
+        let periods = match (get("throttled_periods"), get("periods")) {
+            (Some(throttled), Some(all)) => format!("{throttled:.0} of {all:.0}"),
+            _ => "–".to_string(),
+        };
+        vec![
+            name.to_string(),
+            vcpus.to_string(),
+            with("cpu_share", ""),
+            periods,
+            with("throttled_share", ""),
+            with("longest_pause_ms", " ms"),
+            with("cap_error", " %"),
+        ]
+    };
+    let rows = vms.filter_map(|(vm, threads)| Some((line(&vm.name, threads.vcpus, row?), "")));
+    let text_from = header.len();
+    let table =
+        Table { header: header.map(str::to_string).to_vec(), rows: rows.collect(), text_from };
+    let mut out = format!("{}\n  {}\n\n{}", outcome.title, case.describe(), table.text(color));
+    let share = row.and_then(|row| Some((row.get("guest_share")?, row.get("idle_share")?)));
+    if let Some((guest, idle)) = share {
+        let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
+        out += &format!("\n  {pcpus} pCPUs: {} % busy, {} % idle\n", aligned(guest), aligned(idle));
+    }
+    out + &format!("  lowtail {}: {}\n", crate::VERSION, outcome.command)
+}

@@ -1,0 +1,203 @@
+//! `<domain>`: a machine as `virsh dumpxml` prints it, or as a file below `/etc/libvirt/qemu`.
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use crate::cpus::Cpus;
+use crate::cputune::{Cputune, Numbers};
+use crate::error::{DomainError, Fault};
+use crate::name::shown;
+
+/// Largest file.
+const FILE_BYTES_MAX: usize = 4 << 20;
+/// Most nodes of a file.
+const NODES_MAX: u32 = 200_000;
+/// Most vCPUs and I/O threads of a machine.
+const THREADS_MAX: i64 = 16_384;
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name, as it is in the file: not to be trusted.
+    pub name: String,
+    /// Numbers of the vCPUs that are online.
+    pub vcpus: Vec<u32>,
+    /// pCPUs for all its threads that have none of their own.
+    pub cpuset: Option<Cpus>,
+    /// Numbers of the I/O threads.
+    pub iothreads: Vec<u32>,
+    /// How its threads share the processors.
+    pub cputune: Cputune,
+}
+
+impl Domain {
+    /// Reads `text`, called `file` in errors. What it does not know it leaves alone, so that
+    /// files of any version of libvirt can be read.
+    ///
+    /// # Errors
+    /// If it is no domain, or one that libvirt would refuse.
+    pub fn parse(file: &str, text: &str) -> Result<Self, DomainError> {
+        read(text).map_err(|fault| {
+            let (line, column) = line_and_column(text, fault.at);
+            DomainError { file: file.to_string(), line, column, message: fault.message }
+        })
+    }
+}
+
+fn read(text: &str) -> Result<Domain, Fault> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(Fault::new(0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..Default::default() };
+    let document = Document::parse_with_options(text, options).map_err(|error| {
+        let at = offset(text, error.pos().row, error.pos().col);
+        Fault::new(at, format!("no XML: {}", shown(&error.to_string())))
+    })?;
+    let root = document.root_element();
+    // Files below /run/libvirt/qemu have the domain in a <domstatus>.
+    let domain = match root.tag_name().name() {
+        "domain" => Some(root),
+        "domstatus" => elements(root, "domain").next(),
+        _ => None,
+    };
+    let Some(domain) = domain else {
+        let message = format!(
+            "no machine of libvirt's: it begins with <{}>, not with <domain>",
+            shown(root.tag_name().name())
+        );
+        return Err(Fault::new(root.range().start, message));
+    };
+    let name = elements(domain, "name").next().map(self::text).unwrap_or_default();
+    if name.is_empty() {
+        return Err(Fault::new(domain.range().start, "<name> is missing"));
+    }
+    let (most, vcpus, cpuset) = vcpus(domain)?;
+    let iothreads = iothreads(domain)?;
+    let numbers = Numbers { vcpus: most, iothreads: &iothreads };
+    let cputune = Cputune::read(domain, &numbers)?;
+    Ok(Domain { name, vcpus, cpuset, iothreads, cputune })
+}
+
+/// How many vCPUs there can be, the numbers of those that are online, and where they may run.
+fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), Fault> {
+    let (mut most, mut now, mut cpuset) = (1, 1, None);
+    if let Some(node) = elements(domain, "vcpu").next() {
+        most = count(node, &text(node), 1)?;
+        now = node.attribute("current").map_or(Ok(most), |current| count(node, current, 1))?;
+        if now > most {
+            return Err(at(node, format!("current {now} of {most} vCPUs")));
+        }
+        let list = node.attribute("cpuset");
+        if let Some(list) = list.filter(|_| node.attribute("placement") != Some("auto")) {
+            let list = Cpus::parse(list);
+            cpuset = Some(list.map_err(|message| at(node, format!("cpuset: {message}")))?);
+        }
+    }
+    // Single vCPUs count for more, where they are listed.
+    let single: Vec<Node<'_, '_>> =
+        elements(domain, "vcpus").flat_map(|vcpus| elements(vcpus, "vcpu")).collect();
+    if single.is_empty() {
+        return Ok((most, (0..now).collect(), cpuset));
+    }
+    let mut online = Vec::new();
+    for node in single {
+        let id: u32 = attribute(node, "id")?;
+        if id >= most {
+            return Err(at(node, format!("id {id}: there are vCPUs 0 to {}", most - 1)));
+        }
+        match node.attribute("enabled") {
+            Some("yes") => online.push(id),
+            Some("no") => {}
+            _ => return Err(at(node, "enabled: `yes` or `no`")),
+        }
+    }
+    online.sort_unstable();
+    online.dedup();
+    if online.is_empty() {
+        return Err(Fault::new(domain.range().start, "no vCPU is online"));
+    }
+    Ok((most, online, cpuset))
+}
+
+/// The numbers of the I/O threads: those that are listed, and as many more from 1 up as make
+/// their number.
+fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, Fault> {
+    let node = elements(domain, "iothreads").next();
+    let wanted = node.map_or(Ok(0), |node| count(node, &text(node), 0))?;
+    let mut numbers = Vec::new();
+    for node in elements(domain, "iothreadids").flat_map(|ids| elements(ids, "iothread")) {
+        let id: u32 = attribute(node, "id")?;
+        if id == 0 || numbers.contains(&id) || numbers.len() as i64 == THREADS_MAX {
+            return Err(at(node, format!("id {id}: numbers from 1, each once")));
+        }
+        numbers.push(id);
+    }
+    let mut taken = numbers.clone();
+    taken.sort_unstable();
+    let free = (1..).filter(|n| taken.binary_search(n).is_err());
+    let missing = (wanted as usize).saturating_sub(numbers.len());
+    numbers.extend(free.take(missing));
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A fault in `node`, which is named.
+fn at(node: Node<'_, '_>, message: impl std::fmt::Display) -> Fault {
+    Fault::new(node.range().start, format!("<{}>: {message}", node.tag_name().name()))
+}
+
+fn count(node: Node<'_, '_>, text: &str, least: i64) -> Result<u32, Fault> {
+    let n = number(text).map_err(|message| at(node, message))?;
+    if !(least..=THREADS_MAX).contains(&n) {
+        return Err(at(node, format!("{n}: {least} to {THREADS_MAX}")));
+    }
+    Ok(n as u32)
+}
+
+/// The number in attribute `key` of `node`.
+pub(crate) fn attribute(node: Node<'_, '_>, key: &str) -> Result<u32, Fault> {
+    let Some(value) = node.attribute(key) else {
+        return Err(at(node, format!("`{key}` is missing, a number")));
+    };
+    let n = number(value).map_err(|message| at(node, format!("{key}: {message}")))?;
+    u32::try_from(n).map_err(|_| at(node, format!("{key} {n}: a number from 0 to {}", u32::MAX)))
+}
+
+/// The elements called `name` in `node`.
+pub(crate) fn elements<'a, 'i: 'a>(
+    node: Node<'a, 'i>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+/// The text in `node`, comments and what is around it left out.
+pub(crate) fn text(node: Node<'_, '_>) -> String {
+    let pieces = node.children().filter(Node::is_text).filter_map(|piece| piece.text());
+    pieces.collect::<String>().trim().to_string()
+}
+
+/// A whole number.
+pub(crate) fn number(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| format!("`{}` is no whole number", shown(text)))
+}
+
+/// Line and column (in characters), both from 1, of the byte at `offset`.
+fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
+    let mut end = offset.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let before = &text[..end];
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = before.matches('\n').count() + 1;
+    (line as u32, before[start..].chars().count() as u32 + 1)
+}
+
+/// The byte at a line and a column, both from 1.
+fn offset(text: &str, line: u32, column: u32) -> usize {
+    let line = line.saturating_sub(1) as usize;
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let rest = &text[start.min(text.len())..];
+    let chars = rest.chars().take(column.saturating_sub(1) as usize);
+    start + chars.map(char::len_utf8).sum::<usize>()
+}
