@@ -48,6 +48,8 @@ struct Cpu {
     /// It has a tick ahead.
     ticking: bool,
     yielded: bool,
+    /// Who runs is to go to this pCPU.
+    push: Option<usize>,
     /// Threads in its queues, also throttled ones: first who was picked longest ago.
     threads: Vec<usize>,
     /// Real-time threads, who runs with them, the most important first.
@@ -68,12 +70,16 @@ struct Task {
     turn: u64,
     /// A real-time thread in some queue.
     waits: bool,
+    /// It is on its way to this pCPU, where it goes on.
+    pushed: Option<usize>,
 }
 
 /// A control group; the first is the root.
 #[derive(Debug, Clone)]
 struct Group {
     above: usize,
+    /// Itself, and all groups below it.
+    below: Vec<usize>,
     shares: u64,
     /// Of its queues on all pCPUs.
     load: u64,
@@ -197,16 +203,24 @@ impl Fair {
             return self.wake_realtime(facts, e);
         }
         let state = &facts.vcpus[e];
+        if let Some(p) = self.tasks[e].pushed.take() {
+            self.set_pcpu(e, p);
+            return self.arrive(facts, e, p, Come::Move);
+        }
         let first = self.entities[e].fresh.then(|| self.pick_first(state.hard)).flatten();
         let p = first.unwrap_or_else(|| self.pick_wake(facts, state.hard, state.processor));
         self.set_pcpu(e, p);
-        facts.vcpus[e].processor = self.pcpu(p);
-        let idle = self.cpus[p].idle_since.take();
-        if let Some(since) = idle {
+        if let Some(since) = self.cpus[p].idle_since.take() {
             let mean = &mut self.cpus[p].mean_idle;
             *mean = (*mean - *mean / 8 + (self.now - since) / 8).min(MEAN_IDLE);
         }
-        self.enqueue(e, Come::Wake);
+        self.arrive(facts, e, p, Come::Wake);
+    }
+
+    /// The thread `e` comes into its queue on pCPU `p`.
+    fn arrive(&mut self, facts: &mut Facts, e: usize, p: usize, come: Come) {
+        facts.vcpus[e].processor = self.pcpu(p);
+        self.enqueue(e, come);
         self.remember(e);
         self.check_preempt(p, e);
     }
@@ -215,6 +229,7 @@ impl Fair {
     fn stop(&mut self, facts: &Facts, p: usize, e: usize) {
         let blocks = facts.vcpus[e].blocked;
         let yields = std::mem::take(&mut self.cpus[p].yielded);
+        let push = self.cpus[p].push.take();
         if self.is_realtime(e) {
             self.stop_realtime(p, e, blocks, yields);
         } else if blocks {
@@ -222,6 +237,11 @@ impl Fair {
             if !self.entities[e].delayed {
                 self.forget(e);
             }
+        } else if let Some(to) = push.filter(|&to| self.can_push(facts, e, to)) {
+            // It goes on there when its context is saved.
+            self.dequeue(e, false);
+            self.forget(e);
+            self.tasks[e].pushed = Some(to);
         }
     }
 
@@ -276,16 +296,25 @@ impl Scheduler for Fair {
         self.threads = facts.vcpus.len();
         self.tunables = Tunables::new(&self.config, pcpus as u32);
         let shift = self.config.version.weight_shift();
-        let root = Group { above: 0, shares: weight::NICE_0, load: 0, pool: None };
+        let root =
+            Group { above: 0, below: Vec::new(), shares: weight::NICE_0, load: 0, pool: None };
         let in_step = self.config.periods_in_step;
         self.groups = vec![root];
         self.groups.extend(facts.cgroups.iter().enumerate().map(|(i, cgroup)| Group {
             above: cgroup.parent.map_or(0, |parent| parent.index() + 1),
+            below: Vec::new(),
             shares: cgroup.shares,
             load: 0,
             pool: cgroup.limit.map(|limit| Pool::new(&limit, i as u64 + 1, pcpus, in_step)),
         }));
         let groups = self.groups.len();
+        for group in 1..groups {
+            let mut at = group;
+            while at != 0 {
+                self.groups[at].below.push(group);
+                at = self.groups[at].above;
+            }
+        }
         let group_of = |v: usize| facts.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
         for q in 0..groups * pcpus {
             let (group, p) = (q / pcpus, q % pcpus);
@@ -321,11 +350,19 @@ impl Scheduler for Fair {
         }));
         let cpu = Cpu { mean_idle: MEAN_IDLE, ..Cpu::default() };
         self.cpus = vec![cpu; pcpus];
-        for cpu in &mut self.cpus {
+        for (p, cpu) in self.cpus.iter_mut().enumerate() {
+            // Two pCPUs that balance at the same instant undo what the other has done; on a host
+            // that has been up for a while they are out of step.
+            cpu.paces = [Pace::from(p as u64 * self.tunables.tick); 2];
             cpu.threads.reserve(self.threads);
             cpu.realtime.reserve(self.threads);
         }
-        let task = |v: usize| Task { policy: facts.vcpus[v].thread.policy, turn: 0, waits: false };
+        let task = |v: usize| Task {
+            policy: facts.vcpus[v].thread.policy,
+            turn: 0,
+            waits: false,
+            pushed: None,
+        };
         self.tasks = (0..self.threads).map(task).collect();
         self.any_realtime = (0..self.threads).any(|e| self.is_realtime(e));
         self.arms.reserve(2 * (pcpus + groups));

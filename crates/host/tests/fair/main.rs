@@ -1,5 +1,6 @@
 //! Linux' fair class against theory, the kernel's documents and what others have measured.
 
+mod balance;
 mod latency;
 mod limits;
 mod s4;

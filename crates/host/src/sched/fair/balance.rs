@@ -14,6 +14,9 @@ const LOOKED_AT: usize = 32;
 /// (`imbalance_pct`): within a socket, and between sockets.
 const WORTH: [u64; 2] = [117, 125];
 
+/// After so many passes in vain who runs is moved (`need_active_balance`: `cache_nice_tries` + 2).
+const PATIENCE: u32 = 3;
+
 /// Why a pCPU looks for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
@@ -73,6 +76,13 @@ pub(super) struct Pace {
     /// How much longer it waits than at least, a power of two.
     relaxed: bool,
     failed: u32,
+}
+
+impl Pace {
+    /// One that looks for the first time at `last` plus its interval.
+    pub(super) fn from(last: u64) -> Self {
+        Pace { last, ..Pace::default() }
+    }
 }
 
 impl Fair {
@@ -178,7 +188,14 @@ impl Fair {
             (Why::Busy, ..) => 16,
             _ => 1,
         };
-        ms * factor * 1_000_000
+        let interval = ms * factor * 1_000_000;
+        match why {
+            // A tick less, so that not all intervals are multiples of each other (since 5.10).
+            Why::Busy if self.config.version >= FairVersion::Linux66 => {
+                interval.saturating_sub(self.tunables.tick)
+            }
+            _ => interval,
+        }
     }
 
     /// The pCPUs among which `p` balances: its socket, and the host.
@@ -211,17 +228,41 @@ impl Fair {
         if span.len() < 2 || !self.is_turn(facts, p, level, why) {
             return;
         }
-        let moved = match self.busiest(facts, p, level, why) {
-            None => None,
-            Some((set, amount)) => Some(self.pull(facts, p, level, set, amount, why)),
-        };
+        let busiest = self.busiest(facts, p, level, why);
+        let moved = busiest.map(|(set, amount)| self.pull(facts, p, level, set, amount, why));
         let pace = &mut self.cpus[p].paces[level];
         match moved {
             Some(true) => (pace.failed, pace.relaxed) = (0, false),
-            Some(false) if why != Why::NewlyIdle => pace.failed += 1,
+            Some(false) if why != Why::NewlyIdle => {
+                pace.failed += 1;
+                if pace.failed > PATIENCE {
+                    pace.failed = 0;
+                    self.ask_for(facts, p, busiest);
+                }
+            }
             Some(false) => {}
             None => pace.relaxed = true,
         }
+    }
+
+    /// Nobody who waits can be moved to `p`: who runs there is to come (`active_load_balance`).
+    fn ask_for(&mut self, facts: &Facts, p: usize, busiest: Option<(CpuSet, Amount)>) {
+        let Some((set, amount)) = busiest else { return };
+        let Some(from) = self.busiest_pcpu(p, set, amount) else { return };
+        let Some(e) = self.cpus[from].current else { return };
+        if !self.is_realtime(e) && self.can_push(facts, e, p) {
+            self.cpus[from].push = Some(p);
+            self.resched(from);
+        }
+    }
+
+    /// Whether `e`, which runs elsewhere, can go on on `p`, which has nothing to do.
+    pub(super) fn can_push(&self, facts: &Facts, e: usize, p: usize) -> bool {
+        let there = self.queues[self.entities[e].queue].group * self.cpus.len() + p;
+        self.idles(p)
+            && facts.vcpus[e].hard.has(self.pcpu(p))
+            && self.entities[e].queued
+            && self.queues[there].throttles == 0
     }
 
     /// Between sockets one pCPU of each balances: its first idle one, else its first
@@ -232,7 +273,7 @@ impl Fair {
         }
         let socket = facts.socket_of(self.pcpu(p));
         let idle = socket.iter().find(|other| self.idles(other.index()));
-        idle.or(socket.first()) == Some(self.pcpu(p))
+        idle.or_else(|| socket.first()) == Some(self.pcpu(p))
     }
 
     /// The set of pCPUs to take from, and how much (`find_busiest_group`).
@@ -286,6 +327,7 @@ impl Fair {
     ) -> bool {
         let Some(from) = self.busiest_pcpu(p, set, amount) else { return false };
         let failed = self.cpus[p].paces[level].failed;
+        let new = self.config.version >= FairVersion::Linux66;
         let (mut left, mut moved) = (amount, false);
         let mut at = 0;
         for _ in 0..LOOKED_AT {
@@ -295,6 +337,8 @@ impl Fair {
             }
             let load = self.load_of(e);
             let fits = match left {
+                // Since 5.10 as large as what is wanted, and larger with each pass in vain.
+                Amount::Load(left) if new => load >> failed.min(63) <= left,
                 Amount::Load(left) => load / 2 <= left,
                 Amount::Threads(left) => left > 0,
             };

@@ -42,7 +42,7 @@ impl Pool {
         // The kernel draws the phase at random since 6.3; here it follows from the number, by
         // the golden ratio, which spreads any number of them.
         let phase = group.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let phase = if in_step { 0 } else { phase * period >> 32 };
+        let phase = if in_step { 0 } else { (phase * period) >> 32 };
         Pool {
             quota,
             period,
@@ -295,15 +295,10 @@ impl Fair {
     /// `q` and all queues below it on its pCPU are throttled once more, or once less.
     fn count_throttles(&mut self, q: usize, more: i32) {
         let (pcpu, group) = (self.queues[q].pcpu, self.queues[q].group);
-        for below in group..self.groups.len() {
-            let mut at = below;
-            while at > group {
-                at = self.groups[at].above;
-            }
-            if at == group {
-                let queue = &mut self.queues[below * self.cpus.len() + pcpu];
-                queue.throttles = queue.throttles.saturating_add_signed(more);
-            }
+        for at in 0..self.groups[group].below.len() {
+            let below = self.groups[group].below[at];
+            let queue = &mut self.queues[below * self.cpus.len() + pcpu];
+            queue.throttles = queue.throttles.saturating_add_signed(more);
         }
     }
 
