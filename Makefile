@@ -42,7 +42,7 @@ docs:
 bench: need-bpf
 	$(CARGO) bench --workspace --locked
 
-# Open-ended fuzzing of the trace reader; needs cargo-fuzz and a nightly toolchain.
+# Open-ended fuzzing of the trace reader (crates/libvirt has another target, `domain`); needs cargo-fuzz and a nightly toolchain.
 fuzz:
 	cd crates/trace && $(CARGO) +nightly fuzz run trace
 

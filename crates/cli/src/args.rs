@@ -105,14 +105,13 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "N", requires = "domain_xml")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=128))]
     pub(crate) pcpus: Option<u16>,
-    /// Scheduler of the host for --domain-xml
-    #[arg(long, value_name = "NAME", default_value = domains::SCHEDULER, requires = "domain_xml")]
-    pub(crate) scheduler: String,
+    #[arg(long, value_name = "NAME", requires = "domain_xml", help = domains::scheduler_help())]
+    pub(crate) scheduler: Option<String>,
     /// Version of the host's control groups for --domain-xml: with 1 <shares> are cpu.shares,
-    /// with 2 cpu.weight
-    #[arg(long, value_name = "1|2", default_value_t = 2, requires = "domain_xml")]
+    /// with 2 cpu.weight [default: 2]
+    #[arg(long, value_name = "1|2", requires = "domain_xml")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub(crate) cgroup_version: u8,
+    pub(crate) cgroup_version: Option<u8>,
     /// Print the scenario that --domain-xml comes to, to go on from, and run nothing
     #[arg(long, requires = "domain_xml")]
     pub(crate) print_toml: bool,

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use lowtail_lab::kvm::import::{HostOptions, scenario};
+use lowtail_lab::outcome::quoted;
 use lowtail_lab::{Error, Experiment};
 use lowtail_libvirt::Domain;
 use lowtail_libvirt::range::CgroupVersion;
@@ -14,7 +15,7 @@ use crate::exit::Fail;
 use crate::lab::processors;
 
 /// Who decides if nobody says so.
-pub(crate) const SCHEDULER: &str = "small-first";
+const SCHEDULER: &str = "small-first";
 /// Most pCPUs of a host.
 const PCPUS_MAX: usize = 128;
 /// Largest file; the reader says what is too large.
@@ -24,8 +25,9 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
     let machines = args.domain_xml.iter().map(|path| machine(path));
     let machines = machines.collect::<Result<Vec<_>, Fail>>()?;
-    let version = if args.cgroup_version == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
-    let host = HostOptions { pcpus: pcpus(args), scheduler: args.scheduler.clone(), version };
+    let version = if version(args) == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
+    let scheduler = scheduler(args).to_string();
+    let host = HostOptions { pcpus: pcpus(args), scheduler, version };
     Ok(scenario(&machines, &host)?)
 }
 
@@ -49,20 +51,49 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
 
 /// The command that does it again on any machine.
 pub(crate) fn command(args: &LabRun, seed: u64) -> String {
-    let files: Vec<String> =
-        args.domain_xml.iter().map(|path| path.display().to_string()).collect();
+    let files = args.domain_xml.iter().map(|path| quoted(&path.display().to_string()));
+    let files: Vec<String> = files.collect();
     format!(
         "lowtail lab run --pcpus {} --scheduler {} --cgroup-version {} --seed {seed} \
          --domain-xml {}",
         pcpus(args),
-        args.scheduler,
-        args.cgroup_version,
+        quoted(scheduler(args)),
+        version(args),
         files.join(" ")
     )
 }
 
 fn pcpus(args: &LabRun) -> u16 {
     args.pcpus.unwrap_or_else(|| processors().min(PCPUS_MAX) as u16)
+}
+
+fn scheduler(args: &LabRun) -> &str {
+    args.scheduler.as_deref().unwrap_or(SCHEDULER)
+}
+
+fn version(args: &LabRun) -> u8 {
+    args.cgroup_version.unwrap_or(2)
+}
+
+/// What `--scheduler` is.
+pub(crate) fn scheduler_help() -> String {
+    format!("Scheduler of the host for --domain-xml [default: {SCHEDULER}]")
+}
+
+/// Refuses options that are about machines where there are none.
+pub(crate) fn check(args: &LabRun) -> Result<(), Fail> {
+    let options = [
+        ("--pcpus", args.pcpus.is_some()),
+        ("--scheduler", args.scheduler.is_some()),
+        ("--cgroup-version", args.cgroup_version.is_some()),
+        ("--print-toml", args.print_toml),
+    ];
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) if args.domain_xml.is_empty() => Err(Fail::Usage(format!(
+            "{option} is for --domain-xml; a scenario file says what its host is"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn machine(path: &Path) -> Result<(String, Domain), Fail> {

@@ -95,6 +95,7 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
+    domains::check(args)?;
     if args.print_toml {
         out::text(&domains::text(args)?)?;
         return Ok(ExitCode::SUCCESS);

@@ -201,7 +201,7 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
         let host = &case.hosts[vm.host];
         let vcpus = host.threads[vm.dom.index()].vcpus;
         let vm = &host.config.vms[vm.dom.index()];
-        Some((group_name(group), vm_text(vm, vcpus)))
+        Some((group_name(group), vm_text(vm, vcpus, &host.config.cgroups)))
     };
     let watched = watched.zip(machine);
     let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
@@ -234,7 +234,11 @@ fn group_name(group: &Group) -> String {
     }
 }
 
-fn vm_text(vm: &lowtail_host::VmConfig, vcpus: u16) -> String {
+fn vm_text(
+    vm: &lowtail_host::VmConfig,
+    vcpus: u16,
+    cgroups: &[lowtail_host::cgroup::CgroupConfig],
+) -> String {
     let mut text = crate::workload::describe(&vm.workload);
     if vcpus != 1 {
         text += &format!("; {vcpus} vCPUs");
@@ -245,6 +249,7 @@ fn vm_text(vm: &lowtail_host::VmConfig, vcpus: u16) -> String {
     if vm.cap_percent != 0 {
         text += &format!("; cap {} %", vm.cap_percent);
     }
+    text += &crate::kvm::machine::describe(vm, cgroups);
     text
 }
 

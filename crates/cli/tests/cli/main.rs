@@ -4,6 +4,7 @@ mod attack;
 mod bad_input;
 mod catalogue;
 mod codes;
+mod domains;
 mod files;
 mod json;
 mod network;

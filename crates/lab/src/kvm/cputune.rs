@@ -179,6 +179,19 @@ impl CputuneFile {
         Ok(thread)
     }
 
+    /// Refuses what is said of I/O threads where there are none. Their quota is left alone: it is
+    /// for those to come.
+    pub(crate) fn no_iothreads(&self) -> Result<(), Bad> {
+        let keys = [
+            ("iothreadpin", !self.iothreadpin.is_empty()),
+            ("iothreadsched", self.iothreadsched.is_some()),
+        ];
+        match keys.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(Bad::new(key, "the VM has no I/O threads; give it `iothreads`")),
+            None => Ok(()),
+        }
+    }
+
     /// I/O thread number `i` of `count`, counted from 0 here, in no group yet.
     pub(crate) fn iothread(&self, i: usize, count: u16, pcpus: u16) -> Result<Thread, Bad> {
         let mut thread = Thread::default();

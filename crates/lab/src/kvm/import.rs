@@ -56,8 +56,8 @@ pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<Str
     let mut text = format!(
         "title = {}\nduration = \"10s\"\nshow = [{}]\n\n[host]\npcpus = {}\nlayout = \"libvirt\"\n\
          cgroup_version = {version}\nscheduler = {{ {scheduler} }}\n",
-        quoted(&format!("A host with {few}")),
-        show.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "),
+        toml_text(&format!("A host with {few}")),
+        show.iter().map(|name| toml_text(name)).collect::<Vec<_>>().join(", "),
         host.pcpus,
     );
     for (name, (file, domain)) in names.iter().zip(machines) {
@@ -78,14 +78,14 @@ fn wrong(file: &str, message: String) -> Error {
 }
 
 /// A text as TOML has it.
-fn quoted(text: &str) -> String {
+fn toml_text(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
 /// A name as a key.
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.chars().all(bare) { name.to_string() } else { quoted(name) }
+    if name.chars().all(bare) { name.to_string() } else { toml_text(name) }
 }
 
 fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
@@ -111,7 +111,7 @@ impl Machine<'_> {
             let n = domain.iothreads.len();
             let _ = writeln!(
                 text,
-                "# Its {n} I/O threads are not simulated; with a workload they are:\n\
+                "# Its {n} I/O threads are not simulated; with a workload they are (pins left out):\n\
                  # iothreads = {{ count = {n}, workload = {{ kind = … }} }}"
             );
         }

@@ -141,6 +141,9 @@ impl Kvm {
                 both(tuned, emulator.workload.build()).map_err(|bad| bad.under(&["emulator"]))?;
             others.push(Other { name: "emulator".to_string(), thread, workload });
         }
+        if iothreads == 0 {
+            file.cputune.no_iothreads().map_err(|bad| bad.under(&["cputune"]))?;
+        }
         let listed = file.iothread.iter().enumerate().map(|(i, one)| {
             (vec!["iothread".to_string(), i.to_string()], &one.workload, one.nice, one.slice)
         });
@@ -158,10 +161,15 @@ impl Kvm {
             others.push(Other { name: format!("iothread{}", i + 1), thread, workload });
         }
         if let Some(vhost) = &file.vhost {
-            // Those in the emulator's group run where the emulator may.
+            let mut thread = Thread::default();
+            if vhost.attached {
+                // The emulator's pins are those of its group, its policy is its own.
+                let emulator = file.cputune.emulator(self.pcpus);
+                thread.pin = emulator.map_err(|bad| bad.under(&["cputune"]))?.pin;
+            }
             let group = places.emulator.filter(|_| vhost.attached);
             for i in 0..vhost.count {
-                let tuned = tuned(Thread::default(), group, vhost.nice, vhost.slice);
+                let tuned = tuned(thread, group, vhost.nice, vhost.slice);
                 let (thread, workload) =
                     both(tuned, vhost.workload.build()).map_err(|bad| bad.under(&["vhost"]))?;
                 others.push(Other { name: format!("vhost{i}"), thread, workload });
@@ -199,4 +207,24 @@ fn both(
         return Err(Bad::new("workload", message));
     }
     Ok((thread?, workload))
+}
+
+/// What the groups of the first vCPU of `vm` say, from the inside out, for reports.
+pub(crate) fn describe(vm: &VmConfig, cgroups: &[CgroupConfig]) -> String {
+    let first = vm.threads.first().and_then(|thread| thread.cgroup);
+    let above = std::iter::successors(first, |cgroup| cgroups[cgroup.index()].parent);
+    let mut text = String::new();
+    for group in above.map(|cgroup| &cgroups[cgroup.index()]) {
+        let name = group.name.rsplit('/').next().unwrap_or_default();
+        if group.shares != 1024 {
+            text += &format!("; {name}: {} shares", group.shares);
+        }
+        if let Some(limit) = group.limit {
+            text += &format!("; {name}: {} in each {}", limit.quota, limit.period);
+            if !limit.burst.is_zero() {
+                text += &format!(", burst {}", limit.burst);
+            }
+        }
+    }
+    text
 }

@@ -39,7 +39,7 @@ pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
     let share = row.and_then(|row| Some((row.get("guest_share")?, row.get("idle_share")?)));
     if let Some((guest, idle)) = share {
         let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
-        out += &format!("\n  {pcpus} pCPUs: {} % busy, {} % idle\n", aligned(guest), aligned(idle));
+        out += &format!("\n  {pcpus} pCPUs: {guest:.2} % busy, {idle:.2} % idle\n");
     }
     out + &format!("  lowtail {}: {}\n", crate::VERSION, outcome.command)
 }

@@ -88,9 +88,9 @@ fn what_is_for_the_whole_machine_is_above_its_threads() {
     assert!(v2[1].ends_with("scope 20972"), "2048 * 10.24, rounded: {}", v2[1]);
 }
 
-#[test]
-fn threads_are_where_libvirt_puts_them() {
-    let text = format!(
+/// A machine with threads of every kind.
+pub(crate) fn threads() -> String {
+    format!(
         "{}\n{}",
         KVM.replace(
             "quota = 50000 }",
@@ -102,7 +102,12 @@ fn threads_are_where_libvirt_puts_them() {
          [[vm.web.iothread]]\nworkload = { kind = 'cpu-loop' }\nnice = 3\n\
          [vm.web.iothreads]\ncount = 2\nworkload = { kind = 'cpu-loop' }\n\
          [vm.web.vhost]\nworkload = { kind = 'cpu-loop' }\nattached = false\n"
-    );
+    )
+}
+
+#[test]
+fn threads_are_where_libvirt_puts_them() {
+    let text = threads();
     let experiment = parse(&text).unwrap_or_else(|error| panic!("{error}"));
     let config = config(&experiment);
     let web = &config.vms[0];
@@ -191,6 +196,7 @@ fn bad_values_are_refused_with_their_range() {
         ("vcpusched = { scheduler = 'deadline' }", "unknown value `deadline`"),
         ("vcpusched = [{ scheduler = 'idle', vcpus = [2] }]", "number 2: there are 0 to 1"),
         ("vcpusched = { scheduler = 'idle', iothreads = [1] }", "give `vcpus` here"),
+        ("iothreadpin = [[0]]", ":10:27: the VM has no I/O threads; give it `iothreads`"),
         ("nice = 20", ":10:20: nice 20: the kernel takes -20 to 19"),
         ("nice = [0, 0, 0]", "3 values for 2 vCPUs"),
         ("slice = '1us'", "slice 1us: the kernel takes 0.1ms to 100ms"),
