@@ -7,14 +7,16 @@
 
 mod bucket;
 mod flow;
+mod flow_table;
 mod params;
 mod vcpu;
 mod vif;
 
 pub use bucket::{Bucket, NEVER, RATE_MAX, RATE_ONE};
 pub use flow::{
-    FLOW_BANDS, Flow, FlowParams, FlowSeed, FlowSet, FlowTable, FlowVm, Verdict, flow_index,
+    FLOW_BANDS, FLOW_VM_MAX, FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index,
 };
+pub use flow_table::{FlowTable, Verdict};
 pub use params::Params;
 pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
@@ -40,7 +42,7 @@ mod tests {
             size_of::<Vcpu>(),
             size_of::<Vif>(),
             size_of::<FlowParams>(),
-            size_of::<Flow>(),
+            size_of::<FlowRule>(),
             size_of::<FlowSet>(),
             size_of::<FlowVm>(),
             size_of::<FlowSeed>(),
