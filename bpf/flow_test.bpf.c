@@ -183,6 +183,7 @@ static __always_inline int touch_set(struct __sk_buff *skb, int lock)
 	struct lt_flow_set *set;
 	struct pair pair;
 	lt_u32 vm, index;
+	volatile lt_u32 *key;
 
 	if (!find_pair(skb, &pair))
 		return TC_ACT_OK;
@@ -194,7 +195,8 @@ static __always_inline int touch_set(struct __sk_buff *skb, int lock)
 		return TC_ACT_OK;
 	if (lock)
 		bpf_spin_lock(&set->lock);
-	set->state[0] += hash;
+	key = &set->key[0];
+	*key = *key;
 	if (lock)
 		bpf_spin_unlock(&set->lock);
 	return TC_ACT_OK;

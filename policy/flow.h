@@ -84,9 +84,7 @@
  * other buckets, since an entry's clock comes round; more than a processor that
  * has read the clock waits for the set's lock.
  */
-#ifndef LT_FLOW_STEP_NS /* so that a test can differ */
 #define LT_FLOW_STEP_NS (1ull << 26)
-#endif
 
 /* What is changed without a lock; who has one lock for all of it can say so. */
 #ifndef LT_FLOW_SWAP
@@ -95,6 +93,19 @@
 #endif
 /* How often to try: each time one fails another one has succeeded. */
 #define LT_FLOW_TRIES 16u
+
+/*
+ * BPF has no conditional moves: a compiler that knows where a number comes from makes
+ * branches of sums. And it keeps on the stack, for each packet, what it has read that
+ * a new pair needs once more.
+ */
+#ifdef __bpf__
+#define LT_OPAQUE(x) asm("" : "+r"(x))
+#define LT_FORGET() asm volatile("" : : : "memory")
+#else
+#define LT_OPAQUE(x)
+#define LT_FORGET()
+#endif
 
 /* The caller's lock, of 4 bytes. The rule does not look at it. */
 #ifndef LT_FLOW_LOCK
@@ -313,16 +324,29 @@ LT_FN lt_u32 lt_flow_class(lt_u64 state, const struct lt_flow_rule *r)
 }
 
 /*
+ * 1 if an entry with @state says nothing that a new one would not say, its bucket
+ * being full at @now; else 0. Without branches, like all that each entry is asked.
+ */
+LT_FN lt_u64 lt_flow_full(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
+{
+	const lt_u64 mask = LT_FLOW_CLOCK_END - 1;
+	/* How far it is ahead, less 1: what is full right now is as far as can be. */
+	lt_u64 ahead = ((state >> LT_FLOW_CLOCK_SHIFT) + mask - (now & mask)) & mask;
+
+	return (ahead + LT_FLOW_CLOCK_END - r->ahead_ns) / LT_FLOW_CLOCK_END;
+}
+
+/*
  * How long from @now on until the bucket of a pair with @state is full; 0 if it is.
  * More than debt_ns if the clock has stepped back since the bucket was dry.
  */
 LT_FN lt_u64 lt_flow_ahead(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
 {
 	const lt_u64 mask = LT_FLOW_CLOCK_END - 1;
-	lt_u64 ahead = ((state >> LT_FLOW_CLOCK_SHIFT) + LT_FLOW_CLOCK_END - (now & mask)) &
-		       mask;
 
-	return ahead <= r->ahead_ns ? ahead : 0;
+	if (lt_flow_full(state, r, now))
+		return 0;
+	return ((state >> LT_FLOW_CLOCK_SHIFT) + LT_FLOW_CLOCK_END - (now & mask)) & mask;
 }
 
 /*
@@ -350,49 +374,68 @@ LT_FN lt_u64 lt_flow_charge(lt_u64 state, const struct lt_flow_rule *r, lt_u32 b
 
 /* ---- a set ----------------------------------------------------------- */
 
-/* The entry of the pair @key, or LT_FLOW_WAYS. */
-LT_FN lt_u32 lt_flow_find(const struct lt_flow_set *set, lt_u32 key)
+/* 1 if @number (below 2^32) is 0, else 0; without a branch. */
+LT_FN lt_u32 lt_flow_zero(lt_u64 number)
 {
-	lt_u32 i;
-
-	for (i = 0; i < LT_FLOW_WAYS; i++)
-		if (set->key[i] == key)
-			return i;
-	return LT_FLOW_WAYS;
-}
-
-/* Whether entry @i (below LT_FLOW_WAYS) says anything that a new one would not say. */
-LT_FN int lt_flow_live(const struct lt_flow_set *set, lt_u32 i,
-		       const struct lt_flow_rule *r, lt_u64 now)
-{
-	return lt_flow_owner(set->key[i]) && lt_flow_ahead(set->state[i], r, now);
+	LT_OPAQUE(number);
+	return ((1ull << 32) - number) >> 32;
 }
 
 /*
- * An entry for the new pair @key, or LT_FLOW_WAYS if there is none for it. One of
- * its own VM that is not live goes first: a VM's share is of entries, live or not,
- * since one that is not live becomes so by a packet.
+ * The entry of the pair @key, of which there is one at most; LT_FLOW_WAYS or more
+ * if there is none. Without branches: which entry it is no processor foresees.
+ */
+LT_FN lt_u32 lt_flow_find(const struct lt_flow_set *set, lt_u32 key)
+{
+	lt_u32 found = 0, i;
+
+	for (i = 0; i < LT_FLOW_WAYS; i++)
+		found |= lt_flow_zero(set->key[i] ^ key) * (i ^ 7);
+	return found ^ 7;
+}
+
+/* The number of the lowest bit of @entries, a bit each; LT_FLOW_WAYS if it has none. */
+LT_FN lt_u32 lt_flow_lowest(lt_u32 entries)
+{
+	/* How many bits are below it, a row of them: n - n/2 - n/4 - ... counts. */
+	lt_u32 bits = entries | 1u << LT_FLOW_WAYS, below = ~bits & (bits - 1);
+
+	return below - (below >> 1) - (below >> 2) - (below >> 3) - (below >> 4);
+}
+
+/* Entries that are as good as none, a bit each. */
+LT_FN lt_u32 lt_flow_free(const struct lt_flow_set *set, const struct lt_flow_rule *r,
+			  lt_u64 now)
+{
+	lt_u32 entries = 0, i;
+
+	for (i = 0; i < LT_FLOW_WAYS; i++)
+		entries |= (lt_u32)(lt_flow_zero(set->key[i]) |
+				    lt_flow_full(set->state[i], r, now)) << i;
+	return entries;
+}
+
+/*
+ * An entry for the new pair @key, or LT_FLOW_WAYS if there is none for it. A VM's
+ * share is of entries, live or not, since one that is not live becomes so by a
+ * packet: who has as many as it may have uses one of them again.
  */
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r,
 			   lt_u32 key, lt_u64 now)
 {
-	lt_u32 n, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
+	lt_u32 place, entries, own = 0, count = 0, i;
 
-	for (n = LT_FLOW_WAYS; n; n--) {
-		lt_u32 i = n - 1;
-		int mine = lt_flow_owner(set->key[i]) == lt_flow_owner(key);
-		int live = lt_flow_live(set, i, r, now);
+	LT_FORGET();
+	entries = lt_flow_free(set, r, now);
+	for (i = 0; i < LT_FLOW_WAYS; i++) {
+		lt_u32 mine = lt_flow_zero(lt_flow_owner(set->key[i] ^ key));
 
-		own += mine;
-		if (mine && !live)
-			again = i;
-		else if (!live)
-			place = i;
+		own |= mine << i;
+		count += mine;
 	}
-	if (again < LT_FLOW_WAYS)
-		place = again;
-	else if (own >= LT_FLOW_WAYS_VM)
-		return LT_FLOW_WAYS;
+	if (count >= LT_FLOW_WAYS_VM)
+		entries &= own;
+	place = lt_flow_lowest(entries);
 	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;
 	set->key[place] = key;
