@@ -403,38 +403,56 @@ LT_FN lt_u32 lt_flow_lowest(lt_u32 entries)
 	return below - (below >> 1) - (below >> 2) - (below >> 3) - (below >> 4);
 }
 
-/* Entries that are as good as none, a bit each. */
-LT_FN lt_u32 lt_flow_free(const struct lt_flow_set *set, const struct lt_flow_rule *r,
-			  lt_u64 now)
+/* Entries whose bucket is full, a bit each. */
+LT_FN lt_u32 lt_flow_silent(const struct lt_flow_set *set, const struct lt_flow_rule *r,
+			    lt_u64 now)
 {
 	lt_u32 entries = 0, i;
 
 	for (i = 0; i < LT_FLOW_WAYS; i++)
-		entries |= (lt_u32)(lt_flow_zero(set->key[i]) |
-				    lt_flow_full(set->state[i], r, now)) << i;
+		entries |= (lt_u32)lt_flow_full(set->state[i], r, now) << i;
 	return entries;
+}
+
+/* Entries of the owner of @key, a bit each; of a key of 0: those of nobody. */
+LT_FN lt_u32 lt_flow_of(const struct lt_flow_set *set, lt_u32 key)
+{
+	lt_u32 entries = 0, i;
+
+	for (i = 0; i < LT_FLOW_WAYS; i++)
+		entries |= lt_flow_zero(lt_flow_owner(set->key[i] ^ key)) << i;
+	return entries;
+}
+
+/* How many of @entries, a bit each. */
+LT_FN lt_u32 lt_flow_count(lt_u32 entries)
+{
+	lt_u32 count = 0, i;
+
+	for (i = 0; i < LT_FLOW_WAYS; i++)
+		count += entries >> i & 1;
+	return count;
 }
 
 /*
  * An entry for the new pair @key, or LT_FLOW_WAYS if there is none for it. A VM's
  * share is of entries, live or not, since one that is not live becomes so by a
- * packet: who has as many as it may have uses one of them again.
+ * packet: who has as many as it may have uses one of them again. Those that nobody
+ * has had go first, so that pairs that take turns do not take each other's.
  */
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r,
 			   lt_u32 key, lt_u64 now)
 {
-	lt_u32 place, entries, own = 0, count = 0, i;
+	lt_u32 own, nobodys, entries, place;
 
 	LT_FORGET();
-	entries = lt_flow_free(set, r, now);
-	for (i = 0; i < LT_FLOW_WAYS; i++) {
-		lt_u32 mine = lt_flow_zero(lt_flow_owner(set->key[i] ^ key));
-
-		own |= mine << i;
-		count += mine;
-	}
-	if (count >= LT_FLOW_WAYS_VM)
+	own = lt_flow_of(set, key);
+	nobodys = lt_flow_of(set, 0);
+	entries = lt_flow_silent(set, r, now);
+	if (lt_flow_count(own) >= LT_FLOW_WAYS_VM)
 		entries &= own;
+	else if (nobodys)
+		entries = nobodys;
 	place = lt_flow_lowest(entries);
 	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;

@@ -298,3 +298,21 @@ fn a_difference_is_found() {
         }
     }
 }
+
+/// Each set and each VM is one line of the cache, also in the kernel's maps.
+#[test]
+fn a_set_is_a_line_of_the_cache() {
+    assert_eq!([size_of::<FlowSet>(), size_of::<FlowVm>()], [64, 64]);
+    let kernel = match load(&[]) {
+        Ok(kernel) => kernel,
+        Err(reason) => return skip(&reason),
+    };
+    kernel.run_on("place", 1, &[0; 64]);
+    let shared = kernel.read();
+    let where_at = size_of::<FlowRule>() + size_of::<FlowSeed>() + 16;
+    for map in [0, 8] {
+        let place = shared[where_at + map..][..8].try_into().expect("eight bytes");
+        let place = u64::from_ne_bytes(place);
+        assert!(place != 0 && place.is_multiple_of(64), "{place:x}");
+    }
+}
