@@ -323,6 +323,12 @@ LT_FN lt_u32 lt_flow_class(lt_u64 state, const struct lt_flow_rule *r)
 	return attained <= r->long_bytes ? LT_FLOW_LONG : LT_FLOW_BULK;
 }
 
+/* The state of a pair as if it had never sent. */
+LT_FN lt_u64 lt_flow_new(lt_u64 now)
+{
+	return (now & (LT_FLOW_CLOCK_END - 1)) << LT_FLOW_CLOCK_SHIFT;
+}
+
 /*
  * 1 if an entry with @state says nothing that a new one would not say, its bucket
  * being full at @now; else 0. Without branches, like all that each entry is asked.
@@ -403,37 +409,6 @@ LT_FN lt_u32 lt_flow_lowest(lt_u32 entries)
 	return below - (below >> 1) - (below >> 2) - (below >> 3) - (below >> 4);
 }
 
-/* Entries whose bucket is full, a bit each. */
-LT_FN lt_u32 lt_flow_silent(const struct lt_flow_set *set, const struct lt_flow_rule *r,
-			    lt_u64 now)
-{
-	lt_u32 entries = 0, i;
-
-	for (i = 0; i < LT_FLOW_WAYS; i++)
-		entries |= (lt_u32)lt_flow_full(set->state[i], r, now) << i;
-	return entries;
-}
-
-/* Entries of the owner of @key, a bit each; of a key of 0: those of nobody. */
-LT_FN lt_u32 lt_flow_of(const struct lt_flow_set *set, lt_u32 key)
-{
-	lt_u32 entries = 0, i;
-
-	for (i = 0; i < LT_FLOW_WAYS; i++)
-		entries |= lt_flow_zero(lt_flow_owner(set->key[i] ^ key)) << i;
-	return entries;
-}
-
-/* How many of @entries, a bit each. */
-LT_FN lt_u32 lt_flow_count(lt_u32 entries)
-{
-	lt_u32 count = 0, i;
-
-	for (i = 0; i < LT_FLOW_WAYS; i++)
-		count += entries >> i & 1;
-	return count;
-}
-
 /*
  * An entry for the new pair @key, or LT_FLOW_WAYS if there is none for it. A VM's
  * share is of entries, live or not, since one that is not live becomes so by a
@@ -443,13 +418,19 @@ LT_FN lt_u32 lt_flow_count(lt_u32 entries)
 LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r,
 			   lt_u32 key, lt_u64 now)
 {
-	lt_u32 own, nobodys, entries, place;
+	lt_u32 own = 0, count = 0, nobodys = 0, entries = 0, place, i;
 
 	LT_FORGET();
-	own = lt_flow_of(set, key);
-	nobodys = lt_flow_of(set, 0);
-	entries = lt_flow_silent(set, r, now);
-	if (lt_flow_count(own) >= LT_FLOW_WAYS_VM)
+	for (i = 0; i < LT_FLOW_WAYS; i++) {
+		lt_u32 other = set->key[i];
+		lt_u32 mine = lt_flow_zero(lt_flow_owner(other ^ key));
+
+		own |= mine << i;
+		count += mine;
+		nobodys |= lt_flow_zero(other) << i;
+		entries |= (lt_u32)lt_flow_full(set->state[i], r, now) << i;
+	}
+	if (count >= LT_FLOW_WAYS_VM)
 		entries &= own;
 	else if (nobodys)
 		entries = nobodys;
@@ -457,7 +438,7 @@ LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r
 	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;
 	set->key[place] = key;
-	set->state[place] = (now & (LT_FLOW_CLOCK_END - 1)) << LT_FLOW_CLOCK_SHIFT;
+	set->state[place] = lt_flow_new(now);
 	return place;
 }
 
