@@ -12,6 +12,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#define LT_FLOW_LOCK struct bpf_spin_lock
 #include "flow.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -21,40 +22,35 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define VLANS 2
 #define HEADERS (14 + 4 * VLANS + 40)
 
-/* A lock for each set and one for each VM, so that all queues can send at once. */
-struct set_slot {
-	struct bpf_spin_lock lock;
-	lt_u32 pad;
-	struct lt_flow_set set;
-};
-
-struct vm_slot {
-	struct bpf_spin_lock lock;
-	lt_u32 pad;
-	struct lt_flow_vm vm;
-};
-
+/*
+ * A lock for each set, so that all queues can send at once. Only maps that could
+ * be mapped begin on a page; the others' values are a quarter of a line off, and
+ * each would lie on two.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 16);	/* as many as the loader wants, 2^n */
 	__type(key, __u32);
-	__type(value, struct set_slot);
+	__type(value, struct lt_flow_set);
 } sets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, VMS);
 	__type(key, __u32);
-	__type(value, struct vm_slot);
+	__type(value, struct lt_flow_vm);
 } vms SEC(".maps");
 
 /* What the loader sets before the first packet. */
 struct {
-	struct lt_flow_params params;
+	struct lt_flow_rule rule;
 	struct lt_flow_seed seed;
 	lt_u32 mask;		/* sets - 1 */
 	lt_u32 flows;		/* of `many` */
 	lt_u64 count;		/* packets of `many` */
+	lt_u64 where[2];	/* of `place` */
 } shared;
 
 struct pair {
@@ -115,37 +111,20 @@ static __always_inline int find_pair(struct __sk_buff *skb, struct pair *pair)
 	return 0;
 }
 
-/* The band of a packet of @bytes; never two locks at once. -1 if there is no such VM. */
+/* The band of a packet of @bytes. -1 if there is no such VM. */
 static __always_inline int classify(lt_u32 vm, const struct pair *pair, lt_u32 bytes,
 				    lt_u64 now)
 {
-	lt_u64 tag = lt_flow_hash(&shared.seed, vm, pair->src, pair->dst);
-	lt_u32 index = lt_flow_index(tag, shared.mask), band;
-	struct set_slot *slot = bpf_map_lookup_elem(&sets, &index);
-	struct vm_slot *owner = bpf_map_lookup_elem(&vms, &vm);
-	int taken;
+	lt_u64 hash = lt_flow_hash(&shared.seed, vm, pair->src, pair->dst);
+	lt_u32 index = lt_flow_index(hash, shared.mask), band;
+	struct lt_flow_set *set = bpf_map_lookup_elem(&sets, &index);
+	struct lt_flow_vm *owner = bpf_map_lookup_elem(&vms, &vm);
 
-	if (!slot || !owner)
+	if (!set || !owner)
 		return -1;
-	bpf_spin_lock(&slot->lock);
-	band = lt_flow_packet(&slot->set, &shared.params, vm, tag, bytes, now);
-	bpf_spin_unlock(&slot->lock);
-	if (band == LT_FLOW_UNKNOWN) {
-		bpf_spin_lock(&owner->lock);
-		lt_flow_vm_unknown(&owner->vm);
-		bpf_spin_unlock(&owner->lock);
-		return LT_FLOW_BULK;
-	}
-	if (!lt_flow_small(band))
-		return band;
-	bpf_spin_lock(&owner->lock);
-	taken = lt_flow_vm_take(&owner->vm, bytes, now);
-	bpf_spin_unlock(&owner->lock);
-	if (taken)
-		return band;
-	bpf_spin_lock(&slot->lock);
-	band = lt_flow_refuse(&slot->set, &shared.params, vm, tag);
-	bpf_spin_unlock(&slot->lock);
+	bpf_spin_lock(&set->lock);
+	band = lt_flow_classify(set, owner, &shared.rule, vm, hash, bytes, now);
+	bpf_spin_unlock(&set->lock);
 	return band;
 }
 
@@ -171,6 +150,12 @@ int flow(struct __sk_buff *skb)
  * becomes another with each run, one of so many, in an order that no cache
  * foresees; they are in turn of 64 VMs. 1 us passes between two packets.
  */
+static __always_inline lt_u32 next_pair(lt_u64 count, struct pair *pair)
+{
+	pair->src += (lt_u64)((lt_u32)count * 0x9e3779b1u) * shared.flows >> 32;
+	return pair->src & (VMS - 1);
+}
+
 SEC("tc")
 int many(struct __sk_buff *skb)
 {
@@ -181,11 +166,62 @@ int many(struct __sk_buff *skb)
 
 	if (!find_pair(skb, &pair))
 		return TC_ACT_OK;
-	pair.src += (lt_u64)((lt_u32)count * 0x9e3779b1u) * shared.flows >> 32;
-	vm = pair.src & (VMS - 1);
+	vm = next_pair(count, &pair);
 	band = classify(vm, &pair, skb->len, (1ull << 40) + count * 1000);
 	if (band >= 0)
 		skb->mark = band + 1;
+	return TC_ACT_OK;
+}
+
+/*
+ * What `many` cannot do without: it finds a packet's pair, its hash and its set,
+ * and writes to that. With @lock it takes the set's lock meanwhile.
+ */
+static __always_inline int touch_set(struct __sk_buff *skb, int lock)
+{
+	lt_u64 count = shared.count++, hash;
+	struct lt_flow_set *set;
+	struct pair pair;
+	lt_u32 vm, index;
+	volatile lt_u32 *key;
+
+	if (!find_pair(skb, &pair))
+		return TC_ACT_OK;
+	vm = next_pair(count, &pair);
+	hash = lt_flow_hash(&shared.seed, vm, pair.src, pair.dst);
+	index = lt_flow_index(hash, shared.mask);
+	set = bpf_map_lookup_elem(&sets, &index);
+	if (!set)
+		return TC_ACT_OK;
+	if (lock)
+		bpf_spin_lock(&set->lock);
+	key = &set->key[0];
+	*key = *key;
+	if (lock)
+		bpf_spin_unlock(&set->lock);
+	return TC_ACT_OK;
+}
+
+SEC("tc")
+int touch(struct __sk_buff *skb)
+{
+	return touch_set(skb, 0);
+}
+
+SEC("tc")
+int touch_locked(struct __sk_buff *skb)
+{
+	return touch_set(skb, 1);
+}
+
+/* Where the maps' values begin. */
+SEC("tc")
+int place(struct __sk_buff *skb)
+{
+	lt_u32 first = 0;
+
+	shared.where[0] = (lt_u64)bpf_map_lookup_elem(&sets, &first);
+	shared.where[1] = (lt_u64)bpf_map_lookup_elem(&vms, &first);
 	return TC_ACT_OK;
 }
 

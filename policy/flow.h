@@ -23,22 +23,40 @@
  * its packets go to later bands only, never to earlier ones: who puts each band
  * in order keeps a pair's packets in order.
  *
- * State is bounded. Pairs are in sets of LT_FLOW_WAYS; which set, a keyed hash
- * says. An entry whose bucket would be full by now is the same as none and is
- * used again: nobody has to clean up. A pair that finds no entry is served last,
- * never small for free. A VM has at most LT_FLOW_WAYS_VM entries of a set, so one
- * VM alone never is the reason that another one's pair finds none. They are
- * counted in the set when it matters: no counter can go wrong.
+ * A bucket is one number: the moment at which it will be full. What lacks in it
+ * is that moment less now, at its rate; a packet moves the moment by its cost, and
+ * not beyond now and the time that the whole burst takes. The cost of a byte is
+ * made once of the rate (lt_flow_rule_init), so that no packet divides. It is
+ * rounded up, to 2^-16 ns a byte and 1 ns a packet: nobody gets more than his rate
+ * and burst but what the rate adds in 1 ns, and a packet of 64 bytes at 10 Mbit/s
+ * costs 1/50,000 too much at most, at 10 Gbit/s 1/50.
+ *
+ * State is bounded. Pairs are in sets of LT_FLOW_WAYS, each of which is one line
+ * of the cache, with the caller's lock; which set, a keyed hash says. An entry
+ * whose bucket would be full by now is the same as none and is used again: nobody
+ * has to clean up. A pair that finds no entry is served last, never small for
+ * free. A VM has at most LT_FLOW_WAYS_VM entries of a set, so one VM alone never
+ * is the reason that another one's pair finds none. They are counted in the set
+ * when it matters: no counter can go wrong.
+ *
+ * An entry knows its VM exactly, and 16 bits of its pair's hash besides those that
+ * choose the set. Pairs of two VMs never share an entry; two pairs of one VM do if
+ * these agree, by chance one in 65,536 times the sets. They share a bucket then,
+ * which gains nobody anything.
+ *
+ * An entry has 40 bits of the clock, 18 minutes. One that is further ahead of now
+ * than a whole burst and LT_FLOW_STEP_NS is full: so a clock that steps back by
+ * more than that keeps nothing, and by less adds nothing. An entry that nobody
+ * has looked at for 18 minutes, or a multiple, seems dry again for as long as that,
+ * 91 ms: its pair may be large then that should be small, never the reverse.
  *
  * To keep an entry live costs its rate: a pair that is not full has to send
  * 10 Mbit/s to stay so. docs/small-first.md says what that makes of a table.
  *
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
- * lt_flow_index) and does the locking. With one lock for all of it, it calls
- * lt_flow_classify. With one lock for each set and one for each VM it calls
- * lt_flow_packet under the set's; under the VM's lt_flow_vm_take if that said small,
- * lt_flow_vm_unknown if it found no entry; and lt_flow_refuse under the set's if
- * the VM said no: never two at once.
+ * lt_flow_index) and calls lt_flow_classify under the set's lock. A VM's bucket
+ * needs none: it is changed by compare and swap, so that there are never two locks
+ * at once, nor one after another.
  *
  * Clocks are ns of any origin, below 2^63.
  */
@@ -47,11 +65,51 @@
 
 #include "line.h"
 
-/* Entries of a set: their tags are 64 bytes, a line of the cache. */
-#define LT_FLOW_WAYS 8u
-/* Those among them that one VM may have. */
+/* Entries of a set: with their lock they are 64 bytes, a line of the cache. */
+#define LT_FLOW_WAYS 5u
+/* Those among them that one VM may have: two VMs can fill a set, one cannot. */
 #ifndef LT_FLOW_WAYS_VM /* so that a test can differ */
-#define LT_FLOW_WAYS_VM (LT_FLOW_WAYS / 2)
+#define LT_FLOW_WAYS_VM 3u
+#endif
+/* Highest number of a VM: 16 bits, less the one that is nobody. */
+#define LT_FLOW_VM_MAX 65534u
+
+/* Bits of an entry: large, attained bytes, the clock. */
+#define LT_FLOW_ATTAINED_SHIFT 1
+#define LT_FLOW_ATTAINED_MAX ((1u << 23) - 1)
+#define LT_FLOW_CLOCK_SHIFT 24
+#define LT_FLOW_CLOCK_END (1ull << 40)
+/*
+ * A clock that steps back by more than this, in ns, is a new clock. Less than for
+ * other buckets, since an entry's clock comes round; more than a processor that
+ * has read the clock waits for the set's lock.
+ */
+#define LT_FLOW_STEP_NS (1ull << 26)
+
+/* What is changed without a lock; who has one lock for all of it can say so. */
+#ifndef LT_FLOW_SWAP
+#define LT_FLOW_SWAP(at, old, new) __sync_bool_compare_and_swap(at, old, new)
+#define LT_FLOW_COUNT(at) ((void)__sync_fetch_and_add(at, 1))
+#endif
+/* How often to try: each time one fails another one has succeeded. */
+#define LT_FLOW_TRIES 16u
+
+/*
+ * BPF has no conditional moves: a compiler that knows where a number comes from makes
+ * branches of sums. And it keeps on the stack, for each packet, what it has read that
+ * a new pair needs once more.
+ */
+#ifdef __bpf__
+#define LT_OPAQUE(x) asm("" : "+r"(x))
+#define LT_FORGET() asm volatile("" : : : "memory")
+#else
+#define LT_OPAQUE(x)
+#define LT_FORGET()
+#endif
+
+/* The caller's lock, of 4 bytes. The rule does not look at it. */
+#ifndef LT_FLOW_LOCK
+#define LT_FLOW_LOCK lt_u32
 #endif
 
 /*
@@ -67,9 +125,6 @@ enum lt_flow_band {
 	LT_FLOW_BANDS
 };
 
-/* What lt_flow_packet says of a pair that has no entry: it goes with LT_FLOW_BULK. */
-#define LT_FLOW_UNKNOWN LT_FLOW_BANDS
-
 /* Parameters; LT_FLOW_PARAMS_DEFAULT has the defaults and the reason for each. */
 struct lt_flow_params {
 	lt_u32 rate;		/* of a pair, line time per time, 16.16: 64 to LT_RATE_MAX */
@@ -78,7 +133,7 @@ struct lt_flow_params {
 	lt_u32 vm_burst_ns;	/* of a VM: 0 to LT_BURST_MAX_NS */
 	lt_u32 brief_bytes;	/* up to here a small pair is LT_FLOW_BRIEF */
 	lt_u32 large_bytes;	/* up to here a large one is LT_FLOW_LARGE */
-	lt_u32 long_bytes;	/* and up to here LT_FLOW_LONG */
+	lt_u32 long_bytes;	/* and up to here LT_FLOW_LONG; these below 2^23 - 1 */
 	lt_u32 pad;
 };
 
@@ -101,26 +156,40 @@ struct lt_flow_params {
 	.long_bytes = 1000000,				\
 }
 
-/* A pair; its tag is in its set. */
-struct lt_flow {
-	lt_u64 filled_ns;	/* clock up to which its bucket has been filled */
-	lt_u32 tokens_ns;	/* what that holds, line time */
-	lt_u32 attained;	/* bytes since it was full; ends at 2^32 - 1 */
-	lt_u32 vm;		/* whose it is: the caller's number, any value */
-	lt_u32 large;		/* 0 or 1 */
+/* The same as a packet needs it, made by lt_flow_rule_init. Costs are time, ns. */
+struct lt_flow_rule {
+	lt_u64 debt_ns;		/* time in which a pair's bucket fills */
+	lt_u64 ahead_ns;	/* an entry that is further ahead is not: full */
+	lt_u64 vm_debt_ns;	/* time in which a VM's bucket fills */
+	lt_u32 cost;		/* of a pair's byte, 16 bits behind the point */
+	lt_u32 vm_cost;		/* of a VM's */
+	lt_u32 brief_bytes;
+	lt_u32 large_bytes;
+	lt_u32 long_bytes;
+	lt_u32 pad;
 };
 
-/* Pairs of one hash; a tag of 0 is no pair. */
+/* Pairs of one hash; on a line of the cache, if the caller puts it there. */
 struct lt_flow_set {
-	lt_u64 tag[LT_FLOW_WAYS];
-	struct lt_flow flow[LT_FLOW_WAYS];
+	LT_FLOW_LOCK lock;
+	/* Whose: number of the VM plus 1 and 16 bits of hash; 0 is no pair. */
+	lt_u32 key[LT_FLOW_WAYS];
+	/*
+	 * Clock at which its bucket is full, bytes since it was full (ends at
+	 * LT_FLOW_ATTAINED_MAX), and whether it is large.
+	 */
+	lt_u64 state[LT_FLOW_WAYS];
 };
 
-/* A VM, or whatever the host knows a packet to be of, such as an interface. */
+/*
+ * A VM, or whatever the host knows a packet to be of, such as an interface; a
+ * line of the cache, so that two do not share one.
+ */
 struct lt_flow_vm {
-	struct lt_bucket small;	/* line time that may go as small */
+	lt_u64 full_ns;		/* clock at which its bucket is full */
 	lt_u64 unknown;		/* packets that found no entry */
 	lt_u64 refused;		/* packets that lacked this bucket's tokens only */
+	lt_u64 pad[5];
 };
 
 /* ---- which pair, which set ------------------------------------------- */
@@ -156,10 +225,11 @@ LT_FN lt_u64 lt_flow_fold(const struct lt_flow_seed *seed, lt_u64 high, lt_u64 l
 }
 
 /*
- * The tag of the pair @src, @dst (any values) of @vm: never 0. A sum of products
- * of 32 bits with random 64: that two pairs agree in the upper half of the sum has
- * a chance of 2^-32 at most, whichever two they are, for who does not know the
- * seed. The mix hides the sum, so that one collision found does not tell others.
+ * The hash of the pair @src, @dst (any values) of @vm. A sum of products of 32
+ * bits with random 64: that two pairs agree in the upper half of the sum has a
+ * chance of 2^-32 at most, whichever two they are, for who does not know the seed.
+ * The mix hides the sum, so that one collision found does not tell others. The
+ * upper half of the hash chooses the set, the lower 16 bits know the pair in it.
  */
 LT_FN lt_u64 lt_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src,
 			  lt_u64 dst)
@@ -168,13 +238,60 @@ LT_FN lt_u64 lt_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src
 
 	return lt_flow_mix(key[5] + key[0] * (lt_u32)src + key[1] * (src >> 32) +
 			   key[2] * (lt_u32)dst + key[3] * (dst >> 32) + key[4] * vm,
-			   seed->mix) | 1;
+			   seed->mix);
 }
 
-/* The set of a @tag, of 2^n: @mask is 2^n - 1, 0 to 2^32 - 1. */
-LT_FN lt_u32 lt_flow_index(lt_u64 tag, lt_u32 mask)
+/* The set of a @hash, of 2^n: @mask is 2^n - 1, 0 to 2^32 - 1. */
+LT_FN lt_u32 lt_flow_index(lt_u64 hash, lt_u32 mask)
 {
-	return (lt_u32)(tag >> 32) & mask;
+	return (lt_u32)(hash >> 32) & mask;
+}
+
+/* What an entry of @vm (0 to LT_FLOW_VM_MAX) has of a @hash: never 0. */
+LT_FN lt_u32 lt_flow_key(lt_u32 vm, lt_u64 hash)
+{
+	return (vm + 1) << 16 | (hash & 0xffff);
+}
+
+/* Whose entry a @key is: the number of the VM plus 1, 0 for nobody's. */
+LT_FN lt_u32 lt_flow_owner(lt_u32 key)
+{
+	return key >> 16;
+}
+
+/* ---- what bytes cost ------------------------------------------------- */
+
+/* Time that a byte costs at @rate (64 to LT_RATE_MAX), 16 bits behind the point. */
+LT_FN lt_u32 lt_flow_byte_cost(lt_u32 rate)
+{
+	return lt_div_up((lt_u64)LT_RATE_ONE << (LT_BYTE_SHIFT + 16), rate);
+}
+
+/* Time in which @burst_ns of line time (to LT_BURST_MAX_NS) come, at @cost a byte. */
+LT_FN lt_u64 lt_flow_debt(lt_u32 burst_ns, lt_u32 cost)
+{
+	return ((lt_u64)burst_ns * cost + (1u << (LT_BYTE_SHIFT + 16)) - 1) >>
+	       (LT_BYTE_SHIFT + 16);
+}
+
+/* Time, ns, that a packet of @bytes (any value) costs, at @cost a byte: 1 to 2^39. */
+LT_FN lt_u64 lt_flow_cost(lt_u32 bytes, lt_u32 cost)
+{
+	return (lt_line_bytes(bytes) * cost + 0xffff) >> 16;
+}
+
+/* Once, not for each packet: it divides. @p as FlowParams::check asks for. */
+LT_FN void lt_flow_rule_init(struct lt_flow_rule *r, const struct lt_flow_params *p)
+{
+	r->cost = lt_flow_byte_cost(p->rate);
+	r->vm_cost = lt_flow_byte_cost(p->vm_rate);
+	r->debt_ns = lt_flow_debt(p->burst_ns, r->cost);
+	r->ahead_ns = r->debt_ns + LT_FLOW_STEP_NS;
+	r->vm_debt_ns = lt_flow_debt(p->vm_burst_ns, r->vm_cost);
+	r->brief_bytes = p->brief_bytes;
+	r->large_bytes = p->large_bytes;
+	r->long_bytes = p->long_bytes;
+	r->pad = 0;
 }
 
 /* ---- a pair ---------------------------------------------------------- */
@@ -184,208 +301,207 @@ LT_FN int lt_flow_small(lt_u32 band)
 	return band <= LT_FLOW_SMALL;
 }
 
-/* The band of a packet after which @flow is as it is. */
-LT_FN lt_u32 lt_flow_class(const struct lt_flow *flow, const struct lt_flow_params *p)
+LT_FN lt_u32 lt_flow_attained(lt_u64 state)
 {
-	if (!flow->large)
-		return flow->attained <= p->brief_bytes ? LT_FLOW_BRIEF : LT_FLOW_SMALL;
-	if (flow->attained <= p->large_bytes)
+	return (state >> LT_FLOW_ATTAINED_SHIFT) & LT_FLOW_ATTAINED_MAX;
+}
+
+LT_FN lt_u32 lt_flow_large(lt_u64 state)
+{
+	return state & 1;
+}
+
+/* The band of a packet after which its pair has @state. */
+LT_FN lt_u32 lt_flow_class(lt_u64 state, const struct lt_flow_rule *r)
+{
+	lt_u32 attained = lt_flow_attained(state);
+
+	if (!lt_flow_large(state))
+		return attained <= r->brief_bytes ? LT_FLOW_BRIEF : LT_FLOW_SMALL;
+	if (attained <= r->large_bytes)
 		return LT_FLOW_LARGE;
-	return flow->attained <= p->long_bytes ? LT_FLOW_LONG : LT_FLOW_BULK;
+	return attained <= r->long_bytes ? LT_FLOW_LONG : LT_FLOW_BULK;
 }
 
-/* Its bucket at @now. */
-LT_FN struct lt_bucket lt_flow_bucket(const struct lt_flow *flow,
-				      const struct lt_flow_params *p, lt_u64 now)
+/* The state of a pair as if it had never sent. */
+LT_FN lt_u64 lt_flow_new(lt_u64 now)
 {
-	struct lt_bucket b;
-
-	b.tokens_ns = flow->tokens_ns;
-	b.filled_ns = flow->filled_ns;
-	b.rate = p->rate;
-	b.burst_ns = p->burst_ns;
-	lt_bucket_fill(&b, now);
-	return b;
-}
-
-/* @flow of @vm as if it had never sent. */
-LT_FN void lt_flow_init(struct lt_flow *flow, const struct lt_flow_params *p,
-			lt_u32 vm, lt_u64 now)
-{
-	flow->filled_ns = now;
-	flow->tokens_ns = p->burst_ns;
-	flow->attained = 0;
-	flow->vm = vm;
-	flow->large = 0;
+	return (now & (LT_FLOW_CLOCK_END - 1)) << LT_FLOW_CLOCK_SHIFT;
 }
 
 /*
- * A packet of @bytes (any value) of @flow: returns its band as far as the pair is
- * concerned, and takes its line time, or what there is.
+ * 1 if an entry with @state says nothing that a new one would not say, its bucket
+ * being full at @now; else 0. Without branches, like all that each entry is asked.
  */
-LT_FN lt_u32 lt_flow_charge(struct lt_flow *flow, const struct lt_flow_params *p,
-			    lt_u32 bytes, lt_u64 now)
+LT_FN lt_u64 lt_flow_full(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
 {
-	struct lt_bucket b = lt_flow_bucket(flow, p, now);
-	lt_u64 span = lt_line_ns(bytes);
+	const lt_u64 mask = LT_FLOW_CLOCK_END - 1;
+	/* How far it is ahead, less 1: what is full right now is as far as can be. */
+	lt_u64 ahead = ((state >> LT_FLOW_CLOCK_SHIFT) + mask - (now & mask)) & mask;
 
-	if (b.tokens_ns >= b.burst_ns) {
-		flow->large = 0;
-		flow->attained = 0;
+	return (ahead + LT_FLOW_CLOCK_END - r->ahead_ns) / LT_FLOW_CLOCK_END;
+}
+
+/*
+ * How long from @now on until the bucket of a pair with @state is full; 0 if it is.
+ * More than debt_ns if the clock has stepped back since the bucket was dry.
+ */
+LT_FN lt_u64 lt_flow_ahead(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
+{
+	const lt_u64 mask = LT_FLOW_CLOCK_END - 1;
+
+	if (lt_flow_full(state, r, now))
+		return 0;
+	return ((state >> LT_FLOW_CLOCK_SHIFT) + LT_FLOW_CLOCK_END - (now & mask)) & mask;
+}
+
+/*
+ * A packet of @bytes (any value) of the pair that has @state: its state afterwards.
+ * Takes its cost, or what there is.
+ */
+LT_FN lt_u64 lt_flow_charge(lt_u64 state, const struct lt_flow_rule *r, lt_u32 bytes,
+			    lt_u64 now)
+{
+	lt_u64 ahead = lt_flow_ahead(state, r, now);
+	lt_u64 after = ahead + lt_flow_cost(bytes, r->cost);
+	lt_u64 attained = lt_line_bytes(bytes), large = 0;
+
+	if (ahead) {
+		attained += lt_flow_attained(state);
+		large = lt_flow_large(state);
 	}
-	if (b.tokens_ns < span)
-		flow->large = 1;
-	lt_bucket_take(&b, span);
-	flow->tokens_ns = b.tokens_ns;
-	flow->filled_ns = b.filled_ns;
-	flow->attained = lt_min(flow->attained + lt_line_bytes(bytes), ~0u);
-	return lt_flow_class(flow, p);
+	if (after > r->debt_ns) {
+		after = lt_max(ahead, r->debt_ns);
+		large = 1;
+	}
+	return ((now + after) & (LT_FLOW_CLOCK_END - 1)) << LT_FLOW_CLOCK_SHIFT |
+	       lt_min(attained, LT_FLOW_ATTAINED_MAX) << LT_FLOW_ATTAINED_SHIFT | large;
 }
 
 /* ---- a set ----------------------------------------------------------- */
 
-/* The entry of @vm's pair @tag, or LT_FLOW_WAYS. */
-LT_FN lt_u32 lt_flow_find(const struct lt_flow_set *set, lt_u32 vm, lt_u64 tag)
+/* 1 if @number (below 2^32) is 0, else 0; without a branch. */
+LT_FN lt_u32 lt_flow_zero(lt_u64 number)
 {
-	lt_u32 i;
+	LT_OPAQUE(number);
+	return ((1ull << 32) - number) >> 32;
+}
+
+/*
+ * The entry of the pair @key, of which there is one at most; LT_FLOW_WAYS or more
+ * if there is none. Without branches: which entry it is no processor foresees.
+ */
+LT_FN lt_u32 lt_flow_find(const struct lt_flow_set *set, lt_u32 key)
+{
+	lt_u32 found = 0, i;
 
 	for (i = 0; i < LT_FLOW_WAYS; i++)
-		if (set->tag[i] == tag && set->flow[i].vm == vm)
-			return i;
-	return LT_FLOW_WAYS;
+		found |= lt_flow_zero(set->key[i] ^ key) * (i ^ 7);
+	return found ^ 7;
+}
+
+/* The number of the lowest bit of @entries, a bit each; LT_FLOW_WAYS if it has none. */
+LT_FN lt_u32 lt_flow_lowest(lt_u32 entries)
+{
+	/* How many bits are below it, a row of them: n - n/2 - n/4 - ... counts. */
+	lt_u32 bits = entries | 1u << LT_FLOW_WAYS, below = ~bits & (bits - 1);
+
+	return below - (below >> 1) - (below >> 2) - (below >> 3) - (below >> 4);
 }
 
 /*
- * Whether entry @i (below LT_FLOW_WAYS) says anything that a new one would not
- * say. A clock that has stepped back for good does not keep it for ever.
+ * An entry for the new pair @key, or LT_FLOW_WAYS if there is none for it. A VM's
+ * share is of entries, live or not, since one that is not live becomes so by a
+ * packet: who has as many as it may have uses one of them again. Those that nobody
+ * has had go first, so that pairs that take turns do not take each other's.
  */
-LT_FN int lt_flow_live(struct lt_flow_set *set, lt_u32 i,
-		       const struct lt_flow_params *p, lt_u64 now)
+LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r,
+			   lt_u32 key, lt_u64 now)
 {
-	struct lt_bucket b;
+	lt_u32 own = 0, count = 0, nobodys = 0, entries = 0, place, i;
 
-	if (!set->tag[i])
-		return 0;
-	b = lt_flow_bucket(&set->flow[i], p, now);
-	if (b.filled_ns < set->flow[i].filled_ns)
-		set->flow[i].filled_ns = b.filled_ns;
-	return b.tokens_ns < b.burst_ns;
-}
+	LT_FORGET();
+	for (i = 0; i < LT_FLOW_WAYS; i++) {
+		lt_u32 other = set->key[i];
+		lt_u32 mine = lt_flow_zero(lt_flow_owner(other ^ key));
 
-/*
- * An entry for @vm's new pair @tag, or LT_FLOW_WAYS if there is none for it. One
- * of its own that is not live goes first: a VM's share is of entries, live or
- * not, since one that is not live becomes so by a packet. The first ones are used
- * first: they are next to the tags' beginning, and found soonest.
- */
-LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_params *p,
-			   lt_u32 vm, lt_u64 tag, lt_u64 now)
-{
-	lt_u32 n, own = 0, again = LT_FLOW_WAYS, place = LT_FLOW_WAYS;
-
-	for (n = LT_FLOW_WAYS; n; n--) {
-		lt_u32 i = n - 1;
-		int mine = set->tag[i] && set->flow[i].vm == vm;
-		int live = lt_flow_live(set, i, p, now);
-
-		own += mine;
-		if (mine && !live)
-			again = i;
-		else if (!live)
-			place = i;
+		own |= mine << i;
+		count += mine;
+		nobodys |= lt_flow_zero(other) << i;
+		entries |= (lt_u32)lt_flow_full(set->state[i], r, now) << i;
 	}
-	if (again < LT_FLOW_WAYS)
-		place = again;
-	else if (own >= LT_FLOW_WAYS_VM)
-		return LT_FLOW_WAYS;
+	if (count >= LT_FLOW_WAYS_VM)
+		entries &= own;
+	else if (nobodys)
+		entries = nobodys;
+	place = lt_flow_lowest(entries);
 	if (place >= LT_FLOW_WAYS)
 		return LT_FLOW_WAYS;
-	set->tag[place] = tag;
-	lt_flow_init(&set->flow[place], p, vm, now);
+	set->key[place] = key;
+	set->state[place] = lt_flow_new(now);
 	return place;
-}
-
-/*
- * A packet of @bytes (any value) of @vm's pair @tag (not 0), whose set is @set:
- * its band, small if the VM's bucket holds it, too (lt_flow_vm_take); or
- * LT_FLOW_UNKNOWN, if the set has no entry for it.
- */
-LT_FN lt_u32 lt_flow_packet(struct lt_flow_set *set, const struct lt_flow_params *p,
-			    lt_u32 vm, lt_u64 tag, lt_u32 bytes, lt_u64 now)
-{
-	lt_u32 i = lt_flow_find(set, vm, tag);
-
-	if (i >= LT_FLOW_WAYS)
-		i = lt_flow_enter(set, p, vm, tag, now);
-	if (i >= LT_FLOW_WAYS)
-		return LT_FLOW_UNKNOWN;
-	return lt_flow_charge(&set->flow[i], p, bytes, now);
-}
-
-/*
- * The VM's bucket did not hold the packet that lt_flow_packet has just called
- * small: returns the band it goes to instead, with its pair large.
- */
-LT_FN lt_u32 lt_flow_refuse(struct lt_flow_set *set, const struct lt_flow_params *p,
-			    lt_u32 vm, lt_u64 tag)
-{
-	lt_u32 i = lt_flow_find(set, vm, tag);
-
-	if (i >= LT_FLOW_WAYS)
-		return LT_FLOW_BULK;
-	set->flow[i].large = 1;
-	return lt_flow_class(&set->flow[i], p);
 }
 
 /* ---- a VM ------------------------------------------------------------ */
 
-LT_FN void lt_flow_vm_init(struct lt_flow_vm *vm, const struct lt_flow_params *p,
-			   lt_u64 now)
+/*
+ * Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid.
+ * A clock that has stepped back by more than LT_STEP_BACK_MAX_NS is a new one, on
+ * which the bucket is full. Who has been overtaken by others LT_FLOW_TRIES times
+ * running is refused.
+ */
+LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
+			  lt_u32 bytes, lt_u64 now)
 {
-	lt_bucket_init(&vm->small, p->vm_rate, p->vm_burst_ns, p->vm_burst_ns, now);
-	vm->unknown = 0;
-	vm->refused = 0;
-}
+	lt_u64 cost = lt_flow_cost(bytes, r->vm_cost);
+	lt_u32 n;
 
-/* A packet of it has found no entry. */
-LT_FN void lt_flow_vm_unknown(struct lt_flow_vm *vm)
-{
-	vm->unknown += vm->unknown < LT_NEVER;
-}
+	for (n = 0; n < LT_FLOW_TRIES; n++) {
+		lt_u64 full = *(volatile lt_u64 *)&vm->full_ns;
+		lt_u64 ahead = lt_since(full, now);
 
-/* Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid. */
-LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, lt_u32 bytes, lt_u64 now)
-{
-	lt_u64 span = lt_line_ns(bytes);
-
-	lt_bucket_fill(&vm->small, now);
-	if (vm->small.tokens_ns < span) {
-		vm->refused += vm->refused < LT_NEVER;
-		return 0;
+		if (ahead > r->vm_debt_ns + LT_STEP_BACK_MAX_NS)
+			ahead = 0;
+		if (ahead + cost > r->vm_debt_ns)
+			break;
+		if (LT_FLOW_SWAP(&vm->full_ns, full, now + ahead + cost))
+			return 1;
 	}
-	lt_bucket_take(&vm->small, span);
-	return 1;
+	LT_FLOW_COUNT(&vm->refused);
+	return 0;
 }
 
 /* ---- all of it ------------------------------------------------------- */
 
 /*
  * The band, below LT_FLOW_BANDS, of a packet of @bytes (any value) that @owner,
- * number @vm, sends as its pair @tag (not 0), whose set is @set.
+ * number @vm, sends as its pair with @hash, whose set is @set. A @vm above
+ * LT_FLOW_VM_MAX has no entries. If the VM's bucket does not hold what the pair's
+ * does, the pair is large.
  */
 LT_FN lt_u32 lt_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
-			      const struct lt_flow_params *p, lt_u32 vm, lt_u64 tag,
+			      const struct lt_flow_rule *r, lt_u32 vm, lt_u64 hash,
 			      lt_u32 bytes, lt_u64 now)
 {
-	lt_u32 band = lt_flow_packet(set, p, vm, tag, bytes, now);
+	lt_u32 i = LT_FLOW_WAYS;
+	lt_u64 state;
 
-	if (band == LT_FLOW_UNKNOWN) {
-		lt_flow_vm_unknown(owner);
+	if (vm <= LT_FLOW_VM_MAX) {
+		lt_u32 key = lt_flow_key(vm, hash);
+
+		i = lt_flow_find(set, key);
+		if (i >= LT_FLOW_WAYS)
+			i = lt_flow_enter(set, r, key, now);
+	}
+	if (i >= LT_FLOW_WAYS) {
+		LT_FLOW_COUNT(&owner->unknown);
 		return LT_FLOW_BULK;
 	}
-	if (lt_flow_small(band) && !lt_flow_vm_take(owner, bytes, now))
-		return lt_flow_refuse(set, p, vm, tag);
-	return band;
+	state = lt_flow_charge(set->state[i], r, bytes, now);
+	if (!lt_flow_large(state) && !lt_flow_vm_take(owner, r, bytes, now))
+		state |= 1;
+	set->state[i] = state;
+	return lt_flow_class(state, r);
 }
 
 #endif

@@ -10,14 +10,14 @@
 #include "bucket.h"
 
 /* Line time of a byte is 2^3 ns. */
-#ifndef LT_BYTE_SHIFT /* so that a test can differ */
 #define LT_BYTE_SHIFT 3
-#endif
 /*
  * Packets count as no less than the shortest frame of Ethernet, so that none is
  * free, and as no more than 2^26 bytes.
  */
+#ifndef LT_BYTES_MIN /* so that a test can differ */
 #define LT_BYTES_MIN 64u
+#endif
 #define LT_BYTES_MAX (1u << 26)
 
 /* What a packet of @bytes (any value) counts as: LT_BYTES_MIN to LT_BYTES_MAX. */

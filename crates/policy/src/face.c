@@ -2,6 +2,9 @@
 /* The functions of the policy headers with addresses, for callers in Rust. */
 #include "vcpu.h"
 #include "vif.h"
+/* Here who calls has all of it to himself, as Rust's `&mut` says. */
+#define LT_FLOW_SWAP(at, old, new) (*(at) = (new), 1)
+#define LT_FLOW_COUNT(at) ((void)++*(at))
 #include "flow.h"
 
 void lowtail_params_default(struct lt_params *p)
@@ -19,7 +22,7 @@ void lowtail_sizes(lt_u32 *sizes)
 	sizes[4] = sizeof(struct lt_vcpu);
 	sizes[5] = sizeof(struct lt_vif);
 	sizes[6] = sizeof(struct lt_flow_params);
-	sizes[7] = sizeof(struct lt_flow);
+	sizes[7] = sizeof(struct lt_flow_rule);
 	sizes[8] = sizeof(struct lt_flow_set);
 	sizes[9] = sizeof(struct lt_flow_vm);
 	sizes[10] = sizeof(struct lt_flow_seed);
@@ -232,36 +235,25 @@ lt_u64 lowtail_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src,
 	return lt_flow_hash(seed, vm, src, dst);
 }
 
-lt_u32 lowtail_flow_index(lt_u64 tag, lt_u32 mask)
+lt_u32 lowtail_flow_index(lt_u64 hash, lt_u32 mask)
 {
-	return lt_flow_index(tag, mask);
+	return lt_flow_index(hash, mask);
 }
 
-lt_u32 lowtail_flow_packet(struct lt_flow_set *set, const struct lt_flow_params *p,
-			   lt_u32 vm, lt_u64 tag, lt_u32 bytes, lt_u64 now)
+void lowtail_flow_rule_init(struct lt_flow_rule *r, const struct lt_flow_params *p)
 {
-	return lt_flow_packet(set, p, vm, tag, bytes, now);
+	lt_flow_rule_init(r, p);
 }
 
-lt_u32 lowtail_flow_refuse(struct lt_flow_set *set, const struct lt_flow_params *p,
-			   lt_u32 vm, lt_u64 tag)
+int lowtail_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
+			 lt_u32 bytes, lt_u64 now)
 {
-	return lt_flow_refuse(set, p, vm, tag);
-}
-
-void lowtail_flow_vm_init(struct lt_flow_vm *vm, const struct lt_flow_params *p, lt_u64 now)
-{
-	lt_flow_vm_init(vm, p, now);
-}
-
-int lowtail_flow_vm_take(struct lt_flow_vm *vm, lt_u32 bytes, lt_u64 now)
-{
-	return lt_flow_vm_take(vm, bytes, now);
+	return lt_flow_vm_take(vm, r, bytes, now);
 }
 
 lt_u32 lowtail_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
-			     const struct lt_flow_params *p, lt_u32 vm, lt_u64 tag,
+			     const struct lt_flow_rule *r, lt_u32 vm, lt_u64 hash,
 			     lt_u32 bytes, lt_u64 now)
 {
-	return lt_flow_classify(set, owner, p, vm, tag, bytes, now);
+	return lt_flow_classify(set, owner, r, vm, hash, bytes, now);
 }

@@ -8,6 +8,7 @@
 mod bucket;
 mod cap;
 mod flow;
+mod flow_table;
 mod params;
 mod vcpu;
 mod vif;
@@ -15,8 +16,9 @@ mod vif;
 pub use bucket::{Bucket, NEVER, RATE_MAX, RATE_ONE};
 pub use cap::Cap;
 pub use flow::{
-    FLOW_BANDS, Flow, FlowParams, FlowSeed, FlowSet, FlowTable, FlowVm, Verdict, flow_index,
+    FLOW_BANDS, FLOW_VM_MAX, FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index,
 };
+pub use flow_table::{FlowTable, Verdict};
 pub use params::Params;
 pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
@@ -42,7 +44,7 @@ mod tests {
             size_of::<Vcpu>(),
             size_of::<Vif>(),
             size_of::<FlowParams>(),
-            size_of::<Flow>(),
+            size_of::<FlowRule>(),
             size_of::<FlowSet>(),
             size_of::<FlowVm>(),
             size_of::<FlowSeed>(),

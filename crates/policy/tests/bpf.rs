@@ -353,7 +353,7 @@ fn kernel_and_simulator_agree_bit_for_bit() {
 /// another weight as the usual one, or another line time.
 #[test]
 fn a_difference_is_found() {
-    for flag in ["-DLT_WEIGHT_USUAL=255", "-DLT_BYTE_SHIFT=2"] {
+    for flag in ["-DLT_WEIGHT_USUAL=255", "-DLT_BYTES_MIN=65u"] {
         match Kernel::load(&[flag]) {
             Ok(kernel) => assert!(compare(&kernel, seed(), 10).is_err(), "{flag}"),
             Err(reason) => skip(&reason),

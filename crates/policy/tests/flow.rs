@@ -7,7 +7,7 @@
 mod kernel;
 
 use kernel::{Kernel, skip};
-use lowtail_policy::{FlowParams, FlowSeed, FlowSet, FlowVm, flow_index};
+use lowtail_policy::{FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -32,7 +32,7 @@ fn bytes<T: Copy>(value: &T) -> &[u8] {
 
 /// What the kernel's tables are to be.
 struct Native {
-    params: FlowParams,
+    rule: FlowRule,
     seed: FlowSeed,
     sets: Vec<FlowSet>,
     vms: Vec<FlowVm>,
@@ -48,42 +48,41 @@ struct Passed {
 }
 
 impl Native {
-    fn new(random: &mut Xoshiro256PlusPlus, now: u64) -> Self {
+    fn new(random: &mut Xoshiro256PlusPlus) -> Self {
         // VMs with less than the usual, so that it does not last.
         let params = FlowParams { vm_rate: 1966, vm_burst_ns: 800_000, ..FlowParams::default() };
         Native {
-            params,
+            rule: params.rule().expect("valid"),
             seed: FlowSeed::new(random.random()),
             sets: vec![FlowSet::default(); SETS as usize],
-            vms: vec![FlowVm::new(&params, now); VMS as usize],
+            vms: vec![FlowVm::default(); VMS as usize],
         }
     }
 
-    /// Gives the kernel parameters, seed and VMs.
+    /// Gives the kernel rule and seed, and empty tables.
     fn tell(&self, kernel: &Kernel) {
         let mut shared = kernel.read();
-        let params = size_of::<FlowParams>();
-        let seed = params + size_of::<FlowSeed>();
-        assert_eq!(shared.len(), seed + 16, "the layouts differ");
-        shared[..params].copy_from_slice(bytes(&self.params));
-        shared[params..seed].copy_from_slice(bytes(&self.seed));
+        let rule = size_of::<FlowRule>();
+        let seed = rule + size_of::<FlowSeed>();
+        assert_eq!(shared.len(), seed + 32, "the layouts differ");
+        shared[..rule].copy_from_slice(bytes(&self.rule));
+        shared[rule..seed].copy_from_slice(bytes(&self.seed));
         shared[seed..seed + 4].copy_from_slice(&(SETS - 1).to_ne_bytes());
         kernel.write(&shared);
         for (i, vm) in self.vms.iter().enumerate() {
-            let slot = [&[0; 8], bytes(vm)].concat();
-            kernel.set_entry("vms", i as u32, &slot);
+            kernel.set_entry("vms", i as u32, bytes(vm));
         }
     }
 
-    /// Whether the kernel's tables are these; behind a lock and its padding.
+    /// Whether the kernel's tables are these. A reader sees its locks as 0.
     fn equals(&self, kernel: &Kernel) -> Result<(), String> {
         for (i, set) in self.sets.iter().enumerate() {
-            if kernel.entry("sets", i as u32)[8..] != *bytes(set) {
+            if kernel.entry("sets", i as u32) != *bytes(set) {
                 return Err(format!("set {i} differs from {set:?}"));
             }
         }
         for (i, vm) in self.vms.iter().enumerate() {
-            if kernel.entry("vms", i as u32)[8..] != *bytes(vm) {
+            if kernel.entry("vms", i as u32) != *bytes(vm) {
                 return Err(format!("VM {i} differs from {vm:?}"));
             }
         }
@@ -127,9 +126,9 @@ impl Native {
     fn send(&mut self, packet: &[u8], vm: u32, now: u64) -> u32 {
         let Some((src, dst)) = self.pair(packet) else { return 0 };
         let Some(owner) = self.vms.get_mut(vm as usize) else { return 0 };
-        let tag = self.seed.hash(vm, src, dst);
-        let set = &mut self.sets[flow_index(tag, SETS - 1) as usize];
-        let band = set.classify(owner, &self.params, (vm, tag), packet.len() as u32, now);
+        let hash = self.seed.hash(vm, src, dst);
+        let set = &mut self.sets[flow_index(hash, SETS - 1) as usize];
+        let band = set.classify(owner, &self.rule, (vm, hash), packet.len() as u32, now);
         u32::from(band) + 1
     }
 }
@@ -222,7 +221,7 @@ impl Packets {
 /// Sends to both; returns what has passed, or the first difference.
 fn compare(kernel: &Kernel, seed: u64, count: usize) -> Result<Passed, String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut native = Native::new(&mut random, 1 << 42);
+    let mut native = Native::new(&mut random);
     native.tell(kernel);
     let mut packets = Packets { random, now: 1 << 42 };
     let mut passed = Passed::default();
@@ -289,13 +288,31 @@ fn kernel_and_native_bands_agree_bit_for_bit() {
 }
 
 /// The comparison finds a difference where there is one: the kernel's side is compiled with
-/// another share of a set for each VM, or another line time.
+/// another share of a set for each VM, or another shortest packet.
 #[test]
 fn a_difference_is_found() {
-    for flag in ["-DLT_FLOW_WAYS_VM=3", "-DLT_BYTE_SHIFT=2"] {
+    for flag in ["-DLT_FLOW_WAYS_VM=2", "-DLT_BYTES_MIN=65u"] {
         match load(&[flag]) {
             Ok(kernel) => assert!(compare(&kernel, seed(), 10_000).is_err(), "{flag}"),
             Err(reason) => skip(&reason),
         }
+    }
+}
+
+/// Each set and each VM is one line of the cache, also in the kernel's maps.
+#[test]
+fn a_set_is_a_line_of_the_cache() {
+    assert_eq!([size_of::<FlowSet>(), size_of::<FlowVm>()], [64, 64]);
+    let kernel = match load(&[]) {
+        Ok(kernel) => kernel,
+        Err(reason) => return skip(&reason),
+    };
+    kernel.run_on("place", 1, &[0; 64]);
+    let shared = kernel.read();
+    let where_at = size_of::<FlowRule>() + size_of::<FlowSeed>() + 16;
+    for map in [0, 8] {
+        let place = shared[where_at + map..][..8].try_into().expect("eight bytes");
+        let place = u64::from_ne_bytes(place);
+        assert!(place != 0 && place.is_multiple_of(64), "{place:x}");
     }
 }

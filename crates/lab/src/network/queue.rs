@@ -161,8 +161,8 @@ impl CodelFile {
 pub(crate) const KINDS: &str =
     "fifo, codel, fq-codel, prio, split, tag, small-first, drr, tbf, cake or oracle";
 
-/// Sets of eight pairs that a tagger has room for.
-const TABLE_SETS: u32 = 1 << 12;
+/// Sets of five pairs that a tagger has room for.
+const TABLE_SETS: u32 = 1 << 13;
 /// Disciplines within one another.
 const DEPTH_MAX: u32 = 8;
 

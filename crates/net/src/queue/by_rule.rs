@@ -38,7 +38,7 @@ impl std::fmt::Debug for ByRule {
 }
 
 impl ByRule {
-    /// With room for `sets` times eight pairs of `ends` VMs.
+    /// With room for `sets` times five pairs of `ends` VMs.
     ///
     /// # Errors
     /// If parameters are outside of their ranges.
@@ -49,7 +49,7 @@ impl ByRule {
         ends: u32,
         seed: u64,
     ) -> Result<Self, String> {
-        let table = FlowTable::new(params, sets, ends, seed, 0)?;
+        let table = FlowTable::new(params, sets, ends, seed)?;
         Ok(ByRule { table, bands })
     }
 }

@@ -1,0 +1,303 @@
+//! A table of flows.
+
+use crate::flow::{FLOW_VM_MAX, FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index};
+
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its band, below [`FLOW_BANDS`](crate::FLOW_BANDS); 0 goes first.
+    pub class: u8,
+    /// Whether it is small, for queues that have two bands.
+    pub small: bool,
+}
+
+/// All flows of a host: sets of pairs, a bucket for each VM, and a seed.
+#[derive(Clone)]
+pub struct FlowTable {
+    rule: FlowRule,
+    seed: FlowSeed,
+    mask: u32,
+    sets: Vec<FlowSet>,
+    vms: Vec<FlowVm>,
+}
+
+impl FlowTable {
+    /// A table of `sets` sets (rounded up to a power of two, at most 2^24) with five pairs each,
+    /// for VMs 0 to `vms` - 1. This is the only place that allocates: 64 bytes a set, 64 a VM.
+    ///
+    /// # Errors
+    /// As [`FlowParams::check`]; if there are more VMs than [`FLOW_VM_MAX`] and one.
+    pub fn new(params: FlowParams, sets: u32, vms: u32, seed: u64) -> Result<Self, String> {
+        let rule = params.rule()?;
+        if vms > FLOW_VM_MAX + 1 {
+            return Err(format!("{vms} VMs: {} at most", FLOW_VM_MAX + 1));
+        }
+        let sets = sets.clamp(1, 1 << 24).next_power_of_two();
+        Ok(FlowTable {
+            rule,
+            seed: FlowSeed::new(seed),
+            mask: sets - 1,
+            sets: vec![FlowSet::default(); sets as usize],
+            vms: vec![FlowVm::default(); vms as usize],
+        })
+    }
+
+    /// The band of a packet of `bytes` that `vm` sends from `src` to `dst` (addresses up to 64
+    /// bits; see [`FlowTable::fold`]) at `now_ns`.
+    ///
+    /// # Panics
+    /// If there is no such VM.
+    pub fn classify(&mut self, vm: u32, src: u64, dst: u64, bytes: u32, now_ns: u64) -> Verdict {
+        let hash = self.seed.hash(vm, src, dst);
+        let set = &mut self.sets[flow_index(hash, self.mask) as usize];
+        let owner = &mut self.vms[vm as usize];
+        let class = set.classify(owner, &self.rule, (vm, hash), bytes, now_ns);
+        Verdict { class, small: class < 2 }
+    }
+
+    /// An IPv6 address as one of 64 bits, by the table's seed.
+    pub fn fold(&self, address: u128) -> u64 {
+        self.seed.fold((address >> 64) as u64, address as u64)
+    }
+
+    /// The state of a VM: what its bucket holds, and what has been counted.
+    ///
+    /// # Panics
+    /// If there is no such VM.
+    pub fn vm(&self, vm: u32) -> &FlowVm {
+        &self.vms[vm as usize]
+    }
+
+    /// All sets, to look at.
+    pub fn sets(&self) -> &[FlowSet] {
+        &self.sets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    /// Just before the clock of entries, of 40 bits, comes round.
+    const START: u64 = (1 << 40) - 5 * MS;
+
+    fn table(sets: u32, vms: u32) -> FlowTable {
+        FlowTable::new(FlowParams::default(), sets, vms, 1).expect("defaults are valid")
+    }
+
+    /// A sequence of numbers that are spread, for tests.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % end
+        }
+    }
+
+    /// Of all windows of what was sent as small, the most by which one exceeds what a bucket
+    /// of `rate` bit/s gives: the largest sum of bytes less what the rate gives.
+    fn excess(small: &[(u64, u64)], rate: u64) -> u64 {
+        // A byte in units of 1e-9 bits, so that nothing is rounded.
+        const UNIT: u128 = 8_000_000_000;
+        let (mut debt, mut last, mut most) = (0u128, 0, 0);
+        for &(now, bytes) in small {
+            debt = debt.saturating_sub(u128::from(now - last) * u128::from(rate))
+                + u128::from(bytes) * UNIT;
+            most = most.max(debt);
+            last = now;
+        }
+        most.div_ceil(UNIT) as u64
+    }
+
+    #[test]
+    fn a_pair_sends_as_small_no_more_than_burst_and_rate() {
+        // 655 / 65536 of 1 Gbit/s is a little less than 10 Mbit/s; a unit of time is worth 2 bytes.
+        for gap in [1_000, 50_000, 1_150_000, 1_300_000, 3 * MS] {
+            let mut table = table(1, 1);
+            let mut random = Numbers(gap);
+            let (mut now, mut small) = (START, Vec::new());
+            for _ in 0..20_000 {
+                now += random.below(2 * gap);
+                let bytes = 64 + random.below(1451);
+                if table.classify(0, 1, 2, bytes as u32, now).small {
+                    small.push((now, bytes));
+                }
+            }
+            assert!(excess(&small, 10_000_000) <= 30_002, "gap {gap}");
+            // And it is not for want of small packets.
+            assert!(small.len() >= 20, "gap {gap}: {}", small.len());
+        }
+    }
+
+    #[test]
+    fn a_slicer_sends_as_small_no_more_than_its_vm_may() {
+        // 1 Gbit/s of full frames, each of another pair, as with spoofed addresses.
+        let mut table = table(1 << 14, 2);
+        let mut small = Vec::new();
+        for i in 0..200_000u64 {
+            let now = START + i * 12_112;
+            if table.classify(0, i, 7, 1514, now).small {
+                small.push((now, 1514));
+            }
+        }
+        // 6554 / 65536 of 1 Gbit/s is 100.006 Mbit/s.
+        assert!(excess(&small, 100_006_104) <= 300_014);
+        // 300 KB and 2.4 s at 100 Mbit/s, in whole frames.
+        assert!(small.len() > 19_000, "{}", small.len());
+        assert!(table.vm(0).refused > 100_000);
+        // Somebody else's packet does not notice.
+        assert!(table.classify(1, 1, 7, 1514, START + 200_000 * 12_112).small);
+    }
+
+    #[test]
+    fn a_bulk_flow_never_becomes_small_again() {
+        // 20 Mbit/s is twice what a pair has: dry after 24 frames or 48 ms, and from there on
+        // large, through three bands.
+        let mut table = table(16, 1);
+        let mut bands = Vec::new();
+        for i in 0..10_000u64 {
+            bands.push(table.classify(0, 1, 2, 1500, START + i * 600_000).class);
+        }
+        assert!(bands.is_sorted(), "a packet went before an earlier one");
+        let first = bands.iter().position(|&band| band >= 2).expect("it is large some time");
+        assert!((38..=41).contains(&first), "{first}");
+        assert_eq!(bands.last(), Some(&4));
+        // Quiet for 24 ms and it is new; a little less, and it is not.
+        let mut other = table.clone();
+        let end = START + 9_999 * 600_000;
+        assert_eq!(table.classify(0, 1, 2, 1500, end + 23 * MS).class, 4);
+        assert_eq!(other.classify(0, 1, 2, 1500, end + 25 * MS).class, 0);
+    }
+
+    #[test]
+    fn bulk_traffic_of_a_vm_leaves_its_short_flows_small() {
+        let mut table = table(64, 1);
+        for i in 0..100_000u64 {
+            let now = START + i * 12_000;
+            table.classify(0, 1, 2, 1500, now);
+            if i % 1_000 == 0 {
+                assert_eq!(table.classify(0, 1, 3, 200, now).class, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_whose_vm_lacks_tokens_is_large_until_its_bucket_is_full() {
+        let mut table = table(1 << 10, 1);
+        // 200 pairs with 1500 bytes each use up the 300 KB; each packet is rounded up to 1 ns of
+        // time, an eightieth of a byte.
+        let bytes = |pair| if pair == 0 { 1497 } else { 1500 };
+        let smalls = (0..200).filter(|&pair| table.classify(0, pair, 0, bytes(pair), START).small);
+        assert_eq!(smalls.count(), 200);
+        assert_eq!(table.classify(0, 1_000, 0, 200, START).class, 2);
+        assert_eq!(table.vm(0).refused, 1);
+        // After 0.1 ms the VM has tokens for 1,250 bytes, the pair not yet its 200 back.
+        assert_eq!(table.classify(0, 1_001, 0, 200, START + MS / 10).class, 0);
+        assert_eq!(table.classify(0, 1_000, 0, 64, START + MS / 10).class, 2);
+        // 264 bytes take 0.21 ms at 10 Mbit/s.
+        assert_eq!(table.classify(0, 1_000, 0, 200, START + MS / 4).class, 0);
+    }
+
+    #[test]
+    fn what_exceeds_the_burst_is_never_small() {
+        let mut table = table(1, 1);
+        assert!(table.classify(0, 1, 2, 30_000, START).small);
+        assert_eq!(table.classify(0, 1, 3, 30_001, START).class, 2);
+        assert_eq!(table.classify(0, 1, 4, 65_536, START).class, 2);
+        // It counts its bytes: two of them are beyond 100 KB.
+        assert_eq!(table.classify(0, 1, 4, 65_536, START + MS).class, 3);
+    }
+
+    #[test]
+    fn a_full_set_is_large_and_counted_and_forgotten() {
+        let mut table = table(1, 4);
+        let mut send = |vm, pair, now| table.classify(vm, pair, 0, 1500, now).class;
+        // One VM has three entries at most, so that another one finds some.
+        for pair in 0..3 {
+            assert_eq!(send(0, pair, START), 0);
+        }
+        assert_eq!(send(0, 3, START), 4);
+        for pair in 0..2 {
+            assert_eq!(send(1, pair, START), 0);
+        }
+        assert_eq!(send(2, 0, START), 4);
+        // Who has an entry keeps it.
+        assert_eq!(send(0, 0, START), 0);
+        // 1500 bytes are forgotten after 1.2 ms and a little.
+        assert_eq!(send(2, 0, START + 11 * MS / 10), 4);
+        assert_eq!(send(2, 0, START + 13 * MS / 10), 0);
+        assert_eq!([0, 1, 2, 3].map(|vm| table.vm(vm).unknown), [1, 0, 2, 0]);
+    }
+
+    #[test]
+    fn one_vm_with_a_million_pairs_leaves_room_for_another() {
+        let mut table = table(64, 2);
+        let mut random = Numbers(5);
+        for i in 0..1_000_000u64 {
+            // 10 Gbit/s of shortest frames and of full ones.
+            let bytes = if i % 2 == 0 { 64 } else { 1514 };
+            let now = START + i * 600;
+            table.classify(0, random.below(1 << 40), 1, bytes, now);
+            if i % 5_000 == 0 {
+                assert_eq!(table.classify(1, i, 1, 200, now).class, 0, "packet {i}");
+            }
+        }
+        assert!(table.vm(0).unknown > 0);
+        for set in table.sets() {
+            for (i, key) in set.key.iter().enumerate() {
+                assert!(*key == 0 || !set.key[..i].contains(key), "an entry twice");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_keep_entries_for_ever() {
+        let mut table = table(1, 2);
+        for pair in 0..5 {
+            table.classify(pair / 3, pair.into(), 0, 1500, START + 3_600_000 * MS);
+        }
+        assert_eq!(table.classify(0, 9, 0, 1500, START).class, 0);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_a_little_adds_nothing() {
+        let mut table = table(1, 1);
+        for _ in 0..20 {
+            table.classify(0, 1, 0, 1500, START + 60 * MS);
+        }
+        assert_eq!(table.classify(0, 1, 0, 1500, START + 60 * MS).class, 2);
+        // 67.1 ms are taken for two processors that do not quite agree.
+        for now in [59, 40, 10, 0] {
+            assert_eq!(table.classify(0, 1, 0, 1500, START + now * MS).class, 2);
+        }
+        // It is full when it would have been without: 24 ms after it was dry.
+        assert_eq!(table.classify(0, 1, 0, 64, START + 83 * MS).class, 2);
+        let mut other = FlowTable::new(FlowParams::default(), 1, 1, 1).expect("valid");
+        other.classify(0, 1, 0, 30_000, START + 67 * MS);
+        assert_eq!(other.classify(0, 1, 0, 30_000, START).class, 2);
+    }
+
+    /// The clock of an entry comes round after 18 minutes: it is as it was left for as long as
+    /// there may be debt, never for longer.
+    #[test]
+    fn an_entry_of_long_ago_is_dry_for_a_moment_at_most() {
+        let mut first = table(1, 1);
+        for _ in 0..20 {
+            first.classify(0, 1, 0, 1500, START);
+        }
+        let round = 1u64 << 40;
+        for (after, class) in [
+            (25 * MS, 0),
+            (round / 2, 0),
+            (round - 70 * MS, 0),
+            (round - 60 * MS, 2),
+            (round + 23 * MS, 2),
+            (round + 25 * MS, 0),
+        ] {
+            let mut table = first.clone();
+            assert_eq!(table.classify(0, 1, 0, 200, START + after).class, class, "{after}");
+        }
+    }
+}
