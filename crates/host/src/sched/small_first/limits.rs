@@ -233,9 +233,11 @@ impl Pauses {
     /// What a group with a limit has seen of it.
     pub(super) fn stats(&self, facts: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
         let limit = facts.cgroups[cgroup.index()].limit?;
+        // The one under way does not count yet.
+        let periods = facts.now.since(Time::ZERO).as_ps() / limit.period.as_ps();
         let mut stats = CgroupStats {
-            periods: facts.now.since(Time::ZERO).as_ps() / limit.period.as_ps(),
-            throttled_periods: self.periods[cgroup.index()].0,
+            periods,
+            throttled_periods: self.periods[cgroup.index()].0.min(periods),
             ..CgroupStats::default()
         };
         for v in (0..facts.vcpus.len()).map(|i| Vcpu(i as u16)) {
