@@ -414,18 +414,20 @@ fn work_is_conserved_on_several_pcpus_except_under_credit() {
     }
 }
 
-/// Linux fetches a waiting thread at the latest at the next tick, which is when a busy pCPU that
-/// has more than it can do has work brought to idle ones: those that have gone idle before
-/// there was any do not look by themselves. 2.6.39 has no such help, see `FairConfig`.
+/// Linux fetches a waiting thread at the latest when the tick of a busy pCPU that has more than it
+/// can do brings work to idle ones: those that have gone idle before there was any do not look
+/// by themselves. Each has it brought every 4 ms on these hosts of up to 4 pCPUs, every 8 ms when
+/// there was nothing to do (`get_sd_balance_interval`), at a tick, which are 4 ms apart. 2.6.39
+/// has no such help, see `FairConfig`.
 #[test]
-fn linux_conserves_work_but_for_a_tick() {
-    let tick = us(4000);
+fn linux_conserves_work_but_for_some_ticks() {
+    let bound = us(8_000 + 4_000) + FETCHED;
     for (name, scheduler) in sharing().filter(|(name, _)| name.starts_with("fair ")) {
         let worst = (0..80).map(|seed| idle_on_open_host(seed, &scheduler, None)).max();
         let worst = worst.unwrap_or_default();
         match name {
-            "fair 2.6.39" => assert!(worst > tick, "{name} has become work conserving: {worst}"),
-            _ => assert!((FETCHED..tick + FETCHED).contains(&worst), "{name}: {worst}"),
+            "fair 2.6.39" => assert!(worst > bound, "{name} has become work conserving: {worst}"),
+            _ => assert!((FETCHED..bound).contains(&worst), "{name}: {worst}"),
         }
     }
 }

@@ -86,9 +86,10 @@ fn balancing_throttled_pcpus_is_what_was_missing() {
     }
 }
 
-/// All limits together are the whole host, so that nobody catches up who was late: with all
-/// periods in step, at their end fewer vCPUs have run time left than there are pCPUs. Since 6.3
-/// periods are not in step (41abdba93747), and the host is busy; so would it have been before.
+/// All limits together are the whole host, so that nobody catches up who was late. CFS up to 5.4
+/// balances by weights and loses some 3 %. EEVDF's kernels have idle pCPUs pull by number; they lose
+/// as much if all periods are in step, as they were before 6.3 (41abdba93747): at their end fewer
+/// vCPUs have run time left than there are pCPUs. As they are, the host is busy.
 #[test]
 fn later_kernels_keep_the_host_busy_once_periods_are_not_in_step() {
     for (name, version) in VERSIONS.into_iter().skip(1) {
@@ -96,7 +97,11 @@ fn later_kernels_keep_the_host_busy_once_periods_are_not_in_step() {
             let mut fair = FairConfig::new(version);
             fair.periods_in_step = in_step;
             let (busy, off) = busy(&s4(fair, true, true, false));
-            let right = if in_step { 95.0..98.0 } else { 98.0..100.0 };
+            let right = match (version.is_eevdf(), in_step) {
+                (true, false) => 99.0..100.0,
+                (true, true) => 95.0..98.5,
+                (false, _) => 95.0..99.0,
+            };
             assert!(
                 right.contains(&busy) && off < 12.0,
                 "{name}, {in_step}: {busy} %, {off} % off"
