@@ -4,6 +4,7 @@
 mod args;
 mod attack;
 mod exit;
+mod kernel;
 mod lab;
 mod man;
 mod out;

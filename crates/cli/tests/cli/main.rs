@@ -6,6 +6,7 @@ mod catalogue;
 mod codes;
 mod files;
 mod json;
+mod kernel;
 mod network;
 mod perfetto;
 mod report;
