@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-test man clean
 
 lab: need-build
 	$(CARGO) build --release --locked -p lowtail
@@ -55,13 +55,18 @@ need-build:
 	@scripts/need cc=gcc cargo=cargo
 
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
-# libbpf put the policy headers into the kernel.
-need-test: need-build need-bpf $(PYTHON_ENV)/ready
+# libbpf put the policy headers into the kernel; QEMU boots one of a known version.
+need-test: need-build need-bpf need-guest $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium tshark=tshark
 
 need-bpf: need-build
 	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config
 	@[ -e /usr/include/bpf/bpf_helpers.h ] || scripts/need no-such-command=libbpf-dev
+
+# A real kernel in a machine whose clock counts instructions.
+need-guest:
+	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils
+	@scripts/guest kernel >/dev/null
 
 $(PYTHON_ENV)/ready: scripts/python-requirements.txt
 	@scripts/need python3=python3

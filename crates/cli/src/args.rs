@@ -43,6 +43,15 @@ pub(crate) enum Color {
     Never,
 }
 
+/// Where a scenario is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum On {
+    /// By the simulator
+    Simulator,
+    /// By this host's kernel, too
+    Kernel,
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -118,6 +127,19 @@ pub(crate) struct LabRun {
     /// Seed in place of the one in the file
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Where: simulator; or kernel, the same scenario with threads in control groups of this host,
+    /// beside the simulated one. Needs root; writes no report
+    #[arg(long, value_enum, default_value_t = On::Simulator, value_name = "WHERE")]
+    #[arg(hide_possible_values = true)]
+    pub(crate) on: On,
+    /// With --on kernel: seconds to measure each case at most
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// With --on kernel: latencies are claimed, too, since the clock of this host counts
+    /// instructions and nobody else is on it
+    #[arg(long)]
+    pub(crate) exact_clock: bool,
     /// Cases to run at the same time [default: one per processor]; results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,

@@ -8,7 +8,7 @@ pub(crate) const SHORT: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A bad input file.
 pub(crate) const INPUT: u8 = 3;
-/// The host lacks something: a place to write to, a permission.
+/// The host lacks something: a place to write to, a permission, control groups.
 pub(crate) const HOST: u8 = 4;
 
 /// All codes and their meanings.
@@ -17,7 +17,7 @@ pub(crate) const CODES: [(u8, &str); 5] = [
     (SHORT, "a claim falls short"),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
-    (HOST, "the host lacks something (a place to write, say), or lowtail itself failed"),
+    (HOST, "the host lacks something (a place to write, root, control groups), or lowtail failed"),
 ];
 
 /// The codes for `--help`.

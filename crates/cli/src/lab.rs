@@ -10,12 +10,12 @@ use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions, Watch};
 use lowtail_trace::ReplaceFile;
 use serde_json::{Value, json};
 
-use crate::args::{Global, Lab, LabRun};
+use crate::args::{Global, Lab, LabRun, On};
 use crate::exit::{self, Fail};
 use crate::pcap::Frames;
 use crate::perfetto::Schedules;
 use crate::progress::Bar;
-use crate::{attack, domains, out, show};
+use crate::{attack, domains, kernel, out, show};
 
 /// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
 const RECORDS: usize = 1 << 16;
@@ -112,6 +112,10 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     // a place that cannot be written to.
     let read = |name: &&str| if machines { domains::load(args) } else { load(name) };
     let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
+    if args.on == On::Kernel {
+        check_choice(args, &experiments, &options(args, 1))?;
+        return kernel::run(args, &experiments, global);
+    }
     if !args.no_report {
         check_target(&args.report)?;
     }
@@ -173,7 +177,7 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 
-fn options(args: &LabRun, jobs: usize) -> RunOptions {
+pub(crate) fn options(args: &LabRun, jobs: usize) -> RunOptions {
     let watch = Watch {
         links: args.link.clone(),
         frames: args.pcap.as_ref().map_or(0, |_| args.pcap_frames as usize),
@@ -198,6 +202,9 @@ fn check_choice(
     let usage = |message: String| Err(Fail::Usage(message));
     if !args.case.is_empty() && experiments.len() > 1 {
         return usage("--case chooses among the cases of one experiment; give one".to_string());
+    }
+    if args.exact_clock && args.on != On::Kernel {
+        return usage("--exact-clock is about --on kernel".to_string());
     }
     if !args.link.is_empty() && args.pcap.is_none() && args.perfetto.is_none() {
         return usage("--link says where to look; give --pcap FILE or --perfetto FILE, too".into());

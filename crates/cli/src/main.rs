@@ -5,6 +5,7 @@ mod args;
 mod attack;
 mod domains;
 mod exit;
+mod kernel;
 mod lab;
 mod man;
 mod out;

@@ -7,6 +7,7 @@ mod codes;
 mod domains;
 mod files;
 mod json;
+mod kernel;
 mod network;
 mod perfetto;
 mod report;

@@ -21,6 +21,9 @@ use crate::journal::{self, Journal};
 /// the host has to take the least there is.
 const MOST_SHARES: u64 = 262_144;
 
+/// How much of a group's name is shown on the host.
+const NAME_MAX: usize = 40;
+
 /// A group of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group(usize);
@@ -72,14 +75,18 @@ impl Tree {
         &self.hierarchy
     }
 
-    /// A new group below `parent`. Slashes in its name become dashes.
+    /// A new group below `parent`. Of its name the last part is shown on the host, as far as that
+    /// is plain letters.
     ///
     /// # Errors
     /// If the kernel refuses it.
     pub fn add(&mut self, parent: Group, name: &str) -> Result<Group, Error> {
         let parent = self.path(parent).to_path_buf();
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let plain = last.chars().take(NAME_MAX);
+        let plain = plain.map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' });
         // Not two of one name, and none that is a file of the kernel's.
-        let name = format!("{}-{}", self.groups.len(), name.replace('/', "-"));
+        let name = format!("{}-{}", self.groups.len(), plain.collect::<String>());
         let group = self.make(parent.join(name))?;
         if self.hierarchy.version == Version::V2 {
             // The first one makes a threaded domain of the group above all.

@@ -1,0 +1,127 @@
+//! `lab run --on kernel`: on this host, and in a guest whose clock counts instructions.
+
+use super::*;
+
+/// A machine that is told what fails, or `None` and why on standard error.
+fn root() -> Option<()> {
+    let id = Command::new("id").arg("-u").output().expect("there is an `id`");
+    let groups = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let v1 = |line: &str| {
+        let options = line.rsplit(' ').next().unwrap_or_default();
+        line.contains(" - cgroup ") && options.split(',').any(|option| option == "cpu")
+    };
+    let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    let controller = groups.lines().any(v1) || v2.split_whitespace().any(|name| name == "cpu");
+    need((id.stdout == b"0\n" && controller).then_some(()), "not root, or no control groups")
+}
+
+/// Cases that a kernel cannot play are refused, by name where they are asked for.
+#[test]
+fn what_a_kernel_cannot_play() {
+    let place = place();
+    let no_case = ["credit2-ratelimit has no case for a kernel", "eevdf or cfs"];
+    place.line("lab run credit2-ratelimit --on kernel").expect(2, &no_case);
+    place
+        .line("lab run kernel-weights --on kernel --perfetto x")
+        .expect(2, &["--perfetto", "leave out --on kernel"]);
+    place.line("lab run kernel-weights --exact-clock").expect(2, &["--on kernel"]);
+    place.line("lab run kernel-weights --on kernal").expect(2, &["kernal"]);
+}
+
+/// A workload without a counterpart is an error of the scenario that names machine and workload.
+#[test]
+fn workloads_that_threads_cannot_do() {
+    let place = place();
+    let scenario = "title = 'x'\nduration = '1s'\n[host]\npcpus = 1\n\
+                    scheduler = { kind = 'eevdf', version = '6.12' }\n\
+                    [vm.web]\nworkload = { kind = 'yielder', work = '1ms' }\n";
+    place.write("x.toml", scenario);
+    place.line("lab run x.toml --on kernel").expect(3, &["`web`", "yielder", "cpu-loop"]);
+}
+
+/// Shares 1 : 2 : 4, simulated and real, in the shape that is promised.
+#[test]
+fn shares_are_compared() {
+    if root().is_none() {
+        return;
+    }
+    let place = place();
+    let ran = place.line("lab run kernel-weights --on kernel --seconds 2 --json");
+    let json = ran.json();
+    let case = &json["experiments"][0]["cases"][0];
+    assert_eq!(case["cpus"], 1);
+    let figures = case["figures"].as_array().expect("figures");
+    for (figure, (name, part)) in
+        figures.iter().zip([("light", 1.0), ("middle", 2.0), ("heavy", 4.0)])
+    {
+        assert_eq!((&figure["of"], &figure["figure"]), (&name.into(), &"cpu_percent".into()));
+        // What a hypervisor takes is not in the real one; parts of seven are in the other.
+        let simulated = figure["simulated"].as_f64().expect("a number");
+        assert!((simulated - part * 100.0 / 7.0).abs() < 0.5, "{figure}");
+        let real = figure["kernel"].as_f64().expect("a number");
+        assert!(real > 0.0 && real < 1.05 * part * 100.0 / 7.0, "{figure}");
+    }
+    // The code is that of the claims, be the host quiet or not.
+    let holds = case["holds"].as_bool().expect("a verdict");
+    ran.expect(i32::from(!holds), &[]);
+    assert!(place.names().is_empty(), "no report: {:?}", place.names());
+}
+
+/// Without root: code 4, why, and what to do.
+#[test]
+fn without_permission() {
+    if root().is_none() {
+        return;
+    }
+    let place = place();
+    // In a directory that another user may enter, as another user.
+    let program = place.path("lowtail");
+    std::fs::copy(env!("CARGO_BIN_EXE_lowtail"), &program).expect("a copy");
+    use std::os::unix::fs::PermissionsExt;
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(program.parent().expect("a directory"), open).expect("ours");
+    use std::os::unix::process::CommandExt;
+    let run = Command::new(&program)
+        .args(["lab", "run", "kernel-weights", "--on", "kernel"])
+        .uid(65_534)
+        .gid(65_534)
+        .current_dir("/")
+        .env_remove("XDG_RUNTIME_DIR")
+        .output()
+        .expect("it starts");
+    Ran::new(&run).expect(4, &["permission denied", "root"]);
+}
+
+/// EEVDF of Linux 6.18, without noise: latencies beside one and two hogs, and a quota of
+/// cgroup v2, all as the simulator says within the tolerances of `compare.rs`. Twice the same
+/// bits would be too long for a test; `scripts/guest` says why they are.
+#[test]
+fn a_kernel_without_noise() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tools = ["qemu-system-x86_64", "busybox", "cpio", "strip"];
+    let missing = tools.iter().find(|tool| installed(&[tool]).is_none());
+    let tools =
+        need(missing.is_none().then_some(()), "no qemu-system-x86_64, busybox, cpio or strip");
+    if tools.is_none() {
+        return;
+    }
+    let script = root.join("scripts/guest");
+    let kernel = Command::new(&script).arg("kernel").output().expect("a script");
+    let why = String::from_utf8_lossy(&kernel.stderr).into_owned();
+    if need(kernel.status.success().then_some(()), &format!("no kernel for the guest: {why}"))
+        .is_none()
+    {
+        return;
+    }
+    let ran = Command::new(&script)
+        .args(["run", env!("CARGO_BIN_EXE_lowtail")])
+        .args("lowtail lab run kernel-guest --on kernel --exact-clock".split(' '))
+        .output()
+        .expect("a script");
+    let ran = Ran::new(&ran);
+    println!("{}", ran.out);
+    ran.expect(0, &[]);
+    for word in ["one hog", "two hogs", "quota", "p99_us", "Linux 6.18", "7 of 7 claims hold"] {
+        assert!(ran.out.contains(word), "`{word}` is not in: {}", ran.out);
+    }
+}
