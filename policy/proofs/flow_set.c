@@ -3,6 +3,8 @@
  * Flows: a set of pairs, who has an entry in it, and all of it together.
  *
  * Replaced: lt_flow_cost
+ * Replaced: lt_flow_zero
+ * Replaced: lt_flow_full
  */
 #include "flows.h"
 

@@ -22,13 +22,14 @@ struct lt_flow_rule nondet_flow_rule(void);
 struct lt_flow_set nondet_flow_set(void);
 struct lt_flow_vm nondet_flow_vm(void);
 
-/* What a swap that has succeeded has made of what; how many have. */
+/* What a swap that has succeeded has made of what; how many have, and have not. */
 static lt_u64 swapped_old, swapped_new;
-static lt_u32 swaps, counts;
+static lt_u32 swaps, counts, others;
 
 static int lt_flow_swap(lt_u64 *at, lt_u64 old, lt_u64 new)
 {
 	if (nondet_u8()) {
+		others++;
 		*at = nondet_u64();
 		ASSUME(*at != old && *at < CLOCK_END + (1ull << 41));
 		return 0;
@@ -95,6 +96,20 @@ static inline lt_u64 clock_ahead(lt_u64 state, lt_u64 now)
 {
 	return ((state >> LT_FLOW_CLOCK_SHIFT) + LT_FLOW_CLOCK_END -
 		now % LT_FLOW_CLOCK_END) % LT_FLOW_CLOCK_END;
+}
+
+/* What forget.c proves of these two; they are sums, which a SAT solver finds hard. */
+lt_u32 lt_flow_zero_model(lt_u64 number)
+{
+	CHECK(number < 1ull << 32);
+	return number == 0;
+}
+
+lt_u64 lt_flow_full_model(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
+{
+	lt_u64 ahead = clock_ahead(state, now);
+
+	return ahead == 0 || ahead > r->ahead_ns;
 }
 
 /* How many entries of a set are @vm's. */

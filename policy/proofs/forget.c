@@ -16,6 +16,14 @@ void prove_full_is_not_ahead(void)
 	CASE(ahead == LT_FLOW_CLOCK_END - 1);
 }
 
+void prove_zero_is_zero(void)
+{
+	lt_u64 number = nondet_u32();
+
+	CHECK(lt_flow_zero(number) == !number);
+	CASE(number == ~0u);
+}
+
 /*
  * A pair that is silent is forgotten, after debt_ns at the latest (or after ahead_ns,
  * if its clock had stepped back), until its clock comes round.
