@@ -25,11 +25,10 @@
  *
  * A bucket is one number: the moment at which it will be full. What lacks in it
  * is that moment less now, at its rate; a packet moves the moment by its cost, and
- * not beyond now and the time that the whole burst takes. The cost of a byte is
- * made once of the rate (lt_flow_rule_init), so that no packet divides. It is
- * rounded up, to 2^-16 ns a byte and 1 ns a packet: nobody gets more than his rate
- * and burst but what the rate adds in 1 ns, and a packet of 64 bytes at 10 Mbit/s
- * costs 1/50,000 too much at most, at 10 Gbit/s 1/50.
+ * not beyond now and what the whole burst takes. Costs are made once of the rate
+ * (lt_flow_rule_init): no packet divides. They are rounded up, to 2^-16 ns a byte
+ * and 1 ns a packet: nobody gets more than rate and burst and what the rate adds in
+ * 1 ns; 64 bytes at 10 Mbit/s cost 1/50,000 too much at most, at 10 Gbit/s 1/50.
  *
  * State is bounded. Pairs are in sets of LT_FLOW_WAYS, each of which is one line
  * of the cache, with the caller's lock; which set, a keyed hash says. An entry
@@ -49,9 +48,6 @@
  * more than that keeps nothing, and by less adds nothing. An entry that nobody
  * has looked at for 18 minutes, or a multiple, seems dry again for as long as that,
  * 91 ms: its pair may be large then that should be small, never the reverse.
- *
- * To keep an entry live costs its rate: a pair that is not full has to send
- * 10 Mbit/s to stay so. docs/small-first.md says what that makes of a table.
  *
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
  * lt_flow_index) and calls lt_flow_classify under the set's lock. A VM's bucket
@@ -80,9 +76,8 @@
 #define LT_FLOW_CLOCK_SHIFT 24
 #define LT_FLOW_CLOCK_END (1ull << 40)
 /*
- * A clock that steps back by more than this, in ns, is a new clock. Less than for
- * other buckets, since an entry's clock comes round; more than a processor that
- * has read the clock waits for the set's lock.
+ * A clock that steps back by more than this, in ns, is a new clock: more than who has
+ * read it waits for the set's lock. Less than elsewhere: an entry's clock comes round.
  */
 #define LT_FLOW_STEP_NS (1ull << 26)
 
@@ -91,13 +86,13 @@
 #define LT_FLOW_SWAP(at, old, new) __sync_bool_compare_and_swap(at, old, new)
 #define LT_FLOW_COUNT(at) ((void)__sync_fetch_and_add(at, 1))
 #endif
-/* How often to try: each time one fails another one has succeeded. */
+#ifndef LT_FLOW_TRIES /* how often to try; each time one fails another has succeeded */
 #define LT_FLOW_TRIES 16u
+#endif
 
 /*
- * BPF has no conditional moves: a compiler that knows where a number comes from makes
- * branches of sums. And it keeps on the stack, for each packet, what it has read that
- * a new pair needs once more.
+ * BPF has no conditional moves: of sums a compiler makes branches. And it keeps what
+ * it has read for a new pair on the stack, for each packet.
  */
 #ifdef __bpf__
 #define LT_OPAQUE(x) asm("" : "+r"(x))
@@ -301,14 +296,14 @@ LT_FN int lt_flow_small(lt_u32 band)
 	return band <= LT_FLOW_SMALL;
 }
 
-LT_FN lt_u32 lt_flow_attained(lt_u64 state)
-{
-	return (state >> LT_FLOW_ATTAINED_SHIFT) & LT_FLOW_ATTAINED_MAX;
-}
-
 LT_FN lt_u32 lt_flow_large(lt_u64 state)
 {
 	return state & 1;
+}
+
+LT_FN lt_u32 lt_flow_attained(lt_u64 state)
+{
+	return (state >> LT_FLOW_ATTAINED_SHIFT) & LT_FLOW_ATTAINED_MAX;
 }
 
 /* The band of a packet after which its pair has @state. */
@@ -329,10 +324,7 @@ LT_FN lt_u64 lt_flow_new(lt_u64 now)
 	return (now & (LT_FLOW_CLOCK_END - 1)) << LT_FLOW_CLOCK_SHIFT;
 }
 
-/*
- * 1 if an entry with @state says nothing that a new one would not say, its bucket
- * being full at @now; else 0. Without branches, like all that each entry is asked.
- */
+/* 1 if the bucket of a pair with @state is full at @now, else 0; without a branch. */
 LT_FN lt_u64 lt_flow_full(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now)
 {
 	const lt_u64 mask = LT_FLOW_CLOCK_END - 1;
@@ -388,8 +380,8 @@ LT_FN lt_u32 lt_flow_zero(lt_u64 number)
 }
 
 /*
- * The entry of the pair @key, of which there is one at most; LT_FLOW_WAYS or more
- * if there is none. Without branches: which entry it is no processor foresees.
+ * The one entry of the pair @key; LT_FLOW_WAYS or more if there is none. Without
+ * branches: which one it is no processor foresees.
  */
 LT_FN lt_u32 lt_flow_find(const struct lt_flow_set *set, lt_u32 key)
 {

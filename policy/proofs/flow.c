@@ -2,80 +2,72 @@
 /*
  * Flows: a pair and a VM, who is small and who pays for it.
  *
- * Replaced: lt_bucket_fill
+ * Replaced: lt_flow_cost
  */
 #include "flows.h"
 
-/* A fill of the pair's bucket, by the pair's rate, is what came last. */
-static int filled(const struct lt_flow *old, const struct lt_flow_params *p)
-{
-	return last_unfilled.tokens_ns == old->tokens_ns &&
-	       last_unfilled.filled_ns == old->filled_ns &&
-	       last_unfilled.rate == p->rate && last_unfilled.burst_ns == p->burst_ns;
-}
-
-/* Tokens are 0 to burst, a band is a band, whatever the arguments are. */
+/* A band is a band, and no entry is ahead of its debt, whatever the arguments are. */
 void prove_flows_stay_valid(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p), old = flow;
-	struct lt_flow_vm vm;
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), new, ahead;
 	lt_u32 bytes = nondet_u32(), band;
-	lt_u64 now = any_clock();
 
-	band = lt_flow_charge(&flow, &p, bytes, now);
-	CHECK(valid_flow(&flow, &p) && flow.vm == old.vm);
-	CHECK(band < LT_FLOW_BANDS && lt_flow_small(band) == !flow.large);
-	CHECK(band == lt_flow_class(&flow, &p));
+	ahead = lt_flow_ahead(state, &r, now);
+	new = lt_flow_charge(state, &r, bytes, now);
+	band = lt_flow_class(new, &r);
+	CHECK(band < LT_FLOW_BANDS && lt_flow_small(band) == !lt_flow_large(new));
+	CHECK(ahead <= r.ahead_ns);
+	CHECK(clock_ahead(new, now) <= lt_max(ahead, r.debt_ns));
+	CHECK(clock_ahead(new, now) == lt_flow_ahead(new, &r, now));
+	CHECK(!lt_flow_ahead(lt_flow_new(now), &r, now));
 	CASE(band == LT_FLOW_BRIEF && bytes == 0);
 	CASE(band == LT_FLOW_SMALL && bytes == 30000);
 	CASE(band == LT_FLOW_LARGE);
 	CASE(band == LT_FLOW_LONG);
-	CASE(band == LT_FLOW_BULK && bytes == ~0u && flow.attained == ~0u);
-
-	lt_flow_init(&flow, &p, nondet_u32(), now);
-	CHECK(valid_flow(&flow, &p) && flow.tokens_ns == p.burst_ns && !flow.large);
-	lt_flow_vm_init(&vm, &p, now);
-	CHECK(valid_bucket(&vm.small) && vm.small.tokens_ns == p.vm_burst_ns);
-	vm = any_flow_vm();
-	lt_flow_vm_take(&vm, bytes, now);
-	CHECK(valid_bucket(&vm.small));
+	CASE(band == LT_FLOW_BULK && lt_flow_attained(new) == LT_FLOW_ATTAINED_MAX);
 }
 
 /*
- * Line time of packets that go as small is tokens of the pair's: what the bucket
- * holds and what went as small together grow by fills alone. So in any window
- * of time a pair sends, as small, no more than its burst and what its rate adds in
- * the window and one unit (no_faster in proof.h). This lasts from entry to entry:
+ * A packet that goes as small moves the moment at which its pair's bucket is full
+ * by its cost, from now on or from where it was, and not beyond now and the debt.
+ * No packet moves it back. So in any window of time what goes as small of a pair
+ * costs no more than the debt and the window's length: the burst, and what the
+ * rate adds in the window and 1 ns (flow_cost.c). This lasts from entry to entry:
  * what is forgotten is full.
  */
 void prove_a_small_packet_of_a_pair_is_paid_in_full(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p), old = flow;
-	lt_u32 bytes = nondet_u32(), band;
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), new;
+	lt_u32 bytes = nondet_u32();
 
-	band = lt_flow_charge(&flow, &p, bytes, any_clock());
-	CHECK(filled(&old, &p) && flow.filled_ns == last_filled.filled_ns);
-	ASSUME(lt_flow_small(band));
-	CHECK(flow.tokens_ns + lt_line_ns(bytes) == last_filled.tokens_ns);
-	CASE(flow.tokens_ns == 0);
-	CASE(old.tokens_ns < lt_line_ns(bytes));
+	new = lt_flow_charge(state, &r, bytes, now);
+	CHECK(clock_ahead(new, now) >= lt_flow_ahead(state, &r, now));
+	ASSUME(!lt_flow_large(new));
+	CHECK(clock_ahead(new, now) ==
+	      lt_flow_ahead(state, &r, now) + lt_flow_cost_model(bytes, r.cost));
+	CHECK(clock_ahead(new, now) <= r.debt_ns);
+	CASE(clock_ahead(new, now) == r.debt_ns);
+	CASE(lt_flow_ahead(state, &r, now) > 0);
+	CASE(new < state);
 }
 
-/* A large one takes what there is, and nothing makes tokens. */
+/* A large one takes what there is. */
 void prove_a_large_packet_takes_what_there_is(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p);
-	lt_u32 bytes = nondet_u32(), band;
-	lt_u64 span = lt_line_ns(bytes);
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), new, ahead;
+	lt_u32 bytes = nondet_u32();
 
-	band = lt_flow_charge(&flow, &p, bytes, any_clock());
-	ASSUME(!lt_flow_small(band));
-	CHECK(flow.tokens_ns == lt_since(last_filled.tokens_ns, span));
-	CASE(flow.tokens_ns > 0);
-	CASE(flow.tokens_ns == 0 && last_filled.tokens_ns > 0);
+	ahead = lt_flow_ahead(state, &r, now);
+	new = lt_flow_charge(state, &r, bytes, now);
+	ASSUME(lt_flow_large(new));
+	CHECK(clock_ahead(new, now) ==
+	      lt_max(ahead, lt_min(ahead + lt_flow_cost_model(bytes, r.cost), r.debt_ns)));
+	CASE(clock_ahead(new, now) < r.debt_ns);
+	CASE(clock_ahead(new, now) == r.debt_ns && ahead > 0 && ahead < r.debt_ns);
+	CASE(clock_ahead(new, now) > r.debt_ns);
 }
 
 /*
@@ -84,21 +76,25 @@ void prove_a_large_packet_takes_what_there_is(void)
  */
 void prove_a_large_pair_is_so_until_it_is_full(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p), old = flow;
-	lt_u32 bytes = nondet_u32(), band;
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), new, ahead, cost;
+	lt_u32 bytes = nondet_u32();
 
-	band = lt_flow_charge(&flow, &p, bytes, any_clock());
-	CHECK(flow.large == !lt_flow_small(band));
-	if (last_filled.tokens_ns < lt_line_ns(bytes))
-		CHECK(flow.large);
-	else if (last_filled.tokens_ns == p.burst_ns)
-		CHECK(!flow.large && flow.attained == lt_line_bytes(bytes));
+	ahead = lt_flow_ahead(state, &r, now);
+	new = lt_flow_charge(state, &r, bytes, now);
+	cost = lt_flow_cost_model(bytes, r.cost);
+	if (ahead + cost > r.debt_ns)
+		CHECK(lt_flow_large(new));
+	else if (ahead == 0)
+		CHECK(!lt_flow_large(new));
 	else
-		CHECK(flow.large == old.large);
-	CASE(old.large && !flow.large);
-	CASE(old.large && flow.large && last_filled.tokens_ns >= lt_line_ns(bytes));
-	CASE(last_filled.tokens_ns == p.burst_ns && flow.large);
+		CHECK(lt_flow_large(new) == lt_flow_large(state));
+	CHECK(lt_flow_attained(new) ==
+	      lt_min((ahead ? lt_flow_attained(state) : 0) + lt_line_bytes(bytes),
+		     LT_FLOW_ATTAINED_MAX));
+	CASE(lt_flow_large(state) && !lt_flow_large(new));
+	CASE(lt_flow_large(state) && lt_flow_large(new) && ahead + cost <= r.debt_ns);
+	CASE(ahead == 0 && lt_flow_large(new));
 }
 
 /*
@@ -107,12 +103,12 @@ void prove_a_large_pair_is_so_until_it_is_full(void)
  */
 void prove_packets_go_to_later_bands_only(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p);
-	lt_u32 before = lt_flow_class(&flow, &p), band;
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock();
+	lt_u32 before = lt_flow_class(state, &r), band;
 
-	band = lt_flow_charge(&flow, &p, nondet_u32(), any_clock());
-	ASSUME(last_filled.tokens_ns < p.burst_ns);
+	ASSUME(lt_flow_ahead(state, &r, now) > 0);
+	band = lt_flow_class(lt_flow_charge(state, &r, nondet_u32(), now), &r);
 	CHECK(band >= before);
 	CASE(before == LT_FLOW_BRIEF && band == LT_FLOW_BULK);
 	CASE(before == LT_FLOW_LARGE && band == LT_FLOW_LONG);
@@ -120,64 +116,76 @@ void prove_packets_go_to_later_bands_only(void)
 
 void prove_no_packet_beyond_the_burst_is_small(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow flow = any_flow(&p);
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock();
 	lt_u32 bytes = nondet_u32();
 
-	ASSUME(lt_line_ns(bytes) > p.burst_ns);
-	CHECK(!lt_flow_small(lt_flow_charge(&flow, &p, bytes, any_clock())));
-	CASE(last_filled.tokens_ns == p.burst_ns);
-	CASE(p.burst_ns == 240000 && bytes == 30001);
+	ASSUME(lt_flow_cost_model(bytes, r.cost) > r.debt_ns);
+	CHECK(lt_flow_large(lt_flow_charge(state, &r, bytes, now)));
+	CASE(!lt_flow_ahead(state, &r, now));
+	CASE(r.debt_ns == 0);
 }
 
 /*
- * A VM's bucket pays in full for what goes as small and for nothing else. So in
- * any window of time all pairs of a VM together, however many there are and
- * whatever addresses they have, send as small no more than the VM's burst and
- * what its rate adds in the window and one unit.
+ * A VM's bucket pays in full for what goes as small and for nothing else, whoever
+ * else takes of it at the same time: each swap that succeeds moves the moment at
+ * which it is full by the packet's cost, from now on or from where it was, and not
+ * beyond now and the debt. So in any window of time all pairs of a VM together,
+ * however many there are and whatever addresses they have, send as small no more
+ * than the VM's burst and what its rate adds in the window and 1 ns. A clock that
+ * is another one (LT_STEP_BACK_MAX_NS) begins a window.
  */
 void prove_a_vm_pays_for_what_goes_as_small(void)
 {
+	struct lt_flow_rule r = any_rule();
 	struct lt_flow_vm vm = any_flow_vm();
-	lt_u64 refused = vm.refused;
 	lt_u32 bytes = nondet_u32();
+	lt_u64 now = any_clock(), cost;
 	int taken;
 
-	watch(&vm.small);
-	taken = lt_flow_vm_take(&vm, bytes, any_clock());
-	CHECK(taken == (had_tokens >= lt_line_ns(bytes)));
-	CHECK(vm.small.tokens_ns + (taken ? lt_line_ns(bytes) : 0) == had_tokens);
-	CHECK(taken ? vm.refused == refused : vm.refused > refused || refused == ~0ull);
-	CASE(taken && vm.small.tokens_ns == 0);
-	CASE(!taken && had_tokens > 0);
+	taken = lt_flow_vm_take(&vm, &r, bytes, now);
+	cost = lt_flow_cost_model(bytes, r.vm_cost);
+	CHECK(taken == (int)swaps && swaps + counts == 1);
+	if (taken) {
+		CHECK(swapped_new <= now + r.vm_debt_ns && swapped_new >= now + cost);
+		CHECK(swapped_new >= swapped_old + cost ||
+		      swapped_old > now + r.vm_debt_ns + LT_STEP_BACK_MAX_NS);
+		CHECK(swapped_new == lt_max(swapped_old, now) + cost ||
+		      swapped_old > now + r.vm_debt_ns + LT_STEP_BACK_MAX_NS);
+	}
+	CASE(taken && swapped_new == now + r.vm_debt_ns && swapped_old > now);
+	CASE(taken && swapped_old > swapped_new);
+	CASE(!taken);
+}
+
+/* One that nobody else uses meanwhile is refused only if it lacks the tokens. */
+void prove_a_vm_with_tokens_is_not_refused(void)
+{
+	struct lt_flow_rule r = any_rule();
+	struct lt_flow_vm vm = any_flow_vm();
+	lt_u32 bytes = nondet_u32();
+	lt_u64 now = any_clock(), full = vm.full_ns;
+	int taken;
+
+	taken = lt_flow_vm_take(&vm, &r, bytes, now);
+	ASSUME(!others);
+	ASSUME(lt_max(full, now) + lt_flow_cost_model(bytes, r.vm_cost) <= now + r.vm_debt_ns);
+	CHECK(taken);
+	CASE(full > now);
 }
 
 /*
  * An entry that is not live is as good as none: a packet of its pair finds the
- * same band, and leaves the same behind, as with a new entry; but for what is
- * not yet a unit of time.
+ * same band, and leaves the same behind, to the bit, as with a new entry.
  */
 void prove_what_is_forgotten_says_nothing(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow_set set = nondet_flow_set();
-	struct lt_flow known, new;
-	struct lt_bucket fill;
-	lt_u32 bytes = nondet_u32(), band;
-	lt_u64 now = any_clock();
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock();
+	lt_u32 bytes = nondet_u32();
 
-	ASSUME(set.tag[0] && valid_flow(&set.flow[0], &p));
-	ASSUME(!lt_flow_live(&set, 0, &p, now));
-	fill = last_filled;
-	known = set.flow[0];
-	band = lt_flow_charge(&known, &p, bytes, now);
-	/* The same fill once more is the same. */
-	ASSUME(last_filled.tokens_ns == fill.tokens_ns);
-	ASSUME(last_filled.filled_ns == fill.filled_ns);
-	CASE(set.flow[0].large && set.flow[0].tokens_ns == 0 && p.burst_ns > 0);
-	lt_flow_init(&new, &p, known.vm, now);
-	CHECK(lt_flow_charge(&new, &p, bytes, now) == band);
-	CHECK(known.tokens_ns == new.tokens_ns && known.attained == new.attained &&
-	      known.large == new.large && new.filled_ns == now);
-	CHECK(known.filled_ns > now || now - known.filled_ns < 1u << LT_UNIT_SHIFT);
+	ASSUME(lt_flow_full(state, &r, now));
+	CHECK(lt_flow_charge(state, &r, bytes, now) ==
+	      lt_flow_charge(lt_flow_new(now), &r, bytes, now));
+	CASE(lt_flow_large(state) && r.debt_ns > 0);
 }

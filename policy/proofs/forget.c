@@ -1,32 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Flows: that an entry is forgotten. The fill here is the real one.
+ * Flows: that an entry is forgotten, and what a clock does that steps back.
  */
 #include "flows.h"
 
-/* A pair that is silent is forgotten, at the latest after 2^30 ns. */
-void prove_a_silent_pair_is_forgotten(void)
+/* The two ways in which the header says whether a bucket is full agree. */
+void prove_full_is_not_ahead(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow_set set = any_set(&p);
-	lt_u64 now = any_clock();
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), ahead = clock_ahead(state, now);
 
-	ASSUME(now >= set.flow[0].filled_ns &&
-	       (now - set.flow[0].filled_ns) >> LT_UNIT_SHIFT >= LT_GAP_UNITS_MAX);
-	CASE(set.tag[0] && set.flow[0].tokens_ns == 0 && p.burst_ns == p.rate << 14);
-	CHECK(!lt_flow_live(&set, 0, &p, now));
+	CHECK(lt_flow_full(state, &r, now) == (ahead == 0 || ahead > r.ahead_ns));
+	CHECK(lt_flow_ahead(state, &r, now) == (ahead <= r.ahead_ns ? ahead : 0));
+	CASE(ahead == r.ahead_ns);
+	CASE(ahead == LT_FLOW_CLOCK_END - 1);
 }
 
-/* One of a clock that has stepped back is on the new clock after a look at it. */
-void prove_a_new_clock_keeps_no_entry(void)
+void prove_zero_is_zero(void)
 {
-	struct lt_flow_params p = any_flow_params();
-	struct lt_flow_set set = any_set(&p), old = set;
-	lt_u64 now = any_clock();
+	lt_u64 number = nondet_u32();
 
-	lt_flow_live(&set, 0, &p, now);
-	CHECK(!set.tag[0] || lt_since(set.flow[0].filled_ns, now) <= LT_STEP_BACK_MAX_NS);
-	CHECK(set.flow[0].filled_ns == old.flow[0].filled_ns ||
-	      set.flow[0].filled_ns == now);
-	CASE(set.flow[0].filled_ns != old.flow[0].filled_ns);
+	CHECK(lt_flow_zero(number) == !number);
+	CASE(number == ~0u);
+}
+
+/*
+ * A pair that is silent is forgotten, after debt_ns at the latest (or after ahead_ns,
+ * if its clock had stepped back), until its clock comes round.
+ */
+void prove_a_silent_pair_is_forgotten(void)
+{
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), then = any_clock(), most = nondet_u64();
+
+	ASSUME(most <= r.ahead_ns && clock_ahead(state, then) <= most);
+	ASSUME(now >= then + most && now - then < LT_FLOW_CLOCK_END - r.ahead_ns);
+	CHECK(lt_flow_full(state, &r, now));
+	CASE(most == r.debt_ns && clock_ahead(state, then) == most && now == then + most);
+}
+
+/* And what seems live when it has come round has no more tokens than it was left with. */
+void prove_a_clock_that_comes_round_makes_no_tokens(void)
+{
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), then = any_clock();
+	lt_u64 left = clock_ahead(state, then), gone;
+
+	ASSUME(left <= r.ahead_ns && now >= then);
+	gone = now - then;
+	ASSUME(gone < 1ull << 62);
+	CHECK(lt_flow_ahead(state, &r, now) >= lt_since(left, gone));
+	CASE(lt_flow_ahead(state, &r, now) > left);
+}
+
+/*
+ * A clock that steps back by no more than LT_FLOW_STEP_NS adds nothing: a bucket
+ * is full at the same moment as before. If by more than an entry may be ahead, it
+ * is full, like one of a pair that is new.
+ */
+void prove_a_step_back_of_the_clock_adds_nothing(void)
+{
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), then = any_clock();
+	lt_u64 left = clock_ahead(state, then), back;
+
+	ASSUME(left >= 1 && left <= r.debt_ns && then >= now);
+	back = then - now;
+	if (back <= LT_FLOW_STEP_NS)
+		CHECK(lt_flow_ahead(state, &r, now) == left + back);
+	else if (left + back > r.ahead_ns && back < LT_FLOW_CLOCK_END - left)
+		CHECK(lt_flow_full(state, &r, now));
+	CASE(back == LT_FLOW_STEP_NS && left == r.debt_ns);
+	CASE(back > 1ull << 39 && back < LT_FLOW_CLOCK_END - left);
 }

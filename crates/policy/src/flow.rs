@@ -255,6 +255,15 @@ mod tests {
                 }
                 let empty = used.iter().filter(|used| !**used).count();
                 assert!((23_600..24_600).contains(&empty), "step {step}: {empty}");
+                // In a table of 256 sets pairs agree in 24 bits with one another: of 2^31 that
+                // could 128, give or take 6 sigma of 11.
+                let mut entries: Vec<u64> = (0..1u64 << 16)
+                    .map(|i| seed.hash(7, 0x0a00_0001 + (i & 0xff) * step, (i >> 8) * step))
+                    .map(|hash| u64::from(flow_index(hash, 0xff)) << 16 | hash & 0xffff)
+                    .collect();
+                entries.sort_unstable();
+                let same = entries.windows(2).filter(|two| two[0] == two[1]).count();
+                assert!((60..200).contains(&same), "step {step}: {same}");
             }
             assert_ne!(seed.hash(1, 2, 3), seed.hash(1, 3, 2));
             assert_ne!(seed.hash(1, 2, 3), seed.hash(2, 2, 3));

@@ -300,4 +300,80 @@ mod tests {
             assert_eq!(table.classify(0, 1, 0, 200, START + after).class, class, "{after}");
         }
     }
+
+    /// A pair beside a bucket of exact numbers: times in ns times the rate, so that nothing is
+    /// rounded. The compact one is dry no later, and by no more than 1 ns a packet and 2^-16 ns a
+    /// byte before it.
+    #[test]
+    fn a_bucket_is_an_exact_one_but_for_its_rounding() {
+        let mut random = Numbers(11);
+        for round in 0..200 {
+            let rate = (64 << random.below(17)) + random.below(64) as u32;
+            let burst_ns = random.below((u64::from(rate) << 14).min(1 << 24)) as u32;
+            let (vm_rate, vm_burst_ns) = (crate::RATE_MAX, 1 << 30);
+            let params =
+                FlowParams { rate, burst_ns, vm_rate, vm_burst_ns, ..FlowParams::default() };
+            let mut table = FlowTable::new(params, 1, 1, round).expect("valid");
+            let rate = u128::from(rate);
+            let debt = u128::from(burst_ns) << 16;
+            assert!((1..=1 << 31).contains(&(table.rule.debt_ns + 1)));
+            let ahead = |table: &FlowTable, now: u64| {
+                let ahead = (table.sets[0].state[0] >> 24).wrapping_sub(now) & ((1 << 40) - 1);
+                if ahead <= table.rule.ahead_ns { ahead } else { 0 }
+            };
+            // As long as a packet of 1,000 bytes costs, or much less or more.
+            let pace = (8_000 * 65_536 / rate as u64).max(1) << random.below(4) >> 2;
+            let (mut exact, mut slack, mut now, mut large) = (0u128, 0u128, START, false);
+            for packet in 0..2_000 {
+                let gap = random.below(pace * 2 + 1);
+                now += gap;
+                exact = exact.saturating_sub(u128::from(gap) * rate);
+                let bytes = 64 + random.below(1_936);
+                let cost = u128::from(bytes) << 19;
+                if ahead(&table, now) == 0 {
+                    (large, slack) = (false, 0);
+                }
+                slack += (1 << 16) + u128::from(bytes);
+                let lacks = |slack: u128| ((exact + cost) << 16) + slack * rate > debt << 16;
+                let small = table.classify(0, 1, 2, bytes as u32, now).small;
+                let what = format!("round {round}, packet {packet} of {bytes}: small {small}");
+                if small {
+                    // The burst is rounded up to 1 ns.
+                    assert!(!large && exact + cost <= debt + rate, "{what}");
+                    exact += cost;
+                } else {
+                    assert!(large || lacks(slack), "{what}");
+                    exact = exact.max((exact + cost).min(debt));
+                    large = true;
+                }
+                let ahead = u128::from(ahead(&table, now)) * rate;
+                assert!(exact <= ahead + rate, "{what}: exact {exact}, {ahead}");
+                assert!(ahead << 16 <= (exact << 16) + (slack + (1 << 16)) * rate, "{what}");
+            }
+        }
+    }
+
+    /// Pairs that find no entry, all being live: as many as there are beyond five in a set, if
+    /// chance chooses the set.
+    #[test]
+    fn as_many_pairs_find_no_entry_as_chance_says() {
+        for load in [1u32, 2, 4] {
+            let pairs = load << 12;
+            let mut table = table(1 << 12, pairs);
+            for pair in 0..pairs {
+                table.classify(pair, pair.into(), 1, 1500, START);
+            }
+            let unknown: u64 = (0..pairs).map(|vm| table.vm(vm).unknown).sum();
+            // Poisson: the chance of a set of n, and what is beyond five in it.
+            let (mut chance, mut beyond) = ((-f64::from(load)).exp(), 0.0);
+            for n in 1..40 {
+                chance *= f64::from(load) / f64::from(n);
+                beyond += chance * f64::from((n - 5).max(0));
+            }
+            let expected = beyond * 4096.0;
+            let sigma = 2.0 * expected.sqrt() + 3.0;
+            let off = (unknown as f64 - expected).abs();
+            assert!(off < 4.0 * sigma, "load {load}: {unknown}, {expected} expected");
+        }
+    }
 }
