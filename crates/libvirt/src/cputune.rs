@@ -175,7 +175,7 @@ fn value(node: Node<'_, '_>, key: &str) -> Result<Option<i64>, Fault> {
             if fits { Ok(Some(n)) } else { Err(message) }
         }
         _ if key.ends_with("period") => range::period(key, n),
-        _ => range::quota(key, n).map(|limit| limit.or((n < 0).then_some(-1))),
+        _ => range::quota(key, n).map(|limit| limit.or_else(|| (n < 0).then_some(-1))),
     };
     checked.map_err(|message| Fault::new(at, format!("<{key}>: {message}")))
 }

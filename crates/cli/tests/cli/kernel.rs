@@ -18,7 +18,7 @@ fn root() -> Option<()> {
 /// Cases that a kernel cannot play are refused, by name where they are asked for.
 #[test]
 fn what_a_kernel_cannot_play() {
-    let place = place();
+    let place = Place::new();
     let no_case = ["credit2-ratelimit has no case for a kernel", "eevdf or cfs"];
     place.line("lab run credit2-ratelimit --on kernel").expect(2, &no_case);
     place
@@ -31,7 +31,7 @@ fn what_a_kernel_cannot_play() {
 /// A workload without a counterpart is an error of the scenario that names machine and workload.
 #[test]
 fn workloads_that_threads_cannot_do() {
-    let place = place();
+    let place = Place::new();
     let scenario = "title = 'x'\nduration = '1s'\n[host]\npcpus = 1\n\
                     scheduler = { kind = 'eevdf', version = '6.12' }\n\
                     [vm.web]\nworkload = { kind = 'yielder', work = '1ms' }\n";
@@ -45,7 +45,7 @@ fn shares_are_compared() {
     if root().is_none() {
         return;
     }
-    let place = place();
+    let place = Place::new();
     let ran = place.line("lab run kernel-weights --on kernel --seconds 2 --json");
     let json = ran.json();
     let case = &json["experiments"][0]["cases"][0];
@@ -73,7 +73,7 @@ fn without_permission() {
     if root().is_none() {
         return;
     }
-    let place = place();
+    let place = Place::new();
     // In a directory that another user may enter, as another user.
     let program = place.path("lowtail");
     std::fs::copy(env!("CARGO_BIN_EXE_lowtail"), &program).expect("a copy");

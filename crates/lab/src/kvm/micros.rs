@@ -38,7 +38,7 @@ impl Visitor<'_> for MicrosVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         let span: Duration = text.parse().map_err(E::custom)?;
-        if span.as_ps() % 1_000_000 != 0 {
+        if !span.as_ps().is_multiple_of(1_000_000) {
             return Err(E::custom(format!("`{text}`: whole microseconds here")));
         }
         self.visit_u64(span.as_ps() / 1_000_000)
