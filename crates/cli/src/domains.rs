@@ -15,7 +15,7 @@ use crate::exit::Fail;
 use crate::lab::processors;
 
 /// Who decides if nobody says so.
-const SCHEDULER: &str = "small-first";
+const SCHEDULER: &str = "eevdf-6.12";
 /// Most pCPUs of a host.
 const PCPUS_MAX: usize = 128;
 /// Largest file; the reader says what is too large.

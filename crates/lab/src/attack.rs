@@ -11,22 +11,12 @@ use std::fmt::Write;
 use lowtail_engine::Stream;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, hint};
+use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::row::{Row, number};
 use crate::run::{Keep, Progress, run_case};
+use crate::scheduler::{HYPERVISORS, named};
 use crate::{figure, pool};
-
-/// Schedulers that can be attacked, and how scenario files write them.
-const SCHEDULERS: &[(&str, &str)] = &[
-    ("credit-2007", r#"kind = "credit", version = "2007""#),
-    ("credit-4.8", r#"kind = "credit", version = "4.8""#),
-    ("credit-today", r#"kind = "credit", version = "today""#),
-    ("credit2-4.8.1", r#"kind = "credit2", version = "4.8.1""#),
-    ("credit2-4.10", r#"kind = "credit2", version = "4.10""#),
-    ("credit2-4.21", r#"kind = "credit2", version = "4.21""#),
-    ("small-first", r#"kind = "small-first""#),
-];
 
 /// Simulated time that the victim's requests take up, in microseconds.
 const SPAN_US: u64 = 10_000_000;
@@ -34,7 +24,7 @@ const SPAN_US: u64 = 10_000_000;
 /// What to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttackOptions {
-    /// One of [`schedulers`], or a kind of them such as `credit2`; all if absent.
+    /// A scheduler of Xen's or ours, or a kind of them such as `credit2`; all if absent.
     pub scheduler: Option<String>,
     /// What all random choices follow from.
     pub seed: u64,
@@ -140,33 +130,9 @@ pub struct Attacks {
     pub worst: Vec<Finding>,
 }
 
-/// Names of the schedulers that can be attacked.
-pub fn schedulers() -> impl Iterator<Item = &'static str> + Clone {
-    SCHEDULERS.iter().map(|(name, _)| *name)
-}
-
-/// The scheduler called `name`, or the newest of that kind, as a scenario writes it.
-///
-/// # Errors
-/// If there is none.
-pub(crate) fn scheduler(name: &str) -> Result<&'static str, Error> {
-    let none = || Error::NoSuchScheduler { name: name.to_string(), hint: String::new() };
-    choose(Some(name))?.last().map(|(_, toml)| *toml).ok_or_else(none)
-}
-
-/// Those called `wanted`, or of that kind.
+/// Those called `wanted`, or of that kind; all of Xen's and ours if nobody is.
 fn choose(wanted: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Error> {
-    let Some(wanted) = wanted else { return Ok(SCHEDULERS.to_vec()) };
-    let fits = |name: &str| {
-        let rest = name.strip_prefix(wanted);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    let chosen: Vec<_> = SCHEDULERS.iter().filter(|(name, _)| fits(name)).copied().collect();
-    if chosen.is_empty() {
-        let hint = hint(wanted, schedulers());
-        return Err(Error::NoSuchScheduler { name: wanted.to_string(), hint });
-    }
-    Ok(chosen)
+    wanted.map_or_else(|| Ok(HYPERVISORS.to_vec()), |wanted| named(wanted, HYPERVISORS))
 }
 
 /// Searches; what it finds follows from scheduler, seed and budget alone. `progress` is called
@@ -501,7 +467,7 @@ mod tests {
     fn every_random_host_is_valid() {
         let mut kinds = std::collections::BTreeSet::new();
         for run in 0..500 {
-            let setup = Setup::random(7, run, SCHEDULERS, "x");
+            let setup = Setup::random(7, run, HYPERVISORS, "x");
             let experiment = Experiment::parse("attack.toml", &setup.scenario, None);
             let experiment = experiment.unwrap_or_else(|e| panic!("run {run}: {e}\n{setup:#?}"));
             assert_eq!(experiment.cases(false).len(), 2);
@@ -517,7 +483,7 @@ mod tests {
         };
         assert_eq!(names("credit"), ["credit-2007", "credit-4.8", "credit-today"]);
         assert_eq!(names("credit2-4.10"), ["credit2-4.10"]);
-        assert_eq!(choose(None).unwrap().len(), SCHEDULERS.len());
+        assert_eq!(choose(None).unwrap().len(), HYPERVISORS.len());
         let error = choose(Some("credit2-4.12")).unwrap_err().to_string();
         assert!(error.contains("did you mean `credit2-4.10`?"), "{error}");
     }
@@ -528,7 +494,7 @@ mod tests {
     fn the_tick_dodger_is_caught() {
         let keys = r#"tick = "10ms", margin = "500us", give_up = "sleep""#.to_string();
         let dodger = Attacker { name: "a1".to_string(), vcpus: 1, kind: "tick-dodger", keys };
-        let mut setup = Setup::random(1, 0, &SCHEDULERS[..1], "x");
+        let mut setup = Setup::random(1, 0, &HYPERVISORS[..1], "x");
         let victim = "[vm.victim]\nworkload = { kind = \"request-server\", service = \"20us\", \
                       load = { open = \"5ms\" }, requests = 1000 }\n";
         setup.scenario = format!(
@@ -536,7 +502,7 @@ mod tests {
              [vm.loop]\nworkload = {{ kind = \"cpu-loop\" }}\n[vm.a1]\nworkload = {{ kind = \
              \"tick-dodger\", {} }}\n[[case]]\nname = \"attack\"\n[[case]]\nname = \"honest\"\n\
              set = {{ \"vm.a1.workload\" = {{ kind = \"cpu-loop\" }} }}\n",
-            SCHEDULERS[0].1, dodger.keys,
+            HYPERVISORS[0].1, dodger.keys,
         );
         (setup.pcpus, setup.attackers) = (1, vec![dodger]);
         let found = setup.judge();

@@ -9,6 +9,7 @@ use lowtail_host::sched::small_first::{Params, SmallFirstConfig, WeightPer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::error::{Error, hint};
 use crate::value::Span;
 
 /// Who decides which vCPU runs. Absent parameters have the defaults of the version.
@@ -244,6 +245,55 @@ pub struct SmallFirstFile {
     /// How many of them a VM can save up of its own share.
     #[schemars(range(min = 1, max = 1000))]
     pub preempt_own: Option<u32>,
+}
+
+/// Schedulers of hypervisors by name, and how scenario files write them: what can be attacked.
+pub(crate) const HYPERVISORS: &[(&str, &str)] = &[
+    ("credit-2007", r#"kind = "credit", version = "2007""#),
+    ("credit-4.8", r#"kind = "credit", version = "4.8""#),
+    ("credit-today", r#"kind = "credit", version = "today""#),
+    ("credit2-4.8.1", r#"kind = "credit2", version = "4.8.1""#),
+    ("credit2-4.10", r#"kind = "credit2", version = "4.10""#),
+    ("credit2-4.21", r#"kind = "credit2", version = "4.21""#),
+    ("small-first", r#"kind = "small-first""#),
+];
+
+/// The same for Linux'.
+const LINUX: &[(&str, &str)] = &[
+    ("cfs-2.6.39", r#"kind = "cfs", version = "2.6.39""#),
+    ("cfs-4.18", r#"kind = "cfs", version = "4.18""#),
+    ("cfs-5.4", r#"kind = "cfs", version = "5.4""#),
+    ("eevdf-6.6", r#"kind = "eevdf", version = "6.6""#),
+    ("eevdf-6.12", r#"kind = "eevdf", version = "6.12""#),
+];
+
+/// Those of `among` that are called `wanted`, or are of that kind.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn named(
+    wanted: &str,
+    among: &[(&'static str, &'static str)],
+) -> Result<Vec<(&'static str, &'static str)>, Error> {
+    let fits = |name: &str| {
+        let rest = name.strip_prefix(wanted);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let chosen: Vec<_> = among.iter().filter(|(name, _)| fits(name)).copied().collect();
+    if chosen.is_empty() {
+        let hint = hint(wanted, among.iter().map(|(name, _)| *name));
+        return Err(Error::NoSuchScheduler { name: wanted.to_string(), hint });
+    }
+    Ok(chosen)
+}
+
+/// The scheduler called `name`, or the newest of that kind, as a scenario writes it.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn newest(name: &str) -> Result<&'static str, Error> {
+    let all = [LINUX, HYPERVISORS].concat();
+    Ok(named(name, &all)?.last().map_or("", |(_, toml)| *toml))
 }
 
 /// Puts the value of the file, if it has one, in place of the default.

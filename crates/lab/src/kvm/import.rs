@@ -17,7 +17,7 @@ const SHOWN_MACHINES: usize = 4;
 pub struct HostOptions {
     /// Number of pCPUs.
     pub pcpus: u16,
-    /// One of [`schedulers`](crate::attack::schedulers), or a kind of them.
+    /// The name of a scheduler, or a kind of them.
     pub scheduler: String,
     /// What `<shares>` are.
     pub version: CgroupVersion,
@@ -29,7 +29,7 @@ pub struct HostOptions {
 /// # Errors
 /// If there is no such scheduler, or a machine that the host cannot have.
 pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<String, Error> {
-    let scheduler = crate::attack::scheduler(&host.scheduler)?;
+    let scheduler = crate::scheduler::newest(&host.scheduler)?;
     let names = machines.iter().map(|(_, domain)| shown(&domain.name));
     let names: Vec<String> = names.collect();
     let mut seen = BTreeSet::new();

@@ -49,6 +49,9 @@ pub(crate) fn machine(name: &str, machines: &[String]) -> Result<u32, String> {
     Err(format!("no machine is called `{name}`; {hint}"))
 }
 
+/// Most ends of a network: numbers up to `LT_FLOW_VM_MAX` of `policy/flow.h`.
+const ENDS_MAX: usize = 65_535;
+
 /// Builds the network of a point; `vms` are the ends that are VMs of simulated hosts.
 pub(crate) fn build(
     file: &NetworkFile,
@@ -79,6 +82,11 @@ pub(crate) fn build(
         if specs.iter().all(|spec| spec.machine != i as u32) {
             specs.push(EndSpec { name: name.clone(), machine: i as u32, home: None });
         }
+    }
+    if specs.len() > ENDS_MAX {
+        let message =
+            format!("{} ends: at most {ENDS_MAX}, which the flow rule can name", specs.len());
+        return Err(in_network(Bad::new("topology", message)));
     }
     let mut names: BTreeMap<&str, Vec<End>> = BTreeMap::new();
     for (i, spec) in specs.iter().enumerate() {
