@@ -18,7 +18,11 @@ fn unknown_keys_and_values() {
             "\"duty-hgo\"",
             ":14:21: unknown value `duty-hgo`; did you mean `duty-hog`?",
         ),
-        ("\"null\"", "\"bvt\"", ":8:22: unknown value `bvt`; known here: credit, credit2, null"),
+        (
+            "\"null\"",
+            "\"bvt\"",
+            ":8:22: unknown value `bvt`; known here: credit, credit2, cfs, eevdf, null",
+        ),
         ("{ think", "{ thin", ":10:48: unknown value `thin`; did you mean `think`?"),
         (
             "\"late_per_600k\"",
