@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
+use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{Cgroup, Config, Costs, SchedulerConfig, VmConfig, Workload};
 use lowtail_live::cgroup::Hierarchy;
 use lowtail_live::thread::own_cpus;
@@ -37,7 +38,7 @@ fn ms(n: u64) -> Duration {
 /// A host whose simulated scheduler does not matter, with as many CPUs as there are, 2 at most.
 fn config(vms: Vec<VmConfig>, cgroups: Vec<CgroupConfig>) -> Config {
     let cpus = own_cpus().expect("a set of CPUs").len().min(2) as u16;
-    let scheduler = SchedulerConfig::SmallFirst(Default::default());
+    let scheduler = SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux612));
     let mut config = Config::new(cpus, scheduler, Costs::FREE, vms);
     config.cgroups = cgroups;
     config
