@@ -116,7 +116,7 @@ pub(crate) struct LabRun {
     pub(crate) pcpus: Option<u16>,
     #[arg(long, value_name = "NAME", requires = "domain_xml", help = domains::scheduler_help())]
     pub(crate) scheduler: Option<String>,
-    /// Version of the host's control groups for --domain-xml: with 1 <shares> are cpu.shares,
+    /// Version of the host's control groups for --domain-xml: with 1 `shares` are cpu.shares,
     /// with 2 cpu.weight [default: 2]
     #[arg(long, value_name = "1|2", requires = "domain_xml")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]

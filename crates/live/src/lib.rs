@@ -2,7 +2,7 @@
 //! played by real threads in real control groups.
 //!
 //! [`run()`] takes the same [`Config`](lowtail_host::Config) as a
-//! [`Machine`](lowtail_host::Machine) and gives [`Measured`], as [`simulate`] does;
+//! [`Machine`](lowtail_host::Machine) and gives [`Measured`], as [`simulate()`] does;
 //! [`compare()`] puts one beside the other. [`scale()`] makes a scenario fit a smaller host.
 //!
 //! What is made on the host ([`cgroup::Tree`]) is written down in a [`journal`] before it is
