@@ -131,12 +131,8 @@ fn alone_on_a_pcpu_is_all_of_it() {
     assert!(others.iter().all(|share| (share - 0.5).abs() <= 0.001), "{others:?}");
 }
 
-/// Four loops capped at 200 % on four pCPUs have two of them; and no quota stops all of them at
-/// once for longer than the cap's period of 10 ms.
-#[test]
-fn a_cap_is_spread_over_time() {
-    let vm = VmConfig { vcpus: 4, cap_percent: 200, ..cpu_loop("capped") };
-    let mut machine = Machine::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
+/// Runs for 10 s; the longest time for which nobody ran.
+fn longest_all_off(machine: &mut Machine) -> Duration {
     let end = Time::ZERO + Duration::from_s(10);
     let (mut off, mut longest) = (None, Duration::ZERO);
     while machine.step(end) {
@@ -147,6 +143,16 @@ fn a_cap_is_spread_over_time() {
             longest = longest.max(now.since(*off.get_or_insert(now)));
         }
     }
+    longest
+}
+
+/// Four loops capped at 200 % on four pCPUs have two of them; and no quota stops all of them at
+/// once for longer than the cap's period of 10 ms.
+#[test]
+fn a_cap_is_spread_over_time() {
+    let vm = VmConfig { vcpus: 4, cap_percent: 200, ..cpu_loop("capped") };
+    let mut machine = Machine::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
+    let longest = longest_all_off(&mut machine);
     let share = share(&machine, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.01, "{share} under 200 %");
     assert!(longest <= Duration::from_ms(10), "all four off for {longest}");
@@ -247,16 +253,7 @@ fn a_quota_does_not_freeze_a_machine() {
     let mut config = host(8, COSTS, Vec::new());
     kvm(&mut config, "vm", 8, limit(200, 100), None);
     let mut machine = Machine::new(&config, 1).expect("valid");
-    let end = Time::ZERO + Duration::from_s(10);
-    let (mut off, mut longest) = (None, Duration::ZERO);
-    while machine.step(end) {
-        let now = machine.now();
-        if machine.facts().vcpus.iter().any(|state| state.running) {
-            off = None;
-        } else {
-            longest = longest.max(now.since(*off.get_or_insert(now)));
-        }
-    }
+    let longest = longest_all_off(&mut machine);
     let share = share(&machine, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.02, "{share} of two");
     assert!(longest <= ms(10), "all off for {longest}");

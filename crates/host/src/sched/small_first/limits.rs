@@ -50,13 +50,8 @@ impl Rate {
         match (self.rate, other.rate) {
             (0, _) => other,
             (_, 0) => self,
-            (ours, theirs) => {
-                if theirs < ours {
-                    other
-                } else {
-                    self
-                }
-            }
+            (ours, theirs) if theirs < ours => other,
+            _ => self,
         }
     }
 }
