@@ -115,6 +115,28 @@ impl CgroupConfig {
     }
 }
 
+/// Refuses a nice value that the kernel would not take.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check_nice(nice: i64) -> Result<(), String> {
+    if (-20..=19).contains(&nice) {
+        return Ok(());
+    }
+    Err(format!("nice {nice}: the kernel takes -20 to 19"))
+}
+
+/// Refuses a slice that the kernel would not take (`sched_setattr(2)`, since Linux 6.12).
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn check_slice(slice: Duration) -> Result<(), String> {
+    if (Duration::from_us(100)..=Duration::from_ms(100)).contains(&slice) {
+        return Ok(());
+    }
+    Err(format!("slice {slice}: the kernel takes 0.1ms to 100ms"))
+}
+
 impl Default for Thread {
     /// In the root, like any other.
     fn default() -> Self {
@@ -134,20 +156,12 @@ impl Thread {
         if self.cgroup.is_some_and(|cgroup| cgroup.index() >= cgroups) {
             return Err("a thread in a cgroup that there is not".into());
         }
-        if !(-20..=19).contains(&self.nice) {
-            return Err(format!("nice {}: the kernel takes -20 to 19", self.nice));
-        }
+        check_nice(self.nice.into())?;
         if let Policy::Fifo(priority) | Policy::Rr(priority) = self.policy
             && !(1..=99).contains(&priority)
         {
             return Err(format!("priority {priority}: the kernel takes 1 to 99"));
         }
-        let slices = Duration::from_us(100)..=Duration::from_ms(100);
-        match self.slice {
-            Some(slice) if !slices.contains(&slice) => {
-                Err(format!("slice {slice}: the kernel takes 0.1ms to 100ms"))
-            }
-            _ => Ok(()),
-        }
+        self.slice.map_or(Ok(()), check_slice)
     }
 }

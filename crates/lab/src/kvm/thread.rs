@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use lowtail_engine::Duration;
-use lowtail_host::cgroup::Policy;
+use lowtail_host::cgroup::{Policy, check_nice, check_slice};
 use lowtail_libvirt::range::PRIORITY;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -215,17 +215,12 @@ fn yes() -> bool {
 
 /// A nice value for the host.
 pub(crate) fn nice(value: i64) -> Result<i8, Bad> {
-    if (-20..=19).contains(&value) {
-        return Ok(value as i8);
-    }
-    Err(Bad::new("nice", format!("nice {value}: the kernel takes -20 to 19")))
+    check_nice(value).map_err(|message| Bad::new("nice", message))?;
+    Ok(value as i8)
 }
 
-/// A slice for the host (`sched_setattr(2)`, since Linux 6.12).
+/// A slice for the host.
 pub(crate) fn slice(value: Span) -> Result<Duration, Bad> {
-    let range = Duration::from_us(100)..=Duration::from_ms(100);
-    if range.contains(&value.0) {
-        return Ok(value.0);
-    }
-    Err(Bad::new("slice", format!("slice {}: the kernel takes 0.1ms to 100ms", value.0)))
+    check_slice(value.0).map_err(|message| Bad::new("slice", message))?;
+    Ok(value.0)
 }
