@@ -24,7 +24,7 @@ void prove_preemptions_step_by_step(void)
 	p.preempt_burst_ns = 3 * p.preempt_ns;
 	p.preempt_reserve_ns = 0;
 	lt_pcpu_init(&cpu, &p, now);
-	lt_vm_init(&vm, &p, LT_WEIGHT_USUAL, 1, 0, LT_RATE_ONE, now);
+	lt_vm_init(&vm, &p, LT_WEIGHT_USUAL, 1, LT_RATE_ONE, now);
 	lt_vcpu_init(&v, &p, now);
 	for (i = 0; i < 4; i++) {
 		v.class = nondet_u8() & 1;
