@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::host::Host;
 use crate::{domains, exit};
 
 /// Finds, predicts and removes tail latency of virtual machines on shared hosts.
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     /// Schedules recorded on real hosts: who waited for whom, and why
     #[command(subcommand)]
     Trace(Trace),
+    /// A live Linux host: what it offers, its machines, who waits for whom
+    #[command(subcommand)]
+    Host(Host),
     /// Print completions for a shell, to be put where the shell looks for them
     Completions {
         /// The shell

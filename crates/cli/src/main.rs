@@ -1,10 +1,11 @@
-//! The command `lowtail`: `lab`, the simulator with the published experiments, and
-//! `trace`, which reads schedules recorded on real hosts.
+//! The command `lowtail`: `lab`, the simulator with the published experiments, `trace`, which
+//! reads schedules recorded on real hosts, and `host`, which looks at a live one.
 
 mod args;
 mod attack;
 mod domains;
 mod exit;
+mod host;
 mod kernel;
 mod lab;
 mod man;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Lab(command) => lab::run(command, &args.global),
         Command::Trace(command) => trace::run(command, &args.global),
+        Command::Host(command) => host::run(command, &args.global),
         Command::Completions { shell } => completions(*shell),
         Command::Man { dir } => man(dir.as_deref()),
     };

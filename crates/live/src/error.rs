@@ -64,6 +64,14 @@ pub enum Error {
         /// CPUs that there are.
         have: usize,
     },
+    /// What the kernel says to a BPF program.
+    #[error("{what}: {source}; `lowtail host doctor` says what this host lacks")]
+    Bpf {
+        /// What was tried.
+        what: &'static str,
+        /// What libbpf says.
+        source: libbpf_rs::Error,
+    },
     /// A signal has asked for an end. Everything has been removed.
     #[error("ended by signal {0}; the control groups are removed")]
     Interrupted(i32),

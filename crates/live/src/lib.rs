@@ -9,15 +9,20 @@
 //! made. It is removed when the run ends, however that happens, and if the process was killed,
 //! by the next one.
 
+mod bpf;
 pub mod cgroup;
 mod clock;
 pub mod compare;
+pub mod discover;
+pub mod doctor;
 pub mod error;
 pub mod journal;
 mod kernel;
 pub mod measured;
+pub mod observe;
 mod plan;
 mod process;
+pub mod record;
 pub mod run;
 pub mod scale;
 pub mod signals;

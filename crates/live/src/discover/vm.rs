@@ -1,0 +1,79 @@
+//! A virtual machine, as the host sees it.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::Name;
+
+/// Who runs a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// QEMU under libvirt, in libvirt's control groups.
+    Libvirt,
+    /// QEMU started by somebody else.
+    Qemu,
+    /// Firecracker.
+    Firecracker,
+    /// Cloud Hypervisor.
+    CloudHypervisor,
+    /// A control group or a process that the user has declared.
+    Declared,
+}
+
+/// What a thread does for its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "role", content = "index")]
+pub enum Role {
+    /// Runs this vCPU. With QEMU's one thread for all (single-threaded TCG) it is vCPU 0.
+    Vcpu(u16),
+    /// Serves devices and the monitor.
+    Emulator,
+    /// Serves devices that were given this thread of their own.
+    IoThread(u16),
+    /// Serves a queue of a network interface in the kernel (vhost).
+    Vhost(u16),
+    /// Anything else of the process.
+    Worker,
+}
+
+/// A thread of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VmThread {
+    /// Thread number in the host's first namespace.
+    pub tid: u32,
+    /// What it does.
+    #[serde(flatten)]
+    pub role: Role,
+    /// The name that it has given itself.
+    pub comm: Name,
+}
+
+/// A network interface of the host's that ends in a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tap {
+    /// The interface's number.
+    pub ifindex: u32,
+    /// The interface's name.
+    pub name: Name,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Vm {
+    /// What people call it; not unique.
+    pub name: Name,
+    /// Who runs it.
+    pub kind: Kind,
+    /// The process, or for a declared control group the first one in it.
+    pub pid: u32,
+    /// When that process started, in clock ticks since boot: with `pid` it is unique.
+    pub started_ticks: u64,
+    /// The control group that holds all of it, below the mount point of the hierarchy; `None` if it is in one with others.
+    pub cgroup: Option<PathBuf>,
+    /// Its threads, in order of their number.
+    pub threads: Vec<VmThread>,
+    /// Its network interfaces.
+    pub taps: Vec<Tap>,
+}
