@@ -165,6 +165,8 @@ pub struct CfsFile {
     pub balance_on_throttle: Option<bool>,
     /// Whether ticks of busy pCPUs bring work to idle ones; default false for 2.6.39.
     pub balance_idle: Option<bool>,
+    /// Whether the periods of all groups begin and end together; default true.
+    pub periods_in_step: Option<bool>,
 }
 
 /// Parameters of `eevdf`.
@@ -194,6 +196,8 @@ pub struct EevdfFile {
     pub balance_on_throttle: Option<bool>,
     /// Whether ticks of busy pCPUs bring work to idle ones; default true.
     pub balance_idle: Option<bool>,
+    /// Whether the periods of all groups begin and end together, as before 6.3; default false.
+    pub periods_in_step: Option<bool>,
 }
 
 /// What a VM's weight is for.
@@ -382,6 +386,7 @@ impl CfsFile {
         config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
         config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
         config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
+        config.periods_in_step = self.periods_in_step.unwrap_or(config.periods_in_step);
         config
     }
 }
@@ -401,6 +406,7 @@ impl EevdfFile {
         config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
         config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
         config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
+        config.periods_in_step = self.periods_in_step.unwrap_or(config.periods_in_step);
         config
     }
 }
@@ -466,6 +472,7 @@ fn describe_fair(config: &FairConfig) -> String {
         ("slices expire", config.expire_slices, usual.expire_slices),
         ("balancing on throttling", config.balance_on_throttle, usual.balance_on_throttle),
         ("balancing for idle pCPUs", config.balance_idle, usual.balance_idle),
+        ("periods in step", config.periods_in_step, usual.periods_in_step),
     ] {
         if is != was {
             line += &format!(", {what}: {}", if is { "yes" } else { "no" });

@@ -33,7 +33,33 @@ fn main() -> Result<(), Error> {
     let (turn, call) = (turns(2), turns(1));
     println!("to another thread and back into it: {turn}; a yield to itself: {call}");
     println!("schedule and switch: {}", turn.saturating_sub(call));
+    let mut taken = interruptions(Instant::now() + std::time::Duration::from_secs(3));
+    taken.sort_unstable();
+    let at = |share: f64| taken.get((share * taken.len() as f64) as usize).copied();
+    let quantiles = [0.0, 0.1, 0.5, 0.9, 0.99].map(|share| at(share).unwrap_or_default());
+    println!(
+        "interruptions of who computes, in 3 s: {}, {quantiles:?}, {:?}",
+        taken.len(),
+        taken.last()
+    );
     Ok(())
+}
+
+/// What is taken from a thread that reads the clock until `end`: how long each stretch is
+/// that it misses, less what a reading takes.
+fn interruptions(end: Instant) -> Vec<std::time::Duration> {
+    let mut taken = Vec::new();
+    let (mut last, mut usual) = (Instant::now(), std::time::Duration::MAX);
+    while last < end {
+        let now = Instant::now();
+        let step = now - last;
+        usual = usual.min(step);
+        if step > 3 * usual {
+            taken.push(step - usual);
+        }
+        last = now;
+    }
+    taken
 }
 
 /// How long a yield takes among so many threads of one real-time priority, which take turns:
