@@ -120,6 +120,11 @@ impl Histogram {
         &self.buckets
     }
 
+    /// How many delays were at least so long, up to the width of a bucket.
+    pub fn at_least(&self, ns: u64) -> u64 {
+        self.buckets[Self::bucket_of(ns)..].iter().map(|&count| u64::from(count)).sum()
+    }
+
     /// The delay that the given share (0 to 1) of delays does not exceed, in microseconds: the middle of
     /// its bucket, never more than the greatest. `None` if there is none.
     pub fn percentile_us(&self, share: f64) -> Option<f64> {
