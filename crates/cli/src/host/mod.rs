@@ -1,8 +1,12 @@
 //! `lowtail host`.
 
 mod doctor;
+#[cfg(test)]
+mod example;
+mod metrics;
 mod observe;
 mod record;
+mod screen;
 mod vms;
 
 use std::process::ExitCode;

@@ -72,6 +72,19 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// Its name in JSON and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trouble::Late => "late",
+            Trouble::Starved => "starved",
+            Trouble::Throttled => "throttled",
+            Trouble::BackEndLate => "back-end-late",
+            Trouble::Queued => "queued",
+            Trouble::Dropped => "dropped",
+            Trouble::Far => "far",
+        }
+    }
+
     /// In which of the three queues.
     pub fn queue(self) -> Queue {
         match self {

@@ -1,0 +1,57 @@
+//! A snapshot for tests of what shows one.
+
+use lowtail_live::discover::{Kind, Name, Role, Tap};
+use lowtail_live::observe::{
+    Blame, Drop, Histogram, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,
+};
+
+/// Waits of so many microseconds, so many times.
+pub(crate) fn waits(us: &[(u64, u64)]) -> Histogram {
+    let mut all = Histogram::default();
+    for &(wait_us, count) in us {
+        (0..count).for_each(|_| all.record(wait_us * 1_000));
+    }
+    all
+}
+
+/// A second of a server that waits for another machine, and of that one. The server's name wants to clear the screen.
+pub(crate) fn snapshot() -> Snapshot {
+    let thread = |tid, role, wake_to_run, blame| ThreadSnapshot {
+        tid,
+        role,
+        comm: Name::new("CPU 0/KVM"),
+        cpu_ns: 200_000_000,
+        wake_to_run,
+        preempted_to_run: Histogram::default(),
+        blame,
+    };
+    let blame = vec![Blame { who: Who::Vm(Name::new("batch"), 77), waited_ns: 400_000_000 }];
+    let vm = |name: &str, pid, thread| VmSnapshot {
+        name: Name::new(name),
+        kind: Kind::Qemu,
+        pid,
+        started_ticks: 5,
+        ended: false,
+        threads: vec![thread],
+        throttled: Vec::new(),
+        network: None,
+    };
+    let late = waits(&[(3, 100), (4_000, 100)]);
+    let mut web = vm("web\x1b[2J", 10, thread(11, Role::Vcpu(0), late, blame));
+    web.throttled.push(Throttled {
+        group: Name::new("all"),
+        periods: 10,
+        throttled_periods: 1,
+        throttled_ns: 2_000_000,
+    });
+    web.network = Some(Network {
+        taps: vec![Tap { ifindex: 3, name: Name::new("tap0") }],
+        packets: 10,
+        bytes: 15_000,
+        queue: waits(&[(50, 10)]),
+        drops: vec![Drop { reason: "QDISC_DROP".to_string(), packets: 2 }],
+        beyond: waits(&[(300, 10)]),
+    });
+    let batch = vm("batch", 77, thread(78, Role::Vcpu(0), Histogram::default(), Vec::new()));
+    Snapshot { interval_ms: 1000.0, vms: vec![batch, web], ..Snapshot::default() }
+}

@@ -1,0 +1,479 @@
+//! The screen of `lowtail host observe`: which machine hurts, in which queue, because of whom.
+
+use std::collections::{HashMap, VecDeque};
+
+use lowtail_live::discover::Role;
+use lowtail_live::observe::{
+    Finding, Histogram, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who,
+};
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
+
+/// Intervals that a sparkline shows.
+const HISTORY: usize = 30;
+/// Bars of a histogram at most: one for each doubling.
+const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What the user wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// To look on.
+    Stay,
+    /// To leave.
+    Quit,
+}
+
+/// What is shown, and what of it is chosen.
+#[derive(Debug, Default)]
+pub(crate) struct Screen {
+    snapshot: Snapshot,
+    findings: Vec<Finding>,
+    /// Late wake-ups of each machine, p99 in microseconds, the newest last.
+    late: HashMap<(u32, u64), VecDeque<f64>>,
+    selected: usize,
+    histogram: bool,
+    paused: bool,
+    help: bool,
+}
+
+impl Screen {
+    /// A new interval. While paused only the sparklines go on.
+    pub(crate) fn update(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
+        for vm in &snapshot.vms {
+            let line = self.late.entry((vm.pid, vm.started_ticks)).or_default();
+            line.push_back(wakes(vm).percentile_us(0.99).unwrap_or(0.0));
+            while line.len() > HISTORY {
+                line.pop_front();
+            }
+        }
+        let here =
+            |key: &(u32, u64)| snapshot.vms.iter().any(|vm| (vm.pid, vm.started_ticks) == *key);
+        self.late.retain(|key, _| here(key));
+        if !self.paused {
+            self.snapshot = snapshot.clone();
+            self.findings = findings.to_vec();
+            self.selected = self.selected.min(self.snapshot.vms.len().saturating_sub(1));
+        }
+    }
+
+    /// A key, or anything else from the terminal.
+    pub(crate) fn handle(&mut self, event: &Event) -> Next {
+        let Event::Key(key) = event else { return Next::Stay };
+        if key.kind != KeyEventKind::Press {
+            return Next::Stay;
+        }
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Next::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => Next::Quit,
+            KeyCode::Char('h') => self.toggle(|screen| &mut screen.histogram),
+            KeyCode::Char('p') => self.toggle(|screen| &mut screen.paused),
+            KeyCode::Char('?') => self.toggle(|screen| &mut screen.help),
+            KeyCode::Down | KeyCode::Char('j') => self.select(self.selected + 1),
+            KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
+            _ => Next::Stay,
+        }
+    }
+
+    fn toggle(&mut self, which: impl Fn(&mut Self) -> &mut bool) -> Next {
+        let which = which(self);
+        *which = !*which;
+        Next::Stay
+    }
+
+    fn select(&mut self, at: usize) -> Next {
+        self.selected = at.min(self.snapshot.vms.len().saturating_sub(1));
+        Next::Stay
+    }
+
+    /// Draws it all.
+    pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
+        let troubles = self.findings.len().clamp(1, 8) as u16 + 2;
+        let machines = self.snapshot.vms.len() as u16 + 3;
+        let [head, what, table, below, foot] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(troubles),
+            Constraint::Max(machines),
+            Constraint::Min(4),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        frame.render_widget(self.head(), head);
+        frame.render_widget(self.troubles(), what);
+        let mut state = TableState::default().with_selected(Some(self.selected));
+        frame.render_stateful_widget(self.machines(), table, &mut state);
+        match self.snapshot.vms.get(self.selected) {
+            Some(vm) if self.histogram => histogram(frame, vm, below),
+            Some(vm) => frame.render_widget(threads(vm, self.snapshot.interval_ms), below),
+            None => frame.render_widget(nobody(), below),
+        }
+        let keys = match self.help {
+            true => {
+                "wake: from woken to running · waits: share of the time it wanted · queue: in the \
+                 uplink's discipline · beyond: round trip past the uplink"
+            }
+            false => "q quit  ↑↓ machine  h histogram  p pause  ? what the columns mean",
+        };
+        frame.render_widget(Paragraph::new(keys).style(Style::new().dim()), foot);
+    }
+
+    fn head(&self) -> Paragraph<'_> {
+        let mut line = vec![
+            Span::from("lowtail host observe").bold(),
+            Span::from(format!(
+                "  {} machines, each {:.1} s{}",
+                self.snapshot.vms.len(),
+                self.snapshot.interval_ms / 1e3,
+                if self.paused { ", paused" } else { "" }
+            )),
+        ];
+        let lost = &self.snapshot.lost;
+        let all = lost.waits + lost.blame + lost.packets + lost.threads;
+        if all > 0 {
+            let text = format!(
+                "  not seen: {} waits, {} of blame, {} packets, {} threads",
+                lost.waits, lost.blame, lost.packets, lost.threads
+            );
+            line.push(Span::from(text).style(Style::new().fg(Color::Yellow)));
+        }
+        Paragraph::new(Line::from(line))
+    }
+
+    fn troubles(&self) -> Paragraph<'_> {
+        let block = Block::bordered().title(" What hurts ");
+        if self.findings.is_empty() {
+            let mut lines =
+                vec![Line::from("Nothing: no machine waits for long in any of the three queues.")];
+            lines.extend(self.snapshot.blind.iter().map(|why| Line::from(why.as_str()).dim()));
+            return Paragraph::new(lines).block(block);
+        }
+        let line = |finding: &Finding| {
+            let style = match finding.queue {
+                Queue::Cpu => Style::new().fg(Color::Red),
+                Queue::Host => Style::new().fg(Color::Magenta),
+                Queue::Beyond => Style::new().fg(Color::Yellow),
+            };
+            Line::from(sentence(finding)).style(style)
+        };
+        Paragraph::new(self.findings.iter().map(line).collect::<Vec<_>>()).block(block)
+    }
+
+    fn machines(&self) -> Table<'_> {
+        let titles = [
+            "machine",
+            "vCPUs",
+            "CPU %",
+            "wake p50",
+            "p99",
+            "max us",
+            "last half minute",
+            "waits %",
+            "throttled",
+            "back end p99",
+            "queue p99",
+            "drops",
+            "beyond p50",
+            "p99 us",
+        ];
+        let widths = [
+            Constraint::Min(12),
+            Constraint::Length(5),
+            Constraint::Length(6),
+            Constraint::Length(9),
+            Constraint::Length(9),
+            Constraint::Length(9),
+            Constraint::Length(HISTORY as u16),
+            Constraint::Length(7),
+            Constraint::Length(9),
+            Constraint::Length(12),
+            Constraint::Length(9),
+            Constraint::Length(6),
+            Constraint::Length(10),
+            Constraint::Length(9),
+        ];
+        let rows = self.snapshot.vms.iter().map(|vm| self.machine(vm));
+        Table::new(rows, widths)
+            .header(Row::new(titles).style(Style::new().bold()))
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+            .block(Block::bordered().title(" Machines "))
+    }
+
+    fn machine(&self, vm: &VmSnapshot) -> Row<'_> {
+        let wakes = wakes(vm);
+        let vcpus = vm.threads.iter().filter(|thread| is_vcpu(thread)).count();
+        let ran_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
+        let interval_ms = self.snapshot.interval_ms;
+        let line = self.late.get(&(vm.pid, vm.started_ticks));
+        let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
+        let name = format!("{}{}", vm.name, if vm.ended { " (ended)" } else { "" });
+        let mut cells = vec![
+            name,
+            vcpus.to_string(),
+            format!("{:.1}", ran_ns as f64 / interval_ms.max(1.0) / 1e4),
+            us(wakes.percentile_us(0.5)),
+            us(wakes.percentile_us(0.99)),
+            us((wakes.count() > 0).then_some(wakes.max_ns() as f64 / 1e3)),
+            line.map(sparkline).unwrap_or_default(),
+            waits(vm).map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
+            if vm.throttled.is_empty() { "–".to_string() } else { throttled.to_string() },
+            us(back_end(vm).percentile_us(0.99)),
+        ];
+        match &vm.network {
+            None => cells.extend(["–"; 4].map(String::from)),
+            Some(network) => cells.extend([
+                us(network.queue.percentile_us(0.99)),
+                network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
+                us(network.beyond.percentile_us(0.5)),
+                us(network.beyond.percentile_us(0.99)),
+            ]),
+        }
+        let troubled = self.findings.iter().any(|finding| finding.pid == vm.pid);
+        let style = if troubled { Style::new().fg(Color::Red) } else { Style::new() };
+        Row::new(cells.into_iter().map(Cell::from)).style(style)
+    }
+}
+
+/// A finding in words.
+pub(crate) fn sentence(finding: &Finding) -> String {
+    let amount = finding.amount;
+    let what = match finding.trouble {
+        Trouble::Late => format!("waits for a CPU when woken, p99 {} us", us(Some(amount))),
+        Trouble::Starved => format!("waits for a CPU {amount:.0} % of the time that it wants"),
+        Trouble::Throttled => format!("is stopped by its own quota in {amount:.0} % of periods"),
+        Trouble::BackEndLate => format!("waits for its back end, p99 {} us", us(Some(amount))),
+        Trouble::Queued => format!("waits in the uplink's queue, p99 {} us", us(Some(amount))),
+        Trouble::Dropped => format!("loses {amount:.0} packets in the host"),
+        Trouble::Far => format!("waits beyond the uplink, p99 {} us", us(Some(amount))),
+    };
+    let told = finding.causes.iter().filter(|cause| cause.share >= 0.05).take(3);
+    let causes: Vec<String> =
+        told.map(|cause| format!("{} {:.0} %", who(&cause.who), 100.0 * cause.share)).collect();
+    let because = match (causes.is_empty(), finding.trouble) {
+        (true, _) | (_, Trouble::Throttled) => String::new(),
+        _ => format!(", because of {}", causes.join(", ")),
+    };
+    format!("{} {what}{because}, for {:.0} s", finding.vm, finding.for_ms / 1e3)
+}
+
+/// Who ran, in words.
+pub(crate) fn who(who: &Who) -> String {
+    match who {
+        Who::Vm(name, _) => name.to_string(),
+        Who::Process(name, pid) => format!("{name} ({pid})"),
+        Who::Kernel(name) => format!("kernel: {name}"),
+        Who::Idle => "nobody (idle)".to_string(),
+        Who::Quota => "its quota".to_string(),
+        Who::Others => "others".to_string(),
+    }
+}
+
+/// The threads of a machine, and for whom they waited.
+fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
+    let titles =
+        ["thread", "name", "CPU %", "wakes", "p50", "p99 us", "preempted", "p99 us", "waited for"];
+    let widths = [
+        Constraint::Length(12),
+        Constraint::Length(16),
+        Constraint::Length(6),
+        Constraint::Length(8),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Min(20),
+    ];
+    let row = |thread: &ThreadSnapshot| {
+        let total: u64 = thread.blame.iter().map(|blame| blame.waited_ns).sum();
+        let blame = thread.blame.iter().take(4).map(|blame| {
+            let share = 100.0 * blame.waited_ns as f64 / total.max(1) as f64;
+            format!("{} {share:.0} %", who(&blame.who))
+        });
+        Row::new([
+            role(thread.role),
+            thread.comm.to_string(),
+            format!("{:.1}", thread.cpu_ns as f64 / interval_ms.max(1.0) / 1e4),
+            thread.wake_to_run.count().to_string(),
+            us(thread.wake_to_run.percentile_us(0.5)),
+            us(thread.wake_to_run.percentile_us(0.99)),
+            thread.preempted_to_run.count().to_string(),
+            us(thread.preempted_to_run.percentile_us(0.99)),
+            blame.collect::<Vec<_>>().join(", "),
+        ])
+    };
+    Table::new(vm.threads.iter().map(row), widths)
+        .header(Row::new(titles).style(Style::new().bold()))
+        .block(Block::bordered().title(format!(" {}: its threads ", vm.name)))
+}
+
+/// How long the vCPUs of a machine waited after being woken: a bar for each doubling.
+fn histogram(frame: &mut Frame<'_>, vm: &VmSnapshot, area: Rect) {
+    let wakes = wakes(vm);
+    // From 1 us on; what is shorter is in the first.
+    let mut bars: Vec<u64> = Vec::new();
+    for (bucket, &count) in wakes.buckets().iter().enumerate() {
+        let (least, _) = Histogram::bounds_ns(bucket);
+        let at = (least.max(1) / 1_000).checked_ilog2().map_or(0, |e| e as usize + 1);
+        if bars.len() <= at {
+            bars.resize(at + 1, 0);
+        }
+        bars[at] += u64::from(count);
+    }
+    let last = bars.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+    bars.truncate(last.max(1));
+    let label = |at: usize| match at {
+        0 => "<1us".to_string(),
+        1..=10 => format!("{}us", 1u64 << (at - 1)),
+        11..=20 => format!("{}ms", 1u64 << (at - 11)),
+        _ => format!("{}s", 1u64 << (at - 21)),
+    };
+    let bars: Vec<Bar<'_>> = bars
+        .iter()
+        .enumerate()
+        .map(|(at, &count)| Bar::default().value(count).label(label(at)))
+        .collect();
+    let chart =
+        BarChart::default().data(BarGroup::default().bars(&bars)).bar_width(6).bar_gap(1).block(
+            Block::bordered().title(format!(
+                " {}: wake-ups by how late they were (of each bar the least) ",
+                vm.name
+            )),
+        );
+    frame.render_widget(chart, area);
+}
+
+fn nobody() -> Paragraph<'static> {
+    Paragraph::new(
+        "No virtual machines here. `lowtail host vms` says how they are found; --vm declares others.",
+    )
+}
+
+/// Wake-ups of all vCPUs.
+fn wakes(vm: &VmSnapshot) -> Histogram {
+    let mut all = Histogram::default();
+    vm.threads.iter().filter(|thread| is_vcpu(thread)).for_each(|t| all.merge(&t.wake_to_run));
+    all
+}
+
+/// Wake-ups of the threads that serve its devices.
+fn back_end(vm: &VmSnapshot) -> Histogram {
+    let mut all = Histogram::default();
+    let serves = |role| matches!(role, Role::Vhost(_) | Role::IoThread(_) | Role::Emulator);
+    vm.threads.iter().filter(|t| serves(t.role)).for_each(|t| all.merge(&t.wake_to_run));
+    all
+}
+
+/// Which share of the time that its vCPUs wanted they waited.
+fn waits(vm: &VmSnapshot) -> Option<f64> {
+    let vcpus = || vm.threads.iter().filter(|thread| is_vcpu(thread));
+    let waited: u64 = vcpus().map(|t| t.wake_to_run.sum_ns() + t.preempted_to_run.sum_ns()).sum();
+    let wanted = waited + vcpus().map(|t| t.cpu_ns).sum::<u64>();
+    (wanted > 0).then(|| waited as f64 / wanted as f64)
+}
+
+fn is_vcpu(thread: &ThreadSnapshot) -> bool {
+    matches!(thread.role, Role::Vcpu(_))
+}
+
+/// What a thread does, in a word.
+pub(crate) fn role(role: Role) -> String {
+    match role {
+        Role::Vcpu(n) => format!("vcpu{n}"),
+        Role::Emulator => "emulator".to_string(),
+        Role::IoThread(n) => format!("iothread{n}"),
+        Role::Vhost(n) => format!("vhost{n}"),
+        Role::Worker => "worker".to_string(),
+    }
+}
+
+/// Microseconds with three digits that count.
+pub(crate) fn us(us: Option<f64>) -> String {
+    match us {
+        None => "–".to_string(),
+        Some(us) if us < 9.995 => format!("{us:.2}"),
+        Some(us) if us < 99.95 => format!("{us:.1}"),
+        Some(us) => format!("{us:.0}"),
+    }
+}
+
+/// The last intervals as bars, on a logarithmic scale from 10 us to 100 ms: what matters is the order of magnitude.
+fn sparkline(line: &VecDeque<f64>) -> String {
+    let spark = |us: &f64| {
+        let at = ((us.max(10.0) / 10.0).log10() * 2.0) as usize;
+        SPARKS[at.min(SPARKS.len() - 1)]
+    };
+    line.iter().map(spark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lowtail_live::observe::Diagnosis;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyEvent;
+
+    use super::*;
+    use crate::host::example::snapshot;
+
+    fn shown(screen: &Screen) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(170, 30)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    fn press(screen: &mut Screen, key: KeyCode) -> Next {
+        screen.handle(&Event::Key(KeyEvent::new(key, KeyModifiers::NONE)))
+    }
+
+    #[test]
+    fn it_says_who_hurts_because_of_whom_and_names_stay_data() {
+        let (snapshot, mut screen) = (snapshot(), Screen::default());
+        let findings = Diagnosis::default().update(&snapshot);
+        screen.update(&snapshot, &findings);
+        let text = shown(&screen);
+        // 4 ms are in the bucket from 3.932 to 4.063.
+        for part in [
+            "web\\u{1b}[2J waits for a CPU when woken, p99 3998 us, because of batch 100 %, for 1 s",
+            "2 machines",
+            "beyond p50",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn keys() {
+        let (snapshot, mut screen) = (snapshot(), Screen::default());
+        screen.update(&snapshot, &[]);
+        assert!(shown(&screen).contains("batch: its threads"));
+        assert_eq!(press(&mut screen, KeyCode::Down), Next::Stay);
+        assert_eq!(press(&mut screen, KeyCode::Down), Next::Stay);
+        assert!(shown(&screen).contains("[2J: its threads"));
+        press(&mut screen, KeyCode::Char('h'));
+        let text = shown(&screen);
+        // Half of the wake-ups were some 3 us late, half 4 ms: the bars of 2 us and of 2 ms, which
+        // begins at 2.048 ms.
+        assert!(text.contains("2us") && text.contains("2ms") && text.contains("100"), "{text}");
+        press(&mut screen, KeyCode::Char('p'));
+        screen.update(&Snapshot::default(), &[]);
+        assert!(shown(&screen).contains("2 machines, each 1.0 s, paused"));
+        assert_eq!(press(&mut screen, KeyCode::Char('q')), Next::Quit);
+    }
+
+    #[test]
+    fn an_empty_host_and_a_small_terminal() {
+        let screen = Screen::default();
+        assert!(shown(&screen).contains("No virtual machines here"));
+        for (width, height) in [(1, 1), (20, 5), (80, 24)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            let mut screen = Screen::default();
+            screen.update(&snapshot(), &[]);
+            terminal.draw(|frame| screen.draw(frame)).unwrap();
+            screen.histogram = true;
+            terminal.draw(|frame| screen.draw(frame)).unwrap();
+        }
+    }
+}
