@@ -48,7 +48,7 @@ pub struct VmThread {
     pub role: Role,
     /// The name that it has given itself.
     pub comm: Name,
-    /// Its control group, where that is another than the machine's; below the mount point as well.
+    /// Its control group, where that is another than the machine's and not the topmost; below the mount point as well.
     pub cgroup: Option<PathBuf>,
 }
 

@@ -185,7 +185,8 @@ pub(super) fn with_roles(
     });
     let (roles, twice) = part::roles(&parts.collect::<Vec<_>>());
     let threads = read.into_iter().zip(roles).map(|((tid, comm, group), role)| {
-        let cgroup = group.filter(|group| Some(group.as_path()) != cgroup);
+        let topmost = |group: &PathBuf| group.as_os_str().is_empty();
+        let cgroup = group.filter(|group| !topmost(group) && Some(group.as_path()) != cgroup);
         VmThread { tid, role, comm: Name::new(comm), cgroup }
     });
     (threads.collect(), twice)

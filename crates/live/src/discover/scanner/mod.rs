@@ -188,8 +188,9 @@ impl Scanner {
         process.kind = match file::link(&dir.join("exe")) {
             Ok(program) => process::kind(&program),
             Err(error) => {
-                troubles.programs += u32::from(error == Unread::Denied);
-                process::kind(&process.stat.comm)
+                let kind = process::kind(&process.stat.comm);
+                troubles.programs += u32::from(error == Unread::Denied && kind.is_some());
+                kind
             }
         };
         process.domain = self.group_of(dir).and_then(|group| Domain::of(&group));

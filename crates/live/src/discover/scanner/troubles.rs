@@ -5,7 +5,7 @@
 pub(super) struct Troubles {
     /// Processes of which nothing can be read.
     pub(super) hidden: u32,
-    /// Processes whose programs cannot be read.
+    /// Machines by their names, whose programs cannot be read.
     pub(super) programs: u32,
     /// Machines whose open files cannot be read.
     pub(super) files: u32,
@@ -21,24 +21,29 @@ impl Troubles {
         let Troubles { hidden, programs, files, outside, mut told } = self;
         let mut tell = |n: u32, what: &str, consequence: &str, remedy: &str| {
             if n > 0 {
-                told.push(format!("{n} {what}: {consequence}; {remedy}"));
+                told.push(format!("{what}: {n}. {consequence}; {remedy}"));
             }
         };
         let root = "run lowtail as root";
-        tell(hidden, "processes are hidden", "machines may be missing", root);
-        let by_name = "machines are recognised by the names of processes, which anybody can choose";
-        tell(programs, "processes do not show their program", by_name, root);
+        tell(hidden, "hidden processes", "Machines may be missing", root);
+        let by_name = "They are recognised by their names, which anybody can choose";
+        tell(
+            programs,
+            "processes that look like a machine and do not show their program",
+            by_name,
+            root,
+        );
         tell(
             files,
-            "machines do not show their open files",
-            "their interfaces are not known",
+            "machines that do not show their open files",
+            "Their interfaces are not known",
             root,
         );
         let namespace = "run lowtail outside of the container";
         tell(
             outside,
-            "machines are in control groups outside of ours",
-            "their quotas are not seen",
+            "machines in control groups outside of ours",
+            "Their quotas are not seen",
             namespace,
         );
         told
