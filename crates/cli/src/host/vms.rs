@@ -1,14 +1,111 @@
 //! `lowtail host vms`.
 
+use std::fmt::Write;
 use std::process::ExitCode;
+
+use lowtail_live::discover::{Declared, Found, Kind, Role, Roots, Vm, scan};
+use serde_json::json;
 
 use crate::args::Global;
 use crate::exit::Fail;
+use crate::out;
 
 /// `lowtail host vms`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Vms {}
+pub(crate) struct Vms {
+    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
+    /// each of its interfaces; or another name for one that is found. May be given several times
+    #[arg(long, value_name = "NAME=GROUP|PID")]
+    vm: Vec<Declared>,
+}
 
-pub(crate) fn run(_args: &Vms, _global: &Global) -> Result<ExitCode, Fail> {
-    Err(Fail::Host("not there yet".to_string()))
+pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
+    let found = scan(&Roots::default(), &args.vm);
+    if global.json {
+        let vms = serde_json::to_value(&found.vms);
+        let vms = vms.map_err(|error| Fail::Bug(format!("JSON: {error}")))?;
+        out::json(&json!({ "vms": vms, "troubles": found.troubles }))?;
+    } else if !global.quiet {
+        out::text(&table(&found.vms))?;
+    }
+    if !global.json && !global.quiet {
+        tell(&found);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What could not be found out, on standard error.
+fn tell(found: &Found) {
+    for trouble in &found.troubles {
+        out::note(&format!("note: {trouble}"));
+    }
+}
+
+const HEAD: [&str; 8] =
+    ["machine", "run by", "process", "vCPUs", "I/O", "vhost", "interfaces", "control group"];
+/// Columns of numbers.
+const RIGHT: std::ops::RangeInclusive<usize> = 2..=5;
+
+fn table(vms: &[Vm]) -> String {
+    if vms.is_empty() {
+        return "no machines; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
+    }
+    let rows: Vec<[String; 8]> = vms.iter().map(row).collect();
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|i| {
+            let cells = rows.iter().map(|row| row[i].chars().count());
+            cells.chain([HEAD[i].len()]).max().unwrap_or_default()
+        })
+        .collect();
+    let mut text = String::new();
+    let head = HEAD.map(String::from);
+    for row in std::iter::once(&head).chain(&rows) {
+        let mut line = String::new();
+        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let cell = match RIGHT.contains(&i) {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            };
+            let _ = write!(line, "{cell}  ");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+fn row(vm: &Vm) -> [String; 8] {
+    let count = |is: fn(Role) -> bool| {
+        let n = vm.threads.iter().filter(|thread| is(thread.role)).count();
+        if n == 0 { "-".to_string() } else { n.to_string() }
+    };
+    let taps: Vec<String> = vm.taps.iter().map(|tap| tap.name.to_string()).collect();
+    let group = vm.cgroup.as_ref().map(|group| escaped(&group.to_string_lossy()));
+    let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
+    [
+        vm.name.to_string(),
+        run_by(vm.kind).to_string(),
+        vm.pid.to_string(),
+        count(|role| matches!(role, Role::Vcpu(_))),
+        count(|role| matches!(role, Role::IoThread(_))),
+        count(|role| matches!(role, Role::Vhost(_))),
+        or_dash(taps.join(",")),
+        group.unwrap_or_else(|| "shared".to_string()),
+    ]
+}
+
+/// A path of control groups for a terminal. systemd's own escapes have backslashes, which are harmless.
+fn escaped(path: &str) -> String {
+    let harmless = |c: char| c == '\\' || c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
+    let shown = |c: char| if harmless(c) { c.to_string() } else { c.escape_unicode().to_string() };
+    path.chars().map(shown).collect()
+}
+
+fn run_by(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Libvirt => "libvirt",
+        Kind::Qemu => "QEMU",
+        Kind::Firecracker => "Firecracker",
+        Kind::CloudHypervisor => "Cloud Hypervisor",
+        Kind::Declared => "declared",
+    }
 }
