@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use libbpf_rs::{
-    Error as Refusal, ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject,
+    Error as Refusal, ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, Program,
     ProgramInput, ProgramType,
 };
 
@@ -31,7 +32,7 @@ pub(crate) enum Wait {
 /// The programs, loaded and attached. When it goes, or its process does, so do they.
 pub(crate) struct Programs {
     object: Object,
-    _links: Vec<Link>,
+    links: Vec<Link>,
     maps: HashMap<&'static str, MapHandle>,
     epoch: u32,
     /// Pairs that were fetched, to be removed.
@@ -63,12 +64,12 @@ impl Programs {
         let mut maps = HashMap::new();
         for name in MAPS {
             let map = object.maps().find(|map| map.name() == OsStr::new(name));
-            let map = map.ok_or_else(|| Refusal::with_invalid_data(format!("no map `{name}`")));
+            let map = map.ok_or_else(|| missing(name));
             let handle = map.and_then(|map| MapHandle::try_from(&map));
             maps.insert(name, handle.map_err(failed("find a map of a BPF program"))?);
         }
         let mut programs =
-            Programs { object, _links: Vec::new(), maps, epoch: 0, fetched: Vec::new() };
+            Programs { object, links: Vec::new(), maps, epoch: 0, fetched: Vec::new() };
         // The last one that is put there is the first one that is taken.
         for slot in (0..threads).rev() {
             programs.put("free_slots", &[], &slot.to_ne_bytes())?;
@@ -76,7 +77,7 @@ impl Programs {
         for program in programs.object.progs_mut() {
             if program.prog_type() == ProgramType::Tracing {
                 let link = program.attach().map_err(failed("attach a BPF program"))?;
-                programs._links.push(link);
+                programs.links.push(link);
             }
         }
         Ok(programs)
@@ -108,9 +109,9 @@ impl Programs {
         let mut request = [0; 8];
         request[..4].copy_from_slice(&tid.to_ne_bytes());
         request[4..].copy_from_slice(&slot.to_ne_bytes());
-        let program = self.object.progs_mut_by(name);
+        let program = self.object.progs_mut().find(|program| program.name() == OsStr::new(name));
         let output = program
-            .ok_or_else(|| Refusal::with_invalid_data(format!("no program `{name}`")))
+            .ok_or_else(|| missing(name))
             .and_then(|program| {
                 let input =
                     ProgramInput { context_in: Some(&mut request), ..ProgramInput::default() };
@@ -176,9 +177,20 @@ impl Programs {
         let mut waits = u64_at(&value, 0);
         // The kernel does not run a program within itself; it counts the events that this one has missed by it.
         for program in self.object.progs() {
-            waits += recursions(&program).unwrap_or(0);
+            waits += counter(&program, "recursion_misses").unwrap_or(0);
         }
         Ok(Lost { waits, blame: u64_at(&value, 8), threads: u64_at(&value, 16), packets: 0 })
+    }
+
+    /// How often each program has run and for how long, in nanoseconds, while `kernel.bpf_stats_enabled` was 1.
+    pub(crate) fn run_times(&self) -> Vec<(String, u64, u64)> {
+        let programs = self.object.progs().filter(|program| program.prog_type() == ProgramType::Tracing);
+        let of = |program: &Program<'_>| {
+            let name = program.name().to_string_lossy().into_owned();
+            let counted = |key| counter(program, key).unwrap_or(0);
+            (name, counted("run_cnt"), counted("run_time_ns"))
+        };
+        programs.map(|program| of(&program)).collect()
     }
 
     fn map(&self, name: &str) -> &MapHandle {
@@ -208,6 +220,19 @@ fn size(object: &mut OpenObject, threads: u32, cpus: u32) -> libbpf_rs::Result<(
         map.set_max_entries(entries)?;
     }
     Ok(())
+}
+
+/// What the kernel counts of a program: `bpf_prog_show_fdinfo()` of kernel/bpf/syscall.c.
+fn counter(program: &Program<'_>, key: &str) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(name, _)| *name == key)?.1.trim().parse().ok()
+}
+
+/// Nothing of that name is in the compiled programs.
+fn missing(name: &str) -> Refusal {
+    std::io::Error::other(format!("there is no `{name}`")).into()
 }
 
 fn failed(what: &'static str) -> impl FnOnce(Refusal) -> Error {
