@@ -19,6 +19,11 @@ impl Instant {
         Instant(clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, ns))
     }
 
+    /// As the kernel counts it, `ktime_get_ns()`.
+    pub(crate) fn as_ns(self) -> u64 {
+        self.0
+    }
+
     /// So much later.
     pub(crate) fn after(self, span: Duration) -> Self {
         Instant(self.0.saturating_add(span.as_ns()))

@@ -4,5 +4,7 @@ mod hierarchy;
 mod stat;
 mod tree;
 
+pub(crate) use stat::parse as parse_stat;
+
 pub use hierarchy::{Hierarchy, Version};
 pub use tree::{Group, Tree};

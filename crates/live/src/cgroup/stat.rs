@@ -5,7 +5,7 @@ use lowtail_host::cgroup::CgroupStats;
 
 /// Reads either version: v1 has nanoseconds, v2 has microseconds and says so. What a kernel
 /// does not tell is zero; nobody tells the longest pause.
-pub(super) fn parse(text: &str) -> CgroupStats {
+pub(crate) fn parse(text: &str) -> CgroupStats {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse::<u64>().ok())

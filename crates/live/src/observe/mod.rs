@@ -1,11 +1,21 @@
 //! Which machine waits, in which queue, because of whom.
+//!
+//! Programs in the kernel (`bpf/observe.bpf.c`) take the time of each wait of each thread of a machine, and who ran
+//! meanwhile; [`Observer`] tells them which threads those are, and fetches what they have gathered.
 
+mod blame;
 mod diagnosis;
 mod histogram;
+mod kernel;
+mod observer;
+mod slot;
 mod snapshot;
+mod throttle;
+mod tracker;
 
 pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble};
 pub use histogram::{BUCKETS, Histogram};
+pub use observer::{Observer, Options};
 pub use snapshot::{
     Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,
 };

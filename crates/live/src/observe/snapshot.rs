@@ -57,6 +57,8 @@ pub struct ThreadSnapshot {
     pub wake_to_run: Histogram,
     /// From being preempted to running again.
     pub preempted_to_run: Histogram,
+    /// For how long it has been waiting when the interval ended; 0 if it is not.
+    pub waiting_ns: u64,
     /// Who ran on the CPU that it waited for, by time that it waited for them, most first.
     pub blame: Vec<Blame>,
 }

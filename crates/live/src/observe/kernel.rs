@@ -1,0 +1,250 @@
+//! The programs of `bpf/observe.bpf.c` in the running kernel.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use libbpf_rs::{
+    Error as Refusal, ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, Program,
+    ProgramInput, ProgramType,
+};
+
+use super::slot::{Ran, Slot, State, u32_at, u64_at};
+use super::{Histogram, Lost};
+use crate::error::Error;
+
+static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observe.bpf.o"));
+/// The kernel's types, without which nobody knows where its fields are.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Pairs of one interval, for each thread.
+const PAIRS_PER_THREAD: u32 = 8;
+/// Entries that are fetched by one call of the kernel.
+const BATCH: u32 = 4096;
+
+/// How a wait began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Woken,
+    Preempted,
+}
+
+/// The programs, loaded and attached. When it goes, or its process does, so do they.
+pub(crate) struct Programs {
+    object: Object,
+    links: Vec<Link>,
+    maps: HashMap<&'static str, MapHandle>,
+    epoch: u32,
+    /// Pairs that were fetched, to be removed.
+    fetched: Vec<u8>,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+const MAPS: [&str; 7] =
+    ["slots", "woken_delays", "preempted_delays", "free_slots", "blame", "epoch", "losses"];
+
+impl Programs {
+    /// Loads and attaches them, with room for so many threads.
+    ///
+    /// # Errors
+    /// If the kernel has no types or no BPF, or does not let this user.
+    pub(crate) fn start(threads: u32) -> Result<Self, Error> {
+        let btf = Path::new(BTF);
+        std::fs::metadata(btf).map_err(|error| {
+            Error::file("no types of the kernel (CONFIG_DEBUG_INFO_BTF), and so no programs:", btf, error)
+        })?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
+        let object = crate::bpf::load(COMPILED, |object| size(object, threads, cpus));
+        let object = object.map_err(denied)?;
+        let mut maps = HashMap::new();
+        for name in MAPS {
+            let map = object.maps().find(|map| map.name() == OsStr::new(name));
+            let map = map.ok_or_else(|| missing(name));
+            let handle = map.and_then(|map| MapHandle::try_from(&map));
+            maps.insert(name, handle.map_err(failed("find a map of a BPF program"))?);
+        }
+        let mut programs =
+            Programs { object, links: Vec::new(), maps, epoch: 0, fetched: Vec::new() };
+        // The last one that is put there is the first one that is taken.
+        for slot in (0..threads).rev() {
+            programs.put("free_slots", &[], &slot.to_ne_bytes())?;
+        }
+        for program in programs.object.progs_mut() {
+            if program.prog_type() == ProgramType::Tracing {
+                let link = program.attach().map_err(failed("attach a BPF program"))?;
+                programs.links.push(link);
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Looks at a thread from now on; gives its slot, or `None` if there is none left.
+    pub(crate) fn look_at(&self, tid: u32) -> Result<Option<u32>, Error> {
+        let (refused, slot) = self.ask("look_at", tid, 0)?;
+        Ok((!refused).then_some(slot))
+    }
+
+    /// Looks at the thread of this slot no longer. The slot may be given back an interval later.
+    pub(crate) fn forget(&self, tid: u32, slot: u32) -> Result<(), Error> {
+        self.ask("forget", tid, slot).map(|_| ())
+    }
+
+    /// Gives a slot back that no event can change any more.
+    pub(crate) fn give_back(&self, slot: u32, used: bool) -> Result<(), Error> {
+        let key = slot.to_ne_bytes();
+        if used {
+            self.put("woken_delays", &key, &[0; Histogram::SIZE])?;
+            self.put("preempted_delays", &key, &[0; Histogram::SIZE])?;
+        }
+        self.put("slots", &key, &[0; Slot::SIZE])?;
+        self.put("free_slots", &[], &key)
+    }
+
+    fn ask(&self, name: &str, tid: u32, slot: u32) -> Result<(bool, u32), Error> {
+        let mut request = [0; 8];
+        request[..4].copy_from_slice(&tid.to_ne_bytes());
+        request[4..].copy_from_slice(&slot.to_ne_bytes());
+        let program = self.object.progs_mut().find(|program| program.name() == OsStr::new(name));
+        let output = program
+            .ok_or_else(|| missing(name))
+            .and_then(|program| {
+                let input =
+                    ProgramInput { context_in: Some(&mut request), ..ProgramInput::default() };
+                program.test_run(input)
+            })
+            .map_err(failed("run a BPF program"))?;
+        Ok((output.return_value != 0, u32_at(&request, 4)))
+    }
+
+    /// All threads that are looked at or have ended, with their slots.
+    pub(crate) fn slots(&self) -> Result<Vec<(u32, Slot)>, Error> {
+        let entries = self.map("slots").lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let entries = entries.map_err(failed("read a map of a BPF program"))?;
+        let entries = entries.filter_map(|(key, value)| {
+            let slot = Slot::from_bytes(&value)?;
+            (slot.state != State::Free).then(|| (u32_at(&key, 0), slot))
+        });
+        Ok(entries.collect())
+    }
+
+    /// All waits of a slot's thread that have ended.
+    pub(crate) fn delays(&self, slot: u32, wait: Wait) -> Result<Histogram, Error> {
+        let name = match wait {
+            Wait::Woken => "woken_delays",
+            Wait::Preempted => "preempted_delays",
+        };
+        let value = self.get(name, slot)?;
+        Ok(value.and_then(|value| Histogram::from_bytes(&value)).unwrap_or_default())
+    }
+
+    /// Begins another interval of [`blame`](Self::blame).
+    pub(crate) fn turn(&mut self) -> Result<(), Error> {
+        // Nobody has written to these since the last turn.
+        for key in self.fetched.chunks_exact(8) {
+            // An entry that is not there need not be removed.
+            let _ = self.map("blame").delete(key);
+        }
+        self.fetched.clear();
+        self.epoch ^= 1;
+        self.put("epoch", &0_u32.to_ne_bytes(), &self.epoch.to_ne_bytes())
+    }
+
+    /// Who ran while threads waited, in the interval before the last [`turn`](Self::turn).
+    pub(crate) fn blame(&mut self) -> Result<Vec<Ran>, Error> {
+        let entries = self.map("blame").lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let entries = entries.map_err(failed("read a map of a BPF program"))?;
+        let old = self.epoch ^ 1;
+        let mut fetched = Vec::new();
+        let mut blame = Vec::new();
+        for (key, value) in entries {
+            if let Some(ran) = Ran::from_bytes(&key, &value).filter(|ran| ran.epoch == old) {
+                fetched.extend_from_slice(&key);
+                blame.push(ran);
+            }
+        }
+        self.fetched = fetched;
+        Ok(blame)
+    }
+
+    /// What was not kept since the programs were loaded.
+    pub(crate) fn lost(&self) -> Result<Lost, Error> {
+        let value = self.get("losses", 0)?.unwrap_or_default();
+        let mut waits = u64_at(&value, 0);
+        // The kernel does not run a program within itself; it counts the events that this one has missed by it.
+        for program in self.object.progs() {
+            waits += counter(&program, "recursion_misses").unwrap_or(0);
+        }
+        Ok(Lost { waits, blame: u64_at(&value, 8), threads: u64_at(&value, 16), packets: 0 })
+    }
+
+    /// How often each program has run and for how long, in nanoseconds, while `kernel.bpf_stats_enabled` was 1.
+    pub(crate) fn run_times(&self) -> Vec<(String, u64, u64)> {
+        let programs = self.object.progs().filter(|program| program.prog_type() == ProgramType::Tracing);
+        let of = |program: &Program<'_>| {
+            let name = program.name().to_string_lossy().into_owned();
+            let counted = |key| counter(program, key).unwrap_or(0);
+            (name, counted("run_cnt"), counted("run_time_ns"))
+        };
+        programs.map(|program| of(&program)).collect()
+    }
+
+    fn map(&self, name: &str) -> &MapHandle {
+        &self.maps[name]
+    }
+
+    fn put(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let put = self.map(name).update(key, value, MapFlags::ANY);
+        put.map_err(failed("write a map of a BPF program"))
+    }
+
+    fn get(&self, name: &str, key: u32) -> Result<Option<Vec<u8>>, Error> {
+        let value = self.map(name).lookup(&key.to_ne_bytes(), MapFlags::ANY);
+        value.map_err(failed("read a map of a BPF program"))
+    }
+}
+
+/// Makes the maps as large as need be.
+fn size(object: &mut OpenObject, threads: u32, cpus: u32) -> libbpf_rs::Result<()> {
+    for mut map in object.maps_mut() {
+        let entries = match map.name().to_str().unwrap_or_default() {
+            "slots" | "woken_delays" | "preempted_delays" | "free_slots" | "slot_of_tid" => threads,
+            "blame" => threads.saturating_mul(PAIRS_PER_THREAD).max(BATCH),
+            "queues" => cpus,
+            _ => continue,
+        };
+        map.set_max_entries(entries)?;
+    }
+    Ok(())
+}
+
+/// What the kernel counts of a program: `bpf_prog_show_fdinfo()` of kernel/bpf/syscall.c.
+fn counter(program: &Program<'_>, key: &str) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(name, _)| *name == key)?.1.trim().parse().ok()
+}
+
+/// Nothing of that name is in the compiled programs.
+fn missing(name: &str) -> Refusal {
+    std::io::Error::other(format!("there is no `{name}`")).into()
+}
+
+fn failed(what: &'static str) -> impl FnOnce(Refusal) -> Error {
+    move |source| Error::Bpf { what, source }
+}
+
+/// To users who may not, it is said in the words that all of this command has for it.
+fn denied(error: Error) -> Error {
+    match error {
+        Error::Bpf { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            Error::Denied { what: "cannot load programs for", path: BTF.into() }
+        }
+        error => error,
+    }
+}

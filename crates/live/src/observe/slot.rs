@@ -1,0 +1,165 @@
+//! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.bpf.c`.
+
+use crate::discover::Name;
+
+/// In which state a thread was seen last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No thread has this slot.
+    #[default]
+    Free,
+    /// None of its events was seen yet.
+    Unknown,
+    Running,
+    Blocked,
+    /// Woken, and not yet running.
+    Woken,
+    /// Preempted, and not yet running again.
+    Preempted,
+    Ended,
+}
+
+/// A thread's figures since it is looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) tid: u32,
+    /// Its process; 0 before its first event.
+    pub(crate) tgid: u32,
+    pub(crate) state: State,
+    /// Since when it is in this state, by `CLOCK_MONOTONIC`.
+    pub(crate) since_ns: u64,
+    /// Run time until then.
+    pub(crate) cpu_ns: u64,
+    /// Waits that have ended, by how they began.
+    pub(crate) woken: u64,
+    pub(crate) preempted: u64,
+    /// Time that it has waited for who knows whom.
+    pub(crate) others_ns: u64,
+    /// Its name, if it has ended.
+    pub(crate) comm: String,
+}
+
+impl Slot {
+    /// Bytes of `struct slot`.
+    pub(crate) const SIZE: usize = 128;
+
+    /// `None` if these are not as many bytes, or no state of ours.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != Self::SIZE {
+            return None;
+        }
+        let state = match u32_at(bytes, 8) {
+            0 => State::Free,
+            1 => State::Unknown,
+            2 => State::Running,
+            3 => State::Blocked,
+            4 => State::Woken,
+            5 => State::Preempted,
+            6 => State::Ended,
+            _ => return None,
+        };
+        Some(Slot {
+            tid: u32_at(bytes, 0),
+            tgid: u32_at(bytes, 4),
+            state,
+            since_ns: u64_at(bytes, 16),
+            cpu_ns: u64_at(bytes, 48),
+            woken: u64_at(bytes, 56),
+            preempted: u64_at(bytes, 64),
+            others_ns: u64_at(bytes, 72),
+            comm: comm(&bytes[80..96]),
+        })
+    }
+
+    /// Run time until `now_ns`.
+    pub(crate) fn cpu_until(&self, now_ns: u64) -> u64 {
+        match self.state {
+            State::Running => self.cpu_ns + now_ns.saturating_sub(self.since_ns),
+            _ => self.cpu_ns,
+        }
+    }
+
+    /// For how long it waits at `now_ns`.
+    pub(crate) fn waits_until(&self, now_ns: u64) -> u64 {
+        match self.state {
+            State::Woken | State::Preempted => now_ns.saturating_sub(self.since_ns),
+            _ => 0,
+        }
+    }
+}
+
+/// Who ran, as the kernel's side knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Runner {
+    Idle,
+    Quota,
+    Process(u32, Name),
+    Kernel(u32, Name),
+}
+
+/// For how long the thread of a slot has waited for somebody: `struct pair` and `struct ran`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) slot: u32,
+    pub(crate) epoch: u32,
+    pub(crate) runner: Runner,
+    pub(crate) ns: u64,
+}
+
+impl Ran {
+    pub(crate) fn from_bytes(key: &[u8], value: &[u8]) -> Option<Self> {
+        if key.len() != 8 || value.len() != 32 {
+            return None;
+        }
+        let victim = u32_at(key, 0);
+        let name = || Name::new(comm(&value[16..32]));
+        let runner = match (u32_at(key, 4), u32_at(value, 8)) {
+            (0, _) => Runner::Idle,
+            (u32::MAX, _) => Runner::Quota,
+            (pid, 0) => Runner::Process(pid, name()),
+            (pid, _) => Runner::Kernel(pid, name()),
+        };
+        Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: u64_at(value, 0) })
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).map_or(0, |four| u32::from_ne_bytes(four.try_into().unwrap()))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap()))
+}
+
+/// A thread's name: up to the first zero, whatever it is.
+fn comm(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the compiler puts each field follows from the C source: four words of four bytes, eight of eight.
+    #[test]
+    fn fields_are_where_c_has_them() {
+        let mut bytes = [0; Slot::SIZE];
+        for (at, value) in [(0, 7_u32), (4, 6), (8, 5)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        for i in 0..8_u64 {
+            let at = 16 + 8 * i as usize;
+            bytes[at..at + 8].copy_from_slice(&(100 + i).to_ne_bytes());
+        }
+        bytes[80..84].copy_from_slice(b"CPU\xff");
+        let slot = Slot::from_bytes(&bytes).expect("a slot");
+        assert_eq!((slot.tid, slot.tgid, slot.state), (7, 6, State::Preempted));
+        assert_eq!((slot.since_ns, slot.cpu_ns), (100, 104));
+        assert_eq!((slot.woken, slot.preempted, slot.others_ns), (105, 106, 107));
+        assert_eq!(slot.comm, "CPU\u{fffd}");
+        assert_eq!((slot.cpu_until(110), slot.waits_until(110)), (104, 10));
+        bytes[8] = 9;
+        assert!(Slot::from_bytes(&bytes).is_none() && Slot::from_bytes(&bytes[1..]).is_none());
+    }
+}

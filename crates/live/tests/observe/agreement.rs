@@ -1,0 +1,126 @@
+//! Figures agree with clocks that are not ours.
+
+use super::*;
+
+/// Its own figure of that share of delays, in microseconds: the same rank as of the histogram's.
+fn percentile_us(sorted_ns: &[u64], share: f64) -> f64 {
+    let rank = (share * sorted_ns.len() as f64).ceil() as usize;
+    sorted_ns[rank.clamp(1, sorted_ns.len()) - 1] as f64 / 1e3
+}
+
+/// Runs a stand-in that is woken `count` times, beside `hogs`; gives its own delays and ours.
+fn serve(count: usize, hogs: usize) -> (Vec<u64>, ThreadSnapshot) {
+    let _hogs: Vec<StandIn> = (0..hogs).map(|_| StandIn::start("burn 0")).collect();
+    let mut guest = StandIn::start(&format!("serve 0 1 {count}"));
+    sleep(100);
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    guest.tell("go");
+    let told = guest.hear();
+    let snapshot = observer.snapshot().expect("figures");
+    let own: Vec<u64> = told.split(' ').map(|ns| ns.parse().expect("a number")).collect();
+    assert_eq!((own.len(), snapshot.lost.waits, snapshot.lost.threads), (count, 0, 0));
+    let ours = thread(vm(&snapshot, "guest"), "CPU 0/KVM").clone();
+    (own, ours)
+}
+
+fn compare(count: usize, hogs: usize) {
+    let (own, ours) = serve(count, hogs);
+    // It was woken so often, and nobody else has woken it, but for joining.
+    let woken = ours.wake_to_run.count();
+    assert!(woken >= count as u64 && woken <= count as u64 + 2, "{woken} of {count}");
+    for share in [0.5, 0.99] {
+        let theirs = percentile_us(&own, share);
+        let ours = ours.wake_to_run.percentile_us(share).expect("there are delays");
+        eprintln!("{hogs} hogs: p{}: {ours:.1} us, by its own clock {theirs:.1} us", share * 100.0);
+        assert!(agree(ours, theirs, 0.05, 20.0), "p{}: {ours} us, {theirs} us", share * 100.0);
+    }
+}
+
+#[test]
+fn delays_agree_with_the_threads_own_clock() {
+    let Some(_host) = host() else { return };
+    compare(1000, 0);
+    compare(1000, 1);
+    compare(500, 3);
+}
+
+/// All waits together are what the kernel's own statistics have of it: `run_delay`, the second number of
+/// `/proc/PID/schedstat`. And run time is what they have, too.
+#[test]
+fn all_waits_together_agree_with_the_kernels_own_count() {
+    let Some(_host) = host() else { return };
+    let _hog = StandIn::start("burn 0");
+    let guest = StandIn::start("burn 0 1");
+    sleep(100);
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    // They are looked at from their first event on.
+    sleep(50);
+    let first = observer.snapshot().expect("figures");
+    let counts = || {
+        let count = |thread: &ThreadSnapshot| {
+            let text = std::fs::read_to_string(format!("/proc/{}/schedstat", thread.tid));
+            let text = text.expect("it lives");
+            let numbers = text.split_whitespace().map(|n| n.parse().expect("a number"));
+            numbers.collect::<Vec<u64>>()
+        };
+        vm(&first, "guest").threads.iter().map(count).collect::<Vec<_>>()
+    };
+    let before = counts();
+    sleep(2000);
+    let after = counts();
+    let snapshot = observer.snapshot().expect("figures");
+    for (i, thread) in vm(&snapshot, "guest").threads.iter().enumerate() {
+        let waits =
+            ms(thread.wake_to_run.sum_ns() + thread.preempted_to_run.sum_ns() + thread.waiting_ns);
+        let (ran, waited) =
+            (ms(after[i][0] - before[i][0]), ms(after[i][1] - before[i][1]));
+        let name = thread.comm.as_given();
+        eprintln!("{name}: waited {waits:.1} ms ({waited:.1}), ran {:.1} ms ({ran:.1})", ms(thread.cpu_ns));
+        // A wait that is going on is counted when it ends; slices are 3 ms or so.
+        assert!(agree(waits, waited, 0.02, 8.0), "{name}: {waits} ms, {waited} ms");
+        assert!(agree(ms(thread.cpu_ns), ran, 0.02, 8.0), "{name}: {} ms, {ran} ms", ms(thread.cpu_ns));
+        // Whoever waited, waited for somebody.
+        let blamed = blamed(thread, |_| true);
+        assert!(agree(blamed, waits, 0.02, 8.0), "{name}: {blamed} ms of {waits} ms");
+    }
+}
+
+/// The kernel's side and ours have the same buckets: the C header, compiled by another compiler.
+#[test]
+fn buckets_are_the_same_in_c() {
+    use std::io::Write;
+    let dir = tempfile::tempdir().expect("a directory");
+    let source = dir.path().join("index.c");
+    let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/hist.h");
+    let text = format!(
+        "#include <stdio.h>\n#include <stdint.h>\n#define __u32 uint32_t\n#define __u64 uint64_t\n\
+         #define __always_inline inline\n#include \"{header}\"\n\
+         int main(void) {{ unsigned long long v; while (scanf(\"%llu\", &v) == 1) \
+         printf(\"%u\\n\", lt_hist_index(v)); return 0; }}\n"
+    );
+    std::fs::write(&source, text).expect("written");
+    let program = dir.path().join("index");
+    let compiled = std::process::Command::new("cc").arg(&source).arg("-o").arg(&program).status();
+    if compiled.is_err() {
+        assert!(std::env::var_os("CI").is_none(), "no cc, but in CI nothing may be skipped");
+        eprintln!("skipped: no cc");
+        return;
+    }
+    let near = (0..64).flat_map(|e| [(1_u64 << e) - 1, 1 << e, (1 << e) + 1]);
+    let values: Vec<u64> = (0..4096).chain(near).chain([u64::MAX]).collect();
+    let mut child = std::process::Command::new(&program)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it was compiled");
+    let lines: String = values.iter().map(|value| format!("{value}\n")).collect();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads");
+    let indices = String::from_utf8(output.stdout).expect("text");
+    let indices: Vec<usize> = indices.lines().map(|line| line.parse().expect("a number")).collect();
+    let ours: Vec<usize> =
+        values.iter().map(|&ns| lowtail_live::observe::Histogram::bucket_of(ns)).collect();
+    assert_eq!(indices, ours);
+}

@@ -1,0 +1,145 @@
+//! Bad circumstances: a clear word, no wrong figure.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+
+use super::*;
+
+#[test]
+fn a_machine_that_dies_is_told_once_with_its_last_figures() {
+    let Some(_host) = host() else { return };
+    let (mut dying, living) = (StandIn::start("burn 0"), StandIn::start("burn 0"));
+    let mut observer = observer(vec![declared("dying", &dying), declared("living", &living)]);
+    sleep(1000);
+    dying.kill();
+    sleep(1000);
+    let last = observer.snapshot().expect("figures");
+    assert!(vm(&last, "dying").ended && !vm(&last, "living").ended);
+    let vcpu = thread(vm(&last, "dying"), "CPU 0/KVM");
+    // It shared the CPU for a second, perhaps with others on this host.
+    assert!(ms(vcpu.cpu_ns) > 100.0 && ms(vcpu.cpu_ns) < 1100.0, "{vcpu:?}");
+    let living = thread(vm(&last, "living"), "CPU 0/KVM");
+    assert!(blamed(living, |who| is_vm(who, "dying")) > 100.0, "{living:?}");
+    sleep(1000);
+    let after = observer.snapshot().expect("figures");
+    assert_eq!(after.vms.len(), 1);
+    assert!(!vm(&after, "living").ended);
+}
+
+/// Threads that live for 5 ms are never found by looking for them each second.
+#[test]
+fn threads_that_come_and_go_between_looks_are_counted_from_their_first_wait() {
+    let Some(_host) = host() else { return };
+    let mut guest = StandIn::start("churn");
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    guest.tell("go");
+    assert_eq!(guest.hear(), "done");
+    let snapshot = observer.snapshot().expect("figures");
+    let machine = vm(&snapshot, "guest");
+    let workers: Vec<_> =
+        machine.threads.iter().filter(|t| t.comm.as_given() == "worker").collect();
+    assert_eq!((workers.len(), snapshot.lost.threads), (100, 0));
+    // Each computed for 5 ms, and some of that it may have waited for the CPU; it was woken once at least.
+    let waited = |t: &ThreadSnapshot| t.wake_to_run.sum_ns() + t.preempted_to_run.sum_ns();
+    for worker in &workers {
+        let all = ms(worker.cpu_ns + waited(worker));
+        assert!(worker.wake_to_run.count() >= 1 && all > 4.9, "{worker:?}");
+    }
+    // Their places are free again.
+    sleep(100);
+    observer.snapshot().expect("figures");
+    let then = observer.snapshot().expect("figures");
+    assert!(vm(&then, "guest").threads.iter().all(|t| t.comm.as_given() != "worker"));
+}
+
+#[test]
+fn two_thousand_threads() {
+    let Some(_host) = host() else { return };
+    let guest = StandIn::start("many 2000");
+    sleep(500);
+    let begin = Instant::now();
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    eprintln!("start: {:?}", begin.elapsed());
+    sleep(1000);
+    observer.snapshot().expect("figures");
+    sleep(1000);
+    let begin = Instant::now();
+    let snapshot = observer.snapshot().expect("figures");
+    eprintln!("snapshot: {:?}", begin.elapsed());
+    let machine = vm(&snapshot, "guest");
+    let vcpus: Vec<_> =
+        machine.threads.iter().filter(|t| t.comm.as_given().starts_with("CPU ")).collect();
+    assert_eq!((vcpus.len(), snapshot.lost.threads, snapshot.lost.waits), (2000, 0, 0));
+    // Twenty times a second at most, each of them; fewer on a host that is too slow for it.
+    let most = snapshot.interval_ms / 50.0 + 2.0;
+    for vcpu in vcpus {
+        let woken = vcpu.wake_to_run.count() as f64;
+        assert!(woken > 2.0 && woken <= most, "{woken} of {most}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let Some(_host) = host() else { return };
+    let guest = StandIn::start("many 200");
+    let options =
+        Options { declared: vec![declared("guest", &guest)], threads: 100, ..Options::default() };
+    let options = Options { names: vec!["\0".to_string()], ..options };
+    let mut observer = Observer::start(options).expect("the host can do it");
+    sleep(300);
+    let snapshot = observer.snapshot().expect("figures");
+    // Two hundred and those of the test itself, of which there are two or three.
+    let threads = vm(&snapshot, "guest").threads.len();
+    assert_eq!(threads, 100);
+    assert!((101..=103).contains(&snapshot.lost.threads), "{:?}", snapshot.lost);
+}
+
+/// Programs, maps and links that there are, by number, of those that have names of ours.
+fn in_the_kernel() -> (BTreeSet<u32>, BTreeSet<u32>, BTreeSet<u32>) {
+    let programs = ["switched", "waking", "woken", "woken_new", "migrated", "ended", "look_at", "forget"];
+    let maps = ["slots", "slot_of_tid", "free_slots", "known", "queues", "blame", "epoch", "losses"];
+    let programs: BTreeSet<u32> = ProgInfoIter::default()
+        .filter(|p| programs.iter().any(|name| p.name == *name))
+        .map(|p| p.id)
+        .collect();
+    let links = LinkInfoIter::default().filter(|link| programs.contains(&link.prog_id));
+    let links = links.map(|link| link.id).collect();
+    let maps = MapInfoIter::default()
+        .filter(|map| maps.iter().any(|name| map.name == *name))
+        .map(|map| map.id)
+        .collect();
+    (programs, maps, links)
+}
+
+#[test]
+fn a_killed_observer_leaves_no_program_and_no_map() {
+    let Some(_host) = host() else { return };
+    let before = in_the_kernel();
+    let guest = StandIn::start("burn 0");
+    let mut victim = StandIn::start(&format!("observe {}", guest.pid()));
+    let during = in_the_kernel();
+    let new = |before: &BTreeSet<u32>, during: &BTreeSet<u32>| -> BTreeSet<u32> {
+        during.difference(before).copied().collect()
+    };
+    let programs = new(&before.0, &during.0);
+    let maps = new(&before.1, &during.1);
+    let links = new(&before.2, &during.2);
+    assert_eq!((programs.len(), maps.len(), links.len()), (8, 8, 6));
+    victim.kill();
+    // The kernel removes them when nobody can be running them.
+    let begin = Instant::now();
+    loop {
+        let after = in_the_kernel();
+        let left = programs.intersection(&after.0).count()
+            + maps.intersection(&after.1).count()
+            + links.intersection(&after.2).count();
+        if left == 0 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{left} left");
+        sleep(20);
+    }
+    // Pins would have kept them.
+}

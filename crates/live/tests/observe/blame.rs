@@ -1,0 +1,79 @@
+//! Who ran instead.
+
+use super::*;
+
+/// On the hog's CPU the guest waits for the hog; on the other CPU somebody computes as much, and is not to blame.
+#[test]
+fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
+    let Some(_host) = host() else { return };
+    let (guest, hog) = (StandIn::start("burn 0"), StandIn::start("burn 0"));
+    let bystander = StandIn::start("burn 1");
+    let machines = [("guest", &guest), ("noisy", &hog), ("bystander", &bystander)];
+    let mut observer =
+        observer(machines.iter().map(|(name, standin)| declared(name, standin)).collect());
+    sleep(200);
+    observer.snapshot().expect("figures");
+    sleep(2000);
+    let snapshot = observer.snapshot().expect("figures");
+    let guest = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
+    let noisy = blamed(guest, |who| is_vm(who, "noisy"));
+    let all = blamed(guest, |_| true);
+    eprintln!("{noisy:.0} of {all:.0} ms: {:?}", guest.blame);
+    assert!(is_vm(&guest.blame[0].who, "noisy"));
+    // Two that compute share the CPU; there may be others on this host, which get as much at most.
+    assert!(noisy > 400.0 && noisy > 0.4 * all, "{noisy} of {all} ms");
+    assert_eq!(blamed(guest, |who| is_vm(who, "bystander")), 0.0);
+    assert_eq!(blamed(guest, |who| is_vm(who, "guest")), 0.0);
+    assert_eq!(blamed(guest, |who| *who == Who::Quota), 0.0);
+    // What the hog has run is as much as somebody has waited for it.
+    let ran = ms(thread(vm(&snapshot, "noisy"), "CPU 0/KVM").cpu_ns);
+    assert!(noisy <= ran + 8.0, "{noisy} of {ran} ms");
+}
+
+/// Two hogs, of which one has twice the weight of the other by its nice value (`sched_prio_to_weight`, 1024 and
+/// 2501 for 0 and -4): blame goes as run time.
+#[test]
+fn two_hogs_share_the_blame_as_they_share_the_cpu() {
+    let Some(_host) = host() else { return };
+    let guest = StandIn::start("burn 0");
+    let (one, two) = (StandIn::start("burn 0"), StandIn::start("burn 0"));
+    let mut observer =
+        observer(vec![declared("guest", &guest), declared("one", &one), declared("two", &two)]);
+    let nicer = std::process::Command::new("renice")
+        .args(["-n", "-4", "-g", "-p"])
+        .arg(two.pid().to_string())
+        .output();
+    drop(nicer);
+    sleep(200);
+    observer.snapshot().expect("figures");
+    sleep(3000);
+    let snapshot = observer.snapshot().expect("figures");
+    let victim = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
+    for name in ["one", "two"] {
+        let blamed = blamed(victim, |who| is_vm(who, name));
+        let ran = ms(thread(vm(&snapshot, name), "CPU 0/KVM").cpu_ns);
+        eprintln!("{name} ran {ran:.0} ms, blamed for {blamed:.0} ms");
+        // The guest waits whenever a hog runs: it computes all the time.
+        assert!(agree(blamed, ran, 0.02, 8.0), "{name}: {blamed} of {ran} ms");
+    }
+}
+
+/// More threads than a list has places wait for one CPU: some of them are not told for whom, but how long they all wait.
+#[test]
+fn who_finds_no_place_in_the_list_is_counted() {
+    let Some(_host) = host() else { return };
+    let guest = StandIn::start("burn 0 0 0 0 0 0 0 0 0 0 0 0");
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    sleep(200);
+    observer.snapshot().expect("figures");
+    sleep(1000);
+    let snapshot = observer.snapshot().expect("figures");
+    assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
+    assert_eq!(snapshot.lost.waits, 0);
+    let threads = &vm(&snapshot, "guest").threads;
+    let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
+    let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
+    // Twelve waits are going on at each end, of up to 12 slices.
+    assert!(agree(all, ms(waits), 0.05, 600.0), "{all} of {} ms", ms(waits));
+    assert!(threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0));
+}

@@ -1,0 +1,76 @@
+//! The observer on the real kernel. Needs root and a kernel with types (BTF): without them the tests say so and
+//! pass, unless `CI` is set.
+
+mod agreement;
+mod bad;
+mod blame;
+mod quota;
+mod standin;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lowtail_live::discover::{Declared, Name, Target};
+use lowtail_live::observe::{Observer, Options, Snapshot, ThreadSnapshot, VmSnapshot, Who};
+use standin::StandIn;
+
+/// One test at a time has the CPUs.
+static HOST: Mutex<()> = Mutex::new(());
+
+/// The host, if there is one that can do it.
+fn host() -> Option<MutexGuard<'static, ()>> {
+    let root = nix::unistd::geteuid().is_root();
+    let why = match std::fs::metadata("/sys/kernel/btf/vmlinux") {
+        _ if !root => "not root".to_string(),
+        Err(error) => format!("no types of the kernel: {error}"),
+        Ok(_) => return Some(HOST.lock().unwrap_or_else(PoisonError::into_inner)),
+    };
+    assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");
+    eprintln!("skipped: {why}");
+    None
+}
+
+fn declared(name: &str, standin: &StandIn) -> Declared {
+    Declared { name: Name::new(name), target: Target::Pid(standin.pid()), taps: Vec::new() }
+}
+
+/// An observer of these and of nobody else.
+fn observer(declared: Vec<Declared>) -> Observer {
+    let nobody = vec!["\0".to_string()];
+    let options = Options { declared, names: nobody, ..Options::default() };
+    Observer::start(options).expect("the host can do it")
+}
+
+fn sleep(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+fn vm<'a>(snapshot: &'a Snapshot, name: &str) -> &'a VmSnapshot {
+    let found = snapshot.vms.iter().find(|vm| vm.name.as_given() == name);
+    found.unwrap_or_else(|| panic!("no machine `{name}`: {snapshot:?}"))
+}
+
+/// The thread of that name.
+fn thread<'a>(vm: &'a VmSnapshot, comm: &str) -> &'a ThreadSnapshot {
+    let found = vm.threads.iter().find(|thread| thread.comm.as_given() == comm);
+    found.unwrap_or_else(|| panic!("no thread `{comm}`: {vm:?}"))
+}
+
+/// For how long `thread` waited because of those that are meant, in milliseconds.
+fn blamed(thread: &ThreadSnapshot, meant: impl Fn(&Who) -> bool) -> f64 {
+    let blame = thread.blame.iter().filter(|blame| meant(&blame.who));
+    blame.map(|blame| blame.waited_ns).sum::<u64>() as f64 / 1e6
+}
+
+fn is_vm(who: &Who, name: &str) -> bool {
+    matches!(who, Who::Vm(vm, _) if vm.as_given() == name)
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Whether two figures agree within a share of the second, or within so much.
+fn agree(ours: f64, theirs: f64, share: f64, least: f64) -> bool {
+    (ours - theirs).abs() <= (share * theirs).max(least)
+}
