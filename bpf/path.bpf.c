@@ -284,7 +284,9 @@ int BPF_PROG(dropped, struct sk_buff *skb, void *location, __u32 reason)
 		note_drop(link->slot, reason);
 	} else if (link->kind == CARRIER && (fetch(key_by(skb, BY_CARRIED), &packet) ||
 					     fetch_cut(skb, AT_MAC, &packet))) {
-		if (find_slot(packet.slot, packet.epoch))
+		/* Copies of what all get, or others, are none of the host's business. */
+		if (BPF_CORE_READ_BITFIELD(skb, pkt_type) == PACKET_HOST &&
+		    find_slot(packet.slot, packet.epoch))
 			note_drop(packet.slot, reason);
 	}
 	return 0;

@@ -44,6 +44,7 @@ struct sk_buff {
 	struct net_device *dev;
 	unsigned int len, data_len;
 	int skb_iif;
+	__u8 pkt_type : 3;
 	__u16 mac_header;
 	__u32 end;
 	unsigned char *head, *data;
@@ -54,6 +55,7 @@ struct skb_shared_info {
 } __attribute__((preserve_access_index));
 
 #define ETHERNET 1	/* ARPHRD_ETHER */
+#define PACKET_HOST 0	/* linux/if_packet.h: it is addressed to this host */
 
 #define FIN 1
 #define SYN 2
