@@ -7,6 +7,7 @@ mod blame;
 mod diagnosis;
 mod histogram;
 mod kernel;
+mod network;
 mod observer;
 mod slot;
 mod snapshot;
@@ -15,6 +16,7 @@ mod tracker;
 
 pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble};
 pub use histogram::{BUCKETS, Histogram};
+pub use network::{Interface, Path, PathLost, PathOptions};
 pub use observer::{Observer, Options};
 pub use snapshot::{
     Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,

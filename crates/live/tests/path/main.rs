@@ -1,0 +1,54 @@
+//! The way of packets, on the real kernel, in network namespaces. Needs root, iproute2 and nsenter;
+//! without root the tests say so and pass, unless `CI` is set.
+
+mod drops;
+mod hostile;
+mod net;
+mod traffic;
+mod waits;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lowtail_live::observe::{Interface, Network, Path, PathOptions};
+use net::Net;
+
+/// One test at a time: they measure time.
+static KERNEL: Mutex<()> = Mutex::new(());
+
+/// The kernel, if this user may load programs.
+fn kernel() -> Option<MutexGuard<'static, ()>> {
+    if nix::unistd::geteuid().is_root() {
+        return Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    assert!(std::env::var_os("CI").is_none(), "not root, but in CI nothing may be skipped");
+    eprintln!("skipped: not root");
+    None
+}
+
+/// Slots of the two machines. Neither is 0, which is what is not set.
+const SLOT_A: u32 = 3;
+const SLOT_B: u32 = 7;
+
+/// An observer of both machines.
+fn observe(net: &Net) -> Path {
+    let mut path = Path::start(&PathOptions::default()).expect("root may");
+    path.track(&taps(net)).expect("there are slots");
+    path
+}
+
+fn taps(net: &Net) -> Vec<(u32, Vec<Interface>)> {
+    let tap = |name| vec![net.host.interface(name)];
+    vec![(SLOT_A, tap("tap-a")), (SLOT_B, tap("tap-b"))]
+}
+
+/// What was counted of both.
+fn read(path: &Path) -> (Network, Network) {
+    let mut all = path.read().expect("it can be read");
+    (all.remove(&SLOT_A).expect("tracked"), all.remove(&SLOT_B).expect("tracked"))
+}
+
+/// Whether both are the same within 5 %, or within what waking a thread costs on a busy host.
+fn agree(observed_us: Option<f64>, wanted_us: f64) -> bool {
+    let observed_us = observed_us.expect("something was observed");
+    (observed_us - wanted_us).abs() <= (0.05 * wanted_us).max(300.0)
+}
