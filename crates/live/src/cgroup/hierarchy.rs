@@ -45,7 +45,7 @@ impl Hierarchy {
 
     /// The one among the `mounts` of `proc_pid_mountinfo(5)`; `controllers` reads
     /// `cgroup.controllers` below a root. A controller is in one hierarchy at most.
-    fn among(mounts: &str, controllers: impl Fn(&Path) -> String) -> Option<Self> {
+    pub(crate) fn among(mounts: &str, controllers: impl Fn(&Path) -> String) -> Option<Self> {
         mounts.lines().find_map(|line| {
             // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
             let (place, kind) = line.split_once(" - ")?;

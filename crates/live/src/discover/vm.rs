@@ -48,6 +48,8 @@ pub struct VmThread {
     pub role: Role,
     /// The name that it has given itself.
     pub comm: Name,
+    /// Its control group, where that is another than the machine's; below the mount point as well.
+    pub cgroup: Option<PathBuf>,
 }
 
 /// A network interface of the host's that ends in a machine.
@@ -57,6 +59,21 @@ pub struct Tap {
     pub ifindex: u32,
     /// The interface's name.
     pub name: Name,
+    /// The network namespace that it is in, by its inode, where that is another than our own; numbers and names of
+    /// interfaces are those of their namespace.
+    pub netns: Option<u64>,
+}
+
+/// A control group that has a say in when a machine's threads run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Group {
+    /// What it is to the machine: `all` is all of it, `vcpu0`, `emulator`, `iothread1` are parts; those above it, and
+    /// those that it shares with others, have their path.
+    pub label: Name,
+    /// Where it is, below the mount point of the hierarchy.
+    pub path: PathBuf,
+    /// Whether others than this machine may be in it.
+    pub shared: bool,
 }
 
 /// A machine.
@@ -76,4 +93,7 @@ pub struct Vm {
     pub threads: Vec<VmThread>,
     /// Its network interfaces.
     pub taps: Vec<Tap>,
+    /// The control groups that its threads are in, and those above, but for the topmost: each may have a quota.
+    /// In order of path, so that each comes behind the one above it.
+    pub groups: Vec<Group>,
 }
