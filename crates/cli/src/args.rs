@@ -221,9 +221,11 @@ pub(crate) enum Trace {
 /// A recorded schedule.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TraceInput {
-    /// What xentrace wrote; `-` for standard input (not for export)
+    /// What xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
+    /// (not for export)
     pub(crate) file: PathBuf,
-    /// Ticks per second of the time stamp counter [default: measured in the trace]
+    /// Ticks per second of xentrace's time stamp counter [default: measured in the trace]; files
+    /// of Linux hosts have nanoseconds
     #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) cpu_hz: Option<u64>,
     /// Count a wake-up that came while its vCPU was being switched out as a preemption, as

@@ -44,13 +44,13 @@ fn show(
 
 fn options(input: &TraceInput) -> Options {
     let races = if input.by_run_state { Races::Preemptions } else { Races::Wakes };
-    Options { cpu_hz: input.cpu_hz, races }
+    Options { cpu_hz: input.cpu_hz, races, ..Options::default() }
 }
 
 /// Names what is at fault: the input, the command line, or the host.
 fn wrong(file: &Path, error: &Error) -> Fail {
     match error {
-        Error::CpuHz { .. } => Fail::Usage(format!("--cpu-hz: {error}")),
+        Error::CpuHz { .. } | Error::ClockKnown => Fail::Usage(format!("--cpu-hz: {error}")),
         Error::Write(_) => Fail::Host(error.to_string()),
         // All others have an offset in the input.
         _ => Fail::Input(format!("{}: {error}", file.display())),

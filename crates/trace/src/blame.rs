@@ -8,7 +8,8 @@
 //! The reason is computed from records, in this order:
 //!
 //! 1. nobody runs: the pCPU is between two vCPUs, [`Reason::ContextSwitch`];
-//! 2. the idle vCPU runs: the pCPU is on its way out of idle, [`Reason::IdleWaking`];
+//! 2. the idle vCPU runs: the pCPU is on its way out of idle, [`Reason::IdleWaking`], if the trace does not
+//!    tell otherwise (Linux: [`Reason::HeldBack`], [`Reason::QueuedElsewhere`]);
 //! 3. the runner was chosen, or kept, while the waiter already waited: kept by credit2's or
 //!    credit's rate-limit record, [`Reason::RateLimit`]; else, if the credits in the records say
 //!    that the runner had at least as much, [`Reason::LowerCredit`];
@@ -49,6 +50,11 @@ pub enum Reason {
     ContextSwitch,
     /// Another pCPU was idle and did not take the waiter: the waiter is bound to this one.
     Pinned,
+    /// The pCPU chose to idle while the waiter was in its queue: the waiter was not let run, as its control group
+    /// was out of quota. (Linux)
+    HeldBack,
+    /// The pCPU was idle, and the waiter stood in another one's queue. (Linux)
+    QueuedElsewhere,
     /// The pCPU was busy; the trace does not say more.
     Busy,
     /// It is not known who ran.
@@ -66,6 +72,8 @@ impl Reason {
             Reason::IdleWaking => "pCPU leaving idle",
             Reason::ContextSwitch => "context switch",
             Reason::Pinned => "pinned to the busy pCPU",
+            Reason::HeldBack => "not let run: quota?",
+            Reason::QueuedElsewhere => "queued at another pCPU",
             Reason::Busy => "pCPU busy",
             Reason::Unknown => "unknown",
         }
@@ -168,6 +176,8 @@ pub(crate) struct Waiter {
     pub(crate) decision: Option<(Decision, u64)>,
     /// An idle pCPU looked at it and stayed idle.
     pub(crate) passed_over: bool,
+    /// The pCPU in whose queue it waits, where the trace tells.
+    pub(crate) queued_on: Option<u16>,
 }
 
 /// A piece of a wait.
@@ -225,7 +235,14 @@ fn add(parts: &mut Vec<Part>, runner: Runner, reason: Reason, ticks: u64) {
 fn reason(stretch: &Stretch, pcpu: u16, waiter: &Waiter, wait_start: u64) -> Reason {
     match stretch.runner {
         Runner::Switch => return Reason::ContextSwitch,
-        Runner::Idle => return Reason::IdleWaking,
+        Runner::Idle => {
+            return match waiter.queued_on {
+                // Idle is chosen when nobody in the queue may run.
+                Some(queue) if stretch.start >= wait_start && queue == pcpu => Reason::HeldBack,
+                Some(queue) if queue != pcpu => Reason::QueuedElsewhere,
+                _ => Reason::IdleWaking,
+            };
+        }
         Runner::Unknown => return Reason::Unknown,
         Runner::Vcpu(_) => {}
     }
@@ -291,7 +308,7 @@ mod tests {
         log.change(100, Runner::Vcpu(2), Why::Picked(Some(5)), 1);
         log.change(150, Runner::Vcpu(2), Why::RateLimit, 1);
         let decision = Some((Decision::NoTickle(0), 21));
-        let waiter = Waiter { credit: Some(5), decision, passed_over: false };
+        let waiter = Waiter { credit: Some(5), decision, passed_over: false, queued_on: None };
         assert_eq!(
             split(&log, &waiter, (20, 160)),
             [
@@ -302,7 +319,7 @@ mod tests {
         );
         // Of a decision about another pCPU nothing follows for this one.
         let decision = Some((Decision::NoTickle(7), 21));
-        let waiter = Waiter { credit: Some(9), decision, passed_over: true };
+        let waiter = Waiter { credit: Some(9), decision, passed_over: true, queued_on: None };
         assert_eq!(
             split(&log, &waiter, (20, 110)),
             [part(Runner::Vcpu(2), Reason::Pinned, 10), part(Runner::Vcpu(1), Reason::Pinned, 80),]

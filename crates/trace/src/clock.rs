@@ -34,6 +34,8 @@ pub enum CpuHzSource {
     Measured,
     /// Neither; [`CPU_HZ_ASSUMED`].
     Assumed,
+    /// The trace has nanoseconds.
+    Nanoseconds,
 }
 
 /// The rate of the time stamp counter.

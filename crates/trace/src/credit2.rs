@@ -24,7 +24,7 @@ const CHECKED_MAX: usize = 16;
 
 impl<O: Observer> Schedule<O> {
     pub(crate) fn scheduler_record(&mut self, timed: &Timed) -> Result<(), Error> {
-        let vcpu = self.vcpus.find(VcpuId::from_packed(timed.words[0]));
+        let vcpu = self.vcpus.find(VcpuId::from_packed(timed.words[0]).packed());
         let word = |at: usize| timed.words[at] as i32;
         match timed.event {
             event::CREDIT_BURN => {

@@ -21,7 +21,8 @@ pub enum Error {
     /// The first word is not that of a trace.
     #[error(
         "offset 0: not a xentrace file: the first word is {word:#010x}, a trace written by \
-         xentrace starts with 0x2001f003 (TRC_TRACE_CPU_CHANGE, two words, no time stamp)"
+         xentrace starts with 0x2001f003 (TRC_TRACE_CPU_CHANGE, two words, no time stamp); nor \
+         does it start as `lowtail host record` (\"LTRC\") and perf (\"PERFILE2\") begin their files"
     )]
     NotATrace {
         /// The word as read, little-endian.
@@ -129,6 +130,28 @@ pub enum Error {
         /// How many bytes are missing at least.
         missing: u64,
     },
+    /// A recording of a Linux host that is not as its format has it.
+    #[error("offset {offset}: {what}")]
+    Malformed {
+        /// Where.
+        offset: u64,
+        /// What stands there, and what should.
+        what: String,
+    },
+    /// A recording of a Linux host has more threads than the limit.
+    #[error(
+        "offset {offset}: more than {max} different threads; record for a shorter time, or the \
+         file is damaged"
+    )]
+    ThreadLimit {
+        /// The record that names one too many.
+        offset: u64,
+        /// The limit.
+        max: usize,
+    },
+    /// A clock rate was given for a file that has nanoseconds.
+    #[error("this file has times in nanoseconds, no clock's ticks: leave it out")]
+    ClockKnown,
     /// The clock rate is not usable.
     #[error("a clock of {hz} Hz: the counter's rate is from 1000 Hz to 1000 GHz")]
     CpuHz {
@@ -157,11 +180,13 @@ impl Error {
             | Error::WindowSize { offset, .. }
             | Error::PcpuLimit { offset, .. }
             | Error::VcpuLimit { offset, .. }
+            | Error::Malformed { offset, .. }
+            | Error::ThreadLimit { offset, .. }
             | Error::RecordSize { offset, .. }
             | Error::RecordShape { offset, .. }
             | Error::Truncated { offset, .. }
             | Error::Read { offset, .. } => Some(offset),
-            Error::CpuHz { .. } | Error::Write(_) => None,
+            Error::CpuHz { .. } | Error::ClockKnown | Error::Write(_) => None,
         }
     }
 }

@@ -6,12 +6,12 @@ use std::io::{Read, Write};
 use serde::Serialize;
 
 use crate::Options;
-use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource, check_cpu_hz};
+use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 use crate::error::Error;
 use crate::latency::RecordTroubles;
-use crate::merge::Merger;
 use crate::perfetto::{State, VcpuTrack, Writer};
-use crate::schedule::{Cut, Observer, Run, Wait, follow};
+use crate::schedule::{Cut, Observer, Run, Schedule, Wait};
+use crate::source::Source;
 use crate::vcpu::{Origin, Vcpu};
 
 /// What [`crate::export_perfetto`] wrote.
@@ -47,7 +47,7 @@ impl<W: Write> Exporter<W> {
         if let Some(&track) = self.tracks.get(&number) {
             return Ok(track);
         }
-        let track = self.writer.vcpu(&vcpu.id.to_string())?;
+        let track = self.writer.vcpu(&vcpu.label.name)?;
         self.tracks.insert(number, track);
         Ok(track)
     }
@@ -76,8 +76,8 @@ impl<W: Write> Observer for Exporter<W> {
     fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error> {
         let (start_ns, end_ns) = (self.ns(run.start), self.ns(run.end));
         self.events += 1;
-        self.writer.run(u32::from(run.pcpu), &vcpu.id.to_string(), start_ns, end_ns)?;
-        if vcpu.id.is_idle() {
+        self.writer.run(u32::from(run.pcpu), &vcpu.label.name, start_ns, end_ns)?;
+        if vcpu.label.idle {
             return Ok(());
         }
         let track = self.track(vcpu, run.vcpu)?;
@@ -135,20 +135,23 @@ pub(crate) fn export_perfetto<R: Read, W: Write>(
     title: &str,
     options: &Options,
 ) -> Result<(Exported, W), Error> {
-    check_cpu_hz(options.cpu_hz)?;
-    let source = options.cpu_hz.map_or(CpuHzSource::Assumed, |_| CpuHzSource::Given);
-    let hz = CpuHz { hz: options.cpu_hz.unwrap_or(CPU_HZ_ASSUMED), source };
-    let mut merger = Merger::new(input);
+    let mut source = Source::open(input, options)?;
+    let hz = match options.cpu_hz {
+        Some(hz) => CpuHz { hz, source: CpuHzSource::Given },
+        None if source.is_linux() => source.clock(None),
+        None => CpuHz { hz: CPU_HZ_ASSUMED, source: CpuHzSource::Assumed },
+    };
     let writer = Writer::new(output, title)?;
     let exporter = Exporter { writer, hz, tracks: HashMap::new(), origin: 0, events: 0 };
-    let schedule = follow(&mut merger, exporter)?;
-    let span = merger.span().map_or(0, |(first, last)| last - first);
+    let mut schedule = Schedule::new(exporter);
+    source.follow(&mut schedule)?;
+    let span = source.span().map_or(0, |(first, last)| last - first);
     let exported = Exported {
         span_us: hz.us(span),
         cpu_hz: hz.hz,
         cpu_hz_source: hz.source,
         events: schedule.observer.events,
-        records: RecordTroubles::of(&merger, &schedule),
+        records: source.troubles(&schedule),
     };
     Ok((exported, schedule.observer.writer.finish()?))
 }

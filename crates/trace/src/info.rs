@@ -6,11 +6,13 @@ use std::io::Read;
 use serde::Serialize;
 
 use crate::Options;
-use crate::clock::{CpuHz, CpuHzSource, HzMeter, check_cpu_hz};
+use crate::clock::{CpuHz, CpuHzSource, HzMeter};
 use crate::error::Error;
+use crate::linux::{self, Recorded};
 use crate::names;
 use crate::reader::{Item, Reader};
 use crate::record::{Record, Runstate, VcpuId, event};
+use crate::source::{self, Format};
 use crate::tables::{ByPcpu, NumberMap};
 use crate::vcpu::VCPUS_MAX;
 
@@ -51,8 +53,11 @@ pub struct Info {
     pub unknown_records: u64,
     /// Records whose time is before that of an earlier one of their pCPU.
     pub backward_records: u64,
-    /// What Xen says it dropped.
+    /// What Xen, or the recorder, says it dropped.
     pub lost: Lost,
+    /// What a recording of a Linux host says of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
 }
 
 /// One pCPU.
@@ -190,7 +195,10 @@ impl Tally {
 
 /// See [`crate::info()`].
 pub(crate) fn info<R: Read>(input: R, options: &Options) -> Result<Info, Error> {
-    check_cpu_hz(options.cpu_hz)?;
+    let (format, input) = source::open(input, options)?;
+    if let Format::Linux(format) = format {
+        return linux::info(format, input, options);
+    }
     let mut reader = Reader::new(input);
     let mut tally = Tally::default();
     while let Some(item) = reader.next_item()? {
@@ -267,10 +275,11 @@ fn summary(tally: Tally, bytes: u64, options: &Options) -> Info {
         unknown_records,
         backward_records: tally.backward,
         lost: Lost { records: tally.lost, times: tally.times_lost, losses: losses.collect() },
+        recorded: None,
     }
 }
 
-fn counts(all: impl Iterator<Item = (String, u64)>) -> Vec<Count> {
+pub(crate) fn counts(all: impl Iterator<Item = (String, u64)>) -> Vec<Count> {
     let mut counts: Vec<Count> = all.map(|(name, records)| Count { name, records }).collect();
     counts.sort_by(|a, b| b.records.cmp(&a.records).then_with(|| a.name.cmp(&b.name)));
     counts
@@ -278,6 +287,10 @@ fn counts(all: impl Iterator<Item = (String, u64)>) -> Vec<Count> {
 
 /// See [`crate::measure_cpu_hz`].
 pub(crate) fn measure_cpu_hz<R: Read>(input: R) -> Result<CpuHz, Error> {
+    let (format, input) = source::open(input, &Options::default())?;
+    if format != Format::Xentrace {
+        return Ok(CpuHz { hz: 1_000_000_000, source: CpuHzSource::Nanoseconds });
+    }
     let mut reader = Reader::new(input);
     let mut meter = HzMeter::default();
     while let Some(item) = reader.next_item()? {

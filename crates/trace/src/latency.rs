@@ -5,10 +5,12 @@ use std::io::Read;
 use serde::Serialize;
 
 use crate::blame::{Reason, Runner};
-use crate::clock::{CpuHz, CpuHzSource, check_cpu_hz};
+use crate::clock::{CpuHz, CpuHzSource};
 use crate::error::Error;
-use crate::merge::Merger;
-use crate::schedule::{Cut, Observer, Run, Schedule, Wait, follow};
+use crate::linux::Thread;
+use crate::merge::Troubles;
+use crate::schedule::{Cut, Observer, Run, Schedule, Wait};
+use crate::source::Source;
 use crate::stats::{Budget, Distribution, Samples};
 use crate::tables::ByPcpu;
 use crate::vcpu::{Origin, Vcpu};
@@ -39,8 +41,11 @@ pub struct Latency {
 /// One vCPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VcpuLatency {
-    /// Its name, as `d1v0`.
+    /// Its name, as `d1v0`; for a Linux host's thread as `web-1 vcpu0` or `make[1234]`.
     pub vcpu: String,
+    /// If it is a thread of a Linux host: which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Thread>,
     /// Time running, as a share of the span. Time in which it is unknown counts as not running.
     pub cpu_share: f64,
     /// How often it was put on a pCPU, per second of the span.
@@ -120,7 +125,7 @@ pub struct PcpuUse {
 /// Troubles in reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordTroubles {
-    /// Records that Xen says it dropped.
+    /// Records that Xen, or the recorder, says it dropped.
     pub lost: u64,
     /// Losses that became known only after later records had been used.
     pub losses_known_late: u64,
@@ -134,14 +139,13 @@ pub struct RecordTroubles {
     pub untimed: u64,
 }
 
-impl RecordTroubles {
-    pub(crate) fn of<R: Read, O>(merger: &Merger<R>, schedule: &Schedule<O>) -> Self {
-        let troubles = merger.troubles;
+impl From<Troubles> for RecordTroubles {
+    fn from(troubles: Troubles) -> Self {
         RecordTroubles {
             lost: troubles.lost_records,
             losses_known_late: troubles.late_losses,
             late: troubles.late_records,
-            inconsistent: schedule.inconsistent_records,
+            inconsistent: 0,
             short: troubles.short_records,
             untimed: troubles.untimed_records,
         }
@@ -227,7 +231,7 @@ impl Observer for Sums {
         let ticks = run.end.saturating_sub(run.start);
         let on = self.pcpus.get_or_insert_with(run.pcpu, PcpuSums::default);
         on.switches += u64::from(run.whole);
-        if vcpu.id.is_idle() {
+        if vcpu.label.idle {
             on.idle_ticks += ticks;
             return Ok(());
         }
@@ -290,9 +294,9 @@ fn touches(vcpu: &Vcpu, wait: &Wait) -> bool {
 
 /// See [`crate::latency()`].
 pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, Error> {
-    check_cpu_hz(options.cpu_hz)?;
-    let mut merger = Merger::new(input);
-    let mut schedule = follow(&mut merger, Sums::default())?;
+    let mut source = Source::open(input, options)?;
+    let mut schedule = Schedule::new(Sums::default());
+    source.follow(&mut schedule)?;
     for wait in std::mem::take(&mut schedule.observer.doubts) {
         if touches(schedule.vcpus.get(wait.vcpu), &wait) {
             schedule.observer.vcpu(wait.vcpu).excluded.lost += 1;
@@ -300,12 +304,12 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
             schedule.observer.accept(&wait);
         }
     }
-    let hz = merger.meter.resolve(options.cpu_hz);
-    let span = merger.span().map_or(0, |(first, last)| last - first);
+    let hz = source.clock(options.cpu_hz);
+    let span = source.span().map_or(0, |(first, last)| last - first);
     let mut numbers: Vec<usize> = (0..schedule.vcpus.len())
-        .filter(|&number| !schedule.vcpus.get(number).id.is_idle())
+        .filter(|&number| !schedule.vcpus.get(number).label.idle)
         .collect();
-    numbers.sort_by_key(|&number| schedule.vcpus.get(number).id);
+    numbers.sort_by_key(|&number| schedule.vcpus.get(number).label.rank);
     let vcpus =
         numbers.into_iter().map(|number| one(&mut schedule, number, hz, span, options)).collect();
     let sums = &schedule.observer;
@@ -325,7 +329,7 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
         cpu_hz_source: hz.source,
         vcpus,
         pcpus: pcpus.collect(),
-        records: RecordTroubles::of(&merger, &schedule),
+        records: source.troubles(&schedule),
     })
 }
 
@@ -346,7 +350,7 @@ fn one(
     let mut blame = sums.blame.clone();
     blame.sort_by_key(|&(runner, reason, ticks)| (std::cmp::Reverse(ticks), runner, reason));
     let name = |runner| match runner {
-        Runner::Vcpu(number) => schedule.vcpus.get(number).id.to_string(),
+        Runner::Vcpu(number) => schedule.vcpus.get(number).label.name.clone(),
         Runner::Idle => "idle".to_owned(),
         Runner::Switch => "xen".to_owned(),
         Runner::Unknown => "unknown".to_owned(),
@@ -358,7 +362,8 @@ fn one(
         waited_us: hz.us(ticks),
     });
     VcpuLatency {
-        vcpu: schedule.vcpus.get(number).id.to_string(),
+        vcpu: schedule.vcpus.get(number).label.name.clone(),
+        thread: schedule.vcpus.get(number).label.thread.as_deref().cloned(),
         cpu_share: CpuHz::share(sums.run_ticks, span),
         switches_per_s: hz.per_second(sums.dispatches, span),
         wakeups: sums.wakeups,

@@ -31,21 +31,26 @@ mod error;
 mod export;
 mod info;
 mod latency;
+mod linux;
 mod merge;
 pub mod names;
+mod order;
 pub mod perfetto;
 pub mod reader;
 pub mod record;
 mod replace;
 mod schedule;
+mod source;
 mod stats;
 mod table;
 mod tables;
 mod vcpu;
+mod xen;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 pub use blame::{LOG_STRETCHES_MAX, Reason};
 pub use clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
@@ -53,6 +58,7 @@ pub use error::Error;
 pub use export::Exported;
 pub use info::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
 pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, RecordTroubles, VcpuLatency};
+pub use linux::{Layout, Machine, Recorded, Role, THREADS_MAX, Thread, Trigger, recording};
 pub use merge::QUEUE_RECORDS_MAX;
 pub use replace::ReplaceFile;
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
@@ -66,6 +72,8 @@ pub struct Options {
     pub cpu_hz: Option<u64>,
     /// What a wake-up that met a switch is counted as.
     pub races: Races,
+    /// What stands behind the data in a file of perf's, see [`Layout::look_ahead`].
+    pub perf_layout: Option<Arc<Layout>>,
 }
 
 /// What to call a wait of a vCPU that blocked itself and was woken while it was being switched
@@ -142,7 +150,8 @@ pub fn export_perfetto_file(
         Some(hz) => CpuHz { hz, source: CpuHzSource::Given },
         None => measure_cpu_hz(open()?)?,
     };
-    let options = Options { cpu_hz: Some(measured.hz), ..options.clone() };
+    let cpu_hz = Some(measured.hz).filter(|_| measured.source != CpuHzSource::Nanoseconds);
+    let options = Options { cpu_hz, ..options.clone() };
     let part = ReplaceFile::new(output)?;
     let (mut exported, part) = export_perfetto(open()?, part, title, &options)?;
     exported.cpu_hz_source = measured.source;

@@ -17,12 +17,11 @@
 //! and the pCPU that it names become unknown until they are seen again. The same befalls a record
 //! whose time runs backwards on its own pCPU.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::io::Read;
 
 use crate::clock::HzMeter;
 use crate::error::Error;
+use crate::order::{Happened, Order};
 use crate::reader::{Item, Reader};
 use crate::record::{Record, Runstate, event};
 use crate::tables::ByPcpu;
@@ -55,6 +54,16 @@ pub(crate) struct Timed {
     pub(crate) late: bool,
 }
 
+impl Happened for Timed {
+    fn at(&self) -> u64 {
+        self.tsc
+    }
+
+    fn pcpu(&self) -> u16 {
+        self.pcpu
+    }
+}
+
 /// What did not go smoothly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
@@ -70,9 +79,9 @@ pub(crate) struct Troubles {
     pub(crate) lost_records: u64,
 }
 
-#[derive(Debug)]
-struct Queue {
-    items: VecDeque<Timed>,
+/// The times of one pCPU's records.
+#[derive(Debug, Default)]
+struct Times {
     first_tsc: Option<u64>,
     last_tsc: Option<u64>,
 }
@@ -81,17 +90,11 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Merger<R> {
     reader: Reader<R>,
-    queues: ByPcpu<Queue>,
-    /// The head of every queue that has one.
-    heads: BinaryHeap<Reverse<(u64, u16)>>,
-    queued: usize,
-    queue_max: usize,
+    order: Order<Timed>,
+    times: ByPcpu<Times>,
     round_pcpu: Option<u16>,
     /// Latest time stamp up to the end of the rounds before the last, the last and this one.
     latest: [Option<u64>; 3],
-    watermark: Option<u64>,
-    /// Hand out until no more than this many are queued.
-    drain_to: usize,
     handed_out: Option<u64>,
     ended: bool,
     span: Option<(u64, u64)>,
@@ -107,14 +110,10 @@ impl<R: Read> Merger<R> {
     fn with_queue_max(input: R, queue_max: usize) -> Self {
         Merger {
             reader: Reader::new(input),
-            queues: ByPcpu::default(),
-            heads: BinaryHeap::new(),
-            queued: 0,
-            queue_max,
+            order: Order::new(queue_max),
+            times: ByPcpu::default(),
             round_pcpu: None,
             latest: [None; 3],
-            watermark: None,
-            drain_to: usize::MAX,
             handed_out: None,
             ended: false,
             span: None,
@@ -130,7 +129,7 @@ impl<R: Read> Merger<R> {
 
     /// The pCPU's first time stamp.
     pub(crate) fn first_tsc(&self, pcpu: u16) -> Option<u64> {
-        self.queues.get(pcpu).and_then(|queue| queue.first_tsc)
+        self.times.get(pcpu).and_then(|times| times.first_tsc)
     }
 
     /// The next item in time order, `None` at the end.
@@ -145,7 +144,7 @@ impl<R: Read> Merger<R> {
             match self.reader.next_item()? {
                 None => {
                     self.ended = true;
-                    self.watermark = Some(u64::MAX);
+                    self.order.complete_to(Some(u64::MAX));
                 }
                 Some(Item::Window { pcpu, .. }) => self.window(pcpu),
                 Some(Item::Record(record)) => self.record(&record),
@@ -156,7 +155,7 @@ impl<R: Read> Merger<R> {
     fn window(&mut self, pcpu: u16) {
         if self.round_pcpu.is_some_and(|last| pcpu <= last) {
             // A round is complete: see the head of this file.
-            self.watermark = self.latest[0];
+            self.order.complete_to(self.latest[0]);
             self.latest = [self.latest[1], self.latest[2], self.latest[2]];
         }
         self.round_pcpu = Some(pcpu);
@@ -164,19 +163,15 @@ impl<R: Read> Merger<R> {
 
     fn record(&mut self, record: &Record) {
         self.meter.record(record);
-        let queue = self.queues.get_or_insert_with(record.pcpu, || Queue {
-            items: VecDeque::new(),
-            first_tsc: None,
-            last_tsc: None,
-        });
-        let before = queue.last_tsc;
+        let times = self.times.get_or_insert_with(record.pcpu, Times::default);
+        let before = times.last_tsc;
         let late = matches!((record.tsc, before), (Some(tsc), Some(last)) if tsc < last);
         let Some(tsc) = record.tsc.max(before) else {
             self.troubles.untimed_records += u64::from(record.event != event::WRAP_BUFFER);
             return;
         };
-        queue.first_tsc = queue.first_tsc.or(Some(tsc));
-        queue.last_tsc = Some(tsc);
+        times.first_tsc = times.first_tsc.or(Some(tsc));
+        times.last_tsc = Some(tsc);
         self.span = Some(self.span.map_or((tsc, tsc), |(a, b)| (a.min(tsc), b.max(tsc))));
         self.latest[2] = self.latest[2].max(Some(tsc));
         let Some(words_min) = words_needed(record.event) else { return };
@@ -192,39 +187,14 @@ impl<R: Read> Merger<R> {
             self.troubles.lost_records += u64::from(words[0]);
             let begin = u64::from(words[2]) | u64::from(words[3]) << 32;
             let begin = begin.max(before.unwrap_or(0)).min(tsc);
-            self.push(Timed { tsc: begin, kind: Kind::LossBegin, late: false, ..timed });
+            self.order.push(Timed { tsc: begin, kind: Kind::LossBegin, late: false, ..timed });
             timed.kind = Kind::LossEnd;
         }
-        self.push(timed);
-    }
-
-    fn push(&mut self, timed: Timed) {
-        let Some(queue) = self.queues.get_mut(timed.pcpu) else { return };
-        if queue.items.is_empty() {
-            self.heads.push(Reverse((timed.tsc, timed.pcpu)));
-        }
-        queue.items.push_back(timed);
-        self.queued += 1;
-        if self.queued > self.queue_max {
-            self.drain_to = self.queue_max / 2;
-        }
+        self.order.push(timed);
     }
 
     fn pop(&mut self) -> Option<Timed> {
-        let &Reverse((tsc, pcpu)) = self.heads.peek()?;
-        if self.queued <= self.drain_to {
-            self.drain_to = usize::MAX;
-        }
-        if self.watermark.is_none_or(|mark| tsc > mark) && self.drain_to == usize::MAX {
-            return None;
-        }
-        self.heads.pop();
-        let queue = self.queues.get_mut(pcpu)?;
-        let mut timed = queue.items.pop_front()?;
-        self.queued -= 1;
-        if let Some(next) = queue.items.front() {
-            self.heads.push(Reverse((next.tsc, pcpu)));
-        }
+        let mut timed = self.order.pop()?;
         if let Some(last) = self.handed_out.filter(|&last| timed.tsc < last) {
             if timed.kind == Kind::LossBegin {
                 self.troubles.late_losses += 1;
@@ -275,7 +245,7 @@ mod tests {
         let (mut order, mut queued_max) = (Vec::new(), 0);
         while let Some(timed) = merger.next_timed().unwrap() {
             order.push((timed.tsc, timed.pcpu));
-            queued_max = queued_max.max(merger.queued + 1);
+            queued_max = queued_max.max(merger.order.queued() + 1);
         }
         (order, merger.troubles, queued_max)
     }

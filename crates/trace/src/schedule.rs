@@ -17,14 +17,13 @@
 //! *Lost records.* While a pCPU loses records, nothing is known of it, nor of the vCPUs that have
 //! been seen on it and do not run elsewhere: their waits are cut. A wait of any other vCPU that
 //! overlaps a loss is *in doubt*: it counts only if the vCPU is never seen on the losing pCPU in
-//! the whole trace. After the loss, the lost-records record says who runs there.
-
-use std::io::Read;
+//! the whole trace. After the loss, the trace says who runs there.
+//!
+//! This file knows no format: [`crate::xen`] and [`crate::linux`] tell it what happened.
 
 use crate::blame::{self, Log, Part, Runner, Why};
 use crate::error::Error;
-use crate::merge::{Kind, Merger, Timed};
-use crate::record::{Runstate, VcpuId, event};
+use crate::record::Runstate;
 use crate::tables::ByPcpu;
 use crate::vcpu::{Origin, State, Vcpu, Vcpus};
 
@@ -117,92 +116,32 @@ pub(crate) struct Schedule<O> {
     pub(crate) inconsistent_records: u64,
 }
 
-/// Sends a whole trace through an observer.
-pub(crate) fn follow<R: Read, O: Observer>(
-    merger: &mut Merger<R>,
-    observer: O,
-) -> Result<Schedule<O>, Error> {
-    let mut schedule = Schedule {
-        vcpus: Vcpus::default(),
-        pcpus: ByPcpu::default(),
-        observer,
-        losing: Vec::new(),
-        inconsistent_records: 0,
-    };
-    let mut begun = false;
-    while let Some(timed) = merger.next_timed()? {
-        if let Some((first, _)) = merger.span().filter(|_| !begun) {
-            schedule.observer.begin(first);
-            begun = true;
-        }
-        schedule.pcpus.get_or_insert_with(timed.pcpu, || Pcpu {
-            log: Log::new(merger.first_tsc(timed.pcpu).unwrap_or(timed.tsc)),
+impl<O: Observer> Schedule<O> {
+    /// Nothing is known yet.
+    pub(crate) fn new(observer: O) -> Self {
+        let (vcpus, pcpus) = (Vcpus::default(), ByPcpu::default());
+        Schedule { vcpus, pcpus, observer, losing: Vec::new(), inconsistent_records: 0 }
+    }
+
+    /// From now on there is this pCPU; what ran on it is on record since `first`.
+    pub(crate) fn see_pcpu(&mut self, pcpu: u16, first: u64) {
+        self.pcpus.get_or_insert_with(pcpu, || Pcpu {
+            log: Log::new(first),
             current: None,
             tickled: false,
             placing: None,
             checked: Vec::new(),
         });
-        match timed.kind {
-            Kind::Record => schedule.record(&timed)?,
-            Kind::LossBegin => schedule.loss_begins(timed.pcpu, timed.tsc)?,
-            Kind::LossEnd => schedule.loss_ends(&timed)?,
-        }
-    }
-    if let Some((_, end)) = merger.span() {
-        schedule.finish(end)?;
-    }
-    Ok(schedule)
-}
-
-impl<O: Observer> Schedule<O> {
-    fn record(&mut self, timed: &Timed) -> Result<(), Error> {
-        let words = &timed.words;
-        if let Some((old, new)) = Runstate::change(timed.event) {
-            let id = VcpuId::from_packed(words[0]);
-            let number = self.vcpus.find_or_add(id, timed.offset)?;
-            return if timed.late {
-                self.lose(number, timed.tsc, Cut::Inconsistent)
-            } else {
-                self.change(timed, number, old, new)
-            };
-        }
-        if timed.late {
-            return Ok(());
-        }
-        match timed.event {
-            event::BLOCK => {
-                if let Some(number) = self.vcpus.find(VcpuId::from_words(words[0], words[1])) {
-                    self.vcpus.get_mut(number).blocking = true;
-                }
-            }
-            event::YIELD => {
-                if let Some(number) = self.vcpus.find(VcpuId::from_words(words[0], words[1])) {
-                    self.vcpus.get_mut(number).yielding = true;
-                }
-            }
-            event::SWITCH_INFCONT => self.continues(VcpuId::from_words(words[0], words[1])),
-            event::CONTINUE_RUNNING => self.continues(VcpuId::from_packed(words[0])),
-            _ => return self.scheduler_record(timed),
-        }
-        Ok(())
     }
 
-    /// The vCPU goes on running: whatever it did before did not end its run.
-    fn continues(&mut self, id: VcpuId) {
-        if let Some(number) = self.vcpus.find(id) {
-            let vcpu = self.vcpus.get_mut(number);
-            (vcpu.blocking, vcpu.yielding) = (false, false);
-        }
-    }
-
-    fn change(
+    /// On `pcpu` at `at`, vCPU `number` goes from one run state to another.
+    pub(crate) fn change(
         &mut self,
-        timed: &Timed,
+        (at, pcpu): (u64, u16),
         number: usize,
         old: Runstate,
         new: Runstate,
     ) -> Result<(), Error> {
-        let (at, pcpu) = (timed.tsc, timed.pcpu);
         let agrees = match self.vcpus.get(number).state {
             State::Unknown => true,
             State::Running { pcpu: on, .. } => old == Runstate::Running && on == pcpu,
@@ -248,7 +187,7 @@ impl<O: Observer> Schedule<O> {
             // The first that is heard of the vCPU, and of the pCPU's runner: it has been there
             // since the beginning.
             _ if on.current.is_none() && !vcpu.seen => {
-                on.log.reveal(runner(vcpu.id, number)).map(|since| {
+                on.log.reveal(runner(vcpu, number)).map(|since| {
                     vcpu.see_on(pcpu);
                     (since, false)
                 })
@@ -290,7 +229,7 @@ impl<O: Observer> Schedule<O> {
         vcpu.see_on(pcpu);
         vcpu.state = State::Running { pcpu, since: at, whole: true };
         on.current = Some(number);
-        on.log.change(at, runner(vcpu.id, number), Why::Picked(vcpu.credit), pcpus);
+        on.log.change(at, runner(vcpu, number), Why::Picked(vcpu.credit), pcpus);
         if let Some(wait) = ended {
             self.observer.wait(self.vcpus.get(number), wait)?;
         }
@@ -302,7 +241,7 @@ impl<O: Observer> Schedule<O> {
         let vcpu = self.vcpus.get_mut(number);
         vcpu.doubt.clear();
         (vcpu.decision, vcpu.passed_over) = (None, false);
-        if vcpu.id.is_idle() {
+        if vcpu.label.idle {
             // Idle does not wait, it fills in.
             vcpu.state = State::Unknown;
             return;
@@ -320,7 +259,7 @@ impl<O: Observer> Schedule<O> {
     }
 
     /// Nothing more is known of the vCPU.
-    fn lose(&mut self, number: usize, at: u64, cut: Cut) -> Result<(), Error> {
+    pub(crate) fn lose(&mut self, number: usize, at: u64, cut: Cut) -> Result<(), Error> {
         let pcpus = self.pcpus.len();
         let vcpu = self.vcpus.get_mut(number);
         let state = std::mem::replace(&mut vcpu.state, State::Unknown);
@@ -339,7 +278,8 @@ impl<O: Observer> Schedule<O> {
         }
     }
 
-    fn loss_begins(&mut self, pcpu: u16, at: u64) -> Result<(), Error> {
+    /// From here on, records of the pCPU are missing.
+    pub(crate) fn loss_begins(&mut self, pcpu: u16, at: u64) -> Result<(), Error> {
         let pcpus = self.pcpus.len();
         if let Some(on) = self.pcpus.get_mut(pcpu) {
             on.tickled = false;
@@ -370,11 +310,9 @@ impl<O: Observer> Schedule<O> {
         Ok(())
     }
 
-    fn loss_ends(&mut self, timed: &Timed) -> Result<(), Error> {
-        let (pcpu, at) = (timed.pcpu, timed.tsc);
+    /// And until here, where vCPU `number` runs on it.
+    pub(crate) fn loss_ends(&mut self, pcpu: u16, at: u64, number: usize) -> Result<(), Error> {
         self.losing.retain(|&losing| losing != pcpu);
-        let id = VcpuId::from_packed_lost(timed.words[1]);
-        let number = self.vcpus.find_or_add(id, timed.offset)?;
         self.lose(number, at, Cut::Lost)?;
         let pcpus = self.pcpus.len();
         let vcpu = self.vcpus.get_mut(number);
@@ -383,13 +321,13 @@ impl<O: Observer> Schedule<O> {
         vcpu.state = State::Running { pcpu, since: at, whole: false };
         if let Some(on) = self.pcpus.get_mut(pcpu) {
             on.current = Some(number);
-            on.log.change(at, runner(id, number), Why::Picked(None), pcpus);
+            on.log.change(at, runner(vcpu, number), Why::Picked(None), pcpus);
         }
         Ok(())
     }
 
     /// The trace ends at `at`: what is under way is told of as far as it went.
-    fn finish(&mut self, at: u64) -> Result<(), Error> {
+    pub(crate) fn finish(&mut self, at: u64) -> Result<(), Error> {
         for number in 0..self.vcpus.len() {
             match self.vcpus.get(number).state {
                 State::Resting { since, paused } => {
@@ -402,6 +340,6 @@ impl<O: Observer> Schedule<O> {
     }
 }
 
-fn runner(id: VcpuId, number: usize) -> Runner {
-    if id.is_idle() { Runner::Idle } else { Runner::Vcpu(number) }
+fn runner(vcpu: &Vcpu, number: usize) -> Runner {
+    if vcpu.label.idle { Runner::Idle } else { Runner::Vcpu(number) }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::clock::CpuHzSource;
 use crate::info::Info;
 use crate::latency::{Latency, VcpuLatency};
+use crate::linux::{Recorded, Role, Thread, harmless};
 use crate::stats::Distribution;
 
 /// Rows of cells; the first column is flush left, the others right unless told otherwise.
@@ -57,6 +58,7 @@ fn clock(hz: u64, source: CpuHzSource) -> String {
     let source = match source {
         CpuHzSource::Given => "as given",
         CpuHzSource::Measured => "measured in the trace",
+        CpuHzSource::Nanoseconds => return "nanoseconds".to_owned(),
         CpuHzSource::Assumed => "assumed, for the trace does not tell; give --cpu-hz",
     };
     format!("{hz} Hz, {source}")
@@ -69,15 +71,19 @@ impl Info {
         let _ = writeln!(out, "span     {:.3} us", self.span_us);
         let _ = writeln!(out, "clock    {}", clock(self.cpu_hz, self.cpu_hz_source));
         let (records, windows, bytes) = (self.records, self.windows, self.bytes);
-        let _ = writeln!(out, "records  {records} in {windows} windows, {bytes} bytes");
+        let pieces = if self.recorded.is_some() { "pieces" } else { "windows" };
+        let _ = writeln!(out, "records  {records} in {windows} {pieces}, {bytes} bytes");
         let _ = writeln!(out, "unknown  {} (skipped)", self.unknown_records);
         if self.backward_records > 0 {
             let _ = writeln!(out, "backward {} (out of order)", self.backward_records);
         }
         let (lost, times) = (self.lost.records, self.lost.times);
         let _ = writeln!(out, "lost     {lost} in {times} losses");
+        if let Some(recorded) = &self.recorded {
+            recorded.describe(&mut out);
+        }
         out.push('\n');
-        let mut table = Table::new(&["pCPU", "windows", "records", "lost"], &[]);
+        let mut table = Table::new(&["pCPU", pieces, "records", "lost"], &[]);
         for pcpu in &self.pcpus {
             let counts = [pcpu.windows, pcpu.records, pcpu.lost_records];
             let cells = counts.map(|count| count.to_string());
@@ -85,12 +91,19 @@ impl Info {
         }
         table.render(&mut out);
         out.push('\n');
-        let mut table = Table::new(&["domain", "vCPUs"], &[1]);
-        for domain in &self.domains {
-            table.row([format!("d{}", domain.domain), domain.vcpus.join(" ")]);
+        if let Some(recorded) = &self.recorded {
+            recorded.machines(&mut out);
+        } else {
+            let mut table = Table::new(&["domain", "vCPUs"], &[1]);
+            for domain in &self.domains {
+                table.row([format!("d{}", domain.domain), domain.vcpus.join(" ")]);
+            }
+            table.render(&mut out);
         }
-        table.render(&mut out);
         for (head, counts) in [("class", &self.classes), ("event", &self.events)] {
+            if counts.is_empty() {
+                continue;
+            }
             out.push('\n');
             let mut table = Table::new(&[head, "records"], &[]);
             for count in counts {
@@ -117,14 +130,71 @@ impl Info {
     }
 }
 
+impl Recorded {
+    fn describe(&self, out: &mut String) {
+        let _ = writeln!(out, "by       {}", self.by);
+        if let Some(kernel) = &self.kernel {
+            let _ = writeln!(out, "kernel   {}", harmless(kernel));
+        }
+        let _ = writeln!(out, "threads  {} named", self.threads);
+        if self.lost_names > 0 {
+            let _ = writeln!(out, "lost     {} names of threads", self.lost_names);
+        }
+        for trigger in &self.triggers {
+            let (tid, cpu) = (trigger.tid, trigger.cpu);
+            let us = trigger.delay_ns as f64 / 1000.0;
+            let _ = writeln!(out, "kept     for thread {tid}, which waited {us:.3} us for CPU {cpu}");
+        }
+    }
+
+    fn machines(&self, out: &mut String) {
+        let mut table = Table::new(&["machine", "by", "vCPUs", "other threads"], &[1]);
+        for vm in &self.vms {
+            let is_vcpu = |thread: &&Thread| matches!(thread.role, Some(Role::Vcpu(_)));
+            let vcpus = vm.threads.iter().filter(is_vcpu).count();
+            table.row([
+                harmless(&vm.name),
+                vm.runs.as_deref().map_or_else(|| "-".to_owned(), harmless),
+                vcpus.to_string(),
+                (vm.threads.len() - vcpus).to_string(),
+            ]);
+        }
+        table.render(out);
+    }
+}
+
+/// How many threads of a host are shown.
+const THREADS_SHOWN: usize = 20;
+
 impl Latency {
+    /// The vCPUs that are shown, and how many are not: of a Linux host, machines' threads, or where there is no
+    /// machine, those that have waited longest.
+    fn shown(&self) -> (Vec<&VcpuLatency>, usize) {
+        let host = |vcpu: &&VcpuLatency| vcpu.thread.as_ref().is_some_and(|t| t.vm.is_none());
+        let mut shown: Vec<_> = self.vcpus.iter().filter(|vcpu| !host(vcpu)).collect();
+        if shown.is_empty() {
+            shown = self.vcpus.iter().collect();
+            let waited = |vcpu: &VcpuLatency| -> f64 {
+                vcpu.blame.iter().map(|blame| blame.waited_us).sum()
+            };
+            shown.sort_by(|a, b| waited(b).total_cmp(&waited(a)));
+            shown.truncate(THREADS_SHOWN);
+        }
+        let left = self.vcpus.len() - shown.len();
+        (shown, left)
+    }
+
     /// The result as text, with a line end at the end.
     pub fn table(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "span   {:.3} us", self.span_us);
         let _ = writeln!(out, "clock  {}", clock(self.cpu_hz, self.cpu_hz_source));
-        for vcpu in &self.vcpus {
+        let (shown, left) = self.shown();
+        for vcpu in shown {
             vcpu.describe(&mut out);
+        }
+        if left > 0 {
+            let _ = writeln!(out, "\n{left} further threads: --json has them");
         }
         out.push('\n');
         let mut table = Table::new(&["pCPU", "busy", "idle", "switches/s"], &[]);
@@ -139,7 +209,7 @@ impl Latency {
         table.render(&mut out);
         let troubles = self.records;
         let notes = [
-            (troubles.lost, "records lost by Xen"),
+            (troubles.lost, "records lost in recording"),
             (troubles.losses_known_late, "losses known only after later records had been used"),
             (troubles.late, "records out of time order"),
             (troubles.inconsistent, "records that contradict what came before"),

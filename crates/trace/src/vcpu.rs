@@ -1,12 +1,25 @@
-//! What is known of every vCPU while the records go by.
+//! What is known of every vCPU while the records go by. On a Linux host each thread is one: threads wait for CPUs as
+//! vCPUs do, and the vCPUs of its machines are threads.
 
 use crate::blame::{Decision, Waiter};
-use crate::error::Error;
-use crate::record::VcpuId;
+use crate::linux::Thread;
 use crate::tables::NumberMap;
 
 /// The trace may name so many vCPUs, idle ones included. A damaged file could claim 2^32.
 pub const VCPUS_MAX: usize = 16_384;
+
+/// What a vCPU is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Label {
+    /// For people; fit for a terminal.
+    pub(crate) name: String,
+    /// It fills in when nobody wants the pCPU.
+    pub(crate) idle: bool,
+    /// Where it stands among the others: by machine, by what it is in it, by number.
+    pub(crate) rank: (u32, u32, u32),
+    /// If it is a thread of a Linux host.
+    pub(crate) thread: Option<Box<Thread>>,
+}
 
 /// How a vCPU came to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +53,7 @@ pub(crate) enum State {
 /// A vCPU.
 #[derive(Debug)]
 pub(crate) struct Vcpu {
-    pub(crate) id: VcpuId,
+    pub(crate) label: Label,
     pub(crate) state: State,
     /// A run state of it has been on record.
     pub(crate) seen: bool,
@@ -58,14 +71,16 @@ pub(crate) struct Vcpu {
     pub(crate) decision: Option<(Decision, u64)>,
     /// An idle pCPU has passed it over during its wait.
     pub(crate) passed_over: bool,
+    /// The pCPU in whose queue it waits, where the trace tells.
+    pub(crate) queued_on: Option<u16>,
     /// pCPUs that lost records during its wait.
     pub(crate) doubt: Vec<u16>,
 }
 
 impl Vcpu {
-    fn new(id: VcpuId) -> Self {
+    fn new(label: Label) -> Self {
         Vcpu {
-            id,
+            label,
             state: State::Unknown,
             seen: false,
             seen_on: Vec::new(),
@@ -75,6 +90,7 @@ impl Vcpu {
             yielding: false,
             decision: None,
             passed_over: false,
+            queued_on: None,
             doubt: Vec::new(),
         }
     }
@@ -87,9 +103,13 @@ impl Vcpu {
 
     pub(crate) fn waiter(&self) -> Waiter {
         let (credit, decision, passed_over) = (self.credit, self.decision, self.passed_over);
-        Waiter { credit, decision, passed_over }
+        Waiter { credit, decision, passed_over, queued_on: self.queued_on }
     }
 }
+
+/// There are as many as there may be.
+#[derive(Debug)]
+pub(crate) struct TooMany;
 
 /// The vCPUs, numbered in the order in which they appear.
 #[derive(Debug, Default)]
@@ -100,20 +120,29 @@ pub(crate) struct Vcpus {
 }
 
 impl Vcpus {
-    pub(crate) fn find(&self, id: VcpuId) -> Option<usize> {
-        self.numbers.get(&id.packed()).copied()
+    /// The one that goes by `key` in the trace.
+    pub(crate) fn find(&self, key: u32) -> Option<usize> {
+        self.numbers.get(&key).copied()
     }
 
-    pub(crate) fn find_or_add(&mut self, id: VcpuId, offset: u64) -> Result<usize, Error> {
-        if let Some(number) = self.find(id) {
-            return Ok(number);
+    /// Another one, from now on by `key`. There may be `max` of them.
+    pub(crate) fn add(
+        &mut self,
+        key: u32,
+        label: Label,
+        max: usize,
+    ) -> Result<usize, TooMany> {
+        if self.all.len() >= max {
+            return Err(TooMany);
         }
-        if self.all.len() >= VCPUS_MAX {
-            return Err(Error::VcpuLimit { offset, max: VCPUS_MAX });
-        }
-        self.all.push(Vcpu::new(id));
-        self.numbers.insert(id.packed(), self.all.len() - 1);
+        self.all.push(Vcpu::new(label));
+        self.numbers.insert(key, self.all.len() - 1);
         Ok(self.all.len() - 1)
+    }
+
+    /// Whoever went by `key` has gone; the next one of that key is another.
+    pub(crate) fn forget(&mut self, key: u32) {
+        self.numbers.remove(&key);
     }
 
     pub(crate) fn get(&self, number: usize) -> &Vcpu {

@@ -1,14 +1,167 @@
 //! `lowtail host record`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+use lowtail_live::discover::{Declared, Name};
+use lowtail_live::record::{Failure, Options, Recorder, Summary};
+use lowtail_live::signals::Signals;
+use lowtail_trace::ReplaceFile;
+use serde_json::json;
 
 use crate::args::Global;
 use crate::exit::Fail;
+use crate::out;
+use crate::progress::Bar;
 
 /// `lowtail host record`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Record {}
+pub(crate) struct Record {
+    /// Where to write the recording; `lowtail trace` reads it
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID. With --on-delay, only waits of machines named here
+    /// count, if any is. May be given several times
+    #[arg(long, value_name = "NAME=…")]
+    vm: Vec<Declared>,
+    /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "on_delay")]
+    duration: Option<Duration>,
+    /// Write nothing until a machine's thread has waited longer than this to run, such as 5ms;
+    /// then what came before it, and 100 ms after it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    on_delay: Option<Duration>,
+    /// How much to keep of what came before
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    #[arg(requires = "on_delay")]
+    keep: Duration,
+    /// How many such recordings to write; with more than one they are FILE.1, FILE.2 and so on
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "on_delay")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+    /// Memory in the kernel for each CPU's events, in MiB; an event takes 16 bytes, and all CPUs
+    /// together 1 GiB at most
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    buffer: u32,
+}
 
-pub(crate) fn run(_args: &Record, _global: &Global) -> Result<ExitCode, Fail> {
-    Err(Fail::Host("not there yet".to_string()))
+/// A time with its unit.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let ns_each = match unit {
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        "h" => 3600e9,
+        _ => return Err("a number and its unit, us, ms, s, min or h, such as 500ms".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "a number before the unit, such as 500ms")?;
+    let ns = number * ns_each;
+    if !(1e3..=1e16).contains(&ns) {
+        return Err("a time from 1us to 2777h".to_owned());
+    }
+    Ok(Duration::from_nanos(ns as u64))
+}
+
+pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
+    let options = Options {
+        declared: args.vm.clone(),
+        threshold: args.on_delay,
+        ring_bytes: u64::from(args.buffer) << 20,
+        ..Options::default()
+    };
+    // Before anything is loaded: whether there is a place to write to.
+    let file = |target: &Path| ReplaceFile::new(target).map_err(|error| wrong(target, error.into()));
+    drop(file(&args.output)?);
+    let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
+    let mut recorder = Recorder::new(options).map_err(|error| Fail::Host(error.to_string()))?;
+    if !global.quiet {
+        for trouble in recorder.troubles() {
+            out::note(&format!("note: {trouble}"));
+        }
+    }
+    let Some(threshold) = args.on_delay else {
+        let file = file(&args.output)?;
+        let total = args.duration.map_or(0, |duration| duration.as_millis() as u64);
+        let template = if total > 0 { "{msg} {wide_bar} {eta} left" } else { "{msg} {spinner}" };
+        let bar = Bar::new(global, total, template);
+        let stop = |passed: Duration| {
+            bar.set(passed.as_millis() as u64, "recording");
+            signals.caught().is_some() || args.duration.is_some_and(|duration| passed >= duration)
+        };
+        let (summary, file) =
+            recorder.run(file, stop).map_err(|failure| wrong(&args.output, failure))?;
+        file.commit().map_err(|error| wrong(&args.output, error.into()))?;
+        drop(bar);
+        tell(global, &args.output, &summary, None)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (vms, threads) = recorder.known();
+    if !global.quiet && !global.json {
+        out::note(&format!("watching {threads} threads of {vms} machines; Ctrl-C ends it"));
+    }
+    for number in 1..=args.count {
+        let stop = || signals.caught().is_some();
+        let caught = recorder.watch(stop).map_err(|failure| wrong(&args.output, failure))?;
+        if !caught {
+            if !global.quiet && !global.json {
+                out::text(&format!("no wait was longer than {threshold:?}; nothing is written\n"))?;
+            }
+            break;
+        }
+        let mut target = args.output.clone();
+        if args.count > 1 {
+            target.as_mut_os_string().push(format!(".{number}"));
+        }
+        let (summary, file) =
+            recorder.keep(file(&target)?, args.keep).map_err(|failure| wrong(&target, failure))?;
+        file.commit().map_err(|error| wrong(&target, error.into()))?;
+        tell(global, &target, &summary, Some(args.keep))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names what is at fault.
+fn wrong(target: &Path, failure: Failure) -> Fail {
+    match failure {
+        Failure::Write(error) => Fail::Host(format!("{}: {error}", target.display())),
+        Failure::Nobody(_) => Fail::Usage(failure.to_string()),
+        Failure::Host(error) => Fail::Host(error.to_string()),
+    }
+}
+
+fn tell(
+    global: &Global,
+    file: &Path,
+    summary: &Summary,
+    keep: Option<Duration>,
+) -> Result<(), Fail> {
+    let Summary { span_ns, events, lost, lost_names, vms } = *summary;
+    if global.json {
+        let (file, span_us) = (file.display().to_string(), span_ns as f64 / 1e3);
+        return out::json(&json!({
+            "file": file, "span_us": span_us, "events": events, "lost": lost,
+            "lost_names": lost_names, "vms": vms,
+        }));
+    }
+    if global.quiet {
+        return Ok(());
+    }
+    let name = Name::new(file.display().to_string());
+    let ms = span_ns as f64 / 1e6;
+    let mut text = format!("{events} events of {ms:.3} ms, {vms} machines, written to {name}\n");
+    if lost > 0 {
+        text += &format!("{lost} events were lost: --buffer makes more room\n");
+    }
+    if lost_names > 0 {
+        text += &format!("{lost_names} names of threads were lost\n");
+    }
+    if keep.is_some_and(|keep| span_ns < keep.as_nanos() as u64) {
+        text += "that is less than was to be kept: the buffer had no more, or it had not run for so long; --buffer makes more room\n";
+    }
+    out::text(&text)
 }

@@ -1,0 +1,74 @@
+//! What happens to a Linux host's threads.
+
+use crate::order::Happened;
+
+/// The thread number of every CPU's idle thread.
+pub(crate) const IDLE: u32 = 0;
+/// It is not known which thread.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
+/// Why a thread has left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It could go on: it was preempted, has yielded, or was woken while it went to sleep.
+    Runnable,
+    /// It waits for an event.
+    Blocked,
+    /// It has ended.
+    Dead,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// One thread makes place for another.
+    Switch { prev: u32, left: Left, next: u32 },
+    /// A thread can run from now on, in the queue of this CPU; so says thread `by`, if it is known.
+    Wake { tid: u32, on: Option<u16>, by: u32 },
+    /// From here on, events of the CPU are missing.
+    LossBegin,
+    /// And until here, where this thread runs.
+    LossEnd { runs: u32 },
+}
+
+/// Something that happens on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) at_ns: u64,
+    pub(crate) offset: u64,
+    pub(crate) cpu: u16,
+    pub(crate) late: bool,
+    pub(crate) what: What,
+}
+
+impl Event {
+    /// Who runs on the CPU up to then, if the event tells.
+    pub(crate) fn runner(&self) -> u32 {
+        match self.what {
+            What::Switch { prev, .. } => prev,
+            What::Wake { by, .. } => by,
+            _ => UNKNOWN,
+        }
+    }
+}
+
+impl Happened for Event {
+    fn at(&self) -> u64 {
+        self.at_ns
+    }
+
+    fn pcpu(&self) -> u16 {
+        self.cpu
+    }
+}
+
+/// What stands next in a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    /// An event, with a word for what it is.
+    Event(Event, &'static str),
+    /// A piece of the file with events of one CPU begins; before its first event, so many were lost.
+    Piece { cpu: u16, lost: u64, offset: u64 },
+    /// All events up to this time have been read; `None`: all up to the latest time before the last such item.
+    Round(Option<u64>),
+}

@@ -1,0 +1,40 @@
+//! Schedules of Linux hosts: what `lowtail host record` writes, and perf's `perf.data`.
+//!
+//! A format is a file that gives [`Item`](event::Item)s ([`recording`], [`perf`]); [`order`](crate::order) makes one order in time of them, and
+//! [`feed`] tells the schedule. Threads are its vCPUs; those that run a machine's vCPU have its name.
+
+mod bytes;
+mod event;
+mod feed;
+mod info;
+mod perf;
+pub mod recording;
+mod threads;
+
+pub use info::{Machine, Recorded, Trigger};
+pub use perf::Layout;
+pub use threads::{Role, THREADS_MAX, Thread};
+
+pub(crate) use feed::Feed;
+pub(crate) use info::info;
+pub(crate) use threads::harmless;
+
+/// Which of the formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Of `lowtail host record`.
+    Recording,
+    /// Of perf.
+    Perf,
+}
+
+impl Format {
+    /// Tells by a file's first bytes.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        if head.starts_with(&recording::MAGIC) {
+            Some(Format::Recording)
+        } else {
+            perf::is_perf(head).then_some(Format::Perf)
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Which thread is which.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::vcpu::Label;
+
+/// A recording may name and follow so many threads.
+pub const THREADS_MAX: usize = 1 << 17;
+
+/// What a thread does for its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "role", content = "index")]
+pub enum Role {
+    /// Runs this vCPU.
+    Vcpu(u16),
+    /// Serves a queue of a network interface in the kernel (vhost).
+    Vhost(u16),
+    /// Serves devices that were given this thread of their own.
+    IoThread(u16),
+    /// Serves devices and the monitor.
+    Emulator,
+    /// Anything else of the machine's process.
+    Worker,
+}
+
+impl Role {
+    /// The two numbers of the format.
+    pub(crate) fn packed(self) -> (u16, u16) {
+        match self {
+            Role::Vcpu(index) => (0, index),
+            Role::Vhost(index) => (1, index),
+            Role::IoThread(index) => (2, index),
+            Role::Emulator => (3, 0),
+            Role::Worker => (4, 0),
+        }
+    }
+
+    /// Of those numbers.
+    pub(crate) fn of(role: u16, index: u16) -> Option<Self> {
+        Some(match role {
+            0 => Role::Vcpu(index),
+            1 => Role::Vhost(index),
+            2 => Role::IoThread(index),
+            3 => Role::Emulator,
+            4 => Role::Worker,
+            _ => return None,
+        })
+    }
+}
+
+/// A thread of a Linux host. Names are as others have chosen them, guests among them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+    /// Its process, if the recording names it.
+    pub tgid: Option<u32>,
+    /// Its name for itself, if the recording has it.
+    pub comm: Option<String>,
+    /// The machine that it works for.
+    pub vm: Option<String>,
+    /// What it does for that.
+    #[serde(flatten)]
+    pub role: Option<Role>,
+}
+
+/// What a recording has said of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    tgid: u32,
+    comm: [u8; 16],
+}
+
+/// All that a recording has said of threads up to now.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    known: HashMap<u32, Known>,
+    vms: Vec<String>,
+    /// Machine, by its place in `vms`, and role.
+    members: HashMap<u32, (usize, Role)>,
+}
+
+impl Threads {
+    /// A thread is of this process, if that is not 0, and calls itself so. With too many, the name is forgotten.
+    pub(crate) fn name(&mut self, tid: u32, tgid: u32, comm: [u8; 16]) {
+        if self.known.len() < THREADS_MAX || self.known.contains_key(&tid) {
+            let known = self.known.entry(tid).or_default();
+            known.comm = comm;
+            if tgid != 0 {
+                known.tgid = tgid;
+            }
+        }
+    }
+
+    /// Whether it is known by that name.
+    pub(crate) fn has_name(&self, tid: u32, comm: &[u8; 16]) -> bool {
+        self.known.get(&tid).is_some_and(|known| known.comm == *comm)
+    }
+
+    /// Another machine. `false` if there are too many.
+    pub(crate) fn vm(&mut self, name: String) -> bool {
+        self.vms.push(name);
+        self.vms.len() <= THREADS_MAX
+    }
+
+    /// A thread of machine number `vm`. `false` if there is no such machine.
+    pub(crate) fn member(&mut self, tid: u32, vm: usize, role: Role) -> bool {
+        if self.members.len() < THREADS_MAX {
+            self.members.insert(tid, (vm, role));
+        }
+        vm < self.vms.len()
+    }
+
+    /// The machines and the numbers and roles of their threads.
+    pub(crate) fn machines(&self) -> Vec<(String, Vec<Thread>)> {
+        let mut all: Vec<(String, Vec<Thread>)> =
+            self.vms.iter().map(|name| (name.clone(), Vec::new())).collect();
+        for (&tid, &(vm, _)) in &self.members {
+            if let Some((_, threads)) = all.get_mut(vm) {
+                threads.push(self.thread(tid));
+            }
+        }
+        for (_, threads) in &mut all {
+            threads.sort_by_key(|thread| (thread.role, thread.tid));
+        }
+        all
+    }
+
+    /// How many threads have a name.
+    pub(crate) fn named(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn thread(&self, tid: u32) -> Thread {
+        let known = self.known.get(&tid);
+        let member = self.members.get(&tid).copied();
+        Thread {
+            tid,
+            tgid: known.map(|known| known.tgid).filter(|&tgid| tgid != 0),
+            comm: known.map(|known| text(&known.comm)),
+            vm: member.and_then(|(vm, _)| self.vms.get(vm).cloned()),
+            role: member.map(|(_, role)| role),
+        }
+    }
+
+    /// What a thread is called by now.
+    pub(crate) fn label(&self, tid: u32) -> Label {
+        let thread = self.thread(tid);
+        let comm = thread.comm.as_deref().map_or_else(|| "thread".to_owned(), harmless);
+        let member = self.members.get(&tid).copied();
+        let (name, rank) = match (&thread.vm, member) {
+            (Some(vm), Some((number, role))) => {
+                let vm = harmless(vm);
+                let name = match role {
+                    Role::Vcpu(index) => format!("{vm} vcpu{index}"),
+                    Role::Vhost(index) => format!("{vm} vhost{index}"),
+                    Role::IoThread(index) => format!("{vm} iothread{index}"),
+                    Role::Emulator => format!("{vm} emulator"),
+                    Role::Worker => format!("{vm} {comm}[{tid}]"),
+                };
+                let (role, index) = role.packed();
+                (name, (number as u32, u32::from(role) << 16 | u32::from(index), tid))
+            }
+            _ => (format!("{comm}[{tid}]"), (u32::MAX, 0, tid)),
+        };
+        Label { name, idle: false, rank, thread: Some(Box::new(thread)) }
+    }
+}
+
+/// A name as the kernel has it: up to the first zero byte.
+pub(crate) fn text(comm: &[u8]) -> String {
+    let end = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end]).into_owned()
+}
+
+/// A name for a terminal: control characters and the like are written as `\u{..}`.
+pub(crate) fn harmless(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c == ' ' || (c != '\\' && c.is_ascii_graphic()) || (!c.is_ascii() && c.is_alphanumeric()) {
+            out.push(c);
+        } else {
+            let _ = write!(out, "{}", c.escape_unicode());
+        }
+    }
+    out
+}

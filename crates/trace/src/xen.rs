@@ -1,0 +1,90 @@
+//! Xen's records, told to the schedule.
+
+use std::io::Read;
+
+use crate::error::Error;
+use crate::merge::{Kind, Merger, Timed};
+use crate::record::{Runstate, VcpuId, event};
+use crate::schedule::{Cut, Observer, Schedule};
+use crate::vcpu::{Label, VCPUS_MAX};
+
+/// Sends a whole trace through a schedule.
+pub(crate) fn follow<R: Read, O: Observer>(
+    merger: &mut Merger<R>,
+    schedule: &mut Schedule<O>,
+) -> Result<(), Error> {
+    let mut begun = false;
+    while let Some(timed) = merger.next_timed()? {
+        if let Some((first, _)) = merger.span().filter(|_| !begun) {
+            schedule.observer.begin(first);
+            begun = true;
+        }
+        schedule.see_pcpu(timed.pcpu, merger.first_tsc(timed.pcpu).unwrap_or(timed.tsc));
+        match timed.kind {
+            Kind::Record => schedule.record(&timed)?,
+            Kind::LossBegin => schedule.loss_begins(timed.pcpu, timed.tsc)?,
+            Kind::LossEnd => {
+                let id = VcpuId::from_packed_lost(timed.words[1]);
+                let number = schedule.vcpu(id, timed.offset)?;
+                schedule.loss_ends(timed.pcpu, timed.tsc, number)?;
+            }
+        }
+    }
+    match merger.span() {
+        Some((_, end)) => schedule.finish(end),
+        None => Ok(()),
+    }
+}
+
+impl<O: Observer> Schedule<O> {
+    fn vcpu(&mut self, id: VcpuId, offset: u64) -> Result<usize, Error> {
+        if let Some(number) = self.vcpus.find(id.packed()) {
+            return Ok(number);
+        }
+        let rank = (id.domain.into(), 0, id.vcpu.into());
+        let label = Label { name: id.to_string(), idle: id.is_idle(), rank, thread: None };
+        let added = self.vcpus.add(id.packed(), label, VCPUS_MAX);
+        added.map_err(|_| Error::VcpuLimit { offset, max: VCPUS_MAX })
+    }
+
+    fn record(&mut self, timed: &Timed) -> Result<(), Error> {
+        let words = &timed.words;
+        if let Some((old, new)) = Runstate::change(timed.event) {
+            let number = self.vcpu(VcpuId::from_packed(words[0]), timed.offset)?;
+            return if timed.late {
+                self.lose(number, timed.tsc, Cut::Inconsistent)
+            } else {
+                self.change((timed.tsc, timed.pcpu), number, old, new)
+            };
+        }
+        if timed.late {
+            return Ok(());
+        }
+        match timed.event {
+            event::BLOCK => {
+                let id = VcpuId::from_words(words[0], words[1]);
+                if let Some(number) = self.vcpus.find(id.packed()) {
+                    self.vcpus.get_mut(number).blocking = true;
+                }
+            }
+            event::YIELD => {
+                let id = VcpuId::from_words(words[0], words[1]);
+                if let Some(number) = self.vcpus.find(id.packed()) {
+                    self.vcpus.get_mut(number).yielding = true;
+                }
+            }
+            event::SWITCH_INFCONT => self.continues(VcpuId::from_words(words[0], words[1])),
+            event::CONTINUE_RUNNING => self.continues(VcpuId::from_packed(words[0])),
+            _ => return self.scheduler_record(timed),
+        }
+        Ok(())
+    }
+
+    /// The vCPU goes on running: whatever it did before did not end its run.
+    fn continues(&mut self, id: VcpuId) {
+        if let Some(number) = self.vcpus.find(id.packed()) {
+            let vcpu = self.vcpus.get_mut(number);
+            (vcpu.blocking, vcpu.yielding) = (false, false);
+        }
+    }
+}
