@@ -23,6 +23,7 @@ pub(crate) fn snapshot() -> Snapshot {
         cpu_ns: 200_000_000,
         wake_to_run,
         preempted_to_run: Histogram::default(),
+        waiting_ns: 0,
         blame,
     };
     let blame = vec![Blame { who: Who::Vm(Name::new("batch"), 77), waited_ns: 400_000_000 }];

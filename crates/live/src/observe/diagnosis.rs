@@ -188,13 +188,15 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     };
     let (mut late, mut starved) = (Histogram::default(), Histogram::default());
     let mut back_end = Histogram::default();
-    let mut ran_ns = 0;
+    let (mut ran_ns, mut waiting_ns) = (0, 0);
     for thread in &vm.threads {
         match thread.role {
             Role::Vcpu(_) => {
                 late.merge(&thread.wake_to_run);
                 starved.merge(&thread.preempted_to_run);
                 ran_ns += thread.cpu_ns;
+                // One that never gets a CPU ends no wait.
+                waiting_ns += thread.waiting_ns.min((interval_ms * 1e6) as u64);
             }
             Role::Vhost(_) | Role::IoThread(_) | Role::Emulator => {
                 back_end.merge(&thread.wake_to_run);
@@ -206,7 +208,7 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     if hurts(&late, thresholds.cpu) {
         tell(Trouble::Late, p99_us(&late), causes(vm, vcpu));
     }
-    let waited_ns = late.sum_ns() + starved.sum_ns();
+    let waited_ns = late.sum_ns() + starved.sum_ns() + waiting_ns;
     let share = waited_ns as f64 / (waited_ns + ran_ns).max(1) as f64;
     // Who hardly wants to run is not starved; that it runs late has been told.
     let wants = (waited_ns + ran_ns) as f64 / 1e6 > interval_ms / 10.0;
@@ -290,6 +292,7 @@ mod tests {
             cpu_ns: 10_000_000,
             wake_to_run,
             preempted_to_run: Histogram::default(),
+            waiting_ns: 0,
             blame: vec![
                 Blame { who: Who::Kernel(Name::new("kworker")), waited_ns: 1 },
                 Blame { who: other, waited_ns: 3 },

@@ -56,7 +56,11 @@ impl Programs {
     pub(crate) fn start(threads: u32) -> Result<Self, Error> {
         let btf = Path::new(BTF);
         std::fs::metadata(btf).map_err(|error| {
-            Error::file("no types of the kernel (CONFIG_DEBUG_INFO_BTF), and so no programs:", btf, error)
+            Error::file(
+                "no types of the kernel (CONFIG_DEBUG_INFO_BTF), and so no programs:",
+                btf,
+                error,
+            )
         })?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let object = crate::bpf::load(COMPILED, |object| size(object, threads, cpus));
@@ -184,7 +188,8 @@ impl Programs {
 
     /// How often each program has run and for how long, in nanoseconds, while `kernel.bpf_stats_enabled` was 1.
     pub(crate) fn run_times(&self) -> Vec<(String, u64, u64)> {
-        let programs = self.object.progs().filter(|program| program.prog_type() == ProgramType::Tracing);
+        let programs =
+            self.object.progs().filter(|program| program.prog_type() == ProgramType::Tracing);
         let of = |program: &Program<'_>| {
             let name = program.name().to_string_lossy().into_owned();
             let counted = |key| counter(program, key).unwrap_or(0);

@@ -13,6 +13,7 @@ mod slot;
 mod snapshot;
 mod throttle;
 mod tracker;
+mod traffic;
 
 pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble};
 pub use histogram::{BUCKETS, Histogram};

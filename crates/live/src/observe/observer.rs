@@ -9,7 +9,8 @@ use super::blame::{Names, merge, rank};
 use super::kernel::Programs;
 use super::throttle::Quotas;
 use super::tracker::{Key, Tracker, key};
-use super::{Lost, Snapshot, ThreadSnapshot, VmSnapshot, Who};
+use super::traffic::Traffic;
+use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, VmSnapshot, Who};
 use crate::clock::Instant;
 use crate::discover::{Declared, Found, Roots, Scanner, Vm};
 use crate::error::Error;
@@ -28,6 +29,10 @@ pub struct Options {
     pub threads: u32,
     /// Where the kernel tells about itself.
     pub roots: Roots,
+    /// Whether to follow packets, too.
+    pub network: bool,
+    /// The uplinks; if there is none, they are found: every interface with a queue that a machine's packets leave by.
+    pub uplinks: Vec<Interface>,
 }
 
 impl Default for Options {
@@ -37,12 +42,13 @@ impl Default for Options {
             names: Vec::new(),
             threads: 4096,
             roots: Roots::default(),
+            network: true,
+            uplinks: Vec::new(),
         }
     }
 }
 
 /// Programs in the kernel that look at the threads of machines; with it, they go.
-#[derive(Debug)]
 pub struct Observer {
     options: Options,
     scanner: Scanner,
@@ -55,6 +61,8 @@ pub struct Observer {
     last: Instant,
     lost: Lost,
     refused: u64,
+    /// Why there is none is told with each snapshot.
+    traffic: Result<Traffic, String>,
 }
 
 impl Observer {
@@ -66,8 +74,16 @@ impl Observer {
         let programs = Programs::start(options.threads.clamp(1, 1 << 16))?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let now = Instant::now();
+        // Threads can be looked at where packets cannot.
+        let traffic = match options.network {
+            true => {
+                Traffic::start(options.uplinks.clone()).map_err(|error| format!("packets: {error}"))
+            }
+            false => Err("packets: not asked for".to_string()),
+        };
         let mut observer = Observer {
             options,
+            traffic,
             scanner,
             programs,
             tracker: Tracker::default(),
@@ -104,6 +120,9 @@ impl Observer {
         self.refused += self.tracker.refused;
         for vm in &self.found.vms {
             self.vms.insert(key(vm), vm.clone());
+        }
+        if let Ok(traffic) = &mut self.traffic {
+            traffic.follow(&self.vms)?;
         }
         self.looked = Instant::now();
         Ok(())
@@ -147,7 +166,11 @@ impl Observer {
             }
         }
         self.look_at_quotas();
-        let vms = self.vm_snapshots(threads);
+        let networks = match &mut self.traffic {
+            Ok(traffic) => traffic.read(&self.vms)?,
+            Err(_) => BTreeMap::new(),
+        };
+        let vms = self.vm_snapshots(threads, networks);
         self.drop_ended()?;
         let interval = now.since(self.last);
         self.last = now;
@@ -157,7 +180,7 @@ impl Observer {
             interval_ms: interval.as_ns() as f64 / 1e6,
             vms,
             lost: self.lost_since()?,
-            blind: self.found.troubles.clone(),
+            blind: self.blind(),
         })
     }
 
@@ -167,7 +190,17 @@ impl Observer {
         for (vm, thread) in self.tracker.totals(self.last.as_ns()) {
             threads.entry(vm).or_default().push(thread);
         }
-        self.vm_snapshots(threads)
+        let networks = self.traffic.as_ref().map(|traffic| traffic.totals().clone());
+        self.vm_snapshots(threads, networks.unwrap_or_default())
+    }
+
+    fn blind(&self) -> Vec<String> {
+        let mut words = self.found.troubles.clone();
+        match &self.traffic {
+            Ok(traffic) => words.extend(traffic.blind()),
+            Err(why) => words.push(why.clone()),
+        }
+        words
     }
 
     /// For how long, in nanoseconds, and how often each program has run, by name, while `kernel.bpf_stats_enabled` was 1.
@@ -181,7 +214,11 @@ impl Observer {
         }
     }
 
-    fn vm_snapshots(&self, mut threads: BTreeMap<Key, Vec<ThreadSnapshot>>) -> Vec<VmSnapshot> {
+    fn vm_snapshots(
+        &self,
+        mut threads: BTreeMap<Key, Vec<ThreadSnapshot>>,
+        mut networks: BTreeMap<Key, Network>,
+    ) -> Vec<VmSnapshot> {
         let snapshot = |(key, vm): (&Key, &Vm)| {
             let mut threads = threads.remove(key).unwrap_or_default();
             threads.sort_by_key(|thread| thread.tid);
@@ -193,7 +230,7 @@ impl Observer {
                 ended: !self.is_there(*key),
                 threads,
                 throttled: self.quotas.of(vm),
-                network: None,
+                network: networks.remove(key),
             }
         };
         let mut vms: Vec<VmSnapshot> = self.vms.iter().map(snapshot).collect();
@@ -222,12 +259,16 @@ impl Observer {
         let then = std::mem::replace(&mut self.lost, now);
         // Those that were asked for in vain are counted once, not with each look.
         let asked = std::mem::take(&mut self.refused);
-        Ok(Lost {
+        let mut lost = Lost {
             waits: now.waits.saturating_sub(then.waits),
             blame: now.blame.saturating_sub(then.blame),
             packets: 0,
             threads: (now.threads.saturating_sub(then.threads)).saturating_sub(asked)
                 + self.tracker.refused,
-        })
+        };
+        if let Ok(traffic) = &mut self.traffic {
+            traffic.lost_since(&mut lost)?;
+        }
+        Ok(lost)
     }
 }

@@ -80,9 +80,7 @@ impl Tracker {
         let gone = self.threads.iter().filter(|(_, tracked)| match kinds.get(&tracked.vm) {
             None => true,
             Some(Kind::Declared) => tracked.absent >= ABSENT,
-            Some(_) => {
-                tracked.absent >= ABSENT && matches!(tracked.thread.role, Role::Vhost(_))
-            }
+            Some(_) => tracked.absent >= ABSENT && matches!(tracked.thread.role, Role::Vhost(_)),
         });
         for number in gone.map(|(&number, _)| number).collect::<Vec<_>>() {
             // Those of a machine that has just ended stay for its last figures.
@@ -182,8 +180,7 @@ impl Tracker {
                     } else {
                         comm(slot.tid).unwrap_or_default()
                     });
-                    let thread =
-                        VmThread { tid: slot.tid, role: Role::Worker, comm, cgroup: None };
+                    let thread = VmThread { tid: slot.tid, role: Role::Worker, comm, cgroup: None };
                     match owners.get(&slot.tgid) {
                         Some(&vm) => self.insert(*number, vm, thread, None),
                         None => {

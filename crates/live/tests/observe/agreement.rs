@@ -72,13 +72,19 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
     for (i, thread) in vm(&snapshot, "guest").threads.iter().enumerate() {
         let waits =
             ms(thread.wake_to_run.sum_ns() + thread.preempted_to_run.sum_ns() + thread.waiting_ns);
-        let (ran, waited) =
-            (ms(after[i][0] - before[i][0]), ms(after[i][1] - before[i][1]));
+        let (ran, waited) = (ms(after[i][0] - before[i][0]), ms(after[i][1] - before[i][1]));
         let name = thread.comm.as_given();
-        eprintln!("{name}: waited {waits:.1} ms ({waited:.1}), ran {:.1} ms ({ran:.1})", ms(thread.cpu_ns));
+        eprintln!(
+            "{name}: waited {waits:.1} ms ({waited:.1}), ran {:.1} ms ({ran:.1})",
+            ms(thread.cpu_ns)
+        );
         // A wait that is going on is counted when it ends; slices are 3 ms or so.
         assert!(agree(waits, waited, 0.02, 8.0), "{name}: {waits} ms, {waited} ms");
-        assert!(agree(ms(thread.cpu_ns), ran, 0.02, 8.0), "{name}: {} ms, {ran} ms", ms(thread.cpu_ns));
+        assert!(
+            agree(ms(thread.cpu_ns), ran, 0.02, 8.0),
+            "{name}: {} ms, {ran} ms",
+            ms(thread.cpu_ns)
+        );
         // Whoever waited, waited for somebody.
         let blamed = blamed(thread, |_| true);
         assert!(agree(blamed, waits, 0.02, 8.0), "{name}: {blamed} ms of {waits} ms");

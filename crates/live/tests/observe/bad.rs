@@ -98,8 +98,10 @@ fn what_does_not_fit_is_counted() {
 
 /// Programs, maps and links that there are, by number, of those that have names of ours.
 fn in_the_kernel() -> (BTreeSet<u32>, BTreeSet<u32>, BTreeSet<u32>) {
-    let programs = ["switched", "waking", "woken", "woken_new", "migrated", "ended", "look_at", "forget"];
-    let maps = ["slots", "slot_of_tid", "free_slots", "known", "queues", "blame", "epoch", "losses"];
+    let programs =
+        ["switched", "waking", "woken", "woken_new", "migrated", "ended", "look_at", "forget"];
+    let maps =
+        ["slots", "slot_of_tid", "free_slots", "known", "queues", "blame", "epoch", "losses"];
     let programs: BTreeSet<u32> = ProgInfoIter::default()
         .filter(|p| programs.iter().any(|name| p.name == *name))
         .map(|p| p.id)

@@ -213,11 +213,8 @@ fn churn() {
 fn observe(pid: u32) {
     let target = lowtail_live::discover::Target::Pid(pid);
     let name = lowtail_live::discover::Name::new("vm");
-    let mut observer = super::observer(vec![lowtail_live::discover::Declared {
-        name,
-        target,
-        taps: Vec::new(),
-    }]);
+    let mut observer =
+        super::observer(vec![lowtail_live::discover::Declared { name, target, taps: Vec::new() }]);
     observer.snapshot().expect("figures");
     say("ready");
     loop {

@@ -10,8 +10,7 @@ fn a_full_queue_drops_as_many_as_tc_says() {
     let net = Net::new();
     net.host.tc("qdisc add dev uplink root tbf rate 10mbit burst 1600 limit 20000");
     let path = observe(&net);
-    let [from_a, from_b, to] =
-        [udp(&net.a, v4(A)), udp(&net.b, v4(B)), udp(&net.far, v4(FAR))];
+    let [from_a, from_b, to] = [udp(&net.a, v4(A)), udp(&net.b, v4(B)), udp(&net.far, v4(FAR))];
     let came = burst(&from_a, &to, 300).len() as u64;
     burst(&from_b, &to, 1);
     let (a, b) = read(&path);

@@ -13,9 +13,8 @@ const RATE: u64 = 10_000_000;
 
 /// A queue of 10 Mbit/s that has room for everybody.
 fn slow(namespace: &Namespace, interface: &str) {
-    namespace.tc(&format!(
-        "qdisc add dev {interface} root tbf rate {RATE} burst 1600 limit 10000000"
-    ));
+    namespace
+        .tc(&format!("qdisc add dev {interface} root tbf rate {RATE} burst 1600 limit 10000000"));
 }
 
 #[test]
@@ -24,8 +23,7 @@ fn a_burst_waits_for_the_bytes_ahead_of_it() {
     let net = Net::new();
     slow(&net.host, "uplink");
     let path = observe(&net);
-    let [from_a, from_b, to] =
-        [udp(&net.a, v4(A)), udp(&net.b, v4(B)), udp(&net.far, v4(FAR))];
+    let [from_a, from_b, to] = [udp(&net.a, v4(A)), udp(&net.b, v4(B)), udp(&net.far, v4(FAR))];
     let before = read(&path);
     let delays: Vec<_> = burst(&from_a, &to, 100).into_iter().map(|(_, delay)| delay).collect();
     for _ in 0..7 {
@@ -83,7 +81,14 @@ fn cause(beyond: bool, ipv6: bool) {
     let (a, b) = (a.since(&before.0), b.since(&before.1));
     let (named, other) = if beyond { (&a.beyond, &a.queue) } else { (&a.queue, &a.beyond) };
     let lost = path.lost().unwrap();
-    assert!(a.queue.count() >= 60, "{} of {}, {lost:?}, b {} of {}", a.queue.count(), a.packets, b.queue.count(), b.packets);
+    assert!(
+        a.queue.count() >= 60,
+        "{} of {}, {lost:?}, b {} of {}",
+        a.queue.count(),
+        a.packets,
+        b.queue.count(),
+        b.packets
+    );
     assert!((58..=62).contains(&a.beyond.count()), "one sample a request: {}", a.beyond.count());
     let clock_us = percentile_us(&took, 0.5);
     assert!(clock_us > 20_000.0, "the queue is filled: {clock_us} us");
