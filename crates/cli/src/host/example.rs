@@ -46,7 +46,7 @@ pub(crate) fn snapshot() -> Snapshot {
         throttled_ns: 2_000_000,
     });
     web.network = Some(Network {
-        taps: vec![Tap { ifindex: 3, name: Name::new("tap0") }],
+        taps: vec![Tap { ifindex: 3, name: Name::new("tap0"), netns: None }],
         packets: 10,
         bytes: 15_000,
         queue: waits(&[(50, 10)]),

@@ -7,6 +7,7 @@ mod metrics;
 mod observe;
 mod record;
 mod screen;
+mod table;
 mod vms;
 
 use std::process::ExitCode;

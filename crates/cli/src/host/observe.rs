@@ -1,14 +1,263 @@
 //! `lowtail host observe`.
 
+use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::{Duration as Wall, Instant};
 
+use lowtail_engine::Duration;
+use lowtail_live::discover::Declared;
+use lowtail_live::observe::{
+    Diagnosis, Finding, Interface, Observer, Options, Snapshot, Thresholds,
+};
+use lowtail_live::signals::Signals;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event;
+use serde_json::{Value, json};
+
+use super::metrics::Metrics;
+use super::screen::{Next, Screen};
+use super::table;
 use crate::args::Global;
-use crate::exit::Fail;
+use crate::exit::{self, Fail};
+use crate::out;
+
+/// From one look at keys and signals to the next.
+const LOOK: Wall = Wall::from_millis(100);
+/// From one look for new machines to the next, in long intervals.
+const LOOK_AROUND: Wall = Wall::from_secs(1);
 
 /// `lowtail host observe`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Observe {}
+pub(crate) struct Observe {
+    /// Only machines of these names [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
+    /// each of its interfaces. May be given several times
+    #[arg(long, value_name = "NAME=GROUP|PID")]
+    vm: Vec<Declared>,
+    /// How long an interval is
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// How long to observe [default: until q is pressed, or a signal comes]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    duration: Option<Duration>,
+    /// One interval; the exit code says whether something hurts
+    #[arg(long, conflicts_with = "duration")]
+    once: bool,
+    /// Tables, interval after interval, on a terminal, too
+    #[arg(long)]
+    plain: bool,
+    /// An interface that leads out of this host; may be given several times [default: all that
+    /// have a queue and that packets of machines leave by]
+    #[arg(long, value_name = "INTERFACE")]
+    uplink: Vec<String>,
+    /// Threads only, no packets
+    #[arg(long, conflicts_with = "uplink")]
+    no_network: bool,
+    /// From how long on a vCPU's wait hurts that was woken
+    #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
+    cpu_late: Duration,
+    /// From how long on a wait hurts in the back end or in the uplink's queue
+    #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
+    host_late: Duration,
+    /// From how long on a round trip beyond the uplink hurts
+    #[arg(long, value_name = "SPAN", default_value = "10ms", value_parser = span)]
+    beyond_late: Duration,
+    /// Serve totals to Prometheus at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    prometheus: Option<SocketAddr>,
+    /// Let --prometheus listen on an address that others can reach: they then see the names of
+    /// machines and processes
+    #[arg(long, requires = "prometheus")]
+    prometheus_for_all: bool,
+    /// Room for so many threads of machines in the kernel, 4.7 kB each
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    threads: u32,
+}
 
-pub(crate) fn run(_args: &Observe, _global: &Global) -> Result<ExitCode, Fail> {
-    Err(Fail::Host("not there yet".to_string()))
+fn span(text: &str) -> Result<Duration, String> {
+    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    let day = Duration::from_s(86_400);
+    match span.is_zero() || span > day {
+        true => Err("a span is more than 0 and at most a day".to_string()),
+        false => Ok(span),
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let span = span(text)?;
+    match span < Duration::from_ms(100) || span > Duration::from_s(3600) {
+        true => Err("an interval is 100ms to 3600s".to_string()),
+        false => Ok(span),
+    }
+}
+
+fn wall(span: Duration) -> Wall {
+    Wall::from_nanos(span.as_ns())
+}
+
+pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
+    let uplinks = args.uplink.iter().map(|name| Interface::by_name(name));
+    let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
+    let thresholds =
+        Thresholds { cpu: args.cpu_late, host: args.host_late, beyond: args.beyond_late };
+    let metrics = args.prometheus.map(|address| serve(address, args.prometheus_for_all));
+    let metrics = metrics.transpose()?;
+    let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
+    let observer = Observer::start(Options {
+        declared: args.vm.clone(),
+        names: args.names.clone(),
+        threads: args.threads,
+        network: !args.no_network,
+        uplinks,
+        ..Options::default()
+    })?;
+    let mut watch = Watch {
+        observer,
+        diagnosis: Diagnosis::new(thresholds),
+        metrics,
+        signals,
+        interval: wall(args.interval),
+        end: match (args.once, args.duration) {
+            (true, _) => Some(Instant::now() + wall(args.interval)),
+            (false, duration) => duration.map(|duration| Instant::now() + wall(duration)),
+        },
+    };
+    let screen = std::io::stdout().is_terminal()
+        && std::io::stdin().is_terminal()
+        && !(global.json || global.quiet || args.plain || args.once);
+    let hurts = if screen { on_screen(&mut watch)? } else { in_lines(&mut watch, global)? };
+    if let Some(signal) = watch.signals.caught() {
+        drop(watch);
+        lowtail_live::signals::die_of(signal);
+    }
+    Ok(if args.once && hurts { exit::SHORT.into() } else { ExitCode::SUCCESS })
+}
+
+/// Starts to serve, on the loopback unless others were asked for.
+fn serve(address: SocketAddr, for_all: bool) -> Result<Metrics, Fail> {
+    if !address.ip().is_loopback() && !for_all {
+        return Err(Fail::Usage(format!(
+            "--prometheus {address}: others can reach this address; take 127.0.0.1, or say \
+             --prometheus-for-all"
+        )));
+    }
+    let metrics = Metrics::default();
+    let bound = metrics.serve(address);
+    let bound = bound.map_err(|error| Fail::Host(format!("--prometheus {address}: {error}")))?;
+    out::note(&format!("metrics at http://{bound}/metrics"));
+    Ok(metrics)
+}
+
+/// An observer and who looks at what it sees.
+struct Watch {
+    observer: Observer,
+    diagnosis: Diagnosis,
+    metrics: Option<Metrics>,
+    signals: Signals,
+    interval: Wall,
+    end: Option<Instant>,
+}
+
+impl Watch {
+    /// Waits for the end of an interval that began at `from`, calling `meanwhile` now and then, which may end it
+    /// all. `None` at the end, and when a signal has come.
+    fn next(
+        &mut self,
+        from: Instant,
+        mut meanwhile: impl FnMut(Wall) -> Result<Next, Fail>,
+    ) -> Result<Option<(Snapshot, Vec<Finding>)>, Fail> {
+        let mut due = from + self.interval;
+        if let Some(end) = self.end {
+            if from >= end {
+                return Ok(None);
+            }
+            due = due.min(end);
+        }
+        let mut looked = from;
+        loop {
+            let now = Instant::now();
+            if now >= due {
+                break;
+            }
+            if meanwhile(LOOK.min(due - now))? == Next::Quit || self.signals.caught().is_some() {
+                return Ok(None);
+            }
+            if looked.elapsed() >= LOOK_AROUND {
+                self.observer.look_around()?;
+                looked = Instant::now();
+            }
+        }
+        let snapshot = self.observer.snapshot()?;
+        let findings = self.diagnosis.update(&snapshot);
+        if let Some(metrics) = &self.metrics {
+            metrics.add(&snapshot, &findings);
+        }
+        Ok(Some((snapshot, findings)))
+    }
+}
+
+/// Tables or JSON, one after the other. Whether something hurt in the last interval.
+fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
+    let mut hurts = false;
+    let mut from = Instant::now();
+    let sleep = |span| {
+        std::thread::sleep(span);
+        Ok(Next::Stay)
+    };
+    while let Some((snapshot, findings)) = watch.next(from, sleep)? {
+        from = Instant::now();
+        hurts = !findings.is_empty();
+        if global.json {
+            out::text(&format!("{}\n", line(&snapshot, &findings)?))?;
+        } else if !global.quiet {
+            out::text(&table::text(&snapshot, &findings))?;
+        }
+    }
+    Ok(hurts)
+}
+
+/// An interval as one line of JSON.
+fn line(snapshot: &Snapshot, findings: &[Finding]) -> Result<Value, Fail> {
+    let bug = |error| Fail::Bug(format!("JSON: {error}"));
+    let mut value = serde_json::to_value(snapshot).map_err(bug)?;
+    if let Value::Object(fields) = &mut value {
+        fields.insert("findings".to_string(), json!(findings));
+    }
+    Ok(value)
+}
+
+/// The screen, until somebody leaves it. Whether something hurt in the last interval.
+fn on_screen(watch: &mut Watch) -> Result<bool, Fail> {
+    let terminal = |error| Fail::Host(format!("terminal: {error}"));
+    let mut shown = ratatui::try_init().map_err(terminal)?;
+    let done = look(watch, &mut shown);
+    ratatui::restore();
+    done
+}
+
+fn look(watch: &mut Watch, shown: &mut DefaultTerminal) -> Result<bool, Fail> {
+    let terminal = |error| Fail::Host(format!("terminal: {error}"));
+    let mut screen = Screen::default();
+    let mut hurts = false;
+    let mut from = Instant::now();
+    shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;
+    loop {
+        let keys = |span| {
+            if event::poll(span).map_err(terminal)? {
+                let next = screen.handle(&event::read().map_err(terminal)?);
+                shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;
+                return Ok(next);
+            }
+            Ok(Next::Stay)
+        };
+        let Some((snapshot, findings)) = watch.next(from, keys)? else { return Ok(hurts) };
+        from = Instant::now();
+        hurts = !findings.is_empty();
+        screen.update(&snapshot, &findings);
+        shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;
+    }
 }

@@ -162,78 +162,78 @@ impl Screen {
     }
 
     fn machines(&self) -> Table<'_> {
-        let titles = [
-            "machine",
-            "vCPUs",
-            "CPU %",
-            "wake p50",
-            "p99",
-            "max us",
-            "last half minute",
-            "waits %",
-            "throttled",
-            "back end p99",
-            "queue p99",
-            "drops",
-            "beyond p50",
-            "p99 us",
-        ];
-        let widths = [
-            Constraint::Min(12),
-            Constraint::Length(5),
-            Constraint::Length(6),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(HISTORY as u16),
-            Constraint::Length(7),
-            Constraint::Length(9),
-            Constraint::Length(12),
-            Constraint::Length(9),
-            Constraint::Length(6),
-            Constraint::Length(10),
-            Constraint::Length(9),
-        ];
+        let mut titles = COLUMNS.to_vec();
+        titles.insert(SPARKS_AT, "last half minute");
+        let widths = titles.iter().enumerate().map(|(i, title)| match i {
+            0 => Constraint::Min(12),
+            SPARKS_AT => Constraint::Length(HISTORY as u16),
+            _ => Constraint::Length((title.len() as u16).max(8)),
+        });
         let rows = self.snapshot.vms.iter().map(|vm| self.machine(vm));
         Table::new(rows, widths)
-            .header(Row::new(titles).style(Style::new().bold()))
+            .header(Row::new(titles.clone()).style(Style::new().bold()))
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
             .block(Block::bordered().title(" Machines "))
     }
 
     fn machine(&self, vm: &VmSnapshot) -> Row<'_> {
-        let wakes = wakes(vm);
-        let vcpus = vm.threads.iter().filter(|thread| is_vcpu(thread)).count();
-        let ran_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
-        let interval_ms = self.snapshot.interval_ms;
+        let mut cells = cells(vm, self.snapshot.interval_ms);
         let line = self.late.get(&(vm.pid, vm.started_ticks));
-        let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
-        let name = format!("{}{}", vm.name, if vm.ended { " (ended)" } else { "" });
-        let mut cells = vec![
-            name,
-            vcpus.to_string(),
-            format!("{:.1}", ran_ns as f64 / interval_ms.max(1.0) / 1e4),
-            us(wakes.percentile_us(0.5)),
-            us(wakes.percentile_us(0.99)),
-            us((wakes.count() > 0).then_some(wakes.max_ns() as f64 / 1e3)),
-            line.map(sparkline).unwrap_or_default(),
-            waits(vm).map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
-            if vm.throttled.is_empty() { "–".to_string() } else { throttled.to_string() },
-            us(back_end(vm).percentile_us(0.99)),
-        ];
-        match &vm.network {
-            None => cells.extend(["–"; 4].map(String::from)),
-            Some(network) => cells.extend([
-                us(network.queue.percentile_us(0.99)),
-                network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
-                us(network.beyond.percentile_us(0.5)),
-                us(network.beyond.percentile_us(0.99)),
-            ]),
-        }
+        cells.insert(SPARKS_AT, line.map(sparkline).unwrap_or_default());
         let troubled = self.findings.iter().any(|finding| finding.pid == vm.pid);
         let style = if troubled { Style::new().fg(Color::Red) } else { Style::new() };
         Row::new(cells.into_iter().map(Cell::from)).style(style)
     }
+}
+
+/// What is told of a machine. Times are in microseconds.
+pub(crate) const COLUMNS: [&str; 13] = [
+    "machine",
+    "vCPUs",
+    "CPU %",
+    "wake p50",
+    "p99",
+    "max us",
+    "waits %",
+    "throttled",
+    "back end p99",
+    "queue p99",
+    "drops",
+    "beyond p50",
+    "p99 us",
+];
+
+/// Where the sparkline stands among them.
+const SPARKS_AT: usize = 6;
+
+/// The cells of [`COLUMNS`].
+pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
+    let wakes = wakes(vm);
+    let vcpus = vm.threads.iter().filter(|thread| is_vcpu(thread)).count();
+    let ran_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
+    let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
+    let name = format!("{}{}", vm.name, if vm.ended { " (ended)" } else { "" });
+    let mut cells = vec![
+        name,
+        vcpus.to_string(),
+        format!("{:.1}", ran_ns as f64 / interval_ms.max(1.0) / 1e4),
+        us(wakes.percentile_us(0.5)),
+        us(wakes.percentile_us(0.99)),
+        us((wakes.count() > 0).then_some(wakes.max_ns() as f64 / 1e3)),
+        waits(vm).map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
+        if vm.throttled.is_empty() { "–".to_string() } else { throttled.to_string() },
+        us(back_end(vm).percentile_us(0.99)),
+    ];
+    match &vm.network {
+        None => cells.extend(["–"; 4].map(String::from)),
+        Some(network) => cells.extend([
+            us(network.queue.percentile_us(0.99)),
+            network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
+            us(network.beyond.percentile_us(0.5)),
+            us(network.beyond.percentile_us(0.99)),
+        ]),
+    }
+    cells
 }
 
 /// A finding in words.

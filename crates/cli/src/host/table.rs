@@ -1,0 +1,81 @@
+//! One interval of `lowtail host observe` as text.
+
+use std::fmt::Write;
+
+use lowtail_live::observe::{Finding, Snapshot};
+
+use super::screen::{COLUMNS, cells, sentence};
+
+/// What hurts, and a line for each machine.
+pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
+    match findings {
+        [] => text.push_str("  nothing hurts\n"),
+        _ => findings.iter().for_each(|finding| {
+            let _ = writeln!(text, "  {}", sentence(finding));
+        }),
+    }
+    let lost = &snapshot.lost;
+    if *lost != Default::default() {
+        let _ = writeln!(
+            text,
+            "  not seen: {} waits, {} of blame, {} packets, {} threads",
+            lost.waits, lost.blame, lost.packets, lost.threads
+        );
+    }
+    for why in &snapshot.blind {
+        let _ = writeln!(text, "  cannot see {why}");
+    }
+    if !snapshot.vms.is_empty() {
+        let rows: Vec<Vec<String>> =
+            snapshot.vms.iter().map(|vm| cells(vm, snapshot.interval_ms)).collect();
+        text += &aligned(&COLUMNS, &rows);
+    }
+    text.push('\n');
+    text
+}
+
+/// Columns that stand below each other: the first to the left, the others to the right.
+fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |i: usize| {
+        let cells = rows.iter().map(|row| row[i].chars().count());
+        cells.chain([head[i].chars().count()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&head).chain(rows) {
+        let mut line = String::new();
+        for (i, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match i {
+                0 => write!(line, "  {cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use lowtail_live::observe::Diagnosis;
+
+    use super::*;
+    use crate::host::example::snapshot;
+
+    #[test]
+    fn columns_stand_below_each_other_and_names_stay_data() {
+        let snapshot = snapshot();
+        let text = text(&snapshot, &Diagnosis::default().update(&snapshot));
+        assert!(text.contains("waits for a CPU when woken, p99 3998 us, because of batch 100 %"));
+        assert!(!text.contains('\x1b'));
+        let table: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains("machine  ") || line.ends_with("300"))
+            .collect();
+        assert_eq!(table.len(), 2, "{text}");
+        assert_eq!(table[0].chars().count(), table[1].chars().count(), "{text}");
+    }
+}
