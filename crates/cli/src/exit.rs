@@ -2,22 +2,26 @@
 
 use std::process::ExitCode;
 
-/// A claim falls short.
+/// A claim falls short; or, for `host doctor`, a part of the work cannot be done on this host.
 pub(crate) const SHORT: u8 = 1;
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 2;
 /// A bad input file.
 pub(crate) const INPUT: u8 = 3;
-/// The host lacks something: a place to write to, a permission, control groups.
+/// The host lacks something: a place to write to, a permission, control groups, BPF. For `host doctor`: so that a
+/// command cannot work.
 pub(crate) const HOST: u8 = 4;
 
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (SHORT, "a claim falls short"),
+    (SHORT, "a claim falls short; doctor: a part of lowtail's work cannot be done here"),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
-    (HOST, "the host lacks something (a place to write, root, control groups), or lowtail failed"),
+    (
+        HOST,
+        "the host lacks something (a place to write, root, control groups, BPF), or lowtail failed",
+    ),
 ];
 
 /// The codes for `--help`.

@@ -5,7 +5,7 @@
 //! the user's, of anybody's. They decide what a thread of a machine is called, never which file is opened.
 
 mod declared;
-mod file;
+pub(crate) mod file;
 mod group;
 mod libvirt;
 mod name;
@@ -20,6 +20,7 @@ mod vm;
 pub use declared::{Declared, Target, Undeclared};
 pub use name::Name;
 pub use roots::Roots;
+pub(crate) use scanner::hierarchy;
 pub use scanner::{Found, Scanner};
 pub use vm::{Group, Kind, Role, Tap, Vm, VmThread};
 

@@ -24,6 +24,8 @@ const NEW: u8 = 3;
 const EVERY: u32 = 8;
 /// A command line longer than that is not read to its end.
 const CMDLINE_MAX: u64 = 64 << 10;
+/// A list of what is mounted.
+const MOUNTS_MAX: u64 = 16 << 20;
 /// A list of control groups; each path has at most `PATH_MAX` bytes.
 const CGROUP_MAX: u64 = 64 << 10;
 
@@ -76,14 +78,7 @@ struct Process {
 impl Scanner {
     /// One that knows nothing yet. Declared machines may come later.
     pub fn new(roots: Roots, declared: Vec<Declared>) -> Self {
-        let mounts = file::text(&roots.proc.join("self/mountinfo"), 4 << 20).unwrap_or_default();
-        let controllers = |root: &Path| {
-            let file = roots.place(root).join("cgroup.controllers");
-            file::text(&file, 4096).unwrap_or_default()
-        };
-        let hierarchy = Hierarchy::among(&mounts, controllers);
-        let hierarchy =
-            hierarchy.map(|found| Hierarchy { root: roots.place(&found.root), ..found });
+        let hierarchy = hierarchy(&roots);
         Scanner {
             roots,
             declared,
@@ -242,4 +237,14 @@ impl Scanner {
         });
         found.collect()
     }
+}
+
+/// The hierarchy that controls processors, below these roots.
+pub(crate) fn hierarchy(roots: &Roots) -> Option<Hierarchy> {
+    let mounts = file::text(&roots.proc.join("self/mountinfo"), MOUNTS_MAX).ok()?;
+    let controllers = |root: &Path| {
+        file::text(&roots.place(root).join("cgroup.controllers"), 4096).unwrap_or_default()
+    };
+    let found = Hierarchy::among(&mounts, controllers)?;
+    Some(Hierarchy { root: roots.place(&found.root), ..found })
 }
