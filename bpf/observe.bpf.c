@@ -362,6 +362,11 @@ static __noinline void switched_out(struct task_struct *p, _Bool preempted, __u3
 	/* Of which nothing is known yet, it has run since it was looked at: nothing has happened. */
 	if ((slot->state == RUNNING || slot->state == UNKNOWN) && now > slot->since_ns)
 		slot->cpu_ns += now - slot->since_ns;
+	/* Nobody has told that it ran; for how long it waited and ran, nobody knows. */
+	if (slot->state != RUNNING && slot->state != UNKNOWN) {
+		LOSE(waits);
+		unlist(slot, number);
+	}
 	if (preempted) {
 		slot->state = PREEMPTED;
 		begin_wait(slot, number, p, cpu, now);

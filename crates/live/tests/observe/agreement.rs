@@ -9,7 +9,7 @@ fn percentile_us(sorted_ns: &[u64], share: f64) -> f64 {
 }
 
 /// Runs a stand-in that is woken `count` times, beside `hogs`; gives its own delays and ours.
-fn serve(count: usize, hogs: usize) -> (Vec<u64>, ThreadSnapshot) {
+fn serve(count: usize, hogs: usize) -> (Vec<u64>, ThreadSnapshot, u64) {
     let _hogs: Vec<StandIn> = (0..hogs).map(|_| StandIn::start("burn 0")).collect();
     let mut guest = StandIn::start(&format!("serve 0 1 {count}"));
     sleep(100);
@@ -18,16 +18,19 @@ fn serve(count: usize, hogs: usize) -> (Vec<u64>, ThreadSnapshot) {
     let told = guest.hear();
     let snapshot = observer.snapshot().expect("figures");
     let own: Vec<u64> = told.split(' ').map(|ns| ns.parse().expect("a number")).collect();
-    assert_eq!((own.len(), snapshot.lost.waits, snapshot.lost.threads), (count, 0, 0));
+    assert!(own.len() == count && few_lost(&snapshot, count as u64), "{:?}", snapshot.lost);
     let ours = thread(vm(&snapshot, "guest"), "CPU 0/KVM").clone();
-    (own, ours)
+    (own, ours, snapshot.lost.waits)
 }
 
 fn compare(count: usize, hogs: usize) {
-    let (own, ours) = serve(count, hogs);
+    let (own, ours, lost) = serve(count, hogs);
     // It was woken so often, and nobody else has woken it, but for joining.
     let woken = ours.wake_to_run.count();
-    assert!(woken >= count as u64 && woken <= count as u64 + 2, "{woken} of {count}");
+    assert!(
+        woken + lost >= count as u64 && woken <= count as u64 + 2,
+        "{woken} and {lost} of {count}"
+    );
     for share in [0.5, 0.99] {
         let theirs = percentile_us(&own, share);
         let ours = ours.wake_to_run.percentile_us(share).expect("there are delays");
@@ -100,7 +103,7 @@ fn buckets_are_the_same_in_c() {
     let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/hist.h");
     let text = format!(
         "#include <stdio.h>\n#include <stdint.h>\n#define __u32 uint32_t\n#define __u64 uint64_t\n\
-         #define __always_inline inline\n#include \"{header}\"\n\
+         #undef __always_inline\n#define __always_inline inline\n#include \"{header}\"\n\
          int main(void) {{ unsigned long long v; while (scanf(\"%llu\", &v) == 1) \
          printf(\"%u\\n\", lt_hist_index(v)); return 0; }}\n"
     );

@@ -71,7 +71,9 @@ fn two_thousand_threads() {
     let machine = vm(&snapshot, "guest");
     let vcpus: Vec<_> =
         machine.threads.iter().filter(|t| t.comm.as_given().starts_with("CPU ")).collect();
-    assert_eq!((vcpus.len(), snapshot.lost.threads, snapshot.lost.waits), (2000, 0, 0));
+    assert_eq!(vcpus.len(), 2000);
+    let all: u64 = vcpus.iter().map(|t| t.wake_to_run.count()).sum();
+    assert!(few_lost(&snapshot, all), "{:?} of {all}", snapshot.lost);
     // Twenty times a second at most, each of them; fewer on a host that is too slow for it.
     let most = snapshot.interval_ms / 50.0 + 2.0;
     for vcpu in vcpus {

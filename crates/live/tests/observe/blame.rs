@@ -20,8 +20,8 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
     let all = blamed(guest, |_| true);
     eprintln!("{noisy:.0} of {all:.0} ms: {:?}", guest.blame);
     assert!(is_vm(&guest.blame[0].who, "noisy"));
-    // Two that compute share the CPU; there may be others on this host, which get as much at most.
-    assert!(noisy > 400.0 && noisy > 0.4 * all, "{noisy} of {all} ms");
+    // Two that compute share the CPU, and what else is on this host gets little.
+    assert!(noisy > 400.0 && noisy > 0.8 * all, "{noisy} of {all} ms");
     assert_eq!(blamed(guest, |who| is_vm(who, "bystander")), 0.0);
     assert_eq!(blamed(guest, |who| is_vm(who, "guest")), 0.0);
     assert_eq!(blamed(guest, |who| *who == Who::Quota), 0.0);
@@ -30,8 +30,7 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
     assert!(noisy <= ran + 8.0, "{noisy} of {ran} ms");
 }
 
-/// Two hogs, of which one has twice the weight of the other by its nice value (`sched_prio_to_weight`, 1024 and
-/// 2501 for 0 and -4): blame goes as run time.
+/// Two hogs: each is to blame for what it has run.
 #[test]
 fn two_hogs_share_the_blame_as_they_share_the_cpu() {
     let Some(_host) = host() else { return };
@@ -39,11 +38,6 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
     let (one, two) = (StandIn::start("burn 0"), StandIn::start("burn 0"));
     let mut observer =
         observer(vec![declared("guest", &guest), declared("one", &one), declared("two", &two)]);
-    let nicer = std::process::Command::new("renice")
-        .args(["-n", "-4", "-g", "-p"])
-        .arg(two.pid().to_string())
-        .output();
-    drop(nicer);
     sleep(200);
     observer.snapshot().expect("figures");
     sleep(3000);
@@ -69,7 +63,7 @@ fn who_finds_no_place_in_the_list_is_counted() {
     sleep(1000);
     let snapshot = observer.snapshot().expect("figures");
     assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
-    assert_eq!(snapshot.lost.waits, 0);
+    assert!(few_lost(&snapshot, 1000), "{:?}", snapshot.lost);
     let threads = &vm(&snapshot, "guest").threads;
     let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
     let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();

@@ -62,6 +62,12 @@ fn blamed(thread: &ThreadSnapshot, meant: impl Fn(&Who) -> bool) -> f64 {
     blame.map(|blame| blame.waited_ns).sum::<u64>() as f64 / 1e6
 }
 
+/// Whether little enough was lost of so many waits. A kernel need not run programs in all interrupts; what
+/// it does not tell of is counted, and in no figure.
+fn few_lost(snapshot: &Snapshot, waits: u64) -> bool {
+    snapshot.lost.threads == 0 && snapshot.lost.waits <= 2 + waits / 50
+}
+
 fn is_vm(who: &Who, name: &str) -> bool {
     matches!(who, Who::Vm(vm, _) if vm.as_given() == name)
 }

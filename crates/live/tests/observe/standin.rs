@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use lowtail_live::thread::set_cpus;
+use lowtail_host::cgroup::Thread;
+use lowtail_live::thread::{set_cpus, set_policy};
 use nix::unistd::{Pid, gettid};
 
 /// What the process is to do; set, it is one.
@@ -103,8 +104,11 @@ fn listen() -> String {
     line.trim_end().to_string()
 }
 
+/// On this CPU, before all others that are on this host: tests are not about those.
 fn pin(cpu: usize) {
     set_cpus(Pid::from_raw(0), &[cpu]).expect("a CPU of ours");
+    let first = Thread { nice: -19, ..Thread::default() };
+    set_policy(Pid::from_raw(0), &first).expect("root may");
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {

@@ -1,0 +1,163 @@
+//! What observing costs: `docs/overhead.md` has the figures and says what they mean.
+//!
+//!     cargo run --release -p lowtail-live --example overhead
+//!
+//! Two threads on one CPU hand a byte to and fro through pipes: two switches and two wake-ups for each round.
+//! Without and with the observer, in turns; of each pair of turns the ratio is taken, and of those the median.
+
+use std::fs;
+use std::io::{Read, Write, pipe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lowtail_engine::Duration as Span;
+use lowtail_host::cgroup::Thread;
+use lowtail_live::discover::{Declared, Name, Target};
+use lowtail_live::observe::{Observer, Options};
+use lowtail_live::thread::{set_cpus, set_policy};
+use nix::unistd::Pid;
+
+/// Pairs of turns.
+const PAIRS: usize = 15;
+const TURN: Duration = Duration::from_millis(400);
+const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+fn pin(cpu: usize) {
+    set_cpus(Pid::from_raw(0), &[cpu]).expect("a CPU of ours");
+    // Before all others on this host, so that it is measured and not they.
+    let first = Thread { nice: -19, slice: Some(Span::from_ms(3)), ..Thread::default() };
+    set_policy(Pid::from_raw(0), &first).expect("root may");
+}
+
+/// Two threads that play ball on CPU 0, and how often they have.
+struct Game {
+    rounds: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    /// Between two rounds, so that there are fewer of them.
+    pause_ns: Arc<AtomicU64>,
+}
+
+impl Game {
+    fn start() -> Self {
+        let (mut there, mut back) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+        let game = Game {
+            rounds: Arc::default(),
+            over: Arc::default(),
+            pause_ns: Arc::default(),
+        };
+        let (rounds, over, pause) = (
+            Arc::clone(&game.rounds),
+            Arc::clone(&game.over),
+            Arc::clone(&game.pause_ns),
+        );
+        thread::spawn(move || {
+            pin(0);
+            let mut ball = [0];
+            while there.0.read_exact(&mut ball).is_ok() && back.1.write_all(&ball).is_ok() {}
+        });
+        thread::spawn(move || {
+            pin(0);
+            let mut ball = [0];
+            while !over.load(Ordering::Relaxed) {
+                there.1.write_all(&ball).expect("a pipe");
+                back.0.read_exact(&mut ball).expect("a pipe");
+                rounds.fetch_add(1, Ordering::Relaxed);
+                let pause = pause.load(Ordering::Relaxed);
+                if pause > 0 {
+                    let until = Instant::now() + Duration::from_nanos(pause);
+                    while Instant::now() < until {}
+                }
+            }
+        });
+        game
+    }
+
+    /// Rounds a second, in a turn.
+    fn turn(&self) -> f64 {
+        // What was begun with is not this turn's.
+        thread::sleep(Duration::from_millis(30));
+        let (begin, before) = (Instant::now(), self.rounds.load(Ordering::Relaxed));
+        thread::sleep(TURN);
+        (self.rounds.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Game {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// With the players as a machine's threads, or with some other process as the machine.
+fn observer(tracked: bool) -> Observer {
+    let pid = if tracked { std::process::id() } else { 1 };
+    let declared = vec![Declared { name: Name::new("vm"), target: Target::Pid(pid), taps: Vec::new() }];
+    let options = Options { declared, names: vec!["\0".to_string()], ..Options::default() };
+    Observer::start(options).expect("the host can do it")
+}
+
+fn compare(game: &Game, tracked: bool) {
+    let mut lost = Vec::new();
+    let mut rates = Vec::new();
+    for _ in 0..PAIRS {
+        let without = game.turn();
+        let observer = observer(tracked);
+        let with = game.turn();
+        drop(observer);
+        lost.push(1e2 * (1.0 - with / without));
+        rates.push(without);
+    }
+    lost.sort_by(f64::total_cmp);
+    let rate = median(rates);
+    println!(
+        "{:>9}: {:8.0} switches/s without; {:5.2} % fewer with (quartiles {:.2} to {:.2}), {:.0} ns a switch",
+        if tracked { "a machine" } else { "others" },
+        2.0 * rate,
+        lost[PAIRS / 2],
+        lost[PAIRS / 4],
+        lost[3 * PAIRS / 4],
+        lost[PAIRS / 2] / 1e2 / (2.0 * rate) * 1e9,
+    );
+}
+
+fn programs(game: &Game, tracked: bool) {
+    let mut observer = observer(tracked);
+    let before = observer.run_times();
+    fs::write(STATS, "1").expect("root may");
+    let rate = 2.0 * game.turn();
+    fs::write(STATS, "0").expect("root may");
+    let after = observer.run_times();
+    let mut all_ns = 0;
+    for ((name, count, ns), (_, count0, ns0)) in after.into_iter().zip(before) {
+        let (count, ns) = (count - count0, ns - ns0);
+        all_ns += ns;
+        if count > 0 {
+            println!("{name:>12}: {:4.0} ns, {count} times", ns as f64 / count as f64);
+        }
+    }
+    println!("         all: {:.2} % of a CPU at {rate:.0} switches/s", all_ns as f64 / TURN.as_nanos() as f64 * 1e2);
+    let begin = Instant::now();
+    observer.snapshot().expect("figures");
+    println!("    snapshot: {:?}", begin.elapsed());
+}
+
+fn main() {
+    let game = Game::start();
+    for tracked in [false, true] {
+        println!("The programs, as kernel.bpf_stats_enabled has it (its own cost is in it), beside {}:", if tracked { "a machine's threads" } else { "other threads" });
+        programs(&game, tracked);
+    }
+    for pause_ns in [0, 15_000] {
+        game.pause_ns.store(pause_ns, Ordering::Relaxed);
+        for tracked in [false, true] {
+            compare(&game, tracked);
+        }
+    }
+}
