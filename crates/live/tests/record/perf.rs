@@ -1,0 +1,1 @@
+//! `lowtail trace` of perf's own recording, against what perf says of it.
