@@ -27,10 +27,7 @@ pub(crate) enum Format {
 }
 
 /// Looks at the first bytes, which stay to be read, and whether the options fit.
-pub(crate) fn open<R: Read>(
-    mut input: R,
-    options: &Options,
-) -> Result<(Format, Input<R>), Error> {
+pub(crate) fn open<R: Read>(mut input: R, options: &Options) -> Result<(Format, Input<R>), Error> {
     check_cpu_hz(options.cpu_hz)?;
     let mut head = Vec::new();
     let read = input.by_ref().take(HEAD_BYTES).read_to_end(&mut head);

@@ -143,7 +143,8 @@ impl Recorded {
         for trigger in &self.triggers {
             let (tid, cpu) = (trigger.tid, trigger.cpu);
             let us = trigger.delay_ns as f64 / 1000.0;
-            let _ = writeln!(out, "kept     for thread {tid}, which waited {us:.3} us for CPU {cpu}");
+            let _ =
+                writeln!(out, "kept     for thread {tid}, which waited {us:.3} us for CPU {cpu}");
         }
     }
 

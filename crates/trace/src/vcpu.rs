@@ -126,12 +126,7 @@ impl Vcpus {
     }
 
     /// Another one, from now on by `key`. There may be `max` of them.
-    pub(crate) fn add(
-        &mut self,
-        key: u32,
-        label: Label,
-        max: usize,
-    ) -> Result<usize, TooMany> {
+    pub(crate) fn add(&mut self, key: u32, label: Label, max: usize) -> Result<usize, TooMany> {
         if self.all.len() >= max {
             return Err(TooMany);
         }

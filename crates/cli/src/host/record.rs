@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         ..Options::default()
     };
     // Before anything is loaded: whether there is a place to write to.
-    let file = |target: &Path| ReplaceFile::new(target).map_err(|error| wrong(target, error.into()));
+    let file =
+        |target: &Path| ReplaceFile::new(target).map_err(|error| wrong(target, error.into()));
     drop(file(&args.output)?);
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let mut recorder = Recorder::new(options).map_err(|error| Fail::Host(error.to_string()))?;

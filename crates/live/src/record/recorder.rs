@@ -363,7 +363,8 @@ impl Recorder {
         if self.options.threshold.is_none() {
             return Ok(());
         }
-        let declared: Vec<_> = self.options.declared.iter().map(|declared| &declared.name).collect();
+        let declared: Vec<_> =
+            self.options.declared.iter().map(|declared| &declared.name).collect();
         let counts = |vm: &&Vm| declared.is_empty() || declared.contains(&&vm.name);
         let threads = self.vms.values().filter(counts).flat_map(|vm| &vm.threads);
         let wanted: BTreeSet<u32> = threads.map(|thread| thread.tid).collect();
@@ -426,8 +427,7 @@ fn prepare(
         let name = map.name().to_string_lossy().into_owned();
         if name == "ring_pages" {
             map.set_max_entries((cpus as u32) << page_shift)?;
-        } else if let Some(settings) =
-            map.initial_value_mut().filter(|_| name.ends_with(".rodata"))
+        } else if let Some(settings) = map.initial_value_mut().filter(|_| name.ends_with(".rodata"))
         {
             settings[..4].copy_from_slice(&page_shift.to_ne_bytes());
             settings[8..16].copy_from_slice(&threshold_ns.to_ne_bytes());

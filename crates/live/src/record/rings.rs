@@ -51,7 +51,8 @@ impl Rings {
     pub(super) fn written(&self) -> Result<Vec<u64>, Error> {
         let found = self.rings.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let found = found.map_err(|source| Error::Bpf { what: "read the rings", source })?;
-        let number = |ring: Vec<u8>| ring.first_chunk().map_or(0, |&first| u64::from_ne_bytes(first));
+        let number =
+            |ring: Vec<u8>| ring.first_chunk().map_or(0, |&first| u64::from_ne_bytes(first));
         Ok(found.unwrap_or_default().into_iter().map(number).collect())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lowtail_host::cgroup::Policy;
 use lowtail_live::record::Recorder;
-use lowtail_trace::latency;
+use lowtail_trace::{info, latency};
 
 use crate::stand::{self, Stage};
 
@@ -14,23 +14,26 @@ fn percentile_us(sorted_ns: &[u64], per_cent: usize) -> f64 {
     sorted_ns[(sorted_ns.len() * per_cent).div_ceil(100) - 1] as f64 / 1e3
 }
 
-/// A server that sleeps 3 ms at a time is kept waiting by a hog, which goes first for 6 of each 10 ms: it waits up to
-/// 6 ms, and knows for how long. The recording knows too, and who it was.
+/// A server that sleeps for 2 to 4 ms is kept waiting by a hog, which goes first for 6 of each 10 ms: it waits up to
+/// 6 ms, and knows for how long. Both go before whatever else is on this host. The recording knows too, and who it was.
 #[test]
 fn delays_are_those_of_the_servers_own_clock_and_the_hog_is_blamed() {
     let Some(_turn) = stand::alone() else { return };
     let (cpu, mut stage) = (stand::cpu(), Stage::default());
     let late_ns = Arc::new(Mutex::new(Vec::new()));
     let server = stand::server(Duration::from_millis(3), Arc::clone(&late_ns));
-    let tid = stage.add("server", vec![cpu], Policy::Other, server);
+    let tid = stage.add("server", vec![cpu], Policy::Fifo(1), server);
     let hog = stand::hog(Duration::from_millis(6), Duration::from_millis(10));
-    let hog_tid = stage.add("hog", vec![cpu], Policy::Fifo(1), hog);
+    let hog_tid = stage.add("hog", vec![cpu], Policy::Fifo(2), hog);
     let mut recorder = Recorder::new(stand::options()).unwrap();
-    late_ns.lock().unwrap().clear();
     let (summary, file) = stand::record(&mut recorder, Duration::from_secs(4));
-    let mut own: Vec<u64> = late_ns.lock().unwrap().iter().map(|&(_, late)| late).collect();
     stage.end();
     assert_eq!(summary.lost, 0);
+    let about = info(&file[..], &Default::default()).unwrap();
+    let (begin, end) = (about.first_tsc.unwrap(), about.last_tsc.unwrap());
+    let late_ns = late_ns.lock().unwrap();
+    let within = late_ns.iter().filter(|(due, late)| *due >= begin && due + late <= end);
+    let mut own: Vec<u64> = within.map(|&(_, late)| late).collect();
     own.sort_unstable();
     let found = latency(&file[..], &Default::default()).unwrap();
     let of = |tid: u32| {
@@ -46,7 +49,12 @@ fn delays_are_those_of_the_servers_own_clock_and_the_hog_is_blamed() {
         let off = (us - own_us).abs();
         assert!(off <= 20.0 || off <= 0.05 * own_us, "{us} us recorded, {own_us} us");
     }
-    assert!(own.len().abs_diff(server.wake_to_run.n as usize) <= 3, "{} {}", own.len(), server.wake_to_run.n);
+    // Whoever is interrupted on its way to sleep until the time has passed does not sleep.
+    let (n, turns) = (server.wake_to_run.n as usize, own.len());
+    assert!(
+        n <= turns + 1 && turns - n.min(turns) <= 2 + turns / 50,
+        "{turns} sleeps, {n} recorded"
+    );
     let blame = &server.blame[0];
     assert_eq!(blame.vcpu, of(hog_tid).vcpu, "{:?}", server.blame);
     println!("blamed: {} {:.1} %", blame.vcpu, blame.share * 100.0);

@@ -29,13 +29,19 @@ fn cost() {
         let (summary, _) = stand::record(&mut recorder, Duration::from_secs(3));
         let own = cpu_ns() - own;
         let per_s = summary.events * 1_000_000_000 / summary.span_ns;
-        println!("threshold {threshold:?}: {per_s} events/s, writer {:.3} % of a core, {} lost",
-            own as f64 * 100.0 / summary.span_ns as f64, summary.lost);
+        println!(
+            "threshold {threshold:?}: {per_s} events/s, writer {:.3} % of a core, {} lost",
+            own as f64 * 100.0 / summary.span_ns as f64,
+            summary.lost
+        );
         for program in libbpf_rs::query::ProgInfoIter::default() {
             if program.run_cnt > 1000 && program.name.to_string_lossy().starts_with("on_") {
                 let ns = program.run_time_ns as f64 / program.run_cnt as f64;
                 let missed = program.recursion_misses;
-                println!("  {:?}: {ns:.0} ns, {} times, {missed} missed", program.name, program.run_cnt);
+                println!(
+                    "  {:?}: {ns:.0} ns, {} times, {missed} missed",
+                    program.name, program.run_cnt
+                );
             }
         }
         fs::write(STATS, before).unwrap();
@@ -52,8 +58,10 @@ fn cost() {
         pairs.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
         let (with, without) = pairs[pairs.len() / 2];
         let each_ns = (1e9 / with - 1e9 / without).max(0.0);
-        println!("  median pair: {without:.0} switches/s without, {with:.0} with: {each_ns:.0} ns a switch and its wake-up, {:.2} % of a core at 100,000/s",
-            each_ns * 100_000.0 / 1e7);
+        println!(
+            "  median pair: {without:.0} switches/s without, {with:.0} with: {each_ns:.0} ns a switch and its wake-up, {:.2} % of a core at 100,000/s",
+            each_ns * 100_000.0 / 1e7
+        );
     }
 }
 

@@ -147,7 +147,9 @@ impl<R: Read> Feed<R> {
                 schedule.observer.begin(begin);
                 begun = true;
             }
-            while let Some(trigger) = self.file.triggers().get(marked).filter(|t| t.at_ns <= event.at_ns) {
+            while let Some(trigger) =
+                self.file.triggers().get(marked).filter(|t| t.at_ns <= event.at_ns)
+            {
                 marked += 1;
                 let number = self.number(schedule, &event, trigger.tid)?;
                 let vcpu = schedule.vcpus.get(number);

@@ -185,7 +185,8 @@ pub(crate) fn text(comm: &[u8]) -> String {
 pub(crate) fn harmless(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
-        if c == ' ' || (c != '\\' && c.is_ascii_graphic()) || (!c.is_ascii() && c.is_alphanumeric()) {
+        if c == ' ' || (c != '\\' && c.is_ascii_graphic()) || (!c.is_ascii() && c.is_alphanumeric())
+        {
             out.push(c);
         } else {
             let _ = write!(out, "{}", c.escape_unicode());

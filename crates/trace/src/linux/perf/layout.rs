@@ -110,9 +110,8 @@ impl Layout {
 
     /// One tracepoint's file `format` of tracefs.
     fn describe(&mut self, format: &str) {
-        let after = |word: &str| {
-            format.lines().find_map(|line| line.strip_prefix(word)).map(str::trim)
-        };
+        let after =
+            |word: &str| format.lines().find_map(|line| line.strip_prefix(word)).map(str::trim);
         const WAKE: [&str; 5] = ["comm", "pid", "target_cpu", "common_pid", ""];
         let (tracepoint, names) = match after("name:") {
             Some("sched_switch") => {
@@ -131,7 +130,8 @@ impl Layout {
                 let declared = parts.next()?.strip_prefix("field:")?;
                 let last = declared.split(' ').next_back()?;
                 let number = |part: Option<&str>, word| part?.strip_prefix(word)?.parse().ok();
-                let (offset, size) = (number(parts.next(), "offset:")?, number(parts.next(), "size:")?);
+                let (offset, size) =
+                    (number(parts.next(), "offset:")?, number(parts.next(), "size:")?);
                 (last.split('[').next()? == name).then_some(Fields { offset, size })
             };
             format.lines().find_map(of).unwrap_or_default()

@@ -68,10 +68,7 @@ pub(crate) struct Perf<R> {
 
 impl<R: Read> Perf<R> {
     /// Reads a file's head.
-    pub(crate) fn open(
-        mut bytes: Bytes<R>,
-        layout: Option<Arc<Layout>>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(mut bytes: Bytes<R>, layout: Option<Arc<Layout>>) -> Result<Self, Error> {
         let mut head = [0; HEAD_BYTES];
         bytes.exact(&mut head[..16], "the head of the file", 0)?;
         let malformed = |offset, what: &str| Error::Malformed { offset, what: what.to_owned() };

@@ -4,10 +4,10 @@ use std::io::Read;
 
 use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, TID_MASK, VERSION, kind};
 use crate::error::Error;
+use crate::linux::Trigger;
 use crate::linux::bytes::{Bytes, u16_at, u32_at, u64_at};
 use crate::linux::event::{Event, Item, Left, What};
 use crate::linux::threads::{Role, Threads};
-use crate::linux::Trigger;
 use crate::reader::PCPU_MAX;
 
 /// In place of a CPU's number that ten bits do not hold.
@@ -122,7 +122,8 @@ impl<R: Read> Recording<R> {
                 let name = 8..8 + u32_at(payload, 0) as usize;
                 let runs = name.end..name.end + u32_at(payload, 4) as usize;
                 let (Some(name), Some(runs)) = (payload.get(name), payload.get(runs)) else {
-                    let what = "the name of a machine is longer than its block; the file is damaged";
+                    let what =
+                        "the name of a machine is longer than its block; the file is damaged";
                     return Err(Error::Malformed { offset, what: what.to_owned() });
                 };
                 self.runs.push(String::from_utf8_lossy(runs).into_owned());
@@ -243,7 +244,9 @@ impl<R: Read> Recording<R> {
             1 => (What::Wake { tid, on, by: other }, "wake"),
             2 => (What::Wake { tid, on, by: other }, "wake: new"),
             _ => {
-                let what = format!("an event of kind 3 (its second word is {first:#010x}); events are of kinds 0 to 2");
+                let what = format!(
+                    "an event of kind 3 (its second word is {first:#010x}); events are of kinds 0 to 2"
+                );
                 return Err(Error::Malformed { offset, what });
             }
         };
