@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_trace::{Error, Options, Races};
+use lowtail_trace::{Error, Layout, Options, Races};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Trace, TraceInput};
@@ -42,9 +42,12 @@ fn show(
     if global.quiet { Ok(()) } else { out::text(&table()) }
 }
 
-fn options(input: &TraceInput) -> Options {
+fn options(input: &TraceInput) -> Result<Options, Fail> {
     let races = if input.by_run_state { Races::Preemptions } else { Races::Wakes };
-    Options { cpu_hz: input.cpu_hz, races, ..Options::default() }
+    // Only a regular file can be read twice.
+    let twice = input.file.is_file().then(|| Layout::look_ahead(&input.file)).transpose();
+    let perf_layout = twice.map_err(|error| wrong(&input.file, &error))?.flatten();
+    Ok(Options { cpu_hz: input.cpu_hz, races, perf_layout })
 }
 
 /// Names what is at fault: the input, the command line, or the host.
@@ -84,7 +87,7 @@ fn read<T>(
     };
     let bar = Bar::new(global, bytes, template);
     let counted = Counted { reader, read: Cell::new(0), bar: &bar };
-    work(counted, &options(input)).map_err(|error| wrong(&input.file, &error))
+    work(counted, &options(input)?).map_err(|error| wrong(&input.file, &error))
 }
 
 /// A reader that moves a bar.
@@ -111,7 +114,7 @@ fn export(input: &TraceInput, target: &Path, global: &Global) -> Result<(), Fail
     open(&input.file)?;
     let title = input.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let exported =
-        lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input));
+        lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input)?);
     let exported = exported.map_err(|error| match error {
         Error::Write(_) => Fail::Host(format!("{}: {error}", target.display())),
         error => wrong(&input.file, &error),

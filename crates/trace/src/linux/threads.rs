@@ -100,6 +100,11 @@ impl Threads {
         self.known.get(&tid).is_some_and(|known| known.comm == *comm)
     }
 
+    /// What it is known by, zeros if it is not.
+    pub(crate) fn comm(&self, tid: u32) -> [u8; 16] {
+        self.known.get(&tid).map(|known| known.comm).unwrap_or_default()
+    }
+
     /// Another machine. `false` if there are too many.
     pub(crate) fn vm(&mut self, name: String) -> bool {
         self.vms.push(name);

@@ -1,0 +1,104 @@
+//! `lowtail trace` of perf's own recording, against what perf says of it.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lowtail_host::cgroup::Policy;
+use lowtail_live::record::Recorder;
+use lowtail_trace::{Layout, Options, latency};
+
+use crate::stand::{self, Stage};
+
+/// perf finds the tracepoints where tracefs is mounted; it is, in a mount namespace of its own.
+const SCRIPT: &str = r#"
+mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing || exit 77
+perf record -q -a -o "$1" -e sched:sched_switch,sched:sched_wakeup,sched:sched_wakeup_new sleep 2
+perf sched timehist -i "$1" 2>/dev/null
+perf record -q -a -o - -e sched:sched_switch,sched:sched_wakeup,sched:sched_wakeup_new sleep 1 >"$2" 2>/dev/null
+"#;
+
+/// The delays from waking to running, in microseconds, that `perf sched timehist` shows for a thread.
+fn timehist_us(text: &str, tid: u32) -> Vec<f64> {
+    let is_of =
+        |line: &&str| line.contains(&format!("[{tid}/")) || line.contains(&format!("[{tid}]"));
+    let delay_us = |line: &str| -> Option<f64> {
+        // … wait time, sch delay, run time; in ms with three digits behind the point.
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let ms: f64 = cells.get(cells.len().checked_sub(2)?)?.parse().ok()?;
+        Some(ms * 1e3).filter(|&us| us > 0.0)
+    };
+    let mut all: Vec<f64> = text.lines().filter(is_of).filter_map(delay_us).collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// The figures of `perf sched timehist`, an independent program, for the same file; and ours for a recording of our own made
+/// meanwhile.
+#[test]
+fn delays_are_those_that_perf_finds_in_its_own_file() {
+    let Some(_turn) = stand::alone() else { return };
+    if Command::new("perf").arg("--version").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "there is no perf");
+        eprintln!("skipped: there is no perf");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (path, cpu, mut stage) = (dir.path().join("perf.data"), stand::cpu(), Stage::default());
+    let server = stand::server(Duration::from_millis(3), Arc::new(Mutex::new(Vec::new())));
+    let tid = stage.add("server", vec![cpu], Policy::Fifo(1), server);
+    let hog = stand::hog(Duration::from_millis(6), Duration::from_millis(10));
+    stage.add("hog", vec![cpu], Policy::Fifo(2), hog);
+    let pipe = dir.path().join("pipe.data");
+    let files = [path.clone(), pipe.clone()];
+    let perf = std::thread::spawn(move || {
+        let shell = ["-m", "sh", "-c", SCRIPT, "sh"];
+        Command::new("unshare").args(shell).args(files).output().unwrap()
+    });
+    let mut recorder = Recorder::new(stand::options()).unwrap();
+    let (_, own) = recorder.run(Vec::new(), |_| perf.is_finished()).unwrap();
+    let output = perf.join().unwrap();
+    stage.end();
+    if output.status.code() == Some(77) {
+        assert!(std::env::var_os("CI").is_none(), "tracefs cannot be mounted");
+        eprintln!("skipped: tracefs cannot be mounted");
+        return;
+    }
+    let perf_us = timehist_us(&String::from_utf8_lossy(&output.stdout), tid);
+    assert!(perf_us.len() > 100, "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |path: &Path| {
+        let perf_layout = Layout::look_ahead(path).unwrap();
+        let options = Options { perf_layout, ..Options::default() };
+        latency(File::open(path).unwrap(), &options).unwrap()
+    };
+    let found = read(&path);
+    let of = |found: &lowtail_trace::Latency| {
+        let is = |thread: &lowtail_trace::Thread| thread.tid == tid;
+        let found = found.vcpus.iter().find(|vcpu| vcpu.thread.as_ref().is_some_and(is));
+        found.unwrap().clone()
+    };
+    let server = of(&found);
+    let ours = &server.wake_to_run;
+    let at = |per_cent: usize| perf_us[(perf_us.len() * per_cent).div_ceil(100) - 1];
+    println!("perf: n {} p50 {} p99 {} max {}", perf_us.len(), at(50), at(99), at(100));
+    println!("ours: {ours:?}");
+    let (n, perf_us_count) = (ours.n as usize, perf_us.len());
+    // perf shows a stay on a CPU when it ends: the last one may be missing.
+    assert!((perf_us_count..=perf_us_count + 1).contains(&n));
+    for (perf_us, ours) in [(at(50), ours.p50), (at(99), ours.p99), (at(100), ours.max)] {
+        let most = if perf_us_count == n { 1.0 } else { 60.0 };
+        assert!((perf_us - ours.unwrap()).abs() <= most, "perf {perf_us} us, here {ours:?}");
+    }
+    assert!(server.blame[0].vcpu.starts_with("hog["), "{:?}", server.blame);
+    // What comes out of a pipe is of another second, with the same threads.
+    let piped = of(&latency(File::open(&pipe).unwrap(), &Options::default()).unwrap());
+    println!("pipe: {:?}", piped.wake_to_run);
+    let off = (piped.wake_to_run.p50.unwrap() / at(50) - 1.0).abs();
+    assert!(off < 0.1 && piped.wake_to_run.n > 100, "{:?}", piped.wake_to_run);
+    let own = of(&latency(&own[..], &Options::default()).unwrap());
+    println!("own:  {:?}", own.wake_to_run);
+    let off = (own.wake_to_run.p50.unwrap() / at(50) - 1.0).abs();
+    assert!(off < 0.1, "{:?}", own.wake_to_run);
+}
