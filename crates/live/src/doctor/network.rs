@@ -37,7 +37,7 @@ pub(super) fn checks(host: &Host) -> Vec<Check> {
     let symbols = Symbols::find(host, &wanted);
     let uplinks = uplinks(host);
     vec![
-        queues(host, &uplinks),
+        queues(host, &uplinks, &symbols),
         limits(host, &uplinks),
         tagging(&symbols),
         disciplines_there(&symbols),
@@ -56,7 +56,7 @@ fn uplinks(host: &Host) -> Vec<Uplink> {
     names.collect()
 }
 
-fn queues(host: &Host, uplinks: &[Uplink]) -> Check {
+fn queues(host: &Host, uplinks: &[Uplink], symbols: &Symbols) -> Check {
     let title = "queueing disciplines of uplinks";
     let check = |found: String| Check::ok("qdisc", title, found).needed_for(&[Observe, Apply]);
     if uplinks.is_empty() {
@@ -88,7 +88,10 @@ fn queues(host: &Host, uplinks: &[Uplink]) -> Check {
         Some(uplink) => found.but(
             State::Note,
             "a small packet waits behind all that came before it, of whichever machine",
-            format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
+            match symbols.part("fq_codel_init", "sch_fq_codel") {
+                Part::Absent => "boot a kernel with CONFIG_NET_SCH_FQ_CODEL".to_string(),
+                _ => format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
+            },
         ),
         None => found,
     }
