@@ -87,7 +87,8 @@ fn start_and_stop() {
     vm(&scanner.scan(), "first");
     let second = start("--name second --as firecracker").expect("it begins");
     let found = scanner.scan();
-    (vm(&found, "first"), vm(&found, "second"));
+    vm(&found, "first");
+    vm(&found, "second");
     first.end().expect("a report");
     let found = scanner.scan();
     vm(&found, "second");

@@ -214,7 +214,7 @@ fn files_that_are_not_there() {
             "task/21" | "task/21/comm" => assert_eq!(left.expect(gone).threads.len(), 1),
             "cmdline" => assert_eq!(left.expect(gone).name.as_given(), "qemu-20"),
             "fd" | "fd/5" | "fdinfo" | "fdinfo/5" => {
-                assert_eq!(left.expect(gone).taps, [], "{gone}")
+                assert_eq!(left.expect(gone).taps, [], "{gone}");
             }
             _ => assert_eq!(left.expect(gone).taps.len(), 1, "{gone}"),
         }

@@ -192,7 +192,8 @@ impl Scanner {
             }
         };
         process.domain = self.group_of(dir).and_then(|group| Domain::of(&group));
-        if let Some(kind) = process.kind.or(process.domain.as_ref().map(|_| Kind::Libvirt)) {
+        if let Some(kind) = process.kind.or_else(|| process.domain.as_ref().map(|_| Kind::Libvirt))
+        {
             let cmdline = file::text(&dir.join("cmdline"), CMDLINE_MAX).unwrap_or_default();
             if process::is_probe(&cmdline) {
                 process.kind = None;
