@@ -63,7 +63,7 @@ fn queues(host: &Host, uplinks: &[Uplink], symbols: &Symbols) -> Check {
         return check("no interface with a device is up".to_string()).but(
             State::Note,
             "there is no uplink whose queue could be observed",
-            "name the interface that leaves the host, if there is one",
+            "bring up the interface that leaves the host, or look from its network namespace",
         );
     }
     let all = match (host.qdiscs)() {
