@@ -52,7 +52,8 @@ impl Echo {
                 answers += u64::from(self.udp.send_to(&bytes[..n], from).is_ok());
             }
             while let Ok((connection, _)) = self.tcp.accept() {
-                let ready = connection.set_nonblocking(true).and(connection.set_nodelay(true));
+                let ready =
+                    connection.set_nonblocking(true).and_then(|()| connection.set_nodelay(true));
                 if ready.is_ok() && self.connections.len() < CONNECTIONS_MAX {
                     self.connections.push(connection);
                 }

@@ -97,7 +97,9 @@ fn vcpu(
 ) -> Result<(Vcpu, (u32, String)), Box<dyn Error>> {
     let (tell_tid, tid) = channel();
     let (go, wait) = channel::<()>();
-    let nth = |list: &[Do]| list.get(usize::from(n)).or(list.last()).copied().unwrap_or(Do::Sleep);
+    let nth = |list: &[Do]| {
+        list.get(usize::from(n)).or_else(|| list.last()).copied().unwrap_or(Do::Sleep)
+    };
     let what = nth(&args.what);
     let echo = match (n, args.listen) {
         (0, Some(at)) => Some(Echo::new(at).map_err(|error| format!("--listen {at}: {error}"))?),
@@ -132,7 +134,7 @@ fn vcpu(
         let group = groups.part(&format!("vcpu{n}"), args.vcpu_quota, args.period)?;
         put(&group.join(groups.list()), &tid.to_string())?;
     }
-    if let Some(cpu) = args.cpu.get(usize::from(n)).or(args.cpu.last()) {
+    if let Some(cpu) = args.cpu.get(usize::from(n)).or_else(|| args.cpu.last()) {
         lowtail_live::thread::set_cpus(Pid::from_raw(tid as i32), &[*cpu])
             .map_err(|error| format!("--cpu {cpu}: {error}"))?;
     }

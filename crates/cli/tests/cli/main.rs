@@ -6,6 +6,7 @@ mod catalogue;
 mod codes;
 mod domains;
 mod files;
+mod host;
 mod json;
 mod kernel;
 mod network;

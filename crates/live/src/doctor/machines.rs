@@ -65,9 +65,10 @@ fn libvirt(host: &Host) -> Check {
         let comm = host.proc(&format!("{pid}/comm"))?;
         LIBVIRT.iter().find(|name| **name == comm)
     });
-    let found = runs.map_or("does not run; machines are found without it".to_string(), |name| {
-        format!("{name} runs; machines are found without asking it")
-    });
+    let found = match runs {
+        Some(name) => format!("{name} runs; machines are found without asking it"),
+        None => "does not run; machines are found without it".to_string(),
+    };
     Check::ok("libvirt", "libvirt", found)
 }
 

@@ -37,7 +37,7 @@ pub(super) fn checks(host: &Host) -> Vec<Check> {
     let symbols = Symbols::find(host, &wanted);
     let uplinks = uplinks(host);
     vec![
-        queues(host, &uplinks),
+        queues(host, &uplinks, &symbols),
         limits(host, &uplinks),
         tagging(&symbols),
         disciplines_there(&symbols),
@@ -56,14 +56,14 @@ fn uplinks(host: &Host) -> Vec<Uplink> {
     names.collect()
 }
 
-fn queues(host: &Host, uplinks: &[Uplink]) -> Check {
+fn queues(host: &Host, uplinks: &[Uplink], symbols: &Symbols) -> Check {
     let title = "queueing disciplines of uplinks";
     let check = |found: String| Check::ok("qdisc", title, found).needed_for(&[Observe, Apply]);
     if uplinks.is_empty() {
         return check("no interface with a device is up".to_string()).but(
             State::Note,
             "there is no uplink whose queue could be observed",
-            "name the interface that leaves the host, if there is one",
+            "bring up the interface that leaves the host, or look from its network namespace",
         );
     }
     let all = match (host.qdiscs)() {
@@ -88,7 +88,10 @@ fn queues(host: &Host, uplinks: &[Uplink]) -> Check {
         Some(uplink) => found.but(
             State::Note,
             "a small packet waits behind all that came before it, of whichever machine",
-            format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
+            match symbols.part("fq_codel_init", "sch_fq_codel") {
+                Part::Absent => "boot a kernel with CONFIG_NET_SCH_FQ_CODEL".to_string(),
+                _ => format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
+            },
         ),
         None => found,
     }

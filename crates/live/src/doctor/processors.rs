@@ -46,12 +46,7 @@ fn groups(host: &Host) -> Check {
             check(format!("version 2 at {shown}: {controllers}"))
         }
         Version::V1 => {
-            let check = Check::ok("cgroup-cpu", title, format!("version 1 at {shown}"));
-            check.needed_for(&needed).but(
-                State::Note,
-                "a quota is not told in one place with its weight, and a group's threads are moved one by one",
-                "nothing, lowtail knows it; systemd.unified_cgroup_hierarchy=1 at boot gives version 2",
-            )
+            Check::ok("cgroup-cpu", title, format!("version 1 at {shown}")).needed_for(&needed)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Scanner, Troubles};
+use super::{EVERY, Scanner, THREADS_EVERY, Troubles};
 use crate::discover::file::{self, Unread};
 use crate::discover::libvirt::Domain;
 use crate::discover::part;
@@ -110,7 +110,7 @@ impl Scanner {
         threads: &[Read],
         troubles: &mut Troubles,
     ) -> Option<PathBuf> {
-        let due = self.due(self.machines.get(&pid).map_or(0, |machine| machine.looks), pid);
+        let due = self.due(self.machines.get(&pid).map_or(0, |machine| machine.looks), pid, EVERY);
         let round = self.round;
         let machine = self.machines.entry(pid).or_default();
         machine.round = round;
@@ -151,7 +151,7 @@ impl Scanner {
     pub(super) fn thread(&mut self, tid: u32, dir: &Path) -> Option<(String, Option<PathBuf>)> {
         let round = self.round;
         let looks = self.threads.get(&tid).map_or(0, |known| known.looks);
-        if !self.due(looks, tid)
+        if !self.due(looks, tid, THREADS_EVERY)
             && let Some(known) = self.threads.get_mut(&tid)
         {
             known.round = round;
