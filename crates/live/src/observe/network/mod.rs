@@ -99,7 +99,8 @@ impl Path {
 
     /// What cannot be seen on this host, and why.
     pub fn blind(&self) -> Option<&'static str> {
-        let word = "dropped packets: this kernel gives no reasons for drops, Linux 5.17 and newer do";
+        let word =
+            "dropped packets: this kernel gives no reasons for drops, Linux 5.17 and newer do";
         self.reasons.is_none().then_some(word)
     }
 
@@ -228,7 +229,8 @@ impl Path {
     /// A value; all zeros if there is none.
     fn lookup(&self, map: &str, key: &[u8]) -> Result<Vec<u8>, Error> {
         let found = self.map(map).lookup(key, MapFlags::ANY);
-        let found = found.map_err(|source| Error::Bpf { what: "read the network's figures", source });
+        let found =
+            found.map_err(|source| Error::Bpf { what: "read the network's figures", source });
         Ok(found?.unwrap_or_default())
     }
 
