@@ -152,6 +152,7 @@ int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 	struct packet packet;
 	struct link_key key;
 	struct segment s = {};
+	struct link *link;
 	enum kind kind;
 	struct slot *slot;
 	bool found;
@@ -160,14 +161,14 @@ int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 	if (!skb->skb_iif)
 		return 0;
 	key = key_of(dev, dev->ifindex);
-	if (!is_uplink(dev, &key))
+	link = bpf_map_lookup_elem(&links, &key);
+	if (!link || link->kind != UPLINK)
 		return 0;
 	now = bpf_ktime_get_ns();
 	found = fetch_address(skb, &packet);
 	if (!found) {
-		struct link *from = origin(skb);
-
-		if (!from || (from->kind != TAP && from->kind != CARRIER))
+		link = origin(skb);
+		if (!link || (link->kind != TAP && link->kind != CARRIER))
 			return 0;
 	}
 	kind = read_segment(skb, AT_MAC, &s);

@@ -34,6 +34,7 @@ struct netdev_queue {
 
 struct net_device {
 	int ifindex;
+	unsigned int mtu;
 	unsigned short type;
 	possible_net_t nd_net;
 	struct netdev_queue *_tx;
@@ -256,11 +257,14 @@ static __always_inline enum kind read_segment(const struct sk_buff *skb, enum wh
 	return parse_segment(at, len, linear, ethernet, s);
 }
 
-/* Whether it is cut into several on its way. */
+/* Whether it may be cut into several on its way; what fits into a frame is not, even if it could be. */
 static __always_inline int is_gso(const struct sk_buff *skb)
 {
-	__u64 info = (__u64)BPF_CORE_READ(skb, head) + skb->end;
+	__u64 info;
 
+	if (skb->len <= skb->dev->mtu + 22)
+		return 0;
+	info = (__u64)BPF_CORE_READ(skb, head) + skb->end;
 	return BPF_CORE_READ((const struct skb_shared_info *)info, gso_size);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::net::{A, B, FAR, Net, v4};
 use crate::traffic::{burst, udp};
-use crate::{kernel, observe, read};
+use crate::{kernel, nearly, observe, read};
 
 #[test]
 fn a_full_queue_drops_as_many_as_tc_says() {
@@ -16,11 +16,12 @@ fn a_full_queue_drops_as_many_as_tc_says() {
     let (a, b) = read(&path);
     let dropped = net.dropped("uplink");
     assert!(dropped > 200, "{dropped} of 300 packets into room for 20");
-    assert_eq!(a.drops.iter().map(|drop| drop.packets).sum::<u64>(), dropped, "{:?}", a.drops);
+    let seen = a.drops.iter().map(|drop| drop.packets).sum();
+    assert!(nearly(seen, dropped), "{:?}, {dropped} by tc", a.drops);
     assert!(a.drops.iter().all(|drop| drop.reason.starts_with("QDISC_")), "{:?}", a.drops);
-    assert_eq!((a.packets, a.queue.count(), came), (300, 300 - dropped, 300 - dropped));
-    assert!(b.drops.is_empty() && b.queue.count() == 1, "{:?}", b.drops);
-    assert_eq!(path.lost().unwrap().packets, 0);
+    assert_eq!(came, 300 - dropped);
+    assert!(nearly(a.packets, 300) && nearly(a.queue.count(), came), "{a:?}");
+    assert!(b.drops.is_empty() && nearly(b.queue.count(), 1), "{b:?}");
 }
 
 #[test]
@@ -34,7 +35,8 @@ fn a_full_tap_drops_what_its_machine_does_not_take() {
     let (a, b) = read(&path);
     let dropped = net.dropped("tap-b");
     assert!(dropped > 200, "{dropped} of 300 packets into room for 20");
-    assert_eq!(b.drops.iter().map(|drop| drop.packets).sum::<u64>(), dropped, "{:?}", b.drops);
+    let seen = b.drops.iter().map(|drop| drop.packets).sum();
+    assert!(nearly(seen, dropped), "{:?}, {dropped} by tc", b.drops);
     assert!(a.drops.is_empty(), "{:?}", a.drops);
     assert_eq!((b.packets, b.queue.count()), (0, 0), "it has sent nothing");
 }

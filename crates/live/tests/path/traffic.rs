@@ -27,9 +27,9 @@ pub(crate) fn udp(namespace: &Namespace, address: IpAddr) -> UdpSocket {
     bound
 }
 
-/// Sends `count` datagrams at once; gives for each that arrived its number, and how long after it was
-/// sent it came.
-pub(crate) fn burst(from: &UdpSocket, to: &UdpSocket, count: usize) -> Vec<(usize, Duration)> {
+/// Sends `count` datagrams at once; gives for each that arrived when it was sent, since the
+/// first, and how long it took.
+pub(crate) fn burst(from: &UdpSocket, to: &UdpSocket, count: usize) -> Vec<(Duration, Duration)> {
     let address = to.local_addr().expect("it is bound");
     let to = to.try_clone().expect("there are more descriptors");
     let begin = Instant::now();
@@ -50,7 +50,7 @@ pub(crate) fn burst(from: &UdpSocket, to: &UdpSocket, count: usize) -> Vec<(usiz
         from.send_to(&packet, address).expect("a way");
     }
     let came = receiver.join().expect("it does not panic");
-    came.into_iter().map(|(number, at)| (number, at - sent[number])).collect()
+    came.into_iter().map(|(number, at)| (sent[number], at - sent[number])).collect()
 }
 
 /// Somebody who keeps a queue filled: as much as takes `depth` to send at once, then what the rate lets
@@ -68,7 +68,7 @@ impl Filler {
         let thread = thread::spawn(move || {
             let (begin, mut sent) = (Instant::now(), 0);
             while !stopped.load(Ordering::Relaxed) {
-                while sent < bytes_in(depth) + bytes_in(begin.elapsed()) / 100 * 99 {
+                while sent < bytes_in(depth) + bytes_in(begin.elapsed()) / 1000 * 999 {
                     from.send_to(&[0; DATAGRAM], to).expect("a way");
                     sent += FRAME;
                 }
@@ -127,4 +127,24 @@ pub(crate) fn ask(connection: &mut TcpStream, count: usize) -> Vec<Duration> {
         took
     };
     (0..count).map(once).collect()
+}
+
+/// Opens connections one after the other, with a pause in between.
+pub(crate) fn open(namespace: &Namespace, to: SocketAddr, count: usize) -> Vec<TcpStream> {
+    namespace.within(move || {
+        let once = |_| {
+            thread::sleep(Duration::from_millis(2));
+            TcpStream::connect(to).expect("one listens")
+        };
+        (0..count).map(once).collect()
+    })
+}
+
+/// What the kernel of a machine itself has measured as round trip of each of its open connections, of
+/// which nothing but the handshake was sent: another clock, and not disturbed by who is woken late.
+pub(crate) fn round_trips(namespace: &Namespace) -> Vec<Duration> {
+    let said = namespace.run("ss", "-tinH state established");
+    let words = said.split_whitespace();
+    let trips = words.filter_map(|word| word.strip_prefix("rtt:")?.split('/').next());
+    trips.map(|ms| Duration::from_secs_f64(ms.parse::<f64>().expect("a number") / 1e3)).collect()
 }

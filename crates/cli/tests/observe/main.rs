@@ -1,0 +1,234 @@
+//! `lowtail host observe` on the real kernel: a cause is injected, and has to be named, and nothing else.
+//!
+//! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
+//! machines; for what the network does, machines, host and the far end are network namespaces.
+
+#[path = "../../../live/tests/path/net.rs"]
+mod net;
+#[path = "../../../live/tests/path/traffic.rs"]
+mod traffic;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lowtail_standin::{Standin, start};
+use net::{A, B, FAR, Net, v4};
+use serde_json::Value;
+use traffic::{Filler, ask, connect, echo_server, udp};
+
+/// One test at a time: they measure time.
+static KERNEL: Mutex<()> = Mutex::new(());
+
+fn kernel() -> Option<MutexGuard<'static, ()>> {
+    if nix::unistd::geteuid().is_root() {
+        return Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    assert!(std::env::var_os("CI").is_none(), "not root, but in CI nothing may be skipped");
+    eprintln!("skipped: not root");
+    None
+}
+
+/// A finding: whose, what, and the first who is said to be the cause.
+type Found = (String, String, String);
+
+/// What was found in any interval.
+fn found(intervals: &[Value]) -> BTreeSet<Found> {
+    let findings = intervals.iter().flat_map(|interval| interval["findings"].as_array().unwrap());
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    findings
+        .map(|finding| {
+            let who = &finding["causes"][0]["who"];
+            let vm = who["vm"][0].as_str().map(|name| format!("vm {name}"));
+            let who = vm.unwrap_or_else(|| match who {
+                Value::Null => "nobody".to_string(),
+                who => word(who),
+            });
+            (word(&finding["vm"]), word(&finding["trouble"]), who)
+        })
+        .collect()
+}
+
+/// Lets the command observe with these arguments, in the namespace of `net`'s host if there is one.
+fn observe(net: Option<&Net>, args: &[&str]) -> Vec<Value> {
+    let lowtail = env!("CARGO_BIN_EXE_lowtail");
+    let mut command = match net {
+        None => Command::new(lowtail),
+        Some(net) => {
+            // The names of interfaces are in a /sys of that namespace.
+            let mut command = Command::new("nsenter");
+            let within = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
+            command.arg(format!("--net={}", net.host.path()));
+            command.args(["unshare", "--mount", "sh", "-c", within, lowtail]);
+            command
+        }
+    };
+    let ran = command.args(["host", "observe", "--json"]).args(args).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&ran.stdout);
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// The last CPU that this process may use.
+fn cpu() -> usize {
+    let mut set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).expect("a set");
+    let last = (0..nix::sched::CpuSet::count()).rfind(|&cpu| set.is_set(cpu).unwrap_or(false));
+    let last = last.expect("a CPU");
+    let _ = set.unset(last);
+    last
+}
+
+fn standin(args: String) -> Standin {
+    start(&args).expect("a stand-in")
+}
+
+#[test]
+fn neighbours_on_the_same_cpu_are_named_and_nobody_else() {
+    let Some(_kernel) = kernel() else { return };
+    let cpu = cpu();
+    let _server =
+        standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+    let _idle = standin("--name idle --do sleep".to_string());
+    let before = found(&observe(None, &["--duration", "2s", "web", "idle", "batch"]));
+    let late = |found: &BTreeSet<Found>| {
+        found.iter().any(|(vm, trouble, who)| vm == "web" && trouble == "late" && who == "vm batch")
+    };
+    assert!(!late(&before), "without a neighbour: {before:?}");
+    let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
+    let intervals = observe(None, &["--duration", "4s", "web", "idle", "batch"]);
+    let found = found(&intervals);
+    assert!(late(&found), "{found:?}");
+    for (vm, trouble, who) in &found {
+        // Those that compute wait for each other, which is true, and told as such.
+        let starved = vm == "batch" && trouble == "starved";
+        let right = vm == "web" && (trouble == "late" || trouble == "starved");
+        assert!(right || starved, "{found:?}");
+        assert_eq!(who, "vm batch", "{found:?}");
+    }
+    let share = share_of_batch(&intervals);
+    assert!(share > 0.9, "{share}: they ran nearly all the time that it waited");
+}
+
+/// The share of batch in all that web waited.
+fn share_of_batch(intervals: &[Value]) -> f64 {
+    let mut all = [0.0; 2];
+    for vm in intervals.iter().flat_map(|interval| interval["vms"].as_array().unwrap()) {
+        let threads = vm["threads"].as_array().unwrap();
+        for blame in threads.iter().flat_map(|thread| thread["blame"].as_array().unwrap()) {
+            let waited = blame["waited_ns"].as_f64().unwrap();
+            if vm["name"] == "web" {
+                all[0] += waited;
+                all[1] += if blame["who"]["vm"][0] == "batch" { waited } else { 0.0 };
+            }
+        }
+    }
+    all[1] / all[0]
+}
+
+#[test]
+fn a_quota_is_named_and_no_neighbour() {
+    let Some(_kernel) = kernel() else { return };
+    let _capped = standin("--name capped --do burn --quota 20000 --period 100000".to_string());
+    let intervals = observe(None, &["--duration", "3s", "capped"]);
+    let found = found(&intervals);
+    assert!(found.iter().any(|(_, trouble, _)| trouble == "throttled"), "{found:?}");
+    for (vm, _, who) in &found {
+        assert_eq!((vm.as_str(), who.as_str()), ("capped", "quota"), "{found:?}");
+    }
+    // Ten periods a second, and it runs out in each.
+    let throttled: u64 = intervals
+        .iter()
+        .flat_map(|interval| interval["vms"][0]["throttled"].as_array().unwrap())
+        .map(|group| group["throttled_periods"].as_u64().unwrap())
+        .sum();
+    assert!((26..=34).contains(&throttled), "{throttled} periods in 3 s");
+}
+
+const RATE: u64 = 10_000_000;
+
+/// Requests of machine `a`, with a queue of 40 ms in the uplink, beyond it, or in both.
+fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
+    let net = Net::new();
+    let queue = |rate: &str| format!("root tbf rate {rate} burst 100000 limit 10000000");
+    let slow = format!("root tbf rate {RATE} burst 1600 limit 10000000");
+    let here = if host { slow.clone() } else { queue("1gbit") };
+    net.host.tc(&format!("qdisc add dev uplink {here}"));
+    if beyond {
+        net.far.tc(&format!("qdisc add dev end {slow}"));
+    }
+    let a = standin("--name a --do sleep".to_string());
+    let b = standin("--name b --do sleep".to_string());
+    let mut connection = connect(&net.a, echo_server(&net.far, v4(FAR)));
+    let deep = Duration::from_millis(40);
+    let fill = |from, to| Filler::start(from, to, RATE, deep);
+    let (at_b, at_far) = (udp(&net.b, v4(B)), udp(&net.far, v4(FAR)));
+    let (to_b, to_far) = (at_b.local_addr().unwrap(), at_far.local_addr().unwrap());
+    // Machine `b` fills the uplink, whoever is far away fills what is beyond it.
+    let fillers = [
+        host.then(|| fill(udp(&net.b, v4(B)), to_far)),
+        beyond.then(|| fill(udp(&net.far, v4(FAR)), to_b)),
+    ];
+    let asks = std::thread::spawn(move || ask(&mut connection, if host || beyond { 80 } else { 1500 }));
+    let [a_is, b_is] = [("a", &a, "tap-a"), ("b", &b, "tap-b")]
+        .map(|(name, machine, tap)| format!("{name}={},tap={tap}", machine.begun.pid));
+    let args = ["--duration", "3s", "--vm", &a_is, "--vm", &b_is, "a", "b"];
+    let intervals = observe(Some(&net), &args);
+    let took = asks.join().expect("it is answered");
+    drop(fillers);
+    drop(at_b);
+    let _ = (A, took);
+    found(&intervals)
+}
+
+fn of(vm: &str, found: &BTreeSet<Found>) -> Vec<String> {
+    found.iter().filter(|found| found.0 == vm).map(|found| found.1.clone()).collect()
+}
+
+#[test]
+fn a_slow_queue_is_named_and_nothing_else() {
+    let Some(_kernel) = kernel() else { return };
+    let found = path(true, false);
+    assert_eq!(of("a", &found), ["queued"], "{found:?}");
+    assert_eq!(of("b", &found), ["queued"], "it waits behind itself: {found:?}");
+}
+
+#[test]
+fn a_slow_link_beyond_is_named_and_nothing_else() {
+    let Some(_kernel) = kernel() else { return };
+    let found = path(false, true);
+    assert_eq!(of("a", &found), ["far"], "{found:?}");
+    assert_eq!(of("b", &found), [""; 0], "{found:?}");
+}
+
+#[test]
+fn both_at_once_are_both_named() {
+    let Some(_kernel) = kernel() else { return };
+    let found = path(true, true);
+    assert_eq!(of("a", &found), ["far", "queued"], "{found:?}");
+}
+
+#[test]
+fn where_nothing_is_slow_nothing_is_named() {
+    let Some(_kernel) = kernel() else { return };
+    let found = path(false, false);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_neighbour_and_a_quota_at_once() {
+    let Some(_kernel) = kernel() else { return };
+    let cpu = cpu();
+    let _server =
+        standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+    let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
+    let _capped = standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
+    let found = found(&observe(None, &["--duration", "4s", "web", "batch", "capped"]));
+    let has = |vm: &str, trouble: &str, who: &str| {
+        found.contains(&(vm.to_string(), trouble.to_string(), who.to_string()))
+    };
+    assert!(has("web", "late", "vm batch"), "{found:?}");
+    assert!(has("capped", "throttled", "quota"), "{found:?}");
+    assert!(found.iter().all(|(vm, _, who)| who == "quota" || vm != "capped"), "{found:?}");
+}

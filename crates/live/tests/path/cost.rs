@@ -1,0 +1,115 @@
+//! What it costs. Prints figures for `docs/overhead-network.md`:
+//! `cargo test --release -p lowtail-live --test path cost -- --ignored --nocapture`
+
+use std::fs;
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::ProgInfoIter;
+use lowtail_live::observe::Path;
+
+use crate::net::{A, FAR, Net, v4};
+use crate::traffic::{connect, echo_server, udp};
+use crate::{kernel, observe};
+
+const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+/// Has the kernel measure its programs, until dropped.
+struct Stats(String);
+
+impl Stats {
+    fn on() -> Self {
+        let before = fs::read_to_string(SWITCH).expect("Linux 5.1 has it");
+        fs::write(SWITCH, "1").expect("root may");
+        Stats(before)
+    }
+}
+
+impl Drop for Stats {
+    fn drop(&mut self) {
+        let _ = fs::write(SWITCH, self.0.trim());
+    }
+}
+
+/// Runs and nanoseconds of each of the programs, which this test alone has loaded.
+fn runs() -> Vec<(String, u64, u64)> {
+    let ours = ["queued", "started", "received", "dropped"];
+    let all = ProgInfoIter::default().map(|program| {
+        let name = program.name.to_string_lossy().into_owned();
+        (name, program.run_cnt, program.run_time_ns)
+    });
+    all.filter(|program| ours.contains(&program.0.as_str())).collect()
+}
+
+/// Prints what a piece of work has cost.
+fn cost(what: &str, work: impl FnOnce()) {
+    let before = runs();
+    work();
+    for (after, before) in runs().iter().zip(before) {
+        let (count, ns) = (after.1 - before.1, after.2 - before.2);
+        if count > 1000 {
+            println!("{what:<24} {:<9} {count:>8} runs {:>5} ns each", after.0, ns / count);
+        }
+    }
+}
+
+/// Sends small datagrams for so long; how many a second arrive.
+fn blast(net: &Net, time: Duration) -> f64 {
+    let [from, to] = [udp(&net.a, v4(A)), udp(&net.far, v4(FAR))];
+    let address = to.local_addr().unwrap();
+    to.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    let receiver = thread::spawn(move || {
+        let mut count = 0;
+        while to.recv(&mut [0; 64]).is_ok() {
+            count += 1;
+        }
+        count
+    });
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        for _ in 0..100 {
+            from.send_to(&[0; 64], address).expect("a way");
+        }
+    }
+    let took = begin.elapsed();
+    f64::from(receiver.join().expect("it does not panic")) / took.as_secs_f64()
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn cost_of_a_packet() {
+    let Some(_kernel) = kernel() else { return };
+    let net = Net::new();
+    net.host.tc("qdisc add dev uplink root tbf rate 10gbit burst 1000000 limit 10000000");
+    let server = echo_server(&net.far, v4(FAR));
+    {
+        let stats = Stats::on();
+        let mut path = observe(&net);
+        cost("a machine's datagrams", || {
+            blast(&net, Duration::from_secs(2));
+        });
+        cost("a machine's stream", || {
+            let mut stream = connect(&net.a, server);
+            (0..4000).for_each(|_| stream.write_all(&[0; 1400]).expect("it is open"));
+        });
+        path.track(&[]).expect("it can");
+        cost("datagrams of nobody's", || {
+            blast(&net, Duration::from_secs(2));
+        });
+        drop(stats);
+    }
+    let mut losses: Vec<f64> = (0..15)
+        .map(|_| {
+            let without = blast(&net, Duration::from_millis(700));
+            let path: Path = observe(&net);
+            let with = blast(&net, Duration::from_millis(700));
+            drop(path);
+            (1.0 - with / without) * 100.0
+        })
+        .collect();
+    losses.sort_by(f64::total_cmp);
+    let rate = blast(&net, Duration::from_secs(1));
+    println!("at {rate:.0} datagrams/s: {:.1} % fewer, median of 15 pairs", losses[7]);
+    println!("quartiles {:.1} and {:.1} %", losses[3], losses[11]);
+}
