@@ -8,13 +8,13 @@ PYTHON_ENV := target/python
 
 .PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-test man clean
 
-lab: need-build
+lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
 	@mkdir -p report
 	target/release/lowtail lab run --all --report report/lab.html
 
 # The longer form of every experiment: more samples, steadier tails.
-lab-full: need-build
+lab-full: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
 	@mkdir -p report
 	target/release/lowtail lab run --all --full --report report/lab-full.html
@@ -46,7 +46,7 @@ bench: need-bpf
 fuzz:
 	cd crates/trace && $(CARGO) +nightly fuzz run trace
 
-man: need-build
+man: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
 	@mkdir -p target/man
 	target/release/lowtail man target/man
@@ -55,9 +55,9 @@ need-build:
 	@scripts/need cc=gcc cargo=cargo
 
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
-# libbpf put the policy headers into the kernel; QEMU boots one of a known version.
+# libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
 need-test: need-build need-bpf need-guest $(PYTHON_ENV)/ready
-	@scripts/need chromium=chromium tshark=tshark
+	@scripts/need chromium=chromium tshark=tshark ip=iproute2 nsenter=util-linux
 
 need-bpf: need-build
 	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// A claim falls short; or, for `host doctor`, a part of the work cannot be done on this host.
+/// A claim falls short; for `host doctor`: a part of the work cannot be done on this host; for `host observe --once`: a
+/// machine hurts.
 pub(crate) const SHORT: u8 = 1;
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 2;
@@ -15,7 +16,7 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (SHORT, "a claim falls short; doctor: a part of lowtail's work cannot be done here"),
+    (SHORT, "a claim falls short; observe --once: a machine hurts; doctor: a part cannot be done here"),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (

@@ -42,16 +42,9 @@ struct Game {
 impl Game {
     fn start() -> Self {
         let (mut there, mut back) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
-        let game = Game {
-            rounds: Arc::default(),
-            over: Arc::default(),
-            pause_ns: Arc::default(),
-        };
-        let (rounds, over, pause) = (
-            Arc::clone(&game.rounds),
-            Arc::clone(&game.over),
-            Arc::clone(&game.pause_ns),
-        );
+        let game = Game { rounds: Arc::default(), over: Arc::default(), pause_ns: Arc::default() };
+        let (rounds, over, pause) =
+            (Arc::clone(&game.rounds), Arc::clone(&game.over), Arc::clone(&game.pause_ns));
         thread::spawn(move || {
             pin(0);
             let mut ball = [0];
@@ -98,7 +91,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// With the players as a machine's threads, or with some other process as the machine.
 fn observer(tracked: bool) -> Observer {
     let pid = if tracked { std::process::id() } else { 1 };
-    let declared = vec![Declared { name: Name::new("vm"), target: Target::Pid(pid), taps: Vec::new() }];
+    let declared =
+        vec![Declared { name: Name::new("vm"), target: Target::Pid(pid), taps: Vec::new() }];
     let options = Options { declared, names: vec!["\0".to_string()], ..Options::default() };
     Observer::start(options).expect("the host can do it")
 }
@@ -142,7 +136,10 @@ fn programs(game: &Game, tracked: bool) {
             println!("{name:>12}: {:4.0} ns, {count} times", ns as f64 / count as f64);
         }
     }
-    println!("         all: {:.2} % of a CPU at {rate:.0} switches/s", all_ns as f64 / TURN.as_nanos() as f64 * 1e2);
+    println!(
+        "         all: {:.2} % of a CPU at {rate:.0} switches/s",
+        all_ns as f64 / TURN.as_nanos() as f64 * 1e2
+    );
     let begin = Instant::now();
     observer.snapshot().expect("figures");
     println!("    snapshot: {:?}", begin.elapsed());
@@ -151,7 +148,10 @@ fn programs(game: &Game, tracked: bool) {
 fn main() {
     let game = Game::start();
     for tracked in [false, true] {
-        println!("The programs, as kernel.bpf_stats_enabled has it (its own cost is in it), beside {}:", if tracked { "a machine's threads" } else { "other threads" });
+        println!(
+            "The programs, as kernel.bpf_stats_enabled has it (its own cost is in it), beside {}:",
+            if tracked { "a machine's threads" } else { "other threads" }
+        );
         programs(&game, tracked);
     }
     for pause_ns in [0, 15_000] {

@@ -41,10 +41,8 @@ fn found(intervals: &[Value]) -> BTreeSet<Found> {
         .map(|finding| {
             let who = &finding["causes"][0]["who"];
             let vm = who["vm"][0].as_str().map(|name| format!("vm {name}"));
-            let who = vm.unwrap_or_else(|| match who {
-                Value::Null => "nobody".to_string(),
-                who => word(who),
-            });
+            let who = vm.or_else(|| who.as_str().map(String::from));
+            let who = who.unwrap_or_else(|| finding["causes"][0]["who"].to_string());
             (word(&finding["vm"]), word(&finding["trouble"]), who)
         })
         .collect()
@@ -88,8 +86,7 @@ fn standin(args: String) -> Standin {
 fn neighbours_on_the_same_cpu_are_named_and_nobody_else() {
     let Some(_kernel) = kernel() else { return };
     let cpu = cpu();
-    let _server =
-        standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+    let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
     let _idle = standin("--name idle --do sleep".to_string());
     let before = found(&observe(None, &["--duration", "2s", "web", "idle", "batch"]));
     let late = |found: &BTreeSet<Found>| {
@@ -170,7 +167,8 @@ fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
         host.then(|| fill(udp(&net.b, v4(B)), to_far)),
         beyond.then(|| fill(udp(&net.far, v4(FAR)), to_b)),
     ];
-    let asks = std::thread::spawn(move || ask(&mut connection, if host || beyond { 80 } else { 1500 }));
+    let asks =
+        std::thread::spawn(move || ask(&mut connection, if host || beyond { 80 } else { 1500 }));
     let [a_is, b_is] = [("a", &a, "tap-a"), ("b", &b, "tap-b")]
         .map(|(name, machine, tap)| format!("{name}={},tap={tap}", machine.begun.pid));
     let args = ["--duration", "3s", "--vm", &a_is, "--vm", &b_is, "a", "b"];
@@ -220,10 +218,10 @@ fn where_nothing_is_slow_nothing_is_named() {
 fn a_neighbour_and_a_quota_at_once() {
     let Some(_kernel) = kernel() else { return };
     let cpu = cpu();
-    let _server =
-        standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+    let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
     let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
-    let _capped = standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
+    let _capped =
+        standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
     let found = found(&observe(None, &["--duration", "4s", "web", "batch", "capped"]));
     let has = |vm: &str, trouble: &str, who: &str| {
         found.contains(&(vm.to_string(), trouble.to_string(), who.to_string()))
