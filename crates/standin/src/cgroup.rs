@@ -13,11 +13,14 @@ use lowtail_live::cgroup::{Hierarchy, Version};
 
 use crate::args::{Args, Layout};
 
+/// How often something is tried that another process may be in the way of.
+const TRIES: u32 = 100;
+
 /// The groups of one machine; they are removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Groups {
     hierarchy: Hierarchy,
-    /// What was made, in order.
+    /// The machine's group and those below, in order.
     made: Vec<PathBuf>,
     /// The machine's group, and the one with the groups of its threads.
     pub(crate) machine: PathBuf,
@@ -42,13 +45,16 @@ impl Groups {
         let path = hierarchy.root.clone();
         let mut groups =
             Groups { hierarchy, made: Vec::new(), machine: path.clone(), threads: path, home };
-        for part in above.into_iter().chain([own.as_str()]) {
-            groups.control()?;
-            let next = groups.threads.join(part);
-            groups.make(&next)?;
-            groups.threads = next;
+        // Another stand-in may remove those above at the same time, when they are empty.
+        let mut tries = 0;
+        while let Err(error) = groups.descend(&above, &own) {
+            tries += 1;
+            if error.kind() != io::ErrorKind::NotFound || tries == TRIES {
+                return Err(error);
+            }
         }
         groups.machine = groups.threads.clone();
+        groups.made.push(groups.machine.clone());
         if groups.hierarchy.version == Version::V2 {
             groups.control()?;
             groups.threads = groups.machine.join("libvirt");
@@ -63,6 +69,23 @@ impl Groups {
         let own = std::process::id().to_string();
         put(&emulator.join(groups.list()), &own)?;
         Ok(groups)
+    }
+
+    /// Makes the machine's group, and those above it.
+    fn descend(&mut self, above: &[&str], own: &str) -> io::Result<()> {
+        self.threads = self.hierarchy.root.clone();
+        for part in above.iter().chain([&own]) {
+            self.control()?;
+            self.threads.push(part);
+            match fs::create_dir(&self.threads) {
+                // What a killed one has left is taken over.
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(told(&self.threads, &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// A group for threads of the machine, with a quota for them.
@@ -94,18 +117,15 @@ impl Groups {
         Ok(path)
     }
 
-    /// Makes a group. What a killed one has left is taken over; what belongs to others stays.
+    /// Makes a group in the machine's; what a killed one has left is taken over.
     fn make(&mut self, path: &Path) -> io::Result<()> {
         match fs::create_dir(path) {
-            Ok(()) => self.made.push(path.to_path_buf()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if path.starts_with(&self.machine) && self.machine != self.hierarchy.root {
-                    self.made.push(path.to_path_buf());
-                }
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(told(path, &error)),
+            _ => {
+                self.made.push(path.to_path_buf());
+                Ok(())
             }
-            Err(error) => return Err(told(path, &error)),
         }
-        Ok(())
     }
 
     /// With v2 the groups below one have a controller only if it says so.
@@ -134,13 +154,20 @@ impl Drop for Groups {
         let _ = put(&self.home.join("cgroup.procs"), "0");
         for path in self.made.iter().rev() {
             // A thread that has been joined may be in its group for a moment yet.
-            for _ in 0..100 {
+            for _ in 0..TRIES {
                 match fs::remove_dir(path) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                         thread::sleep(Duration::from_millis(2));
                     }
                     _ => break,
                 }
+            }
+        }
+        // Those above go with the last one; systemd's own are its business.
+        if !Path::new("/run/systemd/system").exists() {
+            let above = self.machine.ancestors().skip(1);
+            for path in above.take_while(|path| **path != self.hierarchy.root) {
+                let _ = fs::remove_dir(path);
             }
         }
     }

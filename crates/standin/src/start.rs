@@ -1,7 +1,8 @@
 //! Stand-ins for tests.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Lines};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
@@ -20,7 +21,7 @@ pub struct Standin {
 }
 
 /// The command `lowtail-standin`, of the profile of the running test. Cargo does not build commands of other packages
-/// for a test, so it is asked to.
+/// for a test, so it is asked to, where there is none that is newer than its sources.
 ///
 /// # Panics
 /// If it cannot be built.
@@ -30,6 +31,10 @@ pub fn binary() -> PathBuf {
         let test = std::env::current_exe().expect("this test");
         // target/PROFILE/deps/TEST
         let profile = test.ancestors().nth(2).expect("a directory of a profile").to_path_buf();
+        let binary = profile.join("lowtail-standin");
+        if is_newer(&binary) {
+            return binary;
+        }
         if let Some(cargo) = std::env::var_os("CARGO") {
             let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
             let name = if name == "debug" { "dev" } else { name };
@@ -41,9 +46,18 @@ pub fn binary() -> PathBuf {
                 .status();
             assert!(status.is_ok_and(|status| status.success()), "lowtail-standin does not build");
         }
-        profile.join("lowtail-standin")
+        binary
     };
     BINARY.get_or_init(build).clone()
+}
+
+/// Whether the command is newer than all of its sources.
+fn is_newer(binary: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    let Some(built) = changed(binary) else { return false };
+    let sources = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).into_iter().flatten();
+    let mut sources = sources.flatten().filter_map(|entry| changed(&entry.path()));
+    sources.all(|source| source < built)
 }
 
 /// Starts a stand-in with these arguments, words separated by blanks, and waits until it has begun.

@@ -43,7 +43,7 @@ fn it_measures_itself() {
     assert!(report.elapsed_ns >= 1_000_000_000, "{report:?}");
     let instants = report.elapsed_ns / 1_000_000;
     assert!(serve.count + serve.missed <= instants, "{report:?}");
-    assert!(serve.count + serve.missed + 50 >= instants, "{report:?}");
+    assert!(serve.count + serve.missed + 250 >= instants, "{report:?}");
     assert!(serve.p50_ns > 0 && serve.p50_ns <= serve.p99_ns && serve.p99_ns <= serve.max_ns);
     assert!(burn.cpu_ns > report.elapsed_ns / 10 && burn.cpu_ns < report.elapsed_ns * 11 / 10);
     assert!(sleep.cpu_ns < 50_000_000, "{report:?}");

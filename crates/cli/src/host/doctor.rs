@@ -59,13 +59,25 @@ fn text(diagnosis: &Diagnosis, color: bool) -> String {
         let mark = format!("{word:<8}");
         let mark = if color { painted(check.state, &mark) } else { mark };
         let _ = writeln!(text, "{mark}  {:<width$}  {}", check.title, check.found);
-        let lines = [("", &check.consequence), ("do: ", &check.remedy)];
-        for (before, line) in lines.into_iter().filter_map(|(b, line)| Some((b, line.as_ref()?))) {
-            let _ = writeln!(text, "{:10}{before}{line}", "");
+        if let Some(consequence) = &check.consequence {
+            let _ = writeln!(text, "{:10}{consequence}{}", "", concerns(check));
+        }
+        if let Some(remedy) = &check.remedy {
+            let _ = writeln!(text, "{:10}do: {remedy}", "");
         }
     }
     let _ = writeln!(text, "\n{}", verdict(diagnosis));
     text
+}
+
+/// The commands that are worse off.
+fn concerns(check: &Check) -> String {
+    let concerned = |(command, _): &&(Command, &str)| check.needed_for.contains(command);
+    let names: Vec<&str> = COMMANDS.iter().filter(concerned).map(|(_, name)| *name).collect();
+    match check.state {
+        State::Degraded | State::Missing if !names.is_empty() => format!(" ({})", names.join(", ")),
+        _ => String::new(),
+    }
 }
 
 /// How many of each, and which commands work.

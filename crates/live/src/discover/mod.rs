@@ -28,3 +28,74 @@ pub use vm::{Group, Kind, Role, Tap, Vm, VmThread};
 pub fn scan(roots: &Roots, declared: &[Declared]) -> Found {
     Scanner::new(roots.clone(), declared.to_vec()).scan()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces that mean something somewhere, in any order and cut anywhere: nothing panics, nothing is longer than
+    /// what it was made of.
+    #[test]
+    fn whatever_it_says() {
+        const PIECES: [&str; 24] = [
+            "machine-",
+            "qemu-",
+            r"\x2d",
+            r"\x",
+            ".scope",
+            ".libvirt-qemu",
+            "libvirt",
+            "qemu",
+            "/",
+            "..",
+            "1",
+            "-",
+            " (deleted)",
+            "CPU ",
+            "/KVM",
+            "IO ",
+            "vcpu",
+            "_q",
+            "vhost-",
+            "99999",
+            "\0-name\0",
+            ",,guest=",
+            ") S ",
+            "é",
+        ];
+        let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(1u64);
+        println!("LOWTAIL_SEED={seed} repeats it");
+        // Marsaglia's xorshift64.
+        let mut state = seed | 1;
+        let mut draw = |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % n as u64) as usize
+        };
+        for _ in 0..200_000 {
+            let text: String = (0..draw(8)).map(|_| PIECES[draw(PIECES.len())]).collect();
+            let mut end = draw(text.len() + 1);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let text = &text[..end];
+            let group = task::group(&format!("0::/{text}"), Some(crate::cgroup::Version::V2));
+            if let Some(domain) = group.and_then(|group| libvirt::Domain::of(&group)) {
+                assert!(
+                    domain.name.len() <= text.len() && domain.name(Some(text)).len() <= text.len()
+                );
+            }
+            for kind in [Kind::Qemu, Kind::Firecracker, Kind::CloudHypervisor, Kind::Declared] {
+                let name = process::name(kind, text);
+                assert!(name.is_none_or(|name| name.len() <= text.len()), "{text}");
+                part::part(kind, text, Some(text.as_ref()), false);
+            }
+            process::kind(text);
+            process::is_probe(text);
+            task::Stat::parse(text);
+            let _ = text.parse::<Declared>();
+        }
+    }
+}

@@ -80,8 +80,12 @@ fn resolve(roots: &Roots, pid: u32, names: &BTreeSet<String>, indexes: &BTreeSet
         }
     }
     for index in indexes {
-        let name = name_here(roots, *index).unwrap_or_else(|| format!("tap{index}"));
-        taps.found.push(Tap { ifindex: *index, name: Name::new(name), netns: None });
+        match name_here(roots, *index) {
+            Some(name) => {
+                taps.found.push(Tap { ifindex: *index, name: Name::new(name), netns: None });
+            }
+            None => taps.lost.push(Name::new(format!("number {index}"))),
+        }
     }
     taps.found.sort_by_key(|tap| (tap.netns, tap.ifindex));
     taps

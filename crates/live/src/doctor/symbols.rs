@@ -56,21 +56,23 @@ impl Symbols {
         match &self.symbols {
             Some(symbols) if symbols.contains(symbol) => Part::There,
             _ if self.modules.contains(module) => Part::Loadable,
-            Some(symbols) if !symbols.is_empty() => Part::Absent,
-            _ => Part::Unknown,
+            Some(_) => Part::Absent,
+            None => Part::Unknown,
         }
     }
 }
 
-/// What `pick` takes from each line; nothing if the file cannot be read.
+/// What `pick` takes from each line; nothing if the file cannot be read or has no lines.
 fn words(path: &Path, pick: impl Fn(&str) -> Option<String>) -> Option<BTreeSet<String>> {
     let mut lines = BufReader::new(File::open(path).ok()?.take(LIST_MAX));
     let mut found = BTreeSet::new();
     let mut line = Vec::new();
+    let mut any = false;
     loop {
+        any |= !line.is_empty();
         line.clear();
         match lines.read_until(b'\n', &mut line) {
-            Ok(0) => return Some(found),
+            Ok(0) => return any.then_some(found),
             Ok(_) => found.extend(std::str::from_utf8(&line).ok().and_then(&pick)),
             Err(_) => return None,
         }

@@ -173,6 +173,18 @@ fn a_host_that_has_nothing() {
     for id in ["btf", "sched-tracepoints"] {
         assert_eq!(check(&diagnosis, id).state, State::Missing);
     }
+    let (tree, mut host) = good();
+    tree.write("proc/kallsyms", "0000000000000000 T schedule\n");
+    host.modules = tree.path("none");
+    let diagnosis = examine(&host);
+    for (id, state) in
+        [("clsact", State::Degraded), ("qdiscs", State::Degraded), ("vhost", State::Ok)]
+    {
+        assert_eq!(check(&diagnosis, id).state, state, "{id}");
+    }
+    // An empty list tells nothing.
+    tree.write("proc/kallsyms", "");
+    assert_eq!(check(&examine(&host), "clsact").state, State::Note);
     let empty = Tree::new(Groups::None);
     let roots = empty.roots();
     let nothing =
