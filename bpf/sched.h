@@ -108,6 +108,14 @@ static __always_inline _Bool held_up(__u64 task)
 	return 0;
 }
 
+/* The same, of a thread that the kernel tells of. */
+static __always_inline _Bool begins_held_up(struct task_struct *p)
+{
+	if (bpf_core_field_exists(p->throttled))
+		return p->throttled;
+	return held_up((__u64)p);
+}
+
 /*
  * When a thread was let run again that was held up at @from and is not at @to: the last beginning of a period
  * of its group's, or of one above, in between; @to if there is none. (Four groups deep are libvirt's.)

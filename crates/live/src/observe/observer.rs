@@ -24,7 +24,7 @@ pub struct Options {
     pub declared: Vec<Declared>,
     /// Only machines with one of these names, or that are declared; all, if there is none.
     pub names: Vec<String>,
-    /// Room for so many threads in the kernel, 4.7 kB each, up to 65536.
+    /// Room for so many threads in the kernel, 4.7 kB each, up to 65535.
     pub threads: u32,
     /// Where the kernel tells about itself.
     pub roots: Roots,
@@ -32,12 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            declared: Vec::new(),
-            names: Vec::new(),
-            threads: 4096,
-            roots: Roots::default(),
-        }
+        Options { declared: Vec::new(), names: Vec::new(), threads: 4096, roots: Roots::default() }
     }
 }
 
@@ -63,7 +58,7 @@ impl Observer {
     /// # Errors
     /// If the kernel has no types (BTF) or no BPF, or does not let this user use it.
     pub fn start(options: Options) -> Result<Self, Error> {
-        let programs = Programs::start(options.threads.clamp(1, 1 << 16))?;
+        let programs = Programs::start(options.threads.clamp(1, u32::from(u16::MAX)))?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let now = Instant::now();
         let mut observer = Observer {

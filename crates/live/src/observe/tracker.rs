@@ -52,6 +52,8 @@ pub(crate) struct Tracker {
     slot_of_tid: HashMap<u32, u32>,
     /// Slots whose threads are looked at no longer, and whether they have figures.
     retired: Vec<(u32, bool)>,
+    /// Those that were retired an interval before.
+    retired_before: Vec<(u32, bool)>,
     /// Threads that did not fit, at the last look.
     pub(crate) refused: u64,
 }
@@ -80,9 +82,7 @@ impl Tracker {
         let gone = self.threads.iter().filter(|(_, tracked)| match kinds.get(&tracked.vm) {
             None => true,
             Some(Kind::Declared) => tracked.absent >= ABSENT,
-            Some(_) => {
-                tracked.absent >= ABSENT && matches!(tracked.thread.role, Role::Vhost(_))
-            }
+            Some(_) => tracked.absent >= ABSENT && matches!(tracked.thread.role, Role::Vhost(_)),
         });
         for number in gone.map(|(&number, _)| number).collect::<Vec<_>>() {
             // Those of a machine that has just ended stay for its last figures.
@@ -143,9 +143,10 @@ impl Tracker {
         programs.forget(tracked.thread.tid, number)
     }
 
-    /// Gives slots back that were retired an interval ago: what events there were have passed.
+    /// Gives slots back that were retired two intervals ago: all that was noted of them was fetched since then.
     pub(crate) fn give_back(&mut self, programs: &Programs) -> Result<(), Error> {
-        for (number, used) in self.retired.drain(..) {
+        let retired = std::mem::take(&mut self.retired);
+        for (number, used) in std::mem::replace(&mut self.retired_before, retired) {
             programs.give_back(number, used)?;
         }
         Ok(())
@@ -159,7 +160,8 @@ impl Tracker {
         vms: &BTreeMap<Key, Vm>,
     ) -> Result<(), Error> {
         let owners = self.owners(slots, vms);
-        let retired: BTreeSet<u32> = self.retired.iter().map(|&(number, _)| number).collect();
+        let retired = self.retired.iter().chain(&self.retired_before);
+        let retired: BTreeSet<u32> = retired.map(|&(number, _)| number).collect();
         for (number, slot) in slots {
             match self.threads.get(number) {
                 Some(tracked) => {
@@ -182,8 +184,7 @@ impl Tracker {
                     } else {
                         comm(slot.tid).unwrap_or_default()
                     });
-                    let thread =
-                        VmThread { tid: slot.tid, role: Role::Worker, comm, cgroup: None };
+                    let thread = VmThread { tid: slot.tid, role: Role::Worker, comm, cgroup: None };
                     match owners.get(&slot.tgid) {
                         Some(&vm) => self.insert(*number, vm, thread, None),
                         None => {

@@ -115,7 +115,10 @@ fn held_up(hogs: usize) {
 fn a_quota_is_to_blame_and_not_who_runs_meanwhile() {
     let Some(_host) = host() else { return };
     if Hierarchy::find().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "no control groups, but in CI nothing may be skipped");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "no control groups, but in CI nothing may be skipped"
+        );
         eprintln!("skipped: no control groups");
         return;
     }
