@@ -59,13 +59,15 @@ struct slot {
 	__u64 waking_ns;	/* when its last wake-up began */
 	__u64 noted_ns;		/* until when it is known who ran */
 	__u64 task;		/* while it waits: it cannot end without running */
-	__u64 cpu_ns;		/* run time */
+	__u64 cpu_ns;		/* run time when it was last switched out */
 	__u64 woken;		/* waits in its histograms */
 	__u64 preempted;
 	__u64 others_ns;	/* waits with nobody named */
 	char comm[16];		/* when it ended */
 	__u32 held_up;		/* by a quota, at noted_ns */
-	__u32 pad[7];
+	__u32 pad;
+	__u64 first_ns;		/* the kernel's count of its run time when it began to be looked at */
+	__u64 pad2[2];
 };
 
 /* A list of waiting threads: numbers of slots, plus one. */
@@ -404,6 +406,8 @@ static __always_inline void switched_in(__u32 found, struct task_struct *p, __u6
 		}
 	} else if (slot->state == BLOCKED) {
 		LOSE(waits);
+	} else if (slot->state == UNKNOWN) {
+		slot->first_ns = p->se.sum_exec_runtime;
 	}
 	slot->tgid = p->tgid;
 	slot->since_ns = now;
@@ -417,15 +421,15 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 
 	if (!slot || slot->state == ENDED)
 		return;
-	if (slot->state == RUNNING || slot->state == UNKNOWN) {
-		/* Of which nothing is known yet, it has run since it was looked at: nothing has happened. */
-		if (now > slot->since_ns)
-			slot->cpu_ns += now - slot->since_ns;
-	} else {
-		/* Nobody has told that it ran; for how long it waited and ran, nobody knows. */
+	if (slot->state == UNKNOWN) {
+		/* It has run since it was looked at: nothing has happened. */
+		slot->first_ns = p->se.sum_exec_runtime - (now - slot->since_ns);
+	} else if (slot->state != RUNNING) {
+		/* Nobody has told that it ran, and so not how long it had waited. */
 		LOSE(waits);
 		unlist(slot, found);
 	}
+	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
 	if (preempted) {
 		slot->state = PREEMPTED;
 		begin_wait(slot, found, p, cpu, now);
@@ -436,9 +440,9 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 	}
 }
 
-/* On this CPU @prev has run until @now, and @in is the slot of who runs next. */
+/* On this CPU @prev, with slot @out, has run until @now, and @in is the slot of who runs next. */
 static __always_inline void tell_waiters(struct queue *queue, __u32 cpu, struct task_struct *prev,
-					 __u32 in, __u64 now)
+					 __u32 out, __u32 in, __u64 now)
 {
 	__u32 found;
 	struct slot *slot;
@@ -449,7 +453,8 @@ static __always_inline void tell_waiters(struct queue *queue, __u32 cpu, struct 
 		if (!found)
 			continue;
 		slot = slot_at(found);
-		if (!slot || !waits(slot) || slot->cpu != cpu) {
+		/* Nobody has told if it was the one that ran. */
+		if (!slot || !waits(slot) || slot->cpu != cpu || found == out) {
 			queue->waiters[i] = 0;
 			continue;
 		}
@@ -478,7 +483,7 @@ int switched(__u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (queue->pairs[0] | queue->pairs[1] | queue->pairs[2] | queue->pairs[3])
-		tell_waiters(queue, cpu, prev, in, now);
+		tell_waiters(queue, cpu, prev, out, in, now);
 	if (in)
 		switched_in(in, next, now);
 	/* With `preempt` it has not come to schedule() itself, whatever its state says. */
@@ -524,6 +529,8 @@ int woken(__u64 *ctx)
 			from = slot->since_ns;
 	} else if (slot->state != UNKNOWN || p->on_cpu || !from) {
 		return 0;
+	} else {
+		slot->first_ns = p->se.sum_exec_runtime;
 	}
 	slot->state = WOKEN;
 	begin_wait(slot, found, p, cpu_of(p), from);
@@ -578,6 +585,7 @@ int woken_new(__u64 *ctx)
 	}
 	if (!slot)
 		return 0;
+	slot->first_ns = p->se.sum_exec_runtime;
 	slot->state = WOKEN;
 	begin_wait(slot, found, p, cpu_of(p), bpf_ktime_get_ns());
 	return 0;

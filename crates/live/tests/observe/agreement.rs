@@ -84,8 +84,9 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
             "{name}: waited {waits:.1} ms ({waited:.1}), ran {:.1} ms ({ran:.1})",
             ms(thread.cpu_ns)
         );
-        // A wait that is going on is counted when it ends; slices are 3 ms or so.
-        assert!(agree(waits, waited, 0.02, 8.0), "{name}: {waits} ms, {waited} ms");
+        // A wait that is going on is counted when it ends, and one that was lost, not at all; slices are 3 ms or so.
+        let least = 8.0 + 4.0 * snapshot.lost.waits as f64;
+        assert!(agree(waits, waited, 0.02, least), "{name}: {waits} ms, {waited} ms");
         assert!(
             agree(ms(thread.cpu_ns), ran, 0.02, 8.0),
             "{name}: {} ms, {ran} ms",
@@ -93,7 +94,7 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
         );
         // Whoever waited, waited for somebody.
         let blamed = blamed(thread, |_| true);
-        assert!(agree(blamed, waits, 0.02, 8.0), "{name}: {blamed} ms of {waits} ms");
+        assert!(agree(blamed, waits, 0.02, least), "{name}: {blamed} ms of {waits} ms");
     }
 }
 
