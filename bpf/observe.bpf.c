@@ -2,8 +2,8 @@
 /*
  * How long threads of virtual machines wait for a CPU, and who has it meanwhile.
  *
- * Each thread that is looked at has a slot. A bit for each thread number says whether it has one, so that all
- * others cost no more than that bit. A slot's thread is in one of few states, and each of the kernel's events
+ * Each thread that is looked at has a slot, which is found by the thread's number; all others have none, and cost no
+ * more than to see that. A slot's thread is in one of few states, and each of the kernel's events
  * leads from one to the next:
  *
  *	sched_switch in		WOKEN, PREEMPTED -> RUNNING: a wait has ended
@@ -32,7 +32,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define THREADS 4096	/* * threads looked at */
 #define CPUS 1024	/* * */
 #define PAIRS 16384	/* * of a thread that waited and a process that ran, in one interval */
-#define TIDS (1u << 22)	/* thread numbers: PID_MAX_LIMIT of include/linux/threads.h */
+#define TIDS (1u << 22)	/* * thread numbers: PID_MAX_LIMIT of include/linux/threads.h */
 #define WAITERS 8	/* that are followed on one CPU at a time */
 
 enum state {
@@ -59,13 +59,15 @@ struct slot {
 	__u64 waking_ns;	/* when its last wake-up began */
 	__u64 noted_ns;		/* until when it is known who ran */
 	__u64 task;		/* while it waits: it cannot end without running */
-	__u64 cpu_ns;		/* run time */
+	__u64 cpu_ns;		/* run time when it was last switched out */
 	__u64 woken;		/* waits in its histograms */
 	__u64 preempted;
 	__u64 others_ns;	/* waits with nobody named */
 	char comm[16];		/* when it ended */
 	__u32 held_up;		/* by a quota, at noted_ns */
-	__u32 pad[7];
+	__u32 pad;
+	__u64 first_ns;		/* the kernel's count of its run time when it began to be looked at */
+	__u64 pad2[2];
 };
 
 /* A list of waiting threads: numbers of slots, plus one. */
@@ -83,11 +85,25 @@ struct pair {
 	__u32 runner;	/* process, or IDLE or QUOTA; for kernel threads their own number */
 };
 
+/* Who ran, and for how long the other waited. */
 struct ran {
 	__u64 ns;
-	__u32 kernel;
-	__u32 pad;
+	__u32 runner;
+	__u32 kind;
 	char comm[16];
+};
+
+enum kind {
+	NOBODY,
+	PROCESS,
+	KERNEL_THREAD,
+};
+
+/* Most have waited for few in one interval. */
+#define FEW 4
+
+struct few {
+	struct ran ran[FEW];
 };
 
 /* What was not kept. */
@@ -131,22 +147,21 @@ struct {
 	__type(value, __u32);
 } free_slots SEC(".maps");
 
-/* Which thread has which slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, THREADS);
-	__type(key, __u32);
-	__type(value, __u32);
-} slot_of_tid SEC(".maps");
+/*
+ * Which thread has which slot: the slot's number plus one, by the thread's number; 0 for all others, which so
+ * cost no more than this look. Four to a value, as values have eight bytes at least.
+ */
+struct four {
+	__u16 of[4];
+};
 
-/* A bit for each thread number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, TIDS / 64);
+	__uint(max_entries, TIDS / 4);
 	__type(key, __u32);
-	__type(value, __u64);
-} known SEC(".maps");
+	__type(value, struct four);
+} slot_of_tid SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -158,8 +173,17 @@ struct {
 
 /*
  * Time that threads waited while others ran. There are two epochs: in one is written, what the other has can be
- * fetched and removed, with nobody writing to it.
+ * fetched and removed, with nobody writing to it. The first few that a thread has waited for are with its slot (two
+ * entries, one for each epoch), all others in a hash map.
  */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2 * THREADS);
+	__type(key, __u32);
+	__type(value, struct few);
+} first_blame SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PAIRS);
@@ -190,32 +214,32 @@ struct {
 			__sync_fetch_and_add(&lost->what, 1);                \
 	} while (0)
 
-static __always_inline _Bool is_known(__u32 tid)
+/* Number of a thread's slot, plus one; 0 if it has none. */
+static __always_inline __u32 find(__u32 tid)
 {
-	__u32 word = (tid & (TIDS - 1)) >> 6;
-	__u64 *bits = bpf_map_lookup_elem(&known, &word);
+	__u32 at = tid >> 2;
+	struct four *four = bpf_map_lookup_elem(&slot_of_tid, &at);
 
-	return bits && *bits >> (tid & 63) & 1;
+	return four ? four->of[tid & 3] : 0;
 }
 
-static __always_inline void know(__u32 tid)
+/* No slot for thread numbers that were not possible when this was loaded. */
+static __always_inline int assign(__u32 tid, __u32 found)
 {
-	__u32 word = (tid & (TIDS - 1)) >> 6;
-	__u64 *bits = bpf_map_lookup_elem(&known, &word);
+	__u32 at = tid >> 2;
+	struct four *four = bpf_map_lookup_elem(&slot_of_tid, &at);
 
-	if (bits)
-		__sync_fetch_and_or(bits, 1ull << (tid & 63));
+	if (!four)
+		return 1;
+	four->of[tid & 3] = found;
+	return 0;
 }
 
-/* The slot of a thread, and its number. */
-static __always_inline struct slot *slot_of(__u32 tid, __u32 *number)
+static __always_inline struct slot *slot_at(__u32 found)
 {
-	__u32 *found = bpf_map_lookup_elem(&slot_of_tid, &tid);
+	__u32 number = found - 1;
 
-	if (!found)
-		return 0;
-	*number = *found;
-	return bpf_map_lookup_elem(&slots, number);
+	return bpf_map_lookup_elem(&slots, &number);
 }
 
 static __always_inline _Bool waits(const struct slot *slot)
@@ -223,53 +247,86 @@ static __always_inline _Bool waits(const struct slot *slot)
 	return slot->state == WOKEN || slot->state == PREEMPTED;
 }
 
-/* The thread in @number has waited for @ns, while @runner ran. */
-static __always_inline void note(struct slot *slot, __u32 number, __u32 runner,
-				 struct task_struct *p, __u64 ns)
+static __always_inline void fill(struct ran *ran, __u32 runner, __u64 task, __u64 ns)
 {
-	struct pair pair = { .victim = number * 2, .runner = runner };
-	struct ran new = {}, *ran;
-	__u32 only = 0, *now = bpf_map_lookup_elem(&epoch, &only);
+	struct task_struct *p = (void *)task;
 
-	if (now)
-		pair.victim += *now & 1;
-	ran = bpf_map_lookup_elem(&blame, &pair);
+	ran->ns = ns;
+	ran->runner = runner;
+	ran->kind = PROCESS;
+	if (runner == QUOTA)
+		return;
+	if (BPF_CORE_READ(p, flags) & PF_KTHREAD)
+		ran->kind = KERNEL_THREAD;
+	BPF_CORE_READ_INTO(&ran->comm, p, comm);
+}
+
+/* The same for those that do not fit elsewhere. */
+static __noinline void note_more(struct slot *slot, struct pair *pair, __u64 task, __u64 ns)
+{
+	struct ran new = {}, *ran = bpf_map_lookup_elem(&blame, pair);
+
 	if (ran) {
-		__sync_fetch_and_add(&ran->ns, ns);
+		ran->ns += ns;
 		return;
 	}
-	new.ns = ns;
-	if (runner != QUOTA) {
-		new.kernel = !!(BPF_CORE_READ(p, flags) & PF_KTHREAD);
-		BPF_CORE_READ_INTO(&new.comm, p, comm);
-	}
-	if (bpf_map_update_elem(&blame, &pair, &new, BPF_NOEXIST))
+	fill(&new, pair->runner, task, ns);
+	if (bpf_map_update_elem(&blame, pair, &new, BPF_NOEXIST))
 		slot->others_ns += ns;
 }
 
-/* Until @now, @task has run on the CPU for which the thread in @number waits. */
-static __noinline void ran_meanwhile(struct slot *slot, __u32 number, __u64 task, __u64 now)
+/*
+ * The thread has waited for @ns while @task of process @runner ran. It waits for one CPU at a time, under the lock
+ * of that one's queue: nobody else writes here.
+ */
+static __noinline void note(struct slot *slot, __u32 found, __u32 runner, __u64 task, __u64 ns)
 {
-	struct task_struct *p = (void *)task;
+	__u32 only = 0, *now = bpf_map_lookup_elem(&epoch, &only);
+	struct pair pair = { .victim = (found - 1) * 2, .runner = runner };
+	struct few *few;
+	int i;
+
+	if (now)
+		pair.victim += *now & 1;
+	few = bpf_map_lookup_elem(&first_blame, &pair.victim);
+	if (!few)
+		return;
+	for (i = 0; i < FEW; i++) {
+		struct ran *ran = &few->ran[i];
+
+		if (!ran->kind) {
+			fill(ran, runner, task, ns);
+			return;
+		}
+		if (ran->runner == runner) {
+			ran->ns += ns;
+			return;
+		}
+	}
+	note_more(slot, &pair, task, ns);
+}
+
+/* Until @now, @task has run on the CPU for which the thread waits; @is whether a quota holds it up now. */
+static __always_inline void ran_meanwhile(struct slot *slot, __u32 found, __u64 task, __u32 runner,
+					  _Bool is, __u64 now)
+{
 	__u64 from = slot->noted_ns;
-	_Bool was = slot->held_up, is;
 
 	if (from >= now)
 		return;
-	is = held_up(slot->task);
-	slot->held_up = is;
 	slot->noted_ns = now;
-	if (was) {
+	if (slot->held_up) {
 		__u64 until = is ? now : let_again(slot->task, from, now);
 
-		note(slot, number, QUOTA, p, until - from);
+		note(slot, found, QUOTA, task, until - from);
 		from = until;
 	}
+	slot->held_up = is;
 	if (from < now)
-		note(slot, number, BPF_CORE_READ(p, tgid), p, now - from);
+		note(slot, found, runner, task, now - from);
 }
 
-static __always_inline void unlist(struct slot *slot, __u32 number)
+static __always_inline void unlist(struct slot *slot, __u32 found)
 {
 	struct queue *queue = bpf_map_lookup_elem(&queues, &slot->cpu);
 	int i;
@@ -277,11 +334,11 @@ static __always_inline void unlist(struct slot *slot, __u32 number)
 	if (!queue)
 		return;
 	for (i = 0; i < WAITERS; i++)
-		if (queue->waiters[i] == number + 1)
+		if (queue->waiters[i] == found)
 			queue->waiters[i] = 0;
 }
 
-static __always_inline void list(struct slot *slot, __u32 number, __u32 cpu)
+static __always_inline void list(struct slot *slot, __u32 found, __u32 cpu)
 {
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
 	int i;
@@ -291,89 +348,121 @@ static __always_inline void list(struct slot *slot, __u32 number, __u32 cpu)
 		return;
 	/* Of a thread that was forgotten while it waited, and is back. */
 	for (i = 0; i < WAITERS; i++)
-		if (queue->waiters[i] == number + 1)
+		if (queue->waiters[i] == found)
 			return;
 	for (i = 0; i < WAITERS; i++)
 		if (!queue->waiters[i] &&
-		    !__sync_val_compare_and_swap(&queue->waiters[i], 0, number + 1))
+		    !__sync_val_compare_and_swap(&queue->waiters[i], 0, found))
 			return;
 	LOSE(blame);
 }
 
 /* Its state is set. */
-static __noinline void begin_wait(struct slot *slot, __u32 number, struct task_struct *p, __u32 cpu,
-				  __u64 from)
+static __always_inline void begin_wait(struct slot *slot, __u32 found, struct task_struct *p,
+				       __u32 cpu, __u64 from)
 {
 	slot->tgid = p->tgid;
 	slot->since_ns = from;
 	slot->noted_ns = from;
 	slot->task = (__u64)p;
-	slot->held_up = held_up((__u64)p);
-	list(slot, number, cpu);
+	slot->held_up = begins_held_up(p);
+	list(slot, found, cpu);
 }
 
-static __noinline void switched_in(struct task_struct *p, __u64 now)
+static __always_inline void record(void *delays, __u32 found, __u64 ns)
 {
-	struct lt_hist *hist;
-	struct slot *slot;
-	__u32 number, index;
+	__u32 number = found - 1, index = lt_hist_index(ns);
+	struct lt_hist *hist = bpf_map_lookup_elem(delays, &number);
+
+	if (!hist || index >= LT_HIST_BUCKETS)
+		return;
+	hist->count++;
+	hist->sum_ns += ns;
+	if (ns > hist->max_ns)
+		hist->max_ns = ns;
+	hist->buckets[index]++;
+}
+
+static __always_inline void switched_in(__u32 found, struct task_struct *p, __u64 now)
+{
+	struct slot *slot = slot_at(found);
 	__u64 ns;
 
-	slot = slot_of(p->pid, &number);
 	if (!slot || slot->state == ENDED)
 		return;
-	if (slot->state == BLOCKED)
-		LOSE(waits);
 	if (waits(slot)) {
-		ns = now > slot->since_ns ? now - slot->since_ns : 0;
-		unlist(slot, number);
-		/* It had no place in the list. */
-		if (slot->noted_ns < now)
+		/* It had no place in the list of this CPU. */
+		if (slot->noted_ns < now) {
+			unlist(slot, found);
 			slot->others_ns += now - slot->noted_ns;
+		}
+		ns = now > slot->since_ns ? now - slot->since_ns : 0;
 		if (slot->state == WOKEN) {
 			slot->woken++;
-			hist = bpf_map_lookup_elem(&woken_delays, &number);
+			record(&woken_delays, found, ns);
 		} else {
 			slot->preempted++;
-			hist = bpf_map_lookup_elem(&preempted_delays, &number);
+			record(&preempted_delays, found, ns);
 		}
-		index = lt_hist_index(ns);
-		if (hist && index < LT_HIST_BUCKETS) {
-			hist->count++;
-			hist->sum_ns += ns;
-			if (ns > hist->max_ns)
-				hist->max_ns = ns;
-			hist->buckets[index]++;
-		}
+	} else if (slot->state == BLOCKED) {
+		LOSE(waits);
+	} else if (slot->state == UNKNOWN) {
+		slot->first_ns = p->se.sum_exec_runtime;
 	}
 	slot->tgid = p->tgid;
 	slot->since_ns = now;
 	slot->state = RUNNING;
 }
 
-static __noinline void switched_out(struct task_struct *p, _Bool preempted, __u32 cpu, __u64 now)
+static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bool preempted,
+					 __u32 cpu, __u64 now)
 {
-	struct slot *slot;
-	__u32 number;
+	struct slot *slot = slot_at(found);
 
-	slot = slot_of(p->pid, &number);
 	if (!slot || slot->state == ENDED)
 		return;
-	/* Of which nothing is known yet, it has run since it was looked at: nothing has happened. */
-	if ((slot->state == RUNNING || slot->state == UNKNOWN) && now > slot->since_ns)
-		slot->cpu_ns += now - slot->since_ns;
-	/* Nobody has told that it ran; for how long it waited and ran, nobody knows. */
-	if (slot->state != RUNNING && slot->state != UNKNOWN) {
+	if (slot->state == UNKNOWN) {
+		/* It has run since it was looked at: nothing has happened. */
+		slot->first_ns = p->se.sum_exec_runtime - (now - slot->since_ns);
+	} else if (slot->state != RUNNING) {
+		/* Nobody has told that it ran, and so not how long it had waited. */
 		LOSE(waits);
-		unlist(slot, number);
+		unlist(slot, found);
 	}
+	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
 	if (preempted) {
 		slot->state = PREEMPTED;
-		begin_wait(slot, number, p, cpu, now);
+		begin_wait(slot, found, p, cpu, now);
 	} else {
 		slot->tgid = p->tgid;
 		slot->since_ns = now;
 		slot->state = BLOCKED;
+	}
+}
+
+/* On this CPU @prev, with slot @out, has run until @now, and @in is the slot of who runs next. */
+static __always_inline void tell_waiters(struct queue *queue, __u32 cpu, struct task_struct *prev,
+					 __u32 out, __u32 in, __u64 now)
+{
+	__u32 found;
+	struct slot *slot;
+	int i;
+
+	for (i = 0; i < WAITERS; i++) {
+		found = queue->waiters[i];
+		if (!found)
+			continue;
+		slot = slot_at(found);
+		/* Nobody has told if it was the one that ran. */
+		if (!slot || !waits(slot) || slot->cpu != cpu || found == out) {
+			queue->waiters[i] = 0;
+			continue;
+		}
+		/* Who runs next waits no longer, and nothing holds it up. */
+		if (found == in)
+			queue->waiters[i] = 0;
+		ran_meanwhile(slot, found, (__u64)prev, prev->tgid,
+			      found != in && held_up(slot->task), now);
 	}
 }
 
@@ -382,11 +471,10 @@ SEC("tp_btf/sched_switch")
 int switched(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	_Bool out = is_known(prev->pid), in = is_known(next->pid);
+	__u32 out = find(prev->pid), in = find(next->pid);
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
 	__u64 now;
-	int i;
 
 	if (!queue)
 		return 0;
@@ -394,25 +482,13 @@ int switched(__u64 *ctx)
 	if (!out && !in && !(queue->pairs[0] | queue->pairs[1] | queue->pairs[2] | queue->pairs[3]))
 		return 0;
 	now = bpf_ktime_get_ns();
-	for (i = 0; i < WAITERS; i++) {
-		__u32 number = queue->waiters[i];
-		struct slot *slot;
-
-		if (!number)
-			continue;
-		number--;
-		slot = bpf_map_lookup_elem(&slots, &number);
-		if (!slot || !waits(slot) || slot->cpu != cpu) {
-			queue->waiters[i] = 0;
-			continue;
-		}
-		ran_meanwhile(slot, number, (__u64)prev, now);
-	}
+	if (queue->pairs[0] | queue->pairs[1] | queue->pairs[2] | queue->pairs[3])
+		tell_waiters(queue, cpu, prev, out, in, now);
 	if (in)
-		switched_in(next, now);
+		switched_in(in, next, now);
 	/* With `preempt` it has not come to schedule() itself, whatever its state says. */
 	if (out)
-		switched_out(prev, ctx[0] & 1 || !sleeps(prev), cpu, now);
+		switched_out(out, prev, ctx[0] & 1 || !sleeps(prev), cpu, now);
 	return 0;
 }
 
@@ -421,12 +497,12 @@ SEC("tp_btf/sched_waking")
 int waking(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
+	__u32 found = find(p->pid);
 	struct slot *slot;
-	__u32 number;
 
-	if (!is_known(p->pid))
+	if (!found)
 		return 0;
-	slot = slot_of(p->pid, &number);
+	slot = slot_at(found);
 	if (slot)
 		slot->waking_ns = bpf_ktime_get_ns();
 	return 0;
@@ -437,13 +513,13 @@ SEC("tp_btf/sched_wakeup")
 int woken(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
+	__u32 found = find(p->pid);
 	struct slot *slot;
-	__u32 number;
 	__u64 from;
 
-	if (!is_known(p->pid))
+	if (!found)
 		return 0;
-	slot = slot_of(p->pid, &number);
+	slot = slot_at(found);
 	if (!slot)
 		return 0;
 	from = slot->waking_ns;
@@ -453,34 +529,35 @@ int woken(__u64 *ctx)
 			from = slot->since_ns;
 	} else if (slot->state != UNKNOWN || p->on_cpu || !from) {
 		return 0;
+	} else {
+		slot->first_ns = p->se.sum_exec_runtime;
 	}
 	slot->state = WOKEN;
-	begin_wait(slot, number, p, cpu_of(p), from);
+	begin_wait(slot, found, p, cpu_of(p), from);
 	return 0;
 }
 
-static __always_inline struct slot *take_slot(__u32 tid, __u32 *number)
+/* A slot for a thread: its number plus one, or 0. */
+static __always_inline __u32 take_slot(__u32 tid)
 {
 	struct slot *slot;
+	__u32 number;
 
-	if (bpf_map_pop_elem(&free_slots, number)) {
-		LOSE(threads);
-		return 0;
-	}
-	slot = bpf_map_lookup_elem(&slots, number);
+	if (bpf_map_pop_elem(&free_slots, &number))
+		goto none;
+	slot = bpf_map_lookup_elem(&slots, &number);
 	if (!slot)
-		return 0;
+		goto none;
 	slot->tid = tid;
 	slot->since_ns = bpf_ktime_get_ns();
 	slot->state = UNKNOWN;
-	if (bpf_map_update_elem(&slot_of_tid, &tid, number, BPF_ANY)) {
-		slot->state = FREE;
-		bpf_map_push_elem(&free_slots, number, 0);
-		LOSE(threads);
-		return 0;
-	}
-	know(tid);
-	return slot;
+	if (!assign(tid, number + 1))
+		return number + 1;
+	slot->state = FREE;
+	bpf_map_push_elem(&free_slots, &number, 0);
+none:
+	LOSE(threads);
+	return 0;
 }
 
 /*
@@ -492,21 +569,25 @@ int woken_new(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	__u64 maker = bpf_get_current_pid_tgid();
+	__u32 found = find((__u32)maker);
 	struct slot *slot;
-	__u32 number;
 
-	if (!is_known((__u32)maker) || maker >> 32 != p->tgid)
+	if (!found || maker >> 32 != p->tgid)
 		return 0;
-	slot = slot_of((__u32)maker, &number);
+	slot = slot_at(found);
 	if (!slot || slot->state == ENDED)
 		return 0;
-	slot = slot_of(p->pid, &number);
-	if (!slot || slot->state != UNKNOWN)
-		slot = take_slot(p->pid, &number);
+	found = find(p->pid);
+	slot = found ? slot_at(found) : 0;
+	if (!slot || slot->state != UNKNOWN) {
+		found = take_slot(p->pid);
+		slot = found ? slot_at(found) : 0;
+	}
 	if (!slot)
 		return 0;
+	slot->first_ns = p->se.sum_exec_runtime;
 	slot->state = WOKEN;
-	begin_wait(slot, number, p, cpu_of(p), bpf_ktime_get_ns());
+	begin_wait(slot, found, p, cpu_of(p), bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -514,21 +595,24 @@ int woken_new(__u64 *ctx)
 SEC("tp_btf/sched_migrate_task")
 int migrated(__u64 *ctx)
 {
-	struct task_struct *p = (void *)ctx[0];
+	struct task_struct *p = (void *)ctx[0], *runs;
+	__u32 found = find(p->pid);
 	struct queue *queue;
 	struct slot *slot;
-	__u32 number;
 
-	if (!is_known(p->pid))
+	if (!found)
 		return 0;
-	slot = slot_of(p->pid, &number);
+	slot = slot_at(found);
 	if (!slot || !waits(slot))
 		return 0;
-	unlist(slot, number);
+	unlist(slot, found);
 	queue = bpf_map_lookup_elem(&queues, &slot->cpu);
-	if (queue && queue->runs)
-		ran_meanwhile(slot, number, queue->runs, bpf_ktime_get_ns());
-	list(slot, number, (__u32)ctx[1]);
+	if (queue && queue->runs) {
+		runs = (void *)queue->runs;
+		ran_meanwhile(slot, found, queue->runs, BPF_CORE_READ(runs, tgid),
+			      begins_held_up(p), bpf_ktime_get_ns());
+	}
+	list(slot, found, (__u32)ctx[1]);
 	return 0;
 }
 
@@ -537,21 +621,22 @@ SEC("tp_btf/sched_process_exit")
 int ended(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	__u64 now = bpf_ktime_get_ns();
-	__u32 number, tid = p->pid;
+	__u32 tid = p->pid, found = find(tid);
+	__u64 now;
 	struct slot *slot;
 
-	if (!is_known(tid))
+	if (!found)
 		return 0;
-	slot = slot_of(tid, &number);
+	slot = slot_at(found);
 	if (!slot || slot->state == ENDED)
 		return 0;
+	now = bpf_ktime_get_ns();
 	if ((slot->state == RUNNING || slot->state == UNKNOWN) && now > slot->since_ns)
 		slot->cpu_ns += now - slot->since_ns;
 	slot->tgid = p->tgid;
 	bpf_probe_read_kernel(slot->comm, sizeof(slot->comm), p->comm);
 	slot->state = ENDED;
-	bpf_map_delete_elem(&slot_of_tid, &tid);
+	assign(tid, 0);
 	return 0;
 }
 
@@ -559,29 +644,24 @@ int ended(__u64 *ctx)
 SEC("syscall")
 int look_at(struct request *request)
 {
-	__u32 number, tid = request->tid;
+	__u32 found = find(request->tid);
 
-	if (slot_of(tid, &number))
-		know(tid);
-	else if (!take_slot(tid, &number))
-		return 1;
-	request->slot = number;
-	return 0;
+	if (!found)
+		found = take_slot(request->tid);
+	request->slot = found - 1;
+	return !found;
 }
 
 /* Looks at a thread no longer, unless its number is another's by now. */
 SEC("syscall")
 int forget(struct request *request)
 {
-	__u32 tid = request->tid, word = (tid & (TIDS - 1)) >> 6;
-	__u32 *number = bpf_map_lookup_elem(&slot_of_tid, &tid);
-	__u64 *bits = bpf_map_lookup_elem(&known, &word);
+	struct slot *slot = slot_at(request->slot + 1);
 
-	if (number && *number != request->slot)
-		return 0;
-	if (number)
-		bpf_map_delete_elem(&slot_of_tid, &tid);
-	if (bits)
-		__sync_fetch_and_and(bits, ~(1ull << (tid & 63)));
+	/* So that it is in nobody's list, either. */
+	if (slot)
+		slot->state = ENDED;
+	if (find(request->tid) == request->slot + 1)
+		assign(request->tid, 0);
 	return 0;
 }

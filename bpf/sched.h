@@ -34,6 +34,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -106,6 +107,14 @@ static __always_inline _Bool held_up(__u64 task)
 		return BPF_CORE_READ(p, prio) >= MAX_RT_PRIO &&
 		       BPF_CORE_READ(p, se.cfs_rq, throttle_count) > 0;
 	return 0;
+}
+
+/* The same, of a thread that the kernel tells of. */
+static __always_inline _Bool begins_held_up(struct task_struct *p)
+{
+	if (bpf_core_field_exists(p->throttled))
+		return p->throttled;
+	return held_up((__u64)p);
 }
 
 /*

@@ -3,7 +3,8 @@
 //!     cargo run --release -p lowtail-live --example overhead
 //!
 //! Two threads on one CPU hand a byte to and fro through pipes: two switches and two wake-ups for each round.
-//! Without and with the observer, in turns; of each pair of turns the ratio is taken, and of those the median.
+//! Without and with the observer, in turns; of each pair of turns the ratio of rounds in a second of
+//! their run time is taken, and of those the median.
 
 use std::fs;
 use std::io::{Read, Write, pipe};
@@ -12,27 +13,31 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lowtail_engine::Duration as Span;
-use lowtail_host::cgroup::Thread;
+use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_live::discover::{Declared, Name, Target};
 use lowtail_live::observe::{Observer, Options};
 use lowtail_live::thread::{set_cpus, set_policy};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, gettid};
 
 /// Pairs of turns.
-const PAIRS: usize = 15;
+const PAIRS: usize = 9;
 const TURN: Duration = Duration::from_millis(400);
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn pin(cpu: usize) {
     set_cpus(Pid::from_raw(0), &[cpu]).expect("a CPU of ours");
-    // Before all others on this host, so that it is measured and not they.
-    let first = Thread { nice: -19, slice: Some(Span::from_ms(3)), ..Thread::default() };
+    before_all(1);
+}
+
+/// Before all others on this host, so that it is measured and not they.
+fn before_all(priority: u8) {
+    let first = Thread { policy: Policy::Fifo(priority), ..Thread::default() };
     set_policy(Pid::from_raw(0), &first).expect("root may");
 }
 
 /// Two threads that play ball on CPU 0, and how often they have.
 struct Game {
+    players: Vec<i32>,
     rounds: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
     /// Between two rounds, so that there are fewer of them.
@@ -42,16 +47,25 @@ struct Game {
 impl Game {
     fn start() -> Self {
         let (mut there, mut back) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
-        let game = Game { rounds: Arc::default(), over: Arc::default(), pause_ns: Arc::default() };
+        let (say, hear) = std::sync::mpsc::channel();
+        let mut game = Game {
+            players: Vec::new(),
+            rounds: Arc::default(),
+            over: Arc::default(),
+            pause_ns: Arc::default(),
+        };
         let (rounds, over, pause) =
             (Arc::clone(&game.rounds), Arc::clone(&game.over), Arc::clone(&game.pause_ns));
+        let (first, second) = (say.clone(), say);
         thread::spawn(move || {
             pin(0);
+            first.send(gettid().as_raw()).expect("somebody listens");
             let mut ball = [0];
             while there.0.read_exact(&mut ball).is_ok() && back.1.write_all(&ball).is_ok() {}
         });
         thread::spawn(move || {
             pin(0);
+            second.send(gettid().as_raw()).expect("somebody listens");
             let mut ball = [0];
             while !over.load(Ordering::Relaxed) {
                 there.1.write_all(&ball).expect("a pipe");
@@ -64,16 +78,20 @@ impl Game {
                 }
             }
         });
+        game.players.extend(hear.iter().take(2));
         game
     }
 
-    /// Rounds a second, in a turn.
-    fn turn(&self) -> f64 {
+    /// Rounds in a second of the players' run time, and rounds in a second of everybody's, in a turn.
+    fn turn(&self) -> (f64, f64) {
         // What was begun with is not this turn's.
         thread::sleep(Duration::from_millis(30));
-        let (begin, before) = (Instant::now(), self.rounds.load(Ordering::Relaxed));
+        let ran = || self.players.iter().map(|&tid| run_time_s(tid)).sum::<f64>();
+        let (begin, ran_before) = (Instant::now(), ran());
+        let before = self.rounds.load(Ordering::Relaxed);
         thread::sleep(TURN);
-        (self.rounds.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64()
+        let rounds = (self.rounds.load(Ordering::Relaxed) - before) as f64;
+        (rounds / (ran() - ran_before), rounds / begin.elapsed().as_secs_f64())
     }
 }
 
@@ -81,6 +99,13 @@ impl Drop for Game {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }
+}
+
+/// A thread's run time in seconds: the first number of `/proc/PID/schedstat`.
+fn run_time_s(tid: i32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).expect("it lives");
+    let ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+    ns.expect("a number") / 1e9
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -105,8 +130,8 @@ fn compare(game: &Game, tracked: bool) {
         let observer = observer(tracked);
         let with = game.turn();
         drop(observer);
-        lost.push(1e2 * (1.0 - with / without));
-        rates.push(without);
+        lost.push(1e2 * (1.0 - with.0 / without.0));
+        rates.push(without.1);
     }
     lost.sort_by(f64::total_cmp);
     let rate = median(rates);
@@ -125,7 +150,7 @@ fn programs(game: &Game, tracked: bool) {
     let mut observer = observer(tracked);
     let before = observer.run_times();
     fs::write(STATS, "1").expect("root may");
-    let rate = 2.0 * game.turn();
+    let rate = 2.0 * game.turn().1;
     fs::write(STATS, "0").expect("root may");
     let after = observer.run_times();
     let mut all_ns = 0;
@@ -147,6 +172,7 @@ fn programs(game: &Game, tracked: bool) {
 
 fn main() {
     let game = Game::start();
+    before_all(2);
     for tracked in [false, true] {
         println!(
             "The programs, as kernel.bpf_stats_enabled has it (its own cost is in it), beside {}:",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
@@ -17,8 +18,12 @@ use crate::error::Error;
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observe.bpf.o"));
 /// The kernel's types, without which nobody knows where its fields are.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Pairs of one interval, for each thread.
-const PAIRS_PER_THREAD: u32 = 8;
+/// The first thread number that is not given.
+const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+/// So many that a thread has waited for in one interval are with its slot.
+const FEW: usize = 4;
+/// And of more than those, so many in two intervals for each thread, all together.
+const PAIRS_PER_THREAD: u32 = 4;
 /// Entries that are fetched by one call of the kernel.
 const BATCH: u32 = 4096;
 
@@ -37,6 +42,8 @@ pub(crate) struct Programs {
     epoch: u32,
     /// Pairs that were fetched, to be removed.
     fetched: Vec<u8>,
+    /// Entries of those that come first, to be made empty.
+    emptied: Vec<u8>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -45,8 +52,16 @@ impl std::fmt::Debug for Programs {
     }
 }
 
-const MAPS: [&str; 7] =
-    ["slots", "woken_delays", "preempted_delays", "free_slots", "blame", "epoch", "losses"];
+const MAPS: [&str; 8] = [
+    "slots",
+    "woken_delays",
+    "preempted_delays",
+    "free_slots",
+    "first_blame",
+    "blame",
+    "epoch",
+    "losses",
+];
 
 impl Programs {
     /// Loads and attaches them, with room for so many threads.
@@ -55,15 +70,16 @@ impl Programs {
     /// If the kernel has no types or no BPF, or does not let this user.
     pub(crate) fn start(threads: u32) -> Result<Self, Error> {
         let btf = Path::new(BTF);
-        std::fs::metadata(btf).map_err(|error| {
+        fs::metadata(btf).map_err(|error| {
             Error::file(
                 "no types of the kernel (CONFIG_DEBUG_INFO_BTF), and so no programs:",
                 btf,
                 error,
             )
         })?;
+        let tids = fs::read_to_string(PID_MAX).ok().and_then(|text| text.trim().parse().ok());
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
-        let object = crate::bpf::load(COMPILED, |object| size(object, threads, cpus));
+        let object = crate::bpf::load(COMPILED, |object| size(object, threads, cpus, tids));
         let object = object.map_err(denied)?;
         let mut maps = HashMap::new();
         for name in MAPS {
@@ -72,8 +88,14 @@ impl Programs {
             let handle = map.and_then(|map| MapHandle::try_from(&map));
             maps.insert(name, handle.map_err(failed("find a map of a BPF program"))?);
         }
-        let mut programs =
-            Programs { object, links: Vec::new(), maps, epoch: 0, fetched: Vec::new() };
+        let mut programs = Programs {
+            object,
+            links: Vec::new(),
+            maps,
+            epoch: 0,
+            fetched: Vec::new(),
+            emptied: Vec::new(),
+        };
         // The last one that is put there is the first one that is taken.
         for slot in (0..threads).rev() {
             programs.put("free_slots", &[], &slot.to_ne_bytes())?;
@@ -127,9 +149,7 @@ impl Programs {
 
     /// All threads that are looked at or have ended, with their slots.
     pub(crate) fn slots(&self) -> Result<Vec<(u32, Slot)>, Error> {
-        let entries = self.map("slots").lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let entries = entries.map_err(failed("read a map of a BPF program"))?;
-        let entries = entries.filter_map(|(key, value)| {
+        let entries = self.all("slots")?.filter_map(|(key, value)| {
             let slot = Slot::from_bytes(&value)?;
             (slot.state != State::Free).then(|| (u32_at(&key, 0), slot))
         });
@@ -154,24 +174,43 @@ impl Programs {
             let _ = self.map("blame").delete(key);
         }
         self.fetched.clear();
+        if !self.emptied.is_empty() {
+            let count = self.emptied.len() / 4;
+            let none = vec![0; count * FEW * Ran::SIZE];
+            let any = MapFlags::ANY;
+            let map = self.map("first_blame");
+            let emptied = map.update_batch(&self.emptied, &none, count as u32, any, any);
+            emptied.map_err(failed("write a map of a BPF program"))?;
+            self.emptied.clear();
+        }
         self.epoch ^= 1;
         self.put("epoch", &0_u32.to_ne_bytes(), &self.epoch.to_ne_bytes())
     }
 
     /// Who ran while threads waited, in the interval before the last [`turn`](Self::turn).
     pub(crate) fn blame(&mut self) -> Result<Vec<Ran>, Error> {
-        let entries = self.map("blame").lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let entries = entries.map_err(failed("read a map of a BPF program"))?;
         let old = self.epoch ^ 1;
-        let mut fetched = Vec::new();
+        let (mut fetched, mut emptied) = (Vec::new(), Vec::new());
         let mut blame = Vec::new();
-        for (key, value) in entries {
-            if let Some(ran) = Ran::from_bytes(&key, &value).filter(|ran| ran.epoch == old) {
+        for (key, value) in self.all("first_blame")? {
+            let victim = u32_at(&key, 0);
+            let few = value.chunks_exact(Ran::SIZE);
+            let before = blame.len();
+            blame.extend(few.filter_map(|ran| Ran::from_bytes(victim, ran)));
+            if blame.get(before).is_some_and(|ran| ran.epoch == old) {
+                emptied.extend_from_slice(&key);
+            } else {
+                blame.truncate(before);
+            }
+        }
+        for (key, value) in self.all("blame")? {
+            let ran = Ran::from_bytes(u32_at(&key, 0), &value);
+            if let Some(ran) = ran.filter(|ran| ran.epoch == old) {
                 fetched.extend_from_slice(&key);
                 blame.push(ran);
             }
         }
-        self.fetched = fetched;
+        (self.fetched, self.emptied) = (fetched, emptied);
         Ok(blame)
     }
 
@@ -202,6 +241,11 @@ impl Programs {
         &self.maps[name]
     }
 
+    fn all(&self, name: &str) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>, Error> {
+        let entries = self.map(name).lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        entries.map_err(failed("read a map of a BPF program"))
+    }
+
     fn put(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let put = self.map(name).update(key, value, MapFlags::ANY);
         put.map_err(failed("write a map of a BPF program"))
@@ -214,10 +258,18 @@ impl Programs {
 }
 
 /// Makes the maps as large as need be.
-fn size(object: &mut OpenObject, threads: u32, cpus: u32) -> libbpf_rs::Result<()> {
+fn size(
+    object: &mut OpenObject,
+    threads: u32,
+    cpus: u32,
+    tids: Option<u32>,
+) -> libbpf_rs::Result<()> {
     for mut map in object.maps_mut() {
         let entries = match map.name().to_str().unwrap_or_default() {
-            "slots" | "woken_delays" | "preempted_delays" | "free_slots" | "slot_of_tid" => threads,
+            "slots" | "woken_delays" | "preempted_delays" | "free_slots" => threads,
+            // Two bytes each; four make an entry.
+            "slot_of_tid" => tids.unwrap_or(1 << 22).clamp(1 << 15, 1 << 22) / 4,
+            "first_blame" => 2 * threads,
             "blame" => threads.saturating_mul(PAIRS_PER_THREAD).max(BATCH),
             "queues" => cpus,
             _ => continue,
@@ -230,7 +282,7 @@ fn size(object: &mut OpenObject, threads: u32, cpus: u32) -> libbpf_rs::Result<(
 /// What the kernel counts of a program: `bpf_prog_show_fdinfo()` of kernel/bpf/syscall.c.
 fn counter(program: &Program<'_>, key: &str) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = fs::read_to_string(path).ok()?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(name, _)| *name == key)?.1.trim().parse().ok()
 }

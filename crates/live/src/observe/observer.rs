@@ -25,7 +25,7 @@ pub struct Options {
     pub declared: Vec<Declared>,
     /// Only machines with one of these names, or that are declared; all, if there is none.
     pub names: Vec<String>,
-    /// Room for so many threads in the kernel, 4.7 kB each, up to 65536.
+    /// Room for so many threads in the kernel, 4.7 kB each, up to 65535.
     pub threads: u32,
     /// Where the kernel tells about itself.
     pub roots: Roots,
@@ -71,7 +71,7 @@ impl Observer {
     /// # Errors
     /// If the kernel has no types (BTF) or no BPF, or does not let this user use it.
     pub fn start(options: Options) -> Result<Self, Error> {
-        let programs = Programs::start(options.threads.clamp(1, 1 << 16))?;
+        let programs = Programs::start(options.threads.clamp(1, u32::from(u16::MAX)))?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let now = Instant::now();
         // Threads can be looked at where packets cannot.

@@ -97,7 +97,7 @@ pub(crate) enum Runner {
     Kernel(u32, Name),
 }
 
-/// For how long the thread of a slot has waited for somebody: `struct pair` and `struct ran`.
+/// For how long the thread of a slot has waited for somebody.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) slot: u32,
@@ -107,19 +107,23 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    pub(crate) fn from_bytes(key: &[u8], value: &[u8]) -> Option<Self> {
-        if key.len() != 8 || value.len() != 32 {
+    /// Bytes of `struct ran`.
+    pub(crate) const SIZE: usize = 32;
+
+    /// From the victim of a `struct pair` and a `struct ran`; `None` if that is nobody's.
+    pub(crate) fn from_bytes(victim: u32, bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != Self::SIZE {
             return None;
         }
-        let victim = u32_at(key, 0);
-        let name = || Name::new(comm(&value[16..32]));
-        let runner = match (u32_at(key, 4), u32_at(value, 8)) {
+        let name = || Name::new(comm(&bytes[16..32]));
+        let runner = match (u32_at(bytes, 8), u32_at(bytes, 12)) {
+            (_, 0) => return None,
             (0, _) => Runner::Idle,
             (u32::MAX, _) => Runner::Quota,
-            (pid, 0) => Runner::Process(pid, name()),
+            (pid, 1) => Runner::Process(pid, name()),
             (pid, _) => Runner::Kernel(pid, name()),
         };
-        Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: u64_at(value, 0) })
+        Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: u64_at(bytes, 0) })
     }
 }
 

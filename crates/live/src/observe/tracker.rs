@@ -52,6 +52,8 @@ pub(crate) struct Tracker {
     slot_of_tid: HashMap<u32, u32>,
     /// Slots whose threads are looked at no longer, and whether they have figures.
     retired: Vec<(u32, bool)>,
+    /// Those that were retired an interval before.
+    retired_before: Vec<(u32, bool)>,
     /// Threads that did not fit, at the last look.
     pub(crate) refused: u64,
 }
@@ -141,9 +143,10 @@ impl Tracker {
         programs.forget(tracked.thread.tid, number)
     }
 
-    /// Gives slots back that were retired an interval ago: what events there were have passed.
+    /// Gives slots back that were retired two intervals ago: all that was noted of them was fetched since then.
     pub(crate) fn give_back(&mut self, programs: &Programs) -> Result<(), Error> {
-        for (number, used) in self.retired.drain(..) {
+        let retired = std::mem::take(&mut self.retired);
+        for (number, used) in std::mem::replace(&mut self.retired_before, retired) {
             programs.give_back(number, used)?;
         }
         Ok(())
@@ -157,7 +160,8 @@ impl Tracker {
         vms: &BTreeMap<Key, Vm>,
     ) -> Result<(), Error> {
         let owners = self.owners(slots, vms);
-        let retired: BTreeSet<u32> = self.retired.iter().map(|&(number, _)| number).collect();
+        let retired = self.retired.iter().chain(&self.retired_before);
+        let retired: BTreeSet<u32> = retired.map(|&(number, _)| number).collect();
         for (number, slot) in slots {
             match self.threads.get(number) {
                 Some(tracked) => {

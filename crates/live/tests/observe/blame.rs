@@ -60,14 +60,14 @@ fn who_finds_no_place_in_the_list_is_counted() {
     let mut observer = observer(vec![declared("guest", &guest)]);
     sleep(200);
     observer.snapshot().expect("figures");
-    sleep(1000);
+    sleep(3000);
     let snapshot = observer.snapshot().expect("figures");
     assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
     assert!(few_lost(&snapshot, 1000), "{:?}", snapshot.lost);
     let threads = &vm(&snapshot, "guest").threads;
     let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
     let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
-    // Twelve waits are going on at each end, of up to 12 slices.
-    assert!(agree(all, ms(waits), 0.05, 600.0), "{all} of {} ms", ms(waits));
+    // Some waits are going on at each end, of 12 slices of 3 to 4 ms or so: 11 of each 36 s at most.
+    assert!(agree(all, ms(waits), 0.05, 1500.0), "{all} of {} ms", ms(waits));
     assert!(threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0));
 }

@@ -13,6 +13,7 @@ struct Group {
 }
 
 impl Group {
+    /// As heavy as a nice value of -19, which stand-ins have that are in no group of ours: `sched_prio_to_weight`.
     fn new(name: &str, quota_us: u64, period_us: u64) -> Self {
         let hierarchy = Hierarchy::find().expect("control groups");
         let path = hierarchy.root.join(format!("{name}-{}", std::process::id()));
@@ -22,8 +23,12 @@ impl Group {
             Version::V1 => {
                 group.write("cpu.cfs_period_us", &period_us.to_string());
                 group.write("cpu.cfs_quota_us", &quota_us.to_string());
+                group.write("cpu.shares", "88761");
             }
-            Version::V2 => group.write("cpu.max", &format!("{quota_us} {period_us}")),
+            Version::V2 => {
+                group.write("cpu.max", &format!("{quota_us} {period_us}"));
+                group.write("cpu.weight", "8668");
+            }
         }
         group
     }

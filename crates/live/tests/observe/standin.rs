@@ -26,6 +26,8 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// One that is ready.
     pub(crate) fn start(what: &str) -> Self {
+        // It is to be one among all.
+        super::prompt(false);
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "standin::stand_in", "--nocapture"])
             .env(WHAT, what)
@@ -34,6 +36,7 @@ impl StandIn {
             .stdout(Stdio::null())
             .spawn()
             .expect("this test, again");
+        super::prompt(true);
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut standin = StandIn { child, lines };
         assert_eq!(standin.hear(), "ready");
@@ -76,6 +79,10 @@ impl Drop for StandIn {
 fn stand_in() {
     let Some(what) = std::env::var_os(WHAT) else { return };
     let what = what.into_string().expect("text");
+    // Others on this host are in other sessions, which share CPUs as groups do where there is autogroup, `sched(7)`;
+    // and it is not about those. Where there is none, the nice values do.
+    nix::unistd::setsid().expect("it leads no group yet");
+    let _ = std::fs::write("/proc/self/autogroup", "-19");
     let mut words = what.split(' ');
     let kind = words.next().expect("a word");
     let numbers: Vec<usize> = words.map(|word| word.parse().expect("a number")).collect();
