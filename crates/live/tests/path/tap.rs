@@ -37,6 +37,7 @@ fn a_tap_is_followed_both_ways() {
     let output = machine.stdout.take().expect("it has one");
     BufReader::new(output).read_line(&mut line).expect("it prints");
     if line.is_empty() {
+        machine.wait().expect("it has ended");
         assert!(std::env::var_os("CI").is_none(), "no python3, or it cannot open the tap");
         eprintln!("skipped: no python3, or it cannot open the tap");
         return;
