@@ -160,17 +160,18 @@ int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 
 	if (!skb->skb_iif)
 		return 0;
-	key = key_of(dev, dev->ifindex);
-	link = bpf_map_lookup_elem(&links, &key);
-	if (!link || link->kind != UPLINK)
+	link = origin(skb);
+	if (!link || (link->kind != TAP && link->kind != CARRIER))
 		return 0;
-	now = bpf_ktime_get_ns();
 	found = fetch_address(skb, &packet);
+	key = key_of(dev, dev->ifindex);
 	if (!found) {
-		link = origin(skb);
-		if (!link || (link->kind != TAP && link->kind != CARRIER))
+		/* To another machine, it passes no uplink; else it may be the first piece of one. */
+		link = bpf_map_lookup_elem(&links, &key);
+		if (!link || link->kind != UPLINK)
 			return 0;
 	}
+	now = bpf_ktime_get_ns();
 	kind = read_segment(skb, AT_MAC, &s);
 	if (!found && (kind != SEGMENT || !fetch(cut_key(&s), &packet)))
 		return 0;

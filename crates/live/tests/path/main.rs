@@ -5,6 +5,7 @@ mod cost;
 mod drops;
 mod hostile;
 mod net;
+mod tap;
 mod traffic;
 mod waits;
 
@@ -57,5 +58,5 @@ fn agree(observed_us: Option<f64>, wanted_us: f64) -> bool {
 /// Whether no more was observed than was there, and hardly less: kernels leave out a run of a program now
 /// and then.
 fn nearly(observed: u64, there: u64) -> bool {
-    observed <= there && there - observed <= 1 + there / 50
+    observed <= there && there - observed <= 1 + there / 16
 }

@@ -1,7 +1,7 @@
 //! A slow queue and a slow link beyond, told from each other.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lowtail_live::observe::Histogram;
 
@@ -208,4 +208,41 @@ fn who_is_not_tracked_is_not_counted_and_a_slot_begins_at_nothing() {
     assert_eq!(path.uplinks().unwrap(), [net.host.interface("uplink")]);
     let error = path.track(&[(1 << 20, Vec::new())]).unwrap_err();
     assert!(error.to_string().contains("slot 1048576 of 256"), "{error}");
+}
+
+/// A request to connect that is lost beyond, and sent again after a second (RFC 6298): the answer is the
+/// second one's, whether time stamps tell so or not.
+fn lost_beyond(stamps: u8) {
+    let Some(_kernel) = kernel() else { return };
+    let net = Net::new();
+    slow(&net.host, "uplink");
+    net.a.run("sysctl", &format!("-q -w net.ipv4.tcp_timestamps={stamps}"));
+    let server = echo_server(&net.far, v4(FAR));
+    let path = observe(&net);
+    // Nobody has the address when it is first asked for.
+    net.far.ip(&format!("address del {}/24 dev end", v4(FAR)));
+    let back = net.far.again();
+    let later = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        back.ip(&format!("address add {}/24 dev end", v4(FAR)));
+        back.ip("neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev end nud permanent");
+    });
+    let begin = Instant::now();
+    let mut connection = connect(&net.a, server);
+    later.join().expect("it does not panic");
+    assert!(begin.elapsed() > Duration::from_millis(900), "the first request was lost");
+    ask(&mut connection, 10);
+    let (a, _) = read(&path);
+    assert!((9..=10).contains(&a.beyond.count()), "the requests alone: {}", a.beyond.count());
+    assert!(a.beyond.max_ns() < 300_000_000, "{} ns", a.beyond.max_ns());
+}
+
+#[test]
+fn what_is_sent_again_is_no_slow_link() {
+    lost_beyond(1);
+}
+
+#[test]
+fn what_is_sent_again_is_no_slow_link_without_time_stamps() {
+    lost_beyond(0);
 }

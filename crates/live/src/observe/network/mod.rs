@@ -28,7 +28,7 @@ const UPLINK: u32 = 2;
 /// How much is kept in the kernel.
 #[derive(Clone, Debug)]
 pub struct PathOptions {
-    /// Slots for machines, numbered from 0. 4.5 KB each.
+    /// Slots for machines, numbered from 0, 65,536 at most. 4.5 KB each.
     pub slots: u32,
     /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
     pub packets: u32,
@@ -84,7 +84,7 @@ impl Path {
             _attached: Vec::new(),
             object,
             reasons,
-            slots: options.slots.max(1),
+            slots: options.slots.clamp(1, 1 << 16),
             tracked: BTreeMap::new(),
             epochs: BTreeMap::new(),
         };
@@ -247,7 +247,7 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
     let flow_sets = options.flows.clamp(64, 1 << 22).div_ceil(8).next_power_of_two();
     for mut map in object.maps_mut() {
         match map.name().to_str() {
-            Some("slots") => map.set_max_entries(options.slots.max(1))?,
+            Some("slots") => map.set_max_entries(options.slots.clamp(1, 1 << 16))?,
             Some("packets") => map.set_max_entries(packet_sets)?,
             Some("flows") => map.set_max_entries(flow_sets)?,
             Some(name) if name.ends_with("rodata.config") => {
