@@ -140,6 +140,11 @@ impl Log {
         fresh.then_some(self.start)
     }
 
+    /// Whoever was thought to run may not have.
+    pub(crate) fn doubt(&mut self) {
+        self.runner = Runner::Unknown;
+    }
+
     /// From `at` on somebody else runs, or the same for another reason. `pcpus` is how many
     /// pCPUs share the memory for logs.
     pub(crate) fn change(&mut self, at: u64, runner: Runner, why: Why, pcpus: usize) {

@@ -1,7 +1,8 @@
 //! Schedules recorded on real hosts: who waited for whom, and why.
 //!
-//! Reads what Xen's `xentrace` writes (the record format since 2013, little-endian) from any
-//! [`Read`], however long, in bounded memory:
+//! Reads what Xen's `xentrace` writes (the record format since 2013, little-endian), what
+//! `lowtail host record` does ([`recording`]), and perf's `perf.data` with scheduling tracepoints,
+//! told by their first bytes, from any [`Read`], however long, in bounded memory:
 //!
 //! * [`info()`]: what is in the trace;
 //! * [`latency()`]: per vCPU, how long it waited and ran, and who ran while it waited;
@@ -10,9 +11,10 @@
 //! The input is untrusted: whatever it is, the answer is a result or an [`Error`] with the byte
 //! offset, never a panic. Input need not be buffered. For a progress bar, wrap the reader.
 //!
-//! The way through: [`reader`] (framing) → `merge` (one order in time) → `schedule` (run states)
-//! and `credit2` (decisions) → `latency`, with `blame` and `stats`, or `export`, with
-//! [`perfetto`].
+//! The way through: [`reader`] (framing) → `merge` (one order in time) → `xen` → `schedule` (run
+//! states) and `credit2` (decisions) → `latency`, with `blame` and `stats`, or `export`, with
+//! [`perfetto`]. For Linux: `linux::recording` or `linux::perf` → `linux::feed` → `schedule`. What has
+//! one order in time is `order`'s for both; `source` tells the formats apart.
 //!
 //! ```
 //! let capture = std::fs::File::open("data/credit2-4.20-ratelimit1000.bin").unwrap();

@@ -134,6 +134,17 @@ impl<O: Observer> Schedule<O> {
         });
     }
 
+    /// The trace says that `number` runs on this pCPU. If it is another one that should by what came before, a
+    /// record of the switch is missing, and it is not known when that was.
+    pub(crate) fn expect(&mut self, pcpu: u16, number: usize) {
+        let Some(on) = self.pcpus.get_mut(pcpu) else { return };
+        let Some(current) = on.current.filter(|&current| current != number) else { return };
+        on.current = None;
+        on.log.doubt();
+        self.inconsistent_records += 1;
+        self.vcpus.get_mut(current).state = State::Unknown;
+    }
+
     /// On `pcpu` at `at`, vCPU `number` goes from one run state to another.
     pub(crate) fn change(
         &mut self,

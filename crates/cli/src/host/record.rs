@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         return Ok(ExitCode::SUCCESS);
     };
     let (vms, threads) = recorder.known();
-    if !global.quiet && !global.json {
+    if threads > 0 && !global.quiet && !global.json {
         out::note(&format!("watching {threads} threads of {vms} machines; Ctrl-C ends it"));
     }
     for number in 1..=args.count {

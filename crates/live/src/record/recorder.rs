@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, RingBuffer, RingBufferBuilder,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, RingBuffer,
+    RingBufferBuilder,
 };
 use lowtail_trace::recording::{About, End, Writer};
 use lowtail_trace::{Role as TraceRole, Trigger};
@@ -84,7 +86,19 @@ impl Recorder {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u64;
         let page_shift = page_shift(options.ring_bytes, cpus);
         let threshold_ns = options.threshold.map_or(0, |threshold| threshold.as_nanos() as u64);
-        let object = bpf::load(PROGRAMS, |object| prepare(object, cpus, page_shift, threshold_ns))?;
+        let types = Path::new("/sys/kernel/btf/vmlinux");
+        fs::metadata(types).map_err(|source| {
+            let what = "recording needs a kernel that tells its types (CONFIG_DEBUG_INFO_BTF):";
+            Error::file(what, types, source)
+        })?;
+        let object = bpf::load(PROGRAMS, |object| prepare(object, cpus, page_shift, threshold_ns));
+        let object = object.map_err(|error| match error {
+            Error::Bpf { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                let what = "recording needs root, or CAP_BPF and CAP_PERFMON: load its programs";
+                Error::Bpf { what, source }
+            }
+            error => error,
+        })?;
         let map = |name: &str| -> Result<MapHandle, Error> {
             let found = object.maps().find(|map| map.name().to_string_lossy().ends_with(name));
             // The build has put it there.

@@ -82,18 +82,17 @@ impl Rings {
         let written = self.written()?.get(cpu).copied().unwrap_or(to);
         let safe = (written + 1).saturating_sub(self.capacity()).clamp(start, next);
         into.drain(began..began + (safe - start) as usize * EVENT_BYTES);
-        let mut lost = safe - from;
-        let mut kept = began;
-        for at in 0..next - safe {
-            let place = began + at as usize * EVENT_BYTES;
-            if self.settle(&mut into[place..place + EVENT_BYTES], safe + at) {
-                into.copy_within(place..place + EVENT_BYTES, kept);
-                kept += EVENT_BYTES;
-            } else {
-                lost += 1;
+        let (events, _) = into[began..].as_chunks_mut::<EVENT_BYTES>();
+        let mut kept = 0;
+        for at in 0..events.len() {
+            let mut event = events[at];
+            if self.settle(&mut event, safe + at as u64) {
+                events[kept] = event;
+                kept += 1;
             }
         }
-        into.truncate(kept);
+        let lost = safe - from + (events.len() - kept) as u64;
+        into.truncate(began + kept * EVENT_BYTES);
         Ok(Copied { next, lost })
     }
 
@@ -105,10 +104,10 @@ impl Rings {
     }
 
     /// Takes the round out of an event, and says whether it is the right one.
-    fn settle(&self, event: &mut [u8], index: u64) -> bool {
+    fn settle(&self, event: &mut [u8; EVENT_BYTES], index: u64) -> bool {
+        let lap = (index / PAGE_EVENTS) >> self.page_shift;
         let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| event[at + i]));
         let (first, second) = (word(8), word(12));
-        let lap = (index / PAGE_EVENTS) >> self.page_shift;
         let at_ns = at_ns(event).to_le_bytes();
         event[..8].copy_from_slice(&at_ns);
         event[8..12].copy_from_slice(&(first & ((1 << LAP_SHIFT) - 1)).to_le_bytes());

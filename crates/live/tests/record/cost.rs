@@ -1,7 +1,7 @@
 //! What recording costs.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lowtail_live::record::{Options, Recorder};
 use nix::time::{ClockId, clock_gettime};
@@ -13,8 +13,9 @@ const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 /// `cargo test -p lowtail-live --release --test record cost -- --ignored --nocapture`
 ///
-/// Nanoseconds in the programs by the kernel's own measure (which itself costs some 20 ns an event), and how much
-/// slower two threads on one CPU wake each other, in pairs of runs with and without.
+/// Nanoseconds in the programs by the kernel's own measure (which itself costs some 20 ns an event), and what
+/// it costs two threads on one CPU to wake each other, in processor time and in pairs of
+/// runs with and without.
 #[test]
 #[ignore = "measures"]
 fn cost() {
@@ -47,7 +48,7 @@ fn cost() {
         fs::write(STATS, before).unwrap();
         drop(recorder);
         let mut pairs = Vec::new();
-        for _ in 0..9 {
+        for _ in 0..15 {
             let without = switches(threads);
             let recorder = Recorder::new(Options { threshold, ..stand::options() }).unwrap();
             let with = switches(threads);
@@ -55,29 +56,38 @@ fn cost() {
             pairs.push((with, without));
         }
         stage.end();
-        pairs.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        pairs.sort_by(|a, b| (a.0 - a.1).total_cmp(&(b.0 - b.1)));
         let (with, without) = pairs[pairs.len() / 2];
-        let each_ns = (1e9 / with - 1e9 / without).max(0.0);
         println!(
-            "  median pair: {without:.0} switches/s without, {with:.0} with: {each_ns:.0} ns a switch and its wake-up, {:.2} % of a core at 100,000/s",
-            each_ns * 100_000.0 / 1e7
+            "  median pair: {without:.0} ns a switch without, {with:.0} with: {:.0} ns, {:.2} % of a \
+             core at 100,000 switches/s",
+            with - without,
+            (with - without) * 100_000.0 / 1e7
         );
+        let all: Vec<f64> = pairs.iter().map(|(with, without)| (with - without).round()).collect();
+        println!("  all pairs: {all:?} ns");
     }
 }
 
-/// Switches of these threads in a second.
+/// Processor time of these threads for each switch between them, in ns, over half a second. Who else uses the CPU
+/// does not count.
 fn switches(threads: [u32; 2]) -> f64 {
-    let count = || -> u64 {
-        let of = |tid: &u32| -> u64 {
-            let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
-            let numbers = status.lines().filter(|line| line.contains("ctxt_switches"));
-            numbers.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum()
-        };
-        threads.iter().map(of).sum()
+    let read = |tid: u32, file: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{file}"));
+    let sums = || {
+        threads.iter().fold((0, 0), |(ns, count), &tid| {
+            let ran = read(tid, "schedstat").unwrap();
+            let ran: u64 = ran.split(' ').next().unwrap().parse().unwrap();
+            let status = read(tid, "status").unwrap();
+            let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
+            let switches =
+                lines.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+            (ns + ran, count + switches.sum::<u64>())
+        })
     };
-    let (before, began) = (count(), Instant::now());
-    std::thread::sleep(Duration::from_secs(1));
-    (count() - before) as f64 / began.elapsed().as_secs_f64()
+    let before = sums();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = sums();
+    (after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64
 }
 
 /// Processor time of this thread.

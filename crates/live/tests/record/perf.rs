@@ -91,14 +91,15 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         let most = if perf_us_count == n { 1.0 } else { 60.0 };
         assert!((perf_us - ours.unwrap()).abs() <= most, "perf {perf_us} us, here {ours:?}");
     }
-    assert!(server.blame[0].vcpu.starts_with("hog["), "{:?}", server.blame);
-    // What comes out of a pipe is of another second, with the same threads.
+    // Where a switch is missing in perf's file, nobody is blamed.
+    let blamed = server.blame.iter().find(|blame| blame.vcpu != "unknown").unwrap();
+    assert!(blamed.vcpu.starts_with("hog["), "{:?}", server.blame);
+    // What came out of the pipe is of another second, and what we have recorded of all the time.
     let piped = of(&latency(File::open(&pipe).unwrap(), &Options::default()).unwrap());
-    println!("pipe: {:?}", piped.wake_to_run);
-    let off = (piped.wake_to_run.p50.unwrap() / at(50) - 1.0).abs();
-    assert!(off < 0.1 && piped.wake_to_run.n > 100, "{:?}", piped.wake_to_run);
     let own = of(&latency(&own[..], &Options::default()).unwrap());
-    println!("own:  {:?}", own.wake_to_run);
-    let off = (own.wake_to_run.p50.unwrap() / at(50) - 1.0).abs();
-    assert!(off < 0.1, "{:?}", own.wake_to_run);
+    for other in [piped.wake_to_run, own.wake_to_run] {
+        println!("same threads: {other:?}");
+        let off = (other.p99.unwrap() / at(99) - 1.0).abs();
+        assert!(off < 0.1 && other.n > 100, "{other:?}");
+    }
 }

@@ -267,6 +267,7 @@ impl<R: Read> Feed<R> {
                     Left::Blocked | Left::Dead => Runstate::Blocked,
                 };
                 let new = if prev == IDLE { Runstate::Runnable } else { new };
+                schedule.expect(event.cpu, out);
                 schedule.vcpus.get_mut(out).queued_on = Some(event.cpu);
                 schedule.change(place, out, Runstate::Running, new)?;
                 if left == Left::Dead && prev != IDLE {

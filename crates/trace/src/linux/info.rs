@@ -102,7 +102,8 @@ pub(crate) fn info<R: Read>(format: Format, input: R, options: &Options) -> Resu
                 if let Some((count, offset)) = tally.losing.take()
                     && losses.len() < LOSSES_LISTED_MAX
                 {
-                    let from = tally.last_ns.or(span.map(|span| span.0)).unwrap_or(at).min(at);
+                    let begin = span.map_or(at, |(begin, _)| begin);
+                    let from = tally.last_ns.unwrap_or(begin).min(at);
                     losses.push((event.cpu, offset, count, from, at));
                 }
                 tally.last_ns = tally.last_ns.max(Some(at));

@@ -1,6 +1,8 @@
 //! Hand-made traces, word by word.
 #![allow(dead_code, unreachable_pub)] // Every test binary uses a part of it.
 
+pub mod linux;
+
 /// Run states as Xen numbers them.
 pub const RUNNING: u32 = 0;
 pub const RUNNABLE: u32 = 1;

@@ -210,7 +210,7 @@ impl<R: Read> Recording<R> {
             if cpu > PCPU_MAX {
                 return Err(Error::PcpuLimit { offset, pcpu: cpu, max: PCPU_MAX });
             }
-            if left as usize % EVENT_BYTES != 0 {
+            if !(left as usize).is_multiple_of(EVENT_BYTES) {
                 let what = format!("{left} bytes of events; an event has {EVENT_BYTES}");
                 return Err(Error::Malformed { offset, what });
             }

@@ -1,0 +1,203 @@
+//! Schedules of Linux hosts: each figure follows from the times written here by hand.
+
+mod common;
+
+use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, switch, wake};
+use lowtail_trace::{
+    Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info, latency,
+};
+
+fn of<'a>(found: &'a Latency, name: &str) -> &'a VcpuLatency {
+    let names: Vec<&str> = found.vcpus.iter().map(|vcpu| &*vcpu.vcpu).collect();
+    found.vcpus.iter().find(|vcpu| vcpu.vcpu == name).unwrap_or_else(|| panic!("{name}: {names:?}"))
+}
+
+/// A vCPU of `web-1` (thread 7) and a neighbour (8) on CPU 0; CPU 1 idles.
+fn sample() -> Vec<u8> {
+    let mut out = begin();
+    out.thread(7, 6, b"CPU 0/KVM").unwrap();
+    out.thread(8, 8, b"ma\x1bke").unwrap();
+    let vm = out.vm("web-1", "qemu").unwrap();
+    out.member(7, vm, Role::Vcpu(0)).unwrap();
+    let events = [
+        switch(2_000, 0, RUNNABLE, 8),  // idle until 2 us, then 8
+        wake(5_000, 7, 0, 8),           // 7 is woken by 8
+        switch(45_000, 8, RUNNABLE, 7), // after 40 us 7 runs
+        switch(55_000, 7, RUNNABLE, 0), // it is taken off, and nobody runs: its quota is used up
+        switch(85_000, 0, RUNNABLE, 7), // 30 us later it may again
+        switch(90_000, 7, SLEEPING, 8),
+        switch(95_000, 8, ENDED, 0),
+    ];
+    out.events(0, 0, &events.concat()).unwrap();
+    out.round(95_000).unwrap();
+    let trigger = Trigger { at_ns: 45_000, delay_ns: 40_000, tid: 7, cpu: 0 };
+    out.trigger(&trigger).unwrap();
+    out.finish(101_000, 3).unwrap().0
+}
+
+#[test]
+fn waits_and_their_reasons() {
+    let found = latency(&sample()[..], &Options::default()).unwrap();
+    assert_eq!(found.span_us, 100.0);
+    let web = of(&found, "web-1 vcpu0");
+    assert_eq!((web.wake_to_run.n, web.wake_to_run.max), (1, Some(40.0)));
+    assert_eq!((web.preempted_to_run.n, web.preempted_to_run.max), (1, Some(30.0)));
+    let blame: Vec<_> = web.blame.iter().map(|b| (&*b.vcpu, b.reason, b.waited_us)).collect();
+    assert_eq!(blame, [("ma\\u{1b}ke[8]", Reason::Busy, 40.0), ("idle", Reason::HeldBack, 30.0)]);
+    // 10 + 5 of 100 us.
+    assert!((web.cpu_share - 0.15).abs() < 1e-9);
+    let thread = web.thread.as_ref().unwrap();
+    assert_eq!((thread.tid, thread.tgid, thread.vm.as_deref()), (7, Some(6), Some("web-1")));
+    let neighbour = of(&found, "ma\\u{1b}ke[8]");
+    // From 45 to 90 us, behind 7 and while 7 was held back.
+    assert_eq!(neighbour.preempted_to_run.max, Some(45.0));
+    assert_eq!(found.records.inconsistent, 0);
+    // Idle from 1 to 2 us, 55 to 85, 95 to 101.
+    assert!((found.pcpus[0].idle_share - 0.37).abs() < 1e-9, "{:?}", found.pcpus);
+    // The table shows the machine's thread, and no escape of anybody's.
+    let table = found.table();
+    assert!(table.contains("web-1 vcpu0") && table.contains("not let run: quota?"), "{table}");
+    assert!(!table.contains('\x1b') && table.contains("1 further threads"), "{table}");
+}
+
+#[test]
+fn what_a_recording_has() {
+    let found = info(&sample()[..], &Options::default()).unwrap();
+    assert_eq!((found.records, found.lost.records), (7, 0));
+    let recorded = found.recorded.as_ref().unwrap();
+    assert_eq!((recorded.kernel.as_deref(), recorded.lost_names), (Some("6.18.0"), 3));
+    assert_eq!(recorded.vms[0].name, "web-1");
+    assert_eq!(recorded.vms[0].threads[0].role, Some(Role::Vcpu(0)));
+    assert_eq!(recorded.triggers[0].delay_ns, 40_000);
+    let count = |name: &str| found.events.iter().find(|e| e.name == name).map(|e| e.records);
+    assert_eq!(count("wake"), Some(1));
+    assert_eq!((count("switch: runnable"), count("switch: ended")), (Some(4), Some(1)));
+    assert!(found.table().contains("kernel   6.18.0"));
+}
+
+/// Another queue's idle CPU is no excuse of the one that it waits for.
+#[test]
+fn a_thread_that_another_cpu_fetches() {
+    let mut out = begin();
+    let first = [switch(2_000, 0, RUNNABLE, 8), wake(5_000, 7, 0, 8)];
+    out.events(0, 0, &first.concat()).unwrap();
+    // CPU 1 idles all the time, and fetches 7 after 20 us out of CPU 0's queue.
+    out.events(1, 0, &switch(25_000, 0, RUNNABLE, 7)).unwrap();
+    let file = out.finish(30_000, 0).unwrap().0;
+    let found = latency(&file[..], &Options::default()).unwrap();
+    let blame = &of(&found, "thread[7]").blame;
+    assert_eq!((blame[0].reason, blame[0].waited_us), (Reason::QueuedElsewhere, 20.0));
+}
+
+/// The number of a thread that has ended belongs to another one, with another name.
+#[test]
+fn numbers_are_used_again() {
+    let mut out = begin();
+    out.thread(7, 7, b"first").unwrap();
+    let events = [switch(2_000, 0, RUNNABLE, 7), switch(4_000, 7, ENDED, 0)];
+    out.events(0, 0, &events.concat()).unwrap();
+    out.round(4_000).unwrap();
+    out.round(4_000).unwrap();
+    out.events(1, 0, &switch(4_001, 0, RUNNABLE, 0)).unwrap();
+    out.round(4_001).unwrap();
+    out.thread(7, 7, b"second").unwrap();
+    let events = [switch(6_000, 0, RUNNABLE, 7), switch(9_000, 7, SLEEPING, 0)];
+    out.events(0, 0, &events.concat()).unwrap();
+    let file = out.finish(11_000, 0).unwrap().0;
+    let found = latency(&file[..], &Options::default()).unwrap();
+    assert_eq!(of(&found, "first[7]").cpu_share, 0.2);
+    assert_eq!(of(&found, "second[7]").cpu_share, 0.3);
+}
+
+/// Of what happened while events were lost, nothing is claimed.
+#[test]
+fn waits_across_a_loss_do_not_count() {
+    let mut out = begin();
+    let events = [switch(2_000, 0, RUNNABLE, 8), wake(5_000, 7, 0, 8)];
+    out.events(0, 0, &events.concat()).unwrap();
+    let events = [switch(50_000, 8, SLEEPING, 7), switch(60_000, 7, RUNNABLE, 8)];
+    out.events(0, 9, &events.concat()).unwrap();
+    out.events(0, 0, &switch(63_000, 8, SLEEPING, 7)).unwrap();
+    let file = out.finish(70_000, 0).unwrap().0;
+    let found = latency(&file[..], &Options::default()).unwrap();
+    let waiter = of(&found, "thread[7]");
+    assert_eq!((waiter.wake_to_run.n, waiter.excluded.lost), (0, 1));
+    assert_eq!((waiter.preempted_to_run.n, waiter.preempted_to_run.max), (1, Some(3.0)));
+    assert_eq!(found.records.lost, 9);
+    let found = info(&file[..], &Options::default()).unwrap();
+    let loss = &found.lost.losses[0];
+    assert_eq!((loss.pcpu, loss.records, loss.from_us, loss.to_us), (0, 9, 4.0, 49.0));
+}
+
+/// A switch that is missing: between two events of the CPU it is not known who ran, and nobody is blamed for it.
+#[test]
+fn a_missing_switch_makes_no_wrong_blame() {
+    let mut out = begin();
+    let events = [
+        switch(2_000, 8, RUNNABLE, 9),
+        wake(5_000, 7, 0, 9),
+        // From 9 to 10: not there.
+        switch(50_000, 10, SLEEPING, 7),
+        switch(60_000, 7, SLEEPING, 0),
+    ];
+    out.events(0, 0, &events.concat()).unwrap();
+    let file = out.finish(70_000, 0).unwrap().0;
+    let found = latency(&file[..], &Options::default()).unwrap();
+    let waiter = of(&found, "thread[7]");
+    assert_eq!(waiter.wake_to_run.max, Some(45.0));
+    assert_eq!((waiter.blame.len(), &*waiter.blame[0].vcpu), (1, "unknown"));
+    assert_eq!(of(&found, "thread[9]").cpu_share, 0.0);
+    assert!(found.records.inconsistent > 0);
+}
+
+fn pipe() -> Pipe {
+    let mut pipe = Pipe::new();
+    pipe.comm(6, 6, "qemu-system-x86");
+    pipe.comm(6, 7, "CPU 3/KVM");
+    pipe.switch(2_000, 0, (0, "swapper/0"), 0, (8, "make"));
+    pipe.wake(5_000, 0, 8, (7, "CPU 3/KVM"), 0);
+    pipe.record(68, &[]);
+    pipe.switch(45_000, 0, (8, "make"), 0x100, (7, "CPU 3/KVM"));
+    pipe.switch(55_000, 0, (7, "CPU 3/KVM"), 1, (8, "make"));
+    pipe.record(68, &[]);
+    pipe.switch(60_000, 0, (8, "make"), 0x20, (0, "swapper/0"));
+    pipe
+}
+
+#[test]
+fn perfs_pipe() {
+    let found = latency(&pipe().bytes[..], &Options::default()).unwrap();
+    let vcpu = of(&found, "qemu-system-x86[6] vcpu3");
+    assert_eq!((vcpu.wake_to_run.n, vcpu.wake_to_run.max), (1, Some(40.0)));
+    assert_eq!((&*vcpu.blame[0].vcpu, vcpu.blame[0].waited_us), ("make[8]", 40.0));
+    assert_eq!(of(&found, "make[8]").preempted_to_run.max, Some(10.0));
+    let found = info(&pipe().bytes[..], &Options::default()).unwrap();
+    assert_eq!((found.records, found.recorded.unwrap().by), (5, "perf"));
+}
+
+#[test]
+fn what_perf_has_lost_and_what_is_not_read() {
+    let mut lossy = pipe();
+    // LOST: id, how many; then TID, TIME, CPU, IDENTIFIER.
+    lossy.record(2, &[1, 5, 0, 61_000, 0, 1].map(u64::to_le_bytes).concat());
+    let found = latency(&lossy.bytes[..], &Options::default()).unwrap();
+    assert_eq!(found.records.lost, 5);
+    let mut compressed = pipe();
+    compressed.record(81, &[0; 16]);
+    let error = latency(&compressed.bytes[..], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("record without -z"), "{error}");
+    let swapped = [&b"2ELIFREP"[..], &[0; 96]].concat();
+    let error = info(&swapped[..], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("another order of bytes"), "{error}");
+}
+
+#[test]
+fn nanoseconds_need_no_clock() {
+    let options = Options { cpu_hz: Some(1_000_000_000), ..Options::default() };
+    for file in [sample(), pipe().bytes] {
+        assert!(matches!(info(&file[..], &options), Err(Error::ClockKnown)));
+        assert!(matches!(latency(&file[..], &options), Err(Error::ClockKnown)));
+        let export = export_perfetto(&file[..], std::io::sink(), "test", &options);
+        assert!(matches!(export, Err(Error::ClockKnown)));
+    }
+}
