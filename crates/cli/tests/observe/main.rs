@@ -4,7 +4,9 @@
 //! machines; for what the network does, machines, host and the far end are network namespaces.
 
 #[path = "../../../live/tests/path/net.rs"]
+#[allow(dead_code, reason = "the other test wants more of it")]
 mod net;
+#[allow(dead_code, reason = "the other test wants more of it")]
 #[path = "../../../live/tests/path/traffic.rs"]
 mod traffic;
 
