@@ -96,7 +96,9 @@ fn cause(beyond: bool, ipv6: bool) {
     assert_eq!(took.len(), connections.len());
     let (a, b) = (a.since(&before.0), b.since(&before.1));
     let (named, other) = if beyond { (&a.beyond, &a.queue) } else { (&a.queue, &a.beyond) };
-    assert!(nearly(a.beyond.count(), 60), "one for each: {}", a.beyond.count());
+    // The first three may be closing still.
+    let answers = a.beyond.count();
+    assert!(nearly(answers.min(60), 60) && answers <= 63, "one for each: {answers}");
     let clock_us = percentile_us(&took, 0.5);
     assert!(clock_us > 20_000.0, "the queue is filled: {clock_us} us");
     assert!(is_small(other), "{:?} us", other.percentile_us(0.5));
@@ -155,7 +157,7 @@ fn what_a_queue_cuts_into_frames_is_followed() {
     thread::sleep(Duration::from_millis(500));
     let (a, _) = read(&path);
     let lost = path.lost().unwrap();
-    assert!(a.bytes >= 1 << 20, "{}", a.bytes);
+    assert!(a.bytes * 16 >= 15 << 20, "{} of a megabyte", a.bytes);
     assert!(a.packets < (1 << 20) / 1500, "{} packets: none was a long segment", a.packets);
     assert!(nearly(a.queue.count(), a.packets), "{} of {}, {lost:?}", a.queue.count(), a.packets);
     assert!(a.queue.percentile_us(0.5).unwrap() > 1000.0, "{:?}", a.queue.percentile_us(0.5));
