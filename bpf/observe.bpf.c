@@ -77,7 +77,8 @@ struct queue {
 		__u64 pairs[WAITERS / 2];
 	};
 	__u64 runs;	/* the task that does, since the first switch that was seen */
-	__u64 pad[3];
+	volatile __u64 ran;	/* the task that did before */
+	__u64 pad[2];
 };
 
 struct pair {
@@ -440,30 +441,23 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 	}
 }
 
-/* On this CPU @prev, with slot @out, has run until @now, and @in is the slot of who runs next. */
-static __always_inline void tell_waiters(struct queue *queue, __u32 cpu, struct task_struct *prev,
-					 __u32 out, __u32 in, __u64 now)
-{
-	__u32 found;
-	struct slot *slot;
-	int i;
+/*
+ * @task of process @runner has run until @now, on the CPU for which the thread in @found waits, that is, on @cpu; with
+ * LAST that thread runs next. Whether it waits no longer. Not static, so that the verifier looks at it once and
+ * not for each of the ways on which it can be reached.
+ */
+#define LAST (1ull << 32)
 
-	for (i = 0; i < WAITERS; i++) {
-		found = queue->waiters[i];
-		if (!found)
-			continue;
-		slot = slot_at(found);
-		/* Nobody has told if it was the one that ran. */
-		if (!slot || !waits(slot) || slot->cpu != cpu || found == out) {
-			queue->waiters[i] = 0;
-			continue;
-		}
-		/* Who runs next waits no longer, and nothing holds it up. */
-		if (found == in)
-			queue->waiters[i] = 0;
-		ran_meanwhile(slot, found, (__u64)prev, prev->tgid,
-			      found != in && held_up(slot->task), now);
-	}
+__noinline int tell_waiter(__u32 found, __u64 cpu, __u64 task, __u32 runner, __u64 now)
+{
+	struct slot *slot = slot_at(found);
+	_Bool last = !!(cpu & LAST);
+
+	if (!slot || !waits(slot) || slot->cpu != (__u32)cpu)
+		return 1;
+	/* Who runs next is held up by nothing. */
+	ran_meanwhile(slot, found, task, runner, !last && held_up(slot->task), now);
+	return last;
 }
 
 /* bool preempt, struct task_struct *prev, struct task_struct *next, and more of late */
@@ -475,6 +469,7 @@ int switched(__u64 *ctx)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
 	__u64 now;
+	int i;
 
 	if (!queue)
 		return 0;
@@ -482,8 +477,16 @@ int switched(__u64 *ctx)
 	if (!out && !in && !(queue->pairs[0] | queue->pairs[1] | queue->pairs[2] | queue->pairs[3]))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (queue->pairs[0] | queue->pairs[1] | queue->pairs[2] | queue->pairs[3])
-		tell_waiters(queue, cpu, prev, out, in, now);
+	/* A pointer from here is a number to the verifier, as those of waiting threads are. */
+	queue->ran = (__u64)prev;
+	for (i = 0; i < WAITERS; i++) {
+		__u32 found = queue->waiters[i];
+
+		/* If the one that ran is in the list, nobody has told that it did. */
+		if (found && (found == out || tell_waiter(found, found == in ? cpu | LAST : cpu,
+							  queue->ran, prev->tgid, now)))
+			queue->waiters[i] = 0;
+	}
 	if (in)
 		switched_in(in, next, now);
 	/* With `preempt` it has not come to schedule() itself, whatever its state says. */
@@ -631,8 +634,14 @@ int ended(__u64 *ctx)
 	if (!slot || slot->state == ENDED)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if ((slot->state == RUNNING || slot->state == UNKNOWN) && now > slot->since_ns)
+	if (slot->state == RUNNING || slot->state == UNKNOWN) {
 		slot->cpu_ns += now - slot->since_ns;
+	} else {
+		/* Nobody has told that it runs. */
+		LOSE(waits);
+		unlist(slot, found);
+		slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
+	}
 	slot->tgid = p->tgid;
 	bpf_probe_read_kernel(slot->comm, sizeof(slot->comm), p->comm);
 	slot->state = ENDED;

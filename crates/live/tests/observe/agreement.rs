@@ -98,6 +98,52 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
     }
 }
 
+/// How often a thread was switched out because it slept, and because it had to: `proc_pid_status(5)`.
+fn switches(tid: u32) -> (u64, u64) {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it lives");
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        let value = lines.find(|(name, _)| *name == key).expect("a line").1;
+        value.trim().parse::<u64>().expect("a number")
+    };
+    (value("voluntary_ctxt_switches"), value("nonvoluntary_ctxt_switches"))
+}
+
+/// Each sleep ends with one wake-up and each preemption with one return, by the kernel's own count: a wake-up of one that
+/// is not asleep yet is none, and a thread that was woken on its way off the CPU was.
+#[test]
+fn waits_are_as_many_as_the_kernels_own_count_of_switches() {
+    let Some(_host) = host() else { return };
+    let mut guest = StandIn::start("ball 0 1");
+    let mut observer = observer(vec![declared("guest", &guest)]);
+    let play = |guest: &mut StandIn| {
+        guest.tell("go");
+        assert_eq!(guest.hear(), "done");
+        // Both sleep.
+        sleep(20);
+    };
+    play(&mut guest);
+    let first = observer.snapshot().expect("figures");
+    let threads = |snapshot: &Snapshot| {
+        ["CPU 0/KVM", "CPU 1/KVM"].map(|name| thread(vm(snapshot, "guest"), name).clone())
+    };
+    let before = threads(&first).map(|thread| switches(thread.tid));
+    play(&mut guest);
+    let after = threads(&first).map(|thread| switches(thread.tid));
+    let snapshot = observer.snapshot().expect("figures");
+    for (i, thread) in threads(&snapshot).iter().enumerate() {
+        let (slept, forced) = (after[i].0 - before[i].0, after[i].1 - before[i].1);
+        let (woken, preempted) = (thread.wake_to_run.count(), thread.preempted_to_run.count());
+        eprintln!("woken {woken} ({slept}), preempted {preempted} ({forced}), {:?}", snapshot.lost);
+        let lost = snapshot.lost.waits;
+        assert!(woken <= slept + 1 && woken + lost + 1 >= slept, "{woken} of {slept}");
+        assert!(
+            preempted <= forced + 1 && preempted + lost + 1 >= forced,
+            "{preempted} of {forced}"
+        );
+    }
+}
+
 /// The kernel's side and ours have the same buckets: the C header, compiled by another compiler.
 #[test]
 fn buckets_are_the_same_in_c() {

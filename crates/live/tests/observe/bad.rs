@@ -68,6 +68,9 @@ fn two_thousand_threads() {
     observer.snapshot().expect("figures");
     sleep(1000);
     let cpu = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock");
+    let ran = cpu();
+    observer.look_around().expect("machines");
+    eprintln!("look: {:?} of a CPU", Duration::from(cpu() - ran));
     let (begin, ran) = (Instant::now(), cpu());
     let snapshot = observer.snapshot().expect("figures");
     let ran = Duration::from(cpu() - ran);

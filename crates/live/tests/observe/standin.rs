@@ -1,7 +1,7 @@
 //! Processes that do what machines do: this test binary again, as another process.
 
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write, pipe};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -89,6 +89,7 @@ fn stand_in() {
     match kind {
         "burn" => burn(&numbers),
         "serve" => serve(numbers[0], numbers[1], numbers[2]),
+        "ball" => ball(numbers[0], numbers[1]),
         "many" => many(numbers[0]),
         "churn" => churn(),
         "observe" => observe(numbers[0] as u32),
@@ -189,6 +190,33 @@ fn serve(cpu: usize, from: usize, count: usize) {
     let told: Vec<String> = delays.iter().map(ToString::to_string).collect();
     say(&told.join(" "));
     listen();
+}
+
+/// Two threads on two CPUs that wake each other as fast as they can, when asked to: many a wake-up comes while the
+/// other is still on its way to sleep.
+fn ball(one: usize, two: usize) {
+    let (mut there, mut back) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    spawn("CPU 0/KVM", move || {
+        pin(one);
+        let mut ball = [0];
+        while there.0.read_exact(&mut ball).is_ok() && back.1.write_all(&ball).is_ok() {}
+    });
+    let (go, wait) = std::sync::mpsc::channel();
+    spawn("CPU 1/KVM", move || {
+        pin(two);
+        let mut ball = [0];
+        while wait.recv().is_ok() {
+            for _ in 0..20_000 {
+                there.1.write_all(&ball).expect("a pipe");
+                back.0.read_exact(&mut ball).expect("a pipe");
+            }
+            say("done");
+        }
+    });
+    say("ready");
+    while listen() == "go" {
+        go.send(()).expect("it listens");
+    }
 }
 
 /// Many threads that wake up 20 times a second.
