@@ -16,7 +16,10 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (SHORT, "a claim falls short; observe --once: a machine hurts; doctor: a part cannot be done here"),
+    (
+        SHORT,
+        "a claim falls short; observe --once: a machine hurts; doctor: a part cannot be done here",
+    ),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (

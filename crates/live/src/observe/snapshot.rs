@@ -112,7 +112,7 @@ pub struct Network {
     pub packets: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Time in the queues of uplinks, by the discipline's own hooks.
+    /// Time from being given to an uplink's queue to being given to its driver.
     pub queue: Histogram,
     /// Packets of its that the host dropped, by why.
     pub drops: Vec<Drop>,
