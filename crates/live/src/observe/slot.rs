@@ -1,4 +1,4 @@
-//! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.bpf.c`.
+//! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.h`.
 
 use crate::discover::Name;
 

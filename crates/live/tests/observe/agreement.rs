@@ -115,6 +115,8 @@ fn switches(tid: u32) -> (u64, u64) {
 fn waits_are_as_many_as_the_kernels_own_count_of_switches() {
     let Some(_host) = host() else { return };
     let mut guest = StandIn::start("ball 0 1");
+    // Its threads have their names.
+    sleep(100);
     let mut observer = observer(vec![declared("guest", &guest)]);
     let play = |guest: &mut StandIn| {
         guest.tell("go");
