@@ -1,6 +1,6 @@
 //! `lowtail host observe --prometheus`: what was observed since the start, in OpenMetrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -23,6 +23,9 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const DOUBLINGS: u32 = 20;
 /// For whom a machine waited: so many are told by name, the others together.
 const BLAME_MAX: usize = 50;
+
+/// There is never one, but the encoder wants its type.
+type NoExemplar<'a> = Exemplar<[(&'a str, &'a str); 0], f64>;
 
 /// A machine: its name, as a terminal can show it (people look at metrics in one), its process and
 /// when that started.
@@ -292,7 +295,7 @@ impl Collector for Metrics {
             ("threads", state.lost.threads),
         ];
         all.iter().try_for_each(|(what, count)| {
-            let none: Option<&Exemplar<[(&str, &str); 0], f64>> = None;
+            let none: Option<&NoExemplar<'_>> = None;
             lost.encode_family(&[("what", *what)])?.encode_counter(count, none)
         })
     }
@@ -319,7 +322,7 @@ fn counter(
 ) -> fmt::Result {
     let pid = key.1.to_string();
     let labels = labels(key, &pid, more);
-    let none: Option<&Exemplar<[(&str, &str); 0], f64>> = None;
+    let none: Option<&NoExemplar<'_>> = None;
     family.encode_family(&labels)?.encode_counter(&value, none)
 }
 
@@ -340,7 +343,7 @@ fn histogram(
     }
     let pid = key.1.to_string();
     let labels = labels(key, &pid, more);
-    let none: Option<&std::collections::HashMap<usize, Exemplar<[(&str, &str); 0], f64>>> = None;
+    let none: Option<&HashMap<usize, NoExemplar<'_>>> = None;
     let sum = waits.sum_ns() as f64 / 1e9;
     family.encode_family(&labels)?.encode_histogram(sum, waits.count(), &buckets, none)
 }

@@ -64,10 +64,10 @@ impl Traffic {
         vms: &BTreeMap<Key, Vm>,
     ) -> Result<BTreeMap<Key, Network>, Error> {
         let mut counted = self.path.read()?;
-        let mut new = BTreeMap::new();
+        let (nothing, mut new) = (Network::default(), BTreeMap::new());
         for (&key, slot) in &self.slots {
             let (Some(now), Some(vm)) = (counted.remove(slot), vms.get(&key)) else { continue };
-            let mut since = now.since(self.last.get(&key).unwrap_or(&Network::default()));
+            let mut since = now.since(self.last.get(&key).unwrap_or(&nothing));
             since.taps.clone_from(&vm.taps);
             self.last.insert(key, now);
             new.insert(key, since);
