@@ -71,10 +71,10 @@ impl Drop for Group {
 
 /// What is held up, by the guest's quota, alone on its CPU and beside a hog.
 fn held_up(hogs: usize) {
+    // It goes last, when nobody is in it.
+    let group = Group::new("lowtail-test-quota", 20_000, 100_000);
     let guest = StandIn::start("burn 0");
     let hogs: Vec<StandIn> = (0..hogs).map(|_| StandIn::start("burn 0")).collect();
-    // Dropped before the guest would wait for it.
-    let group = Group::new("lowtail-test-quota", 20_000, 100_000);
     group.take(&guest);
     let mut machines = vec![declared("guest", &guest)];
     machines.extend(hogs.iter().map(|hog| declared("noisy", hog)));
