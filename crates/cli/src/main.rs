@@ -14,6 +14,7 @@ mod pcap;
 mod perfetto;
 mod progress;
 mod show;
+mod span;
 mod trace;
 
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ use super::table;
 use crate::args::Global;
 use crate::exit::{self, Fail};
 use crate::out;
+use crate::span::{of_wall, span};
 
 /// From one look at keys and signals to the next.
 const LOOK: Wall = Wall::from_millis(100);
@@ -78,25 +79,12 @@ pub(crate) struct Observe {
     threads: u32,
 }
 
-fn span(text: &str) -> Result<Duration, String> {
-    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let day = Duration::from_s(86_400);
-    match span.is_zero() || span > day {
-        true => Err("a span is more than 0 and at most a day".to_string()),
-        false => Ok(span),
-    }
-}
-
 fn interval(text: &str) -> Result<Duration, String> {
     let span = span(text)?;
     match span < Duration::from_ms(100) || span > Duration::from_s(3600) {
         true => Err("an interval is 100ms to 3600s".to_string()),
         false => Ok(span),
     }
-}
-
-fn wall(span: Duration) -> Wall {
-    Wall::from_nanos(span.as_ns())
 }
 
 pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
@@ -120,10 +108,10 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
         diagnosis: Diagnosis::new(thresholds),
         metrics,
         signals,
-        interval: wall(args.interval),
+        interval: of_wall(args.interval),
         end: match (args.once, args.duration) {
-            (true, _) => Some(Instant::now() + wall(args.interval)),
-            (false, duration) => duration.map(|duration| Instant::now() + wall(duration)),
+            (true, _) => Some(Instant::now() + of_wall(args.interval)),
+            (false, duration) => duration.map(|duration| Instant::now() + of_wall(duration)),
         },
     };
     let screen = std::io::stdout().is_terminal()

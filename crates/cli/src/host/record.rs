@@ -14,6 +14,7 @@ use crate::args::Global;
 use crate::exit::Fail;
 use crate::out;
 use crate::progress::Bar;
+use crate::span::wall;
 
 /// `lowtail host record`.
 #[derive(Debug, clap::Args)]
@@ -26,18 +27,19 @@ pub(crate) struct Record {
     #[arg(long, value_name = "NAME=…")]
     vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "on_delay")]
+    #[arg(long, value_name = "SPAN", value_parser = wall, conflicts_with = "on_delay")]
     duration: Option<Duration>,
     /// Write nothing until a machine's thread has waited longer than this to run, such as 5ms;
     /// then what came before it, and 100 ms after it
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "SPAN", value_parser = wall)]
     on_delay: Option<Duration>,
     /// How much to keep of what came before
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-    #[arg(requires = "on_delay")]
+    #[arg(long, value_name = "SPAN", value_parser = wall, default_value = "2s")]
+    #[arg(requires = "on_delay", conflicts_with = "duration")]
     keep: Duration,
     /// How many such recordings to write; with more than one they are FILE.1, FILE.2 and so on
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "on_delay")]
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(requires = "on_delay", conflicts_with = "duration")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// Memory in the kernel for each CPU's events, in MiB; an event takes 16 bytes, and all CPUs
@@ -45,26 +47,6 @@ pub(crate) struct Record {
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     buffer: u32,
-}
-
-/// A time with its unit.
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let ns_each = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        "h" => 3600e9,
-        _ => return Err("a number and its unit, us, ms, s, min or h, such as 500ms".to_owned()),
-    };
-    let number: f64 = number.parse().map_err(|_| "a number before the unit, such as 500ms")?;
-    let ns = number * ns_each;
-    if !(1e3..=1e16).contains(&ns) {
-        return Err("a time from 1us to 2777h".to_owned());
-    }
-    Ok(Duration::from_nanos(ns as u64))
 }
 
 pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {

@@ -5,13 +5,13 @@ use lowtail_standin::{Standin, binary, start};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-fn root() -> Option<()> {
+pub(super) fn root() -> Option<()> {
     let id = Command::new("id").arg("-u").output().expect("there is an `id`");
     need((id.stdout == b"0\n").then_some(()), "not root")
 }
 
 /// Runs it as a user who may nothing.
-fn as_nobody(place: &Place, line: &str) -> Ran {
+pub(super) fn as_nobody(place: &Place, line: &str) -> Ran {
     let program = place.path("lowtail");
     fs::copy(env!("CARGO_BIN_EXE_lowtail"), &program).expect("a copy");
     let open = fs::Permissions::from_mode(0o755);

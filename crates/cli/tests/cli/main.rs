@@ -7,6 +7,7 @@ mod codes;
 mod domains;
 mod files;
 mod host;
+mod host_looks;
 mod json;
 mod kernel;
 mod network;

@@ -1,0 +1,79 @@
+//! `host observe` and `host record`, as people meet them; what they see is tested where it is seen.
+
+use super::host::{as_nobody, root};
+use super::*;
+use lowtail_standin::start;
+
+#[test]
+fn without_root_the_word_is_clear_and_nothing_is_written() {
+    let Some(()) = need(root(), "only root can become nobody") else { return };
+    let place = Place::new();
+    for line in ["host observe --once", "host observe --json --duration 1s"] {
+        let ran = as_nobody(&place, line);
+        ran.expect(4, &["permission denied", "root"]);
+        assert_eq!(ran.out, "", "{line}");
+    }
+    as_nobody(&place, "host record --duration 1s -o /tmp/lowtail-nobody.ltr").expect(4, &["root"]);
+    assert!(!Path::new("/tmp/lowtail-nobody.ltr").exists());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let place = Place::new();
+    for (line, word) in [
+        ("host observe --interval 1ms", "100ms to 3600s"),
+        ("host observe --duration 0s", "more than 0"),
+        ("host observe --vm web", "NAME=CGROUP"),
+        ("host observe --prometheus 0.0.0.0:1", "--prometheus-for-all"),
+        ("host observe --uplink eth0 --no-network", "cannot be used"),
+        ("host record", "--output"),
+        ("host record -o a --on-delay 5parsecs", "such as"),
+        ("host record -o a --keep 5s --duration 1s", "cannot be used"),
+    ] {
+        place.line(line).expect(2, &[word]);
+    }
+    place.line("host observe --once --uplink no-such-if").expect(4, &["no-such-if"]);
+}
+
+/// One interval, as JSON; the exit code says whether something hurts.
+#[test]
+fn one_interval() {
+    let Some(()) = need(root(), "not root") else { return };
+    let place = Place::new();
+    let standin = start("--name looked-at --do serve --every 5000").expect("a stand-in");
+    let ran = place.line("host observe --once --json --interval 300ms looked-at");
+    let json = ran.json();
+    let hurts = !json["findings"].as_array().expect("findings").is_empty();
+    ran.expect(i32::from(hurts), &[]);
+    let vm = &json["vms"][0];
+    assert_eq!(vm["name"], "looked-at");
+    assert_eq!(vm["pid"], standin.begun.pid);
+    // 300 ms of wake-ups each 5 ms.
+    let wakes = vm["threads"].as_array().expect("threads").iter();
+    let wakes: u64 = wakes.filter_map(|thread| thread["wake_to_run"]["count"].as_u64()).sum();
+    assert!((40..=70).contains(&wakes), "{wakes} wake-ups");
+}
+
+#[test]
+fn a_recording_is_read_like_an_xentrace() {
+    let Some(()) = need(root(), "not root") else { return };
+    let place = Place::new();
+    let _standin = start("--name recorded --do serve --every 5000").expect("a stand-in");
+    let ran = place.line("host record --duration 500ms -o host.ltr --json");
+    ran.expect(0, &[]);
+    assert!(ran.json()["events"].as_u64().expect("a number") > 100);
+    assert_eq!(place.names(), ["host.ltr"], "nothing else is left");
+    place.line("trace info host.ltr").expect(0, &[]);
+    let latency = place.line("trace latency host.ltr --json");
+    latency.expect(0, &[]);
+    let json = latency.json();
+    let server = json["vcpus"]
+        .as_array()
+        .expect("vCPUs")
+        .iter()
+        .find(|vcpu| vcpu["vcpu"].as_str().is_some_and(|name| name == "recorded vcpu0"));
+    let wakes = server.expect("the stand-in")["wake_to_run"]["n"].as_u64().expect("a number");
+    assert!((80..=110).contains(&wakes), "{wakes} wake-ups in 500 ms, each 5 ms");
+    place.line("trace export host.ltr --perfetto host.pftrace").expect(0, &[]);
+    place.line("trace latency host.ltr --cpu-hz 1000000000").expect(2, &["nanoseconds"]);
+}
