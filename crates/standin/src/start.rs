@@ -37,7 +37,7 @@ pub fn binary() -> PathBuf {
         }
         if let Some(cargo) = std::env::var_os("CARGO") {
             let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
-            let name = if name == "debug" { "dev" } else { name };
+            let name = if name == "debug" { "test" } else { name };
             let status = Command::new(cargo)
                 .args(["build", "--quiet", "-p", "lowtail-standin", "--profile", name])
                 .arg("--target-dir")

@@ -24,7 +24,7 @@ pub(crate) struct Record {
     output: PathBuf,
     /// A machine that is not found by itself: NAME=CGROUP or NAME=PID. With --on-delay, only waits of machines named here
     /// count, if any is. May be given several times
-    #[arg(long, value_name = "NAME=…")]
+    #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
     #[arg(long, value_name = "SPAN", value_parser = wall, conflicts_with = "on_delay")]

@@ -164,30 +164,12 @@ fn machines_are_declared() {
 /// Control groups of version 2, whatever this host has: in a guest with a kernel of Debian's, which has sched_ext, too.
 #[test]
 fn machines_in_control_groups_of_version_2() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
-    let tools = ["qemu-system-x86_64", "busybox", "cpio", "strip"];
-    let there = tools.iter().all(|tool| installed(&[tool]).is_some()).then_some(());
-    if need(there, "no qemu-system-x86_64, busybox, cpio or strip").is_none() {
-        return;
-    }
-    let kernel = Command::new(&script).arg("kernel").output().expect("a script");
-    let why = String::from_utf8_lossy(&kernel.stderr).into_owned();
-    let there = kernel.status.success().then_some(());
-    if need(there, &format!("no kernel for the guest: {why}")).is_none() {
-        return;
-    }
     let commands = "lowtail-standin --as libvirt --name web_1 --vcpus 2 --io 1 --vcpu-quota 20000 \
         >/tmp/begun & \
         until grep -q pid /tmp/begun; do sleep 0.1; done; lowtail host vms --json; \
         lowtail host doctor --json >/tmp/doctor; echo; echo; cat /tmp/doctor; kill $!; wait; \
         find /sys/fs/cgroup -name 'machine*'";
-    let ran = Command::new(&script)
-        .args(["run", env!("CARGO_BIN_EXE_lowtail"), "sh", "-c", commands])
-        .env("LOWTAIL_GUEST_ALSO", binary())
-        .env("LOWTAIL_GUEST_SECONDS", "300")
-        .output()
-        .expect("a script");
-    let ran = Ran::new(&ran);
+    let Some(ran) = guest(&["sh", "-c", commands], Some(binary())) else { return };
     ran.expect(0, &[]);
     let (vms, doctor) = ran.out.split_once("\n\n\n").unwrap_or_else(|| panic!("{}", ran.out));
     let vms: Value = serde_json::from_str(vms).expect(vms);

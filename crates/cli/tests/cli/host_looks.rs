@@ -2,7 +2,7 @@
 
 use super::host::{as_nobody, root};
 use super::*;
-use lowtail_standin::start;
+use lowtail_standin::{binary, start};
 
 #[test]
 fn without_root_the_word_is_clear_and_nothing_is_written() {
@@ -76,4 +76,44 @@ fn a_recording_is_read_like_an_xentrace() {
     assert!((80..=110).contains(&wakes), "{wakes} wake-ups in 500 ms, each 5 ms");
     place.line("trace export host.ltr --perfetto host.pftrace").expect(0, &[]);
     place.line("trace latency host.ltr --cpu-hz 1000000000").expect(2, &["nanoseconds"]);
+}
+
+/// A quota in control groups of version 2, while somebody sets the clock, to 2033 and then to 2001: spans come from a clock
+/// that nobody sets. The guest's clock is exact, so that figures are, too.
+#[test]
+fn a_step_of_the_clock() {
+    let commands = "lowtail-standin --as libvirt --name web_1 --do burn --vcpu-quota 20000 >/tmp/begun & \
+        until grep -q pid /tmp/begun; do sleep 0.1; done; \
+        { sleep 1; date -s @2000000000; sleep 1; date -s @1000000000; } >/dev/null & \
+        lowtail host observe --json --duration 3s web_1";
+    let Some(ran) = guest(&["sh", "-c", commands], Some(binary())) else { return };
+    ran.expect(0, &[]);
+    let lines = ran.out.lines().filter(|line| line.starts_with('{'));
+    let intervals: Vec<Value> =
+        lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert!((3..=4).contains(&intervals.len()), "{}", ran.out);
+    let sum = |of: &dyn Fn(&Value) -> f64| intervals.iter().map(of).sum::<f64>();
+    let span_ms = sum(&|interval| interval["interval_ms"].as_f64().expect("a number"));
+    assert!((3_000.0..3_100.0).contains(&span_ms), "{span_ms} ms");
+    let years = [2033, 2001].map(|year| {
+        let since_1970 = f64::from(year - 1970) * 365.25 * 86_400e3;
+        intervals.iter().any(|interval| {
+            (interval["unix_ms"].as_f64().expect("a number") - since_1970).abs() < 366.0 * 86_400e3
+        })
+    });
+    assert_eq!(years, [true; 2], "the clock was set: {}", ran.out);
+    // A fifth of a CPU, in periods of 100 ms.
+    let ran_ms = sum(&|interval| {
+        let threads = interval["vms"][0]["threads"].as_array().expect("threads");
+        let ns = |thread: &Value| thread["cpu_ns"].as_f64().expect("a number");
+        let vcpus = threads.iter().filter(|thread| thread["role"] == "vcpu");
+        vcpus.map(ns).sum::<f64>() / 1e6
+    });
+    assert!((ran_ms / span_ms - 0.2).abs() < 0.01, "{ran_ms} of {span_ms} ms");
+    let throttled = sum(&|interval| {
+        let groups = interval["vms"][0]["throttled"].as_array().expect("groups");
+        let vcpu0 = groups.iter().filter(|group| group["group"] == "vcpu0");
+        vcpu0.map(|group| group["throttled_periods"].as_f64().expect("a number")).sum()
+    });
+    assert!((29.0..=31.0).contains(&throttled), "{throttled} periods in 3 s");
 }

@@ -97,28 +97,8 @@ fn without_permission() {
 /// would be too long for a test; `scripts/guest` says why they are.
 #[test]
 fn a_kernel_without_noise() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tools = ["qemu-system-x86_64", "busybox", "cpio", "strip"];
-    let missing = tools.iter().find(|tool| installed(&[tool]).is_none());
-    let tools =
-        need(missing.is_none().then_some(()), "no qemu-system-x86_64, busybox, cpio or strip");
-    if tools.is_none() {
-        return;
-    }
-    let script = root.join("scripts/guest");
-    let kernel = Command::new(&script).arg("kernel").output().expect("a script");
-    let why = String::from_utf8_lossy(&kernel.stderr).into_owned();
-    if need(kernel.status.success().then_some(()), &format!("no kernel for the guest: {why}"))
-        .is_none()
-    {
-        return;
-    }
-    let ran = Command::new(&script)
-        .args(["run", env!("CARGO_BIN_EXE_lowtail")])
-        .args("lowtail lab run kernel-guest --on kernel --exact-clock".split(' '))
-        .output()
-        .expect("a script");
-    let ran = Ran::new(&ran);
+    let words = "lowtail lab run kernel-guest --on kernel --exact-clock";
+    let Some(ran) = guest(&words.split(' ').collect::<Vec<_>>(), None) else { return };
     println!("{}", ran.out);
     for word in ["one hog", "two hogs", "quota", "p99_us", "Linux 6.18", "14 of 14 claims hold"] {
         assert!(ran.out.contains(word), "`{word}` is not in: {}", ran.out);

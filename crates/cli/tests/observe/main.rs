@@ -232,3 +232,52 @@ fn a_neighbour_and_a_quota_at_once() {
     assert!(has("capped", "throttled", "quota"), "{found:?}");
     assert!(found.iter().all(|(vm, _, who)| who == "quota" || vm != "capped"), "{found:?}");
 }
+
+/// A real guest, under QEMU's emulation: its kernel boots, finds no disk, and spins.
+#[test]
+fn a_real_guest_waits_for_its_neighbour() {
+    let Some(_kernel) = kernel() else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest");
+    let said = Command::new(script).arg("kernel").output().expect("a script");
+    let there = said.status.success()
+        && Command::new("qemu-system-x86_64").arg("-version").output().is_ok();
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "no QEMU or no kernel for the guest");
+        eprintln!("skipped: no QEMU or no kernel for the guest");
+        return;
+    }
+    let image = String::from_utf8_lossy(&said.stdout).trim().to_string();
+    let cpu = cpu();
+    let guest = Command::new("taskset")
+        .args([
+            "-c",
+            &cpu.to_string(),
+            "qemu-system-x86_64",
+            "-name",
+            "guest=real,debug-threads=on",
+        ])
+        .args(["-accel", "tcg,thread=multi", "-m", "256", "-nodefaults", "-display", "none"])
+        .args(["-net", "none", "-kernel", &image, "-append", "panic=0 quiet"])
+        .spawn()
+        .expect("taskset is there");
+    let _guest = Ended(guest);
+    std::thread::sleep(Duration::from_secs(1));
+    let _batch = standin(format!("--name batch --do burn --cpu {cpu}"));
+    let found = found(&observe(None, &["--duration", "3s", "real", "batch"]));
+    let starved = ("real".to_string(), "starved".to_string(), "vm batch".to_string());
+    assert!(found.contains(&starved), "{found:?}");
+    for (vm, _, who) in &found {
+        // Each waits for the other, and the guest's emulator for its own vCPU, too.
+        assert!(who == "vm batch" || who == "vm real", "{vm}: {found:?}");
+    }
+}
+
+/// A process that ends with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
