@@ -84,8 +84,10 @@ fn a_recording_is_read_like_an_xentrace() {
 fn a_step_of_the_clock() {
     let commands = "lowtail-standin --as libvirt --name web_1 --do burn --vcpu-quota 20000 >/tmp/begun & \
         until grep -q pid /tmp/begun; do sleep 0.1; done; \
-        { sleep 1; date -s @2000000000; sleep 1; date -s @1000000000; } >/dev/null & \
-        lowtail host observe --json --duration 3s web_1";
+        lowtail host observe --json --duration 3s web_1 >/tmp/seen & \
+        seen() { until [ $(grep -c unix_ms /tmp/seen) -ge $1 ]; do sleep 0.1; done; }; \
+        seen 1; date -s @2000000000 >/dev/null; seen 2; date -s @1000000000 >/dev/null; \
+        wait $!; cat /tmp/seen";
     let Some(ran) = guest(&["sh", "-c", commands], Some(binary())) else { return };
     ran.expect(0, &[]);
     let lines = ran.out.lines().filter(|line| line.starts_with('{'));
