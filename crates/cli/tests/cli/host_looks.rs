@@ -117,5 +117,7 @@ fn a_step_of_the_clock() {
         let vcpu0 = groups.iter().filter(|group| group["group"] == "vcpu0");
         vcpu0.map(|group| group["throttled_periods"].as_f64().expect("a number")).sum()
     });
-    assert!((29.0..=31.0).contains(&throttled), "{throttled} periods in 3 s");
+    // Reading takes its time in the guest, and may see one more at each end.
+    let wanted = span_ms / 100.0;
+    assert!((throttled - wanted).abs() <= 2.0, "{throttled} periods in {span_ms} ms");
 }
