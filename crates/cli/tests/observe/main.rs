@@ -12,11 +12,12 @@ mod traffic;
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lowtail_standin::{Standin, start};
-use net::{A, B, FAR, Net, v4};
+use net::{B, FAR, Net, v4};
 use serde_json::Value;
 use traffic::{Filler, ask, connect, echo_server, udp};
 
@@ -169,16 +170,21 @@ fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
         host.then(|| fill(udp(&net.b, v4(B)), to_far)),
         beyond.then(|| fill(udp(&net.far, v4(FAR)), to_b)),
     ];
-    let asks =
-        std::thread::spawn(move || ask(&mut connection, if host || beyond { 80 } else { 1500 }));
+    let over = Arc::new(AtomicBool::new(false));
+    let asks_on = Arc::clone(&over);
+    let asks = std::thread::spawn(move || {
+        while !asks_on.load(Ordering::Relaxed) {
+            ask(&mut connection, 1);
+        }
+    });
     let [a_is, b_is] = [("a", &a, "tap-a"), ("b", &b, "tap-b")]
         .map(|(name, machine, tap)| format!("{name}={},tap={tap}", machine.begun.pid));
     let args = ["--duration", "3s", "--vm", &a_is, "--vm", &b_is, "a", "b"];
     let intervals = observe(Some(&net), &args);
-    let took = asks.join().expect("it is answered");
+    // The queues run empty, and the last request is answered.
     drop(fillers);
-    drop(at_b);
-    let _ = (A, took);
+    over.store(true, Ordering::Relaxed);
+    asks.join().expect("it is answered");
     found(&intervals)
 }
 
