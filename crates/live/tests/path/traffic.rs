@@ -68,7 +68,10 @@ impl Filler {
         let thread = thread::spawn(move || {
             let (begin, mut sent) = (Instant::now(), 0);
             while !stopped.load(Ordering::Relaxed) {
-                while sent < bytes_in(depth) + bytes_in(begin.elapsed()) / 1000 * 999 {
+                // Where others have a part of the rate, it is never done.
+                while sent < bytes_in(depth) + bytes_in(begin.elapsed()) / 1000 * 999
+                    && !stopped.load(Ordering::Relaxed)
+                {
                     from.send_to(&[0; DATAGRAM], to).expect("a way");
                     sent += FRAME;
                 }
