@@ -100,6 +100,7 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
     for other in [piped.wake_to_run, own.wake_to_run] {
         println!("same threads: {other:?}");
         let off = (other.p99.unwrap() / at(99) - 1.0).abs();
-        assert!(off < 0.1 && other.n > 100, "{other:?}");
+        // A second of wake-ups each 10 ms, of which this kernel does not tell all.
+        assert!(off < 0.1 && other.n > 80, "{other:?}");
     }
 }
