@@ -17,6 +17,7 @@ pub mod discover;
 pub mod doctor;
 pub mod error;
 pub mod journal;
+pub mod keep;
 mod kernel;
 pub mod manage;
 pub mod measured;
@@ -30,6 +31,7 @@ pub mod signals;
 pub mod simulate;
 pub mod thread;
 mod work;
+pub mod workers;
 
 pub use compare::{Comparison, Judge, compare};
 pub use error::Error;

@@ -112,6 +112,11 @@ pub(super) fn with(ledger: &Ledger, settings: &[Setting], force: bool) -> Result
 }
 
 impl Plan {
+    /// Leaves out changes of which it is said that they are not to be tried.
+    pub(crate) fn leave_out(&mut self, not: impl Fn(&Place, &str) -> bool) {
+        self.changes.retain(|change| !not(&change.place, &change.to));
+    }
+
     /// What an earlier policy has changed and this one does not.
     fn restore(&mut self, entry: &Entry, force: bool) {
         let place = &entry.place;

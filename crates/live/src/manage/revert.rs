@@ -46,7 +46,7 @@ impl Hold {
                 Ok(None) => done.gone += 1,
                 Ok(Some(now)) if now == to => done.already += 1,
                 Ok(Some(now)) if force || entry.is_ours(&now) => {
-                    steps.push(Step { place, now, to })
+                    steps.push(Step { place, now, to });
                 }
                 Ok(Some(now)) => done.foreign.push(entry.foreign(now)),
                 Err(error) => done.failed.push(Failed { place, to, why: error.to_string() }),

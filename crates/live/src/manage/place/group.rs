@@ -127,9 +127,9 @@ impl Group {
         if self.path.as_os_str().is_empty() {
             return Err("the topmost control group has no settings of its own".into());
         }
-        match self.path.to_str().and(self.mount.to_str()) {
-            Some(_) => Ok(()),
-            None => Err(format!("the control group `{}` has a name that is no UTF-8", shown())),
+        match (self.path.to_str(), self.mount.to_str()) {
+            (Some(_), Some(_)) => Ok(()),
+            _ => Err(format!("the control group `{}` has a name that is no UTF-8", shown())),
         }
     }
 
