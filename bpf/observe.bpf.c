@@ -8,13 +8,17 @@
  *
  *	sched_switch in		WOKEN, PREEMPTED -> RUNNING: a wait has ended
  *	sched_switch out	RUNNING -> BLOCKED, or PREEMPTED if it could go on
- *	sched_wakeup		BLOCKED -> WOKEN. If it is RUNNING still it was about to sleep and does not: no wait;
+ *	sched_waking		BLOCKED -> WOKEN. If it is RUNNING still it was about to sleep and does not: no wait;
  *				if PREEMPTED, it waits already
+ *	sched_migrate_task	it waits for another CPU: for a thread that is being woken, the one that it is given
  *	sched_process_exit	-> ENDED
  *
- * No lock is needed: the kernel holds the lock of the thread's run queue in all of these, but for
- * sched_process_exit, in which the thread runs. sched_waking comes before that lock is taken, and does no more than note the time: what
- * comes between, such as an interrupt to the other CPU, is part of the wait.
+ * sched_wakeup is not needed, and each event costs something. It comes when the thread is on a queue; sched_waking
+ * is earlier, so that an interrupt to the other CPU and that one's way out of idle are part of the wait.
+ *
+ * No lock is needed: the kernel holds the lock of the thread's run queue when it switches or moves it, the thread's
+ * pi_lock while it wakes it, and at sched_process_exit the thread runs. Only a wake-up and the thread's way to sleep
+ * can be at the same time; switched_out() says what becomes of that.
  *
  * Who has it meanwhile: each CPU has a short list of those that wait for it. At each switch, the time since the last
  * is noted for each of them under who ran. sched_migrate_task moves them from list to list; it holds the lock
@@ -102,7 +106,7 @@ static __noinline void note_more(struct slot *slot, struct pair *pair, __u64 tas
  * The thread has waited for @ns while @task of process @runner ran. It waits for one CPU at a time, under the lock
  * of that one's queue: nobody else writes here.
  */
-static __noinline void note(struct slot *slot, __u32 found, __u32 runner, __u64 task, __u64 ns)
+static __always_inline void note(struct slot *slot, __u32 found, __u32 runner, __u64 task, __u64 ns)
 {
 	__u32 only = 0, *now = bpf_map_lookup_elem(&epoch, &only);
 	struct pair pair = { .victim = (found - 1) * 2, .runner = runner };
@@ -180,15 +184,16 @@ static __always_inline void list(struct slot *slot, __u32 found, __u32 cpu)
 	LOSE(blame);
 }
 
-/* Its state is set. */
+/* @state: WOKEN or PREEMPTED */
 static __always_inline void begin_wait(struct slot *slot, __u32 found, struct task_struct *p,
-				       __u32 cpu, __u64 from)
+				       __u32 state, __u32 cpu, __u64 from)
 {
 	slot->tgid = p->tgid;
 	slot->since_ns = from;
 	slot->noted_ns = from;
 	slot->task = (__u64)p;
 	slot->held_up = begins_held_up(p);
+	slot->state = state;
 	list(slot, found, cpu);
 }
 
@@ -206,14 +211,27 @@ static __always_inline void record(void *delays, __u32 found, __u64 ns)
 	hist->buckets[index]++;
 }
 
-static __always_inline void switched_in(__u32 found, struct task_struct *p, __u64 now)
+/*
+ * @task of process @runner has run until @now; with @listed, @p was in the list of this CPU, @cpu.
+ */
+static __always_inline void switched_in(__u32 found, struct task_struct *p, _Bool listed, __u32 cpu,
+					__u64 task, __u32 runner, __u64 now)
 {
 	struct slot *slot = slot_at(found);
 	__u64 ns;
 
 	if (!slot || slot->state == ENDED)
 		return;
+	if (slot->state == BLOCKED && slot->waking_ns >= slot->since_ns) {
+		/* Its wake-up came when it was about to sleep, see switched_out(). */
+		slot->since_ns = slot->waking_ns;
+		slot->noted_ns = slot->waking_ns;
+		slot->state = WOKEN;
+	}
 	if (waits(slot)) {
+		/* Who runs next is held up by nothing. */
+		if (listed && slot->cpu == cpu)
+			ran_meanwhile(slot, found, task, runner, 0, now);
 		/* It had no place in the list of this CPU. */
 		if (slot->noted_ns < now) {
 			unlist(slot, found);
@@ -237,13 +255,20 @@ static __always_inline void switched_in(__u32 found, struct task_struct *p, __u6
 	slot->state = RUNNING;
 }
 
+/*
+ * A thread may be woken when it is about to sleep. Either it goes on running then, and nothing has happened; or the one
+ * who wakes it, with its pi_lock, lets it get off its CPU first: from then on it waits. What is written at the very
+ * moment at which sched_waking reads it is put right when it runs again; whom it waited for is not known then.
+ */
 static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bool preempted,
 					 __u32 cpu, __u64 now)
 {
 	struct slot *slot = slot_at(found);
+	_Bool woken;
 
 	if (!slot || slot->state == ENDED)
 		return;
+	woken = slot->waking_ns > slot->since_ns && is_woken(p);
 	if (slot->state == UNKNOWN) {
 		/* It has run since it was looked at: nothing has happened. */
 		slot->first_ns = p->se.sum_exec_runtime - (now - slot->since_ns);
@@ -253,9 +278,8 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 		unlist(slot, found);
 	}
 	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
-	if (preempted) {
-		slot->state = PREEMPTED;
-		begin_wait(slot, found, p, cpu, now);
+	if (preempted || woken) {
+		begin_wait(slot, found, p, preempted ? PREEMPTED : WOKEN, cpu, now);
 	} else {
 		slot->tgid = p->tgid;
 		slot->since_ns = now;
@@ -264,22 +288,17 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 }
 
 /*
- * @task of process @runner has run until @now, on the CPU for which the thread in @found waits, that is, on @cpu; with
- * LAST that thread runs next. Whether it waits no longer. Not static, so that the verifier looks at it once and
- * not for each of the ways on which it can be reached.
+ * @task of process @runner has run until @now, on @cpu, for which the thread in @found waits. Whether it waits for
+ * that no longer. Not static, so that the verifier looks at it once and not for each of the ways on which it can be reached.
  */
-#define LAST (1ull << 32)
-
-__noinline int tell_waiter(__u32 found, __u64 cpu, __u64 task, __u32 runner, __u64 now)
+__noinline int tell_waiter(__u32 found, __u32 cpu, __u64 task, __u32 runner, __u64 now)
 {
 	struct slot *slot = slot_at(found);
-	_Bool last = !!(cpu & LAST);
 
-	if (!slot || !waits(slot) || slot->cpu != (__u32)cpu)
+	if (!slot || !waits(slot) || slot->cpu != cpu)
 		return 1;
-	/* Who runs next is held up by nothing. */
-	ran_meanwhile(slot, found, task, runner, !last && held_up(slot->task), now);
-	return last;
+	ran_meanwhile(slot, found, task, runner, held_up(slot->task), now);
+	return 0;
 }
 
 /* bool preempt, struct task_struct *prev, struct task_struct *next, and more of late */
@@ -290,6 +309,7 @@ int switched(__u64 *ctx)
 	__u32 out = find(prev->pid), in = find(next->pid);
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
+	_Bool listed = 0;
 	__u64 now;
 	int i;
 
@@ -304,13 +324,17 @@ int switched(__u64 *ctx)
 	for (i = 0; i < WAITERS; i++) {
 		__u32 found = queue->waiters[i];
 
+		if (!found)
+			continue;
+		if (found == in)
+			listed = 1;
 		/* If the one that ran is in the list, nobody has told that it did. */
-		if (found && (found == out || tell_waiter(found, found == in ? cpu | LAST : cpu,
-							  queue->ran, prev->tgid, now)))
+		if (found == in || found == out ||
+		    tell_waiter(found, cpu, queue->ran, prev->tgid, now))
 			queue->waiters[i] = 0;
 	}
 	if (in)
-		switched_in(in, next, now);
+		switched_in(in, next, listed, cpu, queue->ran, prev->tgid, now);
 	/* With `preempt` it has not come to schedule() itself, whatever its state says. */
 	if (out)
 		switched_out(out, prev, ctx[0] & 1 || !sleeps(prev), cpu, now);
@@ -324,41 +348,31 @@ int waking(__u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	__u32 found = find(p->pid);
 	struct slot *slot;
-
-	if (!found)
-		return 0;
-	slot = slot_at(found);
-	if (slot)
-		slot->waking_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-/* struct task_struct *p */
-SEC("tp_btf/sched_wakeup")
-int woken(__u64 *ctx)
-{
-	struct task_struct *p = (void *)ctx[0];
-	__u32 found = find(p->pid);
-	struct slot *slot;
-	__u64 from;
+	__u64 now;
 
 	if (!found)
 		return 0;
 	slot = slot_at(found);
 	if (!slot)
 		return 0;
-	from = slot->waking_ns;
-	if (slot->state == BLOCKED) {
-		/* Before it was off its CPU it did not wait for one. */
-		if (from < slot->since_ns)
-			from = slot->since_ns;
-	} else if (slot->state != UNKNOWN || p->on_cpu || !from) {
-		return 0;
-	} else {
+	now = bpf_ktime_get_ns();
+	slot->waking_ns = now;
+	switch (slot->state) {
+	case BLOCKED:
+		break;
+	case WOKEN:
+		/* It was not, then: somebody else had its lock when it went to sleep. */
+		unlist(slot, found);
+		break;
+	case UNKNOWN:
+		if (p->on_cpu)
+			return 0;
 		slot->first_ns = p->se.sum_exec_runtime;
+		break;
+	default:
+		return 0;
 	}
-	slot->state = WOKEN;
-	begin_wait(slot, found, p, cpu_of(p), from);
+	begin_wait(slot, found, p, WOKEN, cpu_of(p), now);
 	return 0;
 }
 
@@ -411,8 +425,7 @@ int woken_new(__u64 *ctx)
 	if (!slot)
 		return 0;
 	slot->first_ns = p->se.sum_exec_runtime;
-	slot->state = WOKEN;
-	begin_wait(slot, found, p, cpu_of(p), bpf_ktime_get_ns());
+	begin_wait(slot, found, p, WOKEN, cpu_of(p), bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -431,6 +444,12 @@ int migrated(__u64 *ctx)
 	if (!slot || !waits(slot))
 		return 0;
 	unlist(slot, found);
+	if (!p->on_rq) {
+		/* It is being woken, and has waited for none but the CPU that it is given now. */
+		slot->held_up = begins_held_up_on(p, (__u32)ctx[1]);
+		list(slot, found, (__u32)ctx[1]);
+		return 0;
+	}
 	queue = bpf_map_lookup_elem(&queues, &slot->cpu);
 	if (queue && queue->runs) {
 		runs = (void *)queue->runs;

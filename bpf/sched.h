@@ -23,7 +23,10 @@ struct cfs_bandwidth {
 	struct hrtimer period_timer;
 };
 
+struct cfs_rq;
+
 struct task_group {
+	struct cfs_rq **cfs_rq;	/* one for each CPU */
 	struct task_group *parent;
 	struct cfs_bandwidth cfs_bandwidth;
 };
@@ -38,6 +41,20 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+/* atomic_t */
+struct counter {
+	int counter;
+};
+
+/* arch_spinlock_t of x86 and arm64 */
+struct qspinlock {
+	struct counter val;
+};
+
+struct raw_spinlock {
+	struct qspinlock raw_lock;
+};
+
 struct thread_info {
 	__u32 cpu;
 };
@@ -47,11 +64,13 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
 	int prio;
 	int pid;
 	int tgid;
 	char comm[16];
 	struct sched_entity se;
+	struct raw_spinlock pi_lock;
 	_Bool throttled;
 };
 
@@ -109,12 +128,34 @@ static __always_inline _Bool held_up(__u64 task)
 	return 0;
 }
 
-/* The same, of a thread that the kernel tells of. */
+/* Whether somebody is waking a thread: who does has its lock, and few others ever have. */
+static __always_inline _Bool is_woken(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->pi_lock.raw_lock.val.counter) &&
+	       p->pi_lock.raw_lock.val.counter;
+}
+
+/* The same as held_up(), of a thread that the kernel tells of. */
 static __always_inline _Bool begins_held_up(struct task_struct *p)
 {
 	if (bpf_core_field_exists(p->throttled))
 		return p->throttled;
 	return held_up((__u64)p);
+}
+
+/* The same, on the CPU that the thread is about to be given. */
+static __always_inline _Bool begins_held_up_on(struct task_struct *p, __u32 cpu)
+{
+	struct cfs_rq **each, *cfs_rq = 0;
+
+	if (bpf_core_field_exists(p->throttled))
+		return p->throttled;
+	if (!bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count) || p->prio < MAX_RT_PRIO)
+		return 0;
+	each = BPF_CORE_READ(p, se.cfs_rq, tg, cfs_rq);
+	if (bpf_probe_read_kernel(&cfs_rq, sizeof(cfs_rq), each + cpu))
+		return 0;
+	return BPF_CORE_READ(cfs_rq, throttle_count) > 0;
 }
 
 /*

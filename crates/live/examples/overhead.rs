@@ -3,8 +3,9 @@
 //!     cargo run --release -p lowtail-live --example overhead
 //!
 //! Two threads on one CPU hand a byte to and fro through pipes: two switches and two wake-ups for each round.
-//! Without and with the observer, in turns; of each pair of turns the ratio of rounds in a second of
-//! their run time is taken, and of those the median.
+//! Without and with the observer, in turns; of each turn with it and those beside it the ratio of rounds in a second of
+//! their run time is taken, and of those the median. In the same turns it is taken of programs that do nothing at
+//! the same two events, and of such that do no more than look at the clock there (`bpf/floor.bpf.c`).
 
 use std::fs;
 use std::io::{Read, Write, pipe};
@@ -13,15 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::{Link, ObjectBuilder};
 use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_live::discover::{Declared, Name, Target};
 use lowtail_live::observe::{Observer, Options};
 use lowtail_live::thread::{set_cpus, set_policy};
 use nix::unistd::{Pid, gettid};
 
-/// Pairs of turns.
-const PAIRS: usize = 9;
-const TURN: Duration = Duration::from_millis(400);
+/// Rounds of turns. Short turns, and many: what else goes on here is more alike in two that are close together.
+const ROUNDS: usize = 25;
+const TURN: Duration = Duration::from_millis(150);
+/// Programs that do next to nothing.
+static FLOOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o"));
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn pin(cpu: usize) {
@@ -122,28 +126,72 @@ fn observer(tracked: bool) -> Observer {
     Observer::start(options).expect("the host can do it")
 }
 
-fn compare(game: &Game, tracked: bool) {
-    let mut lost = Vec::new();
-    let mut rates = Vec::new();
-    for _ in 0..PAIRS {
-        let without = game.turn();
-        let observer = observer(tracked);
-        let with = game.turn();
-        drop(observer);
-        lost.push(1e2 * (1.0 - with.0 / without.0));
-        rates.push(without.1);
+/// What is looked at: the observer, and what is below it.
+#[derive(Clone, Copy)]
+enum With {
+    Empty,
+    Clock,
+    Others,
+    Machine,
+}
+
+impl With {
+    const ALL: [(With, &str); 4] = [
+        (With::Empty, "two empty programs"),
+        (With::Clock, "two that look at the clock"),
+        (With::Others, "observer, threads of others"),
+        (With::Machine, "observer, threads of a machine"),
+    ];
+
+    /// A turn with it.
+    fn turn(self, game: &Game) -> (f64, f64) {
+        match self {
+            With::Empty => with_floor(game, "empty_"),
+            With::Clock => with_floor(game, "clock_"),
+            With::Others | With::Machine => {
+                let _observer = observer(matches!(self, With::Machine));
+                game.turn()
+            }
+        }
     }
-    lost.sort_by(f64::total_cmp);
-    let rate = median(rates);
-    println!(
-        "{:>9}: {:8.0} switches/s without; {:5.2} % fewer with (quartiles {:.2} to {:.2}), {:.0} ns a switch",
-        if tracked { "a machine" } else { "others" },
-        2.0 * rate,
-        lost[PAIRS / 2],
-        lost[PAIRS / 4],
-        lost[3 * PAIRS / 4],
-        lost[PAIRS / 2] / 1e2 / (2.0 * rate) * 1e9,
-    );
+}
+
+/// A turn with those programs of [`FLOOR`] whose names begin like this.
+fn with_floor(game: &Game, prefix: &str) -> (f64, f64) {
+    let object = ObjectBuilder::default()
+        .open_memory(FLOOR)
+        .and_then(|object| object.load())
+        .expect("the host can do it");
+    let is = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(prefix);
+    let programs = object.progs_mut().filter(|program| is(program.name()));
+    let links: Vec<Link> = programs.map(|program| program.attach().expect("root may")).collect();
+    assert_eq!(links.len(), 2);
+    game.turn()
+}
+
+fn compare(game: &Game) {
+    let mut lost = [const { Vec::new() }; With::ALL.len()];
+    let mut rates = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut before = game.turn();
+        for ((with, _), lost) in With::ALL.iter().zip(&mut lost) {
+            let during = with.turn(game);
+            let after = game.turn();
+            lost.push(1e2 * (1.0 - 2.0 * during.0 / (before.0 + after.0)));
+            rates.push(before.1);
+            before = after;
+        }
+    }
+    let rate = 2.0 * median(rates);
+    println!("{rate:8.0} switches/s; fewer with");
+    for ((_, name), mut lost) in With::ALL.iter().zip(lost) {
+        lost.sort_by(f64::total_cmp);
+        let [low, middle, high] = [1, 2, 3].map(|quarter| lost[quarter * ROUNDS / 4]);
+        println!(
+            "{name:>32}: {middle:5.2} % (quartiles {low:.2} to {high:.2}), {:.0} ns a switch",
+            middle / 1e2 / rate * 1e9,
+        );
+    }
 }
 
 fn programs(game: &Game, tracked: bool) {
@@ -182,8 +230,6 @@ fn main() {
     }
     for pause_ns in [0, 15_000] {
         game.pause_ns.store(pause_ns, Ordering::Relaxed);
-        for tracked in [false, true] {
-            compare(&game, tracked);
-        }
+        compare(&game);
     }
 }
