@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use lowtail_lab::error::Located;
 use lowtail_lab::kvm::import::{HostOptions, scenario};
 use lowtail_lab::outcome::quoted;
 use lowtail_lab::{Error, Experiment};
@@ -35,7 +36,7 @@ pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
 pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
-        Error::At { line, message, .. } => {
+        Error::At(Located { line, message, .. }) => {
             let first = args.domain_xml.first().map(|path| path.display().to_string());
             let what = match args.domain_xml.len() {
                 1 => first.unwrap_or_default(),

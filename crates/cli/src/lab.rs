@@ -41,7 +41,7 @@ impl From<Error> for Fail {
             | Error::NoSuchScheduler { .. }
             | Error::NoSuchCase { .. }
             | Error::NoSuchLink { .. } => Fail::Usage(message),
-            Error::At { .. } | Error::File { .. } => Fail::Input(message),
+            Error::At(_) | Error::File(_) => Fail::Input(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }
     }

@@ -273,7 +273,7 @@ impl CostReader {
         let (file, text) = self.find(name)?;
         let costs: CostsFile = tree::parse(&text)
             .and_then(tree::decode)
-            .map_err(|fault| CostsError::File(fault.locate(&file, &text)))?;
+            .map_err(|fault| CostsError::File(fault.locate(&file, &text).into()))?;
         let table = CostTable::new(&file, costs);
         self.read.insert(name.to_string(), table.clone());
         Ok(table)

@@ -32,7 +32,7 @@ impl Experiment {
     /// If it is no valid scenario; the error names file, line and column.
     pub fn parse(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Error> {
         Self::read(path, text, base).map_err(|trouble| match trouble {
-            Trouble::Here(fault) => fault.locate(path, text),
+            Trouble::Here(fault) => fault.locate(path, text).into(),
             Trouble::Elsewhere(error) => error,
         })
     }

@@ -4,69 +4,20 @@
 //! reported where it was written: in the case that set it.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use serde::de::DeserializeOwned;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeTable, DeValue};
 
-use crate::error::{Fault, nearest};
+pub(crate) use lowtail_toml::tree::{Node, at, decode, elements, span_at, table, table_mut};
 
-/// A value and where it stands.
-pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
+use crate::error::Fault;
 
 /// Largest scenario file.
 pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
 
 /// The tree of a whole file.
 pub(crate) fn parse(text: &str) -> Result<Node<'_>, Fault> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(Fault::new(0..0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
-    }
-    let root = DeTable::parse(text).map_err(|error| fault(&error))?;
-    let span = root.span();
-    Ok(Spanned::new(span, DeValue::Table(root.into_inner())))
-}
-
-/// Reads a value of type `T` out of a tree.
-pub(crate) fn decode<T: DeserializeOwned>(node: Node<'_>) -> Result<T, Fault> {
-    T::deserialize(ValueDeserializer::from(node)).map_err(|error| fault(&error))
-}
-
-fn fault(error: &toml::de::Error) -> Fault {
-    Fault::new(error.span().unwrap_or(0..0), explain(error.message()))
-}
-
-/// The table in `node`, if it is one.
-pub(crate) fn table<'n, 'a>(node: &'n Node<'a>) -> Option<&'n DeTable<'a>> {
-    node.get_ref().as_table()
-}
-
-/// The table in `node`, to change.
-pub(crate) fn table_mut<'n, 'a>(node: &'n mut Node<'a>) -> Option<&'n mut DeTable<'a>> {
-    match node.get_mut() {
-        DeValue::Table(table) => Some(table),
-        _ => None,
-    }
-}
-
-/// The elements of the array in `node`; none if it is not one.
-pub(crate) fn elements<'n, 'a>(node: Option<&'n Node<'a>>) -> &'n [Node<'a>] {
-    node.and_then(|node| node.get_ref().as_array()).map_or(&[], |array| array)
-}
-
-/// What stands at `path`; array elements are named by their number.
-pub(crate) fn at<'n, 'a>(root: &'n Node<'a>, path: &[&str]) -> Option<&'n Node<'a>> {
-    path.iter().try_fold(root, |node, key| match node.get_ref() {
-        DeValue::Table(table) => table.get(*key),
-        DeValue::Array(array) => array.get(key.parse::<usize>().ok()?),
-        _ => None,
-    })
-}
-
-/// Where the value at `path` stands, or what of the path there is.
-pub(crate) fn span_at(root: &Node<'_>, path: &[&str]) -> Range<usize> {
-    (0..=path.len()).rev().find_map(|n| at(root, &path[..n])).map_or(0..0, Spanned::span)
+    lowtail_toml::tree::parse(text, FILE_BYTES_MAX)
 }
 
 /// Keys of tables that hold one of them: setting one takes the place of another.
@@ -185,46 +136,6 @@ pub(crate) fn tag(node: &mut Node<'_>, what: &str, kinds: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// What serde says, in the words of this project.
-fn explain(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if let Some((&word, known)) = quoted.split_first() {
-        let what = [("unknown field", "key"), ("unknown variant", "value")];
-        if let Some((_, what)) = what.iter().find(|(start, _)| message.starts_with(start)) {
-            let hint = match nearest(word, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if known.is_empty() => "nothing can be set here".to_string(),
-                None => format!("known here: {}", known.join(", ")),
-            };
-            return format!("unknown {what} `{word}`; {hint}");
-        }
-        if message.starts_with("missing field") {
-            return format!("`{word}` is missing");
-        }
-    }
-    let types = [
-        ("expected u16", "expected a whole number from 0 to 65535"),
-        ("expected u32", "expected a whole number from 0 to 4294967295"),
-        ("expected u64", "expected a whole number of zero or more"),
-        ("expected f64", "expected a number"),
-        ("expected a sequence", "expected a list in [ ]"),
-        ("expected a map", "expected a table"),
-    ];
-    let mut message = message.to_string();
-    for (rust, words) in types {
-        if message.ends_with(rust) {
-            message = message.replace(rust, words);
-        }
-    }
-    if message.starts_with("wanted exactly 1 element") {
-        return "one key says which it is, such as { paced = \"1ms\" }: exactly one".to_string();
-    }
-    if let Some(at) = message.find("expected struct ") {
-        message.replace_range(at.., "expected a table");
-    }
-    message
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,14 +167,5 @@ mod tests {
         assert_eq!(at(&node, &["a"]).unwrap().get_ref().as_bool(), Some(true));
         assert_eq!(at(&node, &["b"]).unwrap().get_ref().as_str(), Some("xtruey{m}"));
         assert_eq!(at(&node, &["ktrue", "0"]).unwrap().get_ref().as_bool(), Some(true));
-    }
-
-    #[test]
-    fn messages_say_what_would_be_right() {
-        let known = "unknown field `vpus`, expected one of `vcpus`, `weight`";
-        assert_eq!(explain(known), "unknown key `vpus`; did you mean `vcpus`?");
-        let far = "unknown variant `zz`, expected `us` or `ms`";
-        assert_eq!(explain(far), "unknown value `zz`; known here: us, ms");
-        assert_eq!(explain("missing field `kind`"), "`kind` is missing");
     }
 }

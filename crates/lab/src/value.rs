@@ -1,5 +1,4 @@
-//! Values of scenario files that TOML has no type for: spans of time, how they vary,
-//! and tolerances.
+//! Values of scenario files that TOML has no type for: how spans of time vary, and tolerances.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,61 +8,8 @@ use lowtail_host::guest::Spread;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A span of time, written `"1000us"`, of at most `MAX_S` seconds.
-///
-/// The limit keeps every sum that a run can form far from the end of the clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span<const MAX_S: u64 = 1000>(pub Duration);
-
-/// A day, for the length of whole runs.
-pub type LongSpan = Span<86_400>;
-
-impl<const MAX_S: u64> Span<MAX_S> {
-    fn parse<E: de::Error>(text: &str) -> Result<Self, E> {
-        let span: Duration = text.parse().map_err(E::custom)?;
-        if span > Duration::from_s(MAX_S) {
-            return Err(E::custom(format!("`{text}` is too long: at most {MAX_S}s here")));
-        }
-        Ok(Span(span))
-    }
-}
-
-struct SpanVisitor<const MAX_S: u64>;
-
-impl<const MAX_S: u64> Visitor<'_> for SpanVisitor<MAX_S> {
-    type Value = Span<MAX_S>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a span of time such as \"1000us\" or \"2.5ms\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Span::parse(text)
-    }
-}
-
-impl<'de, const MAX_S: u64> Deserialize<'de> for Span<MAX_S> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(SpanVisitor)
-    }
-}
-
-const SPAN_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]{1,12})?\s*(ps|ns|us|ms|s)\s*$";
-
-impl<const MAX_S: u64> JsonSchema for Span<MAX_S> {
-    fn schema_name() -> Cow<'static, str> {
-        if MAX_S == 1000 { "Span".into() } else { format!("SpanUpTo{MAX_S}s").into() }
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": SPAN_PATTERN,
-            "description": format!("A span of time with its unit, such as `1000us` or `2.5ms`; at most \
-                                    {MAX_S}s."),
-        })
-    }
-}
+use lowtail_toml::Percent;
+pub use lowtail_toml::{Bytes, LongSpan, Rate, Span};
 
 /// A span of time that may vary: `"200us"`, `{ exponential = "1ms" }` (the mean) or
 /// `{ uniform = ["0us", "1ms"] }`.
@@ -145,130 +91,6 @@ impl JsonSchema for SpreadValue {
     }
 }
 
-/// Bits per second, written `"1Gbit/s"`; 1 kbit/s to 400 Gbit/s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate(pub u64);
-
-struct RateVisitor;
-
-impl Visitor<'_> for RateVisitor {
-    type Value = Rate;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a rate such as \"1Gbit/s\" or \"100Mbit/s\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let units = [("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)];
-        let rate = units.iter().find_map(|(unit, factor)| {
-            let number = text.trim().strip_suffix(unit)?.trim_end();
-            let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            Some(number.parse::<f64>().ok().filter(|_| plain)? * factor)
-        });
-        match rate {
-            Some(rate) if (1e3..=400e9).contains(&rate) => Ok(Rate(rate as u64)),
-            Some(_) => Err(E::custom(format!("`{text}`: 1kbit/s to 400Gbit/s"))),
-            None => Err(E::custom(format!(
-                "`{text}` is no rate; write a number and kbit/s, Mbit/s or Gbit/s"
-            ))),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(RateVisitor)
-    }
-}
-
-impl JsonSchema for Rate {
-    fn schema_name() -> Cow<'static, str> {
-        "Rate".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(kbit/s|Mbit/s|Gbit/s)\s*$",
-            "description": "A rate with its unit, such as `1Gbit/s`; 1kbit/s to 400Gbit/s.",
-        })
-    }
-}
-
-/// An amount of bytes: a number, or a text such as `"30KB"` (1 KB is 1000 bytes) or `"64KiB"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bytes(pub u64);
-
-/// Most bytes: a terabyte.
-const BYTES_MAX: u64 = 1_000_000_000_000;
-
-struct BytesVisitor;
-
-impl Visitor<'_> for BytesVisitor {
-    type Value = Bytes;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number of bytes, or a text such as \"30KB\" or \"64KiB\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Self::Value, E> {
-        u64::try_from(n)
-            .ok()
-            .filter(|&n| n <= BYTES_MAX)
-            .map(Bytes)
-            .ok_or_else(|| E::custom(format!("{n} bytes: 0 to a terabyte")))
-    }
-
-    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Self::Value, E> {
-        self.visit_i64(n.min(i64::MAX as u64) as i64)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let units = [
-            ("KiB", 1 << 10),
-            ("MiB", 1 << 20),
-            ("KB", 1_000),
-            ("MB", 1_000_000),
-            ("GB", 1_000_000_000),
-            ("B", 1),
-        ];
-        let bytes = units.iter().find_map(|(unit, factor)| {
-            let number = text.trim().strip_suffix(unit)?.trim_end();
-            let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            Some(number.parse::<f64>().ok().filter(|_| plain)? * f64::from(*factor))
-        });
-        match bytes {
-            Some(bytes) if bytes <= BYTES_MAX as f64 => Ok(Bytes(bytes as u64)),
-            Some(_) => Err(E::custom(format!("`{text}`: at most a terabyte"))),
-            None => Err(E::custom(format!(
-                "`{text}` is no amount of bytes; write a number and B, KB, MB, GB, KiB or MiB"
-            ))),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(BytesVisitor)
-    }
-}
-
-impl JsonSchema for Bytes {
-    fn schema_name() -> Cow<'static, str> {
-        "Bytes".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Bytes: a number, or a text such as `30KB` (1 KB is 1000 bytes) or `64KiB`.",
-            "anyOf": [
-                { "type": "integer", "minimum": 0, "maximum": BYTES_MAX },
-                { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|KB|MB|GB|KiB|MiB)\s*$" },
-            ],
-        })
-    }
-}
-
 /// A spread of time, or `"never"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaybeSpread(pub Option<Spread>);
@@ -339,12 +161,8 @@ impl Visitor<'_> for ToleranceVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        if let Some(percent) = text.trim().strip_suffix('%') {
-            let percent: Option<f64> = percent.trim_end().parse().ok();
-            return percent
-                .filter(|p| (0.0..=1000.0).contains(p))
-                .map(|p| Tolerance::Relative(p / 100.0))
-                .ok_or_else(|| E::custom(format!("`{text}`: 0% to 1000%")));
+        if text.trim_end().ends_with('%') {
+            return Percent::<1000>::parse(text).map(|p| Tolerance::Relative(p.0 / 100.0));
         }
         Span::<1000>::parse(text).map(|span| Tolerance::Span(span.0))
     }

@@ -328,10 +328,7 @@ impl<'a> Point<'_, 'a> {
             }
             None => order.clone(),
         };
-        let at = |bad: Bad| {
-            let path: Vec<&str> = bad.path.iter().map(String::as_str).collect();
-            Fault::new(tree::span_at(&root, &path), bad.message)
-        };
+        let at = |bad: Bad| bad.within(&root);
         let (costs, host) = match &file.host {
             Some(host) => (Some(self.costs(host, &root)?), Some(host)),
             None if file.network.is_some() && file.vm.is_empty() => (None, None),

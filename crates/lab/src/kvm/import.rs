@@ -7,7 +7,7 @@ use lowtail_libvirt::name::shown;
 use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Cpus, Cputune, Domain, Policy};
 
-use crate::error::Error;
+use crate::error::{Error, Unreadable};
 
 /// Columns of at most so many machines are shown by the scenario itself.
 const SHOWN_MACHINES: usize = 4;
@@ -74,7 +74,7 @@ fn limited(tune: &Cputune) -> bool {
 }
 
 fn wrong(file: &str, message: String) -> Error {
-    Error::File { file: file.to_string(), message }
+    Unreadable { file: file.to_string(), message }.into()
 }
 
 /// A text as TOML has it.

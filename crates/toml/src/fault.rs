@@ -1,0 +1,93 @@
+//! What is wrong in a text, and where.
+
+use std::ops::Range;
+
+use crate::tree::{self, Node};
+
+/// A place in a file and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
+pub struct Located {
+    /// The file as the user named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+/// Something wrong at a span of bytes of a text that is known elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// From which byte to before which.
+    pub span: Range<usize>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Fault {
+    /// One at `span`.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Fault { span, message: message.into() }
+    }
+
+    /// The error for the user: line and column instead of bytes.
+    pub fn locate(self, file: &str, text: &str) -> Located {
+        let (line, column) = line_and_column(text, self.span.start);
+        Located { file: file.to_string(), line, column, message: self.message }
+    }
+}
+
+/// Line and column (in characters), both from 1, of the byte at `offset`.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let mut end = offset.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let before = &text[..end];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// Something wrong with the value at a path of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bad {
+    /// The keys that lead to it; elements of lists are named by their number.
+    pub path: Vec<String>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl Bad {
+    /// One with the value of `key`.
+    pub fn new(key: &str, message: impl Into<String>) -> Self {
+        Bad { path: vec![key.to_string()], message: message.into() }
+    }
+
+    /// The same, seen from further up.
+    pub fn under(mut self, prefix: &[&str]) -> Self {
+        self.path.splice(0..0, prefix.iter().map(|key| key.to_string()));
+        self
+    }
+
+    /// The same at its place in the tree `root`, or at what there is of the path.
+    pub fn within(self, root: &Node<'_>) -> Fault {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        Fault::new(tree::span_at(root, &path), self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let text = "a\nµ = 5\n";
+        assert_eq!(line_and_column(text, 0), (1, 1));
+        assert_eq!(line_and_column(text, text.find('5').unwrap()), (2, 5));
+        assert_eq!(line_and_column(text, 999), (3, 1));
+    }
+}
