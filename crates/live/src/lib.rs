@@ -16,6 +16,7 @@ pub mod compare;
 pub mod discover;
 pub mod doctor;
 pub mod error;
+pub mod flow;
 pub mod journal;
 mod kernel;
 pub mod measured;
@@ -27,6 +28,7 @@ pub mod run;
 pub mod scale;
 pub mod signals;
 pub mod simulate;
+pub mod tc;
 pub mod thread;
 mod work;
 
