@@ -72,6 +72,14 @@ pub enum Error {
         /// What libbpf says.
         source: libbpf_rs::Error,
     },
+    /// Something of the network that cannot be done.
+    #[error("{what}: {why}")]
+    Network {
+        /// What was tried, and where.
+        what: String,
+        /// What the kernel says, or why it is not tried.
+        why: String,
+    },
     /// A signal has asked for an end. Everything has been removed.
     #[error("ended by signal {0}; the control groups are removed")]
     Interrupted(i32),
@@ -85,6 +93,11 @@ impl Error {
             io::ErrorKind::PermissionDenied => Error::Denied { what, path },
             _ => Error::File { what, path, source },
         }
+    }
+
+    /// An error about the network.
+    pub(crate) fn network(what: impl Into<String>, why: impl ToString) -> Self {
+        Error::Network { what: what.into(), why: why.to_string() }
     }
 
     /// Whether the scenario is at fault, not the host.

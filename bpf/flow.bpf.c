@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The tagger: what leaves by an uplink gets its band by policy/flow.h, as its
+ * priority, which the queueing discipline of the uplink goes by, and if wanted as
+ * its DSCP, which switches go by. It sits in clsact of the uplink, at egress.
+ *
+ * Whose packet it is says the interface by which it came in: that of a tap, which
+ * no guest can choose. What the host itself sends, and what comes in by an
+ * interface of nobody, is of number 0. A packet that is routed after a bridge has
+ * forgotten its tap; `enter`, at the tap's ingress, notes the number in the upper
+ * half of its mark, if the loader asks for that.
+ *
+ * Nothing is ever dropped here, whatever a packet says and whatever fails. Fragments
+ * and what is no IP keep each of their bytes and their priority: the discipline
+ * serves them behind what is small, so that nobody gains by sending such.
+ */
+#include "tagger.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#ifndef TAG_NOW /* so that a test can repeat */
+#define TAG_NOW(skb) bpf_ktime_get_ns()
+#endif
+
+/* The host, and whoever is not known: struct lt_flow_vm number 0. */
+#define NOBODY 0
+#define MARK_SHIFT 16
+#define MARK_LOW 0xffffu
+/* A band that keeps the packet's own DSCP. */
+#define KEEP 0xff
+
+/* What the loader sets before the first packet; crates/live/src/flow/layout.rs has the same. */
+struct {
+	struct lt_flow_rule rule;
+	struct lt_flow_seed seed;
+	struct lt_flow_params params;	/* for who asks what is in force */
+	lt_u32 mask;		/* sets - 1 */
+	lt_u32 marks;		/* machines are told by the mark, too */
+} shared;
+
+/* An uplink: what its discipline wants to see. */
+struct uplink {
+	__u32 priority[LT_FLOW_BANDS];
+	__u8 dscp[LT_FLOW_BANDS];	/* 0 to 63, or KEEP */
+	__u8 pad[3];
+};
+
+/* By the number of the interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, struct uplink);
+} uplinks SEC(".maps");
+
+/* The machine of an interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);	/* as many as the loader wants */
+	__type(key, __u32);
+	__type(value, __u32);
+} owners SEC(".maps");
+
+/* What has passed, of each CPU. */
+struct passed {
+	__u64 packets[LT_FLOW_BANDS];
+	__u64 bytes[LT_FLOW_BANDS];
+	__u64 not_ip;		/* these keep what they have */
+	__u64 odd;
+	__u64 fragments;
+	__u64 untold;		/* no place for their machine, or none for the uplink */
+	__u64 unwritten;	/* tagged, but their DSCP could not be changed */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct passed);
+} counts SEC(".maps");
+
+/* Gives the IPv4 header at @at the @dscp; its sum follows, as RFC 1624 has it. 0, or it failed. */
+static __always_inline long tag_ipv4(struct __sk_buff *skb, lt_u32 at, lt_u32 dscp)
+{
+	__u16 words[6];		/* up to the sum */
+	lt_u32 tos, sum;
+
+	if (bpf_skb_load_bytes(skb, at, words, sizeof(words)))
+		return -1;
+	tos = bpf_ntohs(words[0]);
+	/* The lowest two bits are ECN's (RFC 3168), and others' to set. */
+	tos = (tos & 0xff03) | dscp << 2;
+	if (tos == bpf_ntohs(words[0]))
+		return 0;
+	sum = (__u16)~words[5] + (lt_u32)(__u16)~words[0];
+	words[0] = bpf_htons(tos);
+	sum += words[0];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	words[5] = ~sum;
+	/* The sum of all bytes stays as it was, so nobody has to make another. */
+	return bpf_skb_store_bytes(skb, at, words, sizeof(words), 0);
+}
+
+/* The same for IPv6, whose header has no sum. */
+static __always_inline long tag_ipv6(struct __sk_buff *skb, lt_u32 at, lt_u32 dscp)
+{
+	lt_u32 class;
+	__u16 word;
+
+	if (bpf_skb_load_bytes(skb, at, &word, sizeof(word)))
+		return -1;
+	class = bpf_ntohs(word);
+	class = (class & 0xf03f) | dscp << 6;
+	if (class == bpf_ntohs(word))
+		return 0;
+	word = bpf_htons(class);
+	return bpf_skb_store_bytes(skb, at, &word, sizeof(word), BPF_F_RECOMPUTE_CSUM);
+}
+
+/* The machine that @skb is of. */
+static __always_inline lt_u32 owner_of(struct __sk_buff *skb)
+{
+	lt_u32 ifindex = skb->ingress_ifindex, mark = skb->mark >> MARK_SHIFT;
+	__u32 *vm;
+
+	if (shared.marks && mark)
+		return mark - 1;
+	vm = ifindex ? bpf_map_lookup_elem(&owners, &ifindex) : 0;
+	return vm ? *vm : NOBODY;
+}
+
+/* Tags a packet that leaves. */
+static __always_inline void tag_packet(struct __sk_buff *skb)
+{
+	lt_u32 zero = 0, ifindex = skb->ifindex, bytes = skb->len, vm, dscp;
+	struct passed *passed = bpf_map_lookup_elem(&counts, &zero);
+	struct uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
+	struct pair pair = {};
+	long failed = 0;
+	int band;
+
+	if (!passed)
+		return;
+	if (!uplink) {
+		passed->untold++;
+		return;
+	}
+	switch (find_pair(skb, &shared.seed, &pair)) {
+	case NOT_IP:
+		passed->not_ip++;
+		return;
+	case ODD:
+		passed->odd++;
+		return;
+	case FRAGMENT:
+		passed->fragments++;
+		return;
+	case WHOLE:
+		break;
+	}
+	vm = owner_of(skb);
+	band = classify(&shared.rule, &shared.seed, shared.mask, vm, &pair, bytes, TAG_NOW(skb));
+	if (band < 0 || band >= LT_FLOW_BANDS) {
+		passed->untold++;
+		return;
+	}
+	passed->packets[band]++;
+	passed->bytes[band] += bytes;
+	skb->priority = uplink->priority[band];
+	dscp = uplink->dscp[band];
+	if (dscp != KEEP)
+		failed = pair.version == 4 ? tag_ipv4(skb, pair.at, dscp & 63) :
+					     tag_ipv6(skb, pair.at, dscp & 63);
+	if (failed)
+		passed->unwritten++;
+}
+
+SEC("tc")
+int tag(struct __sk_buff *skb)
+{
+	tag_packet(skb);
+	/* The number is for here alone. */
+	if (shared.marks)
+		skb->mark &= MARK_LOW;
+	/* What other filters say still counts. */
+	return TC_ACT_UNSPEC;
+}
+
+/* At a tap's ingress: whose packet it is, in the upper half of its mark. */
+SEC("tc")
+int enter(struct __sk_buff *skb)
+{
+	lt_u32 ifindex = skb->ifindex;
+	__u32 *vm = bpf_map_lookup_elem(&owners, &ifindex);
+
+	if (shared.marks && vm && *vm <= LT_FLOW_VM_MAX)
+		skb->mark = (skb->mark & MARK_LOW) | (*vm + 1) << MARK_SHIFT;
+	return TC_ACT_UNSPEC;
+}
+
+/* Beside which the others' time is measured. */
+SEC("tc")
+int empty(struct __sk_buff *skb)
+{
+	return TC_ACT_UNSPEC;
+}
