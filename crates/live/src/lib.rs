@@ -28,6 +28,7 @@ pub mod scale;
 pub mod signals;
 pub mod simulate;
 pub mod thread;
+pub mod vcpu;
 mod work;
 
 pub use compare::{Comparison, Judge, compare};
