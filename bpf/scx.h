@@ -16,9 +16,12 @@
 #define ENOENT 2
 #endif
 
-struct cpumask;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cpumask {
+	unsigned long bits[1];
+};
 
 struct sched_ext_entity {
 	__u32 flags;
@@ -45,10 +48,6 @@ struct scx_init_task_args {
 	_Bool fork;
 };
 
-struct scx_exit_task_args {
-	_Bool cancelled;
-};
-
 struct scx_cgroup_init_args {
 	__u32 weight;
 	__u64 bw_period_us;
@@ -56,12 +55,14 @@ struct scx_cgroup_init_args {
 	__u64 bw_burst_us;
 };
 
-struct scx_cpu_release_args {
-	int reason;
+enum scx_exit_kind {
+	SCX_EXIT_NONE,
 };
 
+struct scx_cpu_release_args;
+
 struct scx_exit_info {
-	int kind;
+	enum scx_exit_kind kind;
 	__s64 exit_code;
 	const char *reason;
 	char *msg;

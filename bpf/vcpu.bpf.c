@@ -133,7 +133,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else if (c->current != NONE && !c->chosen && c->paid == NONE) {
 		/* Who waits and goes before it is asked first. */
-		waiting = next_small(cpu, now).slot;
+		waiting = SLOT_OF_NEXT(next_small(cpu, now));
 		if (waiting == NONE || before(slot, waiting, now)) {
 			when = may_interrupt(slot, cpu, 1, now);
 			if (!when && prepared(slot, v, now)) {
@@ -183,25 +183,27 @@ static __always_inline void begin(struct cpu *c, struct vcpu *v, __u32 cpu, int 
 		arm(c, deadline(c), now);
 }
 
-/* Whoever waits in @next runs now on this CPU, if it can be given a stretch. */
-static __always_inline int take(struct next *next, __u64 now)
+/* @next, who waits, runs now on this CPU, if it can be given a stretch. */
+__attribute__((noinline)) int take(__u64 next, __u64 now)
 {
-	struct vcpu *v = vcpu_of(next->slot);
+	__u64 queue = QUEUE_OF_NEXT(next);
+	__u32 slot = SLOT_OF_NEXT(next);
+	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm = v ? vm_of(v->vm) : 0;
 
 	if (!vm)
 		return 0;
-	if (prepare(next->slot, now)) {
-		if (move(next->queue, next->slot, SCX_DSQ_LOCAL, 0))
+	if (prepare(slot, now)) {
+		if (move(queue, slot, SCX_DSQ_LOCAL, 0))
 			return 1;
 		/* It has gone elsewhere, or out of sight. */
-		give_back(next->slot, now);
+		give_back(slot, now);
 	} else if (v->parked_ns) {
-		if (move(next->queue, next->slot, PARKED, v->parked_ns))
+		if (move(queue, slot, PARKED, v->parked_ns))
 			arm_unpark(v->parked_ns, now);
 	} else {
 		/* The queue of large ones is beside that of small ones. */
-		move(next->queue, next->slot, next->queue | 1, vm->rule.vtime_ns);
+		move(queue, slot, queue | 1, vm->rule.vtime_ns);
 	}
 	return 0;
 }
@@ -214,7 +216,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	__u32 slot = NONE, paid;
 	struct vcpu *v = 0;
 	int over, yielded;
-	struct next next;
+	__u64 next;
 
 	if (!c)
 		return;
@@ -244,12 +246,11 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		}
 	}
 	if (paid != NONE) {
-		next.slot = paid;
-		next.queue = QUEUE_OF(cpu, LT_SMALL);
-		if (scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)) &&
-		    first(next.queue, cpu, now) != paid)
-			next.queue = QUEUE_OF(ALL, LT_SMALL);
-		if (take(&next, now)) {
+		next = NEXT(QUEUE_OF(cpu, LT_SMALL), paid);
+		if (first(QUEUE_OF(cpu, LT_SMALL), cpu, now) != paid &&
+		    scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)))
+			next = NEXT(QUEUE_OF(ALL, LT_SMALL), paid);
+		if (take(next, now)) {
 			c->chosen = 1;
 			return;
 		}
@@ -261,8 +262,8 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	}
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
-		if (slot != NONE && v && !(yielded && next.slot != NONE) &&
-		    (next.slot == NONE || !before(next.slot, slot, now))) {
+		if (slot != NONE && v &&
+		    (next == NOBODY || (!yielded && !before(SLOT_OF_NEXT(next), slot, now)))) {
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
 				begin(c, v, cpu, 1, now);
@@ -272,11 +273,11 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				slot = NONE;
 			continue;
 		}
-		if (next.slot == NONE) {
+		if (next == NOBODY) {
 			scx_bpf_dsq_move_to_local(FOREIGN);
 			return;
 		}
-		if (take(&next, now)) {
+		if (take(next, now)) {
 			c->chosen = 1;
 			return;
 		}
@@ -350,12 +351,45 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 
 /* ---- who is there ---------------------------------------------------- */
 
+/* Whether the timers have. */
+__u32 begun;
+
+static long begin_timer(__u32 cpu, void *ctx)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return 1;
+	bpf_timer_init(&c->timer, &cpus, MONOTONIC);
+	bpf_timer_set_callback(&c->timer, cpu_timer);
+	return 0;
+}
+
+/*
+ * The timers begin with the first thread that the kernel tells of, as it does of all when the scheduler is loaded:
+ * what they do is not for a program that may sleep, as the one for the beginning may.
+ */
+static __always_inline void begin_timers(void)
+{
+	struct alarm *accounts = alarm_of(ACCOUNT), *unparks = alarm_of(UNPARK);
+
+	if (begun || __sync_fetch_and_add(&begun, 1) || !accounts || !unparks)
+		return;
+	bpf_loop(settings.cpus, begin_timer, 0, 0);
+	bpf_timer_init(&unparks->timer, &alarms, MONOTONIC);
+	bpf_timer_set_callback(&unparks->timer, unpark_timer);
+	bpf_timer_init(&accounts->timer, &alarms, MONOTONIC);
+	bpf_timer_set_callback(&accounts->timer, account_timer);
+	bpf_timer_start(&accounts->timer, PERIOD_NS, 0);
+}
+
 /* Threads that a machine's thread starts are of the machine. */
 SEC("struct_ops/lowtail_init_task")
 __s32 BPF_PROG(lowtail_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct member *parent, *child;
 
+	begin_timers();
 	if (!args->fork)
 		return 0;
 	parent = bpf_task_storage_get(&members, bpf_get_current_task_btf(), 0, 0);
@@ -382,10 +416,11 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 	member->slot = 0;
 	vm = vm_of(member->vm);
 	if (!vm) {
-		static const char format[] = "thread %llu is of machine %llu, and there is none";
+		/* The function takes no string that cannot be written to. */
+		static char format[] = "thread %llu is of machine %llu, and there is none";
 		unsigned long long data[] = { p->pid, member->vm };
 
-		scx_bpf_error_bstr((char *)format, data, sizeof(data));
+		scx_bpf_error_bstr(format, data, sizeof(data));
 		return;
 	}
 	if (bpf_map_pop_elem(&free_slots, &slot))
@@ -502,8 +537,6 @@ static long begin_cpu(__u32 cpu, __s32 *failed)
 	c->current = NONE;
 	c->paid = NONE;
 	lt_pcpu_init(&c->rule, PARAMS, bpf_ktime_get_ns());
-	bpf_timer_init(&c->timer, &cpus, MONOTONIC);
-	bpf_timer_set_callback(&c->timer, cpu_timer);
 	*failed = scx_bpf_create_dsq(QUEUE_OF(cpu, LT_SMALL), -1);
 	if (!*failed)
 		*failed = scx_bpf_create_dsq(QUEUE_OF(cpu, LT_LARGE), -1);
@@ -513,14 +546,10 @@ static long begin_cpu(__u32 cpu, __s32 *failed)
 SEC("struct_ops.s/lowtail_init")
 __s32 BPF_PROG(lowtail_init)
 {
-	struct alarm *account = alarm_of(ACCOUNT), *unpark = alarm_of(UNPARK);
 	__s32 failed = 0;
 
-	if (!account || !unpark)
-		return -ENOENT;
 	online = settings.online;
 	bpf_loop(settings.threads, begin_slot, 0, 0);
-	/* One more than there are CPUs: the queues of all. */
 	bpf_loop(settings.cpus, begin_cpu, &failed, 0);
 	if (!failed)
 		failed = scx_bpf_create_dsq(QUEUE_OF(ALL, LT_SMALL), -1);
@@ -532,12 +561,7 @@ __s32 BPF_PROG(lowtail_init)
 		failed = scx_bpf_create_dsq(FOREIGN, -1);
 	if (failed)
 		return failed;
-	bpf_timer_init(&unpark->timer, &alarms, MONOTONIC);
-	bpf_timer_set_callback(&unpark->timer, unpark_timer);
-	bpf_timer_init(&account->timer, &alarms, MONOTONIC);
-	bpf_timer_set_callback(&account->timer, account_timer);
 	passed_ns = bpf_ktime_get_ns();
-	bpf_timer_start(&account->timer, PERIOD_NS, 0);
 	return 0;
 }
 

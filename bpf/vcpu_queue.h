@@ -13,10 +13,14 @@
 #include "scx.h"
 #include "vcpu_run.h"
 
-/* So many of a queue are looked at, at most: a queue of others' threads must not cost everybody. */
+/*
+ * So many of a queue are looked at, at most: a queue of others' threads must not cost everybody. So many of those that
+ * a limit has stopped are let go at a time. Variables, so that the kernel, when it checks a loop, does not go
+ * through it once for each number.
+ */
 #define LOOK 16
-/* So many of those that a limit has stopped are let go at a time. */
-#define UNPARK_BATCH 64
+__u32 look_most = LOOK;
+__u32 unpark_most = 64;
 
 /* Numbers of queues: twice the CPU, or twice the number of CPUs for those of all, and 1 for large ones. */
 #define QUEUE_OF(cpu, class) (2ull * (cpu) + ((class) == LT_LARGE))
@@ -97,13 +101,13 @@ __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	__u32 slot, best = NONE;
-	int i = 0;
+	__u32 left = look_most;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return NONE;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (i++ >= LOOK)
+		if (!left--)
 			break;
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
@@ -126,11 +130,12 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	int i = 0, moved = 0;
+	__u32 left = 2 * look_most;
+	int moved = 0;
 
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (i++ >= 2 * LOOK)
+		if (!left--)
 			break;
 		if (slot_of(p) != slot)
 			continue;
@@ -147,42 +152,38 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 	return moved;
 }
 
-/* Who of those that wait goes first on @cpu, and its queue. */
-struct next {
-	__u64 queue;
-	__u32 slot;
-	__u32 pad;
-};
+/* Who of those that wait goes first, and its queue, in one number; NOBODY if there is none. */
+#define NOBODY (~0ull)
+#define NEXT(queue, slot) ((__u64)(queue) << 32 | (slot))
+#define QUEUE_OF_NEXT(next) ((next) >> 32)
+#define SLOT_OF_NEXT(next) ((__u32)(next))
 
-static __always_inline void better(struct next *next, __u64 queue, __u32 cpu, __u64 now)
+static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
 {
 	__u32 slot = first(queue, cpu, now);
 
-	if (slot == NONE || (next->slot != NONE && !before(slot, next->slot, now)))
-		return;
-	next->slot = slot;
-	next->queue = queue;
+	if (slot == NONE || (next != NOBODY && !before(slot, SLOT_OF_NEXT(next), now)))
+		return next;
+	return NEXT(queue, slot);
 }
 
-static __always_inline struct next next_small(__u32 cpu, __u64 now)
+__attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
 {
-	struct next next = { .slot = NONE };
+	__u64 next = better(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
 
-	better(&next, QUEUE_OF(cpu, LT_SMALL), cpu, now);
-	better(&next, QUEUE_OF(ALL, LT_SMALL), cpu, now);
-	return next;
+	return better(next, QUEUE_OF(ALL, LT_SMALL), cpu, now);
 }
 
-static __always_inline struct next next_of_all(__u32 cpu, __u64 now)
+__attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
 {
-	struct next next = next_small(cpu, now);
+	__u64 next = next_small(cpu, now);
 
-	better(&next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
-	better(&next, QUEUE_OF(ALL, LT_LARGE), cpu, now);
-	return next;
+	next = better(next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	return better(next, QUEUE_OF(ALL, LT_LARGE), cpu, now);
 }
 
-static __always_inline int anybody(__u32 cpu)
+/* Whether anybody waits, @cpu being one that might run them. */
+__attribute__((noinline)) int anybody(__u32 cpu)
 {
 	return scx_bpf_dsq_nr_queued(QUEUE_OF(cpu, LT_SMALL)) ||
 	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)) ||
@@ -223,18 +224,24 @@ __attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, int pay, __
 	return when;
 }
 
-/* Of those who wait in @queue, the first who may interrupt on @cpu now; when there is none, *@soonest is lowered. */
-static __always_inline __u32 interrupter(__u64 queue, __u32 cpu, __u64 now, __u64 *soonest)
+/*
+ * Of those who wait in @queue, the first who may interrupt on @cpu now; NONE if there is none, and the timer is set for
+ * the first who may later.
+ */
+__attribute__((noinline)) __u32 interrupter(__u64 queue, __u32 cpu, __u64 now)
 {
+	__u64 when, soonest = LT_NEVER;
+	struct cpu *c = cpu_of(cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	__u32 slot, found = NONE;
-	__u64 when;
-	int i = 0;
+	__u32 left = look_most;
 
+	if (!c || !scx_bpf_dsq_nr_queued(queue))
+		return NONE;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (i++ >= LOOK)
+		if (!left--)
 			break;
 		slot = slot_of(p);
 		if (slot == NONE || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
@@ -244,34 +251,33 @@ static __always_inline __u32 interrupter(__u64 queue, __u32 cpu, __u64 now, __u6
 			found = slot;
 			break;
 		}
-		*soonest = lt_min(*soonest, when);
+		soonest = lt_min(soonest, when);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	if (found == NONE && soonest != LT_NEVER)
+		arm(c, soonest, now);
 	return found;
 }
 
-/* Looks whether somebody who waits may interrupt who runs on @cpu; sets the timer for the first who may later. */
+/* Looks whether somebody who waits may interrupt who runs on @cpu, and sees to it. */
 __attribute__((noinline)) int look(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
-	__u64 soonest = LT_NEVER;
 	__u32 own, all;
 
 	if (!c || c->current == NONE || c->paid != NONE)
 		return 0;
-	own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now, &soonest);
-	all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now, &soonest);
+	own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now);
+	all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now);
 	if (own == NONE || (all != NONE && before(all, own, now)))
 		own = all;
 	if (own == NONE)
-		own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now, &soonest);
+		own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now);
 	if (own == NONE)
-		own = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now, &soonest);
+		own = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now);
 	if (own != NONE && !may_interrupt(own, cpu, 1, now)) {
 		c->paid = own;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (soonest != LT_NEVER) {
-		arm(c, soonest, now);
 	}
 	return 0;
 }
@@ -316,15 +322,14 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 	struct task_struct *p;
 	struct vcpu *v;
 	struct vm *vm;
-	__u32 cpu;
-	int i = 0;
+	__u32 cpu, left = unpark_most;
 
 	alarm->armed_ns = 0;
 	bpf_iter_scx_dsq_new(&it, PARKED, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
 		v = vcpu_of(slot_of(p));
 		vm = v ? vm_of(v->vm) : 0;
-		if (i++ >= UNPARK_BATCH) {
+		if (!left--) {
 			next = now + 1;
 			break;
 		}

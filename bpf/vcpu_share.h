@@ -18,17 +18,15 @@
 /* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
 #define GROUP_WEIGHT_USUAL 100
 
-/* The level of one pass, and what it adds up to. */
+/* What one pass adds up. */
 struct pass {
 	__u64 now;
 	__u64 period_ns;
 	__u64 weights;
 	__u64 demand;
 	__u64 served;
-	__u32 capacity;
 	__u32 spare;
 	__u32 level;
-	__u32 higher;
 };
 
 /* When the last pass was. */
@@ -166,19 +164,30 @@ static long serve_one(__u32 i, struct pass *pass)
 	struct vm *vm = vm_of(i);
 
 	if (vm && vm->demand)
-		pass->served += lt_served(vm->demand, vm->weight, pass->higher);
+		pass->served += lt_served(vm->demand, vm->weight, pass->level);
 	return 0;
 }
 
-/* One more bit of the highest level at which no more is served than there is. */
-static long search(__u32 step, struct pass *pass)
+/* What all together would get at @level. */
+__attribute__((noinline)) __u64 served_at(__u32 level)
 {
-	pass->higher = pass->level | 1u << ((SEARCH_STEPS - 1 - step) & 31);
-	pass->served = 0;
-	bpf_loop(settings.vms, serve_one, pass, 0);
-	if (pass->served <= pass->capacity)
-		pass->level = pass->higher;
-	return 0;
+	struct pass pass = { .level = level };
+
+	bpf_loop(settings.vms, serve_one, &pass, 0);
+	return pass.served;
+}
+
+/* The highest level at which no more is served than there is. */
+__attribute__((noinline)) __u32 level_of(__u32 capacity)
+{
+	__u32 level = 0, higher;
+
+	for (int step = SEARCH_STEPS - 1; step >= 0; step--) {
+		higher = level | 1u << step;
+		if (served_at(higher) <= capacity)
+			level = higher;
+	}
+	return level;
 }
 
 static long entitle_one(__u32 i, struct pass *pass)
@@ -195,24 +204,37 @@ static long entitle_one(__u32 i, struct pass *pass)
 	return 0;
 }
 
-/* Works out what everybody is entitled to. */
-static int account_timer(void *map, __u32 *key, struct alarm *alarm)
+__attribute__((noinline)) int entitle_all(__u32 level, __u32 spare, __u64 now)
 {
-	struct pass pass = { .now = bpf_ktime_get_ns() };
+	struct pass pass = { .level = level, .spare = spare, .now = now };
 
-	pass.period_ns = lt_max(lt_since(pass.now, passed_ns), 1);
-	passed_ns = pass.now;
-	pass.capacity = online * LT_RATE_ONE;
+	bpf_loop(settings.vms, entitle_one, &pass, 0);
+	return 0;
+}
+
+/* Works out what everybody is entitled to. */
+__attribute__((noinline)) int account(__u64 now)
+{
+	struct pass pass = { .now = now };
+	__u32 capacity = online * LT_RATE_ONE, spare = 0, level;
+
+	pass.period_ns = lt_max(lt_since(now, passed_ns), 1);
+	passed_ns = now;
 	bpf_loop(settings.vms, measure_one, &pass, 0);
 	all_weights = lt_max(pass.weights, 1);
-	if (pass.demand < pass.capacity) {
+	if (pass.demand < capacity) {
 		/* With room to spare, the level is that of everybody wanting everything. */
-		pass.spare = pass.capacity - pass.demand;
-		pass.level = lt_min(((__u64)pass.capacity << 16) / all_weights, ~0u);
+		spare = capacity - pass.demand;
+		level = lt_min(((__u64)capacity << 16) / all_weights, ~0u);
 	} else {
-		bpf_loop(SEARCH_STEPS, search, &pass, 0);
+		level = level_of(capacity);
 	}
-	bpf_loop(settings.vms, entitle_one, &pass, 0);
+	return entitle_all(level, spare, now);
+}
+
+static int account_timer(void *map, __u32 *key, struct alarm *alarm)
+{
+	account(bpf_ktime_get_ns());
 	bpf_timer_start(&alarm->timer, PERIOD_NS, 0);
 	return 0;
 }
