@@ -8,7 +8,7 @@ use std::{env, fs};
 const CLANGS: [&str; 3] = ["clang-16", "clang-19", "clang"];
 
 /// Programs, `bpf/<name>.bpf.c`.
-const PROGRAMS: [&str; 6] = ["doctor", "floor", "flow", "observe", "path", "record"];
+const PROGRAMS: [&str; 7] = ["doctor", "floor", "flow", "observe", "path", "record", "vcpu"];
 
 fn main() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");

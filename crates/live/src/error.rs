@@ -80,6 +80,19 @@ pub enum Error {
         /// What the kernel says, or why it is not tried.
         why: String,
     },
+    /// No scheduler of our own for vCPUs.
+    #[error("no scheduler for vCPUs: {0}")]
+    Scheduler(String),
+    /// A property of a machine's thread that the kernel refuses.
+    #[error("thread {tid}: {what}: {source}")]
+    Tid {
+        /// Its number.
+        tid: u32,
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// A signal has asked for an end. Everything has been removed.
     #[error("ended by signal {0}; the control groups are removed")]
     Interrupted(i32),

@@ -32,6 +32,7 @@ pub mod signals;
 pub mod simulate;
 pub mod tc;
 pub mod thread;
+pub mod vcpu;
 mod work;
 pub mod workers;
 

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where threads wait, who of them is next, and who may interrupt.
+ *
+ * Each CPU has a queue of small ones and one of large ones, for threads that may run nowhere else; two more are for all
+ * others. They are in the order of the rule as it was when a thread came; whoever is first and may run on a CPU is
+ * compared with the first of the other queues by the rule itself. A fifth kind is for those that a limit has stopped, by
+ * the time at which they may go on.
+ */
+#ifndef LOWTAIL_VCPU_QUEUE_H
+#define LOWTAIL_VCPU_QUEUE_H
+
+#include "scx.h"
+#include "vcpu_run.h"
+
+/*
+ * So many of a queue are looked at, at most: a queue of others' threads must not cost everybody. So many of those that
+ * a limit has stopped are let go at a time. Variables, so that the kernel, when it checks a loop, does not go
+ * through it once for each number.
+ */
+#define LOOK 16
+__u32 look_most = LOOK;
+__u32 unpark_most = 64;
+
+/* Numbers of queues: twice the CPU, or twice the number of CPUs for those of all, and 1 for large ones. */
+#define QUEUE_OF(cpu, class) (2ull * (cpu) + ((class) == LT_LARGE))
+#define ALL settings.cpus
+#define PARKED (2ull * settings.cpus + 2)
+/* Of threads without a number. */
+#define FOREIGN (2ull * settings.cpus + 3)
+
+/* Up to when @cpu's timer may sleep: @at, or before. */
+static __always_inline void arm(struct cpu *c, __u64 at, __u64 now)
+{
+	if (c->armed_ns > now && c->armed_ns <= at)
+		return;
+	at = lt_max(at, now + 1);
+	c->armed_ns = at;
+	bpf_timer_start(&c->timer, at - now, 0);
+}
+
+static __always_inline void arm_unpark(__u64 at, __u64 now)
+{
+	struct alarm *alarm = alarm_of(UNPARK);
+
+	if (!alarm || (alarm->armed_ns > now && alarm->armed_ns <= at))
+		return;
+	at = lt_max(at, now + 1);
+	alarm->armed_ns = at;
+	bpf_timer_start(&alarm->timer, at - now, 0);
+}
+
+/* The end of the stretch or the turn of who runs. */
+static __always_inline __u64 deadline(const struct cpu *c)
+{
+	return lt_min(c->until_ns, c->stretch_ns);
+}
+
+/* The queue in which a thread waits. */
+static __always_inline __u64 place(struct task_struct *p, __u8 class)
+{
+	__u32 cpu = p->nr_cpus_allowed == 1 ? (__u32)scx_bpf_task_cpu(p) : ALL;
+
+	return QUEUE_OF(cpu, class);
+}
+
+/* By what a thread is ordered in its queue. */
+static __always_inline __u64 key_of(const struct vcpu *v, const struct vm *vm)
+{
+	return v->rule.class == LT_SMALL ? lt_due(&v->rule) : vm->rule.vtime_ns;
+}
+
+/* Whether @a goes before @b, both waiting. */
+__attribute__((noinline)) int before(__u32 a, __u32 b, __u64 now)
+{
+	struct vcpu *va = vcpu_of(a), *vb = vcpu_of(b);
+	struct vm *vm_a, *vm_b;
+
+	if (!va || !vb)
+		return 0;
+	vm_a = vm_of(va->vm);
+	vm_b = vm_of(vb->vm);
+	if (!vm_a || !vm_b)
+		return 0;
+	return lt_before(&va->rule, &vm_a->rule, &vb->rule, &vm_b->rule, now);
+}
+
+static __always_inline int overdue(__u32 slot, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm = v ? vm_of(v->vm) : 0;
+
+	return vm && lt_overdue(&v->rule, &vm->rule, now);
+}
+
+/*
+ * The first of @queue that may run on @cpu, or one behind it that has waited too long; NONE if there is none.
+ */
+__attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	__u32 slot, best = NONE;
+	__u32 left = look_most;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return NONE;
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		if (!left--)
+			break;
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		slot = slot_of(p);
+		if (slot == NONE)
+			continue;
+		if (best == NONE)
+			best = slot;
+		else if (overdue(slot, now)) {
+			best = slot;
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return best;
+}
+
+/* Moves thread @slot from @queue to @to, by @key if that is an ordered one. Returns whether it was there. */
+__attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	__u32 left = 2 * look_most;
+	int moved = 0;
+
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		if (!left--)
+			break;
+		if (slot_of(p) != slot)
+			continue;
+		scx_bpf_dsq_move_set_slice(&it, PARAMS->slice_ns);
+		if (to == SCX_DSQ_LOCAL) {
+			moved = scx_bpf_dsq_move(&it, p, to, 0);
+		} else {
+			scx_bpf_dsq_move_set_vtime(&it, key);
+			moved = scx_bpf_dsq_move_vtime(&it, p, to, 0);
+		}
+		break;
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* Who of those that wait goes first, and its queue, in one number; NOBODY if there is none. */
+#define NOBODY (~0ull)
+#define NEXT(queue, slot) ((__u64)(queue) << 32 | (slot))
+#define QUEUE_OF_NEXT(next) ((next) >> 32)
+#define SLOT_OF_NEXT(next) ((__u32)(next))
+
+static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+{
+	__u32 slot = first(queue, cpu, now);
+
+	if (slot == NONE || (next != NOBODY && !before(slot, SLOT_OF_NEXT(next), now)))
+		return next;
+	return NEXT(queue, slot);
+}
+
+__attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
+{
+	__u64 next = better(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
+
+	return better(next, QUEUE_OF(ALL, LT_SMALL), cpu, now);
+}
+
+__attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
+{
+	__u64 next = next_small(cpu, now);
+
+	next = better(next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	return better(next, QUEUE_OF(ALL, LT_LARGE), cpu, now);
+}
+
+/* Whether anybody waits, @cpu being one that might run them. */
+__attribute__((noinline)) int anybody(__u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(QUEUE_OF(cpu, LT_SMALL)) ||
+	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)) ||
+	       scx_bpf_dsq_nr_queued(QUEUE_OF(cpu, LT_LARGE)) ||
+	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_LARGE));
+}
+
+/*
+ * When thread @slot may interrupt who runs on @cpu: 0 is now, and it has paid if it is to @pay; LT_NEVER is not as
+ * things are.
+ */
+__attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, int pay, __u64 now)
+{
+	struct cpu *c = cpu_of(cpu);
+	struct vcpu *v = vcpu_of(slot), *cur;
+	struct vm *vm, *vm_cur;
+	__u64 when, ran;
+
+	if (!c || !v)
+		return LT_NEVER;
+	cur = vcpu_of(c->current);
+	if (!cur)
+		return LT_NEVER;
+	vm = vm_of(v->vm);
+	vm_cur = vm_of(cur->vm);
+	if (!vm || !vm_cur)
+		return LT_NEVER;
+	ran = cur->since_ns ? lt_since(now, cur->since_ns) : 0;
+	if (!lt_beats(&v->rule, &vm->rule, &cur->rule, &vm_cur->rule, PARAMS, ran, now))
+		return LT_NEVER;
+	bpf_spin_lock(&vm->lock);
+	when = lt_preempt_when(&v->rule, &vm->rule, &c->rule, PARAMS, now);
+	if (!when && pay) {
+		lt_preempt_take(&v->rule, &vm->rule, &c->rule, PARAMS);
+		vm->figures.preemptions++;
+	}
+	bpf_spin_unlock(&vm->lock);
+	return when;
+}
+
+/*
+ * Of those who wait in @queue, the first who may interrupt on @cpu now; NONE if there is none, and the timer is set for
+ * the first who may later.
+ */
+__attribute__((noinline)) __u32 interrupter(__u64 queue, __u32 cpu, __u64 now)
+{
+	__u64 when, soonest = LT_NEVER;
+	struct cpu *c = cpu_of(cpu);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	__u32 slot, found = NONE;
+	__u32 left = look_most;
+
+	if (!c || !scx_bpf_dsq_nr_queued(queue))
+		return NONE;
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		if (!left--)
+			break;
+		slot = slot_of(p);
+		if (slot == NONE || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		when = may_interrupt(slot, cpu, 0, now);
+		if (!when) {
+			found = slot;
+			break;
+		}
+		soonest = lt_min(soonest, when);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	if (found == NONE && soonest != LT_NEVER)
+		arm(c, soonest, now);
+	return found;
+}
+
+/* Looks whether somebody who waits may interrupt who runs on @cpu, and sees to it. */
+__attribute__((noinline)) int look(__u32 cpu, __u64 now)
+{
+	struct cpu *c = cpu_of(cpu);
+	__u32 own, all;
+
+	if (!c || c->current == NONE || c->paid != NONE)
+		return 0;
+	own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now);
+	all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now);
+	if (own == NONE || (all != NONE && before(all, own, now)))
+		own = all;
+	if (own == NONE)
+		own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	if (own == NONE)
+		own = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now);
+	if (own != NONE && !may_interrupt(own, cpu, 1, now)) {
+		c->paid = own;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* @cpu's timer: a turn is over, or somebody may interrupt by now. */
+static int cpu_timer(void *map, __u32 *key, struct cpu *c)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = *key;
+
+	c->armed_ns = 0;
+	if (c->current == NONE || !anybody(cpu))
+		return 0;
+	if (now >= deadline(c)) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return 0;
+	}
+	look(cpu, now);
+	arm(c, deadline(c), now);
+	return 0;
+}
+
+/* Sees to it that a thread which has begun to wait in a queue is not waiting for a CPU that sleeps. */
+static __always_inline void announce(struct task_struct *p, __u32 cpu, __u64 now)
+{
+	struct cpu *c = cpu_of(cpu);
+	__s32 idle = cpu;
+
+	if (p->nr_cpus_allowed != 1)
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	if (c && c->current != NONE)
+		arm(c, deadline(c), now);
+}
+
+/* The timer of those who are stopped by limits: they wait like others from now on. */
+static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
+{
+	__u64 now = bpf_ktime_get_ns(), next = LT_NEVER, queue, order;
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	struct vcpu *v;
+	struct vm *vm;
+	__u32 cpu, left = unpark_most;
+
+	alarm->armed_ns = 0;
+	bpf_iter_scx_dsq_new(&it, PARKED, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		v = vcpu_of(slot_of(p));
+		vm = v ? vm_of(v->vm) : 0;
+		if (!left--) {
+			next = now + 1;
+			break;
+		}
+		if (!vm)
+			continue;
+		if (v->parked_ns > now) {
+			next = v->parked_ns;
+			break;
+		}
+		v->parked_ns = 0;
+		cpu = scx_bpf_task_cpu(p);
+		queue = place(p, v->rule.class);
+		order = key_of(v, vm);
+		scx_bpf_dsq_move_set_vtime(&it, order);
+		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
+		announce(p, cpu, now);
+		look(cpu, now);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	if (next != LT_NEVER)
+		arm_unpark(next, now);
+	return 0;
+}
+
+#endif

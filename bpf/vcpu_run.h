@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The life of a thread by the rule: it wakes, is given a stretch, is settled, blocks. Each takes the lock of the thread's
+ * machine. The functions are global ones, so that the kernel checks each once for a program, by itself.
+ */
+#ifndef LOWTAIL_VCPU_RUN_H
+#define LOWTAIL_VCPU_RUN_H
+
+#include "vcpu_state.h"
+
+/*
+ * Who has been stopped by a limit for so long runs for a grain. The kernel ends a scheduler that lets a thread wait for
+ * 30 s (SCX_WATCHDOG_MAX_TIMEOUT), which a tiny limit on many threads comes to; a grain in 10 s is 2 millionths.
+ */
+#define STOPPED_MAX_NS 10000000000ull
+
+/* The machine wants so much up to @now. */
+static __always_inline void measure(struct vm *vm, __u64 now)
+{
+	vm->wanted_ns += lt_since(now, vm->measured_ns) * vm->rule.runnable;
+	vm->measured_ns = now;
+}
+
+/* A thread becomes runnable; @woken if it has slept. */
+__attribute__((noinline)) int begins(__u32 slot, __u32 cpu, int woken, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct cpu *c = cpu_of(cpu);
+	struct vm *vm;
+
+	if (!v || !c)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	measure(vm, now);
+	if (woken) {
+		lt_vcpu_wake(&v->rule, &vm->rule, PARAMS, c->vtime_ns, now);
+	} else {
+		/* It has only been moved: who could run stays what it is. */
+		vm->rule.runnable++;
+		v->rule.queued_ns = now;
+	}
+	v->waits_ns = now;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/* A thread is no longer runnable; @sleeps if it was it that wanted so. */
+__attribute__((noinline)) int ends(__u32 slot, int sleeps, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	measure(vm, now);
+	if (sleeps)
+		lt_vcpu_block(&v->rule, &vm->rule, now);
+	else if (vm->rule.runnable)
+		vm->rule.runnable--;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/*
+ * Gives a thread its next stretch, which is then in its stretch_ns. Returns 0 if there is none: a limit stops it until
+ * its parked_ns, or it has just become large.
+ */
+__attribute__((noinline)) int prepare(__u32 slot, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	__u64 stretch, when;
+	struct vm *vm;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	v->parked_ns = 0;
+	stretch = lt_vcpu_grant(&v->rule, &vm->rule, PARAMS, now);
+	if (!stretch) {
+		vm->figures.demotions++;
+		bpf_spin_unlock(&vm->lock);
+		return 0;
+	}
+	when = lt_cap_grant(&v->rule, &vm->rule, PARAMS, stretch, now);
+	if (!when && v->stopped_ns && lt_since(now, v->stopped_ns) > STOPPED_MAX_NS)
+		when = PARAMS->grain_ns;
+	if (when) {
+		v->stretch_ns = lt_min(stretch, when);
+		v->stopped_ns = 0;
+		bpf_spin_unlock(&vm->lock);
+		return 1;
+	}
+	/* What it was granted goes back unused. */
+	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
+	when = lt_cap_when(&v->rule, &vm->rule, PARAMS);
+	v->parked_ns = when == LT_NEVER ? now + PARAMS->guard_ns : lt_max(when, now + 1);
+	if (!v->stopped_ns)
+		v->stopped_ns = now;
+	vm->figures.parked++;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/* A thread that was given a stretch does not run after all. */
+__attribute__((noinline)) int give_back(__u32 slot, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
+	v->stretch_ns = 0;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/* A thread runs from now on. */
+__attribute__((noinline)) int runs(__u32 slot, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct lt_hist *hist;
+	__u64 waited;
+	struct vm *vm;
+	__u32 i;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	hist = bpf_map_lookup_elem(&waits, &v->vm);
+	if (!vm || !hist)
+		return 0;
+	waited = lt_since(now, v->waits_ns);
+	i = lt_hist_index(waited);
+	bpf_spin_lock(&vm->lock);
+	v->since_ns = now;
+	hist->count++;
+	hist->sum_ns += waited;
+	if (waited > hist->max_ns)
+		hist->max_ns = waited;
+	if (i < LT_HIST_BUCKETS)
+		hist->buckets[i]++;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/* A thread has run up to @now; @stays if it runs on. */
+__attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm;
+	__u64 ran;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	ran = v->since_ns ? lt_since(now, v->since_ns) : 0;
+	if (v->rule.class == LT_SMALL)
+		vm->figures.small_ns += ran;
+	else
+		vm->figures.large_ns += ran;
+	lt_vcpu_settle(&v->rule, &vm->rule, ran, now);
+	v->since_ns = stays ? now : 0;
+	v->waits_ns = now;
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+/* A thread lets others go first. */
+__attribute__((noinline)) int yields(__u32 slot)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm;
+
+	if (!v)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	lt_vcpu_yield(&v->rule);
+	bpf_spin_unlock(&vm->lock);
+	return 0;
+}
+
+#endif

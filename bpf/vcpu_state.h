@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What vcpu.bpf.c keeps: machines, their threads, CPUs, groups. crates/live/src/vcpu/ writes the orders and the
+ * members and reads the machines.
+ *
+ * Who may write what: a machine and its threads belong to the machine's lock; a CPU's own fields to that CPU's run queue
+ * lock, which the kernel holds wherever they are written. Order and preemption look at other machines without their
+ * lock, and a CPU's bucket of preemptions is taken from under the lock of the one who takes: what a race changes there
+ * is one comparison, or one token.
+ */
+#ifndef LOWTAIL_VCPU_STATE_H
+#define LOWTAIL_VCPU_STATE_H
+
+#include "hist.h"
+#include "vcpu.h"
+
+/* Sizes; the loader sets others. */
+#define VMS 256		/* machines; number 0 is that of threads which nobody has told of */
+#define THREADS 4096	/* threads in this scheduler */
+#define CPUS 1024
+#define GROUPS 16384	/* control groups of the host */
+
+/* Nobody. */
+#define NONE (~0u)
+
+/* What user space wants of a machine. */
+struct vm_order {
+	__u64 group;		/* the machine's control group, 0: none */
+	__u32 used;
+	__u32 weight;		/* 0: that of the group */
+	__u32 cap_rate;		/* 0: none, beside that of the group */
+	__u32 cap_burst_ns;
+	__u32 vcpus;
+	__u32 pad;
+};
+
+/* To which machine a thread belongs; kept with the thread. */
+struct member {
+	__u64 group;		/* the thread's own control group, 0: none */
+	__u32 vm;
+	__u32 cap_rate;		/* its own limit, beside that of its group */
+	__u32 cap_burst_ns;
+	__u32 slot;		/* the kernel's side: number plus one, 0: none */
+};
+
+/* What a control group says; the kernel's callbacks write it. */
+struct group {
+	__u32 weight;		/* cpu.weight */
+	__u32 pad;
+	__u64 period_us;
+	__u64 quota_us;		/* above RUN_TIME_MAX_US: none */
+	__u64 burst_us;
+};
+
+/* A quota of more than a day is none; the kernel says "none" by its largest number. */
+#define RUN_TIME_MAX_US (1ull << 37)
+
+/* A limit as the rule has it. */
+struct rate {
+	__u32 rate;
+	__u32 burst_ns;
+};
+
+/* What came of it, for user space. */
+struct vm_figures {
+	__u64 small_ns;		/* run time as small ones */
+	__u64 large_ns;
+	__u64 preemptions;	/* that it paid for */
+	__u64 demotions;	/* small ones that became large */
+	__u64 parked;		/* times that one had to wait for a limit */
+};
+
+struct vm {
+	struct bpf_spin_lock lock;
+	__u32 ready;
+	struct lt_vm rule;
+	/* The demand, as in the simulator's share.rs. */
+	__u64 measured_ns;	/* up to when */
+	__u64 wanted_ns;	/* in this period */
+	__u32 demand;		/* moving average, a rate */
+	__u32 most;		/* rate that it can use */
+	/* What it was made of. */
+	__u32 weight;
+	__u32 vcpus;
+	struct rate limit;
+	__u32 weights;		/* of all machines */
+	__u32 threads;		/* in this scheduler */
+	struct vm_figures figures;
+};
+
+struct vcpu {
+	struct lt_vcpu rule;
+	__u32 vm;
+	__u32 limits;		/* the state of all groups' limits at which its own was looked at */
+	struct rate limit;	/* its own */
+	__u64 since_ns;		/* runs, settled up to here; 0: does not run */
+	__u64 waits_ns;		/* since when it waits */
+	__u64 stretch_ns;	/* what it was given; 0: nothing */
+	__u64 parked_ns;	/* until when a limit stops it; 0: none does */
+	__u64 stopped_ns;	/* since when limits have; 0: they do not */
+	__u8 woken;		/* the rule knows of this wake-up */
+	__u8 idle;		/* it was promised an idle CPU */
+	__u8 fresh;		/* it has never been runnable here */
+	__u8 pad[5];
+};
+
+struct cpu {
+	struct bpf_timer timer;
+	struct lt_pcpu rule;
+	__u64 vtime_ns;		/* of those who run here */
+	__u64 until_ns;		/* end of the turn */
+	__u64 stretch_ns;	/* end of what the running one was given */
+	__u64 armed_ns;		/* when the timer comes */
+	__u64 foreign_ns;	/* when a thread without a number ran last */
+	__u32 current;		/* who runs: its number, or NONE */
+	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
+	__u8 yielded;
+	__u8 chosen;		/* whoever begins to run was compared with those who wait */
+	__u8 pad[6];
+};
+
+/* A timer of which there is one. */
+struct alarm {
+	struct bpf_timer timer;
+	__u64 armed_ns;		/* when it comes */
+};
+
+enum { ACCOUNT, UNPARK, ALARMS };
+
+/* How it ended; enum scx_exit_kind, 0: it has not. */
+struct ended {
+	__u32 kind;
+	__u32 pad;
+	__s64 code;
+	char reason[128];
+	char message[1024];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, VMS);
+	__type(key, __u32);
+	__type(value, struct vm_order);
+} orders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct member);
+} members SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, VMS);
+	__type(key, __u32);
+	__type(value, struct vm);
+} vms SEC(".maps");
+
+/* From runnable to running, by machine. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, VMS);
+	__type(key, __u32);
+	__type(value, struct lt_hist);
+} waits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, THREADS);
+	__type(key, __u32);
+	__type(value, struct vcpu);
+} vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, THREADS);
+	__type(value, __u32);
+} free_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CPUS);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ALARMS);
+	__type(key, __u32);
+	__type(value, struct alarm);
+} alarms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ended);
+} endings SEC(".maps");
+
+/* The loader's; crates/live/src/vcpu/kernel.rs writes it. */
+struct settings {
+	struct lt_params params;
+	__u32 vms;
+	__u32 threads;
+	__u32 cpus;	/* that there can be */
+	__u32 online;	/* that there are at the beginning */
+};
+
+const volatile struct settings settings SEC(".rodata.settings") = {
+	.params = LT_PARAMS_DEFAULT,
+	.vms = VMS,
+	.threads = THREADS,
+	.cpus = 1,
+	.online = 1,
+};
+
+/* Sum of the weights of all machines that are there, as of the last pass. */
+__u64 all_weights = LT_WEIGHT_USUAL;
+/* CPUs that are there. */
+__u32 online;
+/* Counts changes of what groups say. */
+__u32 group_changes = 1;
+
+#define PARAMS ((const struct lt_params *)&settings.params)
+
+static __always_inline struct vm *vm_of(__u32 vm)
+{
+	return bpf_map_lookup_elem(&vms, &vm);
+}
+
+static __always_inline struct vcpu *vcpu_of(__u32 slot)
+{
+	return bpf_map_lookup_elem(&vcpus, &slot);
+}
+
+static __always_inline struct cpu *cpu_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct alarm *alarm_of(__u32 alarm)
+{
+	return bpf_map_lookup_elem(&alarms, &alarm);
+}
+
+/* The number of a thread's state, or NONE. */
+static __always_inline __u32 slot_of(struct task_struct *p)
+{
+	struct member *member = bpf_task_storage_get(&members, p, 0, 0);
+
+	return member ? member->slot - 1 : NONE;
+}
+
+#endif
