@@ -118,27 +118,29 @@ fn failed(error: Error, case: &Case) -> Fail {
     }
 }
 
-/// The cases that a kernel can play: one host, no network, a scheduler of Linux.
+/// The cases that a kernel can play: one host, no network, a scheduler of Linux or one that we can give it.
 fn chosen<'e>(args: &LabRun, experiment: &'e Experiment) -> Result<Vec<&'e Case>, Fail> {
     let name = &experiment.name;
     let mut cases = experiment.chosen(&lab::options(args, 1))?;
     let linux = |case: &Case| {
         let [host] = &case.hosts[..] else { return false };
-        case.network.is_none() && matches!(host.config.scheduler, SchedulerConfig::Fair(_))
+        let scheduler = &host.config.scheduler;
+        let there = matches!(scheduler, SchedulerConfig::Fair(_) | SchedulerConfig::SmallFirst(_));
+        case.network.is_none() && there
     };
     if args.case.is_empty() {
         cases.retain(|case| linux(case));
     } else if let Some(case) = cases.iter().find(|case| !linux(case)) {
         return Err(Fail::Usage(format!(
             "case `{}` of {name} is not for a kernel, which plays one host with the scheduler \
-             eevdf or cfs, and no network",
+             eevdf or cfs, or small-first where it has sched_ext, and no network",
             case.name
         )));
     }
     if cases.is_empty() {
         return Err(Fail::Usage(format!(
             "{name} has no case for a kernel, which plays one host with the scheduler eevdf or \
-             cfs, and no network"
+             cfs, or small-first where it has sched_ext, and no network"
         )));
     }
     Ok(cases)

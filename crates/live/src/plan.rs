@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Duration, Spread};
 use lowtail_host::cgroup::Thread;
-use lowtail_host::{Config, Workload};
+use lowtail_host::{Config, SchedulerConfig, Workload};
 
 use crate::error::Error;
 
@@ -54,9 +54,11 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
     }
     let mut workers = Vec::new();
     for (vm, (of, dom)) in config.vms.iter().zip(&facts.doms).enumerate() {
-        if of.cap_percent > 0 {
+        let has_caps = matches!(config.scheduler, SchedulerConfig::SmallFirst(_));
+        if of.cap_percent > 0 && !has_caps {
             let name = &of.name;
-            let why = format!("VM `{name}`: a cap is Xen's; give its cgroup a quota");
+            let why =
+                format!("VM `{name}`: a cap is Xen's and small-first's; give its cgroup a quota");
             return Err(Error::Scenario(why));
         }
         let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name)?;
@@ -116,10 +118,11 @@ fn kind(workload: &Workload) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lowtail_host::sched::fair::{FairConfig, FairVersion};
     use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};
 
     fn config(vms: Vec<VmConfig>) -> Config {
-        let scheduler = SchedulerConfig::SmallFirst(Default::default());
+        let scheduler = SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux612));
         Config::new(2, scheduler, Costs::FREE, vms)
     }
 

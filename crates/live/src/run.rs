@@ -9,14 +9,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use lowtail_engine::{Duration, Hist, Stream};
-use lowtail_host::Config;
 use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::{Config, SchedulerConfig};
 use nix::unistd::{Pid, gettid};
 
 use crate::cgroup::{Group, Hierarchy, Tree};
 use crate::clock::{self, Instant};
 use crate::error::Error;
 use crate::journal;
+use crate::machines;
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use crate::plan::{self, Task, Worker};
 use crate::signals::Signals;
@@ -52,15 +53,16 @@ impl Options {
     }
 }
 
-/// Plays `config` on this host: each vCPU is a thread, in its control group, on its CPUs.
+/// Plays `config` on this host: each vCPU is a thread, in its control group, on its CPUs. With the scheduler small-first
+/// they run in [`vcpu`](crate::vcpu), with any other as this kernel runs them.
 /// `progress` is told now and then how much of the time is over.
 ///
 /// All control groups are removed before this returns, or by the next call if the process is
 /// killed. SIGINT, SIGTERM and SIGHUP end the run early.
 ///
 /// # Errors
-/// If the scenario has what threads cannot do, the host has no controller or too few CPUs, or
-/// the kernel refuses something, usually because we are not root.
+/// If the scenario has what threads cannot do, the host has no controller, too few CPUs or, for small-first, no
+/// sched_ext, or the kernel refuses something, usually because we are not root.
 pub fn run(
     config: &Config,
     options: &Options,
@@ -92,6 +94,13 @@ pub fn run(
         thread::set_policy(tid, &worker.thread)
             .map_err(failed("cannot give it its policy, nice value and slice"))?;
     }
+    // Ends before the crew does, so that threads end as they began.
+    let scheduler = match &config.scheduler {
+        SchedulerConfig::SmallFirst(small_first) => {
+            Some(machines::schedule(config, small_first, &workers, &crew.tids)?)
+        }
+        _ => None,
+    };
     let prompt = Prompt::new();
     let start = Instant::now().after(RUN_UP);
     let from = start.after(options.warm_up);
@@ -103,6 +112,8 @@ pub fn run(
     wait(start, to, &signals, progress)?;
     let after = sample()?;
     drop(prompt);
+    scheduler.as_ref().map_or(Ok(()), machines::check)?;
+    drop(scheduler);
     let hists = crew.finish(config, &workers)?;
     tree.remove()?;
     Ok(measured(config, &workers, &before, &after, hists))

@@ -161,7 +161,8 @@ impl Choice {
     fn of(shape: Shape, facts: &Facts, wanted: &Wanted) -> Self {
         let rate = wanted.rate.map(|rate| rate / 100 * SHARE_PERCENT);
         // Bytes in a time at the rate.
-        let bytes = |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
+        let bytes =
+            |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
         let bytes = |us: u64| bytes(us).and_then(Result::ok);
         let frame = u64::from(facts.mtu) + ETHERNET;
         let cuts = match shape.outer {

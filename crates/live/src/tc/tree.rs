@@ -197,7 +197,10 @@ impl Tree {
             return Ok(());
         }
         let back = self.rehearse(link).map_err(|error| {
-            Error::network(&what, format!("they cannot be put back ({error}); {foreign} {link} root"))
+            Error::network(
+                &what,
+                format!("they cannot be put back ({error}); {foreign} {link} root"),
+            )
         })?;
         if back == *self {
             return Ok(());

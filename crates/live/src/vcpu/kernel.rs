@@ -9,9 +9,9 @@ use libbpf_rs::{
 };
 use lowtail_policy::Params;
 
+use super::Options;
 use super::machine::VmId;
 use super::state::{State, Stats};
-use super::Options;
 use crate::error::Error;
 use crate::observe::Histogram;
 
@@ -65,9 +65,8 @@ impl Programs {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let mut object = crate::bpf::load(COMPILED, |object| prepare(object, options, cpus))?;
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
-        let link = ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| {
-            map.attach_struct_ops()
-        });
+        let link =
+            ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());
         Ok(Programs { _link: link.map_err(failed("start the scheduler"))?, object })
     }
 
@@ -125,10 +124,7 @@ impl Programs {
         if value.iter().take(4).all(|&byte| byte == 0) {
             return Ok(State::Enabled);
         }
-        Ok(State::Ended {
-            reason: text(value.get(REASON)),
-            message: text(value.get(MESSAGE)),
-        })
+        Ok(State::Ended { reason: text(value.get(REASON)), message: text(value.get(MESSAGE)) })
     }
 
     fn map(&self, name: &'static str) -> libbpf_rs::Result<Map<'_>> {
