@@ -139,7 +139,8 @@ impl Ledger {
         let path = dir.join(FILE);
         let new = dir.join(NEW);
         let written = match self.entries.is_empty() {
-            true => remove(&path).and_then(|()| sync_dir(dir)),
+            // And what a killed process has begun to write.
+            true => remove(&path).and_then(|()| remove(&new)).and_then(|()| sync_dir(dir)),
             false => {
                 self.write(&new).and_then(|()| fs::rename(&new, &path)).and_then(|()| sync_dir(dir))
             }
