@@ -151,11 +151,11 @@ impl Ledger {
         })
     }
 
-    /// Keeps a damaged ledger under another name, so that the next one can take its place.
-    pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
-        let path = dir.join(FILE);
-        let moved = fs::rename(&path, dir.join(ASIDE)).and_then(|()| sync_dir(dir));
-        moved.map_err(|source| Error::File { what: "cannot rename", path, source })
+    /// Keeps what is on disk under another name as well, for somebody to look at.
+    pub(super) fn keep_aside(dir: &Path) -> Result<(), Error> {
+        let (path, aside) = (dir.join(FILE), dir.join(ASIDE));
+        let kept = remove(&aside).and_then(|()| fs::hard_link(&path, &aside));
+        kept.map_err(|source| Error::File { what: "cannot keep aside", path, source })
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use lowtail_live::cgroup::Version;
 use lowtail_live::manage::{Key, Setting};
 
+use lowtail_live::thread::own_cpus;
+
 use super::child::{self, killed};
 use super::world::{World, set};
 use super::{Draw, apply, host, revert};
@@ -51,8 +53,10 @@ fn policies() -> Option<(World, [Vec<Setting>; 2])> {
     }
     each(&|| world.group(2, world.weight()), ["300", "4000"]);
     each(&|| world.group(3, world.weight()), ["", "50"]);
-    each(&|| world.cpus(0), ["0", "1"]);
-    each(&|| world.cpus(3), ["1", ""]);
+    if let [one, two, ..] = &own_cpus().expect("own CPUs")[..] {
+        each(&|| world.cpus(0), [&one.to_string(), &two.to_string()]);
+        each(&|| world.cpus(3), [&two.to_string(), ""]);
+    }
     each(&|| world.sched(0), ["slice_ns=10000000", "nice=3"]);
     each(&|| world.sched(2), ["nice=-3", ""]);
     each(&|| world.sched(3), ["policy=batch", "policy=fifo priority=2"]);

@@ -1,10 +1,11 @@
 //! What is changed on a host, and exactly back again: real control groups, threads of stand-ins, processes that are
-//! killed after every step. Needs root and the controller `cpu`: without them the tests say so and pass, unless `CI`
-//! is set.
+//! killed after every step. Needs root and the controller `cpu`, and QEMU for the other version of control groups:
+//! without them the tests say so and pass, unless `CI` is set.
 
 mod child;
 mod foreign;
 mod full;
+mod guest;
 mod keep;
 mod kill;
 mod ledger;

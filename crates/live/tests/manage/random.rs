@@ -3,6 +3,7 @@
 use std::fs;
 
 use lowtail_live::manage::{Key, Place, Setting};
+use lowtail_live::thread::own_cpus;
 
 use super::child::{self, killed};
 use super::world::{World, set};
@@ -20,11 +21,14 @@ fn sequences() {
     let Some(hierarchy) = host() else { return };
     let world = World::new(hierarchy, &["a", "a/b", "a/c", "d"], true);
     let weight = world.weight();
+    let mut cpus: Vec<String> =
+        own_cpus().expect("own CPUs").iter().map(usize::to_string).collect();
+    cpus.push(cpus.join(","));
     let mut draw = Draw::new();
     let mut base = world.dump();
     let (mut kills, mut foreign) = (0, 0);
     for step in 0..250 {
-        let policy = policy(&world, &mut draw);
+        let policy = policy(&world, &cpus, &mut draw);
         match draw.below(6) {
             0 => drop(apply(world.dir(), &policy)),
             1 => {
@@ -34,9 +38,12 @@ fn sequences() {
             2 => {
                 let group = 1 + draw.below(4);
                 world.put(group, weight, draw.of(&THEIRS));
-                let name = format!("{}/{weight}", world.groups[group].display());
-                let text = fs::read_to_string(world.file(group, weight)).expect("a file");
-                base.insert(name, text);
+                let name = |file: &str| format!("{}/{file}", world.groups[group].display());
+                // v2 shows it a second time.
+                for file in [weight.file(), "cpu.weight.nice"] {
+                    let path = world.file(group, weight).with_file_name(file);
+                    fs::read_to_string(path).ok().and_then(|text| base.insert(name(file), text));
+                }
                 foreign += 1;
             }
             3 => {
@@ -54,14 +61,14 @@ fn sequences() {
 }
 
 /// Some places with some values.
-fn policy(world: &World, draw: &mut Draw) -> Vec<Setting> {
+fn policy(world: &World, cpus: &[String], draw: &mut Draw) -> Vec<Setting> {
     let mut places: Vec<(Place, String)> = Vec::new();
     for group in 1..5 {
         places.push((world.group(group, world.weight()), draw.of(&OURS).into()));
     }
     for n in 0..5 {
         places.push((world.sched(n), draw.of(&NICE).into()));
-        places.push((world.cpus(n), draw.of(&["0", "1", "0-1"]).into()));
+        places.push((world.cpus(n), draw.of(cpus)));
     }
     if world.weight() == Key::CpuShares {
         let (quota, period) = (1_000 * (1 + draw.below(9)), draw.of(&[10_000, 20_000, 100_000]));
