@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What runs there: not what is about CPUs, of which it has one, or about instants of a clock that is slow there.
-const TESTS: &str = "kill::after limits:: foreign:: random:: ledger::";
+/// What runs there: not what is about CPUs, of which it has one, about instants of a clock that is slow there, or long.
+const TESTS: &str = "kill::after limits:: foreign:: ledger::";
 
 #[test]
 fn with_cgroup_v2() {
@@ -30,5 +30,5 @@ fn with_cgroup_v2() {
         .expect("a script");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("running 17 tests") && said.contains("17 passed"), "{said}");
+    assert!(said.contains("running 16 tests") && said.contains("16 passed"), "{said}");
 }

@@ -70,7 +70,7 @@ fn any_limits_to_any_others() {
     let world = World::new(hierarchy, &TREE.map(|(path, _)| path), false);
     let mut draw = Draw::new();
     // v2 has fewer files and fewer rules, and a guest is slow.
-    let rounds = if world.hierarchy.version == Version::V1 { 150 } else { 40 };
+    let rounds = if world.hierarchy.version == Version::V1 { 150 } else { 20 };
     for round in 0..rounds {
         let (base, one, two) = (limits(&mut draw), limits(&mut draw), limits(&mut draw));
         apply(world.dir(), &settings(&world, &base));
