@@ -17,6 +17,7 @@ mod plan;
 mod revert;
 mod setting;
 mod status;
+mod walk;
 
 pub use apply::{Applied, Failed, Moment, OnError};
 pub use error::Error;
