@@ -18,6 +18,7 @@ pub mod doctor;
 pub mod error;
 pub mod journal;
 mod kernel;
+pub mod libvirt;
 pub mod measured;
 pub mod observe;
 mod plan;
