@@ -25,6 +25,8 @@ mod library;
 #[cfg(feature = "libvirt")]
 mod session;
 #[cfg(feature = "libvirt")]
+mod shared;
+#[cfg(feature = "libvirt")]
 mod uri;
 
 #[cfg(feature = "libvirt")]
@@ -33,6 +35,8 @@ pub use domain::{Domain, Running};
 #[cfg(feature = "libvirt")]
 pub use error::Error;
 pub use key::{Key, Part, Thread};
+#[cfg(feature = "libvirt")]
+pub use shared::with;
 
 /// Whether this build can talk to libvirt.
 pub const BUILT_IN: bool = cfg!(feature = "libvirt");

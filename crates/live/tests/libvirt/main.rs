@@ -4,6 +4,7 @@
 
 mod driver;
 mod hangs;
+mod ledger;
 mod libvirtd;
 mod real;
 

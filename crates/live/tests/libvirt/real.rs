@@ -35,7 +35,7 @@ const PINS: [(&str, &str); 4] = [
 ];
 
 /// All files below these groups that say who runs when and where.
-fn files(groups: &[PathBuf]) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(crate) fn files(groups: &[PathBuf]) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut todo = groups.to_vec();
     while let Some(group) = todo.pop() {
