@@ -45,7 +45,7 @@ fn who_asks_does_not_hang() {
     loop {
         match open(&dir) {
             Error::Stuck(_) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10))
+                std::thread::sleep(Duration::from_millis(10));
             }
             error => break assert!(matches!(error, Error::Open { .. }), "{error}"),
         }

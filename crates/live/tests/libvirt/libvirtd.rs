@@ -20,6 +20,9 @@ use super::{has, no_library, options};
 /// Starting takes 2 s: libvirtd asks each QEMU what it can do. Ten times that on a busy host.
 const START: Duration = Duration::from_secs(20);
 
+/// Names of partitions begin so; then comes the test's process.
+const PREFIX: &str = "lowtail-libvirt-";
+
 pub(crate) struct Libvirtd {
     unshare: Child,
     dir: TempDir,
@@ -53,7 +56,7 @@ impl Libvirtd {
     pub(crate) fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let partition = format!("lowtail-libvirt-{}-{n}", std::process::id());
+        let partition = format!("{PREFIX}{}-{n}", std::process::id());
         let groups = make_groups(&format!("{partition}.partition"));
         let dir = tempfile::tempdir().expect("a directory");
         let log = fs::File::create(dir.path().join("log")).expect("a file");
@@ -175,6 +178,7 @@ fn make_groups(name: &str) -> Vec<PathBuf> {
             continue;
         }
         let (root, group) = (Path::new(root), Path::new(root).join(name));
+        remove_leftovers(root);
         fs::create_dir(&group).expect("a group");
         // A group of v1 has no CPUs before it is given some.
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -186,6 +190,18 @@ fn make_groups(name: &str) -> Vec<PathBuf> {
         groups.push(group);
     }
     groups
+}
+
+/// Groups of tests that were killed.
+fn remove_leftovers(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let pid = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            remove(&entry.path());
+        }
+    }
 }
 
 /// Removes a group and all below it; whether it is gone.
