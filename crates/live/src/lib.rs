@@ -20,6 +20,7 @@ pub mod flow;
 pub mod journal;
 pub mod keep;
 mod kernel;
+pub mod libvirt;
 pub mod manage;
 pub mod measured;
 pub mod observe;
