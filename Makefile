@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-libvirt need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -25,18 +25,18 @@ fmt:
 	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --features lowtail/libvirt -- -D warnings
 
 unit: need-test
 	LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --features lowtail/libvirt
 
 # What is proved about the policy headers, by CBMC: a minute each at most.
 prove: need-build
 	policy/proofs/run
 
 docs:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features lowtail/libvirt
 
 # Budgets stand beside each benchmark; compare ratios within one run.
 bench: need-bpf
@@ -56,7 +56,7 @@ need-build:
 
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
-need-test: need-build need-bpf need-guest $(PYTHON_ENV)/ready
+need-test: need-build need-bpf need-guest need-libvirt $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf
 
 need-bpf: need-build
@@ -67,6 +67,11 @@ need-bpf: need-build
 need-guest:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils unxz=xz-utils
 	@scripts/guest kernel >/dev/null
+
+# A libvirtd that tests start for themselves. These packages start none: that is for libvirt-daemon-system.
+need-libvirt:
+	@scripts/need libvirtd=libvirt-daemon virsh=libvirt-clients setpriv=util-linux
+	@ls /usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so >/dev/null 2>&1 || scripts/need no-such-command=libvirt-daemon-driver-qemu
 
 $(PYTHON_ENV)/ready: scripts/python-requirements.txt
 	@scripts/need python3=python3

@@ -111,6 +111,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	vm = v ? vm_of(v->vm) : 0;
 	if (!vm || !c) {
 		scx_bpf_dsq_insert(p, FOREIGN, FOREIGN_RUN_NS, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		announce(p, cpu, now);
 		return;
 	}
@@ -143,7 +144,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 				return;
 			}
 		}
-	} else {
+	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		/* Who comes next has not been compared with it. */
 		c->chosen = 0;
 	}
@@ -429,6 +430,8 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 	if (!v)
 		return;
 	__sync_fetch_and_add(&vm->threads, 1);
+	if (known_vms <= member->vm)
+		known_vms = member->vm + 1;
 	refresh(member->vm, now);
 	__builtin_memset(v, 0, sizeof(*v));
 	v->vm = member->vm;

@@ -300,16 +300,20 @@ static int cpu_timer(void *map, __u32 *key, struct cpu *c)
 	return 0;
 }
 
-/* Sees to it that a thread which has begun to wait in a queue is not waiting for a CPU that sleeps. */
+/*
+ * Sees to it that a thread which has begun to wait in a queue is not waiting for a CPU that sleeps. Its own does not, or it
+ * would have been given to it.
+ */
 static __always_inline void announce(struct task_struct *p, __u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
-	__s32 idle = cpu;
+	__s32 idle;
 
-	if (p->nr_cpus_allowed != 1)
+	if (p->nr_cpus_allowed != 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	}
 	if (c && c->current != NONE)
 		arm(c, deadline(c), now);
 }
@@ -345,6 +349,8 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		order = key_of(v, vm);
 		scx_bpf_dsq_move_set_vtime(&it, order);
 		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
+		if (scx_bpf_test_and_clear_cpu_idle(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		announce(p, cpu, now);
 		look(cpu, now);
 	}

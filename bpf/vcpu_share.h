@@ -173,7 +173,7 @@ __attribute__((noinline)) __u64 served_at(__u32 level)
 {
 	struct pass pass = { .level = level };
 
-	bpf_loop(settings.vms, serve_one, &pass, 0);
+	bpf_loop(known_vms, serve_one, &pass, 0);
 	return pass.served;
 }
 
@@ -208,7 +208,7 @@ __attribute__((noinline)) int entitle_all(__u32 level, __u32 spare, __u64 now)
 {
 	struct pass pass = { .level = level, .spare = spare, .now = now };
 
-	bpf_loop(settings.vms, entitle_one, &pass, 0);
+	bpf_loop(known_vms, entitle_one, &pass, 0);
 	return 0;
 }
 
@@ -220,7 +220,7 @@ __attribute__((noinline)) int account(__u64 now)
 
 	pass.period_ns = lt_max(lt_since(now, passed_ns), 1);
 	passed_ns = now;
-	bpf_loop(settings.vms, measure_one, &pass, 0);
+	bpf_loop(known_vms, measure_one, &pass, 0);
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {
 		/* With room to spare, the level is that of everybody wanting everything. */

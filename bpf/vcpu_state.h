@@ -226,6 +226,8 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 
 /* Sum of the weights of all machines that are there, as of the last pass. */
 __u64 all_weights = LT_WEIGHT_USUAL;
+/* Machines up to this number have had threads: the others need not be looked at. */
+__u32 known_vms = 1;
 /* CPUs that are there. */
 __u32 online;
 /* Counts changes of what groups say. */

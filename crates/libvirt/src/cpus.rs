@@ -1,5 +1,7 @@
 //! Lists of processors as libvirt writes them: `0-3,^2,8`.
 
+use std::fmt::{self, Display, Formatter};
+
 /// libvirt counts processors up to here (`VIR_DOMAIN_CPUMASK_LEN`).
 pub const CPUS_MAX: u16 = 16_384;
 
@@ -50,6 +52,25 @@ impl Cpus {
     }
 }
 
+/// The list in order, each number once: `0-3,8`.
+impl Display for Cpus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.as_slice();
+        while let Some(&first) = rest.first() {
+            let run = rest.iter().zip(first..).take_while(|&(&n, next)| n == next).count();
+            if rest.len() < self.0.len() {
+                f.write_str(",")?;
+            }
+            match run {
+                1 => write!(f, "{first}")?,
+                _ => write!(f, "{first}-{}", rest[run - 1])?,
+            }
+            rest = &rest[run..];
+        }
+        Ok(())
+    }
+}
+
 fn number(text: &str) -> Result<u16, String> {
     let text = text.trim();
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -62,6 +83,16 @@ fn number(text: &str) -> Result<u16, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel's way of writing them (cpuset(7), "List format").
+    #[test]
+    fn lists_have_one_text() {
+        for (text, one) in [("3, 0-1,2,8", "0-3,8"), ("5", "5"), ("1,3,5-5,6", "1,3,5-6")] {
+            let cpus = Cpus::parse(text).expect("a list");
+            assert_eq!(cpus.to_string(), one);
+            assert_eq!(Cpus::parse(one), Ok(cpus));
+        }
+    }
 
     #[test]
     fn lists_are_read_as_libvirt_reads_them() {

@@ -36,22 +36,24 @@ impl Domain {
     /// # Errors
     /// If it is no domain, or one that libvirt would refuse.
     pub fn parse(file: &str, text: &str) -> Result<Self, DomainError> {
-        read(text).map_err(|fault| {
-            let (line, column) = line_and_column(text, fault.at);
-            DomainError { file: file.to_string(), line, column, message: fault.message }
-        })
+        read(text).map_err(|fault| fault.within(file, text))
     }
 }
 
-fn read(text: &str) -> Result<Domain, Fault> {
+/// `text` as XML, if it is some and not too much.
+pub(crate) fn document(text: &str) -> Result<Document<'_>, Fault> {
     if text.len() > FILE_BYTES_MAX {
         return Err(Fault::new(0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..Default::default() };
-    let document = Document::parse_with_options(text, options).map_err(|error| {
+    Document::parse_with_options(text, options).map_err(|error| {
         let at = offset(text, error.pos().row, error.pos().col);
         Fault::new(at, format!("no XML: {}", shown(&error.to_string())))
-    })?;
+    })
+}
+
+/// The machine in it.
+pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, 'i>, Fault> {
     let root = document.root_element();
     // Files below /run/libvirt/qemu have the domain in a <domstatus>.
     let domain = match root.tag_name().name() {
@@ -59,13 +61,18 @@ fn read(text: &str) -> Result<Domain, Fault> {
         "domstatus" => elements(root, "domain").next(),
         _ => None,
     };
-    let Some(domain) = domain else {
+    domain.ok_or_else(|| {
         let message = format!(
             "no machine of libvirt's: it begins with <{}>, not with <domain>",
             shown(root.tag_name().name())
         );
-        return Err(Fault::new(root.range().start, message));
-    };
+        Fault::new(root.range().start, message)
+    })
+}
+
+fn read(text: &str) -> Result<Domain, Fault> {
+    let document = document(text)?;
+    let domain = domain_of(&document)?;
     let name = elements(domain, "name").next().map(self::text).unwrap_or_default();
     if name.is_empty() {
         return Err(Fault::new(domain.range().start, "<name> is missing"));
@@ -179,18 +186,6 @@ pub(crate) fn text(node: Node<'_, '_>) -> String {
 /// A whole number.
 pub(crate) fn number(text: &str) -> Result<i64, String> {
     text.trim().parse().map_err(|_| format!("`{}` is no whole number", shown(text)))
-}
-
-/// Line and column (in characters), both from 1, of the byte at `offset`.
-fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let before = &text[..end];
-    let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line = before.matches('\n').count() + 1;
-    (line as u32, before[start..].chars().count() as u32 + 1)
 }
 
 /// The byte at a line and a column, both from 1.

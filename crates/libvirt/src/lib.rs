@@ -8,6 +8,7 @@ pub mod cpus;
 pub mod cputune;
 pub mod domain;
 pub mod error;
+pub mod labels;
 pub mod name;
 pub mod range;
 
@@ -15,3 +16,4 @@ pub use cpus::Cpus;
 pub use cputune::{Cputune, Policy};
 pub use domain::Domain;
 pub use error::DomainError;
+pub use labels::{Label, labels};

@@ -20,6 +20,7 @@ pub mod flow;
 pub mod journal;
 pub mod keep;
 mod kernel;
+pub mod libvirt;
 mod machines;
 pub mod manage;
 pub mod measured;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::order::{Step, order};
+use super::walk::{Walked, walk};
 use super::{Change, Error, Hold, Ledger, Place, Plan};
 
 /// Where an apply or revert is: whoever is told so may stop it there, as tests do that kill the process.
@@ -47,17 +48,10 @@ pub struct Applied {
     pub changed: usize,
     /// Places that were gone before they could.
     pub gone: usize,
-    /// What could not be done, and is as it was.
+    /// What could not be done, and is as it was, as far as the kernel takes that.
     pub failed: Vec<Failed>,
     /// What was not tried because of that.
     pub left_out: usize,
-}
-
-/// What has become of a step.
-pub(super) enum Outcome {
-    Done,
-    Gone,
-    Failed(String),
 }
 
 impl Hold {
@@ -102,31 +96,15 @@ impl Hold {
             *ledger = next;
             tell(Moment::Written);
         }
-        let mut stopped = !applied.failed.is_empty() && on_error == OnError::Stop;
-        let mut changed: BTreeMap<&Place, bool> = BTreeMap::new();
-        for step in &steps {
-            // A step behind one of the same place that has failed would go from where it is not.
-            if stopped || changed.get(&step.place) == Some(&false) {
-                changed.entry(&step.place).or_insert_with(|| {
-                    applied.left_out += 1;
-                    false
-                });
-                continue;
-            }
-            let outcome = step.take(tell);
-            changed.insert(&step.place, matches!(outcome, Outcome::Done));
-            match outcome {
-                Outcome::Done => {}
-                Outcome::Gone => applied.gone += 1,
-                Outcome::Failed(why) => {
-                    let (place, to) = (step.place.clone(), step.to.clone());
-                    applied.failed.push(Failed { place, to, why });
-                    stopped = on_error == OnError::Stop;
-                }
-            }
-        }
-        applied.changed = changed.values().filter(|done| **done).count();
-        ledger.settle(plan, changed.keys().copied());
+        let walked = match on_error {
+            OnError::Stop if !applied.failed.is_empty() => Walked::none(&steps),
+            on_error => walk(&steps, on_error, tell),
+        };
+        applied.changed = walked.done.len();
+        applied.gone += walked.gone.len();
+        applied.left_out = walked.left_out.len();
+        applied.failed.extend(walked.failed);
+        ledger.settle(plan, steps.iter().map(|step| &step.place));
         // All is on disk that is needed: if there is no room to say that it is done, more is than has to be.
         if ledger.save(dir).is_ok() {
             tell(Moment::Settled);
@@ -142,25 +120,6 @@ impl Change {
 
     fn failed(&self, why: String) -> Failed {
         Failed { place: self.place.clone(), to: self.to.clone(), why }
-    }
-}
-
-impl Step {
-    /// Does it, and looks whether it is done.
-    pub(super) fn take(&self, tell: &mut dyn FnMut(Moment<'_>)) -> Outcome {
-        tell(Moment::Before(self));
-        let outcome = match self.place.write(&self.to) {
-            Ok(true) => match self.place.read() {
-                Ok(Some(now)) if now == self.to => Outcome::Done,
-                Ok(Some(now)) => Outcome::Failed(format!("the kernel has made `{now}` of it")),
-                Ok(None) => Outcome::Gone,
-                Err(error) => Outcome::Failed(format!("cannot be read any more: {error}")),
-            },
-            Ok(false) => Outcome::Gone,
-            Err(error) => Outcome::Failed(format!("the kernel does not take it: {error}")),
-        };
-        tell(Moment::After(self));
-        outcome
     }
 }
 

@@ -15,7 +15,7 @@ const FILE: &str = "host.lock";
 pub struct Hold {
     pub(super) dir: PathBuf,
     pub(super) ledger: Ledger,
-    _lock: File,
+    lock: File,
 }
 
 impl Hold {
@@ -36,7 +36,7 @@ impl Hold {
         // For people: the lock is what counts, and where there is no room for a number it holds as well.
         let _ = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
         let ledger = Ledger::load(dir)?;
-        Ok(Hold { dir: dir.to_path_buf(), ledger, _lock: lock })
+        Ok(Hold { dir: dir.to_path_buf(), ledger, lock })
     }
 
     /// What has been changed and not been restored.
@@ -50,6 +50,14 @@ impl Hold {
     /// See there.
     pub fn plan(&self, settings: &[Setting], force: bool) -> Result<Plan, Error> {
         plan::with(&self.ledger, settings, force)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Closing it would do but for a moment: a child that another thread has just begun has it open, too, until it
+        // becomes another program.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -139,7 +139,8 @@ impl Ledger {
         let path = dir.join(FILE);
         let new = dir.join(NEW);
         let written = match self.entries.is_empty() {
-            true => remove(&path).and_then(|()| sync_dir(dir)),
+            // And what a killed process has begun to write.
+            true => remove(&path).and_then(|()| remove(&new)).and_then(|()| sync_dir(dir)),
             false => {
                 self.write(&new).and_then(|()| fs::rename(&new, &path)).and_then(|()| sync_dir(dir))
             }
@@ -150,11 +151,11 @@ impl Ledger {
         })
     }
 
-    /// Keeps a damaged ledger under another name, so that the next one can take its place.
-    pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
-        let path = dir.join(FILE);
-        let moved = fs::rename(&path, dir.join(ASIDE)).and_then(|()| sync_dir(dir));
-        moved.map_err(|source| Error::File { what: "cannot rename", path, source })
+    /// Keeps what is on disk under another name as well, for somebody to look at.
+    pub(super) fn keep_aside(dir: &Path) -> Result<(), Error> {
+        let (path, aside) = (dir.join(FILE), dir.join(ASIDE));
+        let kept = remove(&aside).and_then(|()| fs::hard_link(&path, &aside));
+        kept.map_err(|source| Error::File { what: "cannot keep aside", path, source })
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {

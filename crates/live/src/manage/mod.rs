@@ -17,13 +17,14 @@ mod plan;
 mod revert;
 mod setting;
 mod status;
+mod walk;
 
 pub use apply::{Applied, Failed, Moment, OnError};
 pub use error::Error;
 pub use hold::{Hold, holder};
 pub use ledger::{Entry, Ledger};
 pub use order::Step;
-pub use place::{Affinity, Group, Key, Place, Sched, Thread};
+pub use place::{Affinity, Group, Key, Libvirt, Place, Sched, Thread};
 pub use plan::{Change, Foreign, Plan, Unread, plan};
 pub use revert::Reverted;
 pub use setting::Setting;

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::apply::Outcome;
 use super::order::{Step, order};
-use super::{Error, Failed, Foreign, Hold, Ledger, Moment};
+use super::walk::walk;
+use super::{Error, Failed, Foreign, Hold, Ledger, Moment, OnError};
 
 /// What has become of what was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,7 +61,7 @@ impl Hold {
             }
         }
         if ledger.damaged > 0 {
-            Ledger::set_aside(dir)?;
+            Ledger::keep_aside(dir)?;
             next.save(dir)?;
         } else if next != *ledger {
             // Without room for that, a kill right in between would leave what is then told as somebody else's.
@@ -69,46 +69,17 @@ impl Hold {
         }
         *ledger = next;
         tell(Moment::Written);
-        let last =
-            |step: &Step| ledger.entry(&step.place).is_some_and(|entry| entry.was == step.to);
-        done.walk(steps, &last, tell);
-        let failed =
-            |entry: &super::Entry| done.failed.iter().any(|failed| failed.place == entry.place);
-        ledger.entries.retain(failed);
+        let walked = walk(&steps, OnError::GoOn, tell);
+        done.restored = walked.done.len();
+        done.gone += walked.gone.len();
+        done.failed.extend(walked.failed);
+        // What was left out belongs to what has failed.
+        ledger.entries.retain(|entry| {
+            let failed = done.failed.iter().any(|failed| failed.place == entry.place);
+            failed || walked.left_out.contains(&entry.place)
+        });
         ledger.save(dir)?;
         tell(Moment::Settled);
         Ok(done)
-    }
-}
-
-impl Reverted {
-    /// Does the steps; what the kernel refuses is tried again as long as others are taken meanwhile: what somebody
-    /// else has changed can be in the way of the order.
-    fn walk(
-        &mut self,
-        mut steps: Vec<Step>,
-        last: &dyn Fn(&Step) -> bool,
-        tell: &mut dyn FnMut(Moment<'_>),
-    ) {
-        loop {
-            let before = steps.len();
-            let mut refused = Vec::new();
-            for step in steps {
-                match step.take(tell) {
-                    // Not one in between.
-                    Outcome::Done => self.restored += usize::from(last(&step)),
-                    Outcome::Gone => self.gone += 1,
-                    Outcome::Failed(why) => refused.push((step, why)),
-                }
-            }
-            if refused.is_empty() || refused.len() == before {
-                self.failed.extend(refused.into_iter().map(|(step, why)| {
-                    let Step { place, to, .. } = step;
-                    Failed { place, to, why }
-                }));
-                return;
-            }
-            steps = refused.into_iter().map(|(step, _)| step).collect();
-        }
     }
 }

@@ -77,13 +77,14 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(machine: &Machine) -> Result<Self, Error> {
+    pub(super) fn new(machine: &Machine, before: Stats) -> Result<Self, Error> {
         Ok(Placed {
             vcpus: machine.vcpus.max(1),
             weight: machine.weight,
             cap: machine.cap,
             group: machine.group.as_deref().map(group_id).transpose()?.unwrap_or(0),
-            ..Placed::default()
+            before,
+            threads: BTreeMap::new(),
         })
     }
 

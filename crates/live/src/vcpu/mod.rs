@@ -98,7 +98,7 @@ impl Scheduler {
             Error::Scheduler(format!("room for {} machines only", self.vms.len() - 1))
         })?;
         let vm = VmId(free as u32);
-        let placed = Placed::new(machine)?;
+        let placed = Placed::new(machine, self.programs.stats(vm)?)?;
         self.order(vm, &placed.order(true))?;
         self.vms[free] = Some(placed);
         match self.add_threads(vm, &machine.threads) {

@@ -44,6 +44,7 @@ impl Stats {
         self.preemptions -= before.preemptions.min(self.preemptions);
         self.demotions -= before.demotions.min(self.demotions);
         self.parked -= before.parked.min(self.parked);
+        self.waits = self.waits.since(&before.waits);
         self
     }
 }

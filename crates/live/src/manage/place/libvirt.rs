@@ -1,0 +1,62 @@
+//! A value of a machine of libvirt's, read and written through libvirt.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+use crate::discover::Name;
+use crate::libvirt::{Domain, Key};
+
+/// One value of a machine while it runs: as [`Key`] has them.
+///
+/// A build without the feature `libvirt` knows of it, so that it can tell what another one has left in the ledger, and
+/// fails to read it.
+///
+/// Values of one machine stay in the order in which they are given. The kernel refuses a vCPU's limit above that of
+/// the whole machine with cgroup v1: who sets both says the larger one first when limits grow, and the other way round.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Libvirt {
+    /// Where libvirt is, such as `qemu:///system`.
+    pub uri: String,
+    /// Which machine.
+    pub domain: Domain,
+    /// Which value.
+    pub key: Key,
+}
+
+impl Kind for Libvirt {
+    fn label(&self) -> String {
+        format!("{} of libvirt's {} at {}", self.key, self.domain, Name::new(self.uri.as_str()))
+    }
+
+    #[cfg(feature = "libvirt")]
+    fn read(&self) -> io::Result<Option<String>> {
+        let read = crate::libvirt::with(&self.uri, |to| to.read(&self.domain, self.key));
+        read.map_err(io::Error::other)
+    }
+
+    #[cfg(feature = "libvirt")]
+    fn write(&self, value: &str) -> io::Result<bool> {
+        let written = crate::libvirt::with(&self.uri, |to| to.write(&self.domain, self.key, value));
+        written.map_err(io::Error::other)
+    }
+
+    #[cfg(not(feature = "libvirt"))]
+    fn read(&self) -> io::Result<Option<String>> {
+        Err(io::Error::other(NEEDED))
+    }
+
+    #[cfg(not(feature = "libvirt"))]
+    fn write(&self, _value: &str) -> io::Result<bool> {
+        Err(io::Error::other(NEEDED))
+    }
+
+    fn full(&self, to: &str, _was: &str) -> Result<String, String> {
+        self.key.canonical(to)
+    }
+}
+
+#[cfg(not(feature = "libvirt"))]
+const NEEDED: &str =
+    "this lowtail is built without the feature `libvirt`; use the one that has set this";
