@@ -105,3 +105,29 @@ fn a_kernel_without_noise() {
     }
     ran.expect(0, &[]);
 }
+
+/// The rule of one scenario file in the simulator and, as BPF, in the kernel, without noise: latencies beside one and two
+/// hogs, weights and a cap agree within the tolerances of `compare.rs`.
+#[test]
+fn small_first_in_the_kernel_without_noise() {
+    let words = "lowtail lab run kernel-small-first --on kernel --exact-clock";
+    let Some(ran) = guest(&words.split(' ').collect::<Vec<_>>(), None) else { return };
+    println!("{}", ran.out);
+    for word in ["one hog", "two hogs", "weights", "a cap", "p99_us", "small-first", "Linux 6.18"] {
+        assert!(ran.out.contains(word), "`{word}` is not in: {}", ran.out);
+    }
+    ran.expect(0, &[]);
+}
+
+/// A kernel without sched_ext: code 4, and what is missing. One that has it plays it.
+#[test]
+fn small_first_needs_sched_ext() {
+    if root().is_none() {
+        return;
+    }
+    let has = std::path::Path::new("/sys/kernel/sched_ext").exists();
+    let ran = Place::new().line("lab run kernel-small-first --on kernel --seconds 1");
+    if !has {
+        ran.expect(4, &["CONFIG_SCHED_CLASS_EXT"]);
+    }
+}
