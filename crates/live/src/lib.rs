@@ -8,6 +8,9 @@
 //! What is made on the host ([`cgroup::Tree`]) is written down in a [`journal`] before it is
 //! made. It is removed when the run ends, however that happens, and if the process was killed,
 //! by the next one.
+//!
+//! What is changed of what others have made (machines, their threads and groups) goes through [`manage`], with the
+//! inverse of each step on disk before it; [`keep`] does so for machines that come and go.
 
 mod bpf;
 pub mod cgroup;

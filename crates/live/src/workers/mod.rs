@@ -1,7 +1,7 @@
 //! Where the workers of back ends run: threads of vhost and I/O threads, each on a CPU, as many on one as on another.
 //!
 //! vhost's workers are threads of the kernel before Linux 6.4, then of the machine's process
-//! ([`Role::Vhost`](crate::discover::Role::Vhost)); both can be given CPUs and nice values. They keep an ordinary
+//! ([`Role::Vhost`]); both can be given CPUs and nice values. They keep an ordinary
 //! policy, so that whatever else wants their CPUs gets its part.
 
 mod spread;
@@ -64,7 +64,7 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
     let mut workers: Vec<(&Vm, &VmThread, Thread)> = Vec::new();
     for vm in vms {
         for thread in vm.threads.iter().filter(|thread| is_worker(thread.role)) {
-            match Thread::of(thread.tid) {
+            match known(vm, thread) {
                 Ok(Some(known)) => workers.push((vm, thread, known)),
                 // It has ended since.
                 Ok(None) => {}
@@ -107,6 +107,15 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
         }
     }
     placed
+}
+
+/// The thread as one that can be told from others of its number.
+fn known(vm: &Vm, thread: &VmThread) -> std::io::Result<Option<Thread>> {
+    match Thread::of_process(vm.pid, thread.tid)? {
+        // Before Linux 6.4 it is a thread of the kernel's, a process of its own.
+        None if matches!(thread.role, Role::Vhost(_)) => Thread::of(thread.tid),
+        known => Ok(known),
+    }
 }
 
 fn is_worker(role: Role) -> bool {

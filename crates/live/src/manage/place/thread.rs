@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -22,11 +23,17 @@ impl Thread {
     /// # Errors
     /// If `/proc` does not say.
     pub fn of(tid: u32) -> io::Result<Option<Self>> {
-        match look(tid) {
-            Ok(Some(started_ticks)) => Ok(Some(Thread { tid, started_ticks })),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(look(tid)?.map(|started_ticks| Thread { tid, started_ticks }))
+    }
+
+    /// The same, if it is a thread of process `pid`: a number that was read a moment ago may be another's by now.
+    ///
+    /// # Errors
+    /// If `/proc` does not say.
+    pub fn of_process(pid: u32, tid: u32) -> io::Result<Option<Self>> {
+        // In this order: what is a thread of the process now, and was there before, is the one that was looked at.
+        let thread = Self::of(tid)?;
+        Ok(thread.filter(|_| Path::new(&format!("/proc/{pid}/task/{tid}")).exists()))
     }
 
     /// Its number in the host's first namespace.
@@ -83,5 +90,8 @@ mod tests {
         // The highest number that any kernel gives is below 2^22, `proc_sys_kernel(5)`.
         assert_eq!(Thread::of(1 << 23).expect("a /proc"), None);
         assert!(Thread::of(u32::MAX).is_err());
+        let pid = std::process::id();
+        assert_eq!(Thread::of_process(pid, tid).expect("a /proc"), Some(own));
+        assert_eq!(Thread::of_process(1, tid).expect("a /proc"), None, "not one of init's");
     }
 }
