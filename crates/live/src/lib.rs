@@ -21,6 +21,7 @@ mod kernel;
 pub mod measured;
 pub mod observe;
 mod plan;
+pub mod policy;
 mod process;
 pub mod record;
 pub mod run;
