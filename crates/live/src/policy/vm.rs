@@ -34,12 +34,10 @@ pub struct Rule {
     pub emulator_cap: Option<Cap>,
     /// Run time of each I/O thread.
     pub iothread_cap: Option<Cap>,
-    /// What those get beside a vCPU, `cpu.weight`.
+    /// What the threads get that are neither vCPUs nor I/O threads, all together, beside one vCPU of weight 100.
     pub emulator_weight: Option<u64>,
-    /// What each of those gets beside a vCPU, `cpu.weight`.
-    pub iothread_weight: Option<u64>,
-    /// What each vhost worker gets beside other threads of its group; 100 is a nice value of 0.
-    pub vhost_weight: Option<u64>,
+    /// What each I/O thread and vhost worker gets beside a thread of weight 100.
+    pub worker_weight: Option<u64>,
     /// Slice of each vCPU, in the fair class.
     pub slice: Option<Duration>,
 }
@@ -70,8 +68,7 @@ impl Default for Rule {
             emulator_cap: None,
             iothread_cap: None,
             emulator_weight: None,
-            iothread_weight: None,
-            vhost_weight: None,
+            worker_weight: None,
             slice: None,
         }
     }
@@ -106,15 +103,12 @@ pub(super) struct VmFile {
     emulator_cap: Option<CapFile>,
     /// Run time of each I/O thread.
     iothread_cap: Option<CapFile>,
-    /// What the threads that are neither vCPUs nor I/O threads get beside one vCPU of weight 100.
+    /// What the threads that are neither vCPUs nor I/O threads get, all together, beside one vCPU of weight 100.
     #[schemars(range(min = 1, max = 10_000))]
     emulator_weight: Option<u64>,
-    /// What each I/O thread gets beside one vCPU of weight 100.
+    /// What each I/O thread and vhost worker gets beside a thread of weight 100; absent, that of `[workers]`.
     #[schemars(range(min = 1, max = 10_000))]
-    iothread_weight: Option<u64>,
-    /// What each vhost worker gets beside other threads of its group; 100 is a nice value of 0.
-    #[schemars(range(min = 1, max = 10_000))]
-    vhost_weight: Option<u64>,
+    worker_weight: Option<u64>,
     /// Slice of each vCPU in the kernel's fair class, since Linux 6.12: 0.1ms to 100ms.
     slice: Option<Span>,
 }
@@ -207,8 +201,7 @@ impl VmFile {
             emulator_cap: cap("emulator_cap", &self.emulator_cap)?,
             iothread_cap: cap("iothread_cap", &self.iothread_cap)?,
             emulator_weight: weight("emulator_weight", self.emulator_weight)?,
-            iothread_weight: weight("iothread_weight", self.iothread_weight)?,
-            vhost_weight: weight("vhost_weight", self.vhost_weight)?,
+            worker_weight: weight("worker_weight", self.worker_weight)?,
             slice: slice.transpose()?,
         };
         rule.check()?;

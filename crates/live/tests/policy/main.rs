@@ -26,8 +26,7 @@ vcpu_cap = { quota = "5ms", period = "10ms", burst = "1ms" }
 emulator_cap = "50%"
 iothread_cap = "none"
 emulator_weight = 50
-iothread_weight = 300
-vhost_weight = 400
+worker_weight = 300
 slice = "1ms"
 
 [[vm]]

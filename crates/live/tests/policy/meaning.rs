@@ -4,6 +4,7 @@ use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_live::discover::{Kind, Name, Vm};
 use lowtail_live::policy::{Cap, Policy, Rule, Scheduler, Split, Weight};
+use lowtail_live::workers::Cpus;
 use lowtail_policy::{FlowParams, Params};
 
 use crate::{FULL, parse};
@@ -70,7 +71,7 @@ fn limits_are_shares_of_a_cpu_or_quotas() {
     assert_eq!(rule.emulator_cap, Some(limited(50_000, 100_000, 0)));
     assert_eq!(rule.iothread_cap, Some(Cap::Unlimited));
     assert_eq!(rule.emulator_weight, Some(50));
-    assert_eq!((rule.iothread_weight, rule.vhost_weight), (Some(300), Some(400)));
+    assert_eq!(rule.worker_weight, Some(300));
     assert_eq!(rule.slice, Some(Duration::from_ms(1)));
     assert_eq!(rule.vcpu_cap.and_then(|cap| cap.percent()), Some(50.0));
     let third = parse("[[vm]]\ncap = \"33.333%\"").expect("a third");
@@ -113,7 +114,10 @@ fn uplinks_and_workers() {
     // linux/pkt_sched.h: interactive 6, best effort 0, bulk 2.
     assert_eq!(eth1.priority, [6, 6, 0, 0, 2]);
     assert!(!policy.taps);
-    assert_eq!(policy.workers.cpus, Some(vec![0, 1, 3, 8]));
+    assert_eq!(policy.workers.cpus, Some(Cpus::These([0, 1, 3, 8].into())));
+    let cpus = |text: &str| parse(text).expect("workers").workers.cpus;
+    assert_eq!(cpus("[workers]\ncpus = \"all\""), Some(Cpus::All));
+    assert_eq!(cpus("[workers]\ncpus = \"all-but-first\""), Some(Cpus::AllButFirst));
     assert_eq!((policy.workers.spread, policy.workers.weight), (false, Some(200)));
     assert_eq!(policy.workers.slice, Some(Duration::from_us(500)));
 }

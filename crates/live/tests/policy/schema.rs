@@ -55,7 +55,7 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("burst = \"1ms\"", "brst = \"1ms\""),
         ("\"none\"", "\"no\""),
         ("slice = \"1ms\"", "slice = \"1m\""),
-        ("iothread_weight = 300", "iothread_weight = 0"),
+        ("worker_weight = 300", "worker_weight = 0"),
         ("wait_turns = 4", "wait_turns = 0"),
         ("wait_turns = 4", "wait_turns = 65"),
         ("preempt_burst = 10", "preempt_burst = 1001"),
