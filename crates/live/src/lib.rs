@@ -31,6 +31,7 @@ pub mod scale;
 pub mod signals;
 pub mod simulate;
 pub mod thread;
+pub mod want;
 mod work;
 pub mod workers;
 

@@ -4,6 +4,7 @@ mod meaning;
 mod mistakes;
 mod mutations;
 mod schema;
+mod want;
 
 use lowtail_live::policy::Policy;
 
