@@ -29,6 +29,7 @@ pub mod manage;
 pub mod measured;
 pub mod observe;
 mod plan;
+pub mod policy;
 mod process;
 pub mod record;
 pub mod run;
@@ -38,6 +39,7 @@ pub mod simulate;
 pub mod tc;
 pub mod thread;
 pub mod vcpu;
+pub mod want;
 mod work;
 pub mod workers;
 

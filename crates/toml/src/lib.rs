@@ -11,6 +11,8 @@ mod file;
 mod name;
 mod percent;
 mod rate;
+#[cfg(feature = "schema-check")]
+pub mod schema_check;
 mod span;
 pub mod tree;
 

@@ -83,7 +83,7 @@ fn group(path: &str) -> Result<PathBuf, &'static str> {
 }
 
 /// Whether the kernel would take it as an interface's name: `dev_valid_name` in `net/core/dev.c`.
-pub(super) fn is_interface(name: &str) -> bool {
+pub(crate) fn is_interface(name: &str) -> bool {
     let fits = (1..=INTERFACE_MAX).contains(&name.len()) && name != "." && name != "..";
     fits && !name.bytes().any(|b| b == b'/' || b == b':' || b == 0 || b.is_ascii_whitespace())
 }

@@ -17,6 +17,7 @@ mod tap;
 mod task;
 mod vm;
 
+pub(crate) use declared::is_interface;
 pub use declared::{Declared, Target, Undeclared};
 pub use name::Name;
 pub use roots::Roots;

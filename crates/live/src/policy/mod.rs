@@ -1,0 +1,147 @@
+//! The policy file: what is wanted of a host, for whatever kernel it has.
+//!
+//! An empty file is a valid one. What a key leaves unsaid is left as it is on the host, where the docs do not say
+//! otherwise; `docs/policy.md` has each key, its default and the reason for it.
+
+mod cap;
+mod class;
+mod flow;
+mod patterns;
+mod scheduler;
+mod small_first;
+mod uplink;
+mod vm;
+mod workers;
+
+use std::path::Path;
+
+use lowtail_toml::{Bad, Fault, Located, Unreadable, tree};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use cap::Cap;
+pub use class::ByClass;
+pub use scheduler::Scheduler;
+pub use uplink::{Split, Uplink};
+pub use vm::{Rule, Vms, Weight};
+pub use workers::Workers;
+
+/// Largest policy file. One entry for each machine of a host with a thousand of them is a tenth of it.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// What is wanted of a host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Who schedules vCPUs.
+    pub scheduler: Scheduler,
+    /// What is wanted of which machines.
+    pub vms: Vms,
+    /// Parameters of the rule for vCPUs.
+    pub small_first: lowtail_policy::Params,
+    /// Parameters of the rule for flows.
+    pub flow: lowtail_policy::FlowParams,
+    /// Whether packets are tagged where they leave a machine, too.
+    pub taps: bool,
+    /// The interfaces whose queues are cared for.
+    pub uplinks: Vec<Uplink>,
+    /// Where back-end workers go.
+    pub workers: Workers,
+}
+
+/// Why there is no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file as a whole.
+    #[error(transparent)]
+    File(#[from] Unreadable),
+    /// A place in it.
+    #[error(transparent)]
+    At(#[from] Located),
+}
+
+/// A lowtail policy: what is wanted of a host's virtual machines, its network queues and its back-end workers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "lowtail policy")]
+struct PolicyFile {
+    /// Who schedules vCPUs.
+    scheduler: Scheduler,
+    /// What is wanted of machines; the first entry that fits a machine is its own.
+    vm: Vec<vm::VmFile>,
+    /// Parameters of the rule small-first for vCPUs.
+    small_first: small_first::SmallFirstFile,
+    /// Parameters of the rule for flows.
+    flow: flow::FlowFile,
+    /// The network as a whole.
+    network: NetworkFile,
+    /// Interfaces whose queues are cared for.
+    uplink: Vec<uplink::UplinkFile>,
+    /// Back-end workers: vhost and I/O threads.
+    workers: workers::WorkersFile,
+}
+
+/// The network as a whole.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct NetworkFile {
+    /// Whether packets are tagged where they leave a machine, too, so that its bucket is known.
+    taps: bool,
+}
+
+impl Default for NetworkFile {
+    fn default() -> Self {
+        NetworkFile { taps: true }
+    }
+}
+
+impl Default for Policy {
+    /// That of an empty file.
+    fn default() -> Self {
+        PolicyFile::default().build().expect("the defaults contradict nothing")
+    }
+}
+
+impl Policy {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no policy: file, line, column and what would be right.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = lowtail_toml::read(path, FILE_BYTES_MAX, "policy")?;
+        Ok(Self::parse(&path.display().to_string(), &text)?)
+    }
+
+    /// Reads `text`, called `file` in errors.
+    ///
+    /// # Errors
+    /// If it is no policy: line, column and what would be right.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Located> {
+        let read = || {
+            let root = tree::parse(text, FILE_BYTES_MAX)?;
+            let policy: PolicyFile = tree::decode(root.clone())?;
+            policy.build().map_err(|bad: Bad| bad.within(&root))
+        };
+        read().map_err(|fault: Fault| fault.locate(file, text))
+    }
+}
+
+impl PolicyFile {
+    fn build(&self) -> Result<Policy, Bad> {
+        Ok(Policy {
+            scheduler: self.scheduler,
+            vms: Vms::new(&self.vm)?,
+            small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
+            flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
+            taps: self.network.taps,
+            uplinks: uplink::all(&self.uplink)?,
+            workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
+        })
+    }
+}
+
+/// The JSON Schema of policy files as text; `schema/policy.json` holds the same.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(PolicyFile);
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text + "\n"
+}

@@ -1,0 +1,82 @@
+//! What a host offers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use crate::cgroup::{Hierarchy, Version};
+use crate::discover::Roots;
+use crate::manage::cpus;
+
+/// Linux has slices of its own for threads of the fair class from here on (`sched_setattr(2)`).
+const SLICES_SINCE: (u32, u32) = (6, 12);
+/// And `cpu.max.burst` from here on (f4183717b370).
+const BURST_SINCE: (u32, u32) = (5, 14);
+
+/// What a host offers, as far as a policy asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The control groups for processors, if there are any.
+    pub hierarchy: Option<Version>,
+    /// The CPUs that are on.
+    pub cpus: BTreeSet<usize>,
+    /// Major and minor version of the kernel.
+    pub kernel: (u32, u32),
+    /// Whether it has sched_ext.
+    pub sched_ext: bool,
+    /// libvirt's titles of machines, by process, where somebody has asked it.
+    pub titles: BTreeMap<u32, String>,
+}
+
+impl Facts {
+    /// Those of this host; `hierarchy` is the one of its machines.
+    ///
+    /// # Errors
+    /// If the kernel does not say which CPUs are on.
+    pub fn read(roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<Self> {
+        let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online"))?;
+        let release = fs::read_to_string(roots.proc.join("sys/kernel/osrelease"))?;
+        Ok(Facts {
+            hierarchy: hierarchy.map(|hierarchy| hierarchy.version),
+            cpus: cpus::parse(online.trim()).map_err(io::Error::other)?,
+            kernel: version(&release),
+            sched_ext: roots.sys.join("kernel/sched_ext").is_dir(),
+            titles: BTreeMap::new(),
+        })
+    }
+
+    /// Whether a thread can have a slice of its own.
+    pub(super) fn has_slices(&self) -> bool {
+        self.kernel >= SLICES_SINCE
+    }
+
+    /// Whether a group can save up run time.
+    pub(super) fn has_burst(&self) -> bool {
+        self.kernel >= BURST_SINCE
+    }
+}
+
+/// Of `6.12.3-amd64`; 0 for what is no number.
+fn version(release: &str) -> (u32, u32) {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+    let mut next = || parts.next().flatten().unwrap_or(0);
+    (next(), next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert_eq!(version("6.12.3-amd64\n"), (6, 12));
+        assert_eq!(version("5.14-rc1"), (5, 14));
+        assert_eq!(version("odd"), (0, 0));
+    }
+
+    #[test]
+    fn this_host() {
+        let facts = Facts::read(&Roots::default(), None).expect("a host of Linux");
+        assert!(!facts.cpus.is_empty() && facts.kernel >= (3, 0), "{facts:?}");
+    }
+}

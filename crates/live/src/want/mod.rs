@@ -1,0 +1,148 @@
+//! What a policy comes to on this host: settings for the machines that there are, and what cannot be had.
+//!
+//! [`want()`] is a function of policy, machines and [`Facts`] alone: it reads nothing and changes nothing.
+//! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
+//! looked up, and adds the CPUs of back-end workers, which depend on where those are now.
+
+mod facts;
+mod groups;
+mod nice;
+mod settings;
+mod threads;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::discover::{Kind, Name, Vm};
+use crate::manage::Key;
+use crate::policy::{Policy, Rule, Scheduler};
+
+pub use facts::Facts;
+pub use settings::{Settings, settings};
+
+/// What a policy comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who schedules vCPUs.
+    pub vcpus: VcpusBy,
+    /// Machine by machine, in the order in which they were given.
+    pub wishes: Vec<Wish>,
+    /// What cannot be had here.
+    pub notes: Vec<Note>,
+}
+
+/// Who schedules vCPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VcpusBy {
+    /// The rule small-first, by sched_ext.
+    SmallFirst,
+    /// The kernel's fair class.
+    #[default]
+    Fair,
+    /// Whoever does: the policy does not say.
+    Untouched,
+}
+
+/// What one place shall have, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Where.
+    pub target: Target,
+    /// What, as [`manage`](crate::manage) has it.
+    pub to: String,
+    /// In words to people.
+    pub why: String,
+    /// Whether libvirt owns the place: it may put its own value there when it changes the machine.
+    pub libvirts: bool,
+}
+
+/// A place that is yet to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file of a control group, below the mount point.
+    Group(PathBuf, Key),
+    /// Policy, nice value and slice of a thread.
+    Thread(u32),
+}
+
+/// What cannot be had here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// Of which machine, if not of all.
+    pub vm: Option<Name>,
+    /// What, and why not.
+    pub what: String,
+    /// Whether the policy insists on it.
+    pub fatal: bool,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.vm {
+            Some(vm) => write!(f, "{vm}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// What `policy` comes to for `vms` on a host of which these `facts` are known.
+pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
+    let mut wanted = Wanted { vcpus: by(policy.scheduler, facts), ..Wanted::default() };
+    if wanted.vcpus == VcpusBy::Fair && policy.scheduler != Scheduler::Fair {
+        wanted.notes.push(Note {
+            vm: None,
+            what: "small-first for vCPUs cannot be had here: the kernel has no sched_ext; weights, caps and \
+                   slices of its fair class are what there is"
+                .to_string(),
+            fatal: policy.scheduler == Scheduler::SchedExt,
+        });
+    }
+    if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
+        wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
+    }
+    if policy.vms.by_title() && facts.titles.is_empty() {
+        wanted.note(None, "entries with `title` fit nothing: no title of libvirt's is known");
+    }
+    for (vm, rule) in managed(policy, vms, facts) {
+        if wanted.vcpus != VcpusBy::Untouched {
+            if let Some(version) = facts.hierarchy {
+                wanted.groups(vm, &rule, version, facts);
+            }
+            wanted.threads(vm, &rule, facts);
+        }
+        wanted.workers(vm, policy.workers.slice, facts);
+    }
+    wanted
+}
+
+/// The machines that are touched, each with its rule.
+fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Rule)> {
+    let rule = |vm: &Vm| {
+        let title = facts.titles.get(&vm.pid).map(String::as_str);
+        policy.vms.rule(vm, title).into_owned()
+    };
+    vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+}
+
+fn by(scheduler: Scheduler, facts: &Facts) -> VcpusBy {
+    match scheduler {
+        Scheduler::None => VcpusBy::Untouched,
+        Scheduler::Auto | Scheduler::SchedExt if facts.sched_ext => VcpusBy::SmallFirst,
+        Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Fair,
+    }
+}
+
+impl Wanted {
+    fn note(&mut self, vm: Option<&Vm>, what: impl Into<String>) {
+        let vm = vm.map(|vm| vm.name.clone());
+        self.notes.push(Note { vm, what: what.into(), fatal: false });
+    }
+
+    fn wish(&mut self, vm: &Vm, target: Target, to: impl ToString, why: String) {
+        let libvirts = vm.kind == Kind::Libvirt && matches!(target, Target::Group(..));
+        let why = if libvirts { format!("{why}; libvirt's group") } else { why };
+        self.wishes.push(Wish { target, to: to.to_string(), why, libvirts });
+    }
+}
