@@ -162,6 +162,14 @@ pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Writes the file `name` in the directory of journals: whole, or not at all.
+pub(crate) fn save(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    make_dir(dir)?;
+    let new = dir.join(format!("{name}.new"));
+    fs::write(&new, content)?;
+    fs::rename(new, dir.join(name))
+}
+
 /// Has the names in a directory on disk.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all())

@@ -7,11 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::discover::Role;
-use crate::journal::make_dir;
+use crate::journal;
 use crate::observe::{Histogram, Snapshot, VmSnapshot};
 
 const FILE: &str = "host.effect";
-const NEW: &str = "host.effect.new";
 
 /// A machine's figures over one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,9 +59,7 @@ impl Effect {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, dir: &Path) -> io::Result<()> {
-        make_dir(dir)?;
-        fs::write(dir.join(NEW), serde_json::to_vec(self)?)?;
-        fs::rename(dir.join(NEW), dir.join(FILE))
+        journal::save(dir, FILE, &serde_json::to_vec(self)?)
     }
 
     /// Forgets what was kept.

@@ -6,6 +6,7 @@
 
 mod facts;
 mod groups;
+mod machines;
 mod nice;
 mod settings;
 mod threads;
@@ -19,6 +20,7 @@ use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
 
 pub use facts::Facts;
+pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
 
 /// What a policy comes to.
