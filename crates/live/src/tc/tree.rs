@@ -19,8 +19,10 @@ pub(super) const KIND: u16 = 1;
 pub(super) const OPTIONS: u16 = 2;
 /// Kinds whose classes somebody has made one by one, unlike those of `prio` or `mq`.
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
-/// `TCA_HTB_INIT`, whose `direct_pkts`, bytes 16 to 20, counts packets.
+/// `TCA_HTB_INIT`: `struct tc_htb_glob`, of 20 bytes. Its `direct_pkts`, the last four, counts packets. Its version,
+/// the first four, is told as 0x30011, but taken as 3 only (`htb_dump`, `htb_init`).
 const HTB_INIT: u16 = 2;
+const HTB_VERSION: u32 = 3;
 
 /// A discipline, or a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,7 @@ pub struct Node {
 
 /// All of an interface's disciplines that somebody has put there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tree {
     /// What the kernel has put there by itself, for want of anything else. It does so again when the rest is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,8 +224,14 @@ impl Tree {
     /// # Errors
     /// Where it is none.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
-            .map_err(|error| Error::network("disciplines that were written down", error))
+        let what = "disciplines that were written down";
+        let read: Tree = serde_json::from_str::<serde_json::Map<_, _>>(text)
+            .and_then(|map| serde_json::from_value(map.into()))
+            .map_err(|error| Error::network(what, error))?;
+        match read.default.is_some() == read.disciplines.is_empty() {
+            true => Ok(read),
+            false => Err(Error::network(what, "either some, or the kernel's own: `default`")),
+        }
     }
 }
 
@@ -246,7 +255,7 @@ fn list(session: &mut Session, link: &Link, kind: u16, what: &str) -> Result<Vec
     Ok(nodes.collect())
 }
 
-/// Options without what counts packets in them.
+/// Options as the kernel takes them, without what counts packets in them.
 fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     if kind == "htb" {
@@ -255,6 +264,7 @@ fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
             let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
             let attribute = u16::from_ne_bytes([head[2], head[3]]);
             if attribute == HTB_INIT && length >= 4 + 20 && at + length <= options.len() {
+                options[at + 4..at + 8].copy_from_slice(&HTB_VERSION.to_ne_bytes());
                 options[at + 20..at + 24].fill(0);
             }
             at += length.next_multiple_of(4).max(4);

@@ -1,9 +1,12 @@
 //! Disciplines, hooks and the tagger, on the real kernel, in network namespaces. Needs root, iproute2 and nsenter;
 //! without root the tests say so and pass, unless `CI` is set.
 
+mod many;
 #[path = "../path/net.rs"]
 #[allow(dead_code, reason = "the tests of the way of packets need all of it")]
 mod net;
+mod packets;
+mod program;
 mod restore;
 mod traffic;
 mod uplink;

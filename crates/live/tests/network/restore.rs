@@ -7,21 +7,21 @@ use lowtail_policy::FlowParams;
 use crate::kernel;
 use crate::net::Namespace;
 
-/// A host with an interface `up`.
+/// A host with an interface `nic`.
 fn host() -> Namespace {
     let host = Namespace::new();
-    host.ip("link add up numtxqueues 4 type veth peer name end");
+    host.ip("link add nic numtxqueues 4 type veth peer name end");
     host.ip("link set end up");
-    host.ip("link set up up");
+    host.ip("link set nic up");
     host
 }
 
 /// All that `tc` and `ip` tell of the interface, but for what counts packets and names nothing.
 fn told(host: &Namespace) -> String {
-    let disciplines = host.tc("-d qdisc show dev up");
-    let classes = host.tc("-d class show dev up");
-    let filters = host.tc("filter show dev up egress");
-    let link = host.ip("-d link show dev up");
+    let disciplines = host.tc("-d qdisc show dev nic");
+    let classes = host.tc("-d class show dev nic");
+    let filters = host.tc("filter show dev nic egress");
+    let link = host.ip("-d link show dev nic");
     format!("{disciplines}\n{classes}\n{filters}\n{link}")
 }
 
@@ -33,7 +33,7 @@ fn there_and_back(commands: &[&str]) {
     }
     let before = told(&host);
     host.within(move || {
-        let up = Link::find("up").expect("it is there");
+        let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
         was.restorable(&up).expect("it can be put back");
         let text = was.to_text();
@@ -70,12 +70,12 @@ fn the_kernels_own_comes_back() {
 #[test]
 fn disciplines_come_back() {
     let Some(_kernel) = kernel() else { return };
-    there_and_back(&["qdisc add dev up root handle 5: tbf rate 70mbit burst 30k limit 123456"]);
-    there_and_back(&["qdisc add dev up root handle 6: pfifo limit 77"]);
-    there_and_back(&["qdisc add dev up root bfifo limit 7777"]);
+    there_and_back(&["qdisc add dev nic root handle 5: tbf rate 70mbit burst 30k limit 123456"]);
+    there_and_back(&["qdisc add dev nic root handle 6: pfifo limit 77"]);
+    there_and_back(&["qdisc add dev nic root bfifo limit 7777"]);
     there_and_back(&[
-        "qdisc add dev up root handle 5: tbf rate 70mbit burst 30k limit 123456 peakrate 80mbit mtu 3000",
-        "qdisc add dev up parent 5:1 handle 7: pfifo limit 9",
+        "qdisc add dev nic root handle 5: tbf rate 70mbit burst 30k limit 123456 peakrate 80mbit mtu 3000",
+        "qdisc add dev nic parent 5:1 handle 7: pfifo limit 9",
     ]);
 }
 
@@ -83,11 +83,11 @@ fn disciplines_come_back() {
 fn classes_come_back() {
     let Some(_kernel) = kernel() else { return };
     there_and_back(&[
-        "qdisc add dev up root handle 1: htb default 20 r2q 7",
-        "class add dev up parent 1: classid 1:1 htb rate 1gbit burst 77k",
-        "class add dev up parent 1:1 classid 1:20 htb rate 300mbit ceil 1gbit prio 3",
-        "class add dev up parent 1:1 classid 1:10 htb rate 200mbit ceil 900mbit prio 1 quantum 3000",
-        "qdisc add dev up parent 1:10 handle 10: pfifo limit 33",
+        "qdisc add dev nic root handle 1: htb default 20 r2q 7",
+        "class add dev nic parent 1: classid 1:1 htb rate 1gbit burst 77k",
+        "class add dev nic parent 1:1 classid 1:20 htb rate 300mbit ceil 1gbit prio 3",
+        "class add dev nic parent 1:1 classid 1:10 htb rate 200mbit ceil 900mbit prio 1 quantum 3000",
+        "qdisc add dev nic parent 1:10 handle 10: pfifo limit 33",
     ]);
 }
 
@@ -95,12 +95,12 @@ fn classes_come_back() {
 fn what_could_not_be_put_back_is_left_alone() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
-    host.tc("qdisc add dev up root handle 1: htb default 20");
-    host.tc("class add dev up parent 1: classid 1:20 htb rate 1gbit");
-    host.tc("filter add dev up parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:20");
+    host.tc("qdisc add dev nic root handle 1: htb default 20");
+    host.tc("class add dev nic parent 1: classid 1:20 htb rate 1gbit");
+    host.tc("filter add dev nic parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:20");
     let before = told(&host);
     host.within(|| {
-        let up = Link::find("up").expect("it is there");
+        let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
         assert!(was.filters > 0);
         let error = was.restorable(&up).expect_err("there are filters").to_string();
@@ -115,11 +115,11 @@ fn what_could_not_be_put_back_is_left_alone() {
 fn others_at_the_hooks_keep_them() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
-    host.tc("qdisc add dev up clsact");
-    host.tc("filter add dev up egress pref 2 protocol ip u32 match ip protocol 17 0xff");
+    host.tc("qdisc add dev nic clsact");
+    host.tc("filter add dev nic egress pref 2 protocol ip u32 match ip protocol 17 0xff");
     let before = told(&host);
     host.within(|| {
-        let up = Link::find("up").expect("it is there");
+        let up = Link::find("nic").expect("it is there");
         tc::set_hooks(&up, true).expect("they are there");
         let error = tc::set_hooks(&up, false).expect_err("there is a filter").to_string();
         assert!(error.contains("filters are at them"), "{error}");
@@ -138,13 +138,13 @@ fn what_is_gone_is_said_and_nonsense_refused() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
     host.within(|| {
-        let up = Link::find("up").expect("it is there");
-        let other = Link { name: "up".into(), ifindex: up.ifindex + 100 };
+        let up = Link::find("nic").expect("it is there");
+        let other = Link { name: "nic".into(), ifindex: up.ifindex + 100 };
         assert_eq!(Tree::read(&other).expect("no error"), None, "another of the same name");
         assert_eq!(flow::read(&other).expect("no error"), None);
         assert_eq!(other.segments().expect("no error"), None);
         assert!(Link::find("no\u{1b}[1m").expect_err("none").to_string().is_ascii());
-        for text in ["", "{}x", "{\"disciplines\":3}", "[]"] {
+        for text in ["", "{}", "{}x", "{\"disciplines\":3}", "[]"] {
             assert!(Tree::parse(text).is_err(), "{text}");
             assert!(Told::parse(text).is_err(), "{text}");
         }

@@ -21,6 +21,7 @@ const QUESTION: usize = 64;
 
 /// What one way of doing it gives.
 #[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "some are for who reads them")]
 pub(crate) struct Figures {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
