@@ -36,7 +36,8 @@ int many(struct __sk_buff *skb)
 	test.state ^= test.state << 13;
 	test.state ^= test.state >> 7;
 	test.state ^= test.state << 17;
-	source = (test.state >> 8 & 0xff) * (test.state >> 4 & 0xf);
+	/* Half of a machine's packets are of one pair. */
+	source = (test.state >> 8 & 0x3f) * (test.state >> 4 & 1);
 	test.now += test.state >> 16 & 0x1fff;
 	skb->mark = (lt_u32)(((test.state >> 40) % test.vms) + 1) << MARK_SHIFT;
 	skb->priority = 0;

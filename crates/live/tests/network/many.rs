@@ -40,7 +40,7 @@ impl Native {
             test.state ^= test.state >> 7;
             test.state ^= test.state << 17;
             let s = test.state;
-            let address = (s >> 8 & 0xff) as u32 * (s >> 4 & 0xf) as u32;
+            let address = (s >> 8 & 0x3f) as u32 * (s >> 4 & 1) as u32;
             test.now += s >> 16 & 0x1fff;
             let vm = ((s >> 40) % u64::from(test.vms)) as u32;
             let mut bytes = first;
