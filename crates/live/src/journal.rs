@@ -47,8 +47,7 @@ impl Journal {
     /// # Errors
     /// If it cannot be written.
     pub fn new(dir: &Path) -> Result<Self, Error> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| Error::file("cannot make", dir, error))?;
+        make_dir(dir).map_err(|error| Error::file("cannot make", dir, error))?;
         let own = Process::own();
         let own = own.map_err(|error| Error::file("cannot read", Path::new("/proc"), error))?;
         // Two journals of one process would be two runs in it at the same time.
@@ -57,7 +56,7 @@ impl Journal {
             let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
             match opened {
                 Ok(file) => {
-                    sync_dir(dir)?;
+                    sync_dir(dir).map_err(|error| Error::file("cannot write", dir, error))?;
                     return Ok(Journal { path, file });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -158,9 +157,14 @@ fn remove(group: &Path, until: Instant) -> Result<(), Error> {
     }
 }
 
-fn sync_dir(dir: &Path) -> Result<(), Error> {
-    let synced = File::open(dir).and_then(|dir| dir.sync_all());
-    synced.map_err(|error| Error::file("cannot write", dir, error))
+/// Makes the directory of journals, if it is not there.
+pub(crate) fn make_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Has the names in a directory on disk.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all())
 }
 
 #[cfg(test)]

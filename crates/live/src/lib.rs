@@ -18,7 +18,9 @@ pub mod doctor;
 pub mod error;
 pub mod flow;
 pub mod journal;
+pub mod keep;
 mod kernel;
+pub mod manage;
 pub mod measured;
 pub mod observe;
 mod plan;
@@ -31,6 +33,7 @@ pub mod simulate;
 pub mod tc;
 pub mod thread;
 mod work;
+pub mod workers;
 
 pub use compare::{Comparison, Judge, compare};
 pub use error::Error;

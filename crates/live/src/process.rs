@@ -4,8 +4,8 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// One process of this boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One process of this boot, or one thread, which has a number of the same kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Process {
     /// Its number.
     pub(crate) pid: i32,
@@ -28,7 +28,7 @@ impl Process {
     }
 
     /// State and beginning of process `pid`.
-    fn look(pid: i32) -> io::Result<(char, u64)> {
+    pub(crate) fn look(pid: i32) -> io::Result<(char, u64)> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let odd = || io::Error::other(format!("/proc/{pid}/stat is not as proc(5) has it"));
         // The name in parentheses may have spaces and parentheses itself.

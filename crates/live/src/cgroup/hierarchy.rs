@@ -66,7 +66,7 @@ impl Hierarchy {
 
     /// File and value that give a group its part of what its parent gets. Shares are those of
     /// v1; in v2 a weight of 100 is 1024 of them, in whole numbers from 1 to 10000.
-    pub(super) fn shares(&self, shares: u64) -> (&'static str, String) {
+    pub(crate) fn shares(&self, shares: u64) -> (&'static str, String) {
         match self.version {
             Version::V1 => ("cpu.shares", shares.to_string()),
             Version::V2 => {

@@ -1,0 +1,215 @@
+//! What was there before, written down before it is changed.
+//!
+//! One file of lines, each a list in JSON of a check sum and what it is of: `["1c291ca3",{…}]`. The first one is the
+//! [`Header`], the others an [`Entry`] each. The file is never written to in place: a new one is written beside it, is on
+//! disk, and takes its name. So whatever a killed process has left is whole, and what it was about to do is in it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Place};
+use crate::journal::{make_dir, sync_dir};
+
+const FILE: &str = "host.ledger";
+const NEW: &str = "host.ledger.new";
+/// What could not be read is kept here.
+const ASIDE: &str = "host.ledger.damaged";
+const VERSION: u64 = 1;
+
+/// The first line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    /// Of the format.
+    lowtail_ledger: u64,
+    /// Which boot: `/proc/sys/kernel/random/boot_id`.
+    boot: String,
+    /// How many follow.
+    entries: usize,
+}
+
+/// A place that has been changed, or is about to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Where.
+    pub place: Place,
+    /// What was there before the first change: what is restored.
+    pub was: String,
+    /// What we have put there, or are about to, the last one last. Which of them is there depends on when we were
+    /// killed, if we were.
+    pub ours: Vec<String>,
+    /// Why, in words to people.
+    pub why: String,
+    /// Whether all steps were done, so that what is there otherwise is by somebody else.
+    pub done: bool,
+}
+
+/// All that has been changed and not been restored yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ledger {
+    /// In the order in which they were first changed.
+    pub entries: Vec<Entry>,
+    /// Lines that cannot be read.
+    pub damaged: usize,
+    /// Places of an earlier boot. They are gone with it, and so is all that was changed: control groups and threads do
+    /// not outlive the kernel that has them.
+    pub stale: usize,
+}
+
+impl Entry {
+    /// Whether what is there `now` is what we have put there.
+    pub fn is_ours(&self, now: &str) -> bool {
+        self.ours.iter().any(|value| value == now)
+    }
+}
+
+impl Ledger {
+    /// The one in `dir`; an empty one if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of a later version.
+    pub fn load(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(FILE);
+        let file = |what, source| Error::File { what, path: path.clone(), source };
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(file("cannot read", error)),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.lines();
+        let header = lines.next().and_then(unseal::<Header>);
+        if let Some(Header { lowtail_ledger: version, .. }) = header
+            && version != VERSION
+        {
+            return Err(Error::Version { path, version });
+        }
+        let read: Vec<Option<Entry>> = lines.map(unseal).collect();
+        let lost = read.iter().filter(|entry| entry.is_none()).count();
+        let mut ledger =
+            Ledger { entries: read.into_iter().flatten().collect(), ..Self::default() };
+        match header {
+            Some(header)
+                if header.boot != boot().map_err(|error| file("no boot id for", error))? =>
+            {
+                ledger.stale = ledger.entries.len().max(header.entries);
+                ledger.entries.clear();
+            }
+            Some(header) => {
+                ledger.damaged = header.entries.saturating_sub(ledger.entries.len()).max(lost);
+            }
+            // Identities of places hold whatever the boot: with the first line's loss nothing wrong is touched.
+            None => ledger.damaged = lost + 1,
+        }
+        Ok(ledger)
+    }
+
+    /// The entry of a place.
+    pub fn entry(&self, place: &Place) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.place == *place)
+    }
+
+    /// Notes that a place that has `now` will get `to`.
+    pub(super) fn intend(&mut self, place: &Place, now: &str, to: &str, why: &str) {
+        match self.entries.iter_mut().find(|entry| entry.place == *place) {
+            Some(entry) => {
+                entry.ours.retain(|value| value != to);
+                entry.ours.push(to.to_string());
+                entry.done = false;
+            }
+            None => self.entries.push(Entry {
+                place: place.clone(),
+                was: now.to_string(),
+                ours: vec![to.to_string()],
+                why: why.to_string(),
+                done: false,
+            }),
+        }
+    }
+
+    /// Puts it on disk, in place of what was there. Without entries there is no file.
+    ///
+    /// # Errors
+    /// If it cannot be written; what was there is there still.
+    pub(super) fn save(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(FILE);
+        let new = dir.join(NEW);
+        let written = match self.entries.is_empty() {
+            // And what a killed process has begun to write.
+            true => remove(&path).and_then(|()| remove(&new)).and_then(|()| sync_dir(dir)),
+            false => {
+                self.write(&new).and_then(|()| fs::rename(&new, &path)).and_then(|()| sync_dir(dir))
+            }
+        };
+        written.map_err(|source| {
+            let _ = remove(&new);
+            Error::File { what: "nothing was changed: cannot write", path, source }
+        })
+    }
+
+    /// Keeps a damaged ledger under another name, so that the next one can take its place.
+    pub(super) fn set_aside(dir: &Path) -> Result<(), Error> {
+        let path = dir.join(FILE);
+        let moved = fs::rename(&path, dir.join(ASIDE)).and_then(|()| sync_dir(dir));
+        moved.map_err(|source| Error::File { what: "cannot rename", path, source })
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        // What a killed process has begun.
+        remove(path)?;
+        let mut text =
+            seal(&Header { lowtail_ledger: VERSION, boot: boot()?, entries: self.entries.len() })?;
+        for entry in &self.entries {
+            text += &seal(entry)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    }
+}
+
+/// A line.
+fn seal(what: &impl Serialize) -> io::Result<String> {
+    let text = serde_json::to_string(what)?;
+    Ok(format!("[\"{:08x}\",{text}]\n", crc32fast::hash(text.as_bytes())))
+}
+
+/// What a line says, if it is whole.
+fn unseal<T: DeserializeOwned>(line: &str) -> Option<T> {
+    let (sum, rest) = line.strip_prefix("[\"")?.split_once("\",")?;
+    let text = rest.strip_suffix(']')?;
+    let right = u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(text.as_bytes()));
+    serde_json::from_str(text).ok().filter(|_| right)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Which boot of which kernel this is: `random(4)`.
+fn boot() -> io::Result<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(id.trim_end().to_string())
+}
+
+/// The directory, made if need be, and the file `name` in it, open.
+pub(super) fn open(dir: &Path, name: &str) -> Result<(PathBuf, File), Error> {
+    make_dir(dir).map_err(|source| {
+        let path = dir.to_path_buf();
+        Error::File { what: "cannot make", path, source }
+    })?;
+    let path = dir.join(name);
+    let mut how = OpenOptions::new();
+    let opened = how.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    match opened {
+        Ok(file) => Ok((path, file)),
+        Err(source) => Err(Error::File { what: "cannot write", path, source }),
+    }
+}

@@ -1,0 +1,30 @@
+//! What is changed on a host, and exactly back again.
+//!
+//! A [`Setting`] says what a [`Place`] shall have. [`plan()`] reads what is there and says what would change;
+//! [`Hold::apply`] does it, with the inverse of all steps on disk before the first one ([`Ledger`]);
+//! [`Hold::revert`] restores what was there, byte for byte, also after a kill at any moment. What somebody else has
+//! changed meanwhile is told and left alone. [`status()`] says what is in force.
+//!
+//! Nothing here knows of policies: where settings come from is the caller's.
+
+mod apply;
+mod error;
+mod hold;
+mod ledger;
+mod order;
+mod place;
+mod plan;
+mod revert;
+mod setting;
+mod status;
+
+pub use apply::{Applied, Failed, Moment, OnError};
+pub use error::Error;
+pub use hold::{Hold, holder};
+pub use ledger::{Entry, Ledger};
+pub use order::Step;
+pub use place::{Affinity, Group, Key, Place, Sched, Thread};
+pub use plan::{Change, Foreign, Plan, Unread, plan};
+pub use revert::Reverted;
+pub use setting::Setting;
+pub use status::{Now, Row, Status, status};

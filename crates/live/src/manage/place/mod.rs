@@ -1,0 +1,96 @@
+//! Where values live on a host, one kind a file.
+//!
+//! A value is text, in one form only: what [`Place::read`] gives is what [`Place::write`] takes, and two values are
+//! the same if their texts are. A place has an identity beside its name (a thread its beginning, a control group its
+//! inode), so that what has taken the name of something gone is never touched.
+//!
+//! A new kind is a file here, a variant of [`Place`], and its line in `kind`.
+
+mod affinity;
+pub(crate) mod cpus;
+mod group;
+mod sched;
+mod thread;
+
+use std::fmt;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+pub use affinity::Affinity;
+pub(super) use group::Size;
+pub use group::{Group, Key};
+pub use sched::Sched;
+pub use thread::Thread;
+
+/// Where one value lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A file of a control group.
+    Group(Group),
+    /// The CPUs of a thread.
+    Affinity(Affinity),
+    /// Policy, nice value and slice of a thread.
+    Sched(Sched),
+}
+
+/// What each kind can do.
+pub(super) trait Kind {
+    /// What people call it; safe for a terminal.
+    fn label(&self) -> String;
+
+    /// The value there now, without the end of its line; `None` if the place is gone.
+    fn read(&self) -> io::Result<Option<String>>;
+
+    /// Puts a value there that [`full`](Kind::full) has given. False if the place is gone.
+    fn write(&self, value: &str) -> io::Result<bool>;
+
+    /// What is wanted, as `read` will give it: in its one form, with what `to` leaves open as it `was`.
+    ///
+    /// # Errors
+    /// Why it is no value of this place, in words.
+    fn full(&self, to: &str, was: &str) -> Result<String, String>;
+}
+
+impl Place {
+    fn kind(&self) -> &dyn Kind {
+        match self {
+            Place::Group(group) => group,
+            Place::Affinity(affinity) => affinity,
+            Place::Sched(sched) => sched,
+        }
+    }
+
+    /// The value there now; `None` if the place is gone.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn read(&self) -> io::Result<Option<String>> {
+        self.kind().read()
+    }
+
+    /// Puts a value there, one that was [read](Place::read) or that is [full](Place::full). False if the place is
+    /// gone. Nothing is written down here: that is for [`Hold::apply`](super::Hold::apply).
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn write(&self, value: &str) -> io::Result<bool> {
+        self.kind().write(value)
+    }
+
+    /// What is wanted, in the one form that values of this place have, with what `to` leaves open as it `was`.
+    ///
+    /// # Errors
+    /// Why it is no value of this place, in words.
+    pub fn full(&self, to: &str, was: &str) -> Result<String, String> {
+        self.kind().full(to, was)
+    }
+}
+
+/// What people call it; safe for a terminal.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind().label())
+    }
+}

@@ -1,0 +1,114 @@
+//! Restores what was there.
+
+use serde::Serialize;
+
+use super::apply::Outcome;
+use super::order::{Step, order};
+use super::{Error, Failed, Foreign, Hold, Ledger, Moment};
+
+/// What has become of what was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reverted {
+    /// Places that have again what they had.
+    pub restored: usize,
+    /// Places that had it already: a kill came before the step, or somebody else has restored them.
+    pub already: usize,
+    /// Places that are gone: machines that have ended.
+    pub gone: usize,
+    /// Places of an earlier boot, gone with it.
+    pub stale: usize,
+    /// What somebody else has changed since. It was left alone, and is not looked after any more.
+    pub foreign: Vec<Foreign>,
+    /// What could not be restored. It stays in the ledger for another try.
+    pub failed: Vec<Failed>,
+    /// Lines of the ledger that could not be read. It is kept aside as `host.ledger.damaged`.
+    pub damaged: usize,
+}
+
+impl Hold {
+    /// Restores all that was changed, the last change first, as far as the kernel takes that order; with
+    /// `force` also what somebody else has changed since. Without failures there is no ledger afterwards.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written or removed. All has been restored that could be.
+    pub fn revert(
+        &mut self,
+        force: bool,
+        tell: &mut dyn FnMut(Moment<'_>),
+    ) -> Result<Reverted, Error> {
+        let Hold { dir, ledger, .. } = self;
+        let mut done =
+            Reverted { stale: ledger.stale, damaged: ledger.damaged, ..Reverted::default() };
+        let mut steps = Vec::new();
+        for entry in ledger.entries.iter().rev() {
+            let (place, to) = (entry.place.clone(), entry.was.clone());
+            match place.read() {
+                Ok(None) => done.gone += 1,
+                Ok(Some(now)) if now == to => done.already += 1,
+                Ok(Some(now)) if force || entry.is_ours(&now) => {
+                    steps.push(Step { place, now, to });
+                }
+                Ok(Some(now)) => done.foreign.push(entry.foreign(now)),
+                Err(error) => done.failed.push(Failed { place, to, why: error.to_string() }),
+            }
+        }
+        let steps = order(steps);
+        let mut next = Ledger { damaged: 0, stale: 0, ..ledger.clone() };
+        for step in &steps {
+            // A value in between that nobody wants: whoever finds it shall know whose it is.
+            if next.entry(&step.place).is_some_and(|entry| entry.was != step.to) {
+                next.intend(&step.place, &step.now, &step.to, "");
+            }
+        }
+        if ledger.damaged > 0 {
+            Ledger::set_aside(dir)?;
+            next.save(dir)?;
+        } else if next != *ledger {
+            // Without room for that, a kill right in between would leave what is then told as somebody else's.
+            let _ = next.save(dir);
+        }
+        *ledger = next;
+        tell(Moment::Written);
+        let last =
+            |step: &Step| ledger.entry(&step.place).is_some_and(|entry| entry.was == step.to);
+        done.walk(steps, &last, tell);
+        let failed =
+            |entry: &super::Entry| done.failed.iter().any(|failed| failed.place == entry.place);
+        ledger.entries.retain(failed);
+        ledger.save(dir)?;
+        tell(Moment::Settled);
+        Ok(done)
+    }
+}
+
+impl Reverted {
+    /// Does the steps; what the kernel refuses is tried again as long as others are taken meanwhile: what somebody
+    /// else has changed can be in the way of the order.
+    fn walk(
+        &mut self,
+        mut steps: Vec<Step>,
+        last: &dyn Fn(&Step) -> bool,
+        tell: &mut dyn FnMut(Moment<'_>),
+    ) {
+        loop {
+            let before = steps.len();
+            let mut refused = Vec::new();
+            for step in steps {
+                match step.take(tell) {
+                    // Not one in between.
+                    Outcome::Done => self.restored += usize::from(last(&step)),
+                    Outcome::Gone => self.gone += 1,
+                    Outcome::Failed(why) => refused.push((step, why)),
+                }
+            }
+            if refused.is_empty() || refused.len() == before {
+                self.failed.extend(refused.into_iter().map(|(step, why)| {
+                    let Step { place, to, .. } = step;
+                    Failed { place, to, why }
+                }));
+                return;
+            }
+            steps = refused.into_iter().map(|(step, _)| step).collect();
+        }
+    }
+}

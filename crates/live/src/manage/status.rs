@@ -1,0 +1,68 @@
+//! What is in force.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Entry, Error, Ledger, hold};
+
+/// What has become of one change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "value")]
+pub enum Now {
+    /// It is there.
+    InForce,
+    /// It was never done, or not to its end: a kill came before. This is there.
+    Unfinished(String),
+    /// Somebody else has put this there.
+    Foreign(String),
+    /// The place is gone.
+    Gone,
+    /// What the kernel says instead of a value.
+    Unread(String),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// What the ledger says of it.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// What is there.
+    pub now: Now,
+}
+
+/// What is in force on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// The process that changes the host now, such as `lowtail host apply --watch`.
+    pub holder: Option<u32>,
+    /// What was changed, in the order in which it was.
+    pub rows: Vec<Row>,
+    /// Places of an earlier boot.
+    pub stale: usize,
+    /// Lines of the ledger that cannot be read.
+    pub damaged: usize,
+}
+
+/// Reads the ledger in `dir` and what is there. Takes no hold, changes nothing.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub fn status(dir: &Path) -> Result<Status, Error> {
+    let Ledger { entries, damaged, stale } = Ledger::load(dir)?;
+    let rows = entries.into_iter().map(|entry| Row { now: now(&entry), entry }).collect();
+    Ok(Status { holder: hold::holder(dir), rows, stale, damaged })
+}
+
+fn now(entry: &Entry) -> Now {
+    match entry.place.read() {
+        Ok(None) => Now::Gone,
+        Err(error) => Now::Unread(error.to_string()),
+        Ok(Some(now)) if entry.ours.last() == Some(&now) => Now::InForce,
+        Ok(Some(now)) if entry.is_ours(&now) || !entry.done && now == entry.was => {
+            Now::Unfinished(now)
+        }
+        Ok(Some(now)) => Now::Foreign(now),
+    }
+}

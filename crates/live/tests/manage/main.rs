@@ -1,0 +1,75 @@
+//! What is changed on a host, and exactly back again: real control groups, threads of stand-ins, processes that are
+//! killed after every step. Needs root and the controller `cpu`: without them the tests say so and pass, unless `CI`
+//! is set.
+
+mod child;
+mod foreign;
+mod full;
+mod keep;
+mod kill;
+mod ledger;
+mod limits;
+mod random;
+mod world;
+
+use lowtail_live::cgroup::Hierarchy;
+use lowtail_live::manage::{Applied, Hold, Moment, OnError, Reverted, Setting};
+use std::path::Path;
+
+/// The hierarchy, if there is a host that can do it.
+fn host() -> Option<Hierarchy> {
+    let root = nix::unistd::geteuid().is_root();
+    let why = match Hierarchy::find() {
+        _ if !root => "not root".to_string(),
+        Err(error) => error.to_string(),
+        Ok(hierarchy) => return Some(hierarchy),
+    };
+    assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");
+    eprintln!("skipped: {why}");
+    None
+}
+
+fn nobody(_: Moment<'_>) {}
+
+/// Plans and applies these; all has to go well.
+fn apply(dir: &Path, settings: &[Setting]) -> Applied {
+    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let plan = hold.plan(settings, false).expect("a plan");
+    assert_eq!(plan.unread, []);
+    let applied = hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
+    assert_eq!(applied.failed, []);
+    applied
+}
+
+/// Reverts; nothing may fail, and no ledger is left.
+fn revert(dir: &Path) -> Reverted {
+    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let reverted = hold.revert(false, &mut nobody).expect("written down");
+    assert_eq!(reverted.failed, []);
+    assert!(!dir.join("host.ledger").exists() && !dir.join("host.ledger.new").exists());
+    reverted
+}
+
+/// Numbers that a seed repeats: Marsaglia's xorshift64.
+struct Draw(u64);
+
+impl Draw {
+    fn new() -> Self {
+        let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(1u64);
+        println!("LOWTAIL_SEED={seed} repeats it");
+        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Below `n`.
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % n
+    }
+
+    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())].clone()
+    }
+}
