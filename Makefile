@@ -65,7 +65,7 @@ need-bpf: need-build
 
 # A real kernel in a machine whose clock counts instructions.
 need-guest:
-	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils
+	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils unxz=xz-utils
 	@scripts/guest kernel >/dev/null
 
 $(PYTHON_ENV)/ready: scripts/python-requirements.txt
