@@ -23,7 +23,7 @@ pub use error::Error;
 pub use hold::{Hold, holder};
 pub use ledger::{Entry, Ledger};
 pub use order::Step;
-pub use place::{Affinity, Group, Key, Place, Sched, Thread};
+pub use place::{Affinity, Group, Key, Network, Part, Place, Sched, Thread};
 pub use plan::{Change, Foreign, Plan, Unread, plan};
 pub use revert::Reverted;
 pub use setting::Setting;

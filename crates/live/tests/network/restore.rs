@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::net::Namespace;
 
 /// A host with an interface `nic`.
-fn host() -> Namespace {
+pub(crate) fn host() -> Namespace {
     let host = Namespace::new();
     host.ip("link add nic numtxqueues 4 type veth peer name end");
     host.ip("link set end up");
@@ -17,10 +17,12 @@ fn host() -> Namespace {
 }
 
 /// All that `tc` and `ip` tell of the interface, but for what counts packets and names nothing.
-fn told(host: &Namespace) -> String {
+pub(crate) fn told(host: &Namespace) -> String {
     let disciplines = host.tc("-d qdisc show dev nic");
     let classes = host.tc("-d class show dev nic");
     let filters = host.tc("filter show dev nic egress");
+    // Each program has another number.
+    let filters = filters.split(" id ").next().expect("there is a first").to_string();
     let link = host.ip("-d link show dev nic");
     format!("{disciplines}\n{classes}\n{filters}\n{link}")
 }

@@ -9,6 +9,7 @@
 mod affinity;
 pub(crate) mod cpus;
 mod group;
+mod network;
 mod sched;
 mod thread;
 
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use affinity::Affinity;
 pub(super) use group::Size;
 pub use group::{Group, Key};
+pub use network::{Network, Part};
 pub use sched::Sched;
 pub use thread::Thread;
 
@@ -33,6 +35,8 @@ pub enum Place {
     Affinity(Affinity),
     /// Policy, nice value and slice of a thread.
     Sched(Sched),
+    /// A part of a network interface.
+    Network(Network),
 }
 
 /// What each kind can do.
@@ -59,6 +63,7 @@ impl Place {
             Place::Group(group) => group,
             Place::Affinity(affinity) => affinity,
             Place::Sched(sched) => sched,
+            Place::Network(network) => network,
         }
     }
 
