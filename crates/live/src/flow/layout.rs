@@ -32,7 +32,13 @@ pub(super) fn shared(
     bytes.extend(seed.into_iter().flat_map(u64::to_ne_bytes));
     let p = params;
     let given = [
-        p.rate, p.burst_ns, p.vm_rate, p.vm_burst_ns, p.brief_bytes, p.large_bytes, p.long_bytes,
+        p.rate,
+        p.burst_ns,
+        p.vm_rate,
+        p.vm_burst_ns,
+        p.brief_bytes,
+        p.large_bytes,
+        p.long_bytes,
         p.pad,
     ];
     bytes.extend(given.into_iter().flat_map(u32::to_ne_bytes));

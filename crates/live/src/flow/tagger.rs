@@ -139,7 +139,8 @@ impl Tagger {
     /// # Errors
     /// If it is another's, or what the kernel says.
     pub fn attach_tap(&self, link: &Link) -> Result<(), Error> {
-        let elsewhere = || Error::network(format!("tap {link}"), "the tagger is of another process");
+        let elsewhere =
+            || Error::network(format!("tap {link}"), "the tagger is of another process");
         tc::attach(link, Hook::Ingress, self.enter.as_ref().ok_or_else(elsewhere)?.as_fd())
     }
 
@@ -185,7 +186,8 @@ impl Tagger {
     pub(super) fn rule(&self) -> Result<(FlowParams, bool), Error> {
         let what = "read a tagger's rule";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
-        let shared = self.shared.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
+        let shared =
+            self.shared.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
         shared.and_then(|shared| layout::params(&shared)).ok_or_else(odd)
     }
 

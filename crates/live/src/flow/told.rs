@@ -36,7 +36,12 @@ impl Told {
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
         let p = params;
         let rule = [
-            p.rate, p.burst_ns, p.vm_rate, p.vm_burst_ns, p.brief_bytes, p.large_bytes,
+            p.rate,
+            p.burst_ns,
+            p.vm_rate,
+            p.vm_burst_ns,
+            p.brief_bytes,
+            p.large_bytes,
             p.long_bytes,
         ];
         Told { rule, priorities, dscp: [KEEP; BANDS], marks: false }
@@ -44,7 +49,8 @@ impl Told {
 
     /// The rule's parameters.
     pub fn params(&self) -> FlowParams {
-        let [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes] = self.rule;
+        let [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes] =
+            self.rule;
         FlowParams {
             rate,
             burst_ns,
@@ -110,7 +116,8 @@ pub fn read(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write(link: &Link, text: &str) -> Result<(), Error> {
     let Some(told) = Told::parse(text)? else { return tc::detach(link, Hook::Egress) };
-    let fits = |tagger: &Tagger| tagger.rule().is_ok_and(|rule| rule == (told.params(), told.marks));
+    let fits =
+        |tagger: &Tagger| tagger.rule().is_ok_and(|rule| rule == (told.params(), told.marks));
     let mut tagger = None;
     for other in Link::all()? {
         if tc::has_hooks(&other)? == Some(true)

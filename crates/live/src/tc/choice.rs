@@ -8,6 +8,7 @@ use super::link::{Facts, Link, Segments};
 use super::tree::{Node, Tree};
 use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT, options};
 use crate::Error;
+use crate::doctor::{Host, is_limited};
 
 /// Bands of an uplink: brief, small, the rest, as in the simulator's queue `small-first`.
 const BANDS: u32 = 3;
@@ -119,6 +120,9 @@ pub struct Choice {
     pub segments: Option<Segments>,
     /// The priority that each band of the rule has to have.
     pub priorities: [u32; RULE_BANDS],
+    /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
+    /// rate keeps them here.
+    pub limited: bool,
     /// Forms that would have been better, which this kernel does not have.
     pub without: Vec<Shape>,
 }
@@ -161,7 +165,8 @@ impl Choice {
     fn of(shape: Shape, facts: &Facts, wanted: &Wanted) -> Self {
         let rate = wanted.rate.map(|rate| rate / 100 * SHARE_PERCENT);
         // Bytes in a time at the rate.
-        let bytes = |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
+        let bytes =
+            |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
         let bytes = |us: u64| bytes(us).and_then(Result::ok);
         let frame = u64::from(facts.mtu) + ETHERNET;
         let cuts = match shape.outer {
@@ -209,7 +214,9 @@ impl Choice {
             Outer::None => bands(&mut tree, shape, (OWN_ROOT, ROOT), OWN_QUEUES, queue),
         }
         let link = facts.link.clone();
-        Choice { link, shape, rate, splitting, tree, segments, priorities, without: Vec::new() }
+        let limited = is_limited(&Host::default(), &link.name);
+        let without = Vec::new();
+        Choice { link, shape, rate, splitting, tree, segments, priorities, limited, without }
     }
 }
 
@@ -319,6 +326,9 @@ impl fmt::Display for Choice {
             write!(f, " at {} Mbit/s", rate as f64 / 1e6)?;
         }
         write!(f, "; {}", self.splitting)?;
+        if self.rate.is_none() && !self.limited {
+            write!(f, "; nothing limits its ring (BQL), in which packets wait in no order")?;
+        }
         if !self.without.is_empty() {
             let without: Vec<String> = self.without.iter().map(ToString::to_string).collect();
             write!(f, " (this kernel has no {})", without.join("; no "))?;

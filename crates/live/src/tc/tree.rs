@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::filter;
 use super::link::Link;
-use super::netlink::{Message, Session, find, name, text, u32_at};
+use super::netlink::{Message, Session, attributes, find, name, nest, text, u32_at};
 use super::{CLSACT, ROOT, scratch};
 use crate::Error;
 use crate::discover::Name;
@@ -80,7 +80,7 @@ impl Node {
         })?;
         let mut attributes = vec![(KIND, name(&self.kind))];
         if !options.is_empty() {
-            attributes.push((OPTIONS, options));
+            attributes.push((OPTIONS, as_taken(&self.kind, options)));
         }
         let what = format!("cannot make {what}");
         let fixed = tcmsg(link.ifindex, self.handle, self.parent, 0);
@@ -200,7 +200,10 @@ impl Tree {
             return Ok(());
         }
         let back = self.rehearse(link).map_err(|error| {
-            Error::network(&what, format!("they cannot be put back ({error}); {foreign} {link} root"))
+            Error::network(
+                &what,
+                format!("they cannot be put back ({error}); {foreign} {link} root"),
+            )
         })?;
         if back == *self {
             return Ok(());
@@ -271,6 +274,25 @@ fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
         }
     }
     options
+}
+
+/// Options as they have to be written so that they read like these: CoDel's times. The kernel keeps them in units of
+/// 1,024 ns, and rounds down what it takes and what it tells, microseconds both times (`CODEL_SHIFT`,
+/// `codel_time_to_us`). What is told is less than 1 us below what is kept: 1 us more is the same unit again.
+fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
+    // `TCA_FQ_CODEL_TARGET`, `_INTERVAL`, `_CE_THRESHOLD`; the last is another number with codel alone.
+    let times: [u16; 3] = match kind {
+        "fq_codel" => [1, 3, 7],
+        "codel" => [1, 3, 5],
+        _ => return options,
+    };
+    let mut all = attributes(&options);
+    for (_, value) in all.iter_mut().filter(|(attribute, _)| times.contains(attribute)) {
+        if let Some(us) = u32_at(value, 0) {
+            *value = us.saturating_add(1).to_ne_bytes().to_vec();
+        }
+    }
+    nest(&all)
 }
 
 /// `struct tcmsg`.

@@ -110,5 +110,12 @@ fn after_every_step() {
     }
     assert_eq!(told(&host), before);
     assert!(at >= 10, "{at} moments");
-    assert_eq!(fs::read_dir(dir.path()).expect("a directory").flatten().filter(|entry| entry.file_name() == "host.ledger").count(), 0);
+    assert_eq!(
+        fs::read_dir(dir.path())
+            .expect("a directory")
+            .flatten()
+            .filter(|entry| entry.file_name() == "host.ledger")
+            .count(),
+        0
+    );
 }

@@ -123,8 +123,7 @@ fn each_form_is_known_and_only_its_dscp_changes() {
 
 /// Bytes that differ where they may: of an IPv4 or IPv6 header behind up to two tags.
 fn differs_only_where_it_may(before: &[u8], after: &[u8]) -> bool {
-    let changed: Vec<usize> =
-        (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
+    let changed: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
     let allowed = |at: usize| -> Vec<usize> {
         match before.get(at).map(|first| first >> 4) {
             Some(4) => vec![at + 1, at + 10, at + 11],

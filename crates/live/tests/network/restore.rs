@@ -28,7 +28,7 @@ pub(crate) fn told(host: &Namespace) -> String {
 }
 
 /// Puts ours there and what was there back, from what was written down; what `tc` tells is the same.
-fn there_and_back(commands: &[&str]) {
+pub(crate) fn there_and_back(commands: &[&str]) {
     let host = host();
     for command in commands {
         host.tc(command);

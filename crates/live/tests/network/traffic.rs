@@ -32,7 +32,12 @@ pub(crate) struct Figures {
 }
 
 /// Four connections from `from` and questions from `asker`, all to `to`, which has the address.
-pub(crate) fn measure(from: &Namespace, asker: &Namespace, to: &Namespace, at: Ipv4Addr) -> Figures {
+pub(crate) fn measure(
+    from: &Namespace,
+    asker: &Namespace,
+    to: &Namespace,
+    at: Ipv4Addr,
+) -> Figures {
     let stop = Arc::new(AtomicBool::new(false));
     let received = Arc::new(AtomicU64::new(0));
     let at = IpAddr::V4(at);

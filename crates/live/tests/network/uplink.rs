@@ -17,7 +17,7 @@ const BUFFER_MS: u64 = 10;
 const TRIES: usize = 3;
 
 /// Machines `a` and `b` at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it.
-struct Net {
+pub(crate) struct Net {
     a: Namespace,
     b: Namespace,
     host: Namespace,
@@ -26,7 +26,7 @@ struct Net {
 }
 
 impl Net {
-    fn new(rate: u64) -> Self {
+    pub(crate) fn new(rate: u64) -> Self {
         let [a, b, host, router, there] = std::array::from_fn(|_| Namespace::new());
         let net = Net { a, b, host, router, there };
         net.host.ip("link add br0 type bridge");
@@ -52,19 +52,19 @@ impl Net {
         }
         net.router.run("sysctl", "-q -w net.ipv4.ip_forward=1");
         let limit = rate / 8 * BUFFER_MS / 1000;
-        net.router.tc(&format!("qdisc add dev out root tbf rate {rate} burst 125000 limit {limit}"));
+        net.router
+            .tc(&format!("qdisc add dev out root tbf rate {rate} burst 125000 limit {limit}"));
         net
     }
 
-    fn measure(&self) -> Figures {
+    pub(crate) fn measure(&self) -> Figures {
         measure(&self.a, &self.b, &self.there, THERE)
     }
 
-    /// All of it; what was there before comes back.
-    fn apply(&self, wanted: Wanted) -> (Choice, Tree) {
+    /// All of it.
+    pub(crate) fn apply(&self, wanted: Wanted) -> Choice {
         self.host.within(move || {
             let uplink = Link::find("uplink").expect("it is there");
-            let before = Tree::read(&uplink).expect("it can be read").expect("it is there");
             let choice = Choice::find(&uplink, &wanted).expect("something suits");
             choice.tree.put(&uplink).expect("it was rehearsed");
             if let Some(segments) = &choice.segments {
@@ -79,11 +79,11 @@ impl Net {
             tagger.know(&[(taps[0], 1), (taps[1], 2)]).expect("there is room");
             let there = Tree::read(&uplink).expect("it can be read");
             assert_eq!(there.as_ref(), Some(&choice.tree), "as it was rehearsed");
-            (choice, before)
+            choice
         })
     }
 
-    fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.host.within(|| {
             let uplink = Link::find("uplink").expect("it is there");
             let tagger = Tagger::running(&uplink).expect("it is ours").expect("it runs");
@@ -99,7 +99,7 @@ fn holds(rate: u64) {
     for _ in 0..TRIES {
         let net = Net::new(rate);
         let before = net.measure();
-        let (choice, _) = net.apply(Wanted { rate: Some(rate), shape: None });
+        let choice = net.apply(Wanted { rate: Some(rate), shape: None });
         let after = net.measure();
         let counts = net.counts();
         println!("{choice}\nbefore {before:?}\nafter  {after:?}\n{counts:?}");

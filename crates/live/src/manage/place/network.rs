@@ -10,9 +10,7 @@ use crate::flow::{self, Told};
 use crate::tc::{self, Link, Segments, Tree};
 
 /// What of an interface.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Its disciplines from the root on: [`Tree::to_text`].
@@ -95,7 +93,9 @@ impl Kind for Network {
                 Part::Segments => Ok(text(&segments(to)?)),
                 Part::Hooks if [PRESENT, ABSENT].contains(&to) => Ok(to.to_string()),
                 Part::Hooks => Err(Error::network("hooks", "`present` or `absent` would be right")),
-                Part::Tagger => Ok(Told::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text())),
+                Part::Tagger => {
+                    Ok(Told::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text()))
+                }
             }
         };
         full().map_err(|error| error.to_string())
