@@ -10,5 +10,5 @@ mod tagger;
 mod told;
 
 pub use counts::Counts;
-pub use tagger::{MACHINES_MAX, Tagger};
+pub use tagger::{MACHINES_MAX, Machine, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
+use serde::Serialize;
 
 use super::{Counts, Told, layout};
 use crate::tc::{self, Hook, Link};
@@ -31,6 +32,16 @@ pub struct Tagger {
     owners: MapHandle,
     counts: MapHandle,
     shared: MapHandle,
+    vms: MapHandle,
+}
+
+/// What was not small of a machine's packets, though its pairs had the tokens: `struct lt_flow_vm`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Packets that found no entry for their pair.
+    pub unknown: u64,
+    /// Packets that lacked the machine's own tokens.
+    pub refused: u64,
 }
 
 fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
@@ -89,6 +100,7 @@ impl Tagger {
             owners: map("owners")?,
             counts: map("counts")?,
             shared: map(".bss")?,
+            vms: map("vms")?,
         })
     }
 
@@ -118,6 +130,7 @@ impl Tagger {
             owners: map("owners")?,
             counts: map("counts")?,
             shared: map(".bss")?,
+            vms: map("vms")?,
         }))
     }
 
@@ -180,6 +193,24 @@ impl Tagger {
             sum.add(cpu.get(..Counts::SIZE).unwrap_or_default());
         }
         Ok(sum)
+    }
+
+    /// What was refused to a machine; number 0 is the host and who is not known.
+    ///
+    /// # Errors
+    /// What the kernel says, or that there is no such number.
+    pub fn machine(&self, number: u32) -> Result<Machine, Error> {
+        let what = "read what a tagger knows of a machine";
+        let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
+        let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
+        let found = found.ok_or_else(missing)?;
+        let word = |at: usize| Some(u64::from_ne_bytes(found.get(at..at + 8)?.try_into().ok()?));
+        let machine = |unknown, refused| Machine { unknown, refused };
+        // Behind the clock of its bucket.
+        word(8)
+            .zip(word(16))
+            .map(|(unknown, refused)| machine(unknown, refused))
+            .ok_or_else(missing)
     }
 
     /// Its rule's parameters, and whether marks tell machines.

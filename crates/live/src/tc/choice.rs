@@ -207,7 +207,7 @@ impl Choice {
             Outer::Mq => {
                 tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "mq", &[]));
                 for n in 0..facts.tx_queues {
-                    let own = OWN_PER_QUEUE + (n * (BANDS + 1) << 16);
+                    let own = OWN_PER_QUEUE + ((n * (BANDS + 1)) << 16);
                     bands(&mut tree, shape, (own, OWN_ROOT | (n + 1)), own + (1 << 16), queue);
                 }
             }

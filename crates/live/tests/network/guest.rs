@@ -6,7 +6,7 @@ use std::process::Command;
 use lowtail_live::tc::{Bands, Outer, Queue, Shape, Splitting, Wanted};
 
 use crate::kernel;
-use crate::restore::there_and_back;
+use crate::restore::{there_and_back, without_a_rate};
 use crate::uplink::Net;
 
 /// As much as the emulated processor can do beside everything else.
@@ -72,6 +72,7 @@ fn inside() {
         let (better, share) = (before.p99_us / after.p99_us, after.bulk_mbit / before.bulk_mbit);
         assert!(better >= 5.0 && share >= 0.97 && after.lost == 0, "{better} {share}");
     }
+    assert_eq!(without_a_rate(), Outer::Mq, "it has prio, and the interface has four queues");
     there_and_back(&["qdisc add dev nic root handle 9: cake bandwidth 77mbit besteffort nat"]);
     there_and_back(&["qdisc add dev nic root handle 9: fq_codel target 3ms limit 777 noecn"]);
     there_and_back(&["qdisc add dev nic root handle 9: fq maxrate 77mbit"]);

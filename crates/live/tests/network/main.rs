@@ -7,6 +7,7 @@ mod many;
 #[path = "../path/net.rs"]
 #[allow(dead_code, reason = "the tests of the way of packets need all of it")]
 mod net;
+mod owners;
 mod packets;
 mod program;
 mod restore;

@@ -1,7 +1,7 @@
 //! What was there is there again, byte for byte as the kernel tells it.
 
 use lowtail_live::flow::{self, Told};
-use lowtail_live::tc::{self, Choice, Link, Tree, Wanted};
+use lowtail_live::tc::{self, Choice, Link, Outer, Tree, Wanted};
 use lowtail_policy::FlowParams;
 
 use crate::kernel;
@@ -63,10 +63,32 @@ pub(crate) fn there_and_back(commands: &[&str]) {
     assert_eq!(told(&host), before);
 }
 
+/// Without a rate: what is chosen, and that the kernel's own is there again after it.
+pub(crate) fn without_a_rate() -> Outer {
+    let host = host();
+    let before = told(&host);
+    let outer = host.within(|| {
+        let nic = Link::find("nic").expect("it is there");
+        let was = Tree::read(&nic).expect("it can be read").expect("it is there");
+        let choice = Choice::find(&nic, &Wanted::default()).expect("something suits");
+        assert_eq!((choice.rate, choice.segments), (None, None));
+        // Nothing of veth's limits a ring.
+        assert!(!choice.limited && choice.to_string().contains("nothing limits its ring"));
+        choice.tree.put(&nic).expect("it was rehearsed");
+        assert_eq!(Tree::read(&nic).expect("it can be read"), Some(choice.tree));
+        was.put(&nic).expect("it was the kernel's own");
+        choice.shape.outer
+    });
+    assert_eq!(told(&host), before);
+    outer
+}
+
 #[test]
 fn the_kernels_own_comes_back() {
     let Some(_kernel) = kernel() else { return };
     there_and_back(&[]);
+    // As this kernel has prio or not; the guest's has.
+    assert!([Outer::Mq, Outer::None].contains(&without_a_rate()));
 }
 
 #[test]
