@@ -19,6 +19,12 @@ pub(crate) fn host() -> Namespace {
 /// All that `tc` and `ip` tell of the interface, but for what counts packets and names nothing.
 pub(crate) fn told(host: &Namespace) -> String {
     let disciplines = host.tc("-d qdisc show dev nic");
+    // Packets that found no class: what the host sends by itself when an interface changes.
+    let mut words: Vec<&str> = disciplines.split(' ').collect();
+    if let Some(at) = words.iter().position(|word| *word == "direct_packets_stat") {
+        words.remove(at + 1);
+    }
+    let disciplines = words.join(" ");
     let classes = host.tc("-d class show dev nic");
     let filters = host.tc("filter show dev nic egress");
     // Each program has another number.
