@@ -14,6 +14,7 @@ mod symbols;
 
 pub use check::{Check, Command, Diagnosis, State};
 pub use host::{Host, Program};
+pub(crate) use network::is_limited;
 pub use qdisc::Qdisc;
 
 /// Looks at everything.

@@ -110,17 +110,19 @@ fn leaves(all: &[Qdisc], ifindex: u32) -> Vec<&str> {
     kinds
 }
 
-/// Whether the bytes in the rings of NICs are limited (`lib/dynamic_queue_limits.c`). A driver that takes part has a
+/// Whether the bytes in an interface's rings are limited (`lib/dynamic_queue_limits.c`). A driver that takes part has a
 /// limit above 0 as soon as it has sent something.
+pub(crate) fn is_limited(host: &Host, name: &str) -> bool {
+    let queues = format!("class/net/{name}/queues");
+    host.list_sys(&queues).iter().filter(|queue| queue.starts_with("tx-")).any(|queue| {
+        let limit = host.sys(&format!("{queues}/{queue}/byte_queue_limits/limit"));
+        limit.and_then(|limit| limit.parse().ok()).is_some_and(|limit: u64| limit > 0)
+    })
+}
+
 fn limits(host: &Host, uplinks: &[Uplink]) -> Check {
     let title = "limits of bytes in NICs' rings (BQL)";
-    let limited = |uplink: &&Uplink| {
-        let queues = format!("class/net/{}/queues", uplink.name);
-        host.list_sys(&queues).iter().filter(|queue| queue.starts_with("tx-")).any(|queue| {
-            let limit = host.sys(&format!("{queues}/{queue}/byte_queue_limits/limit"));
-            limit.and_then(|limit| limit.parse().ok()).is_some_and(|limit: u64| limit > 0)
-        })
-    };
+    let limited = |uplink: &&Uplink| is_limited(host, &uplink.name);
     let without: Vec<String> = uplinks
         .iter()
         .filter(|uplink| !limited(uplink))

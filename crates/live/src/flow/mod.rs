@@ -1,1 +1,14 @@
-//! x
+//! The tagger: `bpf/flow.bpf.c` at an uplink's egress gives each packet its band by `policy/flow.h`.
+//!
+//! What is attached stays when this process ends, and everything that it needs with it: whoever has the right finds it
+//! again by the interface ([`Tagger::running`]). Uplinks whose taggers are told the same share one, so that a
+//! machine has its bucket once.
+
+mod counts;
+mod layout;
+mod tagger;
+mod told;
+
+pub use counts::Counts;
+pub use tagger::{MACHINES_MAX, Machine, Tagger};
+pub use told::{KEEP, LOW_LATENCY, Told, read, write};

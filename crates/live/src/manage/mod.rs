@@ -25,7 +25,7 @@ pub use hold::{Hold, holder};
 pub use ledger::{Entry, Ledger};
 pub use order::Step;
 pub(crate) use place::cpus;
-pub use place::{Affinity, Group, Key, Libvirt, Place, Sched, Thread};
+pub use place::{Affinity, Group, Key, Libvirt, Network, Part, Place, Sched, Thread};
 pub use plan::{Change, Foreign, Plan, Unread, plan};
 pub use revert::Reverted;
 pub use setting::Setting;

@@ -8,6 +8,7 @@ use super::link::{Facts, Link, Segments};
 use super::tree::{Node, Tree};
 use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT, options};
 use crate::Error;
+use crate::doctor::{Host, is_limited};
 
 /// Bands of an uplink: brief, small, the rest, as in the simulator's queue `small-first`.
 const BANDS: u32 = 3;
@@ -119,6 +120,9 @@ pub struct Choice {
     pub segments: Option<Segments>,
     /// The priority that each band of the rule has to have.
     pub priorities: [u32; RULE_BANDS],
+    /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
+    /// rate keeps them here.
+    pub limited: bool,
     /// Forms that would have been better, which this kernel does not have.
     pub without: Vec<Shape>,
 }
@@ -203,14 +207,16 @@ impl Choice {
             Outer::Mq => {
                 tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "mq", &[]));
                 for n in 0..facts.tx_queues {
-                    let own = OWN_PER_QUEUE + (n * (BANDS + 1) << 16);
+                    let own = OWN_PER_QUEUE + ((n * (BANDS + 1)) << 16);
                     bands(&mut tree, shape, (own, OWN_ROOT | (n + 1)), own + (1 << 16), queue);
                 }
             }
             Outer::None => bands(&mut tree, shape, (OWN_ROOT, ROOT), OWN_QUEUES, queue),
         }
         let link = facts.link.clone();
-        Choice { link, shape, rate, splitting, tree, segments, priorities, without: Vec::new() }
+        let limited = is_limited(&Host::default(), &link.name);
+        let without = Vec::new();
+        Choice { link, shape, rate, splitting, tree, segments, priorities, limited, without }
     }
 }
 
@@ -320,6 +326,9 @@ impl fmt::Display for Choice {
             write!(f, " at {} Mbit/s", rate as f64 / 1e6)?;
         }
         write!(f, "; {}", self.splitting)?;
+        if self.rate.is_none() && !self.limited {
+            write!(f, "; nothing limits its ring (BQL), in which packets wait in no order")?;
+        }
         if !self.without.is_empty() {
             let without: Vec<String> = self.without.iter().map(ToString::to_string).collect();
             write!(f, " (this kernel has no {})", without.join("; no "))?;

@@ -22,7 +22,7 @@ const INFO_KIND: u16 = 1;
 const ETHERNET: u16 = 1;
 
 /// An interface. It is found by name and number, so that another one of its name is not taken for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Link {
     /// Its name.
     pub name: String,

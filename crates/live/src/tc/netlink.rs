@@ -22,6 +22,8 @@ const ANSWER_MAX: usize = 64 << 10;
 
 /// An attribute: its number and its bytes.
 pub(super) type Attribute = (u16, Vec<u8>);
+/// What the kernel tells: the fixed part and attributes.
+pub(super) type Answer = (Vec<u8>, Vec<Attribute>);
 
 /// A message to the kernel or from it: what kind, its fixed part, and attributes.
 #[derive(Clone, Debug)]
@@ -162,11 +164,7 @@ impl Session {
     }
 
     /// All answers to a question: their fixed parts, of `fixed` bytes, and attributes.
-    pub(super) fn ask(
-        &mut self,
-        question: &Message,
-        fixed: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<Attribute>)>, Refused> {
+    pub(super) fn ask(&mut self, question: &Message, fixed: usize) -> Result<Vec<Answer>, Refused> {
         for _ in 0..TRIES {
             if let Some(answers) = self.ask_once(question, fixed)? {
                 return Ok(answers);
@@ -177,12 +175,11 @@ impl Session {
     }
 
     /// `None` if it changed meanwhile.
-    #[allow(clippy::type_complexity, reason = "as above, and perhaps nothing")]
     fn ask_once(
         &mut self,
         question: &Message,
         fixed: usize,
-    ) -> Result<Option<Vec<(Vec<u8>, Vec<Attribute>)>>, Refused> {
+    ) -> Result<Option<Vec<Answer>>, Refused> {
         self.sequence = self.sequence.wrapping_add(1);
         let lost = |error| Refused { what: question.what.clone(), error, said: None };
         let bytes = question.bytes(self.sequence, NLM_F_DUMP);

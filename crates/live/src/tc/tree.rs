@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::filter;
 use super::link::Link;
-use super::netlink::{Message, Session, find, name, text, u32_at};
+use super::netlink::{Message, Session, attributes, find, name, nest, text, u32_at};
 use super::{CLSACT, ROOT, scratch};
 use crate::Error;
 use crate::discover::Name;
@@ -19,8 +19,10 @@ pub(super) const KIND: u16 = 1;
 pub(super) const OPTIONS: u16 = 2;
 /// Kinds whose classes somebody has made one by one, unlike those of `prio` or `mq`.
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
-/// `TCA_HTB_INIT`, whose `direct_pkts`, bytes 16 to 20, counts packets.
+/// `TCA_HTB_INIT`: `struct tc_htb_glob`, of 20 bytes. Its `direct_pkts`, the last four, counts packets. Its version,
+/// the first four, is told as 0x30011, but taken as 3 only (`htb_dump`, `htb_init`).
 const HTB_INIT: u16 = 2;
+const HTB_VERSION: u32 = 3;
 
 /// A discipline, or a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,7 @@ pub struct Node {
 
 /// All of an interface's disciplines that somebody has put there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tree {
     /// What the kernel has put there by itself, for want of anything else. It does so again when the rest is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +80,7 @@ impl Node {
         })?;
         let mut attributes = vec![(KIND, name(&self.kind))];
         if !options.is_empty() {
-            attributes.push((OPTIONS, options));
+            attributes.push((OPTIONS, as_taken(&self.kind, options)));
         }
         let what = format!("cannot make {what}");
         let fixed = tcmsg(link.ifindex, self.handle, self.parent, 0);
@@ -224,8 +227,14 @@ impl Tree {
     /// # Errors
     /// Where it is none.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text)
-            .map_err(|error| Error::network("disciplines that were written down", error))
+        let what = "disciplines that were written down";
+        let read: Tree = serde_json::from_str::<serde_json::Map<_, _>>(text)
+            .and_then(|map| serde_json::from_value(map.into()))
+            .map_err(|error| Error::network(what, error))?;
+        match read.default.is_some() == read.disciplines.is_empty() {
+            true => Ok(read),
+            false => Err(Error::network(what, "either some, or the kernel's own: `default`")),
+        }
     }
 }
 
@@ -249,7 +258,7 @@ fn list(session: &mut Session, link: &Link, kind: u16, what: &str) -> Result<Vec
     Ok(nodes.collect())
 }
 
-/// Options without what counts packets in them.
+/// Options as the kernel takes them, without what counts packets in them.
 fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     if kind == "htb" {
@@ -258,12 +267,32 @@ fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
             let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
             let attribute = u16::from_ne_bytes([head[2], head[3]]);
             if attribute == HTB_INIT && length >= 4 + 20 && at + length <= options.len() {
+                options[at + 4..at + 8].copy_from_slice(&HTB_VERSION.to_ne_bytes());
                 options[at + 20..at + 24].fill(0);
             }
             at += length.next_multiple_of(4).max(4);
         }
     }
     options
+}
+
+/// Options as they have to be written so that they read like these: CoDel's times. The kernel keeps them in units of
+/// 1,024 ns, and rounds down what it takes and what it tells, microseconds both times (`CODEL_SHIFT`,
+/// `codel_time_to_us`). What is told is less than 1 us below what is kept: 1 us more is the same unit again.
+fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
+    // `TCA_FQ_CODEL_TARGET`, `_INTERVAL`, `_CE_THRESHOLD`; the last is another number with codel alone.
+    let times: [u16; 3] = match kind {
+        "fq_codel" => [1, 3, 7],
+        "codel" => [1, 3, 5],
+        _ => return options,
+    };
+    let mut all = attributes(&options);
+    for (_, value) in all.iter_mut().filter(|(attribute, _)| times.contains(attribute)) {
+        if let Some(us) = u32_at(value, 0) {
+            *value = us.saturating_add(1).to_ne_bytes().to_vec();
+        }
+    }
+    nest(&all)
 }
 
 /// `struct tcmsg`.

@@ -10,6 +10,7 @@ mod affinity;
 pub(crate) mod cpus;
 mod group;
 mod libvirt;
+mod network;
 mod sched;
 mod thread;
 
@@ -22,6 +23,7 @@ pub use affinity::Affinity;
 pub(super) use group::Size;
 pub use group::{Group, Key};
 pub use libvirt::Libvirt;
+pub use network::{Network, Part};
 pub use sched::Sched;
 pub use thread::Thread;
 
@@ -37,6 +39,8 @@ pub enum Place {
     Sched(Sched),
     /// A value of a machine of libvirt's.
     Libvirt(Libvirt),
+    /// A part of a network interface.
+    Network(Network),
 }
 
 /// What each kind can do.
@@ -64,6 +68,7 @@ impl Place {
             Place::Affinity(affinity) => affinity,
             Place::Sched(sched) => sched,
             Place::Libvirt(libvirt) => libvirt,
+            Place::Network(network) => network,
         }
     }
 

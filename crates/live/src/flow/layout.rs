@@ -1,0 +1,83 @@
+//! What `bpf/flow.bpf.c` and the loader share, byte for byte.
+
+use lowtail_policy::{FLOW_BANDS, FlowParams};
+
+/// `struct lt_flow_rule`, `struct lt_flow_seed`, `struct lt_flow_params`; mask and marks follow.
+const RULE: usize = 48;
+const SEED: usize = 96;
+const PARAMS: usize = 32;
+/// Bytes of the program's variables.
+pub(super) const SHARED: usize = RULE + SEED + PARAMS + 8;
+const BANDS: usize = FLOW_BANDS as usize;
+/// Bytes of `struct uplink`.
+pub(super) const UPLINK: usize = 28;
+
+/// The program's variables, without a rule if `params` are out of range.
+///
+/// # Errors
+/// Which parameter is out of range.
+pub(super) fn shared(
+    params: &FlowParams,
+    seed: [u64; 12],
+    mask: u32,
+    marks: bool,
+) -> Result<Vec<u8>, String> {
+    let rule = params.rule()?;
+    let mut bytes = Vec::with_capacity(SHARED);
+    let long = [rule.debt_ns, rule.ahead_ns, rule.vm_debt_ns];
+    bytes.extend(long.into_iter().flat_map(u64::to_ne_bytes));
+    let short =
+        [rule.cost, rule.vm_cost, rule.brief_bytes, rule.large_bytes, rule.long_bytes, rule.pad];
+    bytes.extend(short.into_iter().flat_map(u32::to_ne_bytes));
+    bytes.extend(seed.into_iter().flat_map(u64::to_ne_bytes));
+    let p = params;
+    let given = [
+        p.rate,
+        p.burst_ns,
+        p.vm_rate,
+        p.vm_burst_ns,
+        p.brief_bytes,
+        p.large_bytes,
+        p.long_bytes,
+        p.pad,
+    ];
+    bytes.extend(given.into_iter().flat_map(u32::to_ne_bytes));
+    bytes.extend([mask, u32::from(marks)].into_iter().flat_map(u32::to_ne_bytes));
+    Ok(bytes)
+}
+
+/// Parameters, and whether marks tell machines, from the program's variables.
+pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, bool)> {
+    let word = |n: usize| {
+        let at = RULE + SEED + 4 * n;
+        Some(u32::from_ne_bytes(shared.get(at..at + 4)?.try_into().ok()?))
+    };
+    let params = FlowParams {
+        rate: word(0)?,
+        burst_ns: word(1)?,
+        vm_rate: word(2)?,
+        vm_burst_ns: word(3)?,
+        brief_bytes: word(4)?,
+        large_bytes: word(5)?,
+        long_bytes: word(6)?,
+        pad: word(7)?,
+    };
+    Some((params, word(9)? != 0))
+}
+
+/// `struct uplink`.
+pub(super) fn uplink(priorities: &[u32; BANDS], dscp: &[u8; BANDS]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = priorities.iter().flat_map(|one| one.to_ne_bytes()).collect();
+    bytes.extend(dscp);
+    bytes.resize(UPLINK, 0);
+    bytes
+}
+
+/// Priorities and DSCPs from it.
+pub(super) fn parse_uplink(bytes: &[u8]) -> Option<([u32; BANDS], [u8; BANDS])> {
+    let mut priorities = [0; BANDS];
+    for (n, priority) in priorities.iter_mut().enumerate() {
+        *priority = u32::from_ne_bytes(bytes.get(4 * n..4 * n + 4)?.try_into().ok()?);
+    }
+    Some((priorities, bytes.get(4 * BANDS..5 * BANDS)?.try_into().ok()?))
+}

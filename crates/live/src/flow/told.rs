@@ -1,0 +1,136 @@
+//! What an uplink's tagger is told, as text that can be put there and read back.
+
+use lowtail_policy::{FLOW_BANDS, FlowParams};
+use serde::{Deserialize, Serialize};
+
+use super::Tagger;
+use crate::Error;
+use crate::tc::{self, Hook, Link};
+
+const BANDS: usize = FLOW_BANDS as usize;
+/// A DSCP that stays as it is.
+pub const KEEP: u8 = 0xff;
+/// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
+/// high-throughput data (RFC 4594, 4.7 and 4.8).
+pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
+/// What an uplink without a tagger has.
+const NONE: &str = "none";
+
+/// What an uplink's tagger goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// `rate`, `burst_ns`, `vm_rate`, `vm_burst_ns`, `brief_bytes`, `large_bytes`, `long_bytes` of
+    /// [`FlowParams`].
+    pub rule: [u32; 7],
+    /// The priority of each band, as [`tc::Choice`] has them.
+    pub priorities: [u32; BANDS],
+    /// The DSCP of each band, 0 to 63 or [`KEEP`].
+    pub dscp: [u8; BANDS],
+    /// Marks tell machines, too: the upper 16 bits are ours.
+    pub marks: bool,
+}
+
+impl Told {
+    /// With the rule's parameters, and all DSCPs as they are.
+    pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
+        let p = params;
+        let rule = [
+            p.rate,
+            p.burst_ns,
+            p.vm_rate,
+            p.vm_burst_ns,
+            p.brief_bytes,
+            p.large_bytes,
+            p.long_bytes,
+        ];
+        Told { rule, priorities, dscp: [KEEP; BANDS], marks: false }
+    }
+
+    /// The rule's parameters.
+    pub fn params(&self) -> FlowParams {
+        let [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes] =
+            self.rule;
+        FlowParams {
+            rate,
+            burst_ns,
+            vm_rate,
+            vm_burst_ns,
+            brief_bytes,
+            large_bytes,
+            long_bytes,
+            pad: 0,
+        }
+    }
+
+    /// Refuses what no tagger can do.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn check(&self) -> Result<(), Error> {
+        let what = "a tagger";
+        self.params().check().map_err(|why| Error::network(what, why))?;
+        match self.dscp.iter().find(|dscp| **dscp != KEEP && **dscp > 63) {
+            Some(dscp) => Err(Error::network(what, format!("a DSCP of {dscp}: 0 to 63"))),
+            None => Ok(()),
+        }
+    }
+
+    /// As text: JSON in one line, always the same for the same.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("numbers")
+    }
+
+    /// From that text; `None` for no tagger.
+    ///
+    /// # Errors
+    /// Where it is none, or what is out of range.
+    pub fn parse(text: &str) -> Result<Option<Self>, Error> {
+        if text == NONE {
+            return Ok(None);
+        }
+        let told: Told = serde_json::from_str(text)
+            .map_err(|error| Error::network("a tagger that was written down", error))?;
+        told.check()?;
+        Ok(Some(told))
+    }
+}
+
+/// What the tagger of an uplink is told, as text; `none` without one. `None` if the interface is gone.
+///
+/// # Errors
+/// What the kernel says, or that somebody else's filter is in our place.
+pub fn read(link: &Link) -> Result<Option<String>, Error> {
+    let present = tc::has_hooks(link)?;
+    if present != Some(true) {
+        return Ok(present.map(|_| NONE.to_string()));
+    }
+    let told = Tagger::running(link)?.map(|tagger| tagger.told(link)).transpose()?;
+    Ok(Some(told.map_or_else(|| NONE.to_string(), |told| told.to_text())))
+}
+
+/// Puts a tagger at an uplink that is told so, or removes it. It is one that runs at another uplink of this network
+/// namespace already, if that has the same rule.
+///
+/// # Errors
+/// If the text is none, there are no hooks, or the kernel refuses.
+pub fn write(link: &Link, text: &str) -> Result<(), Error> {
+    let Some(told) = Told::parse(text)? else { return tc::detach(link, Hook::Egress) };
+    let fits =
+        |tagger: &Tagger| tagger.rule().is_ok_and(|rule| rule == (told.params(), told.marks));
+    let mut tagger = None;
+    for other in Link::all()? {
+        if tc::has_hooks(&other)? == Some(true)
+            && let Ok(Some(running)) = Tagger::running(&other)
+            && fits(&running)
+        {
+            tagger = Some(running);
+            break;
+        }
+    }
+    let tagger = match tagger {
+        Some(tagger) => tagger,
+        None => Tagger::load(&told.params(), told.marks)?,
+    };
+    tagger.attach(link, &told)
+}

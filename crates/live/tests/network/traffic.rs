@@ -1,0 +1,140 @@
+//! Bulk TCP, and small questions beside it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::net::Namespace;
+
+/// Connections that are always full. One alone does not fill a queue of 10 ms at 1 Gbit/s for want of buffers.
+const CONNECTIONS: usize = 4;
+/// From one question to the next.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Until slow start is over.
+const WARM_UP: Duration = Duration::from_millis(700);
+const MEASURED: Duration = Duration::from_millis(2500);
+/// Bytes of a question and its answer.
+const QUESTION: usize = 64;
+
+/// What one way of doing it gives.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code, reason = "some are for who reads them")]
+pub(crate) struct Figures {
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) lost: usize,
+    pub(crate) bulk_mbit: f64,
+    /// Share of all processors that was idle.
+    pub(crate) idle: f64,
+}
+
+/// Four connections from `from` and questions from `asker`, all to `to`, which has the address.
+pub(crate) fn measure(
+    from: &Namespace,
+    asker: &Namespace,
+    to: &Namespace,
+    at: Ipv4Addr,
+) -> Figures {
+    let stop = Arc::new(AtomicBool::new(false));
+    let received = Arc::new(AtomicU64::new(0));
+    let at = IpAddr::V4(at);
+    let (listener, echo) = to.within(move || {
+        let listener = TcpListener::bind((at, 0)).expect("a free port");
+        (listener, UdpSocket::bind((at, 0)).expect("a free port"))
+    });
+    let bulk_at = listener.local_addr().expect("it is bound");
+    let echo_at = echo.local_addr().expect("it is bound");
+    let mut threads = vec![thread::spawn({
+        let stop = stop.clone();
+        move || answer(&echo, &stop)
+    })];
+    for _ in 0..CONNECTIONS {
+        let sender = from.within(move || TcpStream::connect(bulk_at).expect("it listens"));
+        let (receiver, _) = listener.accept().expect("it was connected");
+        let (stop, received) = (stop.clone(), received.clone());
+        threads.push(thread::spawn(move || send(sender, &stop)));
+        threads.push(thread::spawn(move || receive(receiver, &received)));
+    }
+    let socket = asker.within(|| UdpSocket::bind("0.0.0.0:0").expect("a free port"));
+    thread::sleep(WARM_UP);
+    let (began, before, cpu) = (Instant::now(), received.load(Ordering::Relaxed), idle());
+    let (mut took, lost) = ask(&socket, echo_at);
+    let bytes = received.load(Ordering::Relaxed) - before;
+    let bulk_mbit = bytes as f64 * 8e-6 / began.elapsed().as_secs_f64();
+    let after = idle();
+    let share = (after.0 - cpu.0) as f64 / (after.1 - cpu.1).max(1) as f64;
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.join().expect("it does not panic");
+    }
+    took.sort();
+    let us = |share: f64| took[(took.len() as f64 * share) as usize].as_secs_f64() * 1e6;
+    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, bulk_mbit, idle: share }
+}
+
+fn answer(socket: &UdpSocket, stop: &AtomicBool) {
+    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    let mut bytes = [0; QUESTION];
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok((n, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..n], from);
+        }
+    }
+}
+
+fn send(mut to: TcpStream, stop: &AtomicBool) {
+    let bytes = vec![0; 256 << 10];
+    while !stop.load(Ordering::Relaxed) && to.write_all(&bytes).is_ok() {}
+}
+
+fn receive(mut from: TcpStream, received: &AtomicU64) {
+    let mut bytes = vec![0; 256 << 10];
+    while let Ok(n) = from.read(&mut bytes)
+        && n > 0
+    {
+        received.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}
+
+/// Round trips, and how many found no end.
+fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<Duration>, usize) {
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let (until, mut took, mut lost) = (Instant::now() + MEASURED, Vec::new(), 0);
+    let mut bytes = [0; QUESTION];
+    for number in 0u64.. {
+        if Instant::now() >= until {
+            break;
+        }
+        bytes[..8].copy_from_slice(&number.to_ne_bytes());
+        let begin = Instant::now();
+        socket.send_to(&bytes, to).expect("there is a way");
+        loop {
+            let mut answer = [0; QUESTION];
+            match socket.recv(&mut answer) {
+                Ok(_) if answer == bytes => {
+                    took.push(begin.elapsed());
+                    break;
+                }
+                // A late one.
+                Ok(_) => {}
+                Err(_) => {
+                    lost += 1;
+                    break;
+                }
+            }
+        }
+        thread::sleep(PAUSE);
+    }
+    (took, lost)
+}
+
+/// Idle and all ticks of all processors.
+fn idle() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/stat").expect("it is there");
+    let line = text.lines().next().expect("all processors");
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
+    (ticks[3], ticks[..8].iter().sum())
+}
