@@ -1,12 +1,17 @@
 //! `lowtail host`.
 
+mod apply;
+mod columns;
 mod doctor;
 #[cfg(test)]
 mod example;
 mod metrics;
 mod observe;
+mod plan;
 mod record;
+mod revert;
 mod screen;
+mod status;
 mod table;
 mod vms;
 
@@ -16,6 +21,7 @@ use clap::Subcommand;
 
 use crate::args::Global;
 use crate::exit::{self, Fail};
+use crate::out;
 
 /// `lowtail host`.
 #[derive(Debug, Subcommand)]
@@ -32,6 +38,20 @@ pub(crate) enum Host {
     /// Record this host's schedule, for `lowtail trace`
     #[command(after_help = exit::help())]
     Record(record::Record),
+    /// What a policy would change on this host, and why
+    #[command(after_help = exit::help())]
+    Plan(plan::PlanArgs),
+    /// Put a policy in force; what was there before is written down first
+    #[command(after_help = exit::help())]
+    Apply(apply::Apply),
+    /// What is in force, and what came of it
+    #[command(after_help = exit::help())]
+    Status(status::Status),
+    /// Restore what was there before
+    #[command(after_help = exit::help())]
+    Revert(revert::Revert),
+    /// Print the JSON Schema of policy files
+    Schema,
 }
 
 pub(crate) fn run(command: &Host, global: &Global) -> Result<ExitCode, Fail> {
@@ -40,5 +60,13 @@ pub(crate) fn run(command: &Host, global: &Global) -> Result<ExitCode, Fail> {
         Host::Vms(args) => vms::run(args, global),
         Host::Observe(args) => observe::run(args, global),
         Host::Record(args) => record::run(args, global),
+        Host::Plan(args) => plan::run(args, global),
+        Host::Apply(args) => apply::run(args, global),
+        Host::Status(args) => status::run(args, global),
+        Host::Revert(args) => revert::run(args, global),
+        Host::Schema => {
+            out::text(&lowtail_live::policy::schema())?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

@@ -12,6 +12,7 @@ mod json;
 mod kernel;
 mod network;
 mod perfetto;
+mod policy;
 mod report;
 mod trace;
 mod words;

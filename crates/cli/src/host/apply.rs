@@ -1,0 +1,161 @@
+//! `lowtail host apply`: puts a policy in force, and keeps it there.
+
+use std::process::ExitCode;
+
+use lowtail_live::discover::Found;
+use lowtail_live::keep::{Keep, Options, Round};
+use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan, Setting};
+use lowtail_live::policy::Policy;
+use lowtail_live::signals::Signals;
+use serde_json::{Value, json};
+
+use super::plan::{self, State, Wanted, host};
+use super::revert;
+use crate::args::Global;
+use crate::exit::{self, Fail};
+use crate::out;
+
+/// `lowtail host apply`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Apply {
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    state: State,
+    /// Follow machines that come and go, until a signal comes; then restore what was there
+    #[arg(long)]
+    watch: bool,
+    /// Change what somebody else has changed since, too
+    #[arg(long, conflicts_with = "watch")]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
+    let policy = args.wanted.policy()?;
+    match args.watch {
+        true => watch(args, &policy, global),
+        false => once(args, &policy, global),
+    }
+}
+
+fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
+    let mut hold = Hold::take(&args.state.dir()).map_err(host)?;
+    let found = args.wanted.found();
+    let settings = plan::settings(policy, &found)?;
+    let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
+    let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
+    if global.json {
+        let mut json = plan::as_json(&found, &settings, &plan)?;
+        json["applied"] = to_json(&applied)?;
+        out::json(&json)?;
+    } else if !global.quiet {
+        out::text(&plan::text(&found, &settings, &plan))?;
+        out::text(&done(&applied))?;
+        plan::tell(&found, &settings);
+        tell(&applied);
+    }
+    let short = !applied.failed.is_empty() || !plan.foreign.is_empty() || !plan.unread.is_empty();
+    Ok(if short { exit::SHORT.into() } else { ExitCode::SUCCESS })
+}
+
+fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
+    let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
+    // What cannot be had at all is told before anything is changed.
+    plan::settings(policy, &args.wanted.found())?;
+    let mut options = Options::new(&args.state.dir());
+    options.declared.clone_from(&args.wanted.vm);
+    let mut keep = Keep::start(options).map_err(host)?;
+    let mut told: Vec<String> = Vec::new();
+    let mut want = |found: &Found| -> Vec<Setting> {
+        let settings = plan::settings(policy, found);
+        let (settings, notes) = match settings {
+            Ok(settings) => {
+                let notes = settings.notes.iter().map(ToString::to_string).collect();
+                (settings.settings, notes)
+            }
+            Err(fail) => (Vec::new(), vec![fail.message().to_string()]),
+        };
+        let new: Vec<String> = notes.into_iter().filter(|note| !told.contains(note)).collect();
+        if !global.quiet {
+            new.iter().for_each(|note| out::note(&format!("note: {note}")));
+        }
+        told.extend(new);
+        settings
+    };
+    let mut failed = None;
+    keep.run(&signals, &mut want, &mut |round| {
+        if let Err(fail) = say(round, global) {
+            failed = Some(fail);
+        }
+    });
+    let reverted = keep.end().map_err(host)?;
+    let code = match reverted {
+        Some(reverted) => revert::say(&reverted, global)?,
+        None => ExitCode::SUCCESS,
+    };
+    failed.map_or(Ok(code), Err)
+}
+
+/// A round in which something happened.
+fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
+    let round = match round {
+        Ok(round) => round,
+        // The next one may go well.
+        Err(error) => {
+            out::note(&format!("error: {error}"));
+            return Ok(());
+        }
+    };
+    if global.json {
+        let (plan, applied) = (round.plan.as_ref(), round.applied.as_ref());
+        let changes = plan.map(changes).transpose()?;
+        if changes.is_some() || !round.foreign.is_empty() {
+            let line = json!({
+                "changes": changes,
+                "applied": applied.map(to_json).transpose()?,
+                "foreign": to_json(&round.foreign)?,
+            });
+            out::text(&format!("{line}\n"))?;
+        }
+        return Ok(());
+    }
+    if global.quiet {
+        return Ok(());
+    }
+    for change in round.plan.iter().flat_map(|plan| &plan.changes) {
+        let (place, now, to, why) = (&change.place, &change.now, &change.to, &change.why);
+        let line = format!("{place}: {now} -> {to} ({why})");
+        out::text(&format!("{}\n", lowtail_live::discover::Name::new(line)))?;
+    }
+    for foreign in &round.foreign {
+        out::note(&format!("note: {} was changed by somebody else; left alone", foreign.place));
+    }
+    round.applied.iter().for_each(tell);
+    Ok(())
+}
+
+fn changes(plan: &Plan) -> Result<Value, Fail> {
+    to_json(&plan.changes)
+}
+
+pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> Result<Value, Fail> {
+    serde_json::to_value(value).map_err(|error| Fail::Bug(format!("JSON: {error}")))
+}
+
+fn done(applied: &Applied) -> String {
+    let Applied { changed, gone, failed, .. } = applied;
+    let mut text = format!("{changed} changed");
+    if *gone > 0 {
+        text += &format!(", {gone} gone before they could");
+    }
+    if !failed.is_empty() {
+        text += &format!(", {} refused by the kernel", failed.len());
+    }
+    text + "; `lowtail host revert` restores what was there\n"
+}
+
+fn tell(applied: &Applied) {
+    for failed in &applied.failed {
+        out::note(&format!("refused: {}: {}: {}", failed.place, failed.to, failed.why));
+    }
+}

@@ -1,0 +1,159 @@
+//! `lowtail host plan`: what a policy would change, and why.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner};
+use lowtail_live::manage::{self, Plan};
+use lowtail_live::policy::Policy;
+use lowtail_live::want::{self, Facts, Settings, VcpusBy};
+use serde_json::{Value, json};
+
+use super::columns::columns;
+use crate::args::Global;
+use crate::exit::Fail;
+use crate::out;
+
+/// `lowtail host plan`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    state: State,
+    /// Change what somebody else has changed since, too
+    #[arg(long)]
+    force: bool,
+}
+
+/// A policy, and machines that are not found by themselves.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wanted {
+    /// The policy file; an empty one is one
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
+    /// each of its interfaces. May be given several times
+    #[arg(long, value_name = "NAME=GROUP|PID")]
+    pub(crate) vm: Vec<Declared>,
+}
+
+/// Where it is written down what is to be restored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct State {
+    /// Where it is written down what was there before [default: /run/lowtail]
+    #[arg(long = "state", value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl State {
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(lowtail_live::journal::directory)
+    }
+}
+
+impl Wanted {
+    pub(crate) fn policy(&self) -> Result<Policy, Fail> {
+        Policy::read(&self.file).map_err(|error| Fail::Input(error.to_string()))
+    }
+
+    /// The machines that there are.
+    pub(crate) fn found(&self) -> Found {
+        Scanner::new(Roots::default(), self.vm.clone()).scan()
+    }
+}
+
+/// What a policy comes to for these machines.
+pub(crate) fn settings(policy: &Policy, found: &Found) -> Result<Settings, Fail> {
+    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
+    let facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
+    let settings = want::settings(policy, found, &facts);
+    match settings.notes.iter().find(|note| note.fatal) {
+        Some(note) => Err(Fail::Host(note.to_string())),
+        None => Ok(settings),
+    }
+}
+
+pub(crate) fn host(error: manage::Error) -> Fail {
+    Fail::Host(error.to_string())
+}
+
+pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
+    let policy = args.wanted.policy()?;
+    let found = args.wanted.found();
+    let settings = settings(&policy, &found)?;
+    let plan = manage::plan(&args.state.dir(), &settings.settings, args.force).map_err(host)?;
+    if global.json {
+        out::json(&as_json(&found, &settings, &plan)?)?;
+    } else if !global.quiet {
+        out::text(&text(&found, &settings, &plan))?;
+        tell(&found, &settings);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {
+    let value = |value: serde_json::Result<Value>| {
+        value.map_err(|error| Fail::Bug(format!("JSON: {error}")))
+    };
+    Ok(json!({
+        "vms": found.vms.len(),
+        "vcpus": settings.vcpus,
+        "plan": value(serde_json::to_value(plan))?,
+        "notes": value(serde_json::to_value(&settings.notes))?,
+        "troubles": found.troubles,
+    }))
+}
+
+/// What cannot be had here, and what could not be found out, on standard error.
+pub(crate) fn tell(found: &Found, settings: &Settings) {
+    let notes = settings.notes.iter().map(ToString::to_string);
+    notes
+        .chain(found.troubles.iter().cloned())
+        .for_each(|note| out::note(&format!("note: {note}")));
+}
+
+/// The changes, one a line, and how many there are.
+pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
+    let mut text = String::new();
+    let shown = |value: &str| match value {
+        "" => "nothing".to_string(),
+        value => Name::new(value).to_string(),
+    };
+    if !plan.changes.is_empty() {
+        let rows: Vec<[String; 4]> = plan
+            .changes
+            .iter()
+            .map(|change| {
+                let why = Name::new(&change.why).to_string();
+                [change.place.to_string(), shown(&change.now), shown(&change.to), why]
+            })
+            .collect();
+        text += &columns(["place", "now", "then", "why"], &rows);
+    }
+    for foreign in &plan.foreign {
+        let (place, now, ours) = (&foreign.place, shown(&foreign.now), shown(&foreign.ours));
+        let _ = writeln!(
+            text,
+            "  left alone: {place} is {now}, not {ours}: somebody else has changed it"
+        );
+    }
+    for unread in &plan.unread {
+        let _ = writeln!(text, "  left alone: {} cannot be read: {}", unread.place, unread.why);
+    }
+    let vcpus = match settings.vcpus {
+        VcpusBy::SmallFirst => "small-first",
+        VcpusBy::Fair => "the kernel's fair class",
+        VcpusBy::Untouched => "whoever does it now",
+    };
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let _ = writeln!(
+        text,
+        "{}, vCPUs by {vcpus}: {} would change, {} as wanted already",
+        count(found.vms.len(), "machine"),
+        count(plan.changes.len(), "setting"),
+        plan.right.len(),
+    );
+    text
+}

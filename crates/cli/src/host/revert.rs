@@ -1,0 +1,65 @@
+//! `lowtail host revert`: restores what was there.
+
+use std::process::ExitCode;
+
+use lowtail_live::keep::Effect;
+use lowtail_live::manage::{Hold, Reverted};
+
+use super::apply::to_json;
+use super::plan::{State, host};
+use crate::args::Global;
+use crate::exit::{self, Fail};
+use crate::out;
+
+/// `lowtail host revert`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Revert {
+    #[command(flatten)]
+    state: State,
+    /// Restore what somebody else has changed since, too
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
+    let dir = args.state.dir();
+    let mut hold = Hold::take(&dir).map_err(host)?;
+    let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
+    Effect::forget(&dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    say(&reverted, global)
+}
+
+/// What was restored and what not; the exit code says whether it was all.
+pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail> {
+    if global.json {
+        let line = to_json(reverted)?;
+        out::text(&format!("{line}\n"))?;
+    } else if !global.quiet {
+        out::text(&text(reverted))?;
+        for foreign in &reverted.foreign {
+            let (place, ours) = (&foreign.place, &foreign.ours);
+            out::note(&format!(
+                "note: {place} is no longer {ours}: somebody else has changed it; left alone"
+            ));
+        }
+        for failed in &reverted.failed {
+            out::note(&format!("refused: {}: {}: {}", failed.place, failed.to, failed.why));
+        }
+    }
+    let all = reverted.failed.is_empty() && reverted.foreign.is_empty() && reverted.damaged == 0;
+    Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+fn text(reverted: &Reverted) -> String {
+    let parts = [
+        (reverted.already, "had it already"),
+        (reverted.gone, "gone"),
+        (reverted.stale, "of an earlier boot"),
+        (reverted.foreign.len(), "left to whom has changed them"),
+        (reverted.failed.len(), "refused by the kernel"),
+        (reverted.damaged, "lines of the ledger that cannot be read"),
+    ];
+    let parts = parts.iter().filter(|(n, _)| *n > 0);
+    let parts: String = parts.map(|(n, what)| format!(", {n} {what}")).collect();
+    format!("{} restored{parts}\n", reverted.restored)
+}

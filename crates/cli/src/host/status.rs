@@ -1,0 +1,99 @@
+//! `lowtail host status`: what is in force, and what came of it.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use lowtail_live::discover::Name;
+use lowtail_live::keep::{Effect, VmEffect};
+use lowtail_live::manage::{self, Now};
+use serde_json::json;
+
+use super::apply::to_json;
+use super::columns::columns;
+use super::plan::{State, host};
+use crate::args::Global;
+use crate::exit::{self, Fail};
+use crate::out;
+
+/// `lowtail host status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    state: State,
+}
+
+pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
+    let dir = args.state.dir();
+    let status = manage::status(&dir).map_err(host)?;
+    let effect = Effect::load(&dir);
+    let effect = effect.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    if global.json {
+        out::json(&json!({ "status": to_json(&status)?, "effect": to_json(&effect)? }))?;
+    } else if !global.quiet {
+        out::text(&text(&status))?;
+        out::text(&effect.iter().map(effects).collect::<String>())?;
+    }
+    let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);
+    let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now));
+    Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+fn text(status: &manage::Status) -> String {
+    let mut text = String::new();
+    if !status.rows.is_empty() {
+        let rows: Vec<[String; 4]> = status
+            .rows
+            .iter()
+            .map(|row| {
+                let shown = |value: &str| Name::new(value).to_string();
+                let ours = row.entry.ours.last().map_or(String::new(), |ours| shown(ours));
+                let now = match &row.now {
+                    Now::InForce => "in force".to_string(),
+                    Now::Unfinished(value) => format!("unfinished: {}", shown(value)),
+                    Now::Foreign(value) => format!("changed by somebody else: {}", shown(value)),
+                    Now::Gone => "gone".to_string(),
+                    Now::Unread(why) => format!("cannot be read: {}", shown(why)),
+                };
+                [row.entry.place.to_string(), shown(&row.entry.was), ours, now]
+            })
+            .collect();
+        text += &columns(["place", "before", "set", "now"], &rows);
+    }
+    let n = status.rows.len();
+    let _ = match (n, status.holder) {
+        (0, None) => writeln!(text, "nothing is changed on this host"),
+        (n, None) => writeln!(text, "{n} changed; nobody keeps them in force"),
+        (n, Some(pid)) => writeln!(text, "{n} changed; process {pid} keeps them in force"),
+    };
+    if status.stale > 0 {
+        let _ = writeln!(text, "{} of an earlier boot, gone with it", status.stale);
+    }
+    if status.damaged > 0 {
+        let _ = writeln!(text, "{} lines of the ledger cannot be read", status.damaged);
+    }
+    text
+}
+
+/// Machine by machine, before and after.
+fn effects(effect: &Effect) -> String {
+    let figure = |vms: &[VmEffect], name: &str, get: fn(&VmEffect) -> Option<f64>| {
+        let vm = vms.iter().find(|vm| vm.name == name);
+        vm.and_then(get).map_or("-".to_string(), |figure| format!("{figure:.1}"))
+    };
+    let rows: Vec<[String; 5]> = effect
+        .after
+        .iter()
+        .map(|vm| {
+            let both = |vms, get| figure(vms, &vm.name, get);
+            [
+                Name::new(&vm.name).to_string(),
+                both(&effect.before, |vm| vm.wake_p99_us),
+                both(&effect.after, |vm| vm.wake_p99_us),
+                both(&effect.before, |vm| vm.waits_percent),
+                both(&effect.after, |vm| vm.waits_percent),
+            ]
+        })
+        .collect();
+    let head = ["machine", "wake p99 before, us", "after", "waits before, %", "after"];
+    if rows.is_empty() { String::new() } else { columns(head, &rows) }
+}

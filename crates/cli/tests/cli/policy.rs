@@ -1,0 +1,185 @@
+//! `host plan`, `apply`, `status`, `revert`: on stand-ins in control groups of their own, and on nobody else.
+
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lowtail_live::cgroup::{Hierarchy, Version};
+use lowtail_standin::{Standin, start};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::host::root;
+use super::*;
+
+/// A stand-in of two vCPUs in libvirt's groups, and the files of its group that say what it gets.
+struct Machine {
+    name: String,
+    group: PathBuf,
+    hierarchy: Hierarchy,
+    _standin: Standin,
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let hierarchy = Hierarchy::find().expect("control groups");
+        let name = format!("{name}{}", std::process::id());
+        let standin = start(&format!("--as libvirt --name {name} --vcpus 2 --with-parent"));
+        let standin = standin.expect("a stand-in");
+        let group = format!("machine.slice/machine-qemu\\x2d1\\x2d{name}.scope");
+        let group = hierarchy.root.join(group);
+        Machine { name, group, hierarchy, _standin: standin }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.group.join(match self.hierarchy.version {
+            Version::V1 => "cpu.shares",
+            Version::V2 => "cpu.weight",
+        })
+    }
+
+    /// Its weight as cgroup v2 has it; 1024 shares of v1 are 100 (cgroup-v2.rst).
+    fn weight(&self) -> f64 {
+        let text = fs::read_to_string(self.file()).expect("a weight");
+        let number: f64 = text.trim().parse().expect("a number");
+        match self.hierarchy.version {
+            Version::V1 => number * 100.0 / 1024.0,
+            Version::V2 => number,
+        }
+    }
+
+    /// A policy that gives this one `weight`, and touches no other.
+    fn policy(&self, rest: &str) -> String {
+        let name = &self.name;
+        format!("scheduler = \"fair\"\n[[vm]]\nname = \"{name}\"\n{rest}\n[[vm]]\nmanage = false\n")
+    }
+}
+
+/// There is root, control groups are there.
+fn may() -> Option<()> {
+    root()?;
+    need(Hierarchy::find().ok().map(drop), "no control groups for processors")
+}
+
+#[test]
+fn the_schema_is_the_shipped_one() {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/policy.json");
+    let shipped = fs::read_to_string(shipped).expect("a schema");
+    assert_eq!(Place::new().line("host schema").expect(0, &[]).out, shipped);
+}
+
+/// The example of the guide is a policy.
+#[test]
+fn the_guide_to_policies_tells_the_truth() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let guide = fs::read_to_string(guide).expect("a guide");
+    let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let policy = lowtail_live::policy::Policy::parse("guide", example.expect("an example"));
+    policy.expect("a policy");
+}
+
+#[test]
+fn a_wrong_policy_is_told_with_its_place() {
+    let place = Place::new();
+    place.write("p.toml", "[[vm]]\nwieght = 3\n").write("ext.toml", "scheduler = \"sched-ext\"");
+    for command in ["plan", "apply", "apply --watch"] {
+        let ran = place.line(&format!("host {command} p.toml --state s"));
+        ran.expect(3, &["p.toml:2:1: unknown key `wieght`; did you mean `weight`?"]);
+        place.line(&format!("host {command} none.toml --state s")).expect(3, &["none.toml"]);
+        place.line(&format!("host {command} --state s")).expect(2, &["<FILE>"]);
+    }
+    if !Path::new("/sys/kernel/sched_ext").exists() {
+        place.line("host plan ext.toml --state s").expect(4, &["the kernel has no sched_ext"]);
+    }
+    assert_eq!(place.names(), ["ext.toml", "p.toml"], "nothing is written");
+}
+
+#[test]
+fn plan_apply_status_revert() {
+    let Some(()) = may() else { return };
+    let (place, machine) = (Place::new(), Machine::new("applied"));
+    place.write("p.toml", machine.policy("weight = 300\ncap = \"150%\""));
+    let plan = place.line("host plan p.toml --state s");
+    plan.expect(0, &[]);
+    assert!(plan.out.contains("weight 300 for each of 2 vCPUs"), "{}", plan.out);
+    assert!(plan.out.contains("libvirt's group"), "{}", plan.out);
+    // What the kernel gives a group that nobody has set.
+    assert_eq!(machine.weight(), 100.0, "a plan changes nothing");
+    let json = place.line("host plan p.toml --state s --json").json();
+    let changes = json["plan"]["changes"].as_array().expect("changes").len();
+    assert!(changes >= 2 && plan.out.contains(&format!("{changes} settings would change")));
+    assert!(!place.path("s").exists(), "nor does it write");
+
+    place.line("host apply p.toml --state s").expect(0, &[]);
+    assert_eq!(machine.weight(), 600.0);
+    let again = place.line("host apply p.toml --state s");
+    assert!(again.expect(0, &[]).out.contains("0 settings would change"), "{}", again.out);
+    let status = place.line("host status --state s");
+    assert!(status.expect(0, &[]).out.contains("in force"), "{}", status.out);
+    let rows = place.line("host status --state s --json").json();
+    assert_eq!(rows["status"]["rows"].as_array().expect("rows").len(), changes);
+
+    // Another policy takes the place of the first: what it does not want is restored.
+    place.write("q.toml", machine.policy("weight = 200"));
+    place.line("host apply q.toml --state s").expect(0, &[]);
+    assert_eq!(machine.weight(), 400.0);
+    let quota = match machine.hierarchy.version {
+        Version::V1 => fs::read_to_string(machine.group.join("cpu.cfs_quota_us")),
+        Version::V2 => fs::read_to_string(machine.group.join("cpu.max")),
+    };
+    assert!(["-1\n", "max 100000\n"].contains(&quota.expect("a quota").as_str()));
+
+    place.line("host revert --state s").expect(0, &[]);
+    assert_eq!(machine.weight(), 100.0);
+    let nothing = place.line("host status --state s");
+    assert!(nothing.expect(0, &[]).out.contains("nothing is changed"), "{}", nothing.out);
+    place.line("host revert --state s").expect(0, &[]);
+}
+
+#[test]
+fn what_somebody_else_has_changed_is_left_alone() {
+    let Some(()) = may() else { return };
+    let (place, machine) = (Place::new(), Machine::new("foreign"));
+    place.write("p.toml", machine.policy("weight = 300"));
+    place.line("host apply p.toml --state s -q").expect(0, &[]);
+    fs::write(machine.file(), "77").expect("a weight of somebody else's");
+    let status = place.line("host status --state s");
+    assert!(status.expect(1, &[]).out.contains("changed by somebody else: 77"), "{}", status.out);
+    place.line("host apply p.toml --state s").expect(1, &[]);
+    let plan = place.line("host plan p.toml --state s");
+    assert!(plan.expect(0, &[]).out.contains("left alone: "), "{}", plan.out);
+    place.line("host revert --state s").expect(1, &["somebody else has changed it; left alone"]);
+    assert_eq!(fs::read_to_string(machine.file()).expect("a weight"), "77\n");
+}
+
+/// Follows a machine that comes, is the only one to change the host meanwhile, and ends cleanly.
+#[test]
+fn watching() {
+    let Some(()) = may() else { return };
+    let (place, first) = (Place::new(), Machine::new("first"));
+    let names = format!("[\"{}\", \"watched{}\"]", first.name, std::process::id());
+    let text = first.policy("weight = 300");
+    place.write("p.toml", text.replace(&format!("\"{}\"", first.name), &names));
+    let mut command = place.command();
+    command.args(["host", "apply", "p.toml", "--watch", "--state", "s", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let until = |what: &str, is: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is() {
+            // A round is a second; the rest is for a busy machine.
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            sleep(Duration::from_millis(50));
+        }
+    };
+    until("the first one", &|| first.weight() == 600.0);
+    let second = Machine::new("watched");
+    until("the second one", &|| second.weight() == 600.0);
+    place.line("host apply p.toml --state s").expect(4, &["is changing this host already"]);
+    let status = place.line("host status --state s");
+    let holder = format!("process {} keeps them in force", child.id());
+    assert!(status.expect(0, &[]).out.contains(&holder), "{}", status.out);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("it lives");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!((first.weight(), second.weight()), (100.0, 100.0));
+    place.line("host status --state s").expect(0, &[]);
+}
