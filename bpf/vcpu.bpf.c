@@ -256,7 +256,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		}
 	}
-	if (lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
+	if (!c->gone && lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
 	    scx_bpf_dsq_move_to_local(FOREIGN)) {
 		c->foreign_ns = now;
 		return;
@@ -275,7 +275,8 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			continue;
 		}
 		if (next == NOBODY) {
-			scx_bpf_dsq_move_to_local(FOREIGN);
+			if (!c->gone)
+				scx_bpf_dsq_move_to_local(FOREIGN);
 			return;
 		}
 		if (take(next, now)) {
@@ -516,12 +517,20 @@ void BPF_PROG(lowtail_cgroup_set_bandwidth, struct cgroup *cgrp, __u64 period_us
 SEC("struct_ops/lowtail_cpu_online")
 void BPF_PROG(lowtail_cpu_online, __s32 cpu)
 {
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		c->gone = 0;
 	__sync_fetch_and_add(&online, 1);
 }
 
 SEC("struct_ops/lowtail_cpu_offline")
 void BPF_PROG(lowtail_cpu_offline, __s32 cpu)
 {
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		c->gone = 1;
 	__sync_fetch_and_add(&online, -1);
 }
 

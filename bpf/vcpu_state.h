@@ -116,7 +116,8 @@ struct cpu {
 	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
 	__u8 yielded;
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
-	__u8 pad[6];
+	__u8 gone;		/* it is offline, or about to be */
+	__u8 pad[5];
 };
 
 /* A timer of which there is one. */

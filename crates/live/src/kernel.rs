@@ -35,13 +35,7 @@ pub(crate) fn sched_getattr(tid: Pid) -> io::Result<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
     // SAFETY: the kernel writes at most `size` bytes at `attr`, which is a structure of that size.
     let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getattr,
-            tid.as_raw(),
-            &raw mut attr,
-            size,
-            0 as libc::c_uint,
-        )
+        libc::syscall(libc::SYS_sched_getattr, tid.as_raw(), &raw mut attr, size, 0 as libc::c_uint)
     };
     if result == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }

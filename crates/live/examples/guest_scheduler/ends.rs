@@ -59,7 +59,9 @@ pub(crate) fn loads() -> Value {
         longest = longest.max(began.elapsed());
         add(&mut scheduler, &running);
         std::thread::sleep(Duration::from_millis(20));
-        enabled += u32::from(kernel_state() == "enabled" && running[0].tids.iter().all(|&tid| policy(tid) == 7));
+        enabled += u32::from(
+            kernel_state() == "enabled" && running[0].tids.iter().all(|&tid| policy(tid) == 7),
+        );
         drop(scheduler);
         disabled += u32::from(kernel_state() == "disabled");
         fair += u32::from(running[0].tids.iter().all(|&tid| policy(tid) == 0));
@@ -84,7 +86,8 @@ pub(crate) fn ends() -> Value {
     // A real-time loop takes the only CPU for twice as long as the watchdog waits.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1").expect("root may");
     let own = Pid::from_raw(0);
-    set_policy(own, &Properties { policy: Policy::Fifo(1), ..Properties::default() }).expect("root may");
+    set_policy(own, &Properties { policy: Policy::Fifo(1), ..Properties::default() })
+        .expect("root may");
     let until = Instant::now() + 3 * watchdog;
     while Instant::now() < until {
         std::hint::spin_loop();

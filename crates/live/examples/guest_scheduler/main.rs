@@ -59,18 +59,15 @@ fn shares() -> Value {
     let weighted = |name: &str, weight| Part { weight: Some(weight), ..hog(name) };
     let grouped = |name: &str, group: Group| Part { group: Some(group), ..hog(name) };
     let capped = |name: &str, percent| Part { cap: Some(cap(percent)), ..hog(name) };
-    let quota = |percent: u32| Group { max: format!("{} 100000", percent * 1_000), ..Group::default() };
+    let quota =
+        |percent: u32| Group { max: format!("{} 100000", percent * 1_000), ..Group::default() };
     let weight = |weight| Group { weight, ..Group::default() };
     let mut figures = json!({});
     for (name, parts) in [
         ("weights", vec![weighted("a", 128), weighted("b", 256), weighted("c", 512)]),
         (
             "group-weights",
-            vec![
-                grouped("a", weight(50)),
-                grouped("b", weight(100)),
-                grouped("c", weight(200)),
-            ],
+            vec![grouped("a", weight(50)), grouped("b", weight(100)), grouped("c", weight(200))],
         ),
         ("cap", vec![capped("a", 25), hog("b")]),
         ("group-cap", vec![grouped("a", quota(25)), hog("b")]),

@@ -110,14 +110,17 @@ fn tids_of(tids: &Mutex<Vec<u32>>) -> Vec<u32> {
 /// Plays the machines for so long, under small first or under the kernel's own scheduler.
 pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
     let mut scheduler = small_first.then(|| load(&Options::default()));
-    let start_in = Duration::from_millis(200 + parts.iter().map(|part| part.threads as u64).sum::<u64>());
+    let start_in =
+        Duration::from_millis(200 + parts.iter().map(|part| part.threads as u64).sum::<u64>());
     let start_at = Instant::now() + start_in;
-    let scene = Arc::new(Scene { stop: AtomicBool::new(false), start: start_at, from: start_at + WARM_UP });
+    let scene =
+        Arc::new(Scene { stop: AtomicBool::new(false), start: start_at, from: start_at + WARM_UP });
     let running = start(parts, &scene);
     let mut made = Vec::new();
     let mut vms = Vec::new();
     for (part, running) in parts.iter().zip(&running) {
-        let group = part.group.as_ref().map(|group| make(group, &part.name, &running.tids, &mut made));
+        let group =
+            part.group.as_ref().map(|group| make(group, &part.name, &running.tids, &mut made));
         let mut threads: Vec<Thread> =
             running.tids.iter().map(|&tid| Thread { tid, ..Thread::default() }).collect();
         if let Some(group) = &part.thread_group {

@@ -80,7 +80,8 @@ pub(crate) fn perform(kind: Kind, scene: &Scene, ring: &Arc<Ring>, number: usize
                 // Ticks come at multiples of the clock.
                 let at = clock_us() % tick_us;
                 if at < margin_us || at >= tick_us - margin_us {
-                    let left = if at < margin_us { margin_us - at } else { tick_us - at + margin_us };
+                    let left =
+                        if at < margin_us { margin_us - at } else { tick_us - at + margin_us };
                     sleep_until(Instant::now() + us(left));
                 } else {
                     turn();

@@ -9,9 +9,9 @@ use libbpf_rs::{
 };
 use lowtail_policy::Params;
 
+use super::Options;
 use super::machine::VmId;
 use super::state::{State, Stats};
-use super::Options;
 use crate::error::Error;
 use crate::observe::Histogram;
 
@@ -65,9 +65,8 @@ impl Programs {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let mut object = crate::bpf::load(COMPILED, |object| prepare(object, options, cpus))?;
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
-        let link = ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| {
-            map.attach_struct_ops()
-        });
+        let link =
+            ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());
         Ok(Programs { _link: link.map_err(failed("start the scheduler"))?, object })
     }
 
@@ -125,10 +124,7 @@ impl Programs {
         if value.iter().take(4).all(|&byte| byte == 0) {
             return Ok(State::Enabled);
         }
-        Ok(State::Ended {
-            reason: text(value.get(REASON)),
-            message: text(value.get(MESSAGE)),
-        })
+        Ok(State::Ended { reason: text(value.get(REASON)), message: text(value.get(MESSAGE)) })
     }
 
     fn map(&self, name: &'static str) -> libbpf_rs::Result<Map<'_>> {
@@ -180,7 +176,12 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
         preempt_reserve_ns,
         preempt_own_ns,
     } = options.params;
-    let online = std::thread::available_parallelism().map_or(cpus, |n| n.get() as u32);
+    // One line for each CPU that is online: cpu0, cpu1, ...
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let online = stat.lines().filter(is_cpu).count().max(1) as u32;
     let words = [
         burst_ns,
         grant_ns,

@@ -63,7 +63,11 @@ impl Scheduler {
     /// loaded, or if an option is out of its range; [`Error::Bpf`] if the kernel refuses the programs.
     pub fn load(options: &Options) -> Result<Self, Error> {
         options.params.check().map_err(Error::Scheduler)?;
-        if options.vms < 2 || options.vms > 1 << 16 || options.threads == 0 || options.threads > 1 << 20 {
+        if options.vms < 2
+            || options.vms > 1 << 16
+            || options.threads == 0
+            || options.threads > 1 << 20
+        {
             return Err(Error::Scheduler(format!(
                 "room for {} machines and {} threads: 2 to 65536, and 1 to 1048576",
                 options.vms, options.threads

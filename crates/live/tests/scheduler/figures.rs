@@ -18,7 +18,10 @@ fn a_server_beside_loops_answers_as_if_it_were_alone() {
         // here counts against us.
         let used = share(&figures, "alone-fair", "server");
         let left: f64 = loops.iter().map(|name| share(&figures, &ours, name)).sum();
-        assert!(left >= 1.0 - used - 0.01, "{scenario}: the loops have {left}, the server uses {used}");
+        assert!(
+            left >= 1.0 - used - 0.01,
+            "{scenario}: the loops have {left}, the server uses {used}"
+        );
     }
 }
 

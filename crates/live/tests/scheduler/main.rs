@@ -40,14 +40,16 @@ fn guest(group: &str, cpus: u32) -> Option<Value> {
         .env("LOWTAIL_GUEST_SECONDS", "400")
         .output()
         .expect("a shell");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
         eprintln!("skipped: {err}");
         return None;
     }
     assert!(output.status.success(), "{}\n{out}{err}", output.status);
     let figures = out.lines().find(|line| line.starts_with('{')).unwrap_or_default();
-    let figures = serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    let figures =
+        serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     // So that a test that fails shows all.
     println!("{group}: {figures:#}");
     Some(figures)
