@@ -256,7 +256,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		}
 	}
-	if (lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
+	if (!c->gone && lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
 	    scx_bpf_dsq_move_to_local(FOREIGN)) {
 		c->foreign_ns = now;
 		return;
@@ -275,7 +275,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			continue;
 		}
 		if (next == NOBODY) {
-			scx_bpf_dsq_move_to_local(FOREIGN);
+			c->empty = 1;
+			if (!c->gone)
+				scx_bpf_dsq_move_to_local(FOREIGN);
 			return;
 		}
 		if (take(next, now)) {
@@ -306,7 +308,10 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
 		v->stretch_ns = PARAMS->grain_ns;
-	runs(slot, now);
+	/* The switch is charged to who comes, or those that switch often would have that for nothing. */
+	runs(slot, c->left_ns ? c->left_ns : now, now);
+	c->left_ns = 0;
+	c->empty = 0;
 	c->current = slot;
 	begin(c, v, cpu, 1, now);
 	if (!chosen && anybody(cpu))
@@ -319,10 +324,14 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
 	__u32 slot = slot_of(p);
 
-	if (c)
+	__u64 now = bpf_ktime_get_ns();
+
+	if (c) {
 		c->current = NONE;
+		c->left_ns = c->empty ? 0 : now;
+	}
 	if (slot != NONE)
-		settle(slot, 0, bpf_ktime_get_ns());
+		settle(slot, 0, now);
 }
 
 SEC("struct_ops/lowtail_yield")
@@ -345,8 +354,10 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
 	struct cpu *c = cpu_of(cpu);
 
-	if (c)
+	if (c) {
 		c->chosen = 0;
+		c->left_ns = 0;
+	}
 	scx_bpf_reenqueue_local();
 }
 
@@ -516,12 +527,35 @@ void BPF_PROG(lowtail_cgroup_set_bandwidth, struct cgroup *cgrp, __u64 period_us
 SEC("struct_ops/lowtail_cpu_online")
 void BPF_PROG(lowtail_cpu_online, __s32 cpu)
 {
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		c->gone = 0;
 	__sync_fetch_and_add(&online, 1);
+}
+
+/* Who waits in @queue for @cpu runs there at once, which is when the kernel finds it another one. */
+__attribute__((noinline)) int drain(__u64 queue, __u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it)))
+		scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
 }
 
 SEC("struct_ops/lowtail_cpu_offline")
 void BPF_PROG(lowtail_cpu_offline, __s32 cpu)
 {
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		c->gone = 1;
+	drain(QUEUE_OF(cpu, LT_SMALL), cpu);
+	drain(QUEUE_OF(cpu, LT_LARGE), cpu);
 	__sync_fetch_and_add(&online, -1);
 }
 

@@ -94,6 +94,17 @@ static __always_inline int overdue(__u32 slot, __u64 now)
 }
 
 /*
+ * A CPU that goes must run those that may run only there, for the kernel to find them another one. To all others it
+ * is no CPU any more: what is moved to it from the queues of all comes back by a way that passes the order.
+ */
+static __always_inline int gone(__u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	return !c || c->gone;
+}
+
+/*
  * The first of @queue that may run on @cpu, or one behind it that has waited too long; NONE if there is none.
  */
 __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
@@ -171,6 +182,8 @@ __attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
 {
 	__u64 next = better(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
 
+	if (gone(cpu))
+		return next;
 	return better(next, QUEUE_OF(ALL, LT_SMALL), cpu, now);
 }
 
@@ -179,6 +192,8 @@ __attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
 	__u64 next = next_small(cpu, now);
 
 	next = better(next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	if (gone(cpu))
+		return next;
 	return better(next, QUEUE_OF(ALL, LT_LARGE), cpu, now);
 }
 

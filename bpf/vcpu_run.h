@@ -129,8 +129,8 @@ __attribute__((noinline)) int give_back(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* A thread runs from now on. */
-__attribute__((noinline)) int runs(__u32 slot, __u64 now)
+/* A thread runs from now on; what it is charged for began at @since_ns. */
+__attribute__((noinline)) int runs(__u32 slot, __u64 since_ns, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct lt_hist *hist;
@@ -147,7 +147,7 @@ __attribute__((noinline)) int runs(__u32 slot, __u64 now)
 	waited = lt_since(now, v->waits_ns);
 	i = lt_hist_index(waited);
 	bpf_spin_lock(&vm->lock);
-	v->since_ns = now;
+	v->since_ns = since_ns;
 	hist->count++;
 	hist->sum_ns += waited;
 	if (waited > hist->max_ns)

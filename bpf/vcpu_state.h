@@ -111,12 +111,15 @@ struct cpu {
 	__u64 until_ns;		/* end of the turn */
 	__u64 stretch_ns;	/* end of what the running one was given */
 	__u64 armed_ns;		/* when the timer comes */
+	__u64 left_ns;		/* when who ran before left, if somebody follows */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
 	__u32 current;		/* who runs: its number, or NONE */
 	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
 	__u8 yielded;
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
-	__u8 pad[6];
+	__u8 gone;		/* it is offline, or about to be */
+	__u8 empty;		/* nobody follows who leaves */
+	__u8 pad[4];
 };
 
 /* A timer of which there is one. */

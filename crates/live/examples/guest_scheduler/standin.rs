@@ -32,7 +32,8 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     turn: Mutex<usize>,
-    changed: Condvar,
+    /// One for each member: whoever passes the turn on wakes the next, and nobody else.
+    changed: [Condvar; 8],
     pub(crate) members: AtomicUsize,
 }
 
@@ -115,14 +116,15 @@ pub(crate) fn perform(kind: Kind, scene: &Scene, ring: &Arc<Ring>, number: usize
         Kind::Ring { work_us } => {
             while !over(scene) {
                 let mut whose = ring.turn.lock().expect("nobody panics");
-                while *whose % ring.members.load(Ordering::Relaxed) != number && !over(scene) {
+                while *whose != number && !over(scene) {
                     let nap = Duration::from_millis(100);
-                    whose = ring.changed.wait_timeout(whose, nap).expect("nobody panics").0;
+                    whose = ring.changed[number].wait_timeout(whose, nap).expect("nobody panics").0;
                 }
                 drop(whose);
                 compute(work_us, scene);
-                *ring.turn.lock().expect("nobody panics") = number + 1;
-                ring.changed.notify_all();
+                let next = (number + 1) % ring.members.load(Ordering::Relaxed);
+                *ring.turn.lock().expect("nobody panics") = next;
+                ring.changed[next].notify_one();
             }
         }
     }

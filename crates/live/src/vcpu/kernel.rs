@@ -176,7 +176,12 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
         preempt_reserve_ns,
         preempt_own_ns,
     } = options.params;
-    let online = std::thread::available_parallelism().map_or(cpus, |n| n.get() as u32);
+    // One line for each CPU that is online: cpu0, cpu1, ...
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let online = stat.lines().filter(is_cpu).count().max(1) as u32;
     let words = [
         burst_ns,
         grant_ns,
