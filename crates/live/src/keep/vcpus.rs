@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::journal;
 use crate::process::Process;
-use crate::vcpu::{Options, Scheduler, State, VmId};
+use crate::vcpu::{self, Machine, Options, Scheduler, State, VmId};
 use crate::want::Member;
 
 const FILE: &str = "host.scheduler";
@@ -77,8 +77,9 @@ impl Vcpus {
         Ok(vcpus)
     }
 
-    /// Adds machines and threads that are new, and lets those go that are no longer there. What the kernel refuses is
-    /// told, and tried again the next time.
+    /// Adds machines and threads that are new, and lets those go that are no longer there. Only threads are taken that have the
+    /// class already: whoever gave it to them has written down what they had. What the kernel refuses is told, and tried
+    /// again the next time.
     ///
     /// # Errors
     /// If the report cannot be written, or the kernel does not say whether the scheduler is there.
@@ -91,19 +92,20 @@ impl Vcpus {
                 troubles.extend(self.scheduler.remove(known.vm).err().map(|e| e.to_string()));
             }
         }
-        for member in members {
-            troubles.extend(self.one(member).err().map(|error| error.to_string()));
+        for Member { id, machine } in members {
+            let mut machine = machine.clone();
+            machine.threads.retain(|thread| vcpu::has_class(thread.tid));
+            troubles.extend(self.one(*id, &machine).err().map(|error| error.to_string()));
         }
         self.report()?;
         Ok(troubles)
     }
 
-    fn one(&mut self, member: &Member) -> Result<(), Error> {
-        let machine = &member.machine;
+    fn one(&mut self, id: (u32, u64), machine: &Machine) -> Result<(), Error> {
         let tids = || machine.threads.iter().map(|thread| thread.tid).collect();
-        let Some(known) = self.machines.get_mut(&member.id) else {
+        let Some(known) = self.machines.get_mut(&id) else {
             let vm = self.scheduler.add(machine)?;
-            self.machines.insert(member.id, Known { vm, tids: tids() });
+            self.machines.insert(id, Known { vm, tids: tids() });
             return Ok(());
         };
         self.scheduler.set_weight(known.vm, machine.weight)?;

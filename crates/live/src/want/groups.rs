@@ -6,7 +6,7 @@ use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range::{CgroupVersion, WEIGHT};
 
-use super::{Facts, Target, Wanted};
+use super::{Facts, Target, VcpusBy, Wanted};
 use crate::cgroup::Version;
 use crate::discover::{Role, Vm};
 use crate::manage::Key;
@@ -100,7 +100,11 @@ impl Wanted {
         }
     }
 
+    /// There is no group for it. The scheduler small-first has limits of its own for machines, vCPUs and I/O threads.
     fn no_group(&mut self, vm: &Vm, key: &str, why: &str) {
+        if self.vcpus == VcpusBy::SmallFirst && ["cap", "vcpu_cap", "iothread_cap"].contains(&key) {
+            return;
+        }
         self.note(Some(vm), format!("{key} cannot be had here: {why}"));
     }
 

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use lowtail_host::cgroup::Limit;
 
-use super::{Facts, managed};
+use super::settings::sched;
+use super::{Facts, Settings, managed};
 use crate::discover::{Found, Role, Vm};
+use crate::manage::Setting;
 use crate::policy::{Cap, Policy, Rule, Weight};
 use crate::vcpu;
 
@@ -27,6 +29,24 @@ pub fn machines(policy: &Policy, found: &Found, facts: &Facts) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
     let managed = managed(policy, &found.vms, facts).into_iter();
     managed.map(|(vm, rule)| member(vm, &rule, root)).collect()
+}
+
+impl Settings {
+    /// The class of each thread of these machines: what they had is on disk before they are moved.
+    pub(super) fn classes(&mut self, policy: &Policy, found: &Found, facts: &Facts) {
+        for (vm, _) in managed(policy, &found.vms, facts) {
+            for thread in &vm.threads {
+                let why = || format!("small-first schedules {}", vm.name);
+                match sched(thread.tid) {
+                    Ok(Some(place)) => {
+                        self.settings.push(Setting { place, to: "policy=ext".into(), why: why() });
+                    }
+                    Ok(None) => {}
+                    Err(error) => self.note(format!("{}: {error}", why())),
+                }
+            }
+        }
+    }
 }
 
 fn member(vm: &Vm, rule: &Rule, root: Option<&Path>) -> Member {

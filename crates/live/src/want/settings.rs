@@ -44,16 +44,19 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
         }
     }
     all.workers(policy, found, facts);
+    if all.vcpus == VcpusBy::SmallFirst {
+        all.classes(policy, found, facts);
+    }
     all.settings = joined(all.settings);
     all
 }
 
-fn sched(tid: u32) -> io::Result<Option<Place>> {
+pub(super) fn sched(tid: u32) -> io::Result<Option<Place>> {
     Ok(Thread::of(tid)?.map(|thread| Place::Sched(Sched { thread })))
 }
 
 impl Settings {
-    fn note(&mut self, what: String) {
+    pub(super) fn note(&mut self, what: String) {
         self.notes.push(Note { vm: None, what, fatal: false });
     }
 

@@ -16,6 +16,7 @@ impl Wanted {
         if let Weight::PerVcpu(weight) = rule.weight
             && rule.weight != Weight::default()
             && (vm.cgroup.is_none() || facts.hierarchy.is_none())
+            && self.vcpus == VcpusBy::Fair
         {
             for thread in threads() {
                 let why = format!(
