@@ -28,8 +28,9 @@ fn fifty_times_it_comes_and_goes() {
     for key in ["enabled", "disabled", "fair"] {
         assert_eq!(figures[key], json!(50), "{key}");
     }
-    // Two loops, and nobody else but who looks.
-    assert!(at(&figures, "/share") > 0.95);
+    // Two threads that want a tenth of a CPU each.
+    let share = at(&figures, "/share");
+    assert!((0.15..0.25).contains(&share), "{share}");
 }
 
 /// A thread that does not run for longer than the watchdog waits, and somebody who asks the kernel for its own scheduler.
