@@ -1,14 +1,18 @@
 //! `lowtail host apply`: puts a policy in force, and keeps it there.
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 
 use lowtail_live::discover::Found;
 use lowtail_live::keep::{Keep, Options, Round};
-use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan, Setting};
+use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
+use lowtail_live::want::VcpusBy;
 use serde_json::{Value, json};
 
+use super::effect::Look;
+use super::follow::Follower;
 use super::plan::{self, State, Wanted, host};
 use super::revert;
 use crate::args::Global;
@@ -22,7 +26,10 @@ pub(crate) struct Apply {
     wanted: Wanted,
     #[command(flatten)]
     state: State,
-    /// Follow machines that come and go, until a signal comes; then restore what was there
+    #[command(flatten)]
+    look: Look,
+    /// Follow machines that come and go, until a signal comes; then restore what was there. Only so can the scheduler
+    /// small-first be had, where the kernel has sched_ext
     #[arg(long)]
     watch: bool,
     /// Change what somebody else has changed since, too
@@ -39,9 +46,11 @@ pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
-    let mut hold = Hold::take(&args.state.dir()).map_err(host)?;
+    let dir = args.state.dir();
+    let mut hold = Hold::take(&dir).map_err(host)?;
     let found = args.wanted.found();
-    let settings = plan::settings(policy, &found)?;
+    let settings = plan::settings(policy, &found, &plan::facts(policy, &found, false)?)?;
+    args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
     if global.json {
@@ -60,37 +69,36 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
 
 fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
-    // What cannot be had at all is told before anything is changed.
-    plan::settings(policy, &args.wanted.found())?;
-    let mut options = Options::new(&args.state.dir());
+    let dir = args.state.dir();
+    let mut options = Options::new(&dir);
     options.declared.clone_from(&args.wanted.vm);
+    // What cannot be had at all is told before anything is changed.
+    let found = args.wanted.found();
+    let facts = plan::facts(policy, &found, true)?;
+    let settings = plan::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;
-    let mut told: Vec<String> = Vec::new();
-    let mut want = |found: &Found| -> Vec<Setting> {
-        let settings = plan::settings(policy, found);
-        let (settings, notes) = match settings {
-            Ok(settings) => {
-                let notes = settings.notes.iter().map(ToString::to_string).collect();
-                (settings.settings, notes)
-            }
-            Err(fail) => (Vec::new(), vec![fail.message().to_string()]),
-        };
-        let new: Vec<String> = notes.into_iter().filter(|note| !told.contains(note)).collect();
-        if !global.quiet {
-            new.iter().for_each(|note| out::note(&format!("note: {note}")));
-        }
-        told.extend(new);
-        settings
-    };
+    args.look.before(&dir, &args.wanted.vm)?;
+    let mut follower = Follower::new(policy, facts);
+    if settings.vcpus == VcpusBy::SmallFirst {
+        follower.load(&dir)?;
+    }
+    let follower = RefCell::new(follower);
     let mut failed = None;
+    let mut want = |found: &Found| follower.borrow_mut().want(found, global);
     keep.run(&signals, &mut want, &mut |round| {
+        follower.borrow_mut().follow(global);
         if let Err(fail) = say(round, global) {
             failed = Some(fail);
         }
     });
+    // Threads have the policy again that they had; the ledger has it, too.
+    drop(follower);
     let reverted = keep.end().map_err(host)?;
     let code = match reverted {
-        Some(reverted) => revert::say(&reverted, global)?,
+        Some(reverted) => {
+            revert::forget(&dir)?;
+            revert::say(&reverted, global)?
+        }
         None => ExitCode::SUCCESS,
     };
     failed.map_or(Ok(code), Err)

@@ -3,8 +3,10 @@
 mod apply;
 mod columns;
 mod doctor;
+mod effect;
 #[cfg(test)]
 mod example;
+mod follow;
 mod metrics;
 mod observe;
 mod plan;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner};
 use lowtail_live::manage::{self, Plan};
-use lowtail_live::policy::Policy;
+use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::want::{self, Facts, Settings, VcpusBy};
 use serde_json::{Value, json};
 
@@ -25,6 +25,9 @@ pub(crate) struct PlanArgs {
     /// Change what somebody else has changed since, too
     #[arg(long)]
     force: bool,
+    /// What `apply --watch` would do, which can have small-first schedule vCPUs
+    #[arg(long)]
+    watch: bool,
 }
 
 /// A policy, and machines that are not found by themselves.
@@ -64,11 +67,28 @@ impl Wanted {
     }
 }
 
-/// What a policy comes to for these machines.
-pub(crate) fn settings(policy: &Policy, found: &Found) -> Result<Settings, Fail> {
+/// Facts about this host. The scheduler small-first lives as long as who has loaded it, so that only who watches has it.
+pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
     let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
-    let facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
-    let settings = want::settings(policy, found, &facts);
+    let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
+    if facts.sched_ext && !watch {
+        match policy.scheduler {
+            Scheduler::SchedExt => {
+                let why =
+                    "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
+                return Err(Fail::Usage(why.to_string()));
+            }
+            Scheduler::Auto => out::note("note: small-first for vCPUs is there with --watch only"),
+            Scheduler::Fair | Scheduler::None => {}
+        }
+        facts.sched_ext = false;
+    }
+    Ok(facts)
+}
+
+/// What a policy comes to for these machines.
+pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<Settings, Fail> {
+    let settings = want::settings(policy, found, facts);
     match settings.notes.iter().find(|note| note.fatal) {
         Some(note) => Err(Fail::Host(note.to_string())),
         None => Ok(settings),
@@ -82,7 +102,7 @@ pub(crate) fn host(error: manage::Error) -> Fail {
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
     let found = args.wanted.found();
-    let settings = settings(&policy, &found)?;
+    let settings = settings(&policy, &found, &facts(&policy, &found, args.watch)?)?;
     let plan = manage::plan(&args.state.dir(), &settings.settings, args.force).map_err(host)?;
     if global.json {
         out::json(&as_json(&found, &settings, &plan)?)?;

@@ -1,5 +1,6 @@
 //! `lowtail host revert`: restores what was there.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_live::keep::Effect;
@@ -25,8 +26,13 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let mut hold = Hold::take(&dir).map_err(host)?;
     let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
-    Effect::forget(&dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    forget(&dir)?;
     say(&reverted, global)
+}
+
+/// Forgets how machines did before: nothing is changed any more.
+pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
+    Effect::forget(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 
 /// What was restored and what not; the exit code says whether it was all.

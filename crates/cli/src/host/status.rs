@@ -4,12 +4,13 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lowtail_live::discover::Name;
-use lowtail_live::keep::{Effect, VmEffect};
+use lowtail_live::keep::{self, Effect, InForce, VmEffect};
 use lowtail_live::manage::{self, Now};
 use serde_json::json;
 
 use super::apply::to_json;
 use super::columns::columns;
+use super::effect::Look;
 use super::plan::{State, host};
 use crate::args::Global;
 use crate::exit::{self, Fail};
@@ -20,22 +21,48 @@ use crate::out;
 pub(crate) struct Status {
     #[command(flatten)]
     state: State,
+    #[command(flatten)]
+    look: Look,
 }
 
 pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let status = manage::status(&dir).map_err(host)?;
-    let effect = Effect::load(&dir);
-    let effect = effect.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let scheduler = keep::in_force(&dir);
+    let scheduler = scheduler.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let effect = args.look.now(&dir)?;
     if global.json {
-        out::json(&json!({ "status": to_json(&status)?, "effect": to_json(&effect)? }))?;
+        out::json(&json!({
+            "status": to_json(&status)?,
+            "scheduler": to_json(&scheduler)?,
+            "effect": to_json(&effect)?,
+        }))?;
     } else if !global.quiet {
         out::text(&text(&status))?;
+        out::text(&scheduler.iter().map(vcpus).collect::<String>())?;
         out::text(&effect.iter().map(effects).collect::<String>())?;
     }
     let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);
-    let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now));
+    let small_first = matches!(scheduler, None | Some(InForce::Yes { .. }));
+    let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now)) && small_first;
     Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+/// Who schedules vCPUs.
+fn vcpus(scheduler: &InForce) -> String {
+    match scheduler {
+        InForce::Yes { pid, machines } => {
+            format!("small-first schedules {machines} machines, for process {pid}\n")
+        }
+        InForce::Ended(why) => format!(
+            "the kernel has ended small-first ({}) and schedules vCPUs itself\n",
+            Name::new(why)
+        ),
+        InForce::Gone => {
+            "the process that had small-first is gone; the kernel schedules vCPUs itself\n"
+                .to_string()
+        }
+    }
 }
 
 fn text(status: &manage::Status) -> String {

@@ -156,7 +156,8 @@ pub(super) fn enter(
             sched_policy: SCHED_EXT,
             sched_flags: 0,
             sched_priority: 0,
-            sched_runtime: 0,
+            // A slice of its own stays, for whoever has the thread after us.
+            sched_runtime: if is_fair(before.sched_policy) { before.sched_runtime } else { 0 },
             ..before
         };
         sched_setattr(pid, &attr).map_err(|error| ("move it into the scheduler", error))?;
@@ -174,6 +175,16 @@ fn group_id(path: &Path) -> Result<u64, Error> {
     let metadata = std::fs::metadata(path);
     let metadata = metadata.map_err(|error| Error::file("look for the group", path, error))?;
     Ok(metadata.ino())
+}
+
+/// Whether thread `tid` has the class already.
+pub(crate) fn has_class(tid: u32) -> bool {
+    sched_getattr(Pid::from_raw(tid as i32)).is_ok_and(|attr| attr.sched_policy == SCHED_EXT)
+}
+
+/// Policies that have a slice (`sched_setattr(2)`).
+fn is_fair(policy: u32) -> bool {
+    [libc::SCHED_OTHER as u32, libc::SCHED_BATCH as u32, SCHED_EXT].contains(&policy)
 }
 
 fn gone(error: &io::Error) -> bool {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use lowtail_policy::Params;
 
+pub(crate) use machine::has_class;
 pub use machine::{Cap, Machine, Thread, VmId};
 pub use state::{State, Stats};
 

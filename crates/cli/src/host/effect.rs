@@ -1,0 +1,69 @@
+//! What a policy does to machines: how they did before, and how they do now.
+
+use std::path::Path;
+
+use lowtail_engine::Duration;
+use lowtail_live::discover::Declared;
+use lowtail_live::keep::{Effect, VmEffect};
+use lowtail_live::observe::{Observer, Options};
+
+use crate::exit::Fail;
+use crate::out;
+use crate::span::{of_wall, span};
+
+/// For how long to look.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Look {
+    /// Look at machines for so long, to have their delays before and after
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1s")]
+    look: Duration,
+    /// Do not look at machines
+    #[arg(long, conflicts_with = "look")]
+    no_look: bool,
+}
+
+impl Look {
+    /// Keeps how machines do before anything is changed, unless that is known already. Where it cannot be seen that is
+    /// told, and nothing else fails for it.
+    pub(crate) fn before(&self, dir: &Path, declared: &[Declared]) -> Result<(), Fail> {
+        if self.no_look || load(dir)?.is_some() {
+            return Ok(());
+        }
+        match self.look(declared) {
+            Ok(before) => {
+                let kept = Effect { before, after: Vec::new() }.save(dir);
+                kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
+            }
+            Err(why) => {
+                out::note(&format!("note: what comes of it will not be known: {why}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// How machines did before and do now, if it is known how they did.
+    pub(crate) fn now(&self, dir: &Path) -> Result<Option<Effect>, Fail> {
+        let Some(mut effect) = load(dir)? else { return Ok(None) };
+        if !self.no_look {
+            match self.look(&[]) {
+                Ok(after) => effect.after = after,
+                Err(why) => out::note(&format!("note: how machines do now is not known: {why}")),
+            }
+        }
+        Ok(Some(effect))
+    }
+
+    fn look(&self, declared: &[Declared]) -> Result<Vec<VmEffect>, String> {
+        let options = Options { declared: declared.to_vec(), network: false, ..Options::default() };
+        let look = || {
+            let mut observer = Observer::start(options)?;
+            std::thread::sleep(of_wall(self.look));
+            observer.snapshot()
+        };
+        look().map(|snapshot| Effect::figures(&snapshot)).map_err(|error| error.to_string())
+    }
+}
+
+fn load(dir: &Path) -> Result<Option<Effect>, Fail> {
+    Effect::load(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
+}

@@ -1,0 +1,96 @@
+//! What has to follow machines beside their settings: the scheduler small-first.
+
+use std::path::Path;
+
+use lowtail_live::discover::Found;
+use lowtail_live::keep::Vcpus;
+use lowtail_live::manage::Setting;
+use lowtail_live::policy::{Policy, Scheduler};
+use lowtail_live::vcpu;
+use lowtail_live::want::{self, Facts, Member};
+
+use super::plan;
+use crate::args::Global;
+use crate::exit::Fail;
+use crate::out;
+
+/// Machines as they are at each look, and what a policy makes of them.
+#[derive(Debug)]
+pub(crate) struct Follower<'p> {
+    policy: &'p Policy,
+    facts: Facts,
+    vcpus: Option<Vcpus>,
+    members: Vec<Member>,
+    /// What was said already.
+    told: Vec<String>,
+}
+
+impl<'p> Follower<'p> {
+    pub(crate) fn new(policy: &'p Policy, facts: Facts) -> Self {
+        Follower { policy, facts, vcpus: None, members: Vec::new(), told: Vec::new() }
+    }
+
+    /// Has small-first schedule vCPUs. If the kernel refuses that its fair class does, unless the policy insists.
+    pub(crate) fn load(&mut self, dir: &Path) -> Result<(), Fail> {
+        let params = self.policy.small_first;
+        match Vcpus::load(&vcpu::Options { params, ..vcpu::Options::default() }, dir) {
+            Ok(vcpus) => self.vcpus = Some(vcpus),
+            Err(error) if self.policy.scheduler == Scheduler::SchedExt => return Err(error.into()),
+            Err(error) => {
+                out::note(&format!("note: {error}; the kernel's fair class schedules vCPUs"));
+                self.facts.sched_ext = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wanted for these machines.
+    pub(crate) fn want(&mut self, found: &Found, global: &Global) -> Vec<Setting> {
+        let settings = match plan::settings(self.policy, found, &self.facts) {
+            Ok(settings) => settings,
+            Err(fail) => {
+                self.tell(fail.message().to_string(), global);
+                return Vec::new();
+            }
+        };
+        self.members = match self.vcpus {
+            Some(_) => want::machines(self.policy, found, &self.facts),
+            None => Vec::new(),
+        };
+        for note in &settings.notes {
+            self.tell(format!("note: {note}"), global);
+        }
+        settings.settings
+    }
+
+    /// Once settings are in force: the scheduler takes machines that have come, and lets those go that have gone. If the
+    /// kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
+    pub(crate) fn follow(&mut self, global: &Global) {
+        let Some(vcpus) = &mut self.vcpus else { return };
+        let followed =
+            vcpus.follow(&self.members).and_then(|troubles| Ok((troubles, vcpus.report()?)));
+        match followed {
+            Ok((troubles, report)) => {
+                troubles
+                    .into_iter()
+                    .for_each(|trouble| self.tell(format!("error: {trouble}"), global));
+                if let Some(why) = report.ended {
+                    self.facts.sched_ext = false;
+                    let what = "small-first has ended, the kernel's fair class schedules vCPUs";
+                    self.tell(format!("error: {what}: {why}"), global);
+                }
+            }
+            Err(error) => self.tell(format!("error: {error}"), global),
+        }
+    }
+
+    /// Once.
+    fn tell(&mut self, what: String, global: &Global) {
+        if !self.told.contains(&what) {
+            if !global.quiet {
+                out::note(&what);
+            }
+            self.told.push(what);
+        }
+    }
+}
