@@ -9,6 +9,9 @@ mod net;
 #[allow(dead_code, reason = "the other test wants more of it")]
 #[path = "../../../live/tests/path/traffic.rs"]
 mod traffic;
+#[allow(dead_code, reason = "the other test wants more of it")]
+#[path = "../../../live/tests/common/tries.rs"]
+mod tries;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -20,6 +23,7 @@ use lowtail_standin::{Standin, start};
 use net::{B, FAR, Net, v4};
 use serde_json::Value;
 use traffic::{Filler, ask, connect, echo_server, udp};
+use tries::tries;
 
 /// One test at a time: they measure time.
 static KERNEL: Mutex<()> = Mutex::new(());
@@ -88,27 +92,31 @@ fn standin(args: String) -> Standin {
 #[test]
 fn neighbours_on_the_same_cpu_are_named_and_nobody_else() {
     let Some(_kernel) = kernel() else { return };
-    let cpu = cpu();
-    let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
-    let _idle = standin("--name idle --do sleep".to_string());
-    let before = found(&observe(None, &["--duration", "2s", "web", "idle", "batch"]));
-    let late = |found: &BTreeSet<Found>| {
-        found.iter().any(|(vm, trouble, who)| vm == "web" && trouble == "late" && who == "vm batch")
-    };
-    assert!(!late(&before), "without a neighbour: {before:?}");
-    let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
-    let intervals = observe(None, &["--duration", "4s", "web", "idle", "batch"]);
-    let found = found(&intervals);
-    assert!(late(&found), "{found:?}");
-    for (vm, trouble, who) in &found {
-        // Those that compute wait for each other, which is true, and told as such.
-        let starved = vm == "batch" && trouble == "starved";
-        let right = vm == "web" && (trouble == "late" || trouble == "starved");
-        assert!(right || starved, "{found:?}");
-        assert_eq!(who, "vm batch", "{found:?}");
-    }
-    let share = share_of_batch(&intervals);
-    assert!(share > 0.9, "{share}: they ran nearly all the time that it waited");
+    tries(|| {
+        let cpu = cpu();
+        let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+        let _idle = standin("--name idle --do sleep".to_string());
+        let before = found(&observe(None, &["--duration", "2s", "web", "idle", "batch"]));
+        let late = |found: &BTreeSet<Found>| {
+            found
+                .iter()
+                .any(|(vm, trouble, who)| vm == "web" && trouble == "late" && who == "vm batch")
+        };
+        assert!(!late(&before), "without a neighbour: {before:?}");
+        let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
+        let intervals = observe(None, &["--duration", "4s", "web", "idle", "batch"]);
+        let found = found(&intervals);
+        assert!(late(&found), "{found:?}");
+        for (vm, trouble, who) in &found {
+            // Those that compute wait for each other, which is true, and told as such.
+            let starved = vm == "batch" && trouble == "starved";
+            let right = vm == "web" && (trouble == "late" || trouble == "starved");
+            assert!(right || starved, "{found:?}");
+            assert_eq!(who, "vm batch", "{found:?}");
+        }
+        let share = share_of_batch(&intervals);
+        assert!(share > 0.9, "{share}: they ran nearly all the time that it waited");
+    });
 }
 
 /// The share of batch in all that web waited.
@@ -130,20 +138,22 @@ fn share_of_batch(intervals: &[Value]) -> f64 {
 #[test]
 fn a_quota_is_named_and_no_neighbour() {
     let Some(_kernel) = kernel() else { return };
-    let _capped = standin("--name capped --do burn --quota 20000 --period 100000".to_string());
-    let intervals = observe(None, &["--duration", "3s", "capped"]);
-    let found = found(&intervals);
-    assert!(found.iter().any(|(_, trouble, _)| trouble == "throttled"), "{found:?}");
-    for (vm, _, who) in &found {
-        assert_eq!((vm.as_str(), who.as_str()), ("capped", "quota"), "{found:?}");
-    }
-    // Ten periods a second, and it runs out in each.
-    let throttled: u64 = intervals
-        .iter()
-        .flat_map(|interval| interval["vms"][0]["throttled"].as_array().unwrap())
-        .map(|group| group["throttled_periods"].as_u64().unwrap())
-        .sum();
-    assert!((26..=34).contains(&throttled), "{throttled} periods in 3 s");
+    tries(|| {
+        let _capped = standin("--name capped --do burn --quota 20000 --period 100000".to_string());
+        let intervals = observe(None, &["--duration", "3s", "capped"]);
+        let found = found(&intervals);
+        assert!(found.iter().any(|(_, trouble, _)| trouble == "throttled"), "{found:?}");
+        for (vm, _, who) in &found {
+            assert_eq!((vm.as_str(), who.as_str()), ("capped", "quota"), "{found:?}");
+        }
+        // Ten periods a second, and it runs out in each.
+        let throttled: u64 = intervals
+            .iter()
+            .flat_map(|interval| interval["vms"][0]["throttled"].as_array().unwrap())
+            .map(|group| group["throttled_periods"].as_u64().unwrap())
+            .sum();
+        assert!((26..=34).contains(&throttled), "{throttled} periods in 3 s");
+    });
 }
 
 const RATE: u64 = 10_000_000;
@@ -195,48 +205,58 @@ fn of(vm: &str, found: &BTreeSet<Found>) -> Vec<String> {
 #[test]
 fn a_slow_queue_is_named_and_nothing_else() {
     let Some(_kernel) = kernel() else { return };
-    let found = path(true, false);
-    assert_eq!(of("a", &found), ["queued"], "{found:?}");
-    assert_eq!(of("b", &found), ["queued"], "it waits behind itself: {found:?}");
+    tries(|| {
+        let found = path(true, false);
+        assert_eq!(of("a", &found), ["queued"], "{found:?}");
+        assert_eq!(of("b", &found), ["queued"], "it waits behind itself: {found:?}");
+    });
 }
 
 #[test]
 fn a_slow_link_beyond_is_named_and_nothing_else() {
     let Some(_kernel) = kernel() else { return };
-    let found = path(false, true);
-    assert_eq!(of("a", &found), ["far"], "{found:?}");
-    assert_eq!(of("b", &found), [""; 0], "{found:?}");
+    tries(|| {
+        let found = path(false, true);
+        assert_eq!(of("a", &found), ["far"], "{found:?}");
+        assert_eq!(of("b", &found), [""; 0], "{found:?}");
+    });
 }
 
 #[test]
 fn both_at_once_are_both_named() {
     let Some(_kernel) = kernel() else { return };
-    let found = path(true, true);
-    assert_eq!(of("a", &found), ["far", "queued"], "{found:?}");
+    tries(|| {
+        let found = path(true, true);
+        assert_eq!(of("a", &found), ["far", "queued"], "{found:?}");
+    });
 }
 
 #[test]
 fn where_nothing_is_slow_nothing_is_named() {
     let Some(_kernel) = kernel() else { return };
-    let found = path(false, false);
-    assert!(found.is_empty(), "{found:?}");
+    tries(|| {
+        let found = path(false, false);
+        assert!(found.is_empty(), "{found:?}");
+    });
 }
 
 #[test]
 fn a_neighbour_and_a_quota_at_once() {
     let Some(_kernel) = kernel() else { return };
-    let cpu = cpu();
-    let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
-    let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
-    let _capped =
-        standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
-    let found = found(&observe(None, &["--duration", "4s", "web", "batch", "capped"]));
-    let has = |vm: &str, trouble: &str, who: &str| {
-        found.contains(&(vm.to_string(), trouble.to_string(), who.to_string()))
-    };
-    assert!(has("web", "late", "vm batch"), "{found:?}");
-    assert!(has("capped", "throttled", "quota"), "{found:?}");
-    assert!(found.iter().all(|(vm, _, who)| who == "quota" || vm != "capped"), "{found:?}");
+    tries(|| {
+        let cpu = cpu();
+        let _server = standin(format!("--name web --do serve --every 2000 --work 300 --cpu {cpu}"));
+        let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
+        let _capped =
+            standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
+        let found = found(&observe(None, &["--duration", "4s", "web", "batch", "capped"]));
+        let has = |vm: &str, trouble: &str, who: &str| {
+            found.contains(&(vm.to_string(), trouble.to_string(), who.to_string()))
+        };
+        assert!(has("web", "late", "vm batch"), "{found:?}");
+        assert!(has("capped", "throttled", "quota"), "{found:?}");
+        assert!(found.iter().all(|(vm, _, who)| who == "quota" || vm != "capped"), "{found:?}");
+    });
 }
 
 /// A real guest, under QEMU's emulation: its kernel boots, finds no disk, and spins.
@@ -269,13 +289,15 @@ fn a_real_guest_waits_for_its_neighbour() {
     let _guest = Ended(guest);
     std::thread::sleep(Duration::from_secs(1));
     let _batch = standin(format!("--name batch --do burn --cpu {cpu}"));
-    let found = found(&observe(None, &["--duration", "3s", "real", "batch"]));
-    let starved = ("real".to_string(), "starved".to_string(), "vm batch".to_string());
-    assert!(found.contains(&starved), "{found:?}");
-    for (vm, _, who) in &found {
-        // Each waits for the other, and the guest's emulator for its own vCPU, too.
-        assert!(who == "vm batch" || who == "vm real", "{vm}: {found:?}");
-    }
+    tries(|| {
+        let found = found(&observe(None, &["--duration", "3s", "real", "batch"]));
+        let starved = ("real".to_string(), "starved".to_string(), "vm batch".to_string());
+        assert!(found.contains(&starved), "{found:?}");
+        for (vm, _, who) in &found {
+            // Each waits for the other, and the guest's emulator for its own vCPU, too.
+            assert!(who == "vm batch" || who == "vm real", "{vm}: {found:?}");
+        }
+    });
 }
 
 /// A process that ends with the test.

@@ -7,6 +7,9 @@ mod doctor;
 mod kernel;
 mod tree;
 mod trees;
+#[path = "../common/tries.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod tries;
 
 use lowtail_live::discover::{Found, Role, Vm};
 

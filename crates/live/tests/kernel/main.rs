@@ -3,6 +3,9 @@
 
 mod ends;
 mod figures;
+#[path = "../common/tries.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod tries;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -6,6 +6,8 @@ mod bad;
 mod blame;
 mod quota;
 mod standin;
+#[path = "../common/tries.rs"]
+mod tries;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +18,7 @@ use lowtail_live::observe::{Observer, Options, Snapshot, ThreadSnapshot, VmSnaps
 use lowtail_live::thread::set_policy;
 use nix::unistd::Pid;
 use standin::StandIn;
+use tries::tries;
 
 /// One test at a time has the CPUs.
 static HOST: Mutex<()> = Mutex::new(());

@@ -101,10 +101,11 @@ fn held_up(hogs: usize) {
     assert!(agree(quota, held_up, 0.05, 10.0), "{quota} of {held_up} ms");
     let throttled = machine.throttled.iter().find(|group| group.throttled_periods > 0);
     let throttled = throttled.expect("it was held up");
-    // Thirty periods of 100 ms; one may begin between the two looks.
+    // Periods of 100 ms; one may begin between the two looks.
     assert!(throttled.periods.abs_diff(after.0 - before.0) <= 1, "{throttled:?}");
     assert!(throttled.throttled_periods.abs_diff(after.1 - before.1) <= 1, "{throttled:?}");
-    assert!(throttled.periods.abs_diff(30) <= 1, "{throttled:?}");
+    let periods = snapshot.interval_ms / 100.0;
+    assert!((throttled.periods as f64 - periods).abs() < 2.0, "{throttled:?} of {periods}");
     assert!(agree(ms(throttled.throttled_ns), held_up, 0.05, 100.0), "{throttled:?}");
     if hogs.is_empty() {
         // What others on this host may take is less than the rest.
@@ -127,6 +128,6 @@ fn a_quota_is_to_blame_and_not_who_runs_meanwhile() {
         eprintln!("skipped: no control groups");
         return;
     }
-    held_up(0);
-    held_up(1);
+    tries(|| held_up(0));
+    tries(|| held_up(1));
 }

@@ -7,6 +7,9 @@ mod hostile;
 mod net;
 mod tap;
 mod traffic;
+#[path = "../common/tries.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod tries;
 mod waits;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

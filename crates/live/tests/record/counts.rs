@@ -42,7 +42,8 @@ fn switches_are_as_many_as_the_kernel_counts() {
         // The recording begins meanwhile.
         std::thread::sleep(Duration::from_millis(300));
         let first = counted();
-        for turn in 0..300_u64 {
+        // A third of them sleeps, but for those that are interrupted on the way until the time has passed.
+        for turn in 0..360_u64 {
             match turn % 3 {
                 0 => std::thread::sleep(Duration::from_micros(200)),
                 1 => std::thread::yield_now(),
@@ -74,9 +75,18 @@ fn switches_are_as_many_as_the_kernel_counts() {
     println!("{blocked} voluntary, {ran_on} other switches");
     assert_eq!((blocked, ran_on), (voluntary_end - voluntary, other_end - other));
     assert!(blocked >= 100 && ran_on >= 100);
-    // Who is switched out was switched in.
-    let into = events.iter().filter(|event| {
-        event.kind == 0 && event.other == tid && (from_ns..to_ns).contains(&event.at_ns)
-    });
-    assert_eq!(into.count() as u64, blocked + ran_on);
+    // Who is switched out was switched in. There are kernels that do not tell of some switches, such as those away from
+    // an agent of the hypervisor's: then another leaves than has come last.
+    let came = |event: &&events::Event| event.kind == 0 && event.cpu == cpu as u32;
+    let switches: Vec<_> = events.iter().filter(came).collect();
+    // It runs at either end: what is not told of comes after the first of a pair and before it leaves.
+    let in_time = |event: &events::Event| (from_ns..to_ns).contains(&event.at_ns);
+    let untold = switches
+        .windows(2)
+        .filter(|pair| in_time(pair[0]) && pair[0].other != tid && pair[1].tid == tid);
+    let untold = untold.count();
+    let into = switches.iter().filter(|event| event.other == tid && in_time(event)).count();
+    println!("{into} times switched in, {untold} not told");
+    assert_eq!((into + untold) as u64, blocked + ran_on);
+    assert!(untold * 16 <= into, "{untold} of {into}");
 }

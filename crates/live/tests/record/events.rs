@@ -3,6 +3,7 @@
 /// A switch or a wake-up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
+    pub(crate) cpu: u32,
     pub(crate) at_ns: u64,
     pub(crate) kind: u32,
     pub(crate) left: u32,
@@ -24,6 +25,7 @@ pub(crate) fn all(file: &[u8]) -> (Vec<Event>, u64) {
         if kind == 5 {
             lost += u64::from_le_bytes(block[8..16].try_into().unwrap());
             events.extend(block[16..].chunks(16).map(|event| Event {
+                cpu: word(block, 0),
                 at_ns: u64::from_le_bytes(event[..8].try_into().unwrap()),
                 kind: word(event, 8) >> 22 & 3,
                 left: word(event, 8) >> 24 & 15,

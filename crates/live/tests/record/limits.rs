@@ -11,6 +11,7 @@ use lowtail_trace::{info, latency};
 
 use crate::events;
 use crate::stand::{self, Stage};
+use crate::tries::tries;
 
 /// Two threads that wake each other as fast as they can.
 pub(crate) fn ping_pong(stage: &mut Stage, cpu: usize) -> [u32; 2] {
@@ -69,17 +70,19 @@ fn a_full_ring_tells_its_loss() {
 #[test]
 fn a_ring_of_ordinary_size_loses_nothing() {
     let Some(_turn) = stand::alone() else { return };
-    let (cpu, mut stage) = (stand::cpu(), Stage::default());
-    let other = (cpu + 1) % 2;
-    ping_pong(&mut stage, cpu);
-    ping_pong(&mut stage, other);
-    let mut recorder = Recorder::new(stand::options()).unwrap();
-    let (summary, _) = stand::record(&mut recorder, Duration::from_secs(2));
-    stage.end();
-    let per_s = summary.events * 1_000_000_000 / summary.span_ns;
-    println!("{per_s} events/s");
-    assert_eq!(summary.lost, 0);
-    assert!(per_s > 20_000);
+    tries(|| {
+        let (cpu, mut stage) = (stand::cpu(), Stage::default());
+        let other = (cpu + 1) % 2;
+        ping_pong(&mut stage, cpu);
+        ping_pong(&mut stage, other);
+        let mut recorder = Recorder::new(stand::options()).unwrap();
+        let (summary, _) = stand::record(&mut recorder, Duration::from_secs(2));
+        stage.end();
+        let per_s = summary.events * 1_000_000_000 / summary.span_ns;
+        println!("{per_s} events/s");
+        assert_eq!(summary.lost, 0);
+        assert!(per_s > 20_000);
+    });
 }
 
 #[test]

@@ -8,3 +8,6 @@ mod flight;
 mod limits;
 mod perf;
 mod stand;
+#[path = "../common/tries.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod tries;
