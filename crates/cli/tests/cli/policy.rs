@@ -24,7 +24,7 @@ impl Machine {
     fn new(name: &str) -> Self {
         let hierarchy = Hierarchy::find().expect("control groups");
         let name = format!("{name}{}", std::process::id());
-        let standin = start(&format!("--as libvirt --name {name} --vcpus 2 --with-parent"));
+        let standin = start(&format!("--as libvirt --name {name} --vcpus 2"));
         let standin = standin.expect("a stand-in");
         let group = format!("machine.slice/machine-qemu\\x2d1\\x2d{name}.scope");
         let group = hierarchy.root.join(group);
