@@ -275,7 +275,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			continue;
 		}
 		if (next == NOBODY) {
+			/* What comes before the next thread is nobody's: the CPU sleeps. */
 			c->empty = 1;
+			c->left_ns = 0;
 			if (!c->gone)
 				scx_bpf_dsq_move_to_local(FOREIGN);
 			return;

@@ -73,7 +73,7 @@ fn text(status: &manage::Status) -> String {
             .iter()
             .map(|row| {
                 let shown = |value: &str| Name::new(value).to_string();
-                let ours = row.entry.ours.last().map_or(String::new(), |ours| shown(ours));
+                let ours = row.entry.ours.last().map(|ours| shown(ours)).unwrap_or_default();
                 let now = match &row.now {
                     Now::InForce => "in force".to_string(),
                     Now::Unfinished(value) => format!("unfinished: {}", shown(value)),

@@ -106,17 +106,50 @@ fn a_kernel_without_noise() {
     ran.expect(0, &[]);
 }
 
-/// The rule of one scenario file in the simulator and, as BPF, in the kernel, without noise: latencies beside one and two
-/// hogs, weights and a cap agree within the tolerances of `compare.rs`.
+/// What of `kernel-small-first` in the guest does not hold, as `case: machine figure`, and how much there is of each figure.
+fn small_first_in_the_kernel() -> Option<(Vec<String>, usize)> {
+    let words = "lowtail lab run kernel-small-first --on kernel --exact-clock --json";
+    let ran = guest(&words.split(' ').collect::<Vec<_>>(), None)?;
+    println!("{}\n{}", ran.out, ran.err);
+    let json = ran.json();
+    let (mut short, mut claims) = (Vec::new(), 0);
+    for case in json["experiments"][0]["cases"].as_array().expect("cases") {
+        for figure in case["figures"].as_array().expect("figures") {
+            claims += usize::from(!figure["holds"].is_null());
+            if figure["holds"] == false {
+                let word = |value: &Value| value.as_str().expect("a word").to_string();
+                let [case, of, figure] =
+                    [&case["name"], &figure["of"], &figure["figure"]].map(word);
+                short.push(format!("{case}: {of} {figure}"));
+            }
+        }
+    }
+    Some((short, claims))
+}
+
+/// The rule of one scenario file in the simulator and, as BPF, in the kernel, without noise: beside one and two hogs, with
+/// weights and a cap, medians and tails of the sleeper and shares of the hogs agree within the tolerances of `compare.rs`.
+/// What does not is said in `docs/kernel.md`, and below.
 #[test]
 fn small_first_in_the_kernel_without_noise() {
-    let words = "lowtail lab run kernel-small-first --on kernel --exact-clock";
-    let Some(ran) = guest(&words.split(' ').collect::<Vec<_>>(), None) else { return };
-    println!("{}", ran.out);
-    for word in ["one hog", "two hogs", "weights", "a cap", "p99_us", "small-first", "Linux 6.18"] {
-        assert!(ran.out.contains(word), "`{word}` is not in: {}", ran.out);
-    }
-    ran.expect(0, &[]);
+    let Some((short, claims)) = small_first_in_the_kernel() else { return };
+    assert_eq!(claims, 4 + 5 + 5 + 4, "three for the sleeper, one for each hog");
+    let known = |short: &String| MISSED.contains(&short.as_str());
+    let new: Vec<_> = short.iter().filter(|short| !known(short)).collect();
+    assert!(new.is_empty(), "{new:?}");
+}
+
+/// The tail beside two loops is 2.2 to 2.3 times the simulator's: a wake-up that comes while the kernel switches between them,
+/// or works out entitlements, waits for that, each 10 ms, and in the simulator that takes no time. In the third, the
+/// kernel charges the switch from an idle CPU to who comes, the simulator to nobody: 1.03 percent of a CPU.
+const MISSED: [&str; 3] =
+    ["two hogs: timer p99_us", "weights 1 and 4: timer p99_us", "a cap of 30 %: timer cpu_percent"];
+
+#[test]
+#[ignore = "missed: p99 beside two loops is 2.2 to 2.3 times the simulator's, where 2 is claimed"]
+fn small_first_in_the_kernel_holds_all() {
+    let Some((short, _)) = small_first_in_the_kernel() else { return };
+    assert!(short.is_empty(), "{short:?}");
 }
 
 /// A kernel without sched_ext: code 4, and what is missing. One that has it plays it.
