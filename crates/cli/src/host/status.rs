@@ -73,7 +73,7 @@ fn text(status: &manage::Status) -> String {
             .iter()
             .map(|row| {
                 let shown = |value: &str| Name::new(value).to_string();
-                let ours = row.entry.ours.last().map(|ours| shown(ours)).unwrap_or_default();
+                let ours = row.entry.ours.last().map_or(String::new(), |ours| shown(ours));
                 let now = match &row.now {
                     Now::InForce => "in force".to_string(),
                     Now::Unfinished(value) => format!("unfinished: {}", shown(value)),
@@ -105,7 +105,7 @@ fn text(status: &manage::Status) -> String {
 fn effects(effect: &Effect) -> String {
     let figure = |vms: &[VmEffect], name: &str, get: fn(&VmEffect) -> Option<f64>| {
         let vm = vms.iter().find(|vm| vm.name == name);
-        vm.and_then(get).map_or("-".to_string(), |figure| format!("{figure:.1}"))
+        vm.and_then(get).map_or_else(|| "-".to_string(), |figure| format!("{figure:.1}"))
     };
     let rows: Vec<[String; 5]> = effect
         .after
