@@ -164,3 +164,27 @@ fn small_first_needs_sched_ext() {
         ran.expect(4, &["CONFIG_SCHED_CLASS_EXT"]);
     }
 }
+
+/// What docs/walkthrough.md shows: the trap is there, gone with the policy in force, and back when it is reverted.
+#[test]
+fn the_walk_through() {
+    let standin = lowtail_standin::binary();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/walkthrough");
+    let also = format!("{}:{}", standin.display(), script.display());
+    let Some(ran) = guest(&["walkthrough"], Some(also.into())) else { return };
+    println!("{}\n{}", ran.out, ran.err);
+    ran.expect(0, &[]);
+    let p99_us: Vec<f64> = ran.out.lines().filter_map(web_p99_us).collect();
+    let [before, during, after] = p99_us[..] else { panic!("three tables: {p99_us:?}") };
+    // The claim of the scheduler's own tests: at most half of the kernel's.
+    assert!(during <= before / 2.0 && during <= after / 2.0, "{p99_us:?}");
+    for word in ["small-first schedules 2 machines", "nothing is changed on this host"] {
+        assert!(ran.out.contains(word), "no `{word}`");
+    }
+}
+
+/// The p99 of wake-ups in the row of `web`: `web  1  5.7  17.9  3604  3623 ...`.
+fn web_p99_us(line: &str) -> Option<f64> {
+    let mut words = line.split_whitespace();
+    (words.next()? == "web" && words.next()? == "1").then(|| words.nth(2)?.parse().ok())?
+}

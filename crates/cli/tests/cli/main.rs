@@ -174,7 +174,7 @@ fn guest(words: &[&str], also: Option<PathBuf>) -> Option<Ran> {
     need(there, &format!("no kernel for the guest: {why}"))?;
     let mut command = Command::new(&script);
     command.args(["run", env!("CARGO_BIN_EXE_lowtail")]).args(words);
-    command.env("LOWTAIL_GUEST_SECONDS", "300");
+    command.env("LOWTAIL_GUEST_SECONDS", "300").env("LOWTAIL_GUEST_MEMORY", "1024");
     also.map(|also| command.env("LOWTAIL_GUEST_ALSO", also));
     Some(Ran::new(&command.output().expect("a script")))
 }
