@@ -11,6 +11,7 @@ use lowtail_live::policy::Policy;
 /// Each key there is, once at least.
 const FULL: &str = r#"
 scheduler = "auto"
+libvirt = "qemu:///session"
 
 [[vm]]
 name = "db-*"

@@ -38,6 +38,8 @@ fn the_schema_refuses_what_the_reader_refuses() {
     for (from, to) in [
         ("\"auto\"", "\"fastest\""),
         ("scheduler", "schedular"),
+        ("\"qemu:///session\"", "\"qemu\""),
+        ("\"qemu:///session\"", "\"://x\""),
         ("\"db-*\"", "7"),
         ("\"db-*\"", "\"\""),
         ("\"db-*\"", "[]"),
