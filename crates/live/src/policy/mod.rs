@@ -45,8 +45,6 @@ pub struct Policy {
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
     pub flow: lowtail_policy::FlowParams,
-    /// Whether packets are tagged where they leave a machine, too.
-    pub taps: bool,
     /// The interfaces whose queues are cared for.
     pub uplinks: Vec<Uplink>,
     /// Where back-end workers go.
@@ -80,26 +78,10 @@ struct PolicyFile {
     small_first: small_first::SmallFirstFile,
     /// Parameters of the rule for flows.
     flow: flow::FlowFile,
-    /// The network as a whole.
-    network: NetworkFile,
     /// Interfaces whose queues are cared for.
     uplink: Vec<uplink::UplinkFile>,
     /// Back-end workers: vhost and I/O threads.
     workers: workers::WorkersFile,
-}
-
-/// The network as a whole.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct NetworkFile {
-    /// Whether packets are tagged where they leave a machine, too, so that its bucket is known.
-    taps: bool,
-}
-
-impl Default for NetworkFile {
-    fn default() -> Self {
-        NetworkFile { taps: true }
-    }
 }
 
 impl Default for Policy {
@@ -149,7 +131,6 @@ impl PolicyFile {
             vms: Vms::new(&self.vm)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
-            taps: self.network.taps,
             uplinks: uplink::all(&self.uplink)?,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
         })

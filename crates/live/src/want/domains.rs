@@ -54,9 +54,8 @@ impl Domains {
     /// stay: bursts, and the weight of the emulator's threads.
     pub(super) fn take(&self, vm: &Vm, wishes: &mut Vec<Wish>) -> Vec<Setting> {
         let Some(domain) = self.of(vm) else { return Vec::new() };
-        let place = |key| {
-            Place::Libvirt(Libvirt { uri: self.uri.clone(), domain: domain.clone(), key })
-        };
+        let place =
+            |key| Place::Libvirt(Libvirt { uri: self.uri.clone(), domain: domain.clone(), key });
         let mut values: Vec<(libvirt::Key, String, String)> = Vec::new();
         wishes.retain(|wish| {
             let Some(taken) = values_of(vm, wish) else { return true };
@@ -78,7 +77,9 @@ impl Domains {
 #[cfg(feature = "libvirt")]
 fn running(uri: &str) -> Result<Vec<Running>, String> {
     libvirt::with(uri, |to| to.running()).map_err(|error| {
-        format!("{error}; values of libvirt's machines are written to their control groups directly")
+        format!(
+            "{error}; values of libvirt's machines are written to their control groups directly"
+        )
     })
 }
 

@@ -36,7 +36,8 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     for vm in found.vms.iter().filter(|vm| vm.kind == Kind::Libvirt) {
         all.settings.extend(domains.take(vm, &mut wanted.wishes));
         if domains.unknown.is_none() && domains.of(vm).is_none() {
-            let what = "libvirt does not know it: values are written to its control groups directly";
+            let what =
+                "libvirt does not know it: values are written to its control groups directly";
             all.notes.push(Note { vm: Some(vm.name.clone()), what: what.into(), fatal: false });
         }
     }

@@ -58,9 +58,6 @@ brief = 15000
 large = "200KB"
 long = "2MB"
 
-[network]
-taps = false
-
 [[uplink]]
 name = "eth0"
 rate = "950Mbit/s"
