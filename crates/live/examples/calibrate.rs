@@ -103,7 +103,7 @@ fn turns(threads: u32, ours: bool) -> Result<Duration, Error> {
             if let Some(scheduler) = &mut scheduler {
                 let threads = vec![vcpu::Thread { tid: tid.as_raw() as u32, ..Default::default() }];
                 let machine = vcpu::Machine { vcpus: 1, threads, ..Default::default() };
-                moved = moved.and(scheduler.add(&machine).map(|_| ()));
+                moved = moved.and_then(|()| scheduler.add(&machine).map(|_| ()));
             }
         }
         here.wait();
