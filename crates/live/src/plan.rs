@@ -118,11 +118,11 @@ fn kind(workload: &Workload) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtail_host::sched::fair::{FairConfig, FairVersion};
+    use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
     use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};
 
     fn config(vms: Vec<VmConfig>) -> Config {
-        let scheduler = SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux612));
+        let scheduler = SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen2007));
         Config::new(2, scheduler, Costs::FREE, vms)
     }
 

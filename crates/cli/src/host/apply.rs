@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use lowtail_live::discover::Found;
-use lowtail_live::keep::{Keep, Options, Round};
+use lowtail_live::keep::{Keep, Options, Round, Taggers};
 use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
@@ -53,6 +53,9 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
+    for trouble in Taggers::default().follow(policy, &found) {
+        out::note(&format!("error: {trouble}"));
+    }
     if global.json {
         let mut json = plan::as_json(&found, &settings, &plan)?;
         json["applied"] = to_json(&applied)?;

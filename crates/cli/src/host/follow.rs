@@ -1,9 +1,9 @@
-//! What has to follow machines beside their settings: the scheduler small-first.
+//! What has to follow machines beside their settings: the scheduler small-first, and the taggers of uplinks.
 
 use std::path::Path;
 
 use lowtail_live::discover::Found;
-use lowtail_live::keep::Vcpus;
+use lowtail_live::keep::{Taggers, Vcpus};
 use lowtail_live::manage::Setting;
 use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::vcpu;
@@ -21,13 +21,23 @@ pub(crate) struct Follower<'p> {
     facts: Facts,
     vcpus: Option<Vcpus>,
     members: Vec<Member>,
+    taggers: Taggers,
+    found: Found,
     /// What was said already.
     told: Vec<String>,
 }
 
 impl<'p> Follower<'p> {
     pub(crate) fn new(policy: &'p Policy, facts: Facts) -> Self {
-        Follower { policy, facts, vcpus: None, members: Vec::new(), told: Vec::new() }
+        Follower {
+            policy,
+            facts,
+            vcpus: None,
+            members: Vec::new(),
+            taggers: Taggers::default(),
+            found: Found::default(),
+            told: Vec::new(),
+        }
     }
 
     /// Has small-first schedule vCPUs. If the kernel refuses that its fair class does, unless the policy insists.
@@ -53,6 +63,8 @@ impl<'p> Follower<'p> {
                 return Vec::new();
             }
         };
+        self.found = found.clone();
+        self.facts.ask_titles(self.policy, found);
         self.members = match self.vcpus {
             Some(_) => want::machines(self.policy, found, &self.facts),
             None => Vec::new(),
@@ -63,9 +75,12 @@ impl<'p> Follower<'p> {
         settings.settings
     }
 
-    /// Once settings are in force: the scheduler takes machines that have come, and lets those go that have gone. If the
-    /// kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
+    /// Once settings are in force: taggers are told of machines, and the scheduler takes those that have come and lets those
+    /// go that have gone. If the kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
     pub(crate) fn follow(&mut self, global: &Global) {
+        for trouble in self.taggers.follow(self.policy, &self.found) {
+            self.tell(format!("error: {trouble}"), global);
+        }
         let Some(vcpus) = &mut self.vcpus else { return };
         let followed =
             vcpus.follow(&self.members).and_then(|troubles| Ok((troubles, vcpus.report()?)));

@@ -181,6 +181,22 @@ impl Tagger {
         Ok(())
     }
 
+    /// What it [knows](Tagger::know): number of the interface, number of the machine, in this order.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn known(&self) -> Result<Vec<(u32, u32)>, Error> {
+        let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
+        let mut known = Vec::new();
+        for key in self.owners.keys() {
+            let value = self.owners.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(failed("read what a tagger knows"))?;
+            known.extend(value.and_then(|value| Some((number(&key)?, number(&value)?))));
+        }
+        known.sort_unstable();
+        Ok(known)
+    }
+
     /// What has passed all uplinks of it.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
 mod effect;
+mod taggers;
 mod vcpus;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Reverte
 use crate::signals::Signals;
 
 pub use effect::{Effect, VmEffect};
+pub use taggers::Taggers;
 pub use vcpus::{InForce, Report, Vcpus, in_force};
 
 /// From one look at signals to the next.

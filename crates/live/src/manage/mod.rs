@@ -8,6 +8,7 @@
 //! Nothing here knows of policies: where settings come from is the caller's.
 
 mod apply;
+mod domains;
 mod error;
 mod hold;
 mod ledger;

@@ -6,6 +6,7 @@
 //! - No group has a larger part of its period than the one above (v1), and no burst is larger than its quota: bursts
 //!   that get smaller, limits that get larger, topmost first, limits that get smaller, deepest first, bursts that get
 //!   larger. With v1 quota and period are two files: where both change, the quota is lifted first.
+//! - Limits of libvirt's machines are in an order of their own: `domains`.
 //! - All else stays in the order that it has, between sets and limits.
 //!
 //! From values that the kernel has taken to values that it would take, each step in between is then one that it
@@ -15,6 +16,7 @@
 
 use std::collections::BTreeMap;
 
+use super::domains;
 use super::place::{Group, Key, Place, Size, cpus};
 
 /// One value put in one place.
@@ -71,7 +73,7 @@ pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
         shrinks.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
     }
     let plain = |steps: Vec<(usize, Step)>| steps.into_iter().map(|(_, step)| step);
-    let sets = plain(grow).chain(plain(shrink)).chain(others);
+    let sets = plain(grow).chain(plain(shrink)).chain(domains::order(others));
     sets.chain(before).chain(plain(up)).chain(plain(down)).chain(after).collect()
 }
 

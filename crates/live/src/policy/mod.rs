@@ -29,19 +29,22 @@ pub use workers::Workers;
 /// Largest policy file. One entry for each machine of a host with a thousand of them is a tenth of it.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
+/// libvirt of the system, for its own driver of QEMU (<https://libvirt.org/drvqemu.html>).
+const LIBVIRT: &str = "qemu:///system";
+
 /// What is wanted of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// Who schedules vCPUs.
     pub scheduler: Scheduler,
+    /// libvirt's URI, for values that libvirt owns.
+    pub libvirt: String,
     /// What is wanted of which machines.
     pub vms: Vms,
     /// Parameters of the rule for vCPUs.
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
     pub flow: lowtail_policy::FlowParams,
-    /// Whether packets are tagged where they leave a machine, too.
-    pub taps: bool,
     /// The interfaces whose queues are cared for.
     pub uplinks: Vec<Uplink>,
     /// Where back-end workers go.
@@ -66,32 +69,19 @@ pub enum Error {
 struct PolicyFile {
     /// Who schedules vCPUs.
     scheduler: Scheduler,
+    /// Where libvirt is on this host: its URI, `qemu:///system` if absent.
+    #[schemars(regex(pattern = "^[a-z+]+://"))]
+    libvirt: Option<String>,
     /// What is wanted of machines; the first entry that fits a machine is its own.
     vm: Vec<vm::VmFile>,
     /// Parameters of the rule small-first for vCPUs.
     small_first: small_first::SmallFirstFile,
     /// Parameters of the rule for flows.
     flow: flow::FlowFile,
-    /// The network as a whole.
-    network: NetworkFile,
     /// Interfaces whose queues are cared for.
     uplink: Vec<uplink::UplinkFile>,
     /// Back-end workers: vhost and I/O threads.
     workers: workers::WorkersFile,
-}
-
-/// The network as a whole.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct NetworkFile {
-    /// Whether packets are tagged where they leave a machine, too, so that its bucket is known.
-    taps: bool,
-}
-
-impl Default for NetworkFile {
-    fn default() -> Self {
-        NetworkFile { taps: true }
-    }
 }
 
 impl Default for Policy {
@@ -127,12 +117,20 @@ impl Policy {
 
 impl PolicyFile {
     fn build(&self) -> Result<Policy, Bad> {
+        let libvirt = self.libvirt.clone().unwrap_or_else(|| LIBVIRT.to_string());
+        let scheme = libvirt.split_once("://").map(|(scheme, _)| scheme);
+        let fits = |scheme: &str| scheme.bytes().all(|b| b.is_ascii_lowercase() || b == b'+');
+        if !scheme.is_some_and(|scheme| !scheme.is_empty() && fits(scheme)) {
+            let shown = crate::discover::Name::new(&libvirt);
+            let message = format!("`{shown}` is no URI of libvirt's, such as `{LIBVIRT}`");
+            return Err(Bad::new("libvirt", message));
+        }
         Ok(Policy {
             scheduler: self.scheduler,
+            libvirt,
             vms: Vms::new(&self.vm)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
-            taps: self.network.taps,
             uplinks: uplink::all(&self.uplink)?,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
         })

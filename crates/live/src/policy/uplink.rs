@@ -30,20 +30,28 @@ pub struct Uplink {
     pub split: Split,
     /// Code point for each class; `None` leaves what the machine has set.
     pub dscp: ByClass<Option<u8>>,
-    /// `skb->priority` for each class.
+    /// `skb->priority` for each class, where the disciplines stay that are there: ours know classes by numbers of their
+    /// own.
     pub priority: ByClass<u32>,
+}
+
+impl Uplink {
+    /// Whether priorities are those of a file that gives none.
+    pub(crate) fn has_usual_priorities(&self) -> bool {
+        self.priority == PRIORITIES
+    }
 }
 
 /// How large segments are cut up before they are queued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
-    /// By what the kernel has: CAKE, else the interface's limit.
+    /// By what suits the rate: the discipline where a segment takes long, else the interface's limit.
     #[default]
     Auto,
     /// By the queueing discipline CAKE.
     Cake,
-    /// By the interface's `gso_max_size`.
+    /// By the interface's `gso_max_size`, for which a rate is needed.
     Gso,
     /// Not at all.
     None,
@@ -64,7 +72,7 @@ pub(super) struct UplinkFile {
     /// Code point for each class; absent, what the machine has set.
     #[serde(default)]
     dscp: ByClassFile<Dscp>,
-    /// `skb->priority` for each class, 0 to 15.
+    /// `skb->priority` for each class, 0 to 15, where the disciplines that are there cannot be replaced.
     #[serde(default)]
     priority: ByClassFile<Priority>,
 }

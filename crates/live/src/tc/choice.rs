@@ -25,6 +25,9 @@ const BURST_US: u64 = 1_000;
 const SEGMENT_US: u64 = 250;
 /// The longest segment of TCP (`GSO_LEGACY_MAX_SIZE`), bytes.
 const SEGMENT_MAX: u64 = 65_536;
+/// The same as disciplines count it, with a header for each frame that it becomes (`qdisc_pkt_len_init`): 54 bytes of
+/// Ethernet, IPv4 and TCP for each 536 bytes, the least that TCP has to send (RFC 9293), are 11 %.
+const SEGMENT_WITH_HEADERS: u64 = SEGMENT_MAX + SEGMENT_MAX / 8;
 /// Bytes of a header of Ethernet.
 const ETHERNET: u64 = 14;
 /// What may wait without an AQM, as time at the rate, us: a round trip of 50 ms can be filled by one connection.
@@ -37,17 +40,33 @@ const PRIO_BRIEF: u32 = 15;
 const PRIO_SMALL: u32 = 14;
 
 /// What an uplink is to have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     /// Rate of the narrowest link that all its traffic passes, bit/s, as the host counts bytes (with the header of
     /// Ethernet, without what only the wire has). `None`: the interface's own, so that packets wait here anyway.
     pub rate: Option<u64>,
-    /// Only this form, if the kernel has it; else the best that it has.
+    /// Only this form; else the best that the kernel has.
     pub shape: Option<Shape>,
+    /// Who shall cut long segments.
+    pub split: Split,
+}
+
+/// Who shall cut long segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Split {
+    /// The discipline where a segment takes longer than a burst, else the host's TCP.
+    #[default]
+    Auto,
+    /// The discipline, whatever the rate.
+    Discipline,
+    /// The host's TCP, whatever the rate; without one there is no length to go by.
+    Segments,
+    /// Nobody.
+    Nobody,
 }
 
 /// What is around the bands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outer {
     /// cake does all of it: rate, bands, AQM, cutting.
@@ -61,7 +80,7 @@ pub enum Outer {
 }
 
 /// What makes bands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bands {
     /// prio.
@@ -71,7 +90,7 @@ pub enum Bands {
 }
 
 /// What is in a band.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queue {
     /// fq_codel.
@@ -81,7 +100,7 @@ pub enum Queue {
 }
 
 /// A form of an uplink's disciplines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Shape {
     /// Around the bands.
     pub outer: Outer,
@@ -169,15 +188,20 @@ impl Choice {
             |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
         let bytes = |us: u64| bytes(us).and_then(Result::ok);
         let frame = u64::from(facts.mtu) + ETHERNET;
-        let cuts = match shape.outer {
+        let cuts = match (shape.outer, wanted.split) {
+            (Outer::Mq | Outer::None, _) | (_, Split::Segments | Split::Nobody) => false,
+            (Outer::Cake | Outer::Tbf, Split::Discipline) => true,
             // Where a segment takes longer than a burst; elsewhere cutting is work for processors and of little use.
-            Outer::Cake | Outer::Tbf => bytes(BURST_US).is_some_and(|burst| burst < SEGMENT_MAX),
-            Outer::Mq | Outer::None => false,
+            (Outer::Cake | Outer::Tbf, Split::Auto) => {
+                bytes(BURST_US).is_some_and(|burst| burst < SEGMENT_MAX)
+            }
         };
-        let shorter = bytes(SEGMENT_US).filter(|_| !cuts).map(|most| most.max(frame));
+        let shorter = bytes(SEGMENT_US).filter(|_| !cuts && wanted.split != Split::Nobody);
+        let shorter = shorter.map(|most| most.max(frame));
+        // Not by what is there now, which may be ours already; what was shorter before stays so: `manage::Network`.
         let segments = facts.segments.zip(shorter).and_then(|(now, most)| {
-            let most = u32::try_from(most).ok().filter(|most| *most < now.gso_max_size)?;
-            let gso_ipv4_max_size = now.gso_ipv4_max_size.map(|size| size.min(most));
+            let most = u32::try_from(most).ok().filter(|most| u64::from(*most) < SEGMENT_MAX)?;
+            let gso_ipv4_max_size = now.gso_ipv4_max_size.map(|_| most);
             Some(Segments { gso_max_size: most, gso_ipv4_max_size, ..now })
         });
         let splitting = match segments {
@@ -198,7 +222,9 @@ impl Choice {
                 tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "cake", &options));
             }
             Outer::Tbf => {
-                let burst = bytes(BURST_US).unwrap_or_default().max(2 * frame);
+                // tbf cuts what is longer than its burst.
+                let least = if cuts { 2 * frame } else { SEGMENT_WITH_HEADERS };
+                let burst = bytes(BURST_US).unwrap_or_default().max(least);
                 let options = options::tbf(per_second, burst, cuts.then_some(frame));
                 tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "tbf", &options));
                 bands(&mut tree, shape, (OWN_BANDS, OWN_ROOT | 1), OWN_QUEUES, queue);

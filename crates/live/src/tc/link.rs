@@ -43,6 +43,18 @@ pub struct Segments {
     pub gso_ipv4_max_size: Option<u32>,
 }
 
+impl Segments {
+    /// These, but none longer than `others`.
+    pub(crate) fn at_most(self, others: &Segments) -> Segments {
+        let ipv4 = self.gso_ipv4_max_size.zip(others.gso_ipv4_max_size);
+        Segments {
+            gso_max_size: self.gso_max_size.min(others.gso_max_size),
+            gso_max_segs: self.gso_max_segs.min(others.gso_max_segs),
+            gso_ipv4_max_size: ipv4.map(|(own, other)| own.min(other)),
+        }
+    }
+}
+
 /// What else is to be known of an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {

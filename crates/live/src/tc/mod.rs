@@ -9,14 +9,16 @@
 mod choice;
 mod filter;
 mod link;
+mod memory;
 mod netlink;
 mod options;
 mod scratch;
 mod tree;
 
-pub use choice::{Bands, Choice, Outer, Queue, Shape, Splitting, Wanted};
+pub use choice::{Bands, Choice, Outer, Queue, Shape, Split, Splitting, Wanted};
 pub use filter::{Hook, attach, detach, has_hooks, own, set_hooks};
 pub use link::{Link, Segments};
+pub use memory::choose;
 pub use tree::{Node, Tree};
 
 /// `TC_H_ROOT` of `linux/pkt_sched.h`: below nothing but the interface.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
+use super::domains::Domains;
 use crate::cgroup::{Hierarchy, Version};
-use crate::discover::Roots;
+use crate::discover::{Found, Roots};
 use crate::manage::cpus;
+use crate::policy::Policy;
 
 /// Linux has slices of its own for threads of the fair class from here on (`sched_setattr(2)`).
 const SLICES_SINCE: (u32, u32) = (6, 12);
@@ -43,6 +45,16 @@ impl Facts {
             sched_ext: roots.sys.join("kernel/sched_ext").is_dir(),
             titles: BTreeMap::new(),
         })
+    }
+
+    /// Asks libvirt for the titles of its machines, where `policy` goes by titles. Those of machines that are known
+    /// already stay. [`settings()`](super::settings()) does so by itself.
+    pub fn ask_titles(&mut self, policy: &Policy, found: &Found) {
+        if policy.vms.by_title() {
+            let mut titles = Domains::ask(&policy.libvirt, found).titles();
+            titles.append(&mut self.titles);
+            self.titles = titles;
+        }
     }
 
     /// Whether a thread can have a slice of its own.

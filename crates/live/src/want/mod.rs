@@ -4,9 +4,11 @@
 //! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
 //! looked up, and adds the CPUs of back-end workers, which depend on where those are now.
 
+mod domains;
 mod facts;
 mod groups;
 mod machines;
+mod network;
 mod nice;
 mod settings;
 mod threads;

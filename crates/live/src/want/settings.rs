@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::domains::Domains;
 use super::nice::nice;
 use super::{Facts, Note, Target, VcpusBy, managed, want};
-use crate::discover::{Found, Vm};
+use crate::discover::{Found, Kind, Vm};
 use crate::manage::{Group, Place, Sched, Setting, Thread};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, Wish as WorkersWish};
@@ -22,10 +23,24 @@ pub struct Settings {
     pub notes: Vec<Note>,
 }
 
-/// What `policy` comes to for what was `found` on this host. Reads what control groups and threads there are; changes nothing.
+/// What `policy` comes to for what was `found` on this host. Reads what control groups,
+/// threads and uplinks there are, and asks libvirt for its machines; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
-    let wanted = want(policy, &found.vms, facts);
+    let domains = Domains::ask(&policy.libvirt, found);
+    let facts = &Facts { titles: titles(facts, &domains), ..facts.clone() };
+    let mut wanted = want(policy, &found.vms, facts);
     let mut all = Settings { vcpus: wanted.vcpus, notes: wanted.notes, ..Settings::default() };
+    if wanted.wishes.iter().any(|wish| wish.libvirts) {
+        domains.unknown.iter().for_each(|why| all.note(why.clone()));
+    }
+    for vm in found.vms.iter().filter(|vm| vm.kind == Kind::Libvirt) {
+        all.settings.extend(domains.take(vm, &mut wanted.wishes));
+        if domains.unknown.is_none() && domains.of(vm).is_none() {
+            let what =
+                "libvirt does not know it: values are written to its control groups directly";
+            all.notes.push(Note { vm: Some(vm.name.clone()), what: what.into(), fatal: false });
+        }
+    }
     for wish in wanted.wishes {
         let place = match &wish.target {
             Target::Group(path, key) => match &found.hierarchy {
@@ -47,8 +62,16 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     if all.vcpus == VcpusBy::SmallFirst {
         all.classes(policy, found, facts);
     }
+    all.network(policy);
     all.settings = joined(all.settings);
     all
+}
+
+/// libvirt's titles: those that somebody has asked for already, and what libvirt says now.
+fn titles(facts: &Facts, domains: &Domains) -> BTreeMap<u32, String> {
+    let mut titles = domains.titles();
+    titles.extend(facts.titles.clone());
+    titles
 }
 
 pub(super) fn sched(tid: u32) -> io::Result<Option<Place>> {

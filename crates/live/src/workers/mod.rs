@@ -1,7 +1,7 @@
 //! Where the workers of back ends run: threads of vhost and I/O threads, each on a CPU, as many on one as on another.
 //!
 //! vhost's workers are threads of the kernel before Linux 6.4, then of the machine's process
-//! ([`Role::Vhost`]); both can be given CPUs and nice values. They keep an ordinary
+//! ([`Role`]); both can be given CPUs and nice values. They keep an ordinary
 //! policy, so that whatever else wants their CPUs gets its part.
 
 mod spread;

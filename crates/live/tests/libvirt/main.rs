@@ -6,6 +6,7 @@ mod driver;
 mod hangs;
 mod ledger;
 mod libvirtd;
+mod policy;
 mod real;
 
 use std::process::{Command, Stdio};

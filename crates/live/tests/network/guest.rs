@@ -65,7 +65,7 @@ fn inside() {
     let bands = Shape { outer: Outer::Tbf, bands: Bands::Prio, queue: Queue::FqCodel };
     for (shape, outer) in [(None, Outer::Cake), (Some(bands), Outer::Tbf)] {
         let net = Net::new(RATE);
-        let choice = net.apply(Wanted { rate: Some(RATE), shape });
+        let choice = net.apply(Wanted { rate: Some(RATE), shape, ..Wanted::default() });
         assert_eq!((choice.shape.outer, choice.splitting), (outer, Splitting::Discipline));
         let after = net.measure();
         println!("{choice}\nafter  {after:?}\n{:?}", net.counts());

@@ -49,7 +49,7 @@ fn child() {
 /// All that an uplink gets.
 fn settings() -> Vec<Setting> {
     let link = Link::find("nic").expect("it is there");
-    let wanted = Wanted { rate: Some(1_000_000_000), shape: None };
+    let wanted = Wanted { rate: Some(1_000_000_000), ..Wanted::default() };
     let choice = Choice::find(&link, &wanted).expect("something suits");
     let segments = serde_json::to_string(&choice.segments.expect("shorter ones")).expect("JSON");
     let tagger = Told::new(&FlowParams::default(), choice.priorities).to_text();

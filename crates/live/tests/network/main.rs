@@ -9,6 +9,7 @@ mod many;
 mod net;
 mod owners;
 mod packets;
+mod policy;
 mod program;
 mod restore;
 mod traffic;

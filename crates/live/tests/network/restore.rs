@@ -48,7 +48,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         let segments = up.segments().expect("they can be read").expect("the kernel tells");
         let hooks = flow::read(&up).expect("it can be read");
         assert_eq!(hooks.as_deref(), Some("none"));
-        let wanted = Wanted { rate: Some(1_000_000_000), shape: None };
+        let wanted = Wanted { rate: Some(1_000_000_000), ..Wanted::default() };
         let choice = Choice::find(&up, &wanted).expect("something suits");
         choice.tree.put(&up).expect("it was rehearsed");
         assert_eq!(Tree::read(&up).expect("it can be read").as_ref(), Some(&choice.tree));
@@ -185,7 +185,7 @@ fn what_is_gone_is_said_and_nonsense_refused() {
         let error = Tree::parse(ring).expect("JSON").put(&up).expect_err("a ring").to_string();
         assert!(error.contains("in a ring"), "{error}");
         for rate in [0, 999_999, 1 << 60] {
-            let wanted = Wanted { rate: Some(rate), shape: None };
+            let wanted = Wanted { rate: Some(rate), ..Wanted::default() };
             let error = Choice::find(&up, &wanted).expect_err("out of range").to_string();
             assert!(error.contains("1 Mbit/s to 400 Gbit/s"), "{error}");
         }

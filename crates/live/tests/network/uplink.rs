@@ -99,7 +99,7 @@ fn holds(rate: u64) {
     for _ in 0..TRIES {
         let net = Net::new(rate);
         let before = net.measure();
-        let choice = net.apply(Wanted { rate: Some(rate), shape: None });
+        let choice = net.apply(Wanted { rate: Some(rate), ..Wanted::default() });
         let after = net.measure();
         let counts = net.counts();
         println!("{choice}\nbefore {before:?}\nafter  {after:?}\n{counts:?}");

@@ -11,6 +11,7 @@ use lowtail_live::policy::Policy;
 /// Each key there is, once at least.
 const FULL: &str = r#"
 scheduler = "auto"
+libvirt = "qemu:///session"
 
 [[vm]]
 name = "db-*"
@@ -56,9 +57,6 @@ vm_burst = "600KB"
 brief = 15000
 large = "200KB"
 long = "2MB"
-
-[network]
-taps = false
 
 [[uplink]]
 name = "eth0"

@@ -73,7 +73,10 @@ fn mistakes_are_told_with_their_place() {
         ("[workers]\ncpus = [1]", ":2:8: invalid type"),
         ("[workers]\nspread = true", ":2:10: over which CPUs? `cpus` is missing"),
         ("[workers]\nweight = 0", ":2:10: weight 0: 1 to 10000"),
-        ("[network]\ntaps = 1", ":2:8: invalid type: integer `1`, expected a boolean"),
+        (
+            "libvirt = \"\\u001b\"",
+            ":1:11: `\\u{1b}` is no URI of libvirt's, such as `qemu:///system`",
+        ),
         ("scheduler = \"fair\"\nscheduler = \"none\"", ":2:1: duplicate key"),
         ("[[vm]\n", ":1:6: "),
     ] {

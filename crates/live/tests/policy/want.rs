@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use lowtail_live::cgroup::Version;
-use lowtail_live::discover::{Group, Kind, Name, Role, Vm, VmThread};
+use lowtail_live::discover::{Found, Group, Kind, Name, Role, Vm, VmThread};
 use lowtail_live::manage::Key;
-use lowtail_live::want::{Facts, Target, VcpusBy, Wanted, want};
+use lowtail_live::want::{Facts, Target, VcpusBy, Wanted, settings, want};
 
 use crate::parse;
 
@@ -235,4 +235,21 @@ fn what_libvirt_owns_is_marked() {
     let key = want(&policy, &[vm("web", Kind::Libvirt, true)], &facts).wishes.remove(0);
     assert_eq!(key.target, Target::Group("m/web".into(), Key::CpuWeight));
     assert!(key.why.contains("2 vCPUs of web") && key.why.contains("libvirt"), "{}", key.why);
+}
+
+/// Without the feature `libvirt`, and with it where nobody answers: it is said once, not for each machine.
+#[test]
+fn where_libvirt_is_not_asked_that_is_said_once() {
+    let policy =
+        parse("libvirt = \"qemu+unix:///system?socket=/nowhere/sock\"\nscheduler = \"fair\"");
+    let policy = policy.expect("a policy");
+    let vms = vec![vm("web", Kind::Libvirt, true), vm("db", Kind::Libvirt, true)];
+    let told = |vms: Vec<Vm>| {
+        let found = Found { vms, ..Found::default() };
+        let notes = settings(&policy, &found, &facts(Some(Version::V2))).notes;
+        let notes = notes.iter().map(ToString::to_string);
+        notes.filter(|note| note.contains("control groups directly")).count()
+    };
+    assert_eq!(told(vms), 1);
+    assert_eq!(told(vec![vm("web", Kind::Qemu, true)]), 0);
 }

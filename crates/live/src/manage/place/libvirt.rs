@@ -13,8 +13,8 @@ use crate::libvirt::{Domain, Key};
 /// A build without the feature `libvirt` knows of it, so that it can tell what another one has left in the ledger, and
 /// fails to read it.
 ///
-/// Values of one machine stay in the order in which they are given. The kernel refuses a vCPU's limit above that of
-/// the whole machine with cgroup v1: who sets both says the larger one first when limits grow, and the other way round.
+/// The kernel refuses a vCPU's limit above that of the whole machine with cgroup v1: limits that change together are put
+/// into an order that it takes, whatever the order in which they are given.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Libvirt {
     /// Where libvirt is, such as `qemu:///system`.

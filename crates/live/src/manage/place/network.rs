@@ -90,7 +90,7 @@ impl Kind for Network {
                         None => Ok(tree.rehearse(&self.link)?.to_text()),
                     }
                 }
-                Part::Segments => Ok(text(&segments(to)?)),
+                Part::Segments => Ok(text(&segments(to)?.at_most(&segments(was)?))),
                 Part::Hooks if [PRESENT, ABSENT].contains(&to) => Ok(to.to_string()),
                 Part::Hooks => Err(Error::network("hooks", "`present` or `absent` would be right")),
                 Part::Tagger => {
