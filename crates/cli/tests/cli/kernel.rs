@@ -119,7 +119,7 @@ fn small_first_in_the_kernel() -> Option<(Vec<String>, usize)> {
             if figure["holds"] == false {
                 let word = |value: &Value| value.as_str().expect("a word").to_string();
                 let [case, of, figure] =
-                    [&case["name"], &figure["of"], &figure["figure"]].map(word);
+                    [&case["case"], &figure["of"], &figure["figure"]].map(word);
                 short.push(format!("{case}: {of} {figure}"));
             }
         }
