@@ -11,6 +11,7 @@ mod kill;
 mod ledger;
 mod limits;
 mod random;
+mod vhost;
 mod world;
 
 use lowtail_live::cgroup::Hierarchy;
