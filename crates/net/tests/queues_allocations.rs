@@ -1,8 +1,8 @@
 //! No allocation per packet: once a discipline has grown to its size, it allocates nothing.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[path = "../../engine/tests/counting/mod.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod counting;
 
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_net::packet::{Ecn, End, FlowId, Kind, Packet, Pool, frames_of};
@@ -18,27 +18,6 @@ use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cx, Queue};
 use lowtail_net::rate::Rate;
 
-/// The system's allocator, counting.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: `memory` came from `alloc` above, that is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// Allocations of 100,000 packets after as many to grow by, at twice what the queue can send.
 fn allocations(mut queue: Box<dyn Queue>) -> u64 {
     let mut random = Stream::new(1, "packets");
@@ -46,7 +25,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
     let mut before = 0;
     for n in 0..200_000u64 {
         if n == 100_000 {
-            before = ALLOCATIONS.load(Ordering::Relaxed);
+            before = counting::allocations();
         }
         now += Duration::from_us(2);
         let payload = if n % 10 == 0 { random.below(64_000) as u32 } else { 1_000 };
@@ -81,7 +60,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
             pool.take(id);
         }
     }
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    counting::allocations() - before
 }
 
 /// One test, since all threads share the counter.
