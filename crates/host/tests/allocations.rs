@@ -1,8 +1,8 @@
 //! No allocation per event: once a host has warmed up, simulating it allocates nothing.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[path = "../../engine/tests/counting/mod.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod counting;
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
@@ -21,27 +21,6 @@ use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Cgroup, Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
-
-/// The system's allocator, counting.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: `memory` came from `alloc` above, that is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 fn host(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
@@ -178,9 +157,9 @@ fn network(machine: &mut Machine, out: &mut Vec<Handed>, end: Time, flood: bool)
 fn allocates_nothing(name: &str, config: &Config, most: u64) {
     let mut machine = Machine::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(20));
-    let (events, before) = (machine.events(), ALLOCATIONS.load(Ordering::Relaxed));
+    let (events, before) = (machine.events(), counting::allocations());
     machine.run_to(Time::ZERO + Duration::from_s(30));
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let allocations = counting::allocations() - before;
     let events = machine.events() - events;
     assert!(events > 50_000, "{name}: only {events} events");
     assert!(allocations <= most, "{name}: {allocations} allocations in {events} events");
@@ -231,9 +210,9 @@ fn a_warm_host_allocates_nothing() {
             let mut machine = Machine::new(&ported(backend), 1).expect("valid");
             let mut out = Vec::with_capacity(4096);
             network(&mut machine, &mut out, Time::ZERO + Duration::from_s(2), flood);
-            let (events, before) = (machine.events(), ALLOCATIONS.load(Ordering::Relaxed));
+            let (events, before) = (machine.events(), counting::allocations());
             network(&mut machine, &mut out, Time::ZERO + Duration::from_s(4), flood);
-            let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+            let allocations = counting::allocations() - before;
             let events = machine.events() - events;
             assert!(events > 20_000, "port, {backend:?}: only {events} events");
             assert_eq!(allocations, 0, "port, {backend:?}: in {events} events, flood: {flood}");

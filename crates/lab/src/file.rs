@@ -15,7 +15,7 @@ use crate::kvm::group::CgroupFile;
 use crate::kvm::layout::LayoutFile;
 use crate::kvm::thread::{ThreadFile, ThreadsFile, VhostFile};
 use crate::metric::TimeUnit;
-use crate::network::file::NamesFile;
+use crate::network::traffic::NamesFile;
 use crate::network::{EndFile, NetworkFile, TrafficFile};
 use crate::row::RowFile;
 use crate::scheduler::SchedulerFile;

@@ -5,7 +5,8 @@ use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
-use lowtail_host::sched::small_first::{Params, SmallFirstConfig, WeightPer};
+use lowtail_host::sched::small_first::{SmallFirstConfig, WeightPer};
+use lowtail_toml::small_first_keys;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -211,44 +212,17 @@ pub enum WeightPerFile {
     Vcpu,
 }
 
-/// Parameters of `small-first`; `policy/vcpu.h` says what each means and why its default is what
-/// it is.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SmallFirstFile {
-    /// What a VM's weight is for.
-    #[serde(default)]
-    pub weight_per: WeightPerFile,
-    /// Run time that a vCPU or a VM can save up.
-    pub burst: Option<Span>,
-    /// Longest grant to a small vCPU.
-    pub grant: Option<Span>,
-    /// Less than this is nothing.
-    pub grain: Option<Span>,
-    /// Turn of a large vCPU.
-    pub slice: Option<Span>,
-    /// Longest wait of a large vCPU, in its turns.
-    #[schemars(range(min = 1, max = 64))]
-    pub wait_turns: Option<u32>,
-    /// How long one that has waited too long runs undisturbed.
-    pub guard: Option<Span>,
-    /// By how much shorter a small vCPU must be to interrupt a small one.
-    pub margin: Option<Span>,
-    /// A shorter sleep makes a wake-up a follow-up.
-    pub follow: Option<Span>,
-    /// One that has waited so long is urgent too.
-    pub follow_wait: Option<Span>,
-    /// A pCPU has one preemption per this time.
-    pub preempt: Option<Span>,
-    /// How many of them it can save up.
-    #[schemars(range(min = 1, max = 1000))]
-    pub preempt_burst: Option<u32>,
-    /// How many of them are held back in each of two reserves.
-    #[schemars(range(max = 400))]
-    pub preempt_reserve: Option<u32>,
-    /// How many of them a VM can save up of its own share.
-    #[schemars(range(min = 1, max = 1000))]
-    pub preempt_own: Option<u32>,
+small_first_keys! {
+    cpu: "pCPU";
+    /// Parameters of `small-first`; `policy/vcpu.h` says what each means and why its default is what
+    /// it is.
+    #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct SmallFirstFile {
+        /// What a VM's weight is for.
+        #[serde(default)]
+        pub weight_per: WeightPerFile,
+    }
 }
 
 /// Schedulers of hypervisors by name, and how scenario files write them: what can be attacked.
@@ -418,32 +392,6 @@ impl SmallFirstFile {
             WeightPerFile::Vcpu => WeightPer::Vcpu,
         };
         SmallFirstConfig { params: self.params(), weight_per }
-    }
-
-    fn params(&self) -> Params {
-        let mut params = Params::default();
-        // What does not fit is refused by the check of the parameters.
-        let ns = |span: Span| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
-        let put = |value: &mut u32, file: Option<Span>| *value = file.map_or(*value, ns);
-        put(&mut params.burst_ns, self.burst);
-        put(&mut params.grant_ns, self.grant);
-        put(&mut params.grain_ns, self.grain);
-        put(&mut params.slice_ns, self.slice);
-        put(&mut params.guard_ns, self.guard);
-        put(&mut params.margin_ns, self.margin);
-        put(&mut params.follow_ns, self.follow);
-        put(&mut params.follow_wait_ns, self.follow_wait);
-        params.wait_turns = self.wait_turns.unwrap_or(params.wait_turns);
-        let price = params.preempt_ns;
-        put(&mut params.preempt_ns, self.preempt);
-        for (value, file) in [
-            (&mut params.preempt_burst_ns, self.preempt_burst),
-            (&mut params.preempt_reserve_ns, self.preempt_reserve),
-            (&mut params.preempt_own_ns, self.preempt_own),
-        ] {
-            *value = file.unwrap_or(*value / price).saturating_mul(params.preempt_ns);
-        }
-        params
     }
 }
 

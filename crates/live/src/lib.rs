@@ -34,6 +34,9 @@ mod process;
 pub mod record;
 pub mod run;
 pub mod scale;
+#[cfg(test)]
+#[path = "../tests/common/seed.rs"]
+mod seed;
 pub mod signals;
 pub mod simulate;
 pub mod tc;

@@ -5,10 +5,13 @@
 //! for small first. CAKE 80 ns with one flow; with ten to each host a turn is a tenth of a packet,
 //! and ten turns make one: 200 ns.
 
+#[path = "../tests/queues/packet.rs"]
+mod packet;
+
 use divan::{Bencher, black_box};
 use lowtail_engine::{Duration, Time};
 use lowtail_net::bql::Dql;
-use lowtail_net::packet::{Ecn, End, FlowId, Kind, MSS_BYTES, Packet, PacketId, Pool, frames_of};
+use lowtail_net::packet::{End, MSS_BYTES, Packet, PacketId, Pool};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
@@ -21,6 +24,7 @@ use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cause, Cx, Queue};
 use lowtail_net::rate::Rate;
+use packet::data;
 
 fn main() {
     divan::main();
@@ -36,23 +40,8 @@ struct World {
 }
 
 fn packet(n: u32, payload: u32) -> Packet {
-    Packet {
-        seq: 0,
-        ack: 0,
-        sent: Time::ZERO,
-        queued: Time::ZERO,
-        flow: FlowId(n % 100),
-        src: End(n % 10),
-        dst: End(10 + n / 10 % 10),
-        route: 0,
-        payload,
-        sack: u32::MAX,
-        frames: frames_of(payload),
-        kind: Kind::Data,
-        ecn: Ecn::Not,
-        class: (n % 10 / 4) as u8,
-        flags: 0,
-    }
+    let of = (n % 10, 10 + n / 10 % 10, n % 100);
+    Packet { class: (n % 10 / 4) as u8, ..data(of, 0, payload) }
 }
 
 impl World {

@@ -1,9 +1,8 @@
 //! No allocation per packet: once a network has grown to its size, it allocates nothing, whatever
 //! its ports and its traffic.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[path = "../../engine/tests/counting/mod.rs"]
+mod counting;
 
 use lowtail_engine::{Duration, Spread, Time};
 use lowtail_net::queue::Queue;
@@ -15,29 +14,6 @@ use lowtail_net::{
     Clos, End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Pattern, Place, Port, Rate, Shape,
     Size, TrafficConfig,
 };
-
-/// The system's allocator, counting.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: `memory` came from `alloc` above, that is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// A fat-tree of 16 machines: bulk flows that lose packets, messages, requests, pings, datagrams.
 fn tree(queued: bool, control: Control) -> Net {
@@ -116,11 +92,11 @@ fn nothing_per_packet() {
         net.run(Time::ZERO + Duration::from_ms(40));
         let lost = |net: &Net| net.frames().dropped.iter().sum::<u64>();
         let lost_before = lost(&net);
-        let bytes = BYTES.load(Ordering::Relaxed);
-        let (before, packets) = (ALLOCATIONS.load(Ordering::Relaxed), net.frames().sent);
+        let bytes = counting::bytes();
+        let (before, packets) = (counting::allocations(), net.frames().sent);
         net.run(Time::ZERO + Duration::from_ms(90));
-        let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        let bytes = BYTES.load(Ordering::Relaxed) - bytes;
+        let count = counting::allocations() - before;
+        let bytes = counting::bytes() - bytes;
         let packets = net.frames().sent - packets;
         let lost = lost(&net) - lost_before;
         println!(

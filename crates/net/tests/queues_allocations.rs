@@ -1,11 +1,13 @@
 //! No allocation per packet: once a discipline has grown to its size, it allocates nothing.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[path = "../../engine/tests/counting/mod.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod counting;
+#[path = "queues/packet.rs"]
+mod packet;
 
 use lowtail_engine::{Duration, Stream, Time};
-use lowtail_net::packet::{Ecn, End, FlowId, Kind, Packet, Pool, frames_of};
+use lowtail_net::packet::{Packet, Pool};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
@@ -17,27 +19,7 @@ use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cx, Queue};
 use lowtail_net::rate::Rate;
-
-/// The system's allocator, counting.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: `memory` came from `alloc` above, that is from `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use packet::data;
 
 /// Allocations of 100,000 packets after as many to grow by, at twice what the queue can send.
 fn allocations(mut queue: Box<dyn Queue>) -> u64 {
@@ -46,28 +28,14 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
     let mut before = 0;
     for n in 0..200_000u64 {
         if n == 100_000 {
-            before = ALLOCATIONS.load(Ordering::Relaxed);
+            before = counting::allocations();
         }
         now += Duration::from_us(2);
         let payload = if n % 10 == 0 { random.below(64_000) as u32 } else { 1_000 };
         let (src, dst) = (random.below(20) as u32, random.below(40) as u32);
-        let packet = Packet {
-            seq: n,
-            ack: 0,
-            sent: now,
-            queued: now,
-            flow: FlowId(src * 40 + dst),
-            src: End(src),
-            dst: End(dst),
-            route: 0,
-            payload,
-            sack: u32::MAX,
-            frames: frames_of(payload),
-            kind: Kind::Data,
-            ecn: Ecn::Not,
-            class: random.below(4) as u8,
-            flags: 0,
-        };
+        let of = (src, dst, src * 40 + dst);
+        let class = random.below(4) as u8;
+        let packet = Packet { sent: now, queued: now, class, ..data(of, n, payload) };
         let id = pool.put(packet);
         queue.enqueue(id, &mut Cx { now, pool: &mut pool, dropped: &mut dropped });
         // Now and then the queue is emptied, so that places are given back.
@@ -81,7 +49,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
             pool.take(id);
         }
     }
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    counting::allocations() - before
 }
 
 /// One test, since all threads share the counter.

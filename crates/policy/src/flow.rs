@@ -132,6 +132,37 @@ impl Default for FlowParams {
 }
 
 impl FlowParams {
+    /// The members of the struct, in its order.
+    pub fn words(&self) -> [u32; 8] {
+        let FlowParams {
+            rate,
+            burst_ns,
+            vm_rate,
+            vm_burst_ns,
+            brief_bytes,
+            large_bytes,
+            long_bytes,
+            pad,
+        } = *self;
+        [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes, pad]
+    }
+
+    /// The struct with these members.
+    pub fn of_words(words: [u32; 8]) -> Self {
+        let [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes, pad] =
+            words;
+        FlowParams {
+            rate,
+            burst_ns,
+            vm_rate,
+            vm_burst_ns,
+            brief_bytes,
+            large_bytes,
+            long_bytes,
+            pad,
+        }
+    }
+
     /// Refuses what the rule's arithmetic is not made for.
     ///
     /// # Errors

@@ -48,6 +48,40 @@ impl Default for Params {
 }
 
 impl Params {
+    /// The members of the struct, in its order.
+    pub fn words(&self) -> [u32; 13] {
+        let Params {
+            burst_ns,
+            grant_ns,
+            grain_ns,
+            slice_ns,
+            wait_turns,
+            guard_ns,
+            margin_ns,
+            follow_ns,
+            follow_wait_ns,
+            preempt_ns,
+            preempt_burst_ns,
+            preempt_reserve_ns,
+            preempt_own_ns,
+        } = *self;
+        [
+            burst_ns,
+            grant_ns,
+            grain_ns,
+            slice_ns,
+            wait_turns,
+            guard_ns,
+            margin_ns,
+            follow_ns,
+            follow_wait_ns,
+            preempt_ns,
+            preempt_burst_ns,
+            preempt_reserve_ns,
+            preempt_own_ns,
+        ]
+    }
+
     /// Refuses what the rule's arithmetic is not made for.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+use crate::number::with_unit;
+
 /// An amount of bytes: a number, or a text such as `"30KB"` (1 KB is 1000 bytes) or `"64KiB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
@@ -36,19 +38,14 @@ impl Visitor<'_> for BytesVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         let units = [
-            ("KiB", 1 << 10),
-            ("MiB", 1 << 20),
-            ("KB", 1_000),
-            ("MB", 1_000_000),
-            ("GB", 1_000_000_000),
-            ("B", 1),
+            ("KiB", 1024.0),
+            ("MiB", 1024.0 * 1024.0),
+            ("KB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("B", 1.0),
         ];
-        let bytes = units.iter().find_map(|(unit, factor)| {
-            let number = text.trim().strip_suffix(unit)?.trim_end();
-            let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            Some(number.parse::<f64>().ok().filter(|_| plain)? * f64::from(*factor))
-        });
-        match bytes {
+        match with_unit(text, &units) {
             Some(bytes) if bytes <= BYTES_MAX as f64 => Ok(Bytes(bytes as u64)),
             Some(_) => Err(E::custom(format!("`{text}`: at most a terabyte"))),
             None => Err(E::custom(format!(

@@ -6,6 +6,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+use crate::number::with_unit;
+
 /// A share, written `"12.5%"`, of at most `MAX` percent.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Percent<const MAX: u32 = 1000>(pub f64);
@@ -16,10 +18,7 @@ impl<const MAX: u32> Percent<MAX> {
     /// # Errors
     /// If it is none, or too large.
     pub fn parse<E: de::Error>(text: &str) -> Result<Self, E> {
-        let number = text.trim().strip_suffix('%').map(str::trim_end);
-        let plain = |number: &&str| number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let percent: Option<f64> = number.filter(plain).and_then(|number| number.parse().ok());
-        match percent {
+        match with_unit(text, &[("%", 1.0)]) {
             Some(percent) if percent <= f64::from(MAX) => Ok(Percent(percent)),
             Some(_) => Err(E::custom(format!("`{text}`: 0% to {MAX}%"))),
             None => Err(E::custom(format!("`{text}` is no share; write a number and %"))),

@@ -6,6 +6,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+use crate::number::with_unit;
+
 /// Bits per second, written `"1Gbit/s"`; 1 kbit/s to 400 Gbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub u64);
@@ -21,12 +23,7 @@ impl Visitor<'_> for RateVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         let units = [("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)];
-        let rate = units.iter().find_map(|(unit, factor)| {
-            let number = text.trim().strip_suffix(unit)?.trim_end();
-            let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            Some(number.parse::<f64>().ok().filter(|_| plain)? * factor)
-        });
-        match rate {
+        match with_unit(text, &units) {
             Some(rate) if (1e3..=400e9).contains(&rate) => Ok(Rate(rate as u64)),
             Some(_) => Err(E::custom(format!("`{text}`: 1kbit/s to 400Gbit/s"))),
             None => Err(E::custom(format!(

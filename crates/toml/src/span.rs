@@ -50,7 +50,8 @@ impl<'de, const MAX_S: u64> Deserialize<'de> for Span<MAX_S> {
     }
 }
 
-const SPAN_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]{1,12})?\s*(ps|ns|us|ms|s)\s*$";
+/// What a span of time looks like, for schemas.
+pub const SPAN_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]{1,12})?\s*(ps|ns|us|ms|s)\s*$";
 
 impl<const MAX_S: u64> JsonSchema for Span<MAX_S> {
     fn schema_name() -> Cow<'static, str> {

@@ -1,64 +1,31 @@
-"""Reads an export of the capture with Perfetto's own schema (package perfetto 0.59.1).
+"""Reads an export of the capture with Perfetto's own schema, see perfetto_file.py.
 
-Checks that tracks hang together, that slices begin and end in order and never overlap, and that
-the figures are those of the capture. Run by perfetto.rs.
+Checks that the figures are those of the capture. Run by perfetto.rs.
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 
-from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+sys.dont_write_bytecode = True
+from perfetto_file import File
 
 
 def main(path):
-    trace = pb.Trace()
-    with open(path, "rb") as file:
-        trace.ParseFromString(file.read())
-    assert not UnknownFieldSet(trace)
-
-    tracks, parents, names = {}, {}, {}
-    events = defaultdict(list)
-    for packet in trace.packet:
-        assert not any(map(UnknownFieldSet, [packet, packet.track_event, packet.track_descriptor]))
+    file = File(path)
+    names = file.names
+    for packet in file.packets:
         assert packet.trusted_packet_sequence_id == 1
-        kind = packet.WhichOneof("data")
-        for name in packet.interned_data.event_names:
-            assert name.iid not in names, "a name is given twice"
-            names[name.iid] = name.name
-        if kind == "track_descriptor":
-            descriptor = packet.track_descriptor
-            assert descriptor.uuid not in tracks, "a track is made twice"
-            tracks[descriptor.uuid] = descriptor.name
-            parents[descriptor.uuid] = descriptor.parent_uuid
-            assert descriptor.parent_uuid in tracks or descriptor.parent_uuid == 0
-            assert descriptor.child_ordering == pb.TrackDescriptor.EXPLICIT
-        else:
-            assert kind == "track_event", kind
-            event = packet.track_event
-            assert event.track_uuid in tracks, "an event comes before its track"
-            name = names[event.name_iid] if event.name_iid else event.name
-            events[event.track_uuid].append((packet.timestamp, event.type, name))
+        if packet.WhichOneof("data") == "track_descriptor":
+            assert packet.track_descriptor.child_ordering == pb.TrackDescriptor.EXPLICIT
 
-    assert list(tracks.values())[:3] == ["capture", "pCPUs", "vCPUs"], tracks
-    path_of = lambda uuid: tracks[parents[uuid]] + "/" + tracks[uuid]
-    assert {path_of(uuid) for uuid in events} == {
+    assert list(names.values())[:3] == ["capture", "pCPUs", "vCPUs"], names
+    path_of = lambda uuid: names[file.parents[uuid]] + "/" + names[uuid]
+    assert {path_of(uuid) for uuid in file.events} == {
         "pCPUs/pCPU 0", "pCPUs/pCPU 1", "vCPUs/d0v0", "vCPUs/d1v0", "vCPUs/d2v0",
     }
-
-    slices = {}
-    for uuid, track in events.items():
-        # As Perfetto does: by time, and as in the file where times are equal.
-        edges = sorted((e for e in track if e[1] != pb.TrackEvent.TYPE_INSTANT), key=lambda e: e[0])
-        found, last_end = [], 0
-        assert len(edges) % 2 == 0
-        for begin, end in zip(edges[::2], edges[1::2]):
-            assert begin[1] == pb.TrackEvent.TYPE_SLICE_BEGIN and begin[2]
-            assert end[1] == pb.TrackEvent.TYPE_SLICE_END
-            assert last_end <= begin[0] <= end[0]
-            last_end = end[0]
-            found.append((begin[2], begin[0], end[0]))
-        slices[path_of(uuid)] = found
+    slices = {path_of(uuid): file.slices(uuid) for uuid in file.events}
 
     # 164 waits of the server, the longest 10,041,297 ns; 386 wake-ups of the control domain.
     waits = [end - begin for name, begin, end in slices["vCPUs/d1v0"] if name == "waiting: woken"]
@@ -72,14 +39,9 @@ def main(path):
         own = [s[1:] for s in slices["vCPUs/" + vcpu] if s[0].startswith("running")]
         there = [s[1:] for p in "01" for s in slices["pCPUs/pCPU " + p] if s[0] == vcpu]
         assert own == there, vcpu
-    marks = Counter(
-        (tracks[uuid], event[2])
-        for uuid, track in events.items()
-        for event in track
-        if event[1] == pb.TrackEvent.TYPE_INSTANT
-    )
-    assert marks["d1v0", "kept: rate limit"] == 4, marks
-    print(f"{len(trace.packet)} packets, {sum(map(len, slices.values()))} slices: fine")
+    kept = sum(file.marks(u)["kept: rate limit"] for u in file.events if names[u] == "d1v0")
+    assert kept == 4, kept
+    print(f"{len(file.packets)} packets, {sum(map(len, slices.values()))} slices: fine")
 
 
 main(sys.argv[1])

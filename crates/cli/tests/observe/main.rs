@@ -3,6 +3,9 @@
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
 //! machines; for what the network does, machines, host and the far end are network namespaces.
 
+#[path = "../../../live/tests/common/needs.rs"]
+#[allow(dead_code, reason = "the other test wants more of it")]
+mod needs;
 #[path = "../../../live/tests/path/net.rs"]
 #[allow(dead_code, reason = "the other test wants more of it")]
 mod net;
@@ -16,7 +19,7 @@ mod tries;
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use lowtail_standin::{Standin, start};
@@ -25,16 +28,9 @@ use serde_json::Value;
 use traffic::{Filler, ask, connect, echo_server, udp};
 use tries::tries;
 
-/// One test at a time: they measure time.
-static KERNEL: Mutex<()> = Mutex::new(());
-
+/// The kernel, if this user may load programs. One test at a time has it, as they measure time.
 fn kernel() -> Option<MutexGuard<'static, ()>> {
-    if nix::unistd::geteuid().is_root() {
-        return Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    assert!(std::env::var_os("CI").is_none(), "not root, but in CI nothing may be skipped");
-    eprintln!("skipped: not root");
-    None
+    needs::root()
 }
 
 /// A finding: whose, what, and the first who is said to be the cause.
@@ -265,11 +261,8 @@ fn a_real_guest_waits_for_its_neighbour() {
     let Some(_kernel) = kernel() else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest");
     let said = Command::new(script).arg("kernel").output().expect("a script");
-    let there = said.status.success()
-        && Command::new("qemu-system-x86_64").arg("-version").output().is_ok();
-    if !there {
-        assert!(std::env::var_os("CI").is_none(), "no QEMU or no kernel for the guest");
-        eprintln!("skipped: no QEMU or no kernel for the guest");
+    let there = said.status.success() && needs::has("qemu-system-x86_64");
+    if needs::skip((!there).then_some("no QEMU or no kernel for the guest")) {
         return;
     }
     let image = String::from_utf8_lossy(&said.stdout).trim().to_string();

@@ -4,25 +4,10 @@ use lowtail_host::Dom;
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::driver::{self, Backend, Interrupts};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::ports::Order;
 
-use crate::host::{BACKENDS, driver, flow, guest, host, mbit, ms, nic, run, us};
-
-fn costs() -> PathCosts {
-    PathCosts {
-        upcall: us(1),
-        irq: us(1),
-        notify: us(1),
-        task_switch: us(2),
-        nic_packet: us(2),
-        back_packet: us(3),
-        grant_slot: us(2),
-        front_packet: us(1),
-        ..Default::default()
-    }
-}
+use crate::host::{BACKENDS, costs, driver, flow, guest, host, mbit, ms, nic, run, us};
 
 /// Eight guests that send as fast as they can; what the first and the last get.
 fn first_and_last(order: Order) -> (f64, f64) {

@@ -7,18 +7,9 @@ use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 
 use crate::host::{BACKENDS, driver, flow, guest, host, mbit, ms, near, nic, run, us};
 
+/// A front end that takes as long as a slot of a grant.
 fn costs() -> PathCosts {
-    PathCosts {
-        upcall: us(1),
-        irq: us(1),
-        notify: us(1),
-        task_switch: us(2),
-        nic_packet: us(2),
-        back_packet: us(3),
-        grant_slot: us(2),
-        front_packet: us(2),
-        ..Default::default()
-    }
+    PathCosts { front_packet: us(2), ..crate::host::costs() }
 }
 
 /// Jain's index: 1 if all have the same, 1/n if one has all.

@@ -21,6 +21,21 @@ pub(crate) fn ms(n: u64) -> Duration {
     Duration::from_ms(n)
 }
 
+/// Costs of a few microseconds each.
+pub(crate) fn costs() -> PathCosts {
+    PathCosts {
+        upcall: us(1),
+        irq: us(1),
+        notify: us(1),
+        task_switch: us(2),
+        nic_packet: us(2),
+        back_packet: us(3),
+        grant_slot: us(2),
+        front_packet: us(1),
+        ..Default::default()
+    }
+}
+
 /// All back ends.
 pub(crate) const BACKENDS: [Backend; 6] = [
     Backend::Tasklet,

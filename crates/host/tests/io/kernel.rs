@@ -14,17 +14,7 @@ use crate::host::{driver, flow, guest, host, mbit, ms, near, nic, run, us};
 
 /// The work of the back end alone, more than a wire of 10 Gbit/s leaves time for.
 fn costs() -> PathCosts {
-    PathCosts {
-        upcall: us(1),
-        irq: us(1),
-        notify: us(1),
-        task_switch: us(2),
-        nic_packet: us(1),
-        back_packet: us(3),
-        grant_slot: us(2),
-        front_packet: us(1),
-        ..Default::default()
-    }
+    PathCosts { nic_packet: us(1), ..crate::host::costs() }
 }
 
 /// A process that does 4 ms of work and sleeps 20 ms, over and over, beside a back end with

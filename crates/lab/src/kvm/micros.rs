@@ -6,6 +6,7 @@ use std::fmt;
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range;
+use lowtail_toml::SPAN_PATTERN;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
@@ -61,7 +62,7 @@ impl JsonSchema for Micros {
             "description": "Microseconds as a whole number, or a span such as `100ms`.",
             "anyOf": [
                 { "type": "integer" },
-                { "type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]{1,12})?\s*(ps|ns|us|ms|s)\s*$" },
+                { "type": "string", "pattern": SPAN_PATTERN },
             ],
         })
     }

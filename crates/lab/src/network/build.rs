@@ -7,8 +7,9 @@ use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::permutation;
 use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
 
-use super::file::{EndFile, NamesFile, NetworkFile, PairsFile, TrafficFile};
+use super::file::NetworkFile;
 use super::queue::QueueFile;
+use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
 use crate::error::{Bad, hint};
 
 /// Most conversations of a network.

@@ -1,13 +1,18 @@
 //! Networks in scenario files: machines, links, switches, and the traffic between their ends.
 //!
-//! `file.rs` is what is written, `queue.rs` the disciplines in it, `build.rs` makes a network of
-//! it, `world.rs` runs network and hosts in one clock, `watch.rs` looks at single
-//! links.
+//! `file.rs` is the table of the network, with `topology.rs` and the disciplines of `queue.rs` in it, `traffic.rs` those of
+//! the traffic, with `pattern.rs` and `tcp.rs`. `build.rs` makes a network of what is written, `world.rs` runs network
+//! and hosts in one clock, `watch.rs` looks at single links.
 
 pub(crate) mod build;
 pub mod file;
+pub mod pattern;
 pub mod queue;
+pub mod tcp;
+pub mod topology;
+pub mod traffic;
 pub mod watch;
 pub(crate) mod world;
 
-pub use file::{EndFile, NetworkFile, TrafficFile};
+pub use file::NetworkFile;
+pub use traffic::{EndFile, TrafficFile};

@@ -33,7 +33,10 @@ pub fn scan(roots: &Roots, declared: &[Declared]) -> Found {
 
 #[cfg(test)]
 mod tests {
+    use lowtail_engine::Stream;
+
     use super::*;
+    use crate::seed::seed;
 
     /// Pieces that mean something somewhere, in any order and cut anywhere: nothing panics, nothing is longer than
     /// what it was made of.
@@ -65,17 +68,8 @@ mod tests {
             ") S ",
             "é",
         ];
-        let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or(1u64);
-        println!("LOWTAIL_SEED={seed} repeats it");
-        // Marsaglia's xorshift64.
-        let mut state = seed | 1;
-        let mut draw = |n: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % n as u64) as usize
-        };
+        let mut stream = Stream::new(seed(), "discover");
+        let mut draw = |n: usize| stream.below(n as u64) as usize;
         for _ in 0..200_000 {
             let text: String = (0..draw(8)).map(|_| PIECES[draw(PIECES.len())]).collect();
             let mut end = draw(text.len() + 1);

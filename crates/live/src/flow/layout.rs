@@ -30,18 +30,7 @@ pub(super) fn shared(
         [rule.cost, rule.vm_cost, rule.brief_bytes, rule.large_bytes, rule.long_bytes, rule.pad];
     bytes.extend(short.into_iter().flat_map(u32::to_ne_bytes));
     bytes.extend(seed.into_iter().flat_map(u64::to_ne_bytes));
-    let p = params;
-    let given = [
-        p.rate,
-        p.burst_ns,
-        p.vm_rate,
-        p.vm_burst_ns,
-        p.brief_bytes,
-        p.large_bytes,
-        p.long_bytes,
-        p.pad,
-    ];
-    bytes.extend(given.into_iter().flat_map(u32::to_ne_bytes));
+    bytes.extend(params.words().into_iter().flat_map(u32::to_ne_bytes));
     bytes.extend([mask, u32::from(marks)].into_iter().flat_map(u32::to_ne_bytes));
     Ok(bytes)
 }
@@ -52,17 +41,11 @@ pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, bool)> {
         let at = RULE + SEED + 4 * n;
         Some(u32::from_ne_bytes(shared.get(at..at + 4)?.try_into().ok()?))
     };
-    let params = FlowParams {
-        rate: word(0)?,
-        burst_ns: word(1)?,
-        vm_rate: word(2)?,
-        vm_burst_ns: word(3)?,
-        brief_bytes: word(4)?,
-        large_bytes: word(5)?,
-        long_bytes: word(6)?,
-        pad: word(7)?,
-    };
-    Some((params, word(9)? != 0))
+    let mut words = [0; 8];
+    for (n, to) in words.iter_mut().enumerate() {
+        *to = word(n)?;
+    }
+    Some((FlowParams::of_words(words), word(9)? != 0))
 }
 
 /// `struct uplink`.

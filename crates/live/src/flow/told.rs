@@ -34,33 +34,15 @@ pub struct Told {
 impl Told {
     /// With the rule's parameters, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        let p = params;
-        let rule = [
-            p.rate,
-            p.burst_ns,
-            p.vm_rate,
-            p.vm_burst_ns,
-            p.brief_bytes,
-            p.large_bytes,
-            p.long_bytes,
-        ];
+        let [rule @ .., _pad] = params.words();
         Told { rule, priorities, dscp: [KEEP; BANDS], marks: false }
     }
 
     /// The rule's parameters.
     pub fn params(&self) -> FlowParams {
-        let [rate, burst_ns, vm_rate, vm_burst_ns, brief_bytes, large_bytes, long_bytes] =
-            self.rule;
-        FlowParams {
-            rate,
-            burst_ns,
-            vm_rate,
-            vm_burst_ns,
-            brief_bytes,
-            large_bytes,
-            long_bytes,
-            pad: 0,
-        }
+        let mut words = [0; 8];
+        words[..7].copy_from_slice(&self.rule);
+        FlowParams::of_words(words)
     }
 
     /// Refuses what no tagger can do.

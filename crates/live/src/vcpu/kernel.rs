@@ -7,7 +7,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use libbpf_rs::{
     Error as Refusal, ErrorKind, Link, Map, MapCore, MapFlags, MapMut, Object, OpenObject,
 };
-use lowtail_policy::Params;
 
 use super::Options;
 use super::machine::VmId;
@@ -161,47 +160,15 @@ fn prepare(object: &mut OpenObject, options: &Options, cpus: u32) -> libbpf_rs::
 
 /// `struct settings`.
 fn settings(options: &Options, cpus: u32) -> Vec<u8> {
-    let Params {
-        burst_ns,
-        grant_ns,
-        grain_ns,
-        slice_ns,
-        wait_turns,
-        guard_ns,
-        margin_ns,
-        follow_ns,
-        follow_wait_ns,
-        preempt_ns,
-        preempt_burst_ns,
-        preempt_reserve_ns,
-        preempt_own_ns,
-    } = options.params;
     // One line for each CPU that is online: cpu0, cpu1, ...
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let is_cpu = |line: &&str| {
         line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let online = stat.lines().filter(is_cpu).count().max(1) as u32;
-    let words = [
-        burst_ns,
-        grant_ns,
-        grain_ns,
-        slice_ns,
-        wait_turns,
-        guard_ns,
-        margin_ns,
-        follow_ns,
-        follow_wait_ns,
-        preempt_ns,
-        preempt_burst_ns,
-        preempt_reserve_ns,
-        preempt_own_ns,
-        options.vms,
-        options.threads,
-        cpus,
-        online,
-    ];
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    let words = options.params.words();
+    let more = [options.vms, options.threads, cpus, online];
+    words.into_iter().chain(more).flat_map(u32::to_ne_bytes).collect()
 }
 
 /// A string of C.

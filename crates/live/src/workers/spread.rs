@@ -40,7 +40,10 @@ pub(super) fn spread(workers: &[Worker], cpus: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use lowtail_engine::Stream;
+
     use super::*;
+    use crate::seed::seed;
 
     fn worker(vm: u32, alone_on: Option<usize>) -> Worker {
         Worker { vm, alone_on }
@@ -68,17 +71,8 @@ mod tests {
     /// Whatever there is: even, the same again from there, and nobody moves who need not.
     #[test]
     fn always_even_and_at_rest() {
-        let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or(1u64);
-        println!("LOWTAIL_SEED={seed} repeats it");
-        // Marsaglia's xorshift64.
-        let mut state = seed | 1;
-        let mut draw = |n: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % n as u64) as usize
-        };
+        let mut stream = Stream::new(seed(), "spread");
+        let mut draw = |n: usize| stream.below(n as u64) as usize;
         for _ in 0..2_000 {
             let cpus: Vec<usize> = (0..1 + draw(6)).map(|i| 3 * i).collect();
             let workers: Vec<Worker> = (0..draw(30))

@@ -202,7 +202,7 @@ fn a_host_that_has_nothing() {
 #[test]
 fn here() {
     let diagnosis = examine(&Host::default());
-    if super::skip((!nix::unistd::geteuid().is_root()).then_some("not root")) {
+    if super::skip((!super::is_root()).then_some("not root")) {
         assert_eq!(check(&diagnosis, "capabilities").state, State::Missing);
         return;
     }

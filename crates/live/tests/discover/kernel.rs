@@ -12,11 +12,7 @@ use lowtail_standin::{Standin, start};
 use serde_json::Value;
 
 use super::tries::tries;
-use super::{roles, skip, vm};
-
-fn is_root() -> bool {
-    nix::unistd::geteuid().is_root()
-}
+use super::{has, is_root, roles, skip, vm};
 
 fn look() -> Found {
     scan(&Roots::default(), &[])
@@ -192,11 +188,6 @@ fn index_in(pid: u32, name: &str) -> u32 {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let index = text.split(':').next().and_then(|index| index.parse().ok());
     index.unwrap_or_else(|| panic!("{text}"))
-}
-
-fn has(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(tool).is_file())
 }
 
 /// A QEMU that is killed when the test ends.

@@ -5,6 +5,9 @@
 mod declared;
 mod doctor;
 mod kernel;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 mod tree;
 mod trees;
 #[path = "../common/tries.rs"]
@@ -12,6 +15,7 @@ mod trees;
 mod tries;
 
 use lowtail_live::discover::{Found, Role, Vm};
+use needs::{has, is_root, skip};
 
 /// The machine of this name, of which there must be one.
 fn vm<'a>(found: &'a Found, name: &str) -> &'a Vm {
@@ -24,12 +28,4 @@ fn vm<'a>(found: &'a Found, name: &str) -> &'a Vm {
 /// Threads and what they do.
 fn roles(vm: &Vm) -> Vec<(u32, Role)> {
     vm.threads.iter().map(|thread| (thread.tid, thread.role)).collect()
-}
-
-/// Whether something may be skipped; if so it says why.
-fn skip(missing: Option<&str>) -> bool {
-    let Some(missing) = missing else { return false };
-    assert!(std::env::var_os("CI").is_none(), "{missing}, but in CI nothing may be skipped");
-    eprintln!("skipped: {missing}");
-    true
 }

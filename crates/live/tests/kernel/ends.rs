@@ -3,7 +3,7 @@
 use super::*;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use lowtail_live::Error;
 use nix::libc;
@@ -35,20 +35,54 @@ fn victim() {
     }
 }
 
-/// A victim that runs.
-fn start(state: &Path) -> Child {
-    let mut victim = Command::new(std::env::current_exe().expect("this test"))
+/// A victim that runs. Nothing of it outlives the test, however that ends.
+struct Victim<'a> {
+    child: Child,
+    state: &'a Path,
+}
+
+impl Victim<'_> {
+    fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child")
+    }
+
+    /// Control groups that it has made and that are there.
+    fn groups(&self) -> Vec<String> {
+        groups_of(self.child.id())
+    }
+}
+
+impl Drop for Victim<'_> {
+    fn drop(&mut self) {
+        // It may have ended, and been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = lowtail_live::journal::sweep(self.state);
+    }
+}
+
+fn start(state: &Path) -> Victim<'_> {
+    let child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "ends::victim", "--nocapture"])
         .env(STATE, state)
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .expect("this test, again");
-    let stderr = victim.stderr.take().expect("a pipe");
+    let mut victim = Victim { child, state };
+    let stderr = victim.child.stderr.take().expect("a pipe");
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     assert!(lines.any(|line| line == "running"), "it did not begin");
-    assert_eq!(groups().len(), 1);
+    assert_eq!(victim.groups().len(), 1);
     victim
+}
+
+fn nothing_is_left(groups: &[String], state: &Path) {
+    assert_eq!((groups, journals(state)), (&[][..], 0));
 }
 
 fn journals(state: &Path) -> usize {
@@ -61,11 +95,13 @@ fn what_a_killed_run_has_left_is_removed_by_the_next() {
     let Some(_host) = host() else { return };
     let state = tempfile::tempdir().expect("a directory");
     let mut victim = start(state.path());
-    victim.kill().expect("it runs");
-    victim.wait().expect("a child");
-    assert_eq!((groups().len(), journals(state.path())), (1, 1), "nobody was there to remove it");
+    victim.kill();
+    victim.wait();
+    let left = (victim.groups().len(), journals(state.path()));
+    assert_eq!(left, (1, 1), "nobody was there to remove it");
     measure(&config(vec![VmConfig::new("a", Workload::CpuLoop)], Vec::new()), ms(50), state.path());
-    assert_eq!((groups(), journals(state.path())), (Vec::<String>::new(), 0));
+    nothing_is_left(&victim.groups(), state.path());
+    nothing_is_left(&groups(), state.path());
 }
 
 /// Killed while it is not yet waited for, and swept at once: its threads are let end first.
@@ -74,12 +110,11 @@ fn a_sweep_waits_for_threads_that_are_about_to_end() {
     let Some(_host) = host() else { return };
     let state = tempfile::tempdir().expect("a directory");
     let mut victim = start(state.path());
-    victim.kill().expect("it runs");
+    victim.kill();
     while lowtail_live::journal::sweep(state.path()).expect("removed") == 0 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    assert_eq!((groups(), journals(state.path())), (Vec::<String>::new(), 0));
-    victim.wait().expect("a child");
+    nothing_is_left(&victim.groups(), state.path());
 }
 
 /// Signals that ask for an end get a clean one, and whoever waits sees the signal.
@@ -89,12 +124,12 @@ fn signals_end_a_run_cleanly() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let state = tempfile::tempdir().expect("a directory");
         let mut victim = start(state.path());
-        let killed =
-            Command::new("kill").args([format!("-{signal}"), victim.id().to_string()]).status();
+        let killed = Command::new("kill")
+            .args([format!("-{signal}"), victim.child.id().to_string()])
+            .status();
         assert!(killed.expect("there is a `kill`").success());
-        let status = victim.wait().expect("a child");
-        assert_eq!(status.signal(), Some(signal));
-        assert_eq!((groups(), journals(state.path())), (Vec::<String>::new(), 0));
+        assert_eq!(victim.wait().signal(), Some(signal));
+        nothing_is_left(&victim.groups(), state.path());
     }
 }
 
@@ -110,7 +145,7 @@ fn a_panic_leaves_nothing() {
         run(&config, &options, &|done| assert!(done < ms(100), "on purpose"))
     });
     assert!(std::panic::catch_unwind(run).is_err());
-    assert_eq!((groups(), journals(state.path())), (Vec::<String>::new(), 0));
+    nothing_is_left(&groups(), state.path());
 }
 
 /// What the kernel refuses: an inner quota beyond the outer one, which v1 does not take.
@@ -127,5 +162,5 @@ fn an_error_leaves_nothing() {
     if let Err(error) = run(&config, &options, &|_| {}) {
         assert!(error.to_string().contains("cfs_quota"), "{error}");
     }
-    assert_eq!((groups(), journals(state.path())), (Vec::<String>::new(), 0));
+    nothing_is_left(&groups(), state.path());
 }

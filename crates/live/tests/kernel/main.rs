@@ -3,12 +3,15 @@
 
 mod ends;
 mod figures;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 #[path = "../common/tries.rs"]
 #[allow(dead_code, reason = "another test wants more of it")]
 mod tries;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
@@ -18,19 +21,14 @@ use lowtail_live::cgroup::Hierarchy;
 use lowtail_live::thread::own_cpus;
 use lowtail_live::{Measured, Options, run};
 
-/// One test at a time has the CPUs.
-static HOST: Mutex<()> = Mutex::new(());
-
-/// The host, if there is one that can do it.
+/// The host, if there is one that can do it. One test at a time has its CPUs.
 fn host() -> Option<MutexGuard<'static, ()>> {
-    let root = nix::unistd::geteuid().is_root();
     let why = match Hierarchy::find() {
-        _ if !root => "not root".to_string(),
+        _ if !needs::is_root() => "not root".to_string(),
         Err(error) => error.to_string(),
-        Ok(_) => return Some(HOST.lock().unwrap_or_else(PoisonError::into_inner)),
+        Ok(_) => return Some(needs::turn()),
     };
-    assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");
-    eprintln!("skipped: {why}");
+    needs::skip(Some(&why));
     None
 }
 
@@ -71,10 +69,16 @@ fn measure(config: &Config, duration: Duration, state: &Path) -> Measured {
     run(config, &options, &|_| {}).expect("the host can do it")
 }
 
-/// Control groups of lowtail that there are, by name.
+/// Control groups that this process has made and that are there, by name.
 fn groups() -> Vec<String> {
+    groups_of(std::process::id())
+}
+
+/// Those of process `pid`, which they are named after; others may run lowtail meanwhile.
+fn groups_of(pid: u32) -> Vec<String> {
     let root = Hierarchy::find().expect("there is one").root;
     let names = std::fs::read_dir(root).expect("a directory").flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.starts_with("lowtail-")).collect()
+    let own = format!("lowtail-{pid}-");
+    names.filter(|name| name.starts_with(&own)).collect()
 }

@@ -6,35 +6,18 @@ mod driver;
 mod hangs;
 mod ledger;
 mod libvirtd;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 mod policy;
 mod real;
 
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lowtail_live::libvirt::{Connection, Domain, Key, Options};
-
-/// One at a time: those that hang are counted for the process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether something may be skipped; if so it says why.
-fn skip(missing: Option<&str>) -> bool {
-    let Some(missing) = missing else { return false };
-    assert!(std::env::var_os("CI").is_none(), "{missing}, but in CI nothing may be skipped");
-    eprintln!("skipped: {missing}");
-    true
-}
-
-/// Whether the program is there.
-fn has(program: &str) -> bool {
-    let mut command = Command::new(program);
-    let command = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
+// One at a time: those that hang are counted for the process.
+use needs::turn as alone;
+use needs::{has, skip};
 
 /// What is missing for libvirt's library.
 fn no_library() -> Option<&'static str> {

@@ -1,46 +1,25 @@
-//! This test again, as a process that is killed at some moment: by itself, so that no step is missed.
+//! What the processes do that tests of this room kill, and settings that they read.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use lowtail_live::manage::{Hold, Moment, OnError, Place, Setting};
-use nix::sys::signal::{Signal, kill, raise};
+use lowtail_live::manage::{Hold, OnError, Place, Setting};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::nobody;
+use crate::steps::{self, Task};
 use crate::world::set;
 
-/// What the process is to do; set, it is one: `apply 7 DIR`, and settings in `DIR/settings`.
-const DO: &str = "LOWTAIL_TEST_DO";
-
-/// Not a test: what is killed by one.
+/// Not a test: what is killed by one. Settings are in its directory.
 #[test]
 fn child() {
-    let Some(what) = std::env::var_os(DO) else { return };
-    let what = what.into_string().expect("text");
-    let words: Vec<&str> = what.splitn(3, ' ').collect();
-    let [what, at, dir] = words[..] else { panic!("`{what}`?") };
-    let (at, dir): (usize, &Path) = (at.parse().expect("a number"), dir.as_ref());
-    let mut seen = 0;
-    let mut tell = |_: Moment<'_>| {
-        if seen == at {
-            raise(Signal::SIGKILL).expect("it works on all");
-        }
-        seen += 1;
-    };
-    match what {
-        "apply" => {
-            let mut hold = Hold::take(dir).expect("nobody holds it");
-            let plan = hold.plan(&settings(dir), false).expect("a plan");
-            let applied = hold.apply(&plan, OnError::Stop, &mut tell).expect("written down");
-            assert_eq!(applied.failed, []);
-        }
-        "revert" => {
-            let mut hold = Hold::take(dir).expect("nobody holds it");
-            let reverted = hold.revert(false, &mut tell).expect("written down");
-            assert_eq!(reverted.failed, []);
-        }
+    let Some(task) = Task::own() else { return };
+    let dir = &task.dir;
+    match task.what.as_str() {
+        "apply" => task.apply(&settings(dir)),
+        "revert" => drop(task.revert()),
         // Until it is killed.
         "hold" => {
             let _hold = Hold::take(dir).expect("nobody holds it");
@@ -55,10 +34,10 @@ fn child() {
         "churn" => loop {
             let mut hold = Hold::take(dir).expect("nobody holds it");
             let plan = hold.plan(&settings(dir), false).expect("a plan");
-            hold.apply(&plan, OnError::Stop, &mut |_| {}).expect("written down");
-            hold.revert(false, &mut |_| {}).expect("written down");
+            hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
+            hold.revert(false, &mut nobody).expect("written down");
         },
-        _ => panic!("`{what}`?"),
+        what => panic!("`{what}`?"),
     }
 }
 
@@ -77,19 +56,12 @@ pub(crate) fn write(dir: &Path, settings: &[Setting]) {
 
 /// The process that does so.
 pub(crate) fn command(what: &str, at: usize, dir: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", "child::child", "--nocapture", "--test-threads=1"]);
-    command.env(DO, format!("{what} {at} {}", dir.display()));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command
+    steps::command("child::child", what, at, dir)
 }
 
 /// Lets one do so until moment `at`; whether it was killed there, not through before.
 pub(crate) fn killed(what: &str, at: usize, dir: &Path) -> bool {
-    let status = command(what, at, dir).status().expect("this test, again");
-    let killed = status.signal() == Some(Signal::SIGKILL as i32);
-    assert!(killed || status.success(), "{what} {at}: {status}");
-    killed
+    steps::killed(command(what, at, dir))
 }
 
 pub(crate) fn sigkill(pid: u32) {

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use lowtail_live::manage::{Error, Hold, OnError};
 
+use super::steps::within;
 use super::world::{World, set};
 use super::{child, host, nobody};
 
@@ -20,10 +21,9 @@ fn a_full_disk() {
     let settings = [1, 2, 3].map(|group| set(world.group(group, weight), "300"));
     child::write(world.dir(), &settings);
     let inner = child::command("full", 0, world.dir());
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--"]).arg(inner.get_program()).args(inner.get_args());
-    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = command.output().expect("there is an `unshare`");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--"]);
+    let output = within(unshare, &inner).output().expect("there is an `unshare`");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
     assert_eq!(world.dump(), before);

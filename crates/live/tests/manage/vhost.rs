@@ -1,37 +1,20 @@
 //! Workers of vhost as the kernel starts them, in the guest: its kernel has the module.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use lowtail_live::discover::{self, Role, Roots};
 use lowtail_live::policy::Policy;
 use lowtail_live::want::{Facts, settings};
 
+use super::guest::within;
 use super::{apply, host, revert};
 
 #[test]
 fn workers_of_the_kernels_own() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
-    let kernel = Command::new(&script).arg("kernel").output().expect("a script");
-    if !kernel.status.success() {
-        let why = String::from_utf8_lossy(&kernel.stderr);
-        assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");
-        return eprintln!("skipped: no kernel for the guest: {why}");
-    }
-    let inside = "ln -s /bin/lowtail-standin /lowtail-standin; modprobe vhost_net && \
-                  CI=true lowtail --ignored --exact vhost::inside --nocapture";
-    let output = Command::new(&script)
-        .arg("run")
-        .arg(std::env::current_exe().expect("this test"))
-        .args(["sh", "-c", inside])
-        .env("LOWTAIL_GUEST_ALSO", lowtail_standin::binary())
-        .env("LOWTAIL_GUEST_MODULES", "yes")
-        .env("LOWTAIL_GUEST_CPUS", "3")
-        .output()
-        .expect("a script");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let script =
+        "modprobe vhost_net && CI=true lowtail --ignored --exact vhost::inside --nocapture";
+    let environment = [("LOWTAIL_GUEST_MODULES", "yes"), ("LOWTAIL_GUEST_CPUS", "3")];
+    let Some(said) = within(script, &environment) else { return };
     assert!(said.contains("1 passed"), "it ran there: {said}");
 }
 

@@ -1,48 +1,27 @@
 //! SIGKILL before and after every step of an apply and of a revert: what comes next restores byte for byte.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use lowtail_live::flow::Told;
-use lowtail_live::manage::{Hold, Moment, Network, OnError, Part, Place, Setting};
+use lowtail_live::manage::{Network, Part, Place, Setting};
 use lowtail_live::tc::{Choice, Link, Wanted};
 use lowtail_policy::FlowParams;
-use nix::sys::signal::{Signal, raise};
 
 use crate::kernel;
 use crate::net::Namespace;
 use crate::restore::{host, told};
+use crate::steps::{self, Task};
 
-/// What the process is to do; set, it is one: `apply 7 DIR`, in the network namespace that it is started in.
-const DO: &str = "LOWTAIL_TEST_NETWORK";
-
-/// Not a test: what is killed by one.
+/// Not a test: what is killed by one, in the network namespace that it is started in.
 #[test]
 fn child() {
-    let Some(what) = std::env::var_os(DO) else { return };
-    let what = what.into_string().expect("text");
-    let words: Vec<&str> = what.splitn(3, ' ').collect();
-    let [what, at, dir] = words[..] else { panic!("`{what}`?") };
-    let (at, dir): (usize, &Path) = (at.parse().expect("a number"), dir.as_ref());
-    let mut seen = 0;
-    let mut tell = |_: Moment<'_>| {
-        if seen == at {
-            raise(Signal::SIGKILL).expect("it works on all");
-        }
-        seen += 1;
-    };
-    let mut hold = Hold::take(dir).expect("nobody holds it");
-    if what == "apply" {
-        let plan = hold.plan(&settings(), false).expect("a plan");
-        assert_eq!(plan.unread, []);
-        let applied = hold.apply(&plan, OnError::Stop, &mut tell).expect("written down");
-        assert_eq!(applied.failed, []);
-    } else {
-        let reverted = hold.revert(false, &mut tell).expect("written down");
-        assert_eq!(reverted.failed, []);
-        assert_eq!(reverted.foreign, []);
+    let Some(task) = Task::own() else { return };
+    match task.what.as_str() {
+        "apply" => task.apply(&settings()),
+        "revert" => assert_eq!(task.revert().foreign, []),
+        what => panic!("`{what}`?"),
     }
 }
 
@@ -68,17 +47,9 @@ fn settings() -> Vec<Setting> {
 
 /// Does so in the namespace; whether it was killed.
 fn killed(host: &Namespace, what: &str, at: usize, dir: &Path) -> bool {
-    let status = Command::new("nsenter")
-        .arg(format!("--net={}", host.path()))
-        .arg(std::env::current_exe().expect("this test"))
-        .args(["--exact", "kill::child", "--test-threads", "1"])
-        .env(DO, format!("{what} {at} {}", dir.display()))
-        .stdout(Stdio::null())
-        .status()
-        .expect("nsenter is there");
-    let killed = status.signal() == Some(Signal::SIGKILL as i32);
-    assert!(killed || status.success(), "{what} at {at}: {status}");
-    killed
+    let mut nsenter = Command::new("nsenter");
+    nsenter.arg(format!("--net={}", host.path()));
+    steps::killed(steps::within(nsenter, &steps::command("kill::child", what, at, dir)))
 }
 
 /// Never, as no apply has so many moments.

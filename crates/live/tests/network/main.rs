@@ -4,6 +4,9 @@
 mod guest;
 mod kill;
 mod many;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 #[path = "../path/net.rs"]
 #[allow(dead_code, reason = "the tests of the way of packets need all of it")]
 mod net;
@@ -12,20 +15,14 @@ mod packets;
 mod policy;
 mod program;
 mod restore;
+#[path = "../common/steps.rs"]
+mod steps;
 mod traffic;
 mod uplink;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
-/// One test at a time: some measure time.
-static KERNEL: Mutex<()> = Mutex::new(());
-
-/// The kernel, if this user may load programs and make namespaces.
+/// The kernel, if this user may load programs and make namespaces. One test at a time has it, as some measure time.
 fn kernel() -> Option<MutexGuard<'static, ()>> {
-    if nix::unistd::geteuid().is_root() {
-        return Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    assert!(std::env::var_os("CI").is_none(), "not root, but in CI nothing may be skipped");
-    eprintln!("skipped: not root");
-    None
+    needs::root()
 }

@@ -29,19 +29,15 @@ impl Net {
     pub(crate) fn new(rate: u64) -> Self {
         let [a, b, host, router, there] = std::array::from_fn(|_| Namespace::new());
         let net = Net { a, b, host, router, there };
-        net.host.ip("link add br0 type bridge");
-        net.host.ip("link set br0 up");
+        net.host.add_bridge();
         let ends = [(&net.a, "tap-a", "10.78.0.1/24"), (&net.b, "tap-b", "10.78.0.2/24")];
         let gateway = (&net.router, "uplink", "10.78.0.254/24");
         for (namespace, tap, address) in ends.into_iter().chain([gateway]) {
-            let peer = namespace.path();
-            net.host.ip(&format!("link add {tap} type veth peer name end netns {peer}"));
-            net.host.ip(&format!("link set dev {tap} master br0 up"));
+            net.host.add_port(tap, namespace);
             namespace.ip(&format!("address add {address} dev end"));
             namespace.ip("link set end up");
         }
-        let peer = net.there.path();
-        net.router.ip(&format!("link add out type veth peer name end netns {peer}"));
+        net.router.add_link("out", &net.there);
         net.router.ip("address add 10.79.0.254/24 dev out");
         net.router.ip("link set out up");
         net.there.ip(&format!("address add {THERE}/24 dev end"));

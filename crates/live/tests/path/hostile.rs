@@ -8,41 +8,30 @@ use std::thread;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
+use rand::RngExt;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::net::{FAR, Net, v4};
 use crate::traffic::{ask, connect, echo_server};
 use crate::{kernel, observe, read};
 
-/// Random numbers that are the same each time (xorshift, Marsaglia 2003).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 /// An IP packet to `far` that says that it is TCP: of another sender and connection each time, with a
 /// time stamp of its own, or with lengths and options that are nonsense.
-fn packet(random: &mut Random) -> Vec<u8> {
+fn packet(random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut packet = vec![0; 20 + 60 + 100];
-    for word in packet.chunks_mut(8) {
-        word.copy_from_slice(&random.next().to_ne_bytes()[..word.len()]);
-    }
-    let nonsense = random.next().is_multiple_of(4);
+    random.fill(&mut packet[..]);
+    let nonsense = random.random_range(0..4) == 0;
     packet[0] = 0x45;
     packet[6..8].fill(0);
     packet[9] = 6;
     packet[16..20].copy_from_slice(&Ipv4Addr::new(10, 77, 0, FAR).octets());
     if nonsense {
-        return packet[..20 + (random.next() % 160) as usize].to_vec();
+        return packet[..20 + random.random_range(0..160)].to_vec();
     }
     // A header of 32 bytes, flags, and no checksum, which nobody looks at on the way.
     packet[32] = 0x80;
-    packet[33] = [2, 16, 18, 24][(random.next() % 4) as usize];
+    packet[33] = [2, 16, 18, 24][random.random_range(0..4)];
     packet[40..44].copy_from_slice(&[1, 1, 8, 10]);
     packet
 }
@@ -65,7 +54,7 @@ fn a_flood_of_connections_does_not_end_what_is_known_of_others() {
     });
     let flood = thread::spawn(move || {
         use std::os::fd::AsRawFd;
-        let (mut random, mut sent) = (Random(0x6c6f_7774_6169_6c21), 0u64);
+        let (mut random, mut sent) = (Xoshiro256PlusPlus::seed_from_u64(1), 0u64);
         let to = SockaddrIn::new(10, 77, 0, FAR, 0);
         while !stopped.load(Ordering::Relaxed) || sent < 100_000 {
             let packet = packet(&mut random);

@@ -4,6 +4,9 @@
 mod cost;
 mod drops;
 mod hostile;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 mod net;
 mod tap;
 mod traffic;
@@ -12,22 +15,14 @@ mod traffic;
 mod tries;
 mod waits;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use lowtail_live::observe::{Interface, Network, Path, PathOptions};
 use net::Net;
 
-/// One test at a time: they measure time.
-static KERNEL: Mutex<()> = Mutex::new(());
-
-/// The kernel, if this user may load programs.
+/// The kernel, if this user may load programs. One test at a time has it, as they measure time.
 fn kernel() -> Option<MutexGuard<'static, ()>> {
-    if nix::unistd::geteuid().is_root() {
-        return Some(KERNEL.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    assert!(std::env::var_os("CI").is_none(), "not root, but in CI nothing may be skipped");
-    eprintln!("skipped: not root");
-    None
+    needs::root()
 }
 
 /// Slots of the two machines. Neither is 0, which is what is not set.

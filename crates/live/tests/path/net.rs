@@ -55,6 +55,24 @@ impl Namespace {
         self.run("tc", words)
     }
 
+    /// The bridge `br0`.
+    pub(crate) fn add_bridge(&self) {
+        self.ip("link add br0 type bridge");
+        self.ip("link set br0 up");
+    }
+
+    /// An interface `name`, whose other end is `end` of `other`.
+    pub(crate) fn add_link(&self, name: &str, other: &Namespace) {
+        let peer = other.path();
+        self.ip(&format!("link add {name} type veth peer name end netns {peer}"));
+    }
+
+    /// The same as a port of the bridge.
+    pub(crate) fn add_port(&self, name: &str, other: &Namespace) {
+        self.add_link(name, other);
+        self.ip(&format!("link set dev {name} master br0 up"));
+    }
+
     /// Does it in a thread that is in the namespace. Sockets stay where they were made.
     pub(crate) fn within<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
         let namespace = self.again();
@@ -113,13 +131,10 @@ impl Net {
             namespace.run("sysctl", "-q -w net.ipv6.conf.default.disable_ipv6=1");
         }
         let net = Net { a, b, host, far };
-        net.host.ip("link add br0 type bridge");
-        net.host.ip("link set br0 up");
+        net.host.add_bridge();
         let ends = [(&net.a, "tap-a", A), (&net.b, "tap-b", B), (&net.far, "uplink", FAR)];
         for (namespace, tap, number) in ends {
-            let peer = namespace.path();
-            net.host.ip(&format!("link add {tap} type veth peer name end netns {peer}"));
-            net.host.ip(&format!("link set dev {tap} master br0 up"));
+            net.host.add_port(tap, namespace);
             namespace.ip(&format!("link set end address 02:00:00:00:00:0{number}"));
             namespace.ip("link set end up");
             namespace.ip(&format!("address add {}/24 dev end", v4(number)));
@@ -138,6 +153,22 @@ impl Net {
             }
         }
         net
+    }
+
+    /// As libvirt's networks are: the bridge is the gateway, and no port of it leads out. Gives the address that `far` has
+    /// then.
+    pub(crate) fn route(&self) -> std::net::IpAddr {
+        self.host.ip("link set dev uplink nomaster");
+        self.host.ip("address add 10.77.0.254/24 dev br0");
+        self.host.ip("address add 10.78.0.1/24 dev uplink");
+        self.host.run("sysctl", "-q -w net.ipv4.ip_forward=1");
+        self.far.ip("address flush dev end");
+        self.far.ip("address add 10.78.0.9/24 dev end");
+        self.far.ip("route add default via 10.78.0.1");
+        for machine in [&self.a, &self.b] {
+            machine.ip("route add default via 10.77.0.254");
+        }
+        std::net::Ipv4Addr::new(10, 78, 0, 9).into()
     }
 
     /// What `tc` has counted as dropped at an interface of the host's.

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::needs::skip;
 use crate::net::{FAR, Net, v4};
 use crate::traffic::udp;
 use crate::{SLOT_A, SLOT_B, kernel, nearly, observe, read};
@@ -36,10 +37,8 @@ fn a_tap_is_followed_both_ways() {
     let mut line = String::new();
     let output = machine.stdout.take().expect("it has one");
     BufReader::new(output).read_line(&mut line).expect("it prints");
-    if line.is_empty() {
+    if skip(line.is_empty().then_some("no python3, or it cannot open the tap")) {
         machine.wait().expect("it has ended");
-        assert!(std::env::var_os("CI").is_none(), "no python3, or it cannot open the tap");
-        eprintln!("skipped: no python3, or it cannot open the tap");
         return;
     }
     thread::sleep(Duration::from_millis(100));

@@ -174,20 +174,10 @@ fn what_a_queue_cuts_into_frames_is_followed() {
 fn who_is_routed_is_not_lost_sight_of() {
     let Some(_kernel) = kernel() else { return };
     let net = Net::new();
-    // As libvirt's networks are: the bridge is the gateway, and no port of it leads out.
-    net.host.ip("link set dev uplink nomaster");
-    net.host.ip("address add 10.77.0.254/24 dev br0");
-    net.host.ip("address add 10.78.0.1/24 dev uplink");
-    net.host.run("sysctl", "-q -w net.ipv4.ip_forward=1");
-    net.far.ip("address flush dev end");
-    net.far.ip("address add 10.78.0.9/24 dev end");
-    net.far.ip("route add default via 10.78.0.1");
-    for machine in [&net.a, &net.b] {
-        machine.ip("route add default via 10.77.0.254");
-    }
+    let far = net.route();
     slow(&net.host, "uplink");
     let path = observe(&net);
-    let to = udp(&net.far, "10.78.0.9".parse().unwrap());
+    let to = udp(&net.far, far);
     let [from_a, from_b] = [udp(&net.a, v4(A)), udp(&net.b, v4(B))];
     burst(&from_a, &to, 50);
     burst(&from_b, &to, 5);

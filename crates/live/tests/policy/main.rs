@@ -4,6 +4,8 @@ mod meaning;
 mod mistakes;
 mod mutations;
 mod schema;
+#[path = "../common/seed.rs"]
+mod seed;
 mod want;
 
 use lowtail_live::policy::Policy;

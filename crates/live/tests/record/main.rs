@@ -6,6 +6,9 @@ mod counts;
 mod events;
 mod flight;
 mod limits;
+#[path = "../common/needs.rs"]
+#[allow(dead_code, reason = "another test wants more of it")]
+mod needs;
 mod perf;
 mod stand;
 #[path = "../common/tries.rs"]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,18 +14,8 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
 
-/// One test at a time: each fills a CPU.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Waits for its turn; `None`, with a word, if this is not root.
-pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
-    if !nix::unistd::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "recording needs root");
-        eprintln!("skipped: recording needs root");
-        return None;
-    }
-    Some(ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
-}
+/// Waits for its turn, as each fills a CPU; `None`, with a word, if this is not root.
+pub(crate) use crate::needs::root as alone;
 
 /// Now, by the clock of recordings.
 pub(crate) fn now_ns() -> u64 {

@@ -16,18 +16,20 @@ use super::ranges::Ranges;
 use super::receiver::Sack;
 use crate::packet::MSS_BYTES;
 
+mod deadline;
+mod loss;
+mod size;
+
+pub use deadline::Expiry;
+use deadline::Waits;
+use loss::Resent;
+
 const MSS: u64 = MSS_BYTES as u64;
 /// Bytes beyond a gap that make it a loss: more than DupThresh - 1 segments (RFC 6675, `IsLost`).
 const OVERTAKEN_BYTES: u64 = 2 * MSS + 1;
-/// Longest time-out (RFC 6298, 2.5; Linux `TCP_RTO_MAX`, 120 s).
-const RTO_MAX: Duration = Duration::from_ms(120_000);
 /// A window may be used to this part (1 / 3) before more is sent in one go (Linux
 /// `tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
-/// What a probe comes later than after two round trips (Linux `TCP_TIMEOUT_MIN`: two ticks of 1000 Hz).
-const PROBE_SLACK: Duration = Duration::from_ms(2);
-/// Round trips below this (2^9 us) make for segments as long as can be (Linux `tcp_tso_rtt_log`).
-const LONG_SEGMENT_RTT_SHIFT: u32 = 9;
 
 /// What is done about losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,15 +66,6 @@ pub struct News<'a> {
     pub cause: Time,
     /// It echoes a mark.
     pub marked: bool,
-}
-
-/// What a timer has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expiry {
-    /// Nothing is due; ask again then (`NEVER`: not at all).
-    Later(Time),
-    /// Something may be sent now.
-    Send,
 }
 
 /// The sending end.
@@ -123,25 +116,6 @@ pub struct Sender {
     last_sent: Time,
     /// How often each of the ways to find a loss has been gone.
     pub counts: Counts,
-}
-
-/// What the deadline is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    /// The time-out.
-    TimeOut,
-    /// A probe of the tail.
-    Probe,
-    /// Whether a gap is filled after all.
-    Gap,
-}
-
-/// A segment that was sent again.
-#[derive(Debug, Clone, Copy)]
-struct Resent {
-    seq: u64,
-    end: u64,
-    sent: Time,
 }
 
 /// How often something has happened.
@@ -226,35 +200,6 @@ impl Sender {
         }
     }
 
-    /// Bytes of a segment if there is enough to send: as many as pass in a millisecond, but more
-    /// over short ways, two segments at least, whole ones only (Linux `tcp_tso_autosize`).
-    fn goal(&self, config: &Config) -> u64 {
-        let most = u64::from(config.segment_bytes.max(MSS_BYTES)) / MSS * MSS;
-        if !config.autosize || self.srtt.is_zero() {
-            return most;
-        }
-        let shift = (self.min_rtt.as_ns() / 1_000) >> LONG_SEGMENT_RTT_SHIFT;
-        let short_way = most.checked_shr(shift.min(63) as u32).unwrap_or(0);
-        ((self.per_ms() + short_way) / MSS * MSS).clamp((2 * MSS).min(most), most)
-    }
-
-    /// Bytes that go in a millisecond (1 / 1024 s) at the rate at which Linux would pace: twice
-    /// the window for a round trip in slow start, 1.2 times behind it.
-    fn per_ms(&self) -> u64 {
-        let percent =
-            if self.congestion.window < self.congestion.threshold / 2 { 200 } else { 120 };
-        let rtt = self.srtt.as_ns().max(1);
-        let bytes = u128::from(self.congestion.window) * percent * 1_000_000_000 / 100;
-        (bytes / u128::from(rtt) / 1024) as u64
-    }
-
-    /// What may be in queues of the own machine (TCP small queues, Linux `tcp_small_queue_check`):
-    /// a millisecond's worth, two segments at least.
-    fn small_queue(&self, config: &Config) -> u64 {
-        let least = 2 * self.goal(config);
-        if self.srtt.is_zero() { least } else { least.max(self.per_ms()) }
-    }
-
     /// The next segment, if one may be sent now. The caller sends it.
     pub fn next_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
         if self.state != State::Open
@@ -298,67 +243,6 @@ impl Sender {
         Some(Segment { seq, payload: payload as u32, again: false })
     }
 
-    /// The first of what is lost and has not been sent again since.
-    fn lost_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
-        let again = self.lost_again.front().copied();
-        let rest = (self.again_to.max(self.una), self.lost_to);
-        let (from, to) = again.unwrap_or(rest);
-        let gap = if from < to { self.sacked.first_gap(from, to) } else { None };
-        let Some((a, b)) = gap else {
-            if again.is_some() {
-                // It has arrived after all.
-                self.lost_again.pop_front();
-                return self.lost_segment(config, now);
-            }
-            self.again_to = self.again_to.max(self.lost_to);
-            return None;
-        };
-        let payload = (b - a).min(MSS);
-        let flight = self.flight();
-        if flight > 0 && flight + payload > self.congestion.window {
-            return None;
-        }
-        match again {
-            Some(_) => {
-                self.lost_again.pop_front();
-                if a + payload < to {
-                    self.lost_again.push_front((a + payload, to));
-                }
-            }
-            None => self.again_to = a + payload,
-        }
-        self.resent.push_back(Resent { seq: a, end: a + payload, sent: now });
-        self.counts.resent += 1;
-        self.sent(payload, config, now);
-        Some(Segment { seq: a, payload: payload as u32, again: true })
-    }
-
-    /// What was sent again is lost again if something that was sent later has arrived. Where no
-    /// reordering has been seen, recovery does not wait for it (RACK, RFC 8985, 6.2 step 4).
-    fn find_lost_again(&mut self) {
-        while let Some(&first) = self.resent.front() {
-            let there = first.end <= self.una || self.sacked.gap_bytes(first.seq, first.end) == 0;
-            if !there && first.sent >= self.arrived_sent {
-                break;
-            }
-            self.resent.pop_front();
-            if !there {
-                self.lost_again.push_back((first.seq.max(self.una), first.end));
-            }
-        }
-        while self.lost_again.front().is_some_and(|range| range.1 <= self.una) {
-            self.lost_again.pop_front();
-        }
-        if let Some(first) = self.lost_again.front_mut() {
-            first.0 = first.0.max(self.una);
-        }
-    }
-
-    fn forget_resent(&mut self) {
-        self.resent.clear();
-        self.lost_again.clear();
-    }
-
     fn sent(&mut self, payload: u64, config: &Config, now: Time) {
         self.last_sent = now;
         if self.state == State::Recovery {
@@ -369,50 +253,6 @@ impl Sender {
         } else if self.waits == Waits::Probe {
             // A probe is of the tail: new data put it off, though not the time-out.
             self.schedule(config, now);
-        }
-    }
-
-    /// The time-out without backing off.
-    fn rto(&self, config: &Config) -> Duration {
-        if self.srtt.is_zero() {
-            return config.rto_initial;
-        }
-        self.srtt + (self.rttvar * 4).max(config.rto_min)
-    }
-
-    /// Sets the time-out anew, and what comes before it.
-    fn arm(&mut self, config: &Config, now: Time) {
-        if self.next == self.una {
-            (self.deadline, self.timeout) = (Time::NEVER, Time::NEVER);
-            self.waits = Waits::TimeOut;
-            return;
-        }
-        let rto = self.rto(config);
-        let backed = rto.as_ps().checked_shl(self.backoff).unwrap_or(u64::MAX);
-        self.timeout = now + Duration::from_ps(backed.min(RTO_MAX.as_ps()));
-        self.schedule(config, now);
-    }
-
-    /// Sets the deadline: to the time-out, or to what comes before it.
-    fn schedule(&mut self, config: &Config, now: Time) {
-        (self.deadline, self.waits) = (self.timeout, Waits::TimeOut);
-        if self.state != State::Open || self.srtt.is_zero() {
-            return;
-        }
-        if !self.sacked.is_empty() {
-            // Something is missing. If that is reordering, it is over in a quarter of the least
-            // round trip (RFC 8985, 6.2).
-            let at = now + self.min_rtt / 4;
-            if at < self.timeout {
-                (self.deadline, self.waits) = (at, Waits::Gap);
-            }
-        } else if config.tail_probe && !self.probed {
-            // A single segment may wait for a delayed acknowledgement. Not after the time-out, but
-            // in its place (RFC 8985, 7.2).
-            let single = self.next - self.una <= MSS;
-            let slack = if single { config.rto_min } else { PROBE_SLACK };
-            self.deadline = (now + self.srtt * 2 + slack).min(self.timeout);
-            self.waits = Waits::Probe;
         }
     }
 
@@ -499,111 +339,5 @@ impl Sender {
             self.congestion.echoed(flight);
             self.echo_end = self.next;
         }
-    }
-
-    fn enter_recovery(&mut self, flight: u64, delivered: u64) {
-        self.counts.recoveries += 1;
-        self.state = State::Recovery;
-        self.recover = self.next;
-        self.again_to = self.again_to.max(self.una);
-        self.probe = None;
-        self.congestion.lost(flight);
-        (self.prr_delivered, self.prr_out, self.prr_flight) = (0, 0, flight.max(1));
-        self.reduce(delivered);
-        // The first is sent whatever the window says.
-        self.congestion.window = self.congestion.window.max(self.flight() + MSS);
-    }
-
-    /// Proportional rate reduction (RFC 6937).
-    fn reduce(&mut self, delivered: u64) {
-        self.prr_delivered += delivered;
-        let flight = self.flight();
-        let target = self.congestion.threshold;
-        let may = if flight > target {
-            let due = u128::from(self.prr_delivered) * u128::from(target);
-            (due.div_ceil(u128::from(self.prr_flight)) as u64).saturating_sub(self.prr_out)
-        } else {
-            let owed = self.prr_delivered.saturating_sub(self.prr_out).max(delivered) + MSS;
-            owed.min(target - flight)
-        };
-        self.congestion.window = flight + may;
-    }
-
-    /// RFC 6298 with Linux' weights.
-    fn measure(&mut self, rtt: Duration) {
-        self.min_rtt = self.min_rtt.min(rtt);
-        if self.srtt.is_zero() {
-            (self.srtt, self.rttvar) = (rtt.max(Duration::from_ns(1)), rtt / 2);
-            return;
-        }
-        let apart = if rtt > self.srtt { rtt - self.srtt } else { self.srtt - rtt };
-        self.rttvar = self.rttvar * 3 / 4 + apart / 4;
-        self.srtt = self.srtt * 7 / 8 + rtt / 8;
-    }
-
-    /// The time that was set has come, or an earlier one.
-    pub fn expired(&mut self, config: &Config, now: Time) -> Expiry {
-        if now < self.deadline {
-            return Expiry::Later(self.deadline);
-        }
-        match self.waits {
-            Waits::Probe => {
-                self.counts.probes += 1;
-                self.probed = true;
-                self.arm(config, now);
-                return Expiry::Send;
-            }
-            Waits::Gap => {
-                self.lost_to = self.sacked.end();
-                self.enter_recovery(self.flight(), 0);
-                self.schedule(config, now);
-                return Expiry::Send;
-            }
-            Waits::TimeOut => {}
-        }
-        self.counts.timeouts += 1;
-        // Once for a window: not for what was sent in recovery, nor for the same segment again (RFC
-        // 5681, 3.1; Linux `tcp_enter_loss`).
-        if self.state != State::Recovery && self.backoff == 0 {
-            self.congestion.timed_out(self.flight());
-        }
-        self.congestion.window = MSS;
-        self.probe = None;
-        self.state = State::Loss;
-        self.recover = self.next;
-        self.lost_to = self.next;
-        self.again_to = self.una;
-        self.forget_resent();
-        self.backoff = (self.backoff + 1).min(16);
-        self.arm(config, now);
-        Expiry::Send
-    }
-
-    /// The segment of a probe, asked for right after [`expired`](Self::expired) has set one off:
-    /// new data if there is, else the last segment once more.
-    pub fn probe_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
-        if !self.probed || self.state != State::Open || self.next == self.una {
-            return None;
-        }
-        let new = self.next < self.end && self.next + MSS <= self.una + config.receive_window;
-        let (seq, payload) = if new {
-            (self.next, (self.end - self.next).min(MSS))
-        } else {
-            let payload = (self.next - self.una).min(MSS);
-            (self.next - payload, payload)
-        };
-        if new {
-            self.next += payload;
-        } else {
-            self.counts.resent += 1;
-            self.probe = Some((seq + payload, now));
-        }
-        self.sent(payload, config, now);
-        Some(Segment { seq, payload: payload as u32, again: !new })
-    }
-
-    /// Whether an expiry that said to send was a probe.
-    pub fn is_probing(&self) -> bool {
-        self.probed && self.state == State::Open
     }
 }

@@ -1,10 +1,11 @@
 //! A queue with its pool, and a clock.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_net::packet::{Ecn, MTU_BYTES, UDP_HEADER_BYTES};
-use lowtail_net::packet::{End, FlowId, Kind, Packet, PacketId, Pool, frames_of};
+use lowtail_net::packet::{Kind, MTU_BYTES, Packet, PacketId, Pool, UDP_HEADER_BYTES};
 use lowtail_net::queue::{Cause, Cx, Queue};
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+
+pub(crate) use crate::packet::data;
 
 /// Of random tests: the seed is printed if one fails, and `LOWTAIL_SEED=n` runs another sequence.
 pub(crate) fn random(cases: u32) -> ProptestConfig {
@@ -21,27 +22,6 @@ pub(crate) struct Bed<Q: ?Sized> {
     pub(crate) pool: Pool,
     pub(crate) now: Time,
     pub(crate) dropped: Vec<(PacketId, Cause)>,
-}
-
-/// A segment of TCP with the least frames.
-pub(crate) fn data((src, dst, flow): (u32, u32, u32), seq: u64, payload: u32) -> Packet {
-    Packet {
-        seq,
-        ack: 0,
-        sent: Time::ZERO,
-        queued: Time::ZERO,
-        flow: FlowId(flow),
-        src: End(src),
-        dst: End(dst),
-        route: 0,
-        payload,
-        sack: u32::MAX,
-        frames: frames_of(payload),
-        kind: Kind::Data,
-        ecn: Ecn::Not,
-        class: 0,
-        flags: 0,
-    }
 }
 
 /// A datagram that is `bytes` long with its headers, one frame.

@@ -1,0 +1,126 @@
+//! The table `topology` of a network: machines and switches.
+
+use lowtail_net::{Clos, Shape};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::error::Bad;
+
+/// What a network looks like.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TopologyFile {
+    /// All machines at one switch.
+    Star {
+        /// Their names, or how many.
+        machines: MachinesFile,
+    },
+    /// Two switches and a link between them.
+    Dumbbell {
+        /// Machines at the one.
+        left: MachinesFile,
+        /// Machines at the other.
+        right: MachinesFile,
+    },
+    /// The fat-tree of switches with `k` ports: k^3/4 machines.
+    FatTree {
+        /// Ports of a switch: even, 2 to 48.
+        #[schemars(range(min = 2, max = 48))]
+        k: u32,
+    },
+    /// Pods of edge and aggregation switches, and core switches between them.
+    Tree {
+        /// Pods.
+        #[schemars(range(min = 1, max = 64))]
+        pods: u32,
+        /// Edge switches of a pod.
+        #[schemars(range(min = 1, max = 64))]
+        edges: u32,
+        /// Aggregation switches of a pod.
+        #[schemars(range(min = 1, max = 64))]
+        aggregations: u32,
+        /// Core switches: a multiple of `aggregations`.
+        #[schemars(range(min = 1, max = 4096))]
+        cores: u32,
+        /// Machines at an edge switch.
+        #[schemars(range(min = 1, max = 64))]
+        machines: u32,
+    },
+}
+
+/// Machines: their names, or how many (then they are called 0, 1 and so on).
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number of machines, or a list of names")]
+pub enum MachinesFile {
+    /// So many.
+    Number(#[schemars(range(min = 1, max = 8192))] u32),
+    /// These.
+    Names(#[schemars(length(min = 1))] Vec<String>),
+}
+
+impl MachinesFile {
+    fn names(&self, first: usize) -> Vec<String> {
+        match self {
+            MachinesFile::Number(n) => (0..*n as usize).map(|i| (first + i).to_string()).collect(),
+            MachinesFile::Names(names) => names.clone(),
+        }
+    }
+}
+
+/// Most machines of a network.
+const MACHINES_MAX: u32 = 8192;
+
+impl TopologyFile {
+    /// The shape, and the names of the machines.
+    pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), Bad> {
+        let shape = match self {
+            TopologyFile::Star { machines } => {
+                let names = machines.names(0);
+                return self.named(Shape::Star { hosts: names.len() as u32 }, names);
+            }
+            TopologyFile::Dumbbell { left, right } => {
+                let mut names = left.names(0);
+                let n = names.len();
+                names.extend(right.names(n));
+                let shape = Shape::Dumbbell { left: n as u32, right: (names.len() - n) as u32 };
+                return self.named(shape, names);
+            }
+            TopologyFile::FatTree { k } => {
+                if !(2..=48).contains(k) || k % 2 == 1 {
+                    return Err(Bad::new("k", format!("{k}: an even number from 2 to 48")));
+                }
+                Shape::Clos(Clos::fat_tree(*k))
+            }
+            &TopologyFile::Tree { pods, edges, aggregations, cores, machines } => {
+                let sizes = [("pods", pods), ("edges", edges), ("aggregations", aggregations)];
+                for (key, n) in sizes.into_iter().chain([("machines", machines)]) {
+                    if !(1..=64).contains(&n) {
+                        return Err(Bad::new(key, format!("{n}: 1 to 64")));
+                    }
+                }
+                if cores == 0 || cores % aggregations != 0 {
+                    let message = format!(
+                        "{cores}: a multiple of the {aggregations} aggregation switches of a pod"
+                    );
+                    return Err(Bad::new("cores", message));
+                }
+                Shape::Clos(Clos { pods, edges, aggregations, cores, hosts: machines })
+            }
+        };
+        self.named(shape, (0..shape.hosts()).map(|i| i.to_string()).collect())
+    }
+
+    fn named(&self, shape: Shape, names: Vec<String>) -> Result<(Shape, Vec<String>), Bad> {
+        if names.is_empty() || shape.hosts() > MACHINES_MAX {
+            let message = format!("{} machines: 1 to {MACHINES_MAX}", names.len());
+            return Err(Bad::new("", message));
+        }
+        let mut sorted: Vec<&String> = names.iter().collect();
+        sorted.sort();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Bad::new("", format!("two machines are called `{}`", twice[0])));
+        }
+        Ok((shape, names))
+    }
+}

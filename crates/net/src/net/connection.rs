@@ -1,0 +1,163 @@
+//! The two ends of a TCP stream, and what comes for them: segments, acknowledgements, their timers.
+
+use lowtail_engine::Time;
+
+use super::{Event, NO_SACK, Net};
+use crate::packet::{Ecn, FlowId, Kind, Packet};
+use crate::tcp::sender::{News, Segment};
+use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE};
+
+impl Net {
+    /// Sends all that the sender of `id` may send now.
+    pub(super) fn pump(&mut self, id: FlowId) {
+        let now = self.queue.now();
+        loop {
+            let flow = &mut self.flows[id.index()];
+            let config = &self.configs[flow.traffic as usize];
+            let Some(segment) = flow.sender.next_segment(&config.tcp, now) else { break };
+            self.send_segment(id, segment);
+        }
+        self.arm(id);
+    }
+
+    fn send_segment(&mut self, id: FlowId, segment: Segment) {
+        let mut packet = self.packet(id, Kind::Data, true);
+        let flow = &mut self.flows[id.index()];
+        let config = &self.configs[flow.traffic as usize];
+        (packet.seq, packet.payload) = (segment.seq, segment.payload);
+        packet.frames = crate::packet::frames_of(segment.payload);
+        // Retransmissions are not capable (RFC 3168, 6.1.5).
+        if config.tcp.ecn && !segment.again {
+            packet.ecn = Ecn::Capable;
+        }
+        if config.tcp.small_queues {
+            packet.flags = FLAG_SMALL_QUEUE;
+            flow.sender.below += u64::from(segment.payload);
+        }
+        if config.reveal {
+            let at = flow.messages.partition_point(|message| message.end <= segment.seq);
+            packet.ack =
+                flow.messages.get(at).map_or(u64::MAX, |message| message.end - segment.seq);
+        }
+        self.emit(packet);
+    }
+
+    /// Sees to it that the sender's deadline is met.
+    #[inline]
+    fn arm(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        let deadline = flow.sender.deadline;
+        // One that comes too early is simply set again; nearly all are.
+        if deadline < flow.timer {
+            flow.timer = deadline;
+            self.queue.at(deadline.max(self.queue.now()), Event::Timer(id));
+        }
+    }
+
+    pub(super) fn timer(&mut self, id: FlowId) {
+        let now = self.queue.now();
+        let flow = &mut self.flows[id.index()];
+        if now != flow.timer {
+            // An earlier one has taken its place since.
+            return;
+        }
+        flow.timer = Time::NEVER;
+        let config = &self.configs[flow.traffic as usize].tcp;
+        match flow.sender.expired(config, now) {
+            Expiry::Later(_) => self.arm(id),
+            Expiry::Send => {
+                if flow.sender.is_probing()
+                    && let Some(segment) = flow.sender.probe_segment(config, now)
+                {
+                    self.send_segment(id, segment);
+                }
+                self.pump(id);
+            }
+        }
+    }
+
+    /// Bytes of a TCP stream have come.
+    pub(super) fn data(&mut self, packet: &Packet) {
+        let (id, now) = (packet.flow, self.queue.now());
+        let flow = &mut self.flows[id.index()];
+        let config = &self.configs[flow.traffic as usize];
+        if flow.receiver.mark_changes(packet, &config.tcp) {
+            self.acknowledge(id);
+        }
+        let flow = &mut self.flows[id.index()];
+        let config = &self.configs[flow.traffic as usize];
+        let before = flow.receiver.next;
+        let answer = flow.receiver.received(packet, &config.tcp, now);
+        let news = flow.receiver.next - before;
+        if news > 0 && now >= Time::ZERO + config.warmup {
+            flow.delivered_bytes += news;
+            self.stats[flow.traffic as usize].delivered_bytes += news;
+        }
+        match answer {
+            Answer::Now => self.acknowledge(id),
+            Answer::By(at) if flow.ack_timer == Time::NEVER => {
+                flow.ack_timer = at;
+                self.queue.at(at, Event::Acknowledge(id));
+            }
+            Answer::By(_) | Answer::Wait => {}
+        }
+        if news == 0 {
+            return;
+        }
+        loop {
+            let flow = &mut self.flows[id.index()];
+            let there = flow.receiver.next;
+            let Some(&message) = flow.messages.front().filter(|m| m.end <= there) else { break };
+            flow.messages.pop_front();
+            self.completed(id, message);
+        }
+    }
+
+    fn acknowledge(&mut self, id: FlowId) {
+        let mut packet = self.packet(id, Kind::Ack, false);
+        let flow = &mut self.flows[id.index()];
+        let config = &self.configs[flow.traffic as usize].tcp;
+        let answer = flow.receiver.acknowledge(config);
+        (packet.ack, packet.sent, packet.flags) = (answer.ack, answer.echo, answer.flags);
+        packet.seq = answer.cause.as_ps();
+        if let Some(sack) = answer.sack {
+            packet.sack = self.sacks.put(sack);
+        }
+        self.emit(packet);
+    }
+
+    pub(super) fn late_acknowledgement(&mut self, id: FlowId) {
+        let now = self.queue.now();
+        let flow = &mut self.flows[id.index()];
+        flow.ack_timer = Time::NEVER;
+        if flow.receiver.due <= now {
+            self.acknowledge(id);
+        } else if flow.receiver.due != Time::NEVER {
+            flow.ack_timer = flow.receiver.due;
+            self.queue.at(flow.receiver.due, Event::Acknowledge(id));
+        }
+    }
+
+    pub(super) fn free_sack(&mut self, sack: u32) {
+        if sack != NO_SACK {
+            self.sacks.release(sack);
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, packet: &Packet) {
+        let (id, now) = (packet.flow, self.queue.now());
+        let flow = &mut self.flows[id.index()];
+        let config = &self.configs[flow.traffic as usize].tcp;
+        let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack]);
+        let news = News {
+            ack: packet.ack,
+            sack,
+            rtt: now.saturating_since(packet.sent),
+            cause: Time::from_ps(packet.seq),
+            marked: packet.flags & FLAG_ECHO != 0,
+        };
+        flow.sender.acked(&news, config, now);
+        self.free_sack(packet.sack);
+        self.pump(id);
+    }
+}

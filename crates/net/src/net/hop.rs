@@ -1,0 +1,163 @@
+//! A packet on its way: from an end through one port after the other to an end.
+
+use super::{Event, HERE, NO_SACK, Net, Out};
+use crate::packet::{Ecn, FlowId, Kind, Packet, PacketId};
+use crate::port::{Left, PortId, Todo};
+use crate::queue::{Cause, Cx};
+use crate::tcp::FLAG_SMALL_QUEUE;
+
+impl Net {
+    /// Sends `id` through the next port of its way, or delivers it.
+    #[inline]
+    pub(super) fn forward(&mut self, id: PacketId) {
+        let packet = &mut self.pool[id];
+        let next = self.routes[packet.route as usize];
+        if next == HERE {
+            return self.deliver(id);
+        }
+        packet.route += 1;
+        let port = PortId(next);
+        if self.shared.is_some() && self.refused(port, id) {
+            return;
+        }
+        let mut cx = Cx { now: self.queue.now(), pool: &mut self.pool, dropped: &mut self.dropped };
+        let todo = self.ports[port.index()].enqueue(id, &mut cx, &mut self.left);
+        self.follow(port, todo);
+    }
+
+    pub(super) fn wake(&mut self, port: PortId) {
+        let mut cx = Cx { now: self.queue.now(), pool: &mut self.pool, dropped: &mut self.dropped };
+        let todo = self.ports[port.index()].wake(&mut cx, &mut self.left);
+        self.follow(port, todo);
+    }
+
+    #[inline]
+    fn follow(&mut self, port: PortId, todo: Todo) {
+        if let Some(at) = todo.arrive {
+            self.queue.at(at, Event::Arrive(port));
+        }
+        if let Some(at) = todo.wake {
+            self.queue.at(at, Event::Wake(port));
+        }
+        if self.ports[port.index()].tap.is_some() {
+            self.sample(port);
+        }
+    }
+
+    /// Takes account of what was dropped and of what has left machines, until nothing is left.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        while let Some((id, cause)) = self.dropped.pop() {
+            self.dispose(id, cause);
+        }
+        while let Some(left) = self.left.pop() {
+            self.has_left(left);
+            while let Some((id, cause)) = self.dropped.pop() {
+                self.dispose(id, cause);
+            }
+        }
+    }
+
+    fn has_left(&mut self, left: Left) {
+        let sender = &mut self.flows[left.flow.index()].sender;
+        sender.below = sender.below.saturating_sub(u64::from(left.bytes));
+        self.pump(left.flow);
+    }
+
+    #[cold]
+    fn dispose(&mut self, id: PacketId, cause: Cause) {
+        let packet = self.pool.take(id);
+        self.free_sack(packet.sack);
+        self.frames.dropped[cause as usize] += u64::from(packet.frames);
+        let traffic = self.flows[packet.flow.index()].traffic;
+        self.stats[traffic as usize].dropped += u64::from(packet.frames);
+        if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
+            self.left.push(Left { flow: packet.flow, bytes: packet.payload });
+        }
+    }
+
+    /// `id` has arrived where it was to go.
+    #[inline]
+    pub(super) fn deliver(&mut self, id: PacketId) {
+        let dst = self.pool[id].dst;
+        if self.ends[dst.index()].attached {
+            self.out.push(Out::Arrived { end: dst, id });
+        } else {
+            self.accept(id);
+        }
+    }
+
+    /// The end to which `id` goes has it.
+    pub fn receive(&mut self, id: PacketId) {
+        self.accept(id);
+        self.settle();
+    }
+
+    fn accept(&mut self, id: PacketId) {
+        let packet = self.pool.take(id);
+        self.frames.received += u64::from(packet.frames);
+        if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
+            // No port on its way has told: plain ones do not, and within a machine there is none.
+            self.left.push(Left { flow: packet.flow, bytes: packet.payload });
+        }
+        match packet.kind {
+            Kind::Data => self.data(&packet),
+            Kind::Ack => self.acknowledged(&packet),
+            Kind::Datagram => self.datagram(&packet),
+            Kind::Ping => self.answer(&packet),
+            Kind::Pong => self.answered(&packet),
+        }
+    }
+
+    /// `id` is lost in its machine.
+    pub fn lose(&mut self, id: PacketId) {
+        self.dispose(id, Cause::Host);
+        self.settle();
+    }
+
+    /// `id` has come to the queue of its machine's NIC.
+    pub fn transmit(&mut self, id: PacketId) {
+        self.forward(id);
+        self.settle();
+    }
+
+    /// Sends `packet`: hands it out, or puts it on its way.
+    #[inline]
+    pub(super) fn emit(&mut self, packet: Packet) {
+        self.frames.sent += u64::from(packet.frames);
+        let (src, route) = (packet.src, packet.route);
+        let id = self.pool.put(packet);
+        if self.ends[src.index()].attached {
+            self.out.push(Out::Sends { end: src, id });
+        } else if self.routes[route as usize] == HERE {
+            self.queue.after(self.local_delay, Event::Local(id));
+        } else {
+            self.forward(id);
+        }
+    }
+
+    /// A packet of `id`, from its source if `onward`, else back; without payload.
+    #[inline]
+    pub(super) fn packet(&self, id: FlowId, kind: Kind, onward: bool) -> Packet {
+        let flow = &self.flows[id.index()];
+        let (src, dst, route) =
+            if onward { (flow.src, flow.dst, flow.forth) } else { (flow.dst, flow.src, flow.back) };
+        Packet {
+            seq: 0,
+            ack: 0,
+            sent: self.queue.now(),
+            queued: self.queue.now(),
+            flow: id,
+            src,
+            dst,
+            route,
+            payload: 0,
+            sack: NO_SACK,
+            frames: 1,
+            kind,
+            ecn: Ecn::Not,
+            class: 0,
+            flags: 0,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The keys of the rule small-first, which scenario files and policy files have both.
+
+/// Makes the struct of a file with the keys of the rule small-first, behind its own ones.
+///
+/// `cpu` is what the file calls a CPU. Each key is optional. `params()` gives the parameters of the rule
+/// ([`Params`](crate::Params)), unchecked: those that are absent have their defaults. `counts()` gives keys that
+/// are numbers of preemptions, their values and their ranges.
+///
+/// A new key goes here: the field, and its line in `params()`.
+#[macro_export]
+macro_rules! small_first_keys {
+    (
+        cpu: $cpu:literal;
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident { $($own:tt)* }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($own)*
+            /// Run time that a vCPU or a VM can save up.
+            $vis burst: Option<$crate::Span>,
+            /// Longest grant to a small vCPU.
+            $vis grant: Option<$crate::Span>,
+            /// Less than this is nothing.
+            $vis grain: Option<$crate::Span>,
+            /// Turn of a large vCPU.
+            $vis slice: Option<$crate::Span>,
+            /// Longest wait of a large vCPU, in its turns.
+            #[schemars(range(min = 1, max = 64))]
+            $vis wait_turns: Option<u32>,
+            /// How long one that has waited too long runs undisturbed.
+            $vis guard: Option<$crate::Span>,
+            /// By how much shorter a small vCPU must be to interrupt a small one.
+            $vis margin: Option<$crate::Span>,
+            /// A shorter sleep makes a wake-up a follow-up.
+            $vis follow: Option<$crate::Span>,
+            /// One that has waited so long is urgent too.
+            $vis follow_wait: Option<$crate::Span>,
+            #[doc = concat!(" A ", $cpu, " has one preemption per this time.")]
+            $vis preempt: Option<$crate::Span>,
+            /// How many of them it can save up.
+            #[schemars(range(min = 1, max = 1000))]
+            $vis preempt_burst: Option<u32>,
+            /// How many of them are held back in each of two reserves.
+            #[schemars(range(max = 400))]
+            $vis preempt_reserve: Option<u32>,
+            /// How many of them a VM can save up of its own share.
+            #[schemars(range(min = 1, max = 1000))]
+            $vis preempt_own: Option<u32>,
+        }
+
+        impl $name {
+            fn counts(&self) -> [(&'static str, Option<u32>, std::ops::RangeInclusive<u32>); 3] {
+                [
+                    ("preempt_burst", self.preempt_burst, 1..=1000),
+                    ("preempt_reserve", self.preempt_reserve, 0..=400),
+                    ("preempt_own", self.preempt_own, 1..=1000),
+                ]
+            }
+
+            fn params(&self) -> $crate::Params {
+                let mut params = $crate::Params::default();
+                // What does not fit is refused by the check of the parameters.
+                let ns = |span: $crate::Span| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
+                for (value, file) in [
+                    (&mut params.burst_ns, self.burst),
+                    (&mut params.grant_ns, self.grant),
+                    (&mut params.grain_ns, self.grain),
+                    (&mut params.slice_ns, self.slice),
+                    (&mut params.guard_ns, self.guard),
+                    (&mut params.margin_ns, self.margin),
+                    (&mut params.follow_ns, self.follow),
+                    (&mut params.follow_wait_ns, self.follow_wait),
+                ] {
+                    *value = file.map_or(*value, ns);
+                }
+                params.wait_turns = self.wait_turns.unwrap_or(params.wait_turns);
+                let usual = params.preempt_ns;
+                params.preempt_ns = self.preempt.map_or(usual, ns);
+                let prices = [
+                    &mut params.preempt_burst_ns,
+                    &mut params.preempt_reserve_ns,
+                    &mut params.preempt_own_ns,
+                ];
+                for (value, (_, count, _)) in prices.into_iter().zip(self.counts()) {
+                    let count = count.unwrap_or(*value / usual);
+                    *value = count.saturating_mul(params.preempt_ns);
+                }
+                params
+            }
+        }
+    };
+}
