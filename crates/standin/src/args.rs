@@ -62,6 +62,10 @@ pub(crate) struct Args {
     /// Threads that are called like vhost's; they sleep
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) vhost: u16,
+    /// Workers of vhost, of the kernel's own; needs root and /dev/vhost-net
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) vhost_net: u16,
     /// Other threads; they sleep
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: u16,

@@ -11,6 +11,7 @@ mod look;
 mod report;
 mod start;
 mod tap;
+mod vhost;
 mod work;
 
 use std::error::Error;

@@ -64,7 +64,7 @@ impl<'p> Follower<'p> {
             }
         };
         self.found = found.clone();
-        self.facts.ask_titles(self.policy, found);
+        self.facts.ask_libvirt(self.policy, found);
         self.members = match self.vcpus {
             Some(_) => want::machines(self.policy, found, &self.facts),
             None => Vec::new(),

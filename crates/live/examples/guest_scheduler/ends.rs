@@ -143,7 +143,24 @@ pub(crate) fn killed() -> Value {
     json!({ "before": before, "after": kernel_state(), "took_ms": took.as_millis() as u64, "again": again })
 }
 
-/// CPUs go and come back under floating and pinned threads; then all are moved from one to the other.
+/// A group of these threads whose CPUs can be set (`cgroup-v2.rst`), with all of them so far.
+fn cpuset(tids: &[u32]) -> String {
+    let set = "/sys/fs/cgroup/set".to_string();
+    put("/sys/fs/cgroup/cgroup.subtree_control", "+cpuset");
+    fs::create_dir(&set).expect("a name that is free");
+    put(&format!("{set}/cgroup.type"), "threaded");
+    for tid in tids {
+        put(&format!("{set}/cgroup.threads"), &tid.to_string());
+    }
+    set
+}
+
+fn put(file: &str, text: &str) {
+    fs::write(file, text).unwrap_or_else(|error| panic!("{file}: {error}"));
+}
+
+/// CPUs go and come back under floating and pinned threads; then all are moved from one to the other, thread by
+/// thread and by their group.
 pub(crate) fn hotplug() -> Value {
     let scene = scene();
     let parts = [
@@ -176,15 +193,21 @@ pub(crate) fn hotplug() -> Value {
     let moved = ran_in(&running, second);
     move_to(&all, &[0]);
     let back = ran_in(&running, second);
-    let before = times(&running);
     move_to(&all, &[0, 1]);
+    let set = cpuset(&all);
+    let confined = ["1", "0"].map(|cpu| {
+        put(&format!("{set}/cpuset.cpus"), cpu);
+        ran_in(&running, second)
+    });
+    put(&format!("{set}/cpuset.cpus"), "0-1");
+    let before = times(&running);
     std::thread::sleep(second);
     let ran = |(a, b): (&Vec<u64>, &Vec<u64>)| a.iter().zip(b).map(|(a, b)| a - b).min();
     let least = times(&running).iter().zip(&before).filter_map(ran).min();
     let state = scheduler.state().expect("it says");
     scene.stop.store(true, Ordering::Relaxed);
     json!({
-        "both": both, "one": one, "again": again, "moved": moved, "back": back,
+        "both": both, "one": one, "again": again, "moved": moved, "back": back, "confined": confined,
         "least_ms": least.map(|ns| ns / 1_000_000), "state": state,
     })
 }

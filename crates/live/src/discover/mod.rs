@@ -7,6 +7,7 @@
 mod declared;
 pub(crate) mod file;
 mod group;
+mod labels;
 mod libvirt;
 mod name;
 mod part;

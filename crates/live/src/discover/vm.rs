@@ -1,5 +1,6 @@
 //! A virtual machine, as the host sees it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -92,6 +93,9 @@ pub struct Vm {
     pub started_ticks: u64,
     /// The control group that holds all of it, below the mount point of the hierarchy; `None` if it is in one with others.
     pub cgroup: Option<PathBuf>,
+    /// What the host's people have written on its control group, by name: extended attributes `trusted.lowtail.NAME`.
+    /// Nobody within a machine can set those.
+    pub labels: BTreeMap<String, String>,
     /// Its threads, in order of their number.
     pub threads: Vec<VmThread>,
     /// Its network interfaces.

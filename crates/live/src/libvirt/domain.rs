@@ -62,6 +62,7 @@ mod tests {
             pid: 1,
             started_ticks: 1,
             cgroup: Some(group.into()),
+            labels: std::collections::BTreeMap::new(),
             threads: Vec::new(),
             taps: Vec::new(),
             groups: Vec::new(),

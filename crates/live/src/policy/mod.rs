@@ -8,6 +8,7 @@ mod class;
 mod flow;
 mod patterns;
 mod scheduler;
+mod selector;
 mod small_first;
 mod uplink;
 mod vm;

@@ -1,10 +1,12 @@
 //! What is wanted of which machines.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::check_slice;
+use lowtail_libvirt::labels::Label;
 use lowtail_libvirt::range::WEIGHT;
 use lowtail_toml::{Bad, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -13,6 +15,7 @@ use serde::de::{self, Deserializer, Visitor};
 
 use super::cap::{Cap, CapFile};
 use super::patterns::Patterns;
+use super::selector::Selector;
 use crate::discover::{Kind, Vm};
 
 /// Entries `[[vm]]`, in the order of the file.
@@ -83,8 +86,13 @@ pub(super) struct VmFile {
     name: Option<Patterns>,
     /// Selector: who runs it.
     kind: Option<Kind>,
+    /// Selector: its labels, by name: those of its control group, and of libvirt's metadata `urn:lowtail:labels`.
+    label: Option<BTreeMap<String, Patterns>>,
     /// Selector: the title that libvirt has for it. Fits nothing where that is not known.
     title: Option<Patterns>,
+    /// Selector: libvirt's metadata, by the names of elements: `instance/owner/project`, `instance/flavor@name` for an attribute,
+    /// and `{NAMESPACE}instance/flavor@name`. Fits nothing where that is not known.
+    metadata: Option<BTreeMap<String, Patterns>>,
     /// Selector: its control group, below the mount point of the hierarchy.
     cgroup: Option<Patterns>,
     /// Whether it is touched at all.
@@ -121,32 +129,6 @@ fn hundred() -> u64 {
     lowtail_libvirt::range::WEIGHT_USUAL.unsigned_abs()
 }
 
-/// Which machines.
-#[derive(Debug, Clone, PartialEq)]
-struct Selector {
-    name: Option<Patterns>,
-    kind: Option<Kind>,
-    title: Option<Patterns>,
-    cgroup: Option<Patterns>,
-}
-
-impl Selector {
-    fn fits_all(&self) -> bool {
-        *self == Selector { name: None, kind: None, title: None, cgroup: None }
-    }
-
-    fn fits(&self, vm: &Vm, title: Option<&str>) -> bool {
-        let fit = |patterns: &Option<Patterns>, text: Option<&str>| {
-            patterns.as_ref().is_none_or(|patterns| text.is_some_and(|text| patterns.fit(text)))
-        };
-        let cgroup = vm.cgroup.as_ref().map(|group| group.to_string_lossy());
-        fit(&self.name, Some(vm.name.as_given()))
-            && self.kind.is_none_or(|kind| kind == vm.kind)
-            && fit(&self.title, title)
-            && fit(&self.cgroup, cgroup.as_deref())
-    }
-}
-
 impl Vms {
     pub(super) fn new(files: &[VmFile]) -> Result<Self, Bad> {
         let mut vms = Vms::default();
@@ -156,31 +138,40 @@ impl Vms {
                 let message = "never used: the entry before it has no selector and fits all machines; put that one last";
                 return Err(here(Bad { path: Vec::new(), message: message.to_string() }));
             }
-            vms.0.push((file.selector(), file.rule().map_err(here)?));
+            let selector = file.selector().map_err(here)?;
+            vms.0.push((selector, file.rule().map_err(here)?));
         }
         Ok(vms)
     }
 
-    /// What is wanted of `vm`, whose title libvirt may know.
-    pub fn rule(&self, vm: &Vm, title: Option<&str>) -> Cow<'_, Rule> {
-        let first = self.0.iter().find(|(selector, _)| selector.fits(vm, title));
+    /// What is wanted of `vm`, of which libvirt says what `words` are.
+    pub fn rule(&self, vm: &Vm, words: &[Label]) -> Cow<'_, Rule> {
+        let first = self.0.iter().find(|(selector, _)| selector.fits(vm, words));
         first.map_or_else(|| Cow::Owned(Rule::default()), |(_, rule)| Cow::Borrowed(rule))
     }
 
-    /// Whether an entry goes by titles.
-    pub fn by_title(&self) -> bool {
-        self.0.iter().any(|(selector, _)| selector.title.is_some())
+    /// The key of a selector in use that nobody but libvirt can answer.
+    pub fn by_words(&self) -> Option<&'static str> {
+        self.0.iter().find_map(|(selector, _)| selector.by_words())
+    }
+
+    /// Whether an entry goes by labels: libvirt may know some, and the control group others.
+    pub fn by_label(&self) -> bool {
+        self.0.iter().any(|(selector, _)| selector.by_label())
     }
 }
 
 impl VmFile {
-    fn selector(&self) -> Selector {
+    fn selector(&self) -> Result<Selector, Bad> {
         Selector {
             name: self.name.clone(),
             kind: self.kind,
+            label: self.label.clone(),
             title: self.title.clone(),
+            metadata: self.metadata.clone(),
             cgroup: self.cgroup.clone(),
         }
+        .checked()
     }
 
     fn rule(&self) -> Result<Rule, Bad> {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lowtail_libvirt::labels::Label;
+
 use super::Wish;
 use crate::discover::{Found, Kind, Vm};
 use crate::libvirt::{self, Domain, Part, Running};
@@ -12,7 +14,7 @@ use crate::manage::{self, Libvirt, Place, Setting};
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     uri: String,
-    known: BTreeMap<u32, Running>,
+    known: BTreeMap<(u32, u64), Running>,
     /// Why nothing is known.
     pub(super) unknown: Option<String>,
 }
@@ -27,7 +29,7 @@ impl Domains {
         }
         match running(uri) {
             Ok(all) => {
-                let of = |vm: &Vm| Some((vm.pid, all.iter().find(|one| one.is(vm))?.clone()));
+                let of = |vm: &Vm| Some((id(vm), all.iter().find(|one| one.is(vm))?.clone()));
                 domains.known = own().filter_map(of).collect();
             }
             Err(why) => domains.unknown = Some(why),
@@ -35,19 +37,14 @@ impl Domains {
         domains
     }
 
-    /// Titles of machines, by process.
-    pub(super) fn titles(&self) -> BTreeMap<u32, String> {
-        let title = |running: &Running| {
-            let mut labels = running.labels.iter();
-            let found = labels.find(|label| label.namespace.is_none() && label.path == "title");
-            found.map(|label| label.value.clone())
-        };
-        self.known.iter().filter_map(|(pid, one)| Some((*pid, title(one)?))).collect()
+    /// What descriptions of machines say, by process and when it began.
+    pub(super) fn words(&self) -> BTreeMap<(u32, u64), Vec<Label>> {
+        self.known.iter().map(|(id, one)| (*id, one.labels.clone())).collect()
     }
 
     /// The machine `vm` as libvirt names it.
     pub(super) fn of(&self, vm: &Vm) -> Option<&Domain> {
-        self.known.get(&vm.pid).map(|running| &running.domain)
+        self.known.get(&id(vm)).map(|running| &running.domain)
     }
 
     /// Moves those wishes of `vm` to libvirt's values that libvirt has: weight of the machine, all limits. The others
@@ -70,6 +67,10 @@ impl Domains {
         let setting = |(key, to, why)| Setting { place: place(key), to, why };
         values.into_iter().map(setting).collect()
     }
+}
+
+fn id(vm: &Vm) -> (u32, u64) {
+    (vm.pid, vm.started_ticks)
 }
 
 #[cfg(feature = "libvirt")]

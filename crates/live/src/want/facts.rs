@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
+use lowtail_libvirt::labels::Label;
+
 use super::domains::Domains;
 use crate::cgroup::{Hierarchy, Version};
-use crate::discover::{Found, Roots};
+use crate::discover::{Found, Roots, Vm};
 use crate::manage::cpus;
 use crate::policy::Policy;
 
@@ -26,8 +28,8 @@ pub struct Facts {
     pub kernel: (u32, u32),
     /// Whether it has sched_ext.
     pub sched_ext: bool,
-    /// libvirt's titles of machines, by process, where somebody has asked it.
-    pub titles: BTreeMap<u32, String>,
+    /// What libvirt's descriptions of machines say, by process and when it began, where somebody has asked libvirt.
+    pub words: BTreeMap<(u32, u64), Vec<Label>>,
 }
 
 impl Facts {
@@ -43,18 +45,26 @@ impl Facts {
             cpus: cpus::parse(online.trim()).map_err(io::Error::other)?,
             kernel: version(&release),
             sched_ext: roots.sys.join("kernel/sched_ext").is_dir(),
-            titles: BTreeMap::new(),
+            words: BTreeMap::new(),
         })
     }
 
-    /// Asks libvirt for the titles of its machines, where `policy` goes by titles. Those of machines that are known
-    /// already stay. [`settings()`](super::settings()) does so by itself.
-    pub fn ask_titles(&mut self, policy: &Policy, found: &Found) {
-        if policy.vms.by_title() {
-            let mut titles = Domains::ask(&policy.libvirt, found).titles();
-            titles.append(&mut self.titles);
-            self.titles = titles;
+    /// Asks libvirt what it says of its machines, where `policy` goes by that. What is known of machines already
+    /// stays if libvirt does not answer. [`settings()`](super::settings()) does so by itself.
+    pub fn ask_libvirt(&mut self, policy: &Policy, found: &Found) {
+        if policy.vms.by_words().is_some() || policy.vms.by_label() {
+            self.know(Domains::ask(&policy.libvirt, found).words());
         }
+    }
+
+    /// Adds what libvirt says now.
+    pub(super) fn know(&mut self, words: BTreeMap<(u32, u64), Vec<Label>>) {
+        self.words.extend(words);
+    }
+
+    /// What libvirt says of this machine.
+    pub(super) fn words_of(&self, vm: &Vm) -> &[Label] {
+        self.words.get(&(vm.pid, vm.started_ticks)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a thread can have a slice of its own.

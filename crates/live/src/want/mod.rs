@@ -106,8 +106,18 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
     if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
         wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
     }
-    if policy.vms.by_title() && facts.titles.is_empty() {
-        wanted.note(None, "entries with `title` fit nothing: no title of libvirt's is known");
+    if let Some(key) = policy.vms.by_words()
+        && facts.words.is_empty()
+    {
+        wanted.note(
+            None,
+            format!("entries with `{key}` fit nothing: what libvirt says of machines is not known"),
+        );
+    }
+    let of_libvirt = || vms.iter().any(|vm| vm.kind == Kind::Libvirt);
+    if policy.vms.by_label() && facts.words.is_empty() && of_libvirt() {
+        wanted
+            .note(None, "labels in libvirt's metadata are not known, those of control groups are");
     }
     for (vm, rule) in managed(policy, vms, facts) {
         if wanted.vcpus != VcpusBy::Untouched {
@@ -123,10 +133,7 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
 
 /// The machines that are touched, each with its rule.
 fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Rule)> {
-    let rule = |vm: &Vm| {
-        let title = facts.titles.get(&vm.pid).map(String::as_str);
-        policy.vms.rule(vm, title).into_owned()
-    };
+    let rule = |vm: &Vm| policy.vms.rule(vm, facts.words_of(vm)).into_owned();
     vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
 }
 

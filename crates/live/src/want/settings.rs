@@ -27,7 +27,9 @@ pub struct Settings {
 /// threads and uplinks there are, and asks libvirt for its machines; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);
-    let facts = &Facts { titles: titles(facts, &domains), ..facts.clone() };
+    let mut facts = facts.clone();
+    facts.know(domains.words());
+    let facts = &facts;
     let mut wanted = want(policy, &found.vms, facts);
     let mut all = Settings { vcpus: wanted.vcpus, notes: wanted.notes, ..Settings::default() };
     if wanted.wishes.iter().any(|wish| wish.libvirts) {
@@ -65,13 +67,6 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     all.network(policy);
     all.settings = joined(all.settings);
     all
-}
-
-/// libvirt's titles: those that somebody has asked for already, and what libvirt says now.
-fn titles(facts: &Facts, domains: &Domains) -> BTreeMap<u32, String> {
-    let mut titles = domains.titles();
-    titles.extend(facts.titles.clone());
-    titles
 }
 
 pub(super) fn sched(tid: u32) -> io::Result<Option<Place>> {

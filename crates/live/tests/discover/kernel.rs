@@ -70,6 +70,20 @@ fn libvirt_groups() {
             let stat = std::fs::read_to_string(root.join(&group.path).join("cpu.stat"));
             assert!(stat.expect("it is there").contains("nr_throttled"));
         }
+        // xattr(7): `trusted` is root's; what is there under other names is no label.
+        let long = "x".repeat(2_000);
+        for (name, value) in [
+            ("trusted.lowtail.tier", " front "),
+            ("trusted.lowtail.long", &long),
+            ("trusted.other", "no"),
+            ("trusted.lowtail.", "no"),
+        ] {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(&cgroup, name, value.as_bytes(), flags).expect("we are root");
+        }
+        let found = look();
+        let labels = &of(&found, standin.begun.pid).labels;
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [(&"tier".into(), &"front".into())]);
         let vcpu = vm.threads.iter().find(|thread| thread.role == Role::Vcpu(1)).expect("one");
         assert_eq!(vcpu.tid, standin.begun.threads[1].0);
         assert!(vcpu.cgroup.as_ref().expect("its own").ends_with("vcpu1"));

@@ -57,7 +57,8 @@ fn a_policy_goes_through_libvirt() {
     }
     let libvirtd = Libvirtd::start();
     let connection = libvirtd.connect();
-    let more = "<title>a shop</title><iothreads>1</iothreads>";
+    let more = "<title>a shop</title><iothreads>1</iothreads><metadata><x:team xmlns:x='urn:x'><x:name>blue</x:name>\
+                </x:team></metadata>";
     let web = libvirtd.create(&connection, "web", more);
     let (uri, found) = (libvirtd.uri(), found(&web));
     let dir = tempfile::tempdir().expect("a directory");
@@ -112,6 +113,15 @@ fn a_policy_goes_through_libvirt() {
     assert_eq!((reverted.failed, reverted.foreign), (vec![], vec![]));
     assert_eq!(files(libvirtd.groups()), before);
     drop(hold);
+
+    // What others have written on it, and what is written on it while it runs, in one line of the shell.
+    let team = "[[vm]]\nmetadata = { \"team/name\" = \"blue\" }\nlabel = { tier = \"front\" }\nweight = 300";
+    let unlabelled = want(&uri, team, &found);
+    assert_eq!(through(&unlabelled.settings), ["cpu_shares=2048"]);
+    let label =
+        ["metadata", &web.domain.uuid, "urn:lowtail:labels", "--key", "lowtail", "--live", "--set"];
+    libvirtd.virsh(&[&label[..], &["<labels tier=\"front\"/>"]].concat());
+    assert_eq!(through(&want(&uri, team, &found).settings), ["cpu_shares=6144"]);
 
     // Another title, another rule; and where nobody answers the groups are there still.
     let plain = want(&uri, "[[vm]]\ntitle = \"bank\"\nmanage = false", &found);

@@ -18,6 +18,7 @@ mod random;
 mod seed;
 #[path = "../common/steps.rs"]
 mod steps;
+mod vhost;
 mod world;
 
 use lowtail_engine::Stream;

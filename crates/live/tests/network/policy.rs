@@ -188,6 +188,7 @@ fn vm(pid: u32, taps: &[u32]) -> Vm {
         pid,
         started_ticks: 1,
         cgroup: None,
+        labels: std::collections::BTreeMap::new(),
         threads: Vec::new(),
         taps: taps.iter().map(tap).collect(),
         groups: Vec::new(),

@@ -23,6 +23,8 @@ manage = false
 name = ["web-*", "api"]
 kind = "qemu"
 title = "*shop*"
+label = { tier = "front" }
+metadata = { "instance/flavor@name" = "m1.*" }
 cgroup = "machine.slice/*"
 weight = 200
 cap = "150%"

@@ -1,7 +1,10 @@
 //! What a file means.
 
+use std::collections::BTreeMap;
+
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
+use lowtail_libvirt::labels::{Label, labels};
 use lowtail_live::discover::{Kind, Name, Vm};
 use lowtail_live::policy::{Cap, Policy, Rule, Scheduler, Split, Weight};
 use lowtail_live::workers::Cpus;
@@ -16,10 +19,26 @@ fn vm(name: &str, kind: Kind, cgroup: Option<&str>) -> Vm {
         pid: 7,
         started_ticks: 1,
         cgroup: cgroup.map(Into::into),
+        labels: BTreeMap::new(),
         threads: Vec::new(),
         taps: Vec::new(),
         groups: Vec::new(),
     }
+}
+
+/// What libvirt says of a machine whose description has these lines.
+fn words(lines: &str) -> Vec<Label> {
+    labels("x.xml", &format!("<domain>{lines}</domain>")).expect("a machine")
+}
+
+/// A title, and what fits the other selectors of `FULL`.
+fn titled(title: &str) -> Vec<Label> {
+    words(&format!(
+        "<title>{title}</title><metadata>\
+         <l:labels xmlns:l='urn:lowtail:labels' tier='front'/>\
+         <n:instance xmlns:n='http://openstack.org/xmlns/libvirt/nova/1.1'><n:flavor name='m1.small'/></n:instance>\
+         </metadata>"
+    ))
 }
 
 fn limited(quota_us: u64, period_us: u64, burst_us: u64) -> Cap {
@@ -37,7 +56,7 @@ fn an_empty_file_is_a_policy() {
     // libvirt's own name for its system: https://libvirt.org/drvqemu.html.
     assert_eq!(policy.libvirt, "qemu:///system");
     assert_eq!((policy.workers.cpus, policy.workers.weight), (None, None));
-    let rule = policy.vms.rule(&vm("any", Kind::Qemu, None), None).into_owned();
+    let rule = policy.vms.rule(&vm("any", Kind::Qemu, None), &[]).into_owned();
     assert_eq!(rule, Rule::default());
     // 100 is what a group has that nobody has set (the kernel's cgroup-v2.rst).
     assert!(rule.manage && rule.weight == Weight::PerVcpu(100) && rule.cap.is_none());
@@ -46,7 +65,10 @@ fn an_empty_file_is_a_policy() {
 #[test]
 fn the_first_entry_that_fits_is_a_machines_own() {
     let policy = parse(FULL).expect("all keys");
-    let weight = |vm: &Vm, title| policy.vms.rule(vm, title).weight;
+    let weight = |vm: &Vm, title: Option<&str>| {
+        let words = title.map(titled).unwrap_or_default();
+        policy.vms.rule(vm, &words).weight
+    };
     let group = Some("machine.slice/a.scope");
     let web = vm("web-1", Kind::Qemu, group);
     assert_eq!(weight(&web, Some("a shop")), Weight::PerVcpu(200));
@@ -58,15 +80,68 @@ fn the_first_entry_that_fits_is_a_machines_own() {
     assert_eq!(weight(&vm("web-1", Kind::Libvirt, group), Some("shop")), Weight::Keep);
     assert_eq!(weight(&vm("web-1", Kind::Qemu, None), Some("shop")), Weight::Keep);
     let db = vm("db-web-1", Kind::Qemu, None);
-    assert!(!policy.vms.rule(&db, None).manage && policy.vms.rule(&web, None).manage);
-    assert!(policy.vms.by_title() && !Policy::default().vms.by_title());
+    assert!(!policy.vms.rule(&db, &[]).manage && policy.vms.rule(&web, &[]).manage);
+    assert_eq!((policy.vms.by_words(), policy.vms.by_label()), (Some("title"), true));
+    let none = Policy::default();
+    assert_eq!((none.vms.by_words(), none.vms.by_label()), (None, false));
+}
+
+/// Labels on the control group and in libvirt's metadata; the rest of that by the names of its elements.
+#[test]
+fn labels_and_metadata() {
+    let fits = |selector: &str, labels: &[(&str, &str)], lines: &str| {
+        let policy = parse(&format!("[[vm]]\n{selector}\nweight = 7")).expect(selector);
+        let own = labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let web = Vm { labels: own.collect(), ..vm("web", Kind::Libvirt, Some("m/web")) };
+        policy.vms.rule(&web, &words(lines)).weight == Weight::PerVcpu(7)
+    };
+    let label = "label = { tier = [\"front\", \"edge-*\"], team = \"shop\" }";
+    assert!(fits(label, &[("tier", "edge-7"), ("team", "shop")], ""));
+    assert!(!fits(label, &[("tier", "edge-7")], ""), "each has to fit");
+    assert!(!fits(label, &[("tier", "back"), ("team", "shop")], ""));
+    let ours = |attributes: &str| {
+        format!("<metadata><a:labels xmlns:a='urn:lowtail:labels' {attributes}/></metadata>")
+    };
+    assert!(fits(label, &[], &ours("tier='front' team='shop'")));
+    assert!(fits(label, &[("team", "shop")], &ours("tier='front'")), "some here, some there");
+    // What is on the group goes before.
+    assert!(!fits(label, &[("tier", "back")], &ours("tier='front' team='shop'")));
+    assert!(!fits(
+        label,
+        &[],
+        &ours("tier='front' team='shop'").replace("urn:lowtail", "urn:other")
+    ));
+    // An element within is somebody's, and so is one without a namespace.
+    let within = "<metadata><a:labels xmlns:a='urn:lowtail:labels'><a:b tier='front' team='shop'/></a:labels></metadata>";
+    assert!(!fits(label, &[], within));
+
+    let nova = "<title>shop</title><metadata><n:instance xmlns:n='http://openstack.org/xmlns/libvirt/nova/1.1'>\
+                <n:flavor name='m1.small'/><n:owner><n:project>shop</n:project><n:project>blog</n:project></n:owner>\
+                </n:instance></metadata>";
+    for (key, value, is) in [
+        ("instance/flavor@name", "m1.*", true),
+        ("instance/flavor@name", "m2.*", false),
+        ("instance/owner/project", "shop", true),
+        // Two elements of one name: one of them has to fit.
+        ("instance/owner/project", "blog", true),
+        ("{http://openstack.org/xmlns/libvirt/nova/1.1}instance/owner/project", "shop", true),
+        ("{http://openstack.org/xmlns/libvirt/nova/1.0}instance/owner/project", "shop", false),
+        ("flavor@name", "*", false),
+        // A title is no metadata.
+        ("title", "shop", false),
+    ] {
+        let selector = format!("metadata = {{ \"{key}\" = \"{value}\" }}");
+        assert_eq!(fits(&selector, &[], nova), is, "{selector}");
+        assert!(!fits(&selector, &[], ""), "{selector}");
+    }
 }
 
 #[test]
 fn limits_are_shares_of_a_cpu_or_quotas() {
     let policy = parse(FULL).expect("all keys");
     let web = vm("web-1", Kind::Qemu, Some("machine.slice/a"));
-    let rule = policy.vms.rule(&web, Some("shop"));
+    let shop = titled("shop");
+    let rule = policy.vms.rule(&web, &shop);
     // The kernel's period is 100 ms (sched-bwc.rst).
     assert_eq!(rule.cap, Some(limited(150_000, 100_000, 0)));
     assert_eq!(rule.vcpu_cap, Some(limited(5_000, 10_000, 1_000)));
@@ -77,7 +152,7 @@ fn limits_are_shares_of_a_cpu_or_quotas() {
     assert_eq!(rule.slice, Some(Duration::from_ms(1)));
     assert_eq!(rule.vcpu_cap.and_then(|cap| cap.percent()), Some(50.0));
     let third = parse("[[vm]]\ncap = \"33.333%\"").expect("a third");
-    assert_eq!(third.vms.rule(&web, None).cap, Some(limited(33_333, 100_000, 0)));
+    assert_eq!(third.vms.rule(&web, &[]).cap, Some(limited(33_333, 100_000, 0)));
 }
 
 #[test]

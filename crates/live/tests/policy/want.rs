@@ -15,7 +15,7 @@ fn facts(version: Option<Version>) -> Facts {
         cpus: [0, 1, 2, 3].into(),
         kernel: (6, 12),
         sched_ext: false,
-        titles: BTreeMap::new(),
+        words: BTreeMap::new(),
     }
 }
 
@@ -47,6 +47,7 @@ fn vm(name: &str, kind: Kind, groups: bool) -> Vm {
         pid: 10,
         started_ticks: 1,
         cgroup: groups.then(|| format!("m/{name}").into()),
+        labels: BTreeMap::new(),
         threads: threads.collect(),
         taps: Vec::new(),
         groups: if groups { own.collect() } else { Vec::new() },
@@ -196,8 +197,19 @@ fn what_cannot_be_had_is_said() {
         alone(),
         &v2,
         &[],
-        &["no title of libvirt's is known"],
+        &["entries with `title` fit nothing: what libvirt says"],
     );
+    check(
+        "scheduler = \"fair\"\n[[vm]]\nmetadata = { \"a/b\" = \"x\" }",
+        alone(),
+        &v2,
+        &[],
+        &["entries with `metadata` fit nothing: what libvirt says"],
+    );
+    // Labels may be on the group; only a machine of libvirt's may have others.
+    let label = "scheduler = \"fair\"\n[[vm]]\nlabel = { a = \"x\" }";
+    check(label, alone(), &v2, &[], &[]);
+    check(label, vm("web", Kind::Libvirt, false), &v2, &[], &["labels in libvirt's metadata"]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn a_thousand_threads_all_run() {
 }
 
 /// With two CPUs: one goes and comes back three times, with threads that may run anywhere and threads that may run only there; then all
-/// are moved from one to the other. Watched by a watchdog of 3 s.
+/// are moved from one to the other, by their affinity and by a cpuset. Watched by a watchdog of 3 s.
 #[test]
 fn cpus_come_and_go() {
     let Some(figures) = guest("hotplug", 2) else { return };
@@ -87,5 +87,8 @@ fn cpus_come_and_go() {
     assert!(close(at(&figures, "/again"), 2.0));
     assert!(close(at(&figures, "/moved"), 1.0));
     assert!(close(at(&figures, "/back"), 1.0));
+    for had in figures["confined"].as_array().expect("two figures") {
+        assert!(close(had.as_f64().expect("a share"), 1.0), "{had}");
+    }
     assert!(at(&figures, "/least_ms") > 0.0, "somebody did not run");
 }

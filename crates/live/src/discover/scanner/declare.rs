@@ -6,7 +6,7 @@ use super::machine::with_roles;
 use super::{Scanner, Troubles};
 use crate::discover::declared::{Declared, Target};
 use crate::discover::file::{self, Unread};
-use crate::discover::{Kind, Name, Vm, group, tap};
+use crate::discover::{Kind, Name, Vm, group, labels, tap};
 
 impl Scanner {
     /// Puts what the user has declared in place of what was found in it.
@@ -93,8 +93,9 @@ impl Scanner {
         let taps = inside.filter_map(|pid| tap::of(&self.roots, *pid).ok());
         let taps = taps.flat_map(|taps| taps.found).collect();
         let name = Name::new("");
-        let cgroup = Some(path.to_path_buf());
-        Ok(Vm { name, kind: Kind::Declared, pid, started_ticks, cgroup, threads, taps, groups })
+        let labels = labels::of(self.hierarchy.as_ref(), Some(path));
+        let (kind, cgroup) = (Kind::Declared, Some(path.to_path_buf()));
+        Ok(Vm { name, kind, pid, started_ticks, cgroup, labels, threads, taps, groups })
     }
 
     /// The process that a thread belongs to: `Tgid` in `proc_pid_status(5)`.

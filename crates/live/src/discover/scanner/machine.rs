@@ -6,7 +6,7 @@ use super::{EVERY, Scanner, THREADS_EVERY, Troubles};
 use crate::discover::file::{self, Unread};
 use crate::discover::libvirt::Domain;
 use crate::discover::part;
-use crate::discover::{Kind, Name, Role, Tap, Vm, VmThread, group, tap};
+use crate::discover::{Kind, Name, Role, Tap, Vm, VmThread, group, labels, tap};
 
 /// Characters of a name.
 const NAME_MAX: usize = 256;
@@ -99,7 +99,8 @@ impl Scanner {
             ));
         }
         let groups = group::all(cgroup.as_deref(), &threads);
-        Some(Vm { name, kind, pid, started_ticks, cgroup, threads, taps, groups })
+        let labels = labels::of(self.hierarchy.as_ref(), cgroup.as_deref());
+        Some(Vm { name, kind, pid, started_ticks, cgroup, labels, threads, taps, groups })
     }
 
     /// Interfaces and control group of the machine, from memory or anew.
