@@ -32,6 +32,8 @@ pub(crate) struct World {
     dir: TempDir,
     first: Machine,
     second: Option<Machine>,
+    /// Whether the other one comes at all.
+    comes: bool,
     rows_each: usize,
 }
 
@@ -52,12 +54,12 @@ pub(crate) struct Change {
 }
 
 impl World {
-    /// With that policy, and this word on who schedules vCPUs.
-    pub(crate) fn new(scheduler: &str) -> Self {
+    /// With that policy, this word on who schedules vCPUs, and perhaps a machine that comes and goes.
+    pub(crate) fn new(scheduler: &str, comes: bool) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let policy = format!("scheduler = \"{scheduler}\"\n{POLICY}");
         fs::write(dir.path().join("policy.toml"), policy).expect("a file");
-        World { dir, first: Machine::start("first"), second: None, rows_each: 0 }
+        World { dir, first: Machine::start("first"), second: None, comes, rows_each: 0 }
     }
 
     /// One life until it is about to make change `at`, where it is stopped, or to its end; what it has changed.
@@ -94,9 +96,14 @@ impl World {
 
     /// What happens next, once it has done all that there was to do.
     fn go_on(&mut self, phase: Phase, pid: Pid) -> Phase {
+        let end = || {
+            kill(pid, Signal::SIGTERM).expect("it lives");
+            Phase::Ends
+        };
         // As many for each machine.
         match (phase, self.rows()) {
-            (Phase::Begins, rows) if rows > 0 => {
+            (Phase::Begins, 1..) if !self.comes => end(),
+            (Phase::Begins, rows @ 1..) => {
                 self.rows_each = rows;
                 self.second = Some(Machine::start("second"));
                 Phase::Comes
@@ -105,10 +112,7 @@ impl World {
                 self.second = None;
                 Phase::Goes
             }
-            (Phase::Goes, rows) if rows == self.rows_each => {
-                kill(pid, Signal::SIGTERM).expect("it lives");
-                Phase::Ends
-            }
+            (Phase::Goes, rows) if rows == self.rows_each => end(),
             _ => phase,
         }
     }
