@@ -96,12 +96,14 @@ impl World {
         let mut all = BTreeMap::new();
         for group in &self.groups {
             let files = shown::group(&self.hierarchy.root.join(group)).expect("a group");
-            let named = |(name, text)| (format!("{}/{name}", group.display()), text);
-            all.extend(files.into_iter().map(named));
+            for (name, text) in files {
+                all.insert(format!("{}/{name}", group.display()), text);
+            }
         }
         for (tid, _) in self.standin.iter().flat_map(|standin| &standin.begun.threads) {
-            let shown = shown::thread(*tid).expect("it lives");
-            all.extend(shown.into_iter().map(|(what, text)| (format!("{tid} {what}"), text)));
+            for (what, text) in shown::thread(*tid).expect("it lives") {
+                all.insert(format!("{tid} {what}"), text);
+            }
         }
         all
     }
