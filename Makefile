@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-libvirt need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -56,7 +56,7 @@ need-build:
 
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
-need-test: need-build need-bpf need-guest need-libvirt $(PYTHON_ENV)/ready
+need-test: need-build need-bpf need-guest need-systemd need-libvirt $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf
 
 need-bpf: need-build
@@ -67,6 +67,10 @@ need-bpf: need-build
 need-guest:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils unxz=xz-utils
 	@scripts/guest kernel >/dev/null
+
+# The first process of a guest that shows what the unit in dist/ does.
+need-systemd:
+	@scripts/systemd >/dev/null
 
 # A libvirtd that tests start for themselves. These packages start none: that is for libvirt-daemon-system.
 need-libvirt:

@@ -9,6 +9,7 @@ mod cgroup;
 mod echo;
 mod look;
 mod report;
+pub mod shown;
 mod start;
 mod tap;
 mod vhost;

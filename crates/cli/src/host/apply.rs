@@ -1,10 +1,11 @@
 //! `lowtail host apply`: puts a policy in force, and keeps it there.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_live::discover::Found;
-use lowtail_live::keep::{Keep, Options, Round, Taggers};
+use lowtail_live::discover::{Found, Name};
+use lowtail_live::keep::{Keep, Options, Round, Taggers, forget_scheduler};
 use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
 fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let mut hold = Hold::take(&dir).map_err(host)?;
+    forget_dead(&dir)?;
     let found = args.wanted.found();
     let settings = plan::settings(policy, &found, &plan::facts(policy, &found, false)?)?;
     args.look.before(&dir, &args.wanted.vm)?;
@@ -80,6 +82,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let facts = plan::facts(policy, &found, true)?;
     let settings = plan::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;
+    forget_dead(&dir)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let mut follower = Follower::new(policy, facts);
     if settings.vcpus == VcpusBy::SmallFirst {
@@ -105,6 +108,11 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
         None => ExitCode::SUCCESS,
     };
     failed.map_or(Ok(code), Err)
+}
+
+/// Nobody has a scheduler of ours while this process holds the host and has none; `status` shall not tell of one that was killed.
+fn forget_dead(dir: &Path) -> Result<(), Fail> {
+    forget_scheduler(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 
 /// A round in which something happened.
@@ -134,9 +142,8 @@ fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
         return Ok(());
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
-        let (place, now, to, why) = (&change.place, &change.now, &change.to, &change.why);
-        let line = format!("{place}: {now} -> {to} ({why})");
-        out::text(&format!("{}\n", lowtail_live::discover::Name::new(line)))?;
+        let [now, to, why] = [&change.now, &change.to, &change.why].map(|text| Name::new(text));
+        out::text(&format!("{}: {now} -> {to} ({why})\n", change.place))?;
     }
     for foreign in &round.foreign {
         out::note(&format!("note: {} was changed by somebody else; left alone", foreign.place));

@@ -18,7 +18,7 @@ use crate::signals::Signals;
 
 pub use effect::{Effect, VmEffect};
 pub use taggers::Taggers;
-pub use vcpus::{InForce, Report, Vcpus, in_force};
+pub use vcpus::{InForce, Report, Vcpus, forget_scheduler, in_force};
 
 /// From one look at signals to the next.
 const LOOK: Duration = Duration::from_millis(50);

@@ -144,7 +144,7 @@ impl Vcpus {
 impl Drop for Vcpus {
     fn drop(&mut self) {
         // Whoever reads it finds that the process is gone, if it stays.
-        let _ = fs::remove_file(self.dir.join(FILE));
+        let _ = forget_scheduler(&self.dir);
     }
 }
 
@@ -172,6 +172,18 @@ pub fn in_force(dir: &Path) -> io::Result<Option<InForce>> {
     }))
 }
 
+/// Forgets in `dir` what became of a scheduler whose process is gone: who holds the host, and has none of his own, knows
+/// that it is.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn forget_scheduler(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,5 +203,8 @@ mod tests {
         assert_eq!(read(&ended), InForce::Ended("stall".into()));
         // A later process of that number.
         assert_eq!(read(&Report { started_ticks: started + 1, ..own }), InForce::Gone);
+        forget_scheduler(dir.path()).expect("removed");
+        forget_scheduler(dir.path()).expect("nothing to remove");
+        assert_eq!(in_force(dir.path()).expect("nothing to read"), None);
     }
 }

@@ -65,6 +65,19 @@ impl Entry {
     pub fn is_ours(&self, now: &str) -> bool {
         self.ours.iter().any(|value| value == now)
     }
+
+    /// Whether what is there `now` gives way to what was there before: ours does, also where a thread has the ordinary class in
+    /// place of sched_ext. On its way into the scheduler and out of it a thread has that with the nice value and the slice
+    /// that we have given to it; who is killed right then, or has ended the scheduler, leaves them.
+    pub(super) fn gives_way(&self, now: &str) -> bool {
+        let ordinary = |value: &String| {
+            let rest = value.strip_prefix("policy=ext")?;
+            Some(format!("policy=other{rest}"))
+        };
+        let is_sched = matches!(self.place, Place::Sched(_));
+        self.is_ours(now)
+            || is_sched && self.ours.iter().filter_map(ordinary).any(|value| value == now)
+    }
 }
 
 impl Ledger {
@@ -211,5 +224,31 @@ pub(super) fn open(dir: &Path, name: &str) -> Result<(PathBuf, File), Error> {
     match opened {
         Ok(file) => Ok((path, file)),
         Err(source) => Err(Error::File { what: "cannot write", path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Sched, Thread};
+    use super::*;
+
+    #[test]
+    fn a_thread_on_its_way_out_of_a_class_gives_way() {
+        let tid = nix::unistd::gettid().as_raw() as u32;
+        let thread = Thread::of(tid).expect("a /proc").expect("it lives");
+        let place = Place::Sched(Sched { thread });
+        let (was, ours) = ("policy=batch nice=0".into(), vec!["policy=ext nice=-3".into()]);
+        let entry = Entry { place, was, ours, why: String::new(), done: true };
+        for (now, gives_way) in [
+            ("policy=ext nice=-3", true),
+            ("policy=other nice=-3", true),
+            // Somebody else's.
+            ("policy=other nice=-4", false),
+            ("policy=batch nice=-3", false),
+            ("policy=other nice=-3 slice_ns=3000000", false),
+        ] {
+            assert_eq!(entry.gives_way(now), gives_way, "{now}");
+        }
+        assert!(!entry.is_ours("policy=other nice=-3"));
     }
 }

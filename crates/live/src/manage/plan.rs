@@ -129,7 +129,7 @@ impl Plan {
         };
         if now == entry.was {
             self.done_with.push(place.clone());
-        } else if entry.is_ours(&now) || force {
+        } else if entry.gives_way(&now) || force {
             let (to, why) = (entry.was.clone(), UNWANTED.to_string());
             self.changes.push(Change { place: place.clone(), now, to, why, restores: true });
         } else {

@@ -45,7 +45,7 @@ impl Hold {
             match place.read() {
                 Ok(None) => done.gone += 1,
                 Ok(Some(now)) if now == to => done.already += 1,
-                Ok(Some(now)) if force || entry.is_ours(&now) => {
+                Ok(Some(now)) if force || entry.gives_way(&now) => {
                     steps.push(Step { place, now, to });
                 }
                 Ok(Some(now)) => done.foreign.push(entry.foreign(now)),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lowtail_live::cgroup::{Hierarchy, Version};
 use lowtail_live::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread};
-use lowtail_standin::Standin;
+use lowtail_standin::{Standin, shown};
 use tempfile::TempDir;
 
 /// All that a test changes, and where the ledger of that is. Goes when it is dropped.
@@ -95,32 +95,15 @@ impl World {
     pub(crate) fn dump(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         for group in &self.groups {
-            let dir = self.hierarchy.root.join(group);
-            for file in fs::read_dir(&dir).expect("a group").flatten() {
-                let name = file.file_name().to_string_lossy().into_owned();
-                let counts = name.starts_with("cpu.stat") || name.contains("pressure");
-                if name.starts_with("cpu.") && !counts {
-                    let text = fs::read_to_string(file.path()).expect("a file");
-                    all.insert(format!("{}/{name}", group.display()), text);
-                }
+            let files = shown::group(&self.hierarchy.root.join(group)).expect("a group");
+            for (name, text) in files {
+                all.insert(format!("{}/{name}", group.display()), text);
             }
         }
-        let threads = self.standin.iter().flat_map(|standin| &standin.begun.threads);
-        for (tid, _) in threads {
-            let dir = PathBuf::from(format!("/proc/{tid}"));
-            let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
-            let status = read("status");
-            let cpus = status.lines().find(|line| line.starts_with("Cpus_allowed_list"));
-            all.insert(format!("{tid} CPUs"), cpus.expect("as documented").into());
-            // proc(5): priority 18, nice value 19, real-time priority 40, policy 41; the first here is field 3.
-            let stat = read("stat");
-            let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
-            let fields = [18, 19, 40, 41].map(|n: usize| fields[n - 3]).join(" ");
-            all.insert(format!("{tid} policy"), fields);
-            // With CONFIG_SCHED_DEBUG only.
-            let sched = read("sched");
-            let slice = sched.lines().filter(|line| line.starts_with("se.slice"));
-            all.insert(format!("{tid} slice"), slice.collect());
+        for (tid, _) in self.standin.iter().flat_map(|standin| &standin.begun.threads) {
+            for (what, text) in shown::thread(*tid).expect("it lives") {
+                all.insert(format!("{tid} {what}"), text);
+            }
         }
         all
     }

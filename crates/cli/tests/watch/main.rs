@@ -1,0 +1,62 @@
+//! `host apply --watch` where it has all that it can have, sched_ext and control groups of version 2: in the guest of
+//! `scripts/guest`. Killed at moments all over its life; as the unit `dist/lowtail.service` under systemd. Needs QEMU and
+//! Debian's archive: without them the tests say so and pass, unless `CI` is set.
+
+mod kill;
+mod life;
+mod machine;
+mod trace;
+mod unit;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// What this test is to do inside the guest.
+const DO: &str = "LOWTAIL_TEST_DO";
+
+/// One guest at a time: each takes a CPU for itself.
+static GUEST: Mutex<()> = Mutex::new(());
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Not a test: what runs inside the guest.
+#[test]
+fn inside() {
+    match std::env::var(DO).as_deref() {
+        Ok("kill") => kill::inside(),
+        Ok("unit") => unit::inside(),
+        Ok(other) => panic!("`{other}`?"),
+        Err(_) => {}
+    }
+}
+
+/// Runs this test again inside the guest, with that to do; what it says. `None` if there can be no guest here.
+fn guest(what: &str, set: impl FnOnce(&mut Command)) -> Option<String> {
+    let _one = GUEST.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = std::env::current_exe().expect("this test");
+    let name = own.file_name().and_then(|name| name.to_str()).expect("a name of cargo's");
+    // A stand-in is looked for beside the directory of the test.
+    let inside = format!(
+        "ln -s /bin/lowtail-standin /lowtail-standin; CI=true {DO}={what} {name} inside --exact --nocapture"
+    );
+    let mut command = Command::new(root().join("scripts/guest"));
+    command.args(["run", env!("CARGO_BIN_EXE_lowtail"), "sh", "-c", &inside]);
+    let also = format!("{}:{}", lowtail_standin::binary().display(), own.display());
+    command.env("LOWTAIL_GUEST_ALSO", also).env("LOWTAIL_GUEST_SECONDS", "400");
+    command.env("LOWTAIL_GUEST_MEMORY", "768");
+    set(&mut command);
+    let output = command.output().expect("a script");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
+        eprintln!("skipped: {errors}");
+        return None;
+    }
+    // So that a test that fails shows all.
+    println!("{said}{errors}");
+    assert!(output.status.success(), "{}", output.status);
+    Some(said)
+}
