@@ -13,8 +13,8 @@
 #define PERIOD_NS 10000000ull
 /* A demand follows each measurement by a quarter of the difference: a time constant of 40 ms. */
 #define SMOOTHING_SHIFT 2
-/* Steps of the search for the level; it starts from 32 bits. */
-#define SEARCH_STEPS 32
+/* Steps to the level, at most: two or three do for machines of a few kinds. */
+#define LEVEL_STEPS 16
 /* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
 #define GROUP_WEIGHT_USUAL 100
 
@@ -24,11 +24,16 @@ struct pass {
 	__u64 period_ns;
 	__u64 weights;
 	__u64 demand;
-	__u64 served;
 	__u32 spare;
 	__u32 level;
 };
 
+/*
+ * Of a step of the search: the weights of those whose demand is not met, and what the others want. Not on the stack, as
+ * the kernel's check of a loop would follow each sum that there can be.
+ */
+__u64 unmet_weights;
+__u64 met_demand;
 /* When the last pass was. */
 __u64 passed_ns;
 
@@ -159,33 +164,47 @@ static long measure_one(__u32 i, struct pass *pass)
 	return 0;
 }
 
-static long serve_one(__u32 i, struct pass *pass)
+static long level_one(__u32 i, struct pass *pass)
 {
 	struct vm *vm = vm_of(i);
 
-	if (vm && vm->demand)
-		pass->served += lt_served(vm->demand, vm->weight, pass->level);
+	if (!vm || !vm->ready || !vm->demand)
+		return 0;
+	if (lt_served(vm->demand, vm->weight, pass->level) < vm->demand)
+		unmet_weights += vm->weight;
+	else
+		met_demand += vm->demand;
 	return 0;
 }
 
-/* What all together would get at @level. */
-__attribute__((noinline)) __u64 served_at(__u32 level)
+/* The level at which those whose demand @level does not meet share what the others leave; @level if there are none. */
+__attribute__((noinline)) __u32 next_level(__u32 level, __u32 capacity)
 {
 	struct pass pass = { .level = level };
 
-	bpf_loop(known_vms, serve_one, &pass, 0);
-	return pass.served;
+	unmet_weights = 0;
+	met_demand = 0;
+	bpf_loop(known_vms, level_one, &pass, 0);
+	if (!unmet_weights)
+		return level;
+	return lt_min((lt_since(capacity, met_demand) << 16) / unmet_weights, ~0u);
 }
 
-/* The highest level at which no more is served than there is. */
+/*
+ * The level at which all together get what there is. It starts from where nobody's demand is met, and each step meets
+ * more of them; one that meets nobody more is the last. Steps go up and never past the level: what is left
+ * when LEVEL_STEPS are over is kept back, and not given twice. The simulator searches for the same by halves,
+ * which takes 32 steps.
+ */
 __attribute__((noinline)) __u32 level_of(__u32 capacity)
 {
-	__u32 level = 0, higher;
+	__u32 level = 0, next;
 
-	for (int step = SEARCH_STEPS - 1; step >= 0; step--) {
-		higher = level | 1u << step;
-		if (served_at(higher) <= capacity)
-			level = higher;
+	for (int step = 0; step < LEVEL_STEPS; step++) {
+		next = next_level(level, capacity);
+		if (next == level)
+			break;
+		level = next;
 	}
 	return level;
 }
