@@ -32,6 +32,7 @@ struct task_struct {
 	unsigned int flags;
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
+	unsigned short migration_disabled;
 	struct sched_ext_entity scx;
 	int pid;
 };
@@ -102,6 +103,7 @@ struct sched_ext_ops {
 /* enum scx_ops_flags */
 #define SCX_OPS_ENQ_LAST (1ull << 1)
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)
+#define SCX_OPS_ENQ_MIGRATION_DISABLED (1ull << 4)
 /* enum scx_dsq_id_flags */
 #define SCX_DSQ_LOCAL ((1ull << 63) | 2)
 #define SCX_DSQ_LOCAL_ON ((3ull << 62))

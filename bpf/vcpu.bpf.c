@@ -356,11 +356,13 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 {
 	struct cpu *c = cpu_of(cpu);
 
-	if (c) {
-		c->chosen = 0;
-		c->left_ns = 0;
-	}
+	if (!c)
+		return;
+	c->chosen = 0;
+	c->left_ns = 0;
+	c->releases = 1;
 	scx_bpf_reenqueue_local();
+	c->releases = 0;
 }
 
 /* ---- who is there ---------------------------------------------------- */
@@ -640,7 +642,7 @@ struct sched_ext_ops lowtail = {
 	.cpu_offline = (void *)lowtail_cpu_offline,
 	.init = (void *)lowtail_init,
 	.exit = (void *)lowtail_exit,
-	.flags = SCX_OPS_SWITCH_PARTIAL | SCX_OPS_ENQ_LAST,
+	.flags = SCX_OPS_SWITCH_PARTIAL | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "lowtail",
 };

@@ -56,10 +56,27 @@ static __always_inline __u64 deadline(const struct cpu *c)
 	return lt_min(c->until_ns, c->stretch_ns);
 }
 
+/*
+ * Whether @p may run only where it is: it has one CPU, or the kernel has it in the middle of something that must stay
+ * there. To the thread that a CPU is about to leave that happens by each of our programs which it is in.
+ */
+static __always_inline int bound(struct task_struct *p)
+{
+	__u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
+	__u32 ours = 0;
+
+	if (p->nr_cpus_allowed == 1)
+		return 1;
+	if (p == bpf_get_current_task_btf())
+		ours = c && c->releases ? 2 : 1;
+	return p->migration_disabled > ours;
+}
+
 /* The queue in which a thread waits. */
 static __always_inline __u64 place(struct task_struct *p, __u8 class)
 {
-	__u32 cpu = p->nr_cpus_allowed == 1 ? (__u32)scx_bpf_task_cpu(p) : ALL;
+	__u32 cpu = bound(p) ? (__u32)scx_bpf_task_cpu(p) : ALL;
 
 	return QUEUE_OF(cpu, class);
 }
@@ -324,7 +341,7 @@ static __always_inline void announce(struct task_struct *p, __u32 cpu, __u64 now
 	struct cpu *c = cpu_of(cpu);
 	__s32 idle;
 
-	if (p->nr_cpus_allowed != 1) {
+	if (!bound(p)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0)
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);

@@ -119,7 +119,8 @@ struct cpu {
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
 	__u8 gone;		/* it is offline, or about to be */
 	__u8 empty;		/* nobody follows who leaves */
-	__u8 pad[4];
+	__u8 releases;		/* another class takes it */
+	__u8 pad[3];
 };
 
 /* A timer of which there is one. */
