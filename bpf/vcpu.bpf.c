@@ -172,15 +172,15 @@ static __always_inline void advance(struct cpu *c, struct vcpu *v, __u64 now)
 		c->vtime_ns = lt_vtime(&v->rule, &vm->rule, PARAMS, c->vtime_ns, now);
 }
 
-/* @v, which was given a stretch, begins it on @c; @anew: a turn, too. */
-static __always_inline void begin(struct cpu *c, struct vcpu *v, __u32 cpu, int anew, __u64 now)
+/* @v, which was given a stretch, begins it on @c; @anew: a turn, too; @others wait. */
+static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int others, __u64 now)
 {
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
 		c->until_ns = now + lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
 	v->stretch_ns = 0;
 	advance(c, v, now);
-	if (anybody(cpu))
+	if (others)
 		arm(c, deadline(c), now);
 }
 
@@ -239,7 +239,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			/* Its turn goes on. */
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
-				begin(c, v, cpu, 0, now);
+				begin(c, v, 0, anybody(cpu), now);
 				return;
 			}
 			if (v->parked_ns)
@@ -267,7 +267,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		    (next == NOBODY || (!yielded && !before(SLOT_OF_NEXT(next), slot, now)))) {
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
-				begin(c, v, cpu, 1, now);
+				begin(c, v, 1, next != NOBODY, now);
 				return;
 			}
 			if (v->parked_ns)
@@ -297,7 +297,7 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	__u64 now = bpf_ktime_get_ns();
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
-	int chosen;
+	int chosen, others;
 
 	if (!c)
 		return;
@@ -315,8 +315,9 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	c->left_ns = 0;
 	c->empty = 0;
 	c->current = slot;
-	begin(c, v, cpu, 1, now);
-	if (!chosen && anybody(cpu))
+	others = anybody(cpu);
+	begin(c, v, 1, others, now);
+	if (!chosen && others)
 		look(cpu, now);
 }
 
