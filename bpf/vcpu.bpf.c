@@ -175,6 +175,7 @@ static __always_inline void advance(struct cpu *c, struct vcpu *v, __u64 now)
 /* @v, which was given a stretch, begins it on @c; @anew: a turn, too; @others wait. */
 static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int others, __u64 now)
 {
+	c->asked_ns = 0;
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
 		c->until_ns = now + lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
@@ -235,6 +236,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		own_limit(prev, v, now);
 		settle(slot, 1, now);
+		c->asked_ns = now;
 		if (!over && paid == NONE) {
 			/* Its turn goes on. */
 			if (prepare(slot, now)) {
@@ -305,6 +307,7 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	c->chosen = 0;
 	c->paid = NONE;
 	c->current = NONE;
+	c->asked_ns = 0;
 	if (!v)
 		return;
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
@@ -325,11 +328,14 @@ SEC("struct_ops/lowtail_stopping")
 void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 {
 	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
+	__u64 now = bpf_ktime_get_ns();
 	__u32 slot = slot_of(p);
 
-	__u64 now = bpf_ktime_get_ns();
-
 	if (c) {
+		/* The kernel, too, charges the choice of who comes next to who comes. */
+		if (c->asked_ns)
+			now = c->asked_ns;
+		c->asked_ns = 0;
 		c->current = NONE;
 		c->left_ns = c->empty ? 0 : now;
 	}

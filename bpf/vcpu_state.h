@@ -112,6 +112,7 @@ struct cpu {
 	__u64 stretch_ns;	/* end of what the running one was given */
 	__u64 armed_ns;		/* when the timer comes */
 	__u64 left_ns;		/* when who ran before left, if somebody follows */
+	__u64 asked_ns;		/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
 	__u32 current;		/* who runs: its number, or NONE */
 	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
