@@ -7,6 +7,7 @@
 #ifndef LOWTAIL_VCPU_SHARE_H
 #define LOWTAIL_VCPU_SHARE_H
 
+#include "vcpu_group.h"
 #include "vcpu_run.h"
 
 /* How often entitlements are worked out: as often as Xen's credit has its tick. */
@@ -36,34 +37,6 @@ __u64 unmet_weights;
 __u64 met_demand;
 /* When the last pass was. */
 __u64 passed_ns;
-
-static __always_inline struct group *group_of(__u64 id)
-{
-	return id ? bpf_map_lookup_elem(&groups, &id) : 0;
-}
-
-/* The stricter of @limit and what a group says. */
-static __always_inline struct rate stricter(struct rate limit, const struct group *group)
-{
-	__u64 rate, burst;
-
-	if (!group || group->quota_us >= RUN_TIME_MAX_US || !group->period_us)
-		return limit;
-	rate = lt_min(group->quota_us * LT_RATE_ONE / group->period_us, LT_RATE_MAX);
-	rate = lt_max(rate, 1);
-	if (limit.rate && limit.rate <= rate)
-		return limit;
-	burst = lt_min(group->quota_us, LT_BURST_MAX_NS / 1000);
-	burst += lt_min(group->burst_us, LT_BURST_MAX_NS / 1000);
-	limit.rate = rate;
-	limit.burst_ns = lt_min(burst * 1000, LT_BURST_MAX_NS);
-	return limit;
-}
-
-static __always_inline int same(struct rate a, struct rate b)
-{
-	return a.rate == b.rate && a.burst_ns == b.burst_ns;
-}
 
 /* Machine @i is as user space and its group want it, from @now on. Returns its weight, 0 if it is not there. */
 __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
