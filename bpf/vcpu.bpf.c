@@ -98,6 +98,8 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 	if (!v)
 		return;
 	__sync_fetch_and_add(&vm->threads, 1);
+	if (!vm->lead)
+		vm->lead = slot + 1;
 	if (known_vms <= member->vm)
 		known_vms = member->vm + 1;
 	refresh(member->vm, now);
@@ -122,8 +124,11 @@ void BPF_PROG(lowtail_disable, struct task_struct *p)
 	member->slot = 0;
 	v = vcpu_of(slot);
 	vm = v ? vm_of(v->vm) : 0;
-	if (vm)
+	if (vm) {
 		__sync_fetch_and_add(&vm->threads, -1);
+		if (vm->lead == slot + 1)
+			vm->lead = 0;
+	}
 	bpf_map_push_elem(&free_slots, &slot, 0);
 }
 
@@ -238,6 +243,7 @@ struct sched_ext_ops lowtail = {
 	.disable = (void *)lowtail_disable,
 	.cgroup_init = (void *)lowtail_cgroup_init,
 	.cgroup_exit = (void *)lowtail_cgroup_exit,
+	.cgroup_move = (void *)lowtail_cgroup_move,
 	.cgroup_set_weight = (void *)lowtail_cgroup_set_weight,
 	.cgroup_set_bandwidth = (void *)lowtail_cgroup_set_bandwidth,
 	.cpu_online = (void *)lowtail_cpu_online,

@@ -1,12 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Control groups: what each says, as the kernel's callbacks tell it.
+ * Control groups: what each says, as the kernel's callbacks tell it, and what that comes to for a machine. A machine
+ * shares with its siblings what their group has, as threads of the kernel's own scheduler do.
  */
 #ifndef LOWTAIL_VCPU_GROUP_H
 #define LOWTAIL_VCPU_GROUP_H
 
 #include "scx.h"
 #include "vcpu_state.h"
+
+/* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
+#define GROUP_WEIGHT_USUAL 100
+/*
+ * So many groups above a machine are looked at. machine.slice, a machine's scope and what libvirt makes below are 3,
+ * a container in a pod 5.
+ */
+#define LEVELS 8
+/* The whole host, in parts. */
+#define PART_ONE (1ull << 32)
+/* Above what weights add up to, and times PART_ONE no more than fits. */
+#define WEIGHTS_MAX ((1ull << 31) - 1)
+
+/* The group above all others. */
+__u64 root_group;
+/* Counts how often it was worked out who shares with whom. */
+__u32 sharing = 1;
 
 static __always_inline struct group *group_of(__u64 id)
 {
@@ -31,9 +49,118 @@ static __always_inline struct rate stricter(struct rate limit, const struct grou
 	return limit;
 }
 
+/* The stricter of two limits. */
+static __always_inline struct rate strictest(struct rate a, struct rate b)
+{
+	return b.rate && (!a.rate || b.rate < a.rate) ? b : a;
+}
+
 static __always_inline int same(struct rate a, struct rate b)
 {
 	return a.rate == b.rate && a.burst_ns == b.burst_ns;
+}
+
+/* The weight of a group in those of the rule. */
+static __always_inline __u32 weight_of(const struct group *group)
+{
+	__u64 weight = (__u64)group->weight * LT_WEIGHT_USUAL / GROUP_WEIGHT_USUAL;
+
+	return lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+}
+
+/* What the groups of machine @i say, its own and those above it. */
+__attribute__((noinline)) int look_up(__u32 i)
+{
+	struct vm *vm = vm_of(i);
+	struct rate above = {};
+	struct group *group;
+	__u64 id;
+
+	if (!vm)
+		return 0;
+	vm->changes = group_changes;
+	vm->group_weight = LT_WEIGHT_USUAL;
+	id = vm->group;
+	group = group_of(id);
+	if (group)
+		vm->group_weight = weight_of(group);
+	for (int level = 0; level < LEVELS; level++) {
+		group = group_of(id);
+		if (!group)
+			break;
+		above = stricter(above, group);
+		id = group->parent;
+	}
+	vm->above = above;
+	return 0;
+}
+
+/* The group above that of @vm; one without a group is right below the first. */
+static __always_inline __u64 parent_of(const struct vm *vm)
+{
+	struct group *group = group_of(vm->group);
+
+	return group ? group->parent : root_group;
+}
+
+/* One of @weight takes part in group @parent, and that in those above. */
+__attribute__((noinline)) int join(__u64 parent, __u32 weight)
+{
+	struct group *group;
+	int there;
+
+	for (int i = 0; i < LEVELS; i++) {
+		group = group_of(parent);
+		if (!group)
+			break;
+		there = group->sharing == sharing;
+		group->sharing = sharing;
+		group->weights = (there ? group->weights : 0) + weight;
+		if (there)
+			break;
+		weight = weight_of(group);
+		parent = group->parent;
+	}
+	return 0;
+}
+
+/* The part of the host, of PART_ONE, of one of @weight in group @parent, where @more are to take part than do. */
+__attribute__((noinline)) __u64 part_of(__u64 parent, __u32 weight, __u32 more)
+{
+	__u64 part = PART_ONE, all;
+	struct group *group;
+
+	for (int i = 0; i < LEVELS; i++) {
+		group = group_of(parent);
+		if (!group)
+			break;
+		all = more;
+		if (group->sharing == sharing)
+			all += group->weights;
+		all = lt_min(lt_max(all, weight), WEIGHTS_MAX);
+		part = part * weight / lt_max(all, 1);
+		weight = weight_of(group);
+		/* Who takes part already brings its groups with it. */
+		more = group->sharing == sharing ? 0 : weight;
+		parent = group->parent;
+	}
+	return part;
+}
+
+/* Whether group @id is @top or below it. */
+__attribute__((noinline)) int below(__u64 id, __u64 top)
+{
+	struct group *group;
+
+	for (int i = 0; i < LEVELS; i++) {
+		if (id == top)
+			return 1;
+		group = group_of(id);
+		if (!group)
+			break;
+		id = group->parent;
+	}
+	return 0;
 }
 
 SEC("struct_ops.s/lowtail_cgroup_init")
@@ -45,8 +172,13 @@ __s32 BPF_PROG(lowtail_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_
 		.quota_us = args->bw_quota_us,
 		.burst_us = args->bw_burst_us,
 	};
+	struct cgroup_subsys_state *above = cgrp->self.parent;
 	__u64 id = cgrp->kn->id;
 
+	if (above)
+		group.parent = BPF_CORE_READ(above, cgroup, kn, id);
+	else
+		root_group = id;
 	/* A group for which there is no room has no say here. */
 	bpf_map_update_elem(&groups, &id, &group, BPF_ANY);
 	__sync_fetch_and_add(&group_changes, 1);
@@ -62,13 +194,41 @@ void BPF_PROG(lowtail_cgroup_exit, struct cgroup *cgrp)
 	__sync_fetch_and_add(&group_changes, 1);
 }
 
+/*
+ * A machine moves with its first thread, when that leaves the machine's group and those below. A thread that has a
+ * group for itself has the limit of where it is now.
+ */
+SEC("struct_ops/lowtail_cgroup_move")
+void BPF_PROG(lowtail_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct member *member = bpf_task_storage_get(&members, p, 0, 0);
+	__u64 id = to->kn->id, left = from->kn->id;
+	struct vm *vm;
+
+	if (!member || !member->slot)
+		return;
+	vm = vm_of(member->vm);
+	if (!vm)
+		return;
+	if (!vm->lead)
+		vm->lead = member->slot;
+	if (vm->lead == member->slot && vm->group && below(left, vm->group) &&
+	    !below(id, vm->group))
+		vm->group = id;
+	if (member->group)
+		member->group = id;
+	__sync_fetch_and_add(&group_changes, 1);
+}
+
 SEC("struct_ops/lowtail_cgroup_set_weight")
 void BPF_PROG(lowtail_cgroup_set_weight, struct cgroup *cgrp, __u32 weight)
 {
 	struct group *group = group_of(cgrp->kn->id);
 
-	if (group)
-		group->weight = weight;
+	if (!group)
+		return;
+	group->weight = weight;
+	__sync_fetch_and_add(&group_changes, 1);
 }
 
 SEC("struct_ops/lowtail_cgroup_set_bandwidth")

@@ -16,8 +16,6 @@
 #define SMOOTHING_SHIFT 2
 /* Steps to the level, at most: two or three do for machines of a few kinds. */
 #define LEVEL_STEPS 16
-/* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
-#define GROUP_WEIGHT_USUAL 100
 
 /* What one pass adds up. */
 struct pass {
@@ -35,8 +33,23 @@ struct pass {
  */
 __u64 unmet_weights;
 __u64 met_demand;
+/* In a number, who takes part with which weight: of this pass, and when weights were worked out. */
+__u64 sharers;
+__u64 shared = ~0ull;
+__u32 shared_changes;
+/* The weights of those who take part. */
+__u64 joined;
 /* When the last pass was. */
 __u64 passed_ns;
+
+/*
+ * Whether @vm takes part in the sharing out between groups: it has wanted something in the last half second, by
+ * which its demand has come down to what the average cannot halve any more.
+ */
+static __always_inline int takes_part(const struct vm *vm)
+{
+	return vm->demand >> SMOOTHING_SHIFT != 0;
+}
 
 /* Machine @i is as user space and its group want it, from @now on. Returns its weight, 0 if it is not there. */
 __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
@@ -46,21 +59,24 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	struct vm *vm = vm_of(i);
 	struct rate limit = {};
 	struct lt_vm fresh;
-	struct group *group;
 	__u64 share;
 
 	if (!order || !vm || (!order->used && !vm->threads))
 		return 0;
-	group = group_of(order->group);
-	weight = order->weight;
-	if (!weight)
-		weight = group ? group->weight * LT_WEIGHT_USUAL / GROUP_WEIGHT_USUAL :
-				 LT_WEIGHT_USUAL;
-	weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	if (vm->ordered != order->group) {
+		vm->ordered = vm->group = order->group;
+		vm->changes = 0;
+		vm->due = 0;
+	}
+	if (vm->changes != group_changes)
+		look_up(i);
+	weight = order->weight ? order->weight : vm->group_weight;
+	vm->own = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	weight = vm->due ? vm->due : vm->own;
 	vcpus = lt_max(order->vcpus, 1);
 	limit.rate = order->cap_rate;
 	limit.burst_ns = order->cap_burst_ns;
-	limit = stricter(limit, group);
+	limit = strictest(limit, vm->above);
 	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
 	    same(vm->limit, limit))
 		return weight;
@@ -132,8 +148,56 @@ static long measure_one(__u32 i, struct pass *pass)
 	bpf_spin_unlock(&vm->lock);
 	rate = lt_min((rate << 16) / pass->period_ns, vm->most);
 	vm->demand = vm->demand - (vm->demand >> SMOOTHING_SHIFT) + (rate >> SMOOTHING_SHIFT);
+	sharers = sharers * 31 + 2 * vm->own + takes_part(vm);
 	pass->weights += weight;
 	pass->demand += vm->demand;
+	return 0;
+}
+
+/* Adds what machine @i weighs to the groups above it, if it takes part. */
+static long join_one(__u32 i, void *ctx)
+{
+	struct vm *vm = vm_of(i);
+
+	if (vm && takes_part(vm)) {
+		join(parent_of(vm), vm->own);
+		joined += vm->own;
+	}
+	return 0;
+}
+
+/*
+ * Its weight beside all machines: its part of the host times all weights, so that it is its own one where all are in one
+ * group. One that does not take part has what it would have if it did.
+ */
+static long weigh_one(__u32 i, void *ctx)
+{
+	struct vm *vm = vm_of(i);
+	__u64 all = joined;
+	__u32 more;
+
+	if (!vm || !vm->own)
+		return 0;
+	more = takes_part(vm) ? 0 : vm->own;
+	all = lt_min(all + more, WEIGHTS_MAX);
+	all = (part_of(parent_of(vm), vm->own, more) * all + PART_ONE / 2) / PART_ONE;
+	vm->due = lt_min(lt_max(all, 1), LT_WEIGHT_MAX);
+	return 0;
+}
+
+/* Works out what each machine weighs beside all others, if that may have changed. It holds from the next pass on. */
+__attribute__((noinline)) int weigh(void)
+{
+	__u32 changes = group_changes;
+
+	if (sharers == shared && changes == shared_changes)
+		return 0;
+	shared = sharers;
+	shared_changes = changes;
+	sharing++;
+	joined = 0;
+	bpf_loop(known_vms, join_one, 0, 0);
+	bpf_loop(known_vms, weigh_one, 0, 0);
 	return 0;
 }
 
@@ -212,7 +276,9 @@ __attribute__((noinline)) int account(__u64 now)
 
 	pass.period_ns = lt_max(lt_since(now, passed_ns), 1);
 	passed_ns = now;
+	sharers = 0;
 	bpf_loop(known_vms, measure_one, &pass, 0);
+	weigh();
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {
 		/* With room to spare, the level is that of everybody wanting everything. */
