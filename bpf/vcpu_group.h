@@ -68,30 +68,43 @@ static __always_inline __u32 weight_of(const struct group *group)
 	return lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
 }
 
+/* On the way up from a group. */
+struct climb {
+	__u64 id;		/* where it is */
+	struct rate above;	/* the strictest limit so far */
+	__u64 part;		/* of the host, of PART_ONE */
+	__u32 weight;		/* of who comes from below */
+	__u32 more;		/* what it brings that does not take part yet */
+	__u64 top;
+	int found;
+};
+
+static long limit_one(__u32 level, struct climb *climb)
+{
+	struct group *group = group_of(climb->id);
+
+	if (!group)
+		return 1;
+	climb->above = stricter(climb->above, group);
+	climb->id = group->parent;
+	return 0;
+}
+
 /* What the groups of machine @i say, its own and those above it. */
 __attribute__((noinline)) int look_up(__u32 i)
 {
 	struct vm *vm = vm_of(i);
-	struct rate above = {};
+	struct climb climb = {};
 	struct group *group;
-	__u64 id;
 
 	if (!vm)
 		return 0;
 	vm->changes = group_changes;
-	vm->group_weight = LT_WEIGHT_USUAL;
-	id = vm->group;
-	group = group_of(id);
-	if (group)
-		vm->group_weight = weight_of(group);
-	for (int level = 0; level < LEVELS; level++) {
-		group = group_of(id);
-		if (!group)
-			break;
-		above = stricter(above, group);
-		id = group->parent;
-	}
-	vm->above = above;
+	group = group_of(vm->group);
+	vm->group_weight = group ? weight_of(group) : LT_WEIGHT_USUAL;
+	climb.id = vm->group;
+	bpf_loop(LEVELS, limit_one, &climb, 0);
+	vm->above = climb.above;
 	return 0;
 }
 
@@ -103,64 +116,81 @@ static __always_inline __u64 parent_of(const struct vm *vm)
 	return group ? group->parent : root_group;
 }
 
+static long join_group(__u32 level, struct climb *climb)
+{
+	struct group *group = group_of(climb->id);
+
+	if (!group)
+		return 1;
+	if (group->sharing == sharing) {
+		group->weights += climb->weight;
+		return 1;
+	}
+	group->sharing = sharing;
+	group->weights = climb->weight;
+	climb->weight = weight_of(group);
+	climb->id = group->parent;
+	return 0;
+}
+
 /* One of @weight takes part in group @parent, and that in those above. */
 __attribute__((noinline)) int join(__u64 parent, __u32 weight)
 {
-	struct group *group;
-	int there;
+	struct climb climb = { .id = parent, .weight = weight };
 
-	for (int i = 0; i < LEVELS; i++) {
-		group = group_of(parent);
-		if (!group)
-			break;
-		there = group->sharing == sharing;
-		group->sharing = sharing;
-		group->weights = (there ? group->weights : 0) + weight;
-		if (there)
-			break;
-		weight = weight_of(group);
-		parent = group->parent;
-	}
+	bpf_loop(LEVELS, join_group, &climb, 0);
+	return 0;
+}
+
+static long part_one(__u32 level, struct climb *climb)
+{
+	struct group *group = group_of(climb->id);
+	__u64 all = climb->more;
+
+	if (!group)
+		return 1;
+	if (group->sharing == sharing)
+		all += group->weights;
+	all = lt_min(lt_max(all, climb->weight), WEIGHTS_MAX);
+	climb->part = climb->part * climb->weight / all;
+	climb->weight = weight_of(group);
+	/* A group that takes part brings those above it along. */
+	climb->more = group->sharing == sharing ? 0 : climb->weight;
+	climb->id = group->parent;
 	return 0;
 }
 
 /* The part of the host, of PART_ONE, of one of @weight in group @parent, where @more are to take part than do. */
 __attribute__((noinline)) __u64 part_of(__u64 parent, __u32 weight, __u32 more)
 {
-	__u64 part = PART_ONE, all;
+	struct climb climb = { .id = parent, .part = PART_ONE, .weight = weight, .more = more };
+
+	bpf_loop(LEVELS, part_one, &climb, 0);
+	return climb.part;
+}
+
+static long find_one(__u32 level, struct climb *climb)
+{
 	struct group *group;
 
-	for (int i = 0; i < LEVELS; i++) {
-		group = group_of(parent);
-		if (!group)
-			break;
-		all = more;
-		if (group->sharing == sharing)
-			all += group->weights;
-		all = lt_min(lt_max(all, weight), WEIGHTS_MAX);
-		part = part * weight / lt_max(all, 1);
-		weight = weight_of(group);
-		/* Who takes part already brings its groups with it. */
-		more = group->sharing == sharing ? 0 : weight;
-		parent = group->parent;
+	if (climb->id == climb->top) {
+		climb->found = 1;
+		return 1;
 	}
-	return part;
+	group = group_of(climb->id);
+	if (!group)
+		return 1;
+	climb->id = group->parent;
+	return 0;
 }
 
 /* Whether group @id is @top or below it. */
 __attribute__((noinline)) int below(__u64 id, __u64 top)
 {
-	struct group *group;
+	struct climb climb = { .id = id, .top = top };
 
-	for (int i = 0; i < LEVELS; i++) {
-		if (id == top)
-			return 1;
-		group = group_of(id);
-		if (!group)
-			break;
-		id = group->parent;
-	}
-	return 0;
+	bpf_loop(LEVELS, find_one, &climb, 0);
+	return climb.found;
 }
 
 SEC("struct_ops.s/lowtail_cgroup_init")

@@ -205,9 +205,9 @@ static long level_one(__u32 i, struct pass *pass)
 {
 	struct vm *vm = vm_of(i);
 
-	if (!vm || !vm->ready || !vm->demand)
+	if (!vm)
 		return 0;
-	if (lt_served(vm->demand, vm->weight, pass->level) < vm->demand)
+	if (lt_served(~0u, vm->weight, pass->level) < vm->demand)
 		unmet_weights += vm->weight;
 	else
 		met_demand += vm->demand;

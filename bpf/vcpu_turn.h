@@ -65,8 +65,8 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	struct cpu *c = cpu_of(cpu);
 	__u32 slot = NONE, paid;
 	struct vcpu *v = 0;
-	int over, yielded;
-	__u64 next;
+	int over, yielded, stays = 0;
+	__u64 next = NOBODY;
 
 	if (!c)
 		return;
@@ -113,31 +113,33 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	}
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
-		if (slot != NONE && v &&
-		    (next == NOBODY || (!yielded && !before(SLOT_OF_NEXT(next), slot, now)))) {
-			if (prepare(slot, now)) {
-				prev->scx.slice = PARAMS->slice_ns;
-				begin(c, v, 1, next != NOBODY, now);
-				return;
-			}
-			if (v->parked_ns)
+		stays = slot != NONE &&
+			(next == NOBODY || (!yielded && !before(SLOT_OF_NEXT(next), slot, now)));
+		if (stays) {
+			if (prepare(slot, now))
+				break;
+			stays = 0;
+			if (v && v->parked_ns)
 				slot = NONE;
-			continue;
-		}
-		if (next == NOBODY) {
-			/* What comes before the next thread is nobody's: the CPU sleeps. */
-			c->empty = 1;
-			c->left_ns = 0;
-			if (!c->gone)
-				scx_bpf_dsq_move_to_local(FOREIGN);
-			return;
-		}
-		if (take(next, now)) {
+		} else if (next == NOBODY) {
+			break;
+		} else if (take(next, now)) {
 			c->chosen = 1;
 			return;
 		}
 	}
-	scx_bpf_kick_cpu(cpu, 0);
+	if (stays && v) {
+		prev->scx.slice = PARAMS->slice_ns;
+		begin(c, v, 1, next != NOBODY, now);
+	} else if (next == NOBODY) {
+		/* What comes before the next thread is nobody's: the CPU sleeps. */
+		c->empty = 1;
+		c->left_ns = 0;
+		if (!c->gone)
+			scx_bpf_dsq_move_to_local(FOREIGN);
+	} else {
+		scx_bpf_kick_cpu(cpu, 0);
+	}
 }
 
 SEC("struct_ops/lowtail_running")

@@ -86,13 +86,13 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
 	struct vm *vm;
-	int idle;
+	int idle, stays;
 
 	vm = v ? vm_of(v->vm) : 0;
 	if (!vm || !c) {
 		scx_bpf_dsq_insert(p, FOREIGN, FOREIGN_RUN_NS, enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		announce(p, cpu, now);
+		announce(p, cpu, p->nr_cpus_allowed == 1, now);
 		return;
 	}
 	own_limit(p, v, now);
@@ -132,11 +132,12 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		park(p, v, enq_flags, now);
 		return;
 	}
-	scx_bpf_dsq_insert_vtime(p, place(p, v->rule.class), PARAMS->slice_ns, key_of(v, vm),
-				 enq_flags);
+	stays = bound_now(p, c);
+	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->rule.class), PARAMS->slice_ns,
+				 key_of(v, vm), enq_flags);
 	if (when && when != LT_NEVER)
 		arm(c, when, now);
-	announce(p, cpu, now);
+	announce(p, cpu, stays, now);
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }
