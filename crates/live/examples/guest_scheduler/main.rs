@@ -33,7 +33,9 @@ fn main() {
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
-        _ => panic!("`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"),
+        _ => panic!(
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"
+        ),
     };
     println!("{figures}");
 }
