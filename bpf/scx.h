@@ -32,6 +32,7 @@ struct task_struct {
 	unsigned int flags;
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
+	unsigned short migration_disabled;
 	struct sched_ext_entity scx;
 	int pid;
 };
@@ -40,7 +41,15 @@ struct kernfs_node {
 	__u64 id;
 };
 
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
 struct cgroup {
+	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 };
 
@@ -86,6 +95,7 @@ struct sched_ext_ops {
 	void (*disable)(struct task_struct *p);
 	__s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
 	void (*cgroup_exit)(struct cgroup *cgrp);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, __u32 weight);
 	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, __u64 period_us, __u64 quota_us,
 				     __u64 burst_us);
@@ -102,6 +112,7 @@ struct sched_ext_ops {
 /* enum scx_ops_flags */
 #define SCX_OPS_ENQ_LAST (1ull << 1)
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)
+#define SCX_OPS_ENQ_MIGRATION_DISABLED (1ull << 4)
 /* enum scx_dsq_id_flags */
 #define SCX_DSQ_LOCAL ((1ull << 63) | 2)
 #define SCX_DSQ_LOCAL_ON ((3ull << 62))

@@ -56,12 +56,28 @@ static __always_inline __u64 deadline(const struct cpu *c)
 	return lt_min(c->until_ns, c->stretch_ns);
 }
 
-/* The queue in which a thread waits. */
-static __always_inline __u64 place(struct task_struct *p, __u8 class)
+/*
+ * Whether @p, which waits, may run only where it is: it has one CPU, or the kernel has it in the middle of something
+ * that must stay there.
+ */
+static __always_inline int bound(const struct task_struct *p)
 {
-	__u32 cpu = p->nr_cpus_allowed == 1 ? (__u32)scx_bpf_task_cpu(p) : ALL;
+	/* No branch, so that the kernel's check of a loop has one way less to follow. */
+	return (p->nr_cpus_allowed == 1) | (p->migration_disabled != 0);
+}
 
-	return QUEUE_OF(cpu, class);
+/* The same for one that has just begun to wait: to whom a CPU is about to leave that happens by our own programs, too. */
+static __always_inline int bound_now(struct task_struct *p, const struct cpu *c)
+{
+	__u32 ours = p == bpf_get_current_task_btf() ? 1 + c->releases : 0;
+
+	return p->nr_cpus_allowed == 1 || p->migration_disabled > ours;
+}
+
+/* The queue in which a thread waits that ran on @cpu last, and @stays there or does not. */
+__attribute__((noinline)) __u64 place(__u32 cpu, int stays, __u32 class)
+{
+	return QUEUE_OF(stays ? cpu : ALL, class);
 }
 
 /* By what a thread is ordered in its queue. */
@@ -85,7 +101,7 @@ __attribute__((noinline)) int before(__u32 a, __u32 b, __u64 now)
 	return lt_before(&va->rule, &vm_a->rule, &vb->rule, &vm_b->rule, now);
 }
 
-static __always_inline int overdue(__u32 slot, __u64 now)
+__attribute__((noinline)) int overdue(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm = v ? vm_of(v->vm) : 0;
@@ -315,22 +331,30 @@ static int cpu_timer(void *map, __u32 *key, struct cpu *c)
 	return 0;
 }
 
+/* @cpu's timer comes at the end of the turn of who runs there, if somebody does. */
+__attribute__((noinline)) int arm_turn(__u32 cpu, __u64 now)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (c && c->current != NONE)
+		arm(c, deadline(c), now);
+	return 0;
+}
+
 /*
  * Sees to it that a thread which has begun to wait in a queue is not waiting for a CPU that sleeps. Its own does not, or it
  * would have been given to it.
  */
-static __always_inline void announce(struct task_struct *p, __u32 cpu, __u64 now)
+static __always_inline void announce(struct task_struct *p, __u32 cpu, int stays, __u64 now)
 {
-	struct cpu *c = cpu_of(cpu);
 	__s32 idle;
 
-	if (p->nr_cpus_allowed != 1) {
+	if (!stays) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0)
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 	}
-	if (c && c->current != NONE)
-		arm(c, deadline(c), now);
+	arm_turn(cpu, now);
 }
 
 /* The timer of those who are stopped by limits: they wait like others from now on. */
@@ -342,6 +366,7 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 	struct vcpu *v;
 	struct vm *vm;
 	__u32 cpu, left = unpark_most;
+	int stays;
 
 	alarm->armed_ns = 0;
 	bpf_iter_scx_dsq_new(&it, PARKED, 0);
@@ -360,13 +385,14 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		}
 		v->parked_ns = 0;
 		cpu = scx_bpf_task_cpu(p);
-		queue = place(p, v->rule.class);
+		stays = bound(p);
+		queue = place(cpu, stays, v->rule.class);
 		order = key_of(v, vm);
 		scx_bpf_dsq_move_set_vtime(&it, order);
 		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
 		if (scx_bpf_test_and_clear_cpu_idle(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		announce(p, cpu, now);
+		announce(p, cpu, stays, now);
 		look(cpu, now);
 	}
 	bpf_iter_scx_dsq_destroy(&it);

@@ -111,6 +111,12 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 	return 0;
 }
 
+/* Gives one that is to run now a stretch. If it is refused as a small one, it is asked again as a large one. */
+static __always_inline int prepared(__u32 slot, struct vcpu *v, __u64 now)
+{
+	return prepare(slot, now) || (!v->parked_ns && prepare(slot, now));
+}
+
 /* A thread that was given a stretch does not run after all. */
 __attribute__((noinline)) int give_back(__u32 slot, __u64 now)
 {

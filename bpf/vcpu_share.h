@@ -7,16 +7,15 @@
 #ifndef LOWTAIL_VCPU_SHARE_H
 #define LOWTAIL_VCPU_SHARE_H
 
+#include "vcpu_group.h"
 #include "vcpu_run.h"
 
 /* How often entitlements are worked out: as often as Xen's credit has its tick. */
 #define PERIOD_NS 10000000ull
 /* A demand follows each measurement by a quarter of the difference: a time constant of 40 ms. */
 #define SMOOTHING_SHIFT 2
-/* Steps of the search for the level; it starts from 32 bits. */
-#define SEARCH_STEPS 32
-/* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
-#define GROUP_WEIGHT_USUAL 100
+/* Steps to the level, at most: two or three do for machines of a few kinds. */
+#define LEVEL_STEPS 16
 
 /* What one pass adds up. */
 struct pass {
@@ -24,40 +23,32 @@ struct pass {
 	__u64 period_ns;
 	__u64 weights;
 	__u64 demand;
-	__u64 served;
 	__u32 spare;
 	__u32 level;
 };
 
+/*
+ * Of a step of the search: the weights of those whose demand is not met, and what the others want. Not on the stack, as
+ * the kernel's check of a loop would follow each sum that there can be.
+ */
+__u64 unmet_weights;
+__u64 met_demand;
+/* In a number, who takes part with which weight: of this pass, and when weights were worked out. */
+__u64 sharers;
+__u64 shared = ~0ull;
+__u32 shared_changes;
+/* The weights of those who take part. */
+__u64 joined;
 /* When the last pass was. */
 __u64 passed_ns;
 
-static __always_inline struct group *group_of(__u64 id)
+/*
+ * Whether @vm takes part in the sharing out between groups: it has wanted something in the last half second, by
+ * which its demand has come down to what the average cannot halve any more.
+ */
+static __always_inline int takes_part(const struct vm *vm)
 {
-	return id ? bpf_map_lookup_elem(&groups, &id) : 0;
-}
-
-/* The stricter of @limit and what a group says. */
-static __always_inline struct rate stricter(struct rate limit, const struct group *group)
-{
-	__u64 rate, burst;
-
-	if (!group || group->quota_us >= RUN_TIME_MAX_US || !group->period_us)
-		return limit;
-	rate = lt_min(group->quota_us * LT_RATE_ONE / group->period_us, LT_RATE_MAX);
-	rate = lt_max(rate, 1);
-	if (limit.rate && limit.rate <= rate)
-		return limit;
-	burst = lt_min(group->quota_us, LT_BURST_MAX_NS / 1000);
-	burst += lt_min(group->burst_us, LT_BURST_MAX_NS / 1000);
-	limit.rate = rate;
-	limit.burst_ns = lt_min(burst * 1000, LT_BURST_MAX_NS);
-	return limit;
-}
-
-static __always_inline int same(struct rate a, struct rate b)
-{
-	return a.rate == b.rate && a.burst_ns == b.burst_ns;
+	return vm->demand >> SMOOTHING_SHIFT != 0;
 }
 
 /* Machine @i is as user space and its group want it, from @now on. Returns its weight, 0 if it is not there. */
@@ -68,21 +59,24 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	struct vm *vm = vm_of(i);
 	struct rate limit = {};
 	struct lt_vm fresh;
-	struct group *group;
 	__u64 share;
 
 	if (!order || !vm || (!order->used && !vm->threads))
 		return 0;
-	group = group_of(order->group);
-	weight = order->weight;
-	if (!weight)
-		weight = group ? group->weight * LT_WEIGHT_USUAL / GROUP_WEIGHT_USUAL :
-				 LT_WEIGHT_USUAL;
-	weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	if (vm->ordered != order->group) {
+		vm->ordered = vm->group = order->group;
+		vm->changes = 0;
+		vm->due = 0;
+	}
+	if (vm->changes != group_changes)
+		look_up(i);
+	weight = order->weight ? order->weight : vm->group_weight;
+	vm->own = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	weight = vm->due ? vm->due : vm->own;
 	vcpus = lt_max(order->vcpus, 1);
 	limit.rate = order->cap_rate;
 	limit.burst_ns = order->cap_burst_ns;
-	limit = stricter(limit, group);
+	limit = strictest(limit, vm->above);
 	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
 	    same(vm->limit, limit))
 		return weight;
@@ -154,38 +148,100 @@ static long measure_one(__u32 i, struct pass *pass)
 	bpf_spin_unlock(&vm->lock);
 	rate = lt_min((rate << 16) / pass->period_ns, vm->most);
 	vm->demand = vm->demand - (vm->demand >> SMOOTHING_SHIFT) + (rate >> SMOOTHING_SHIFT);
+	sharers = sharers * 31 + 2 * vm->own + takes_part(vm);
 	pass->weights += weight;
 	pass->demand += vm->demand;
 	return 0;
 }
 
-static long serve_one(__u32 i, struct pass *pass)
+/* Adds what machine @i weighs to the groups above it, if it takes part. */
+static long join_one(__u32 i, void *ctx)
 {
 	struct vm *vm = vm_of(i);
 
-	if (vm && vm->demand)
-		pass->served += lt_served(vm->demand, vm->weight, pass->level);
+	if (vm && takes_part(vm)) {
+		join(parent_of(vm), vm->own);
+		joined += vm->own;
+	}
 	return 0;
 }
 
-/* What all together would get at @level. */
-__attribute__((noinline)) __u64 served_at(__u32 level)
+/*
+ * Its weight beside all machines: its part of the host times all weights, so that it is its own one where all are in one
+ * group. One that does not take part has what it would have if it did.
+ */
+static long weigh_one(__u32 i, void *ctx)
+{
+	struct vm *vm = vm_of(i);
+	__u64 all = joined;
+	__u32 more;
+
+	if (!vm || !vm->own)
+		return 0;
+	more = takes_part(vm) ? 0 : vm->own;
+	all = lt_min(all + more, WEIGHTS_MAX);
+	all = (part_of(parent_of(vm), vm->own, more) * all + PART_ONE / 2) / PART_ONE;
+	vm->due = lt_min(lt_max(all, 1), LT_WEIGHT_MAX);
+	return 0;
+}
+
+/* Works out what each machine weighs beside all others, if that may have changed. It holds from the next pass on. */
+__attribute__((noinline)) int weigh(void)
+{
+	__u32 changes = group_changes;
+
+	if (sharers == shared && changes == shared_changes)
+		return 0;
+	shared = sharers;
+	shared_changes = changes;
+	sharing++;
+	joined = 0;
+	bpf_loop(known_vms, join_one, 0, 0);
+	bpf_loop(known_vms, weigh_one, 0, 0);
+	return 0;
+}
+
+static long level_one(__u32 i, struct pass *pass)
+{
+	struct vm *vm = vm_of(i);
+
+	if (!vm)
+		return 0;
+	if (lt_served(~0u, vm->weight, pass->level) < vm->demand)
+		unmet_weights += vm->weight;
+	else
+		met_demand += vm->demand;
+	return 0;
+}
+
+/* The level at which those whose demand @level does not meet share what the others leave; @level if there are none. */
+__attribute__((noinline)) __u32 next_level(__u32 level, __u32 capacity)
 {
 	struct pass pass = { .level = level };
 
-	bpf_loop(known_vms, serve_one, &pass, 0);
-	return pass.served;
+	unmet_weights = 0;
+	met_demand = 0;
+	bpf_loop(known_vms, level_one, &pass, 0);
+	if (!unmet_weights)
+		return level;
+	return lt_min((lt_since(capacity, met_demand) << 16) / unmet_weights, ~0u);
 }
 
-/* The highest level at which no more is served than there is. */
+/*
+ * The level at which all together get what there is. It starts from where nobody's demand is met, and each step meets
+ * more of them; one that meets nobody more is the last. Steps go up and never past the level: what is left
+ * when LEVEL_STEPS are over is kept back, and not given twice. The simulator searches for the same by halves,
+ * which takes 32 steps.
+ */
 __attribute__((noinline)) __u32 level_of(__u32 capacity)
 {
-	__u32 level = 0, higher;
+	__u32 level = 0, next;
 
-	for (int step = SEARCH_STEPS - 1; step >= 0; step--) {
-		higher = level | 1u << step;
-		if (served_at(higher) <= capacity)
-			level = higher;
+	for (int step = 0; step < LEVEL_STEPS; step++) {
+		next = next_level(level, capacity);
+		if (next == level)
+			break;
+		level = next;
 	}
 	return level;
 }
@@ -220,7 +276,9 @@ __attribute__((noinline)) int account(__u64 now)
 
 	pass.period_ns = lt_max(lt_since(now, passed_ns), 1);
 	passed_ns = now;
+	sharers = 0;
 	bpf_loop(known_vms, measure_one, &pass, 0);
+	weigh();
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {
 		/* With room to spare, the level is that of everybody wanting everything. */

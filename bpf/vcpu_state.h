@@ -46,7 +46,9 @@ struct member {
 /* What a control group says; the kernel's callbacks write it. */
 struct group {
 	__u32 weight;		/* cpu.weight */
-	__u32 pad;
+	__u32 sharing;		/* the sharing out in which it took part last */
+	__u64 parent;		/* the group above it, 0: none */
+	__u64 weights;		/* of those right below it that take part */
 	__u64 period_us;
 	__u64 quota_us;		/* above RUN_TIME_MAX_US: none */
 	__u64 burst_us;
@@ -79,19 +81,29 @@ struct vm {
 	__u64 wanted_ns;	/* in this period */
 	__u32 demand;		/* moving average, a rate */
 	__u32 most;		/* rate that it can use */
+	/* Where it is, and what its groups say. */
+	__u64 ordered;		/* its group as user space has it */
+	__u64 group;		/* its group now */
+	__u32 changes;		/* the state of all groups at which these were looked at: */
+	__u32 group_weight;	/* a weight of the rule */
+	struct rate above;	/* the strictest limit of its group and those above */
+	__u32 lead;		/* its first thread, with which it moves: number plus one, 0: none */
+	__u32 threads;		/* in this scheduler */
+	__u32 own;		/* weight beside its siblings */
+	__u32 due;		/* weight beside all machines */
 	/* What it was made of. */
 	__u32 weight;
 	__u32 vcpus;
 	struct rate limit;
 	__u32 weights;		/* of all machines */
-	__u32 threads;		/* in this scheduler */
+	__u32 pad;
 	struct vm_figures figures;
 };
 
 struct vcpu {
 	struct lt_vcpu rule;
 	__u32 vm;
-	__u32 limits;		/* the state of all groups' limits at which its own was looked at */
+	__u32 limits;		/* the state of all groups at which its own limit was looked at */
 	struct rate limit;	/* its own */
 	__u64 since_ns;		/* runs, settled up to here; 0: does not run */
 	__u64 waits_ns;		/* since when it waits */
@@ -112,6 +124,7 @@ struct cpu {
 	__u64 stretch_ns;	/* end of what the running one was given */
 	__u64 armed_ns;		/* when the timer comes */
 	__u64 left_ns;		/* when who ran before left, if somebody follows */
+	__u64 asked_ns;		/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
 	__u32 current;		/* who runs: its number, or NONE */
 	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
@@ -119,7 +132,8 @@ struct cpu {
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
 	__u8 gone;		/* it is offline, or about to be */
 	__u8 empty;		/* nobody follows who leaves */
-	__u8 pad[4];
+	__u8 releases;		/* another class takes it */
+	__u8 pad[3];
 };
 
 /* A timer of which there is one. */

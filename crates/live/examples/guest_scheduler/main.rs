@@ -25,6 +25,7 @@ fn main() {
     let figures = match group.as_str() {
         "latency" => latency(),
         "shares" => shares(),
+        "groups" => groups(),
         "hostile" => hostile(),
         "loads" => ends::loads(),
         "ends" => ends::ends(),
@@ -32,7 +33,9 @@ fn main() {
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
-        _ => panic!("`{group}`: latency, shares, hostile, loads, ends, killed, crowd or hotplug"),
+        _ => panic!(
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"
+        ),
     };
     println!("{figures}");
 }
@@ -75,6 +78,49 @@ fn shares() -> Value {
         (
             "thread-cap",
             vec![Part { threads: 2, thread_group: Some(quota(10)), ..hog("a") }, hog("b")],
+        ),
+    ] {
+        figures[name] = play(true, &parts, secs(4));
+    }
+    figures
+}
+
+/// Loops in groups below groups.
+fn groups() -> Value {
+    let weight = |weight| Group { weight, ..Group::default() };
+    let below = |name: &str, above: &'static str, group: Group| Part {
+        group: Some(Group::default()),
+        above: Some((above, group)),
+        ..Part::new(name, Kind::Loop)
+    };
+    let sleeps = Kind::Burst { sleep_us: 5_000_000, work_us: 1 };
+    let limit = Group { max: "30000 100000".to_string(), ..Group::default() };
+    let mut figures = json!({});
+    for (name, parts) in [
+        (
+            "weights-above",
+            vec![
+                below("a", "p", weight(300)),
+                below("b", "p", weight(300)),
+                below("c", "q", weight(100)),
+            ],
+        ),
+        (
+            "one-sleeps",
+            vec![
+                below("a", "p", weight(100)),
+                Part { kind: sleeps, ..below("b", "p", weight(100)) },
+                below("c", "q", weight(100)),
+            ],
+        ),
+        ("limit-above", vec![below("a", "p", limit), Part::new("b", Kind::Loop)]),
+        (
+            "moved",
+            vec![
+                below("a", "p", weight(300)),
+                below("b", "p", weight(300)),
+                Part { moves_below: Some("p"), ..below("c", "q", weight(100)) },
+            ],
         ),
     ] {
         figures[name] = play(true, &parts, secs(4));

@@ -39,6 +39,10 @@ pub(crate) struct Part {
     pub(crate) weight: Option<u16>,
     pub(crate) cap: Option<Cap>,
     pub(crate) group: Option<Group>,
+    /// The group above its own, by name: machines that name the same one share it.
+    pub(crate) above: Option<(&'static str, Group)>,
+    /// The group above, by name, into which all its threads are moved when they are in the scheduler: into one like its own.
+    pub(crate) moves_below: Option<&'static str>,
     /// Of its first thread alone.
     pub(crate) thread_group: Option<Group>,
     /// Its threads are in the ring of the machine before it.
@@ -54,6 +58,8 @@ impl Part {
             weight: None,
             cap: None,
             group: None,
+            above: None,
+            moves_below: None,
             thread_group: None,
             ring: false,
         }
@@ -119,8 +125,14 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
     let mut made = Vec::new();
     let mut vms = Vec::new();
     for (part, running) in parts.iter().zip(&running) {
-        let group =
-            part.group.as_ref().map(|group| make(group, &part.name, &running.tids, &mut made));
+        let mut own = part.name.clone();
+        if let Some((name, group)) = &part.above {
+            if !Path::new(GROUPS).join(name).exists() {
+                make(group, name, &[], &mut made);
+            }
+            own = format!("{name}/{own}");
+        }
+        let group = part.group.as_ref().map(|group| make(group, &own, &running.tids, &mut made));
         let mut threads: Vec<Thread> =
             running.tids.iter().map(|&tid| Thread { tid, ..Thread::default() }).collect();
         if let Some(group) = &part.thread_group {
@@ -135,6 +147,11 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
             threads,
         };
         vms.push(scheduler.as_mut().map(|scheduler| scheduler.add(&machine).expect("room")));
+    }
+    for (part, running) in parts.iter().zip(&running) {
+        if let (Some(above), Some(group)) = (part.moves_below, &part.group) {
+            make(group, &format!("{above}/{}", part.name), &running.tids, &mut made);
+        }
     }
     std::thread::sleep(scene.from.saturating_duration_since(Instant::now()));
     let (began, before) = (Instant::now(), times(&running));
@@ -197,14 +214,14 @@ pub(crate) fn times(running: &[Running]) -> Vec<Vec<u64>> {
     running.iter().map(|running| running.tids.iter().map(of).collect()).collect()
 }
 
-/// Makes a group of these threads.
+/// Makes a group of these threads; what its name says it is below is there.
 fn make(group: &Group, name: &str, tids: &[u32], made: &mut Vec<PathBuf>) -> PathBuf {
-    let root = Path::new(GROUPS);
+    let path = Path::new(GROUPS).join(name);
     let write = |path: PathBuf, text: &str| {
         fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     };
-    write(root.join("cgroup.subtree_control"), "+cpu");
-    let path = root.join(name);
+    let above = path.parent().expect("the first group");
+    write(above.join("cgroup.subtree_control"), "+cpu");
     fs::create_dir(&path).expect("a name that is free");
     write(path.join("cgroup.type"), "threaded");
     write(path.join("cpu.weight"), &group.weight.to_string());

@@ -103,6 +103,12 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
             fatal: policy.scheduler == Scheduler::SchedExt,
         });
     }
+    if wanted.vcpus == VcpusBy::SmallFirst {
+        wanted.note(
+            None,
+            "with small-first ordinary threads go before machines: what computes without end is to have CPUs of its own",
+        );
+    }
     if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
         wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
     }

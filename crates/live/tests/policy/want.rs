@@ -164,7 +164,8 @@ fn slices_need_their_kernel_and_the_fair_class() {
         &["web: a slice cannot be had here: it needs Linux 6.12, this is 6.11"],
     );
     let ext = Facts { sched_ext: true, ..facts(Some(Version::V2)) };
-    check(&text("auto"), machine(), &ext, &[], &["small_first has one for all"]);
+    let notes = ["ordinary threads go before machines", "small_first has one for all"];
+    check(&text("auto"), machine(), &ext, &[], &notes);
     check(&text("none"), machine(), &ext, &[], &[]);
     let workers = "scheduler = \"none\"\n[workers]\nslice = \"200us\"";
     let wishes = ["thread 13 = slice_ns=200000", "thread 14 = slice_ns=200000"];
@@ -228,6 +229,8 @@ fn who_schedules() {
         let got = want(&policy, &[vm("web", Kind::Qemu, true)], facts);
         assert_eq!(got.vcpus, wanted, "{scheduler}");
         assert_eq!(got.notes.iter().any(|note| note.fatal), fatal, "{scheduler}");
+        let told = got.notes.iter().any(|note| note.to_string().contains("ordinary threads"));
+        assert_eq!(told, wanted == VcpusBy::SmallFirst, "{scheduler}");
         // Weights count under sched_ext as well.
         assert_eq!(got.wishes.is_empty(), scheduler == "none", "{scheduler}");
     }
