@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use lowtail_live::discover::Found;
-use lowtail_live::keep::{Keep, Options, Round, Taggers};
+use lowtail_live::discover::{Found, Name};
+use lowtail_live::keep::{self, Keep, Options, Round, Taggers};
 use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
@@ -53,6 +53,8 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
+    let kept = keep::save_notes(&dir, &settings.notes);
+    kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     for trouble in Taggers::default().follow(policy, &found) {
         out::note(&format!("error: {trouble}"));
     }
@@ -81,9 +83,9 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let settings = plan::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;
     args.look.before(&dir, &args.wanted.vm)?;
-    let mut follower = Follower::new(policy, facts);
+    let mut follower = Follower::new(policy, facts, &dir);
     if settings.vcpus == VcpusBy::SmallFirst {
-        follower.load(&dir)?;
+        follower.load()?;
     }
     let follower = RefCell::new(follower);
     let mut failed = None;
@@ -134,9 +136,10 @@ fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
         return Ok(());
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
-        let (place, now, to, why) = (&change.place, &change.now, &change.to, &change.why);
-        let line = format!("{place}: {now} -> {to} ({why})");
-        out::text(&format!("{}\n", lowtail_live::discover::Name::new(line)))?;
+        // A place shows names as a terminal may have them; the others do not.
+        let shown = |text: &str| Name::new(text).to_string();
+        let (now, to, why) = (shown(&change.now), shown(&change.to), shown(&change.why));
+        out::text(&format!("{}: {now} -> {to} ({why})\n", change.place))?;
     }
     for foreign in &round.foreign {
         out::note(&format!("note: {} was changed by somebody else; left alone", foreign.place));

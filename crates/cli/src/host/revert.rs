@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_live::keep::Effect;
+use lowtail_live::keep::{self, Effect};
 use lowtail_live::manage::{Hold, Reverted};
 
 use super::apply::to_json;
@@ -30,9 +30,10 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     say(&reverted, global)
 }
 
-/// Forgets how machines did before: nothing is changed any more.
+/// Forgets how machines did before, and what could not be had: nothing is changed any more.
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
-    Effect::forget(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
+    let forgotten = Effect::forget(dir).and_then(|()| keep::forget_notes(dir));
+    forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 
 /// What was restored and what not; the exit code says whether it was all.
