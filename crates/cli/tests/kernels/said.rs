@@ -51,4 +51,10 @@ impl Said {
         let text = self.text(name, code);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
     }
+
+    /// The exit code of a section that is JSON, and that.
+    pub(crate) fn code(&self, name: &str) -> (i32, Value) {
+        let code = self.0.get(name).unwrap_or_else(|| panic!("no section {name}")).0;
+        (code, self.json(name, code))
+    }
 }
