@@ -376,25 +376,33 @@ int waking(__u64 *ctx)
 	return 0;
 }
 
-/* A slot for a thread: its number plus one, or 0. */
-static __always_inline __u32 take_slot(__u32 tid)
+/* Gives a thread this slot, which is nobody's: its number plus one, or 0. */
+static __always_inline __u32 fill_slot(__u32 number, __u32 tid)
 {
-	struct slot *slot;
-	__u32 number;
+	struct slot *slot = bpf_map_lookup_elem(&slots, &number);
 
-	if (bpf_map_pop_elem(&free_slots, &number))
-		goto none;
-	slot = bpf_map_lookup_elem(&slots, &number);
 	if (!slot)
-		goto none;
+		return 0;
 	slot->tid = tid;
 	slot->since_ns = bpf_ktime_get_ns();
 	slot->state = UNKNOWN;
 	if (!assign(tid, number + 1))
 		return number + 1;
 	slot->state = FREE;
-	bpf_map_push_elem(&free_slots, &number, 0);
-none:
+	return 0;
+}
+
+/* A slot for a thread: its number plus one, or 0. */
+static __always_inline __u32 take_slot(__u32 tid)
+{
+	__u32 number, found;
+
+	if (!bpf_map_pop_elem(&free_slots, &number)) {
+		found = fill_slot(number, tid);
+		if (found)
+			return found;
+		bpf_map_push_elem(&free_slots, &number, 0);
+	}
 	LOSE(threads);
 	return 0;
 }
@@ -497,7 +505,9 @@ int look_at(struct request *request)
 	__u32 found = find(request->tid);
 
 	if (!found)
-		found = take_slot(request->tid);
+		found = fill_slot(request->slot, request->tid);
+	if (!found)
+		LOSE(threads);
 	request->slot = found - 1;
 	return !found;
 }

@@ -63,8 +63,9 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
-	int on_rq;
+	/* These two are int in the kernel, and bytes in 7.3: the loader cuts what has no sign to what is there. */
+	unsigned int on_cpu;
+	unsigned int on_rq;
 	int prio;
 	int pid;
 	int tgid;

@@ -132,23 +132,36 @@ static __always_inline void own_limit(struct task_struct *p, struct vcpu *v, __u
 	bpf_spin_unlock(&vm->lock);
 }
 
-/* What machine @i wants, from now on measured anew. */
-static long measure_one(__u32 i, struct pass *pass)
+/*
+ * What machine @i wants, from now on measured anew. Returns its weight, 0 if it is not there. A function of its own, which
+ * is checked once: as the body of a loop it has too many ways through it for Linux 7.3.
+ */
+__attribute__((noinline)) __u32 measure_anew(__u32 i, __u64 period_ns, __u64 now)
 {
-	__u32 weight = refresh(i, pass->now);
+	__u32 weight = refresh(i, now);
 	struct vm *vm = vm_of(i);
 	__u64 rate;
 
 	if (!weight || !vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);
-	measure(vm, pass->now);
+	measure(vm, now);
 	rate = vm->wanted_ns;
 	vm->wanted_ns = 0;
 	bpf_spin_unlock(&vm->lock);
-	rate = lt_min((rate << 16) / pass->period_ns, vm->most);
+	rate = lt_min((rate << 16) / lt_max(period_ns, 1), vm->most);
 	vm->demand = vm->demand - (vm->demand >> SMOOTHING_SHIFT) + (rate >> SMOOTHING_SHIFT);
 	sharers = sharers * 31 + 2 * vm->own + takes_part(vm);
+	return weight;
+}
+
+static long measure_one(__u32 i, struct pass *pass)
+{
+	__u32 weight = measure_anew(i, pass->period_ns, pass->now);
+	struct vm *vm = vm_of(i);
+
+	if (!weight || !vm)
+		return 0;
 	pass->weights += weight;
 	pass->demand += vm->demand;
 	return 0;

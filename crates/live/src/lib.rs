@@ -13,6 +13,7 @@
 //! inverse of each step on disk before it; [`keep`] does so for machines that come and go.
 
 mod bpf;
+mod btf;
 pub mod cgroup;
 mod clock;
 pub mod compare;

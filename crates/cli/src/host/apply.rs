@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_live::discover::{Found, Name};
-use lowtail_live::keep::{Keep, Options, Round, Taggers, forget_scheduler};
+use lowtail_live::keep::{self, Keep, Options, Round, Taggers, forget_scheduler};
 use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
@@ -55,6 +55,8 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
+    let kept = keep::save_notes(&dir, &settings.notes);
+    kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     for trouble in Taggers::default().follow(policy, &found) {
         out::note(&format!("error: {trouble}"));
     }
@@ -84,9 +86,9 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let mut keep = Keep::start(options).map_err(host)?;
     forget_dead(&dir)?;
     args.look.before(&dir, &args.wanted.vm)?;
-    let mut follower = Follower::new(policy, facts);
+    let mut follower = Follower::new(policy, facts, &dir);
     if settings.vcpus == VcpusBy::SmallFirst {
-        follower.load(&dir)?;
+        follower.load()?;
     }
     let follower = RefCell::new(follower);
     let mut failed = None;

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use lowtail_live::Error;
 use lowtail_live::discover::Found;
-use lowtail_live::keep::{Taggers, Vcpus};
+use lowtail_live::keep::{self, Taggers, Vcpus};
 use lowtail_live::manage::Setting;
 use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::vcpu;
-use lowtail_live::want::{self, Facts, Member};
+use lowtail_live::want::{self, Facts, Member, Note};
 
 use super::plan;
 use crate::args::Global;
@@ -25,10 +26,13 @@ pub(crate) struct Follower<'p> {
     found: Found,
     /// What was said already.
     told: Vec<String>,
+    /// Where it is kept for `status`: what became of the scheduler, and what cannot be had.
+    dir: &'p Path,
+    notes: Option<Vec<Note>>,
 }
 
 impl<'p> Follower<'p> {
-    pub(crate) fn new(policy: &'p Policy, facts: Facts) -> Self {
+    pub(crate) fn new(policy: &'p Policy, facts: Facts, dir: &'p Path) -> Self {
         Follower {
             policy,
             facts,
@@ -37,19 +41,19 @@ impl<'p> Follower<'p> {
             taggers: Taggers::default(),
             found: Found::default(),
             told: Vec::new(),
+            dir,
+            notes: None,
         }
     }
 
     /// Has small-first schedule vCPUs. If the kernel refuses that its fair class does, unless the policy insists.
-    pub(crate) fn load(&mut self, dir: &Path) -> Result<(), Fail> {
+    pub(crate) fn load(&mut self) -> Result<(), Fail> {
         let params = self.policy.small_first;
-        match Vcpus::load(&vcpu::Options { params, ..vcpu::Options::default() }, dir) {
+        match Vcpus::load(&vcpu::Options { params, ..vcpu::Options::default() }, self.dir) {
             Ok(vcpus) => self.vcpus = Some(vcpus),
             Err(error) if self.policy.scheduler == Scheduler::SchedExt => return Err(error.into()),
-            Err(error) => {
-                out::note(&format!("note: {error}; the kernel's fair class schedules vCPUs"));
-                self.facts.sched_ext = false;
-            }
+            Err(Error::Scheduler(why)) => self.facts.small_first = Err(why),
+            Err(error) => self.facts.small_first = Err(error.to_string()),
         }
         Ok(())
     }
@@ -72,6 +76,12 @@ impl<'p> Follower<'p> {
         for note in &settings.notes {
             self.tell(format!("note: {note}"), global);
         }
+        if self.notes.as_ref() != Some(&settings.notes) {
+            match keep::save_notes(self.dir, &settings.notes) {
+                Ok(()) => self.notes = Some(settings.notes),
+                Err(error) => self.tell(format!("error: {}: {error}", self.dir.display()), global),
+            }
+        }
         settings.settings
     }
 
@@ -90,7 +100,7 @@ impl<'p> Follower<'p> {
                     .into_iter()
                     .for_each(|trouble| self.tell(format!("error: {trouble}"), global));
                 if let Some(why) = report.ended {
-                    self.facts.sched_ext = false;
+                    self.facts.small_first = Err(format!("the kernel has ended it ({why})"));
                     let what = "small-first has ended, the kernel's fair class schedules vCPUs";
                     self.tell(format!("error: {what}: {why}"), global);
                 }

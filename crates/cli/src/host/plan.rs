@@ -71,17 +71,16 @@ impl Wanted {
 pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
     let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
     let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
-    if facts.sched_ext && !watch {
+    if facts.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {
                 let why =
                     "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
                 return Err(Fail::Usage(why.to_string()));
             }
-            Scheduler::Auto => out::note("note: small-first for vCPUs is there with --watch only"),
-            Scheduler::Fair | Scheduler::None => {}
+            Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
         }
-        facts.sched_ext = false;
+        facts.small_first = Err("it lives as long as its process does: add --watch".to_string());
     }
     Ok(facts)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_live::keep::{Effect, forget_scheduler};
+use lowtail_live::keep::{self, Effect};
 use lowtail_live::manage::{Hold, Reverted};
 
 use super::apply::to_json;
@@ -30,9 +30,12 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     say(&reverted, global)
 }
 
-/// Forgets how machines did before, and that a killed process had the scheduler: nothing is changed any more.
+/// Forgets how machines did before, what could not be had, and that a killed process had the scheduler: nothing is changed
+/// any more.
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
-    let forgotten = Effect::forget(dir).and_then(|()| forget_scheduler(dir));
+    let forgotten = Effect::forget(dir)
+        .and_then(|()| keep::forget_notes(dir))
+        .and_then(|()| keep::forget_scheduler(dir));
     forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 

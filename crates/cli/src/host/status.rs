@@ -30,16 +30,22 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let status = manage::status(&dir).map_err(host)?;
     let scheduler = keep::in_force(&dir);
     let scheduler = scheduler.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let notes = keep::load_notes(&dir);
+    let notes = notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     let effect = args.look.now(&dir)?;
     if global.json {
         out::json(&json!({
             "status": to_json(&status)?,
             "scheduler": to_json(&scheduler)?,
+            "notes": notes,
             "effect": to_json(&effect)?,
         }))?;
     } else if !global.quiet {
         out::text(&text(&status))?;
         out::text(&scheduler.iter().map(vcpus).collect::<String>())?;
+        // Whoever runs a machine has chosen the name in it.
+        let line = |note: &String| format!("note: {}\n", Name::new(note));
+        out::text(&notes.iter().map(line).collect::<String>())?;
         out::text(&effect.iter().map(effects).collect::<String>())?;
     }
     let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);

@@ -1,11 +1,11 @@
 //! What the kernel lets BPF programs do, and this user.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 
 use super::check::Command::{Apply, Observe, Record, Vms};
 use super::{Check, Host, Program, State};
+use crate::btf;
+use crate::want::SLICES_SINCE;
 
 /// Programs at tracepoints with the kernel's types came with 5.5, a capability of their own and rings with 5.8,
 /// atomic operations that return a value with 5.12 (commit 5ffa25502b5a).
@@ -17,8 +17,6 @@ const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
-/// A description of types that is larger is not read to its end.
-const BTF_MAX: u64 = 256 << 20;
 /// Tracepoints of the scheduler, without which there is nothing to observe.
 const SCHEDULER: [&str; 3] = ["sched_switch", "sched_wakeup", "sched_wakeup_new"];
 /// Others, and what would not be seen.
@@ -55,6 +53,11 @@ fn release(host: &Host) -> Check {
             State::Missing,
             "its BPF cannot do what the programs of observe and record need",
             format!("boot Linux {}.{} or later", OLDEST.0, OLDEST.1),
+        ),
+        Some(version) if version < SLICES_SINCE => check.but(
+            State::Note,
+            "threads have no slices of their own: apply leaves out those of a policy",
+            format!("boot Linux {}.{} or later", SLICES_SINCE.0, SLICES_SINCE.1),
         ),
         Some(_) => check,
         None => check.but(
@@ -100,18 +103,14 @@ fn capabilities(host: &Host) -> Check {
 }
 
 /// The names of tracepoints for which the kernel describes the types: it has `btf_trace_NAME` for each
-/// (`include/trace/bpf_probe.h`). Strings in the description end with a zero byte, whatever surrounds them.
+/// (`include/trace/bpf_probe.h`).
 fn tracepoints(host: &Host) -> Option<BTreeSet<String>> {
-    let file = File::open(host.roots.sys.join("kernel/btf/vmlinux")).ok()?;
-    let mut strings = BufReader::with_capacity(1 << 20, file.take(BTF_MAX));
     let mut found = BTreeSet::new();
-    let mut string = Vec::new();
-    while strings.read_until(0, &mut string).ok()? > 0 {
-        let name = string.strip_suffix(b"\0").and_then(|name| name.strip_prefix(b"btf_trace_"));
+    let read = btf::names(&host.roots.sys.join(btf::VMLINUX), |name| {
+        let name = name.strip_prefix(b"btf_trace_");
         found.extend(name.and_then(|name| std::str::from_utf8(name).ok()).map(String::from));
-        string.clear();
-    }
-    Some(found)
+    });
+    read.ok().map(|()| found)
 }
 
 fn types(tracepoints: &Option<BTreeSet<String>>) -> Check {

@@ -4,6 +4,7 @@ use super::check::Command::{Apply, Observe, Record};
 use super::{Check, Host, State};
 use crate::cgroup::{Hierarchy, Version};
 use crate::discover::hierarchy;
+use crate::vcpu::needs;
 
 /// Clocks that are read in the processor itself.
 const FAST_CLOCKS: [&str; 5] =
@@ -54,12 +55,17 @@ fn groups(host: &Host) -> Check {
 fn sched_ext(host: &Host) -> Check {
     let title = "schedulers in BPF (sched_ext)";
     let check = |found: String| Check::ok("sched-ext", title, found).needed_for(&[Apply]);
-    match host.sys("kernel/sched_ext/state").as_deref() {
-        None => check("not in this kernel".to_string()).but(
-            State::Degraded,
-            "apply cannot schedule small first; quotas, weights and placing remain",
-            "boot Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y",
-        ),
+    let without = "apply cannot schedule small first; quotas, weights and placing remain";
+    let (first, last) = needs::KERNELS;
+    let remedy = format!("boot Linux {first} to {last} with CONFIG_SCHED_CLASS_EXT=y");
+    let state = host.sys("kernel/sched_ext/state");
+    let lacking = state.as_ref().map_or_else(Vec::new, |_| needs::lacking(&host.roots.sys));
+    match state.as_deref() {
+        None => check("not in this kernel".to_string()).but(State::Degraded, without, remedy),
+        Some(_) if !lacking.is_empty() => {
+            let found = format!("in this kernel, without {}", lacking.join(", "));
+            check(found).but(State::Degraded, without, remedy)
+        }
         Some("disabled") => check("free".to_string()),
         Some(_) => {
             let name = host.sys("kernel/sched_ext/root/ops").unwrap_or_default();

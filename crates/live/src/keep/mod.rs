@@ -4,6 +4,7 @@
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
 mod effect;
+mod notes;
 mod taggers;
 mod vcpus;
 
@@ -17,6 +18,7 @@ use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Reverte
 use crate::signals::Signals;
 
 pub use effect::{Effect, VmEffect};
+pub use notes::{forget_notes, load_notes, save_notes};
 pub use taggers::Taggers;
 pub use vcpus::{InForce, Report, Vcpus, forget_scheduler, in_force};
 

@@ -111,7 +111,15 @@ impl Programs {
 
     /// Looks at a thread from now on; gives its slot, or `None` if there is none left.
     pub(crate) fn look_at(&self, tid: u32) -> Result<Option<u32>, Error> {
-        let (refused, slot) = self.ask("look_at", tid, 0)?;
+        // Before Linux 6.5 a program that is run from here may not use a map of this kind itself.
+        let free = self.map("free_slots").lookup_and_delete(&[]);
+        let free = free.map_err(failed("take a slot from a map of a BPF program"))?;
+        let free = free.map(|bytes| u32_at(&bytes, 0));
+        // No slot has this number: the program counts that as a thread that it cannot look at.
+        let (refused, slot) = self.ask("look_at", tid, free.unwrap_or(u32::MAX))?;
+        if let Some(free) = free.filter(|&free| refused || free != slot) {
+            self.put("free_slots", &[], &free.to_ne_bytes())?;
+        }
         Ok((!refused).then_some(slot))
     }
 

@@ -7,6 +7,7 @@
 
 mod kernel;
 mod machine;
+pub(crate) mod needs;
 mod state;
 
 use std::path::Path;
@@ -16,6 +17,7 @@ use lowtail_policy::Params;
 
 pub(crate) use machine::has_class;
 pub use machine::{Cap, Machine, Thread, VmId};
+pub use needs::NEEDS;
 pub use state::{State, Stats};
 
 use crate::error::Error;
@@ -60,8 +62,8 @@ impl Scheduler {
     /// Puts the scheduler into the kernel.
     ///
     /// # Errors
-    /// [`Error::Scheduler`] if this kernel has no such class (`CONFIG_SCHED_CLASS_EXT`, Linux 6.12), if somebody else's scheduler is
-    /// loaded, or if an option is out of its range; [`Error::Bpf`] if the kernel refuses the programs.
+    /// [`Error::Scheduler`] if this kernel has no such class (`CONFIG_SCHED_CLASS_EXT`) or not all that is needed of it (Linux 6.17), if
+    /// somebody else's scheduler is loaded, or if an option is out of its range; [`Error::Bpf`] if the kernel refuses the programs.
     pub fn load(options: &Options) -> Result<Self, Error> {
         options.params.check().map_err(Error::Scheduler)?;
         if options.vms < 2
@@ -225,11 +227,16 @@ fn no_machine(vm: VmId) -> Error {
 pub fn available() -> Result<(), Error> {
     let text = |name: &str| std::fs::read_to_string(Path::new(SCHED_EXT).join(name));
     let Ok(state) = text("state") else {
+        let (first, last) = needs::KERNELS;
         return Err(Error::Scheduler(format!(
-            "this kernel has no sched_ext (there is no {SCHED_EXT}): it takes Linux 6.12 or later with \
+            "this kernel has no sched_ext (there is no {SCHED_EXT}): it takes Linux {first} to {last} with \
              CONFIG_SCHED_CLASS_EXT"
         )));
     };
+    let lacking = needs::lacking(Path::new("/sys"));
+    if !lacking.is_empty() {
+        return Err(Error::Scheduler(needs::sentence(&lacking)));
+    }
     if state.trim() == "disabled" {
         return Ok(());
     }

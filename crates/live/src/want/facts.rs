@@ -11,9 +11,10 @@ use crate::cgroup::{Hierarchy, Version};
 use crate::discover::{Found, Roots, Vm};
 use crate::manage::cpus;
 use crate::policy::Policy;
+use crate::vcpu::needs;
 
 /// Linux has slices of its own for threads of the fair class from here on (`sched_setattr(2)`).
-const SLICES_SINCE: (u32, u32) = (6, 12);
+pub(crate) const SLICES_SINCE: (u32, u32) = (6, 12);
 /// And `cpu.max.burst` from here on (f4183717b370).
 const BURST_SINCE: (u32, u32) = (5, 14);
 
@@ -26,8 +27,8 @@ pub struct Facts {
     pub cpus: BTreeSet<usize>,
     /// Major and minor version of the kernel.
     pub kernel: (u32, u32),
-    /// Whether it has sched_ext.
-    pub sched_ext: bool,
+    /// Whether the scheduler small-first can be had; if not, why.
+    pub small_first: Result<(), String>,
     /// What libvirt's descriptions of machines say, by process and when it began, where somebody has asked libvirt.
     pub words: BTreeMap<(u32, u64), Vec<Label>>,
 }
@@ -44,7 +45,7 @@ impl Facts {
             hierarchy: hierarchy.map(|hierarchy| hierarchy.version),
             cpus: cpus::parse(online.trim()).map_err(io::Error::other)?,
             kernel: version(&release),
-            sched_ext: roots.sys.join("kernel/sched_ext").is_dir(),
+            small_first: small_first(roots),
             words: BTreeMap::new(),
         })
     }
@@ -75,6 +76,17 @@ impl Facts {
     /// Whether a group can save up run time.
     pub(super) fn has_burst(&self) -> bool {
         self.kernel >= BURST_SINCE
+    }
+}
+
+/// Whether the kernel has what the scheduler needs.
+fn small_first(roots: &Roots) -> Result<(), String> {
+    if !roots.sys.join("kernel/sched_ext").is_dir() {
+        return Err("the kernel has no sched_ext".to_string());
+    }
+    match needs::lacking(&roots.sys) {
+        lacking if lacking.is_empty() => Ok(()),
+        lacking => Err(needs::sentence(&lacking)),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
 
 pub use facts::Facts;
+pub(crate) use facts::SLICES_SINCE;
 pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
 
@@ -94,14 +95,15 @@ impl std::fmt::Display for Note {
 /// What `policy` comes to for `vms` on a host of which these `facts` are known.
 pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
     let mut wanted = Wanted { vcpus: by(policy.scheduler, facts), ..Wanted::default() };
-    if wanted.vcpus == VcpusBy::Fair && policy.scheduler != Scheduler::Fair {
-        wanted.notes.push(Note {
-            vm: None,
-            what: "small-first for vCPUs cannot be had here: the kernel has no sched_ext; weights, caps and \
-                   slices of its fair class are what there is"
-                .to_string(),
-            fatal: policy.scheduler == Scheduler::SchedExt,
-        });
+    if let (VcpusBy::Fair, Scheduler::Auto | Scheduler::SchedExt, Err(why)) =
+        (wanted.vcpus, policy.scheduler, &facts.small_first)
+    {
+        let rest = if facts.has_slices() { "weights, caps and slices" } else { "weights and caps" };
+        let what = format!(
+            "small-first for vCPUs cannot be had here: {why}; {rest} of the fair class are what there is"
+        );
+        let fatal = policy.scheduler == Scheduler::SchedExt;
+        wanted.notes.push(Note { vm: None, what, fatal });
     }
     if wanted.vcpus == VcpusBy::SmallFirst {
         wanted.note(
@@ -146,7 +148,7 @@ fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Ru
 fn by(scheduler: Scheduler, facts: &Facts) -> VcpusBy {
     match scheduler {
         Scheduler::None => VcpusBy::Untouched,
-        Scheduler::Auto | Scheduler::SchedExt if facts.sched_ext => VcpusBy::SmallFirst,
+        Scheduler::Auto | Scheduler::SchedExt if facts.small_first.is_ok() => VcpusBy::SmallFirst,
         Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Fair,
     }
 }

@@ -1,6 +1,7 @@
 //! The doctor, in trees of files and here.
 
 use lowtail_live::doctor::{Check, Diagnosis, Host, Program, Qdisc, State, examine};
+use lowtail_live::vcpu::NEEDS;
 
 use super::tree::{Groups, Tree};
 
@@ -30,8 +31,8 @@ fn good() -> (Tree, Host) {
     tree.link("proc/self/ns/cgroup", "cgroup:[4026531835]");
     let names = "sched_switch sched_wakeup sched_wakeup_new sched_waking sched_migrate_task task_newtask \
         task_rename net_dev_queue net_dev_start_xmit netif_receive_skb kfree_skb";
-    let strings: String =
-        names.split_whitespace().map(|name| format!("x\0btf_trace_{name}\0")).collect();
+    let strings = names.split_whitespace().map(|name| format!("x\0btf_trace_{name}\0"));
+    let strings: String = strings.chain(NEEDS.map(|name| format!("{name}\0"))).collect();
     tree.write(
         "sys/kernel/btf/vmlinux",
         b"\x9f\xeb\x01\0\xff\xff\0".iter().copied().chain(strings.bytes()).collect::<Vec<u8>>(),
@@ -85,13 +86,20 @@ fn a_host_that_has_everything() {
 fn each_thing_that_may_be_wrong() {
     use State::{Degraded, Missing, Note};
     type Break = fn(&Tree, &mut Host);
-    let cases: [(&str, State, &str, Break); 19] = [
+    let cases: [(&str, State, &str, Break); 21] = [
         ("kernel", Missing, "5.12", |tree, host| {
             tree.write("proc/sys/kernel/osrelease", "5.4.0-42-generic");
             host.modules = tree.path("modules");
             let list =
                 std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
             tree.write("modules/5.4.0-42-generic/modules.dep", list.expect("ours"));
+        }),
+        ("kernel", Note, "slices", |tree, host| {
+            tree.write("proc/sys/kernel/osrelease", "6.11.0-8-generic");
+            host.modules = tree.path("modules");
+            let list =
+                std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
+            tree.write("modules/6.11.0-8-generic/modules.dep", list.expect("ours"));
         }),
         ("capabilities", Missing, "root", |tree, _| {
             tree.write("proc/self/status", "CapEff:\t0000000000000000\n");
@@ -116,7 +124,14 @@ fn each_thing_that_may_be_wrong() {
         ("cgroup-cpu", Note, "+cpu", |tree, _| {
             tree.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
         }),
-        ("sched-ext", Degraded, "6.12", |tree, _| tree.remove("sys/kernel/sched_ext")),
+        ("sched-ext", Degraded, "6.17", |tree, _| tree.remove("sys/kernel/sched_ext")),
+        // Linux 6.16.
+        ("sched-ext", Degraded, "without cgroup_set_bandwidth", |tree, _| {
+            let path = tree.path("sys/kernel/btf/vmlinux");
+            let bytes = std::fs::read(&path).expect("ours");
+            let text = String::from_utf8_lossy(&bytes).replace("cgroup_set_bandwidth", "x");
+            tree.write("sys/kernel/btf/vmlinux", text);
+        }),
         ("sched-ext", Degraded, "scx_x\\u{1b}", |tree, _| {
             tree.write("sys/kernel/sched_ext/state", "enabled\n");
             tree.write("sys/kernel/sched_ext/root/ops", "scx_x\u{1b}\n");

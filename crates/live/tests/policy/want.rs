@@ -14,7 +14,7 @@ fn facts(version: Option<Version>) -> Facts {
         hierarchy: version,
         cpus: [0, 1, 2, 3].into(),
         kernel: (6, 12),
-        sched_ext: false,
+        small_first: Err("the kernel has no sched_ext".to_string()),
         words: BTreeMap::new(),
     }
 }
@@ -163,7 +163,7 @@ fn slices_need_their_kernel_and_the_fair_class() {
         &[],
         &["web: a slice cannot be had here: it needs Linux 6.12, this is 6.11"],
     );
-    let ext = Facts { sched_ext: true, ..facts(Some(Version::V2)) };
+    let ext = Facts { small_first: Ok(()), ..facts(Some(Version::V2)) };
     let notes = ["ordinary threads go before machines", "small_first has one for all"];
     check(&text("auto"), machine(), &ext, &[], &notes);
     check(&text("none"), machine(), &ext, &[], &[]);
@@ -215,7 +215,7 @@ fn what_cannot_be_had_is_said() {
 
 #[test]
 fn who_schedules() {
-    let ext = Facts { sched_ext: true, ..facts(Some(Version::V2)) };
+    let ext = Facts { small_first: Ok(()), ..facts(Some(Version::V2)) };
     let without = facts(Some(Version::V2));
     for (scheduler, facts, wanted, fatal) in [
         ("auto", &ext, VcpusBy::SmallFirst, false),
