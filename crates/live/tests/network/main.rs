@@ -12,6 +12,7 @@ mod packets;
 mod policy;
 mod program;
 mod restore;
+mod taps;
 mod traffic;
 mod uplink;
 

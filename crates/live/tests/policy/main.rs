@@ -58,6 +58,9 @@ brief = 15000
 large = "200KB"
 long = "2MB"
 
+[network]
+taps = true
+
 [[uplink]]
 name = "eth0"
 rate = "950Mbit/s"
