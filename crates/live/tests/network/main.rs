@@ -11,10 +11,12 @@ mod owners;
 mod packets;
 mod policy;
 mod program;
+mod queues;
 mod restore;
 mod taps;
 mod traffic;
 mod uplink;
+mod vlans;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
