@@ -12,16 +12,24 @@ use lowtail_live::tc::{Link, Tree};
 use crate::kernel;
 use crate::net::Namespace;
 use crate::policy::{revert, want};
-use crate::restore::told;
+use crate::restore;
 
 /// Each from a port of its own, so that the kernel spreads them over the queues.
 const SOCKETS: usize = 16;
 /// So many have to arrive, however slow the machine is.
 const ARRIVE: u64 = 500;
 
+/// What is told of it, without the flows that have packets at this moment, which cake and fq_codel show as classes.
+fn told(host: &Namespace) -> String {
+    let is_flow =
+        |line: &&str| line.starts_with("class cake") || line.starts_with("class fq_codel");
+    let told = restore::told(host);
+    told.lines().filter(|line| !is_flow(line)).collect::<Vec<_>>().join("\n")
+}
+
 /// A policy for `nic`, which has `mq` with `leaves`, put in force and taken back under traffic. Its text, and whether the
 /// disciplines are those of `mq` then.
-pub(crate) fn under_traffic(leaves: &[&str], text: &str, is_mq: bool) {
+fn under_traffic(leaves: &[&str], text: &str, is_mq: bool) {
     let [host, far] = [(); 2].map(|()| Namespace::new());
     let peer = far.path();
     host.ip(&format!("link add nic numtxqueues 4 type veth peer name end netns {peer}"));
