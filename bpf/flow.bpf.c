@@ -7,8 +7,10 @@
  * Whose packet it is says the interface by which it came in: that of a tap, which
  * no guest can choose. What the host itself sends, and what comes in by an
  * interface of nobody, is of number 0. A packet that is routed after a bridge has
- * forgotten its tap; `enter`, at the tap's ingress, notes the number in the upper
- * half of its mark, if the loader asks for that.
+ * forgotten its tap. So if the loader asks for marks, the same program sits at the
+ * ingress of taps, too, and notes the number in the upper half of the mark. No
+ * guest can set a mark: it is no part of a packet. One program for both places:
+ * who finds it at an uplink has all that a tap needs.
  *
  * Nothing is ever dropped here, whatever a packet says and whatever fails. Fragments
  * and what is no IP keep each of their bytes and their priority: the discipline
@@ -68,8 +70,9 @@ struct passed {
 	__u64 not_ip;		/* these keep what they have */
 	__u64 odd;
 	__u64 fragments;
-	__u64 untold;		/* no place for their machine, or none for the uplink */
+	__u64 untold;		/* no place for their machine */
 	__u64 unwritten;	/* tagged, but their DSCP could not be changed */
+	__u64 marked;		/* their machine was told by their mark */
 };
 
 struct {
@@ -126,33 +129,30 @@ static __always_inline void set_mark(struct __sk_buff *skb, lt_u32 mark)
 }
 
 /* The machine that @skb is of. */
-static __always_inline lt_u32 owner_of(struct __sk_buff *skb)
+static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *passed)
 {
 	lt_u32 ifindex = skb->ingress_ifindex, mark = skb->mark >> MARK_SHIFT;
 	__u32 *vm;
 
-	if (shared.marks && mark)
+	if (shared.marks && mark) {
+		passed->marked++;
 		return mark - 1;
+	}
 	vm = ifindex ? bpf_map_lookup_elem(&owners, &ifindex) : 0;
 	return vm ? *vm : NOBODY;
 }
 
-/* Tags a packet that leaves. */
-static __always_inline void tag_packet(struct __sk_buff *skb)
+/* Tags a packet that leaves by @uplink. */
+static __always_inline void tag_packet(struct __sk_buff *skb, struct uplink *uplink)
 {
-	lt_u32 zero = 0, ifindex = skb->ifindex, bytes = skb->len, vm, dscp;
+	lt_u32 zero = 0, bytes = skb->len, vm, dscp;
 	struct passed *passed = bpf_map_lookup_elem(&counts, &zero);
-	struct uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
 	struct pair pair = {};
 	long failed = 0;
 	int band;
 
 	if (!passed)
 		return;
-	if (!uplink) {
-		passed->untold++;
-		return;
-	}
 	switch (find_pair(skb, &shared.seed, &pair)) {
 	case NOT_IP:
 		passed->not_ip++;
@@ -166,7 +166,7 @@ static __always_inline void tag_packet(struct __sk_buff *skb)
 	case WHOLE:
 		break;
 	}
-	vm = owner_of(skb);
+	vm = owner_of(skb, passed);
 	band = classify(&shared.rule, &shared.seed, shared.mask, vm, &pair, bytes, TAG_NOW(skb));
 	if (band < 0 || band >= LT_FLOW_BANDS) {
 		passed->untold++;
@@ -183,26 +183,31 @@ static __always_inline void tag_packet(struct __sk_buff *skb)
 		passed->unwritten++;
 }
 
+/* Whose a packet is that comes in by a tap: in the upper half of its mark. */
+static __always_inline void enter(struct __sk_buff *skb, lt_u32 ifindex)
+{
+	__u32 *vm = bpf_map_lookup_elem(&owners, &ifindex);
+
+	if (vm && *vm <= LT_FLOW_VM_MAX)
+		set_mark(skb, (skb->mark & MARK_LOW) | (*vm + 1) << MARK_SHIFT);
+}
+
+/* At an uplink's egress, and at the ingress of taps, which are no uplinks. */
 SEC("tc")
 int tag(struct __sk_buff *skb)
 {
-	tag_packet(skb);
-	/* The number is for here alone. */
-	if (shared.marks)
-		set_mark(skb, skb->mark & MARK_LOW);
-	/* What other filters say still counts. */
-	return TC_ACT_UNSPEC;
-}
-
-/* At a tap's ingress: whose packet it is, in the upper half of its mark. */
-SEC("tc")
-int enter(struct __sk_buff *skb)
-{
 	lt_u32 ifindex = skb->ifindex;
-	__u32 *vm = bpf_map_lookup_elem(&owners, &ifindex);
+	struct uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
 
-	if (shared.marks && vm && *vm <= LT_FLOW_VM_MAX)
-		set_mark(skb, (skb->mark & MARK_LOW) | (*vm + 1) << MARK_SHIFT);
+	if (uplink) {
+		tag_packet(skb, uplink);
+		/* The number is for here alone. */
+		if (shared.marks)
+			set_mark(skb, skb->mark & MARK_LOW);
+	} else if (shared.marks) {
+		enter(skb, ifindex);
+	}
+	/* What other filters say still counts. */
 	return TC_ACT_UNSPEC;
 }
 

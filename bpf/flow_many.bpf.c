@@ -30,8 +30,11 @@ SEC("tc")
 int many(struct __sk_buff *skb)
 {
 	lt_u64 words[2] = {};
-	lt_u32 source, at = test.header_at & 63;
+	lt_u32 source, at = test.header_at & 63, ifindex = skb->ifindex;
+	struct uplink *uplink = bpf_map_lookup_elem(&uplinks, &ifindex);
 
+	if (!uplink)
+		return TC_ACT_SHOT;
 	/* Marsaglia's xorshift, 13, 7, 17. */
 	test.state ^= test.state << 13;
 	test.state ^= test.state >> 7;
@@ -44,7 +47,7 @@ int many(struct __sk_buff *skb)
 	/* The header as it was before the last run. */
 	bpf_skb_store_bytes(skb, at, test.words, 16, 0);
 	bpf_skb_store_bytes(skb, test.source_at & 63, &source, 4, 0);
-	tag_packet(skb);
+	tag_packet(skb, uplink);
 	bpf_skb_load_bytes(skb, at, words, 16);
 	test.digest ^= words[0] ^ (lt_u64)skb->priority << 20;
 	test.digest = test.digest * 0x9e3779b97f4a7c15ull + words[1];

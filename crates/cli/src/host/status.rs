@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lowtail_live::discover::Name;
+use lowtail_live::flow::{self, Running};
 use lowtail_live::keep::{self, Effect, InForce, VmEffect};
-use lowtail_live::manage::{self, Now};
+use lowtail_live::manage::{self, Now, Part, Place};
 use serde_json::json;
 
 use super::apply::to_json;
@@ -33,11 +34,13 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let notes = keep::load_notes(&dir);
     let notes = notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     let effect = args.look.now(&dir)?;
+    let taggers = taggers(&status);
     if global.json {
         out::json(&json!({
             "status": to_json(&status)?,
             "scheduler": to_json(&scheduler)?,
             "notes": notes,
+            "taggers": to_json(&taggers)?,
             "effect": to_json(&effect)?,
         }))?;
     } else if !global.quiet {
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
         // Whoever runs a machine has chosen the name in it.
         let line = |note: &String| format!("note: {}\n", Name::new(note));
         out::text(&notes.iter().map(line).collect::<String>())?;
+        out::text(&taggers.iter().map(tagger).collect::<String>())?;
         out::text(&effect.iter().map(effects).collect::<String>())?;
     }
     let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);
@@ -69,6 +73,43 @@ fn vcpus(scheduler: &InForce) -> String {
                 .to_string()
         }
     }
+}
+
+/// What runs, if a tagger is among what was changed.
+fn taggers(status: &manage::Status) -> Vec<Running> {
+    let is_tagger = |place: &Place| matches!(place, Place::Network(of) if of.part == Part::Tagger);
+    if !status.rows.iter().any(|row| is_tagger(&row.entry.place)) {
+        return Vec::new();
+    }
+    flow::running().unwrap_or_else(|error| {
+        out::note(&format!("note: what taggers have counted is not known: {error}"));
+        Vec::new()
+    })
+}
+
+/// What a tagger has counted since it was put there.
+fn tagger(running: &Running) -> String {
+    let uplinks: Vec<String> = running.uplinks.iter().map(ToString::to_string).collect();
+    let counts = &running.counts;
+    let [brief, small, large, long, bulk] = counts.packets;
+    let mut text = format!(
+        "packets by {}: {brief} brief, {small} small, {large} large, {long} long, {bulk} bulk; as they were: {} \
+         no IP, {} fragments, {} broken",
+        uplinks.join(", "),
+        counts.not_ip,
+        counts.fragments,
+        counts.odd,
+    );
+    let n = running.taps.len();
+    if n > 0 {
+        let taps = if n == 1 { "tap" } else { "taps" };
+        let _ = write!(text, "; {} known by their mark, from {n} {taps}", counts.marked);
+    }
+    let failed = counts.untold + counts.unwritten;
+    if failed > 0 {
+        let _ = write!(text, "; {failed} could not be tagged, or not wholly");
+    }
+    text + "\n"
 }
 
 fn text(status: &manage::Status) -> String {
@@ -129,4 +170,35 @@ fn effects(effect: &Effect) -> String {
         .collect();
     let head = ["machine", "wake p99 before, us", "after", "waits before, %", "after"];
     if rows.is_empty() { String::new() } else { columns(head, &rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use lowtail_live::flow::Counts;
+    use lowtail_live::tc::Link;
+
+    use super::*;
+
+    #[test]
+    fn a_tagger_says_what_it_has_counted() {
+        let link = |name: &str, ifindex| Link { name: name.to_string(), ifindex };
+        let counts =
+            Counts { packets: [1, 2, 3, 4, 5], not_ip: 6, fragments: 7, ..Counts::default() };
+        let uplinks = vec![link("eth0", 2), link("eth\u{1b}", 3)];
+        let mut running = Running { uplinks, counts, ..Running::default() };
+        assert_eq!(
+            tagger(&running),
+            "packets by eth0, eth\\u{1b}: 1 brief, 2 small, 3 large, 4 long, 5 bulk; as they were: 6 no IP, \
+             7 fragments, 0 broken\n"
+        );
+        running.taps.push(link("vnet0", 4));
+        (running.counts.marked, running.counts.untold) = (8, 9);
+        let text = tagger(&running);
+        assert!(
+            text.ends_with(
+                "; 8 known by their mark, from 1 tap; 9 could not be tagged, or not wholly\n"
+            ),
+            "{text}"
+        );
+    }
 }

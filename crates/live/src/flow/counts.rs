@@ -22,12 +22,11 @@ pub struct Counts {
     pub untold: u64,
     /// Packets that have their priority, but not their DSCP.
     pub unwritten: u64,
+    /// Packets whose machine was noted at its tap, in their mark.
+    pub marked: u64,
 }
 
 impl Counts {
-    /// Bytes that the kernel has of it.
-    pub(super) const SIZE: usize = 8 * (2 * BANDS + 5);
-
     /// Adds what one CPU has counted.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let word = |n: usize| {
@@ -43,5 +42,6 @@ impl Counts {
         self.fragments += word(2 * BANDS + 2);
         self.untold += word(2 * BANDS + 3);
         self.unwritten += word(2 * BANDS + 4);
+        self.marked += word(2 * BANDS + 5);
     }
 }

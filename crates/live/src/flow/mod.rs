@@ -2,13 +2,18 @@
 //!
 //! What is attached stays when this process ends, and everything that it needs with it: whoever has the right finds it
 //! again by the interface ([`Tagger::running`]). Uplinks whose taggers are told the same share one, so that a
-//! machine has its bucket once.
+//! machine has its bucket once. The same one is at the ingress of taps, where that is wanted, and notes there whose a
+//! packet is that will be routed.
 
 mod counts;
+mod entry;
 mod layout;
+mod place;
 mod tagger;
 mod told;
 
 pub use counts::Counts;
+pub use entry::{Entry, read_entry, write_entry};
+pub use place::{Running, running};
 pub use tagger::{MACHINES_MAX, Machine, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

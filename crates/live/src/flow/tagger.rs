@@ -25,9 +25,8 @@ const SETS: u32 = 1 << 14;
 /// A tagger and its tables.
 #[derive(Debug)]
 pub struct Tagger {
+    /// For uplinks and for taps.
     tag: OwnedFd,
-    /// Only whoever has loaded it has this one.
-    enter: Option<OwnedFd>,
     uplinks: MapHandle,
     owners: MapHandle,
     counts: MapHandle,
@@ -95,7 +94,6 @@ impl Tagger {
         };
         Ok(Tagger {
             tag: program("tag")?,
-            enter: Some(program("enter")?),
             uplinks: map("uplinks")?,
             owners: map("owners")?,
             counts: map("counts")?,
@@ -109,7 +107,20 @@ impl Tagger {
     /// # Errors
     /// What the kernel says, or that somebody else's filter is in our place.
     pub fn running(link: &Link) -> Result<Option<Self>, Error> {
-        let Some(id) = tc::own(link, Hook::Egress)? else { return Ok(None) };
+        Self::running_at(link, Hook::Egress)
+    }
+
+    /// The one that runs at an interface, which has hooks: as an uplink's at egress, as a tap's at ingress. `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`running`](Tagger::running).
+    pub fn running_at(link: &Link, hook: Hook) -> Result<Option<Self>, Error> {
+        tc::own(link, hook)?.map_or(Ok(None), Self::numbered)
+    }
+
+    /// The one whose program has this number; `None` if it is gone.
+    pub(super) fn numbered(id: u32) -> Result<Option<Self>, Error> {
         let what = "find a running tagger";
         let options = ProgInfoQueryOptions::default().include_map_ids(true);
         let Some(info) = ProgInfoIter::with_query_opts(options).find(|info| info.id == id) else {
@@ -125,7 +136,6 @@ impl Tagger {
         };
         Ok(Some(Tagger {
             tag: Program::fd_from_id(id).map_err(failed(what))?,
-            enter: None,
             uplinks: map("uplinks")?,
             owners: map("owners")?,
             counts: map("counts")?,
@@ -146,15 +156,28 @@ impl Tagger {
         tc::attach(link, Hook::Egress, self.tag.as_fd())
     }
 
-    /// Attaches to the ingress of a machine's tap what notes the machine in each packet's mark. For machines whose
-    /// packets are routed; needs marks, and whoever has [loaded](Tagger::load) it.
+    /// Attaches it to the ingress of a machine's tap, which has hooks and is no uplink: there it notes the machine in each
+    /// packet's mark, for machines whose packets are routed. Needs marks. An earlier one of ours goes.
     ///
     /// # Errors
-    /// If it is another's, or what the kernel says.
+    /// What the kernel says, or that somebody else's filter is in our place.
     pub fn attach_tap(&self, link: &Link) -> Result<(), Error> {
-        let elsewhere =
-            || Error::network(format!("tap {link}"), "the tagger is of another process");
-        tc::attach(link, Hook::Ingress, self.enter.as_ref().ok_or_else(elsewhere)?.as_fd())
+        tc::attach(link, Hook::Ingress, self.tag.as_fd())
+    }
+
+    /// Removes it from the egress of an uplink.
+    ///
+    /// # Errors
+    /// What the kernel says, or that somebody else's filter is in our place.
+    pub(super) fn detach(&self, link: &Link) -> Result<(), Error> {
+        tc::detach(link, Hook::Egress)?;
+        // It may go on at other uplinks, and this one may be a tap of somebody's.
+        match self.uplinks.delete(&link.ifindex.to_ne_bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(failed("tell a tagger that an uplink is none")(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells whose each interface is: number of the interface, number of the machine from 1 on. Others than these are
@@ -206,7 +229,7 @@ impl Tagger {
         let found = self.counts.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         let mut sum = Counts::default();
         for cpu in found.map_err(failed(what))?.unwrap_or_default() {
-            sum.add(cpu.get(..Counts::SIZE).unwrap_or_default());
+            sum.add(&cpu);
         }
         Ok(sum)
     }

@@ -3,7 +3,7 @@
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 use serde::{Deserialize, Serialize};
 
-use super::Tagger;
+use super::{Tagger, place};
 use crate::Error;
 use crate::tc::{self, Hook, Link};
 
@@ -14,7 +14,7 @@ pub const KEEP: u8 = 0xff;
 /// high-throughput data (RFC 4594, 4.7 and 4.8).
 pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
 /// What an uplink without a tagger has.
-const NONE: &str = "none";
+pub(super) const NONE: &str = "none";
 
 /// What an uplink's tagger goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,15 +34,12 @@ pub struct Told {
 impl Told {
     /// With the rule's parameters, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        let [rule @ .., _pad] = params.words();
-        Told { rule, priorities, dscp: [KEEP; BANDS], marks: false }
+        Told { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: false }
     }
 
     /// The rule's parameters.
     pub fn params(&self) -> FlowParams {
-        let mut words = [0; 8];
-        words[..7].copy_from_slice(&self.rule);
-        FlowParams::of_words(words)
+        params(self.rule)
     }
 
     /// Refuses what no tagger can do.
@@ -91,28 +88,30 @@ pub fn read(link: &Link) -> Result<Option<String>, Error> {
     Ok(Some(told.map_or_else(|| NONE.to_string(), |told| told.to_text())))
 }
 
-/// Puts a tagger at an uplink that is told so, or removes it. It is one that runs at another uplink of this network
-/// namespace already, if that has the same rule.
+/// Puts a tagger at an uplink that is told so, or removes it. It is one that runs already in this network namespace, if
+/// that has the same rule.
 ///
 /// # Errors
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write(link: &Link, text: &str) -> Result<(), Error> {
-    let Some(told) = Told::parse(text)? else { return tc::detach(link, Hook::Egress) };
-    let fits =
-        |tagger: &Tagger| tagger.rule().is_ok_and(|rule| rule == (told.params(), told.marks));
-    let mut tagger = None;
-    for other in Link::all()? {
-        if tc::has_hooks(&other)? == Some(true)
-            && let Ok(Some(running)) = Tagger::running(&other)
-            && fits(&running)
-        {
-            tagger = Some(running);
-            break;
-        }
+    match Told::parse(text)? {
+        Some(told) => place::tagger(&told.params(), told.marks)?.attach(link, &told),
+        None => match Tagger::running(link)? {
+            Some(tagger) => tagger.detach(link),
+            None => tc::detach(link, Hook::Egress),
+        },
     }
-    let tagger = match tagger {
-        Some(tagger) => tagger,
-        None => Tagger::load(&told.params(), told.marks)?,
-    };
-    tagger.attach(link, &told)
+}
+
+/// A rule's parameters as a text has them: [`Told::rule`].
+pub(super) fn numbers(params: &FlowParams) -> [u32; 7] {
+    let [numbers @ .., _pad] = params.words();
+    numbers
+}
+
+/// The parameters of that.
+pub(super) fn params(numbers: [u32; 7]) -> FlowParams {
+    let mut words = [0; 8];
+    words[..7].copy_from_slice(&numbers);
+    FlowParams::of_words(words)
 }

@@ -46,6 +46,8 @@ pub struct Policy {
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
     pub flow: lowtail_policy::FlowParams,
+    /// Whether it is noted at machines' taps whose a packet is that will be routed: in the upper half of its mark.
+    pub taps: bool,
     /// The interfaces whose queues are cared for.
     pub uplinks: Vec<Uplink>,
     /// Where back-end workers go.
@@ -79,10 +81,21 @@ struct PolicyFile {
     small_first: small_first::SmallFirstFile,
     /// Parameters of the rule for flows.
     flow: flow::FlowFile,
+    /// The network as a whole.
+    network: NetworkFile,
     /// Interfaces whose queues are cared for.
     uplink: Vec<uplink::UplinkFile>,
     /// Back-end workers: vhost and I/O threads.
     workers: workers::WorkersFile,
+}
+
+/// The network as a whole.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct NetworkFile {
+    /// Whether it is noted at machines' taps whose a packet is, for machines that are routed behind a bridge; takes the
+    /// upper 16 bits of packets' marks. Default false.
+    taps: bool,
 }
 
 impl Default for Policy {
@@ -132,6 +145,7 @@ impl PolicyFile {
             vms: Vms::new(&self.vm)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
+            taps: self.network.taps,
             uplinks: uplink::all(&self.uplink)?,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
         })

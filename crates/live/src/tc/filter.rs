@@ -8,7 +8,7 @@ use super::tree::{KIND, OPTIONS, TCMSG, tcmsg};
 use super::{CLSACT, OWN_FILTER, OWN_PREFERENCE};
 use crate::Error;
 
-/// The number that clsact always has: `TC_H_MAKE(TC_H_CLSACT, 0)`.
+/// The number that clsact and `ingress` always have: `TC_H_MAKE(TC_H_CLSACT, 0)`.
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 /// `TCA_BPF_*` of `linux/pkt_cls.h`, and the flag that what a program returns is what happens.
 const BPF_FD: u16 = 6;
@@ -41,6 +41,7 @@ impl Hook {
 /// A filter at a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Filter {
+    parent: u32,
     preference: u32,
     handle: u32,
     kind: String,
@@ -49,60 +50,125 @@ struct Filter {
     program: Option<u32>,
 }
 
+/// What holds an interface's filters, beside its disciplines. There is one of them only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooks {
+    /// Nothing.
+    Absent,
+    /// `ingress`: filters for what comes in.
+    Ingress,
+    /// `clsact`: filters for both.
+    Clsact,
+}
+
+impl Hooks {
+    /// As text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hooks::Absent => "absent",
+            Hooks::Ingress => "ingress",
+            Hooks::Clsact => "clsact",
+        }
+    }
+
+    /// From that text.
+    pub fn named(name: &str) -> Option<Self> {
+        [Hooks::Absent, Hooks::Ingress, Hooks::Clsact].into_iter().find(|own| own.name() == name)
+    }
+}
+
+/// What holds an interface's filters; `None` if it is gone.
+///
+/// # Errors
+/// What the kernel says.
+pub fn hooks(link: &Link) -> Result<Option<Hooks>, Error> {
+    if link.facts()?.is_none() {
+        return Ok(None);
+    }
+    let held = held(format!("cannot read the hooks of {link}"))?;
+    let own = held.into_iter().find(|(ifindex, _)| *ifindex == link.ifindex);
+    Ok(Some(own.map_or(Hooks::Absent, |(_, hooks)| hooks)))
+}
+
+/// All interfaces that have hooks, and which.
+///
+/// # Errors
+/// What the kernel says.
+pub fn hooked() -> Result<Vec<(Link, Hooks)>, Error> {
+    let held = held("cannot read the hooks of all interfaces".to_string())?;
+    let of = |link: &Link| held.iter().find(|(ifindex, _)| *ifindex == link.ifindex);
+    let links = Link::all()?.into_iter();
+    Ok(links.filter_map(|link| of(&link).map(|(_, hooks)| (link, *hooks))).collect())
+}
+
+/// Hooks, by the number of the interface. Asked for one interface the kernel would tell all who listen (`qdisc_get_notify`).
+fn held(what: String) -> Result<Vec<(u32, Hooks)>, Error> {
+    let fixed = tcmsg(0, 0, 0, 0);
+    let question =
+        Message { kind: libc::RTM_GETQDISC, flags: 0, fixed, attributes: Vec::new(), what };
+    let answers = Session::open()?.ask(&question, TCMSG)?;
+    let hooks = answers.iter().filter_map(|(fixed, attributes)| {
+        let kind = Hooks::named(&text(find(attributes, KIND)?))?;
+        Some((u32_at(fixed, 4)?, kind))
+    });
+    Ok(hooks.collect())
+}
+
 /// Whether an interface has clsact; `None` if it is gone.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn has_hooks(link: &Link) -> Result<Option<bool>, Error> {
-    if link.facts()?.is_none() {
-        return Ok(None);
-    }
-    let question = Message {
-        kind: libc::RTM_GETQDISC,
-        flags: 0,
-        fixed: tcmsg(link.ifindex, 0, 0, 0),
-        attributes: Vec::new(),
-        what: format!("cannot read the hooks of {link}"),
-    };
-    let answers = Session::open()?.ask(&question, TCMSG)?;
-    let clsact = answers.iter().any(|(fixed, attributes)| {
-        u32_at(fixed, 4) == Some(link.ifindex)
-            && find(attributes, KIND).is_some_and(|kind| text(kind) == "clsact")
-    });
-    Ok(Some(clsact))
+    Ok(hooks(link)?.map(|hooks| hooks == Hooks::Clsact))
 }
 
-/// Makes the hooks, or removes them. They are shared by all that have filters there, so that they stay if there
-/// are any.
+/// Makes the hooks of both directions (clsact), or removes them. They are shared by all that have filters there, so that
+/// they stay if there are any.
 ///
 /// # Errors
 /// If there are filters, an `ingress` discipline is in the way, or the interface is gone.
 pub fn set_hooks(link: &Link, wanted: bool) -> Result<(), Error> {
-    let present = has_hooks(link)?;
-    let present =
-        present.ok_or_else(|| Error::network(format!("hooks of {link}"), "it is gone"))?;
-    if present == wanted {
+    match (wanted, hooks(link)?) {
+        (true, _) => put_hooks(link, Hooks::Clsact),
+        // An `ingress` is somebody else's.
+        (false, Some(Hooks::Absent | Hooks::Ingress)) => Ok(()),
+        (false, _) => put_hooks(link, Hooks::Absent),
+    }
+}
+
+/// Makes the hooks of an interface what is `wanted`, or removes those that are there.
+///
+/// # Errors
+/// If there are filters, hooks of another kind are in the way, or the interface is gone.
+pub fn put_hooks(link: &Link, wanted: Hooks) -> Result<(), Error> {
+    let now = hooks(link)?;
+    let now = now.ok_or_else(|| Error::network(format!("hooks of {link}"), "it is gone"))?;
+    if now == wanted {
         return Ok(());
     }
     let mut session = Session::open()?;
-    if !wanted {
-        let filters = all(&mut session, link, Hook::Ingress)?.len()
-            + all(&mut session, link, Hook::Egress)?.len();
+    if wanted == Hooks::Absent {
+        let mut filters = all(&mut session, link, Hook::Ingress)?.len();
+        // Asked for its other side, `ingress` tells the same ones again.
+        if now == Hooks::Clsact {
+            filters += all(&mut session, link, Hook::Egress)?.len();
+        }
         if filters > 0 {
             let why = format!("{filters} filters are at them; whoever put them there needs them");
             return Err(Error::network(format!("cannot remove the hooks of {link}"), why));
         }
     }
-    let (kind, flags, verb) = match wanted {
-        true => (libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL, "make"),
-        false => (libc::RTM_DELQDISC, 0, "remove"),
+    let (kind, flags, verb, which) = match wanted {
+        Hooks::Absent => (libc::RTM_DELQDISC, 0, "remove", now.name()),
+        // The kernel refuses it where others are.
+        _ => (libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL, "make", wanted.name()),
     };
     let order = Message {
         kind,
         flags: flags as u16,
         fixed: tcmsg(link.ifindex, CLSACT_HANDLE, CLSACT, 0),
-        attributes: vec![(KIND, name("clsact"))],
-        what: format!("cannot {verb} the hooks (clsact) of {link}"),
+        attributes: vec![(KIND, name(which))],
+        what: format!("cannot {verb} the hooks ({which}) of {link}"),
     };
     Ok(session.order(&[order])?)
 }
@@ -112,14 +178,16 @@ pub fn set_hooks(link: &Link, wanted: bool) -> Result<(), Error> {
 /// # Errors
 /// If the filter at our place is not ours.
 pub fn own(link: &Link, hook: Hook) -> Result<Option<u32>, Error> {
-    let mut session = Session::open()?;
-    let filters = all(&mut session, link, hook)?;
-    let Some(filter) = filters.into_iter().find(|filter| filter.preference == OWN_PREFERENCE)
-    else {
+    let filters = all(&mut Session::open()?, link, hook)?;
+    own_of(&filters, link).map(|own| own.and_then(|filter| filter.program))
+}
+
+fn own_of<'f>(filters: &'f [Filter], link: &Link) -> Result<Option<&'f Filter>, Error> {
+    let Some(filter) = filters.iter().find(|filter| filter.preference == OWN_PREFERENCE) else {
         return Ok(None);
     };
     if filter.handle == OWN_FILTER && filter.name.as_deref() == Some(super::OWN_NAME) {
-        return Ok(filter.program);
+        return Ok(Some(filter));
     }
     let what = format!("filter {} of {link}", OWN_PREFERENCE);
     Err(Error::network(what, format!("it is not ours, but of kind {}", filter.kind)))
@@ -130,7 +198,9 @@ pub fn own(link: &Link, hook: Hook) -> Result<Option<u32>, Error> {
 /// # Errors
 /// If somebody else's is at our place, there are no hooks, or the kernel refuses.
 pub fn attach(link: &Link, hook: Hook, program: BorrowedFd<'_>) -> Result<(), Error> {
-    own(link, hook)?;
+    let mut session = Session::open()?;
+    let filters = all(&mut session, link, hook)?;
+    own_of(&filters, link)?;
     let options: [Attribute; 3] = [
         (BPF_FD, (program.as_raw_fd() as u32).to_ne_bytes().to_vec()),
         (BPF_NAME, name(super::OWN_NAME)),
@@ -139,11 +209,11 @@ pub fn attach(link: &Link, hook: Hook, program: BorrowedFd<'_>) -> Result<(), Er
     let order = Message {
         kind: libc::RTM_NEWTFILTER,
         flags: (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16,
-        fixed: place(link, hook),
+        fixed: place(link, hook, &filters),
         attributes: vec![(KIND, name("bpf")), (OPTIONS, nest(&options))],
         what: format!("cannot attach to {link}"),
     };
-    Ok(Session::open()?.order(&[order])?)
+    Ok(session.order(&[order])?)
 }
 
 /// Removes our filter, if there is one.
@@ -151,17 +221,19 @@ pub fn attach(link: &Link, hook: Hook, program: BorrowedFd<'_>) -> Result<(), Er
 /// # Errors
 /// If the filter at our place is not ours, or the kernel refuses.
 pub fn detach(link: &Link, hook: Hook) -> Result<(), Error> {
-    if own(link, hook)?.is_none() {
+    let mut session = Session::open()?;
+    let filters = all(&mut session, link, hook)?;
+    if own_of(&filters, link)?.is_none() {
         return Ok(());
     }
     let order = Message {
         kind: libc::RTM_DELTFILTER,
         flags: 0,
-        fixed: place(link, hook),
+        fixed: place(link, hook, &filters),
         attributes: vec![(KIND, name("bpf"))],
         what: format!("cannot remove our filter from {link}"),
     };
-    Ok(Session::open()?.order(&[order])?)
+    Ok(session.order(&[order])?)
 }
 
 /// How many filters are at a discipline or class.
@@ -190,6 +262,7 @@ fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Filter>,
         let bpf = |kind| find(&options, kind);
         let is_bpf = kind == "bpf";
         Some(Filter {
+            parent: u32_at(fixed, 12)?,
             preference: u32_at(fixed, 16)? >> 16,
             handle,
             name: bpf(BPF_NAME).filter(|_| is_bpf).map(text),
@@ -200,6 +273,9 @@ fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Filter>,
     Ok(filters.collect())
 }
 
-fn place(link: &Link, hook: Hook) -> Vec<u8> {
-    tcmsg(link.ifindex, OWN_FILTER, hook.parent(), OWN_PREFERENCE << 16 | ALL_PROTOCOLS)
+/// The place of ours, beside `others`. `ingress` knows its place by several numbers, and tells of all filters with the one
+/// that the last order had (`__tcf_block_find`): it stays the one that it was.
+fn place(link: &Link, hook: Hook, others: &[Filter]) -> Vec<u8> {
+    let parent = others.first().map_or_else(|| hook.parent(), |other| other.parent);
+    tcmsg(link.ifindex, OWN_FILTER, parent, OWN_PREFERENCE << 16 | ALL_PROTOCOLS)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::netlink::{Message, Session, find, name, nest, text, u32_at};
+use super::netlink::{Answer, Message, Session, find, name, nest, text, u32_at};
 use crate::Error;
 use crate::discover::Name;
 
@@ -11,6 +11,7 @@ const IFINFOMSG: usize = 16;
 /// `IFLA_*` of `linux/if_link.h`.
 const NAME: u16 = 3;
 const MTU: u16 = 4;
+const MASTER: u16 = 10;
 const QUEUE: u16 = 13;
 const LINKINFO: u16 = 18;
 const TX_QUEUES: u16 = 31;
@@ -63,6 +64,8 @@ pub(super) struct Facts {
     pub(super) mtu: u32,
     pub(super) queue: u32,
     pub(super) tx_queues: u32,
+    /// The number of the bridge or bond that it is a port of.
+    pub(super) master: Option<u32>,
     pub(super) segments: Option<Segments>,
 }
 
@@ -94,9 +97,23 @@ impl Link {
         Ok(all()?.into_iter().map(|facts| facts.link).collect())
     }
 
+    /// All interfaces, each with the bridge or bond that it is a port of, if it is one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ports() -> Result<Vec<(Self, Option<Self>)>, Error> {
+        let all = all()?;
+        let link = |ifindex| all.iter().find(|facts| facts.link.ifindex == ifindex);
+        let master =
+            |facts: &Facts| facts.master.and_then(link).map(|facts: &Facts| facts.link.clone());
+        Ok(all.iter().map(|facts| (facts.link.clone(), master(facts))).collect())
+    }
+
     /// `None` if it is gone.
     pub(super) fn facts(&self) -> Result<Option<Facts>, Error> {
-        Ok(all()?.into_iter().find(|facts| facts.link == *self))
+        let question = question(self.ifindex, format!("cannot look at {self}"));
+        let answer = Session::open()?.ask_one(&question, IFINFOMSG)?;
+        Ok(answer.as_ref().and_then(facts).filter(|facts| facts.link == *self))
     }
 
     /// Its facts; that it is gone is an error.
@@ -136,31 +153,33 @@ impl Link {
 
 /// All interfaces and their facts.
 pub(super) fn all() -> Result<Vec<Facts>, Error> {
-    let question = Message {
-        kind: libc::RTM_GETLINK,
-        flags: 0,
-        fixed: ifinfomsg(0),
-        attributes: Vec::new(),
-        what: "cannot list interfaces".to_string(),
-    };
+    let question = question(0, "cannot list interfaces".to_string());
     let answers = Session::open()?.ask(&question, IFINFOMSG)?;
-    let facts = answers.iter().filter_map(|(fixed, attributes)| {
-        let number = |kind| find(attributes, kind).and_then(|bytes| u32_at(bytes, 0));
-        let segments = number(GSO_SIZE).zip(number(GSO_SEGS)).map(|(size, segs)| Segments {
-            gso_max_size: size,
-            gso_max_segs: segs,
-            gso_ipv4_max_size: number(GSO_IPV4_SIZE),
-        });
-        Some(Facts {
-            link: Link { name: text(find(attributes, NAME)?), ifindex: u32_at(fixed, 4)? },
-            ethernet: fixed[2..4] == ETHERNET.to_ne_bytes(),
-            mtu: number(MTU)?,
-            queue: number(QUEUE).unwrap_or_default(),
-            tx_queues: number(TX_QUEUES).unwrap_or(1),
-            segments,
-        })
+    Ok(answers.iter().filter_map(facts).collect())
+}
+
+/// About the interface of this number, or about all.
+fn question(ifindex: u32, what: String) -> Message {
+    let (kind, fixed) = (libc::RTM_GETLINK, ifinfomsg(ifindex));
+    Message { kind, flags: 0, fixed, attributes: Vec::new(), what }
+}
+
+fn facts((fixed, attributes): &Answer) -> Option<Facts> {
+    let number = |kind| find(attributes, kind).and_then(|bytes| u32_at(bytes, 0));
+    let segments = number(GSO_SIZE).zip(number(GSO_SEGS)).map(|(size, segs)| Segments {
+        gso_max_size: size,
+        gso_max_segs: segs,
+        gso_ipv4_max_size: number(GSO_IPV4_SIZE),
     });
-    Ok(facts.collect())
+    Some(Facts {
+        link: Link { name: text(find(attributes, NAME)?), ifindex: u32_at(fixed, 4)? },
+        ethernet: fixed[2..4] == ETHERNET.to_ne_bytes(),
+        mtu: number(MTU)?,
+        queue: number(QUEUE).unwrap_or_default(),
+        tx_queues: number(TX_QUEUES).unwrap_or(1),
+        master: number(MASTER),
+        segments,
+    })
 }
 
 /// The order to make one of a kind, like another one.

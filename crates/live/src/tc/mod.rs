@@ -16,14 +16,16 @@ mod scratch;
 mod tree;
 
 pub use choice::{Bands, Choice, Outer, Queue, Shape, Split, Splitting, Wanted};
-pub use filter::{Hook, attach, detach, has_hooks, own, set_hooks};
+pub use filter::{
+    Hook, Hooks, attach, detach, has_hooks, hooked, hooks, own, put_hooks, set_hooks,
+};
 pub use link::{Link, Segments};
 pub use memory::choose;
 pub use tree::{Node, Tree};
 
 /// `TC_H_ROOT` of `linux/pkt_sched.h`: below nothing but the interface.
 pub const ROOT: u32 = u32::MAX;
-/// `TC_H_CLSACT`.
+/// `TC_H_CLSACT`, which is `TC_H_INGRESS`, too.
 const CLSACT: u32 = 0xffff_fff1;
 
 /// Our root discipline, 7a11:, as `tc` shows it. Numbers from 8000: on are the kernel's to give.

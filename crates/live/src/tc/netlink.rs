@@ -166,7 +166,7 @@ impl Session {
     /// All answers to a question: their fixed parts, of `fixed` bytes, and attributes.
     pub(super) fn ask(&mut self, question: &Message, fixed: usize) -> Result<Vec<Answer>, Refused> {
         for _ in 0..TRIES {
-            if let Some(answers) = self.ask_once(question, fixed)? {
+            if let Some(answers) = self.ask_once(question, NLM_F_DUMP, fixed)? {
                 return Ok(answers);
             }
         }
@@ -174,15 +174,32 @@ impl Session {
         Err(Refused { what: question.what.clone(), error, said: None })
     }
 
+    /// The answer to a question about one thing, which costs the same however many there are; `None` if there is no such
+    /// thing.
+    pub(super) fn ask_one(
+        &mut self,
+        question: &Message,
+        fixed: usize,
+    ) -> Result<Option<Answer>, Refused> {
+        match self.ask_once(question, NLM_F_ACK, fixed) {
+            Ok(answers) => Ok(answers.and_then(|mut answers| answers.pop())),
+            Err(refused) => match refused.error.raw_os_error() {
+                Some(libc::ENODEV | libc::ENOENT) => Ok(None),
+                _ => Err(refused),
+            },
+        }
+    }
+
     /// `None` if it changed meanwhile.
     fn ask_once(
         &mut self,
         question: &Message,
+        flags: u16,
         fixed: usize,
     ) -> Result<Option<Vec<Answer>>, Refused> {
         self.sequence = self.sequence.wrapping_add(1);
         let lost = |error| Refused { what: question.what.clone(), error, said: None };
-        let bytes = question.bytes(self.sequence, NLM_F_DUMP);
+        let bytes = question.bytes(self.sequence, flags);
         self.socket.send(&bytes, 0).map_err(lost)?;
         let (mut answers, mut changed) = (Vec::new(), false);
         loop {

@@ -11,6 +11,7 @@ mod machines;
 mod network;
 mod nice;
 mod settings;
+mod taps;
 mod threads;
 
 use std::path::PathBuf;

@@ -12,13 +12,17 @@ const CAKE: Shape = Shape { outer: Outer::Cake, bands: Bands::Prio, queue: Queue
 
 impl Settings {
     /// What the policy's uplinks shall have. Reads what there is; what suits is tried out in a network namespace of its
-    /// own, once in the life of the process. What is wrong with one of them is a note.
-    pub(super) fn network(&mut self, policy: &Policy) {
+    /// own, once in the life of the process. What is wrong with one of them is a note. Gives whether any of them has a
+    /// tagger then.
+    pub(super) fn network(&mut self, policy: &Policy) -> bool {
+        let mut tags = false;
         for uplink in &policy.uplinks {
-            if let Err(error) = self.uplink(policy, uplink) {
-                self.note(error.to_string());
+            match self.uplink(policy, uplink) {
+                Ok(()) => tags = true,
+                Err(error) => self.note(error.to_string()),
             }
         }
+        tags
     }
 
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
@@ -26,6 +30,7 @@ impl Settings {
         let choice = self.choose(&link, uplink)?;
         let mut told = Told::new(&policy.flow, choice.priorities);
         told.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
+        told.marks = policy.taps;
         let tags = match self.replaceable(&link) {
             Ok(()) => {
                 self.disciplines(&choice);
@@ -96,7 +101,7 @@ impl Settings {
         }
     }
 
-    fn part(&mut self, link: &Link, part: Part, to: String, why: String) {
+    pub(super) fn part(&mut self, link: &Link, part: Part, to: String, why: String) {
         let place = Place::Network(Network { link: link.clone(), part });
         self.settings.push(Setting { place, to, why });
     }

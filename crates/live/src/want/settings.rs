@@ -64,7 +64,9 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     if all.vcpus == VcpusBy::SmallFirst {
         all.classes(policy, found, facts);
     }
-    all.network(policy);
+    if all.network(policy) {
+        all.taps(policy, found, facts);
+    }
     all.settings = joined(all.settings);
     all
 }

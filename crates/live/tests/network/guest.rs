@@ -1,9 +1,10 @@
 //! The same on a kernel that has cake, prio and fq_codel: `scripts/guest` boots one, in which this test runs again.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_live::tc::{Bands, Outer, Queue, Shape, Splitting, Wanted};
+use lowtail_live::tc::{Bands, Choice, Link, Outer, Queue, Shape, Splitting, Tree, Wanted};
 
 use crate::kernel;
 use crate::needs::{has, skip};
@@ -13,7 +14,10 @@ use crate::uplink::Net;
 /// As much as the emulated processor can do beside everything else.
 const RATE: u64 = 20_000_000;
 /// What the guest's kernel has in modules.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 12] = [
+    "failover",
+    "net_failover",
+    "virtio_net",
     "veth",
     "bridge",
     "sch_ingress",
@@ -40,6 +44,7 @@ fn with_cake_and_fq_codel() {
         .args(["/bin/lowtail", "--ignored", "--exact", "guest::inside", "--nocapture"])
         .env("LOWTAIL_GUEST_ALSO", tools.join(":"))
         .env("LOWTAIL_GUEST_MODULES", "yes")
+        .env("LOWTAIL_GUEST_NIC", "virtio-net-pci")
         .env("LOWTAIL_GUEST_SECONDS", "300")
         .output()
         .expect("the script is there");
@@ -59,6 +64,7 @@ fn inside() {
         let loaded = Command::new("modprobe").arg(module).status().expect("busybox has it");
         assert!(loaded.success(), "{module}");
     }
+    a_limited_ring_is_known();
     let before = Net::new(RATE).measure();
     println!("before {before:?}");
     let bands = Shape { outer: Outer::Tbf, bands: Bands::Prio, queue: Queue::FqCodel };
@@ -81,4 +87,35 @@ fn inside() {
         "qdisc add dev nic parent 9:3 handle 11: prio bands 4",
         "qdisc add dev nic parent 11:2 handle 12: cake",
     ]);
+}
+
+/// The emulated NIC's driver has BQL (since Linux 6.11); the kernel's limit is 0 until something has been sent.
+fn a_limited_ring_is_known() {
+    let nic = Link::find("eth0").expect("QEMU has made it");
+    let find = || Choice::find(&nic, &Wanted::default()).expect("something suits");
+    assert!(!find().limited, "nothing has been sent");
+    for words in [
+        "link set eth0 up",
+        "address add 10.33.0.1/24 dev eth0",
+        "neigh add 10.33.0.2 lladdr 02:00:00:00:00:02 dev eth0",
+    ] {
+        let done = Command::new("/bin/ip").args(words.split(' ')).status().expect("it is there");
+        assert!(done.success(), "{words}");
+    }
+    let socket = UdpSocket::bind("10.33.0.1:0").expect("a free port");
+    let send = || {
+        for _ in 0..100 {
+            socket.send_to(&[0; 1400], "10.33.0.2:9").expect("there is room");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    send();
+    let choice = find();
+    assert!(choice.limited && !choice.to_string().contains("nothing limits"), "{choice}");
+    let was = Tree::read(&nic).expect("it can be read").expect("it is there");
+    choice.tree.put(&nic).expect("it was rehearsed");
+    send();
+    assert!(find().limited);
+    was.put(&nic).expect("it was the kernel's own");
+    assert_eq!(Tree::read(&nic).expect("it can be read"), Some(was));
 }

@@ -4,15 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_live::flow::Told;
+use lowtail_live::flow::{Entry, Told};
 use lowtail_live::manage::{Network, Part, Place, Setting};
 use lowtail_live::tc::{Choice, Link, Wanted};
 use lowtail_policy::FlowParams;
 
 use crate::kernel;
 use crate::net::Namespace;
-use crate::restore::{host, told};
 use crate::steps::{self, Task};
+use crate::{restore, taps};
 
 /// Not a test: what is killed by one, in the network namespace that it is started in.
 #[test]
@@ -25,20 +25,23 @@ fn child() {
     }
 }
 
-/// All that an uplink gets.
+/// All that an uplink gets, and a tap.
 fn settings() -> Vec<Setting> {
-    let link = Link::find("nic").expect("it is there");
+    let [link, tap] = ["nic", "tap"].map(|name| Link::find(name).expect("it is there"));
     let wanted = Wanted { rate: Some(1_000_000_000), ..Wanted::default() };
     let choice = Choice::find(&link, &wanted).expect("something suits");
     let segments = serde_json::to_string(&choice.segments.expect("shorter ones")).expect("JSON");
-    let tagger = Told::new(&FlowParams::default(), choice.priorities).to_text();
+    let params = FlowParams::default();
+    let told = Told { marks: true, ..Told::new(&params, choice.priorities) };
     let all = [
-        (Part::Disciplines, choice.tree.to_text()),
-        (Part::Segments, segments),
-        (Part::Hooks, "present".to_string()),
-        (Part::Tagger, tagger),
+        (&link, Part::Disciplines, choice.tree.to_text()),
+        (&link, Part::Segments, segments),
+        (&link, Part::Hooks, "present".to_string()),
+        (&link, Part::Tagger, told.to_text()),
+        (&tap, Part::Ingress, "present".to_string()),
+        (&tap, Part::Entry, Entry::new(&params).to_text()),
     ];
-    let setting = |(part, to)| {
+    let setting = |(link, part, to): (&Link, Part, String)| {
         let place = Place::Network(Network { link: link.clone(), part });
         Setting { place, to, why: "a test".into() }
     };
@@ -52,13 +55,19 @@ fn killed(host: &Namespace, what: &str, at: usize, dir: &Path) -> bool {
     steps::killed(steps::within(nsenter, &steps::command("kill::child", what, at, dir)))
 }
 
+/// All that is told of the uplink, and of the tap.
+fn told(host: &Namespace) -> String {
+    restore::told(host) + &taps::told(host, "tap")
+}
+
 /// Never, as no apply has so many moments.
 const NEVER: usize = usize::MAX;
 
 #[test]
 fn after_every_step() {
     let Some(_kernel) = kernel() else { return };
-    let host = host();
+    let host = restore::host();
+    host.ip("link add tap type veth peer name machine");
     host.tc("qdisc add dev nic root handle 5: tbf rate 70mbit burst 30k limit 123456");
     let dir = tempfile::tempdir().expect("a directory");
     let before = told(&host);
@@ -70,8 +79,8 @@ fn after_every_step() {
         assert_eq!(told(&host), before, "apply killed at moment {at}");
         at += 1;
     }
-    // What was there, and after each of four steps.
-    assert!(at >= 10 && states.len() == 5, "{at} moments, {} states", states.len());
+    // What was there, and after each of six steps.
+    assert!(at >= 14 && states.len() == 7, "{at} moments, {} states", states.len());
     let mut at = 0;
     while killed(&host, "revert", at, dir.path()) {
         killed(&host, "revert", NEVER, dir.path());
@@ -80,7 +89,7 @@ fn after_every_step() {
         at += 1;
     }
     assert_eq!(told(&host), before);
-    assert!(at >= 10, "{at} moments");
+    assert!(at >= 14, "{at} moments");
     assert_eq!(
         fs::read_dir(dir.path())
             .expect("a directory")

@@ -14,11 +14,14 @@ mod owners;
 mod packets;
 mod policy;
 mod program;
+mod queues;
 mod restore;
 #[path = "../common/steps.rs"]
 mod steps;
+mod taps;
 mod traffic;
 mod uplink;
+mod vlans;
 
 use std::sync::MutexGuard;
 

@@ -14,12 +14,12 @@ use lowtail_live::want::{Facts, Settings, settings};
 use crate::kernel;
 use crate::restore::{host, told};
 
-fn found(vms: Vec<Vm>) -> Found {
+pub(crate) fn found(vms: Vec<Vm>) -> Found {
     Found { vms, ..Found::default() }
 }
 
 /// What a policy comes to for the namespace of the thread.
-fn want(text: &str) -> (Policy, Settings) {
+pub(crate) fn want(text: &str) -> (Policy, Settings) {
     let policy = Policy::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let facts = Facts::read(&Roots::default(), None).expect("a host of Linux");
     let all = settings(&policy, &found(Vec::new()), &facts);
@@ -39,7 +39,7 @@ fn value(all: &Settings, part: Part) -> &str {
     &all.settings[at.unwrap_or_else(|| panic!("{part:?} in {all:?}"))].to
 }
 
-fn notes(all: &Settings) -> String {
+pub(crate) fn notes(all: &Settings) -> String {
     let notes = all.notes.iter().map(|note| format!("{note}\n"));
     // What this host lacks for vCPUs is of no interest here.
     notes.filter(|note| !note.contains("vCPUs") && !note.contains("control groups")).collect()
@@ -55,7 +55,7 @@ fn apply(dir: &Path, text: &str) -> usize {
     applied.changed
 }
 
-fn revert(dir: &Path) {
+pub(crate) fn revert(dir: &Path) {
     let mut hold = Hold::take(dir).expect("nobody holds it");
     let reverted = hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!((reverted.failed, reverted.foreign), (vec![], vec![]));

@@ -12,7 +12,8 @@ pub(crate) const SETS: u32 = 64;
 pub(crate) const VMS: u32 = 64;
 /// The uplink of a run is the namespace's `lo`, which is number 1 in each.
 const LO: u32 = 1;
-/// Where `struct __sk_buff` has the priority, and how long it is.
+/// Where `struct __sk_buff` has the mark and the priority, and how long it is.
+const MARK_AT: usize = 8;
 const PRIORITY_AT: usize = 32;
 const CONTEXT: usize = 192;
 
@@ -110,9 +111,9 @@ impl Kernel {
     }
 
     /// What was counted, summed over CPUs, as numbers: packets, bytes of each band, and the rest.
-    pub(crate) fn counts(&self) -> [u64; 15] {
+    pub(crate) fn counts(&self) -> [u64; 16] {
         let each = self.map("counts").lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let mut sum = [0; 15];
+        let mut sum = [0; 16];
         for cpu in each.expect("it is read").expect("there is one") {
             for (n, word) in cpu.as_chunks::<8>().0.iter().enumerate() {
                 sum[n] += u64::from_ne_bytes(*word);
@@ -131,8 +132,15 @@ impl Kernel {
 
     /// Sends one packet through `tag`: what that returned, the packet after it, its priority.
     pub(crate) fn send(&self, packet: &[u8]) -> (i32, Vec<u8>, u32) {
+        let (returned, packet, priority, _) = self.send_marked(packet, 0);
+        (returned, packet, priority)
+    }
+
+    /// The same for a packet with a mark, and its mark after it.
+    pub(crate) fn send_marked(&self, packet: &[u8], mark: u32) -> (i32, Vec<u8>, u32, u32) {
         let (mut given, mut after) = ([0; CONTEXT], [0; CONTEXT]);
         given[PRIORITY_AT..PRIORITY_AT + 4].copy_from_slice(&7u32.to_ne_bytes());
+        given[MARK_AT..MARK_AT + 4].copy_from_slice(&mark.to_ne_bytes());
         let mut data = vec![0; packet.len() + 64];
         let input = ProgramInput {
             data_in: Some(packet),
@@ -146,10 +154,17 @@ impl Kernel {
         let output = tag.test_run(input).expect("it runs");
         let returned = output.return_value as i32;
         let packet = output.data.expect("the packet comes back").to_vec();
-        let priority = after[PRIORITY_AT..PRIORITY_AT + 4].try_into().expect("four bytes");
-        (returned, packet, u32::from_ne_bytes(priority))
+        let word =
+            |at: usize| u32::from_ne_bytes(after[at..at + 4].try_into().expect("four bytes"));
+        (returned, packet, word(PRIORITY_AT), word(MARK_AT))
+    }
+
+    /// Makes its uplink the tap of a machine.
+    pub(crate) fn make_tap(&self, machine: u32) {
+        self.map("uplinks").delete(&LO.to_ne_bytes()).expect("it is one");
+        self.put("owners", LO, &machine.to_ne_bytes());
     }
 }
 
 /// The layout of `Counts` is what the test takes it for.
-const _: () = assert!(size_of::<Counts>() == 15 * 8 && KEEP == 0xff);
+const _: () = assert!(size_of::<Counts>() == 16 * 8 && KEEP == 0xff);

@@ -62,6 +62,9 @@ brief = 15000
 large = "200KB"
 long = "2MB"
 
+[network]
+taps = true
+
 [[uplink]]
 name = "eth0"
 rate = "950Mbit/s"

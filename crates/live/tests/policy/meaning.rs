@@ -52,7 +52,8 @@ fn an_empty_file_is_a_policy() {
     assert_eq!(policy, Policy::default());
     assert_eq!(policy.scheduler, Scheduler::Auto);
     assert_eq!((policy.small_first, policy.flow), (Params::default(), FlowParams::default()));
-    assert!(policy.uplinks.is_empty());
+    // Marks are others' to use, so that taking half of them has to be asked for.
+    assert!(policy.uplinks.is_empty() && !policy.taps);
     // libvirt's own name for its system: https://libvirt.org/drvqemu.html.
     assert_eq!(policy.libvirt, "qemu:///system");
     assert_eq!((policy.workers.cpus, policy.workers.weight), (None, None));
@@ -190,6 +191,7 @@ fn uplinks_and_workers() {
     assert_eq!((eth1.rate_bits_per_s, eth1.split, eth1.dscp), (None, Split::Auto, [None; 5]));
     // linux/pkt_sched.h: interactive 6, best effort 0, bulk 2.
     assert_eq!(eth1.priority, [6, 6, 0, 0, 2]);
+    assert!(policy.taps && !parse("[network]").expect("a table").taps);
     assert_eq!(policy.libvirt, "qemu:///session");
     assert_eq!(policy.workers.cpus, Some(Cpus::These([0, 1, 3, 8].into())));
     let cpus = |text: &str| parse(text).expect("workers").workers.cpus;

@@ -63,6 +63,8 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("preempt_burst = 10", "preempt_burst = 1001"),
         ("\"20Mbit/s\"", "\"20Mbps\""),
         ("brief = 15000", "brief = -1"),
+        ("taps = true", "taps = 1"),
+        ("taps = true", "tap = true"),
         ("name = \"eth1\"", "nam = \"eth1\""),
         ("\"eth1\"", "\"sixteen-letters-\""),
         ("\"gso\"", "\"tso\""),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Kind;
 use crate::Error;
-use crate::flow::{self, Told};
-use crate::tc::{self, Link, Segments, Tree};
+use crate::flow::{self, Entry, Told};
+use crate::tc::{self, Hooks, Link, Segments, Tree};
 
 /// What of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +21,11 @@ pub enum Part {
     Hooks,
     /// What the tagger at its egress is told: [`Told::to_text`], or `none`.
     Tagger,
+    /// Its hook for what comes in: `ingress` or `clsact`, or `absent`. `present` is what there is, else `ingress`. Whoever
+    /// wants an entry wants this first.
+    Ingress,
+    /// Which tagger is at its ingress: [`Entry::to_text`], or `none`.
+    Entry,
 }
 
 /// A part of an interface of this network namespace. Each write is one system call's work, so that a kill leaves either
@@ -43,6 +48,8 @@ impl Kind for Network {
             Part::Segments => "longest segments",
             Part::Hooks => "hooks",
             Part::Tagger => "tagger",
+            Part::Ingress => "ingress hook",
+            Part::Entry => "tagger at the ingress",
         };
         format!("{part} of {}", self.link)
     }
@@ -55,6 +62,10 @@ impl Kind for Network {
             Part::Hooks => tc::has_hooks(link)
                 .map(|hooks| hooks.map(|hooks| if hooks { PRESENT } else { ABSENT }.to_string())),
             Part::Tagger => flow::read(link),
+            Part::Ingress => {
+                tc::hooks(link).map(|hooks| hooks.map(|hooks| hooks.name().to_string()))
+            }
+            Part::Entry => flow::read_entry(link),
         }
         .map_err(io::Error::other)
     }
@@ -70,9 +81,16 @@ impl Kind for Network {
                 Part::Segments => link.set_segments(&segments(value)?),
                 Part::Hooks => tc::set_hooks(link, value == PRESENT),
                 Part::Tagger => flow::write(link, value),
+                Part::Ingress => tc::put_hooks(link, named(value)?),
+                Part::Entry => flow::write_entry(link, value),
             }
         };
-        write().map(|()| true).map_err(io::Error::other)
+        match write() {
+            Ok(()) => Ok(true),
+            // A machine that ends takes its tap with it at any moment.
+            Err(_) if matches!(self.read(), Ok(None)) => Ok(false),
+            Err(error) => Err(io::Error::other(error)),
+        }
     }
 
     fn full(&self, to: &str, was: &str) -> Result<String, String> {
@@ -96,10 +114,23 @@ impl Kind for Network {
                 Part::Tagger => {
                     Ok(Told::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text()))
                 }
+                Part::Ingress => Ok(match (to, named(was)?) {
+                    (PRESENT, Hooks::Absent) => Hooks::Ingress.name().to_string(),
+                    (PRESENT, there) => there.name().to_string(),
+                    (to, _) => named(to)?.name().to_string(),
+                }),
+                Part::Entry => {
+                    Ok(Entry::parse(to)?.map_or_else(|| to.to_string(), |e| e.to_text()))
+                }
             }
         };
         full().map_err(|error| error.to_string())
     }
+}
+
+fn named(hooks: &str) -> Result<Hooks, Error> {
+    let wrong = || Error::network("hooks", "`ingress`, `clsact` or `absent` would be right");
+    Hooks::named(hooks).ok_or_else(wrong)
 }
 
 fn text(segments: &Segments) -> String {
