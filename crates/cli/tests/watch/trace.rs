@@ -41,6 +41,7 @@ pub(crate) struct Traced {
 
 impl Traced {
     /// Starts a command of the shell, and stops it at its first instruction.
+    #[expect(clippy::zombie_processes, reason = "who traces it waits for it by its number")]
     pub(crate) fn start(command: &str) -> Self {
         // It waits until somebody looks on.
         let line = format!("read -r go; exec {command}");
