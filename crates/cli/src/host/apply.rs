@@ -144,7 +144,7 @@ fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
         return Ok(());
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
-        let [now, to, why] = [&change.now, &change.to, &change.why].map(|text| Name::new(text));
+        let [now, to, why] = [&change.now, &change.to, &change.why].map(Name::new);
         out::text(&format!("{}: {now} -> {to} ({why})\n", change.place))?;
     }
     for foreign in &round.foreign {
