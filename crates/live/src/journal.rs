@@ -170,6 +170,17 @@ pub(crate) fn save(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     fs::rename(new, dir.join(name))
 }
 
+/// Removes that file, and what a process that was killed while it wrote it has left.
+pub(crate) fn forget(dir: &Path, name: &str) -> io::Result<()> {
+    for name in [name.to_string(), format!("{name}.new")] {
+        match fs::remove_file(dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Has the names in a directory on disk.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all())
@@ -181,6 +192,16 @@ mod tests {
 
     fn is_empty(dir: &Path) -> bool {
         fs::read_dir(dir).expect("a directory").next().is_none()
+    }
+
+    #[test]
+    fn what_a_killed_writer_has_left_is_forgotten_as_well() {
+        let dir = tempfile::tempdir().expect("a directory");
+        forget(dir.path(), "a").expect("nothing to forget");
+        save(dir.path(), "a", b"1").expect("written");
+        fs::write(dir.path().join("a.new"), b"2").expect("written");
+        forget(dir.path(), "a").expect("removed");
+        assert!(is_empty(dir.path()));
     }
 
     /// Directories in place of control groups, which differ in nothing that matters here.

@@ -10,13 +10,9 @@ mod unit;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 /// What this test is to do inside the guest.
 const DO: &str = "LOWTAIL_TEST_DO";
-
-/// One guest at a time: each takes a CPU for itself.
-static GUEST: Mutex<()> = Mutex::new(());
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -35,7 +31,6 @@ fn inside() {
 
 /// Runs this test again inside the guest, with that to do; what it says. `None` if there can be no guest here.
 fn guest(what: &str, set: impl FnOnce(&mut Command)) -> Option<String> {
-    let _one = GUEST.lock().unwrap_or_else(PoisonError::into_inner);
     let own = std::env::current_exe().expect("this test");
     let name = own.file_name().and_then(|name| name.to_str()).expect("a name of cargo's");
     // A stand-in is looked for beside the directory of the test.

@@ -67,10 +67,7 @@ impl Effect {
     /// # Errors
     /// If it cannot be removed.
     pub fn forget(dir: &Path) -> io::Result<()> {
-        match fs::remove_file(dir.join(FILE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        journal::forget(dir, FILE)
     }
 }
 

@@ -35,10 +35,7 @@ pub fn load_notes(dir: &Path) -> io::Result<Vec<String>> {
 /// # Errors
 /// If it cannot be removed.
 pub fn forget_notes(dir: &Path) -> io::Result<()> {
-    match fs::remove_file(dir.join(FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    journal::forget(dir, FILE)
 }
 
 #[cfg(test)]

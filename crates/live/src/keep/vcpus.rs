@@ -178,10 +178,7 @@ pub fn in_force(dir: &Path) -> io::Result<Option<InForce>> {
 /// # Errors
 /// If it cannot be removed.
 pub fn forget_scheduler(dir: &Path) -> io::Result<()> {
-    match fs::remove_file(dir.join(FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    journal::forget(dir, FILE)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ fn mistakes_are_told_with_their_place() {
         ("schedular = \"fair\"", "x.toml:1:1: unknown key `schedular`; did you mean `scheduler`?"),
         ("scheduler = \"fare\"", ":1:13: unknown value `fare`; did you mean `fair`?"),
         ("[[vm]]\nwieght = 5", ":2:1: unknown key `wieght`; did you mean `weight`?"),
+        ("\"\\u001b[2J\" = 1", ":1:1: unknown key `\\u{1b}[2J`"),
+        ("\"a\\u202eb\" = 1", ":1:1: unknown key `a\\u{202e}b`"),
         ("vm = 3", ":1:6: invalid type: integer `3`, expected a list"),
         ("[[vm]]\nweight = 0", ":2:10: weight 0: 1 to 10000, usual is 100"),
         ("[[vm]]\nweight = -5", ":2:10: weight -5: 1 to 10000"),
