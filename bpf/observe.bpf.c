@@ -212,6 +212,15 @@ static __always_inline void record(void *delays, __u32 found, __u64 ns)
 }
 
 /*
+ * Whether the thread, which waits, has run since it was last switched out, and nobody has told: there are kernels that do not
+ * tell of some switches, such as those away from an agent of the hypervisor's. How long it has waited is not known then.
+ */
+static __always_inline _Bool ran_untold(const struct slot *slot, const struct task_struct *p)
+{
+	return p->se.sum_exec_runtime != slot->first_ns + slot->cpu_ns;
+}
+
+/*
  * @task of process @runner has run until @now; with @listed, @p was in the list of this CPU, @cpu.
  */
 static __always_inline void switched_in(__u32 found, struct task_struct *p, _Bool listed, __u32 cpu,
@@ -238,7 +247,9 @@ static __always_inline void switched_in(__u32 found, struct task_struct *p, _Boo
 			slot->others_ns += now - slot->noted_ns;
 		}
 		ns = now > slot->since_ns ? now - slot->since_ns : 0;
-		if (slot->state == WOKEN) {
+		if (ran_untold(slot, p)) {
+			LOSE(waits);
+		} else if (slot->state == WOKEN) {
 			slot->woken++;
 			record(&woken_delays, found, ns);
 		} else {

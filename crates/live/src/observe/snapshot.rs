@@ -132,7 +132,7 @@ pub struct Drop {
 /// What the programs in the kernel had no room for. With all at 0 the figures are complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Waits whose beginning was not kept.
+    /// Waits whose beginning or end the kernel did not tell, or was not kept.
     pub waits: u64,
     /// Waits that are in the histograms, but not in the blame.
     pub blame: u64,
