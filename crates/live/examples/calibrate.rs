@@ -34,6 +34,7 @@ fn main() -> Result<(), Error> {
     if let Some(lateness) = &alone.vms[0].latency {
         let (p50, p99) = (lateness.quantile(0.5), lateness.quantile(0.99));
         println!("alone: {} wake-ups, late p50 {p50} p99 {p99}", lateness.n());
+        println!("processor time a wake-up: {}", alone.vms[0].cpu[0] / lateness.n());
     }
     let (turn, call) = (turns(2, ours)?, turns(1, ours)?);
     println!("to another thread and back into it: {turn}; a yield to itself: {call}");

@@ -139,8 +139,8 @@ fn small_first_in_the_kernel_without_noise() {
     assert!(new.is_empty(), "{new:?}");
 }
 
-/// The kernel charges the switch from an idle CPU to who comes, the simulator to nobody: 1.02 percent of a CPU, where one is
-/// claimed.
+/// The kernel charges the way to sleep and the switch from an idle CPU to the sleeper, the simulator to nobody: 1.02 percent
+/// of a CPU, where one is claimed (docs/kernel.md).
 const MISSED: [&str; 1] = ["a cap of 30 %: timer cpu_percent"];
 
 #[test]
