@@ -7,15 +7,10 @@
 #define LOWTAIL_VCPU_GROUP_H
 
 #include "scx.h"
-#include "vcpu_state.h"
+#include "vcpu_pool.h"
 
 /* cpu.weight of a group that nobody has changed (Documentation/admin-guide/cgroup-v2.rst). */
 #define GROUP_WEIGHT_USUAL 100
-/*
- * So many groups above a machine are looked at. machine.slice, a machine's scope and what libvirt makes below are 3,
- * a container in a pod 5.
- */
-#define LEVELS 8
 /* The whole host, in parts. */
 #define PART_ONE (1ull << 32)
 /* Above what weights add up to, and times PART_ONE no more than fits. */
@@ -25,11 +20,6 @@
 __u64 root_group;
 /* Counts how often it was worked out who shares with whom. */
 __u32 sharing = 1;
-
-static __always_inline struct group *group_of(__u64 id)
-{
-	return id ? bpf_map_lookup_elem(&groups, &id) : 0;
-}
 
 /* The stricter of @limit and what a group says. */
 static __always_inline struct rate stricter(struct rate limit, const struct group *group)
@@ -55,6 +45,16 @@ static __always_inline struct rate strictest(struct rate a, struct rate b)
 	return b.rate && (!a.rate || b.rate < a.rate) ? b : a;
 }
 
+/* The limit of a group for those in groups below it. */
+static __always_inline struct lt_cap limit_of(const struct group *group, __u64 now)
+{
+	struct rate none = {}, limit = stricter(none, group);
+	struct lt_cap cap;
+
+	lt_cap_init(&cap, limit.rate, limit.burst_ns, POOL_TURNS, now);
+	return cap;
+}
+
 static __always_inline int same(struct rate a, struct rate b)
 {
 	return a.rate == b.rate && a.burst_ns == b.burst_ns;
@@ -72,6 +72,7 @@ static __always_inline __u32 weight_of(const struct group *group)
 struct climb {
 	__u64 id;		/* where it is */
 	struct rate above;	/* the strictest limit so far */
+	__u64 pool;		/* the first with a limit, 0: none so far */
 	__u64 part;		/* of the host, of PART_ONE */
 	__u32 weight;		/* of who comes from below */
 	__u32 more;		/* what it brings that does not take part yet */
@@ -86,6 +87,8 @@ static long limit_one(__u32 level, struct climb *climb)
 	if (!group)
 		return 1;
 	climb->above = stricter(climb->above, group);
+	if (!climb->pool && climb->above.rate)
+		climb->pool = climb->id;
 	climb->id = group->parent;
 	return 0;
 }
@@ -95,6 +98,7 @@ __attribute__((noinline)) int look_up(__u32 i)
 {
 	struct vm *vm = vm_of(i);
 	struct climb climb = {};
+	struct rate none = {};
 	struct group *group;
 
 	if (!vm)
@@ -102,9 +106,11 @@ __attribute__((noinline)) int look_up(__u32 i)
 	vm->changes = group_changes;
 	group = group_of(vm->group);
 	vm->group_weight = group ? weight_of(group) : LT_WEIGHT_USUAL;
-	climb.id = vm->group;
+	vm->within = stricter(none, group);
+	climb.id = group ? group->parent : 0;
 	bpf_loop(LEVELS, limit_one, &climb, 0);
-	vm->above = climb.above;
+	vm->above = strictest(vm->within, climb.above);
+	vm->pool = climb.pool;
 	return 0;
 }
 
@@ -205,6 +211,7 @@ __s32 BPF_PROG(lowtail_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_
 	struct cgroup_subsys_state *above = cgrp->self.parent;
 	__u64 id = cgrp->kn->id;
 
+	group.cap = limit_of(&group, bpf_ktime_get_ns());
 	if (above)
 		group.parent = BPF_CORE_READ(above, cgroup, kn, id);
 	else
@@ -266,12 +273,17 @@ void BPF_PROG(lowtail_cgroup_set_bandwidth, struct cgroup *cgrp, __u64 period_us
 	      __u64 burst_us)
 {
 	struct group *group = group_of(cgrp->kn->id);
+	struct lt_cap cap;
 
 	if (!group)
 		return;
 	group->period_us = period_us;
 	group->quota_us = quota_us;
 	group->burst_us = burst_us;
+	cap = limit_of(group, bpf_ktime_get_ns());
+	bpf_spin_lock(&group->lock);
+	group->cap = cap;
+	bpf_spin_unlock(&group->lock);
 	__sync_fetch_and_add(&group_changes, 1);
 }
 

@@ -6,7 +6,7 @@
 #ifndef LOWTAIL_VCPU_RUN_H
 #define LOWTAIL_VCPU_RUN_H
 
-#include "vcpu_state.h"
+#include "vcpu_pool.h"
 
 /*
  * Who has been stopped by a limit for so long runs for a grain. The kernel ends a scheduler that lets a thread wait for
@@ -75,8 +75,9 @@ __attribute__((noinline)) int ends(__u32 slot, int sleeps, __u64 now)
 __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
-	__u64 stretch, when;
+	__u64 stretch, when, ready = 0, pool;
 	struct vm *vm;
+	int small;
 
 	if (!v)
 		return 0;
@@ -92,6 +93,19 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 		return 0;
 	}
 	when = lt_cap_grant(&v->rule, &vm->rule, PARAMS, stretch, now);
+	pool = vm->pool;
+	if (when && pool) {
+		small = v->rule.class == LT_SMALL;
+		bpf_spin_unlock(&vm->lock);
+		when = pool_draw(pool, small, lt_min(stretch, when), now);
+		if (!when)
+			ready = pool_ready(pool, small);
+		bpf_spin_lock(&vm->lock);
+		v->drawn_ns = when;
+		if (!when)
+			lt_cap_refuse(&v->rule);
+	}
+	v->pool = pool;
 	if (!when && v->stopped_ns && lt_since(now, v->stopped_ns) > STOPPED_MAX_NS)
 		when = PARAMS->grain_ns;
 	if (when) {
@@ -102,7 +116,7 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 	}
 	/* What it was granted goes back unused. */
 	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
-	when = lt_cap_when(&v->rule, &vm->rule, PARAMS);
+	when = lt_max(lt_cap_when(&v->rule, &vm->rule, PARAMS), ready);
 	v->parked_ns = when == LT_NEVER ? now + PARAMS->guard_ns : lt_max(when, now + 1);
 	if (!v->stopped_ns)
 		v->stopped_ns = now;
@@ -122,6 +136,7 @@ __attribute__((noinline)) int give_back(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm;
+	__u64 drawn;
 
 	if (!v)
 		return 0;
@@ -131,7 +146,11 @@ __attribute__((noinline)) int give_back(__u32 slot, __u64 now)
 	bpf_spin_lock(&vm->lock);
 	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
 	v->stretch_ns = 0;
+	drawn = v->drawn_ns;
+	v->drawn_ns = 0;
 	bpf_spin_unlock(&vm->lock);
+	if (drawn)
+		pool_settle(v->pool, drawn, 0, now);
 	return 0;
 }
 
@@ -169,7 +188,7 @@ __attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm;
-	__u64 ran;
+	__u64 ran, drawn;
 
 	if (!v)
 		return 0;
@@ -185,7 +204,11 @@ __attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
 	lt_vcpu_settle(&v->rule, &vm->rule, ran, now);
 	v->since_ns = stays ? now : 0;
 	v->waits_ns = now;
+	drawn = v->drawn_ns;
+	v->drawn_ns = 0;
 	bpf_spin_unlock(&vm->lock);
+	if (v->pool)
+		pool_settle(v->pool, drawn, ran, now);
 	return 0;
 }
 

@@ -57,7 +57,7 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	struct vm_order *order = bpf_map_lookup_elem(&orders, &i);
 	__u32 weight, vcpus, weights = all_weights;
 	struct vm *vm = vm_of(i);
-	struct rate limit = {};
+	struct rate limit = {}, most;
 	struct lt_vm fresh;
 	__u64 share;
 
@@ -76,12 +76,13 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	vcpus = lt_max(order->vcpus, 1);
 	limit.rate = order->cap_rate;
 	limit.burst_ns = order->cap_burst_ns;
-	limit = strictest(limit, vm->above);
+	limit = strictest(limit, vm->within);
 	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
 	    same(vm->limit, limit))
 		return weight;
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
-	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, limit.rate ? limit.rate : ~0u);
+	most = strictest(limit, vm->above);
+	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
 	share = lt_min(share, vm->most);
 	lt_vm_init(&fresh, PARAMS, weight, vcpus, share, now);
 	lt_cap_init(&fresh.cap, limit.rate, limit.burst_ns, vcpus, now);

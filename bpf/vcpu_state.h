@@ -20,6 +20,12 @@
 #define CPUS 1024
 #define GROUPS 16384	/* control groups of the host */
 
+/*
+ * So many groups above a machine are looked at. machine.slice, a machine's scope and what libvirt makes below are 3,
+ * a container in a pod 5.
+ */
+#define LEVELS 8
+
 /* Nobody. */
 #define NONE (~0u)
 
@@ -45,8 +51,11 @@ struct member {
 
 /* What a control group says; the kernel's callbacks write it. */
 struct group {
+	struct bpf_spin_lock lock;	/* of its limit */
 	__u32 weight;		/* cpu.weight */
 	__u32 sharing;		/* the sharing out in which it took part last */
+	__u32 pad;
+	struct lt_cap cap;	/* its limit, for machines in groups below it */
 	__u64 parent;		/* the group above it, 0: none */
 	__u64 weights;		/* of those right below it that take part */
 	__u64 period_us;
@@ -87,6 +96,8 @@ struct vm {
 	__u32 changes;		/* the state of all groups at which these were looked at: */
 	__u32 group_weight;	/* a weight of the rule */
 	struct rate above;	/* the strictest limit of its group and those above */
+	struct rate within;	/* that of its group */
+	__u64 pool;		/* the first group above its own that has a limit, 0: none */
 	__u32 lead;		/* its first thread, with which it moves: number plus one, 0: none */
 	__u32 threads;		/* in this scheduler */
 	__u32 own;		/* weight beside its siblings */
@@ -110,6 +121,8 @@ struct vcpu {
 	__u64 stretch_ns;	/* what it was given; 0: nothing */
 	__u64 parked_ns;	/* until when a limit stops it; 0: none does */
 	__u64 stopped_ns;	/* since when limits have; 0: they do not */
+	__u64 pool;		/* the group that has given it, and those above, 0: none */
+	__u64 drawn_ns;		/* what it holds of their limits */
 	__u8 woken;		/* the rule knows of this wake-up */
 	__u8 idle;		/* it was promised an idle CPU */
 	__u8 fresh;		/* it has never been runnable here */
@@ -255,6 +268,11 @@ __u32 group_changes = 1;
 static __always_inline struct vm *vm_of(__u32 vm)
 {
 	return bpf_map_lookup_elem(&vms, &vm);
+}
+
+static __always_inline struct group *group_of(__u64 id)
+{
+	return id ? bpf_map_lookup_elem(&groups, &id) : 0;
 }
 
 static __always_inline struct vcpu *vcpu_of(__u32 slot)

@@ -70,6 +70,21 @@ LT_FN lt_u64 lt_cap_there(struct lt_cap *cap, int small, lt_u32 grain_ns, lt_u64
 }
 
 /*
+ * Takes what a vCPU may run for, up to @want_ns and for no longer than a turn; all of @want_ns if there is no limit, 0 if
+ * it has to wait until lt_cap_ready.
+ */
+LT_FN lt_u64 lt_cap_take(struct lt_cap *cap, int small, lt_u32 grain_ns, lt_u64 want_ns,
+			 lt_u64 now)
+{
+	lt_u64 there = lt_cap_there(cap, small, grain_ns, now);
+
+	if (there == LT_NEVER)
+		return want_ns;
+	there = lt_min(there, lt_max(cap->turn_ns, grain_ns));
+	return lt_bucket_take(&cap->run, lt_min(there, want_ns));
+}
+
+/*
  * When one that had to wait may run again: with enough for a turn, or for 500 us
  * if it is @small. 0 is now. Fill first.
  */

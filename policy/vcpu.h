@@ -366,6 +366,13 @@ LT_FN void lt_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
 
 /* ---- limits ---------------------------------------------------------- */
 
+/* @v has run up to a limit. Who has is no small one, or it would trickle. */
+LT_FN void lt_cap_refuse(struct lt_vcpu *v)
+{
+	if (v->ran_ns)
+		v->class = LT_LARGE;
+}
+
 /*
  * Takes what @v of @vm may run for, up to @want_ns, out of its own limit and its
  * VM's. Returns its length, or 0 if it has to wait until lt_cap_when.
@@ -381,9 +388,7 @@ LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
 	if (there == LT_NEVER)
 		return want_ns;
 	if (!there) {
-		/* Who has run up to a limit is no small one, or it would trickle. */
-		if (v->ran_ns)
-			v->class = LT_LARGE;
+		lt_cap_refuse(v);
 		return 0;
 	}
 	there = lt_min(there, want_ns);

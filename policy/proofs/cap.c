@@ -105,6 +105,41 @@ void prove_without_limit_all_is_granted(void)
 	CASE(want > LT_BURST_MAX_NS);
 }
 
+/* What several share: who draws gets what is taken, no more than wanted or a turn, and leaves what is for small ones. */
+void prove_a_draw_takes_what_it_gives(void)
+{
+	struct lt_params p = any_params();
+	struct lt_vm vm = any_vm(&p);
+	lt_u64 want = nondet_u64(), drawn;
+	int small = nondet_u8() != 0;
+
+	watch(&vm.cap.run);
+	ASSUME(lt_capped(&vm.cap));
+	drawn = lt_cap_take(&vm.cap, small, p.grain_ns, want, any_clock());
+	CHECK(vm.cap.run.tokens_ns + drawn == had_tokens);
+	CHECK(drawn <= want && drawn <= lt_max(vm.cap.turn_ns, p.grain_ns));
+	CHECK(drawn == 0 || small || vm.cap.run.tokens_ns >= vm.cap.keep_ns);
+	CASE(drawn > 0 && drawn == want);
+	CASE(drawn == vm.cap.turn_ns && drawn < want);
+	CASE(drawn > 0 && small && vm.cap.run.tokens_ns < vm.cap.keep_ns);
+}
+
+/* Who may draw now, by lt_cap_ready, gets something; without a limit, all. */
+void prove_who_is_ready_draws(void)
+{
+	struct lt_params p = any_params();
+	struct lt_vm vm = any_vm(&p);
+	lt_u64 want = nondet_u64(), now = any_clock(), drawn;
+	int small = nondet_u8() != 0;
+
+	lt_bucket_fill(&vm.cap.run, now);
+	ASSUME(want > 0 && lt_cap_ready(&vm.cap, small, p.grain_ns) == 0);
+	drawn = lt_cap_take(&vm.cap, small, p.grain_ns, want, now);
+	CHECK(drawn > 0 && (lt_capped(&vm.cap) || drawn == want));
+	CASE(lt_capped(&vm.cap) && !small);
+	CASE(lt_capped(&vm.cap) && small);
+}
+
 /*
  * The moment that lt_cap_when names is there, and it is the moment when
  * lt_cap_grant grants: 0 means now, and now it does.

@@ -94,7 +94,8 @@ fn groups() -> Value {
         ..Part::new(name, Kind::Loop)
     };
     let sleeps = Kind::Burst { sleep_us: 5_000_000, work_us: 1 };
-    let limit = Group { max: "30000 100000".to_string(), ..Group::default() };
+    let limit = |percent: u32| Group { max: format!("{percent}000 100000"), ..Group::default() };
+    let bursts = Kind::Burst { sleep_us: 100_000, work_us: 100_000 };
     let mut figures = json!({});
     for (name, parts) in [
         (
@@ -113,7 +114,41 @@ fn groups() -> Value {
                 below("c", "q", weight(100)),
             ],
         ),
-        ("limit-above", vec![below("a", "p", limit), Part::new("b", Kind::Loop)]),
+        ("limit-above", vec![below("a", "p", limit(30)), Part::new("b", Kind::Loop)]),
+        (
+            "limit-shared",
+            vec![
+                below("a", "p", limit(30)),
+                Part { group: Some(weight(200)), ..below("b", "p", limit(30)) },
+                Part::new("c", Kind::Loop),
+            ],
+        ),
+        (
+            "limits-nested",
+            vec![
+                below("a", "p", Group { weight: 300, ..limit(60) }),
+                below("b", "p/q", limit(20)),
+                below("c", "p/q", limit(20)),
+                Part::new("d", Kind::Loop),
+            ],
+        ),
+        (
+            "limit-of-bursts",
+            ["a", "b", "c"]
+                .map(|name| Part { kind: bursts, ..below(name, "p", limit(20)) })
+                .into_iter()
+                .chain([Part::new("d", Kind::Loop)])
+                .collect(),
+        ),
+        ("server-below", vec![Part { kind: VICTIM, ..below("server", "p", limit(40)) }]),
+        (
+            "server-and-loop-below",
+            vec![
+                Part { kind: VICTIM, ..below("server", "p", Group { weight: 300, ..limit(40) }) },
+                below("loop", "p", limit(40)),
+                Part::new("d", Kind::Loop),
+            ],
+        ),
         (
             "moved",
             vec![

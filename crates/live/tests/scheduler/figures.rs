@@ -57,7 +57,7 @@ fn weights_and_caps_are_met() {
 fn groups_above_share_among_those_below() {
     let Some(figures) = guest("groups", 1) else { return };
     let near = |scenario: &str, vm: &str, wanted: f64| near(&figures, scenario, vm, wanted);
-    for scenario in ["weights-above", "one-sleeps", "limit-above", "moved"] {
+    for (scenario, _) in figures.as_object().expect("scenarios") {
         still_there(&figures, scenario);
     }
     // Groups of 3 : 1, and two machines in the first.
@@ -69,6 +69,21 @@ fn groups_above_share_among_those_below() {
     }
     near("limit-above", "a", 0.3);
     near("limit-above", "b", 0.7);
+    // 30 % for two together, by their weights.
+    for (vm, share) in [("a", 0.1), ("b", 0.2), ("c", 0.7)] {
+        near("limit-shared", vm, share);
+    }
+    // 60 %, and 20 % of them for two.
+    for (vm, share) in [("a", 0.4), ("b", 0.1), ("c", 0.1), ("d", 0.4)] {
+        near("limits-nested", vm, share);
+    }
+    // Who sleeps and computes by turns gets no more of it: 20 % for three.
+    near("limit-of-bursts", "d", 0.8);
+    // A loop below the same limit is no reason for a server to wait.
+    near("server-and-loop-below", "d", 0.6);
+    let p99 = |scenario: &str| figures[scenario]["server"]["p99_us"].as_f64().expect("a number");
+    let (alone, beside) = (p99("server-below"), p99("server-and-loop-below"));
+    assert!(beside <= 1.5 * alone, "{beside} us beside a loop, {alone} us alone");
     for vm in ["a", "b", "c"] {
         near("moved", vm, 1.0 / 3.0);
     }
