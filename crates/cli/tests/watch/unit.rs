@@ -21,6 +21,10 @@ const WANTED: &str = "[[vm]]\nweight = 300\ncap = \"50%\"\nvcpu_cap = \"40%\"\n"
 /// What that comes to, see `values`.
 const FULL: [&str; 3] = ["300", "50000 100000", "40000 100000"];
 
+/// Debian has them there, as the README's packages do.
+const IP: &str = "/usr/sbin/ip";
+const TC: &str = "/usr/sbin/tc";
+
 /// What is told of each value that somebody else has changed.
 const FOREIGN: &str = "was changed by somebody else; left alone";
 
@@ -37,6 +41,11 @@ fn the_unit_does_what_it_says_under_systemd() {
     let said = crate::guest("unit", |command| {
         command.env("LOWTAIL_GUEST_ROOT", files);
         command.env("LOWTAIL_GUEST_INIT", "/lib/systemd/systemd");
+        command.env("LOWTAIL_GUEST_MODULES", "yes");
+        // What is there from `crate::guest`, and what shows an interface's disciplines.
+        let also = command.get_envs().find(|(name, _)| *name == "LOWTAIL_GUEST_ALSO");
+        let also = also.and_then(|(_, value)| value).expect("set").to_owned();
+        command.env("LOWTAIL_GUEST_ALSO", [also.to_str().expect("UTF-8"), IP, TC].join(":"));
     });
     assert!(said.is_none_or(|said| said.contains("1 passed")));
 }
@@ -51,6 +60,7 @@ pub(crate) fn inside() {
     let fair = format!("scheduler = \"fair\"\n{WANTED}");
     what_somebody_sets_is_left_alone(&machine, &fair);
     what_a_crash_has_left_is_restored_first(&machine, &fair);
+    an_uplink_has_its_disciplines_back(&machine, &fair);
     a_wrong_policy_is_told_once(&machine);
     what_cannot_be_is_not_tried_for_ever(&machine, &fair);
 }
@@ -223,6 +233,47 @@ fn what_a_crash_has_left_is_restored_first(machine: &Machine, policy: &str) {
     begin("start");
     until("it is in force", || values(machine) == ["200", "max 100000", "max 100000"]);
     systemctl(&["stop", "lowtail"]);
+    is_as_before(machine);
+}
+
+/// Disciplines and programs of an interface, as the kernel tells them.
+fn queues() -> String {
+    ["qdisc show dev nic", "filter show dev nic egress"]
+        .map(|words| {
+            let output = Command::new("tc").arg("-d").args(words.split(' ')).output();
+            let output = output.expect("it starts");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).expect("text")
+        })
+        .concat()
+}
+
+/// The network under what the unit forbids itself: killed, begun again, stopped.
+fn an_uplink_has_its_disciplines_back(machine: &Machine, policy: &str) {
+    for module in ["veth", "sch_tbf", "sch_prio", "sch_fq_codel", "sch_ingress", "cls_bpf"] {
+        let loaded = Command::new("modprobe").arg(module).status().expect("busybox has it");
+        assert!(loaded.success(), "{module}");
+    }
+    for words in ["link add nic type veth peer name end", "link set end up", "link set nic up"] {
+        let done = Command::new("ip").args(words.split(' ')).status().expect("it starts");
+        assert!(done.success(), "{words}");
+    }
+    let before = queues();
+    fs::write(POLICY, format!("{policy}[[uplink]]\nname = \"nic\"\nrate = \"50Mbit/s\"\n"))
+        .expect("a file");
+    let in_force = || {
+        let queues = queues();
+        values(machine) == FULL && queues.contains("clsact") && queues.contains("bpf")
+    };
+    begin("start");
+    until("it is in force", in_force);
+    assert!(queues().contains("fq_codel"), "{}", queues());
+    systemctl(&["kill", "-s", "KILL", "lowtail"]);
+    until("it is restored", || show("SubState") == "auto-restart");
+    assert_eq!(queues(), before);
+    until("it is in force again", in_force);
+    systemctl(&["stop", "lowtail"]);
+    assert_eq!(queues(), before);
     is_as_before(machine);
 }
 
