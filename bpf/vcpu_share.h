@@ -77,12 +77,12 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	limit.rate = order->cap_rate;
 	limit.burst_ns = order->cap_burst_ns;
 	limit = strictest(limit, vm->within);
+	most = strictest(limit, vm->above);
+	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
 	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
 	    same(vm->limit, limit))
 		return weight;
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
-	most = strictest(limit, vm->above);
-	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
 	share = lt_min(share, vm->most);
 	lt_vm_init(&fresh, PARAMS, weight, vcpus, share, now);
 	lt_cap_init(&fresh.cap, limit.rate, limit.burst_ns, vcpus, now);
