@@ -29,7 +29,7 @@ lint:
 
 unit: need-test
 	LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
-	$(CARGO) test --workspace --locked --features lowtail/libvirt
+	$(CARGO) test --workspace --locked --features lowtail/libvirt --no-fail-fast
 
 # What is proved about the policy headers, by CBMC: a minute each at most.
 prove: need-build

@@ -41,7 +41,7 @@ fn a_tap_is_followed_both_ways() {
         machine.wait().expect("it has ended");
         return;
     }
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(300));
     let (a, b) = read(&path);
     assert!(nearly(a.packets, 50) && nearly(a.queue.count(), a.packets), "{a:?}");
     assert!(a.queue.percentile_us(0.5).unwrap() > 10_000.0, "{:?}", a.queue.percentile_us(0.5));
@@ -52,7 +52,7 @@ fn a_tap_is_followed_both_ways() {
     for _ in 0..3000 {
         from.send_to(&[0; 64], "10.77.0.3:9").expect("a way");
     }
-    thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(300));
     let (a, _) = read(&path);
     let lost = dropped(&net, "tap-c");
     let seen = a.drops.iter().map(|drop| drop.packets).sum();

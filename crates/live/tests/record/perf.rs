@@ -85,11 +85,16 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         println!("perf: n {} p50 {} p99 {} max {}", perf_us.len(), at(50), at(99), at(100));
         println!("ours: {ours:?}");
         let (n, perf_us_count) = (ours.n as usize, perf_us.len());
-        // perf shows a stay on a CPU when it ends: the last one may be missing.
+        // perf shows a stay on a CPU when it ends: the last one may be missing. All others are there, so that what is of one
+        // rank here has there the same rank, or the one below it.
         assert!((perf_us_count..=perf_us_count + 1).contains(&n));
-        for (perf_us, ours) in [(at(50), ours.p50), (at(99), ours.p99), (at(100), ours.max)] {
-            let most = if perf_us_count == n { 1.0 } else { 60.0 };
-            assert!((perf_us - ours.unwrap()).abs() <= most, "perf {perf_us} us, here {ours:?}");
+        for (per_cent, ours) in [(50, ours.p50), (99, ours.p99), (100, ours.max)] {
+            let (rank, ours_us) = ((n * per_cent).div_ceil(100), ours.unwrap());
+            let below = rank - (n - perf_us_count);
+            let least = if below == 0 { 0.0 } else { perf_us[below - 1] };
+            let most = perf_us.get(rank - 1).copied().unwrap_or(f64::INFINITY);
+            let agree = (least - 1.0..=most + 1.0).contains(&ours_us);
+            assert!(agree, "{per_cent} %: {ours_us} us here, perf {least} to {most}");
         }
         // Where a switch is missing in perf's file, nobody is blamed.
         let blamed = server.blame.iter().find(|blame| blame.vcpu != "unknown").unwrap();
@@ -99,7 +104,8 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         let own = of(&latency(&own[..], &Options::default()).unwrap());
         for other in [piped.wake_to_run, own.wake_to_run] {
             println!("same threads: {other:?}");
-            let off = (other.p99.unwrap() / at(99) - 1.0).abs();
+            // Not the p99: that is the second of a hundred, and what it is depends on what else this host did in that second.
+            let off = (other.p90.unwrap() / at(90) - 1.0).abs();
             // A second of wake-ups each 10 ms, of which this kernel does not tell all.
             assert!(off < 0.1 && other.n > 80, "{other:?}");
         }
