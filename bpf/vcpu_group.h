@@ -21,20 +21,18 @@ __u64 root_group;
 /* Counts how often it was worked out who shares with whom. */
 __u32 sharing = 1;
 
-/* The stricter of @limit and what a group says. */
-static __always_inline struct rate stricter(struct rate limit, const struct group *group)
+/* The limit that a group says, none if it says none or is none. */
+static __always_inline struct rate limit_of(const struct group *group)
 {
+	struct rate limit = {};
 	__u64 rate, burst;
 
 	if (!group || group->quota_us >= RUN_TIME_MAX_US || !group->period_us)
 		return limit;
 	rate = lt_min(group->quota_us * LT_RATE_ONE / group->period_us, LT_RATE_MAX);
-	rate = lt_max(rate, 1);
-	if (limit.rate && limit.rate <= rate)
-		return limit;
 	burst = lt_min(group->quota_us, LT_BURST_MAX_NS / 1000);
 	burst += lt_min(group->burst_us, LT_BURST_MAX_NS / 1000);
-	limit.rate = rate;
+	limit.rate = lt_max(rate, 1);
 	limit.burst_ns = lt_min(burst * 1000, LT_BURST_MAX_NS);
 	return limit;
 }
@@ -45,10 +43,10 @@ static __always_inline struct rate strictest(struct rate a, struct rate b)
 	return b.rate && (!a.rate || b.rate < a.rate) ? b : a;
 }
 
-/* The limit of a group for those in groups below it. */
-static __always_inline struct lt_cap limit_of(const struct group *group, __u64 now)
+/* What those in groups below @group share. */
+static __always_inline struct lt_cap pool_of(const struct group *group, __u64 now)
 {
-	struct rate none = {}, limit = stricter(none, group);
+	struct rate limit = limit_of(group);
 	struct lt_cap cap;
 
 	lt_cap_init(&cap, limit.rate, limit.burst_ns, POOL_TURNS, now);
@@ -86,7 +84,7 @@ static long limit_one(__u32 level, struct climb *climb)
 
 	if (!group)
 		return 1;
-	climb->above = stricter(climb->above, group);
+	climb->above = strictest(climb->above, limit_of(group));
 	if (!climb->pool && climb->above.rate)
 		climb->pool = climb->id;
 	climb->id = group->parent;
@@ -98,7 +96,6 @@ __attribute__((noinline)) int look_up(__u32 i)
 {
 	struct vm *vm = vm_of(i);
 	struct climb climb = {};
-	struct rate none = {};
 	struct group *group;
 
 	if (!vm)
@@ -106,7 +103,7 @@ __attribute__((noinline)) int look_up(__u32 i)
 	vm->changes = group_changes;
 	group = group_of(vm->group);
 	vm->group_weight = group ? weight_of(group) : LT_WEIGHT_USUAL;
-	vm->within = stricter(none, group);
+	vm->within = limit_of(group);
 	climb.id = group ? group->parent : 0;
 	bpf_loop(LEVELS, limit_one, &climb, 0);
 	vm->above = strictest(vm->within, climb.above);
@@ -211,7 +208,7 @@ __s32 BPF_PROG(lowtail_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_
 	struct cgroup_subsys_state *above = cgrp->self.parent;
 	__u64 id = cgrp->kn->id;
 
-	group.cap = limit_of(&group, bpf_ktime_get_ns());
+	group.cap = pool_of(&group, bpf_ktime_get_ns());
 	if (above)
 		group.parent = BPF_CORE_READ(above, cgroup, kn, id);
 	else
@@ -280,7 +277,7 @@ void BPF_PROG(lowtail_cgroup_set_bandwidth, struct cgroup *cgrp, __u64 period_us
 	group->period_us = period_us;
 	group->quota_us = quota_us;
 	group->burst_us = burst_us;
-	cap = limit_of(group, bpf_ktime_get_ns());
+	cap = pool_of(group, bpf_ktime_get_ns());
 	bpf_spin_lock(&group->lock);
 	group->cap = cap;
 	bpf_spin_unlock(&group->lock);

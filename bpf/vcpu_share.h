@@ -123,7 +123,7 @@ static __always_inline void own_limit(struct task_struct *p, struct vcpu *v, __u
 	v->limits = changes;
 	limit.rate = member->cap_rate;
 	limit.burst_ns = member->cap_burst_ns;
-	limit = stricter(limit, group_of(member->group));
+	limit = strictest(limit, limit_of(group_of(member->group)));
 	if (same(v->limit, limit))
 		return;
 	lt_cap_init(&fresh, limit.rate, limit.burst_ns, 1, now);

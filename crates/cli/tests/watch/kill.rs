@@ -18,7 +18,7 @@ const MOMENTS: [(Phase, usize); 4] =
 
 #[test]
 fn killed_at_moments_all_over_its_life() {
-    let said = crate::guest("kill", |command| {
+    let said = crate::guest("kill", &[], |command| {
         command.env("LOWTAIL_GUEST_CPUS", "2");
     });
     assert!(said.is_none_or(|said| said.contains("1 passed")));

@@ -29,8 +29,9 @@ fn inside() {
     }
 }
 
-/// Runs this test again inside the guest, with that to do; what it says. `None` if there can be no guest here.
-fn guest(what: &str, set: impl FnOnce(&mut Command)) -> Option<String> {
+/// Runs this test again inside the guest, with that to do and these programs besides; what it says. `None` if there can be
+/// no guest here.
+fn guest(what: &str, programs: &[&str], set: impl FnOnce(&mut Command)) -> Option<String> {
     let own = std::env::current_exe().expect("this test");
     let name = own.file_name().and_then(|name| name.to_str()).expect("a name of cargo's");
     // A stand-in is looked for beside the directory of the test.
@@ -39,7 +40,9 @@ fn guest(what: &str, set: impl FnOnce(&mut Command)) -> Option<String> {
     );
     let mut command = Command::new(root().join("scripts/guest"));
     command.args(["run", env!("CARGO_BIN_EXE_lowtail"), "sh", "-c", &inside]);
-    let also = format!("{}:{}", lowtail_standin::binary().display(), own.display());
+    let (standin, own) =
+        (lowtail_standin::binary().display().to_string(), own.display().to_string());
+    let also = [&[standin.as_str(), own.as_str()], programs].concat().join(":");
     command.env("LOWTAIL_GUEST_ALSO", also).env("LOWTAIL_GUEST_SECONDS", "400");
     command.env("LOWTAIL_GUEST_MEMORY", "768");
     set(&mut command);

@@ -41,6 +41,8 @@ pub(crate) struct Part {
     pub(crate) group: Option<Group>,
     /// The group above its own, by name: machines that name the same one share it.
     pub(crate) above: Option<(&'static str, Group)>,
+    /// What the group above says from soon after the start on.
+    pub(crate) above_then: Option<Group>,
     /// The group above, by name, into which all its threads are moved when they are in the scheduler: into one like its own.
     pub(crate) moves_below: Option<&'static str>,
     /// Of its first thread alone.
@@ -59,6 +61,7 @@ impl Part {
             cap: None,
             group: None,
             above: None,
+            above_then: None,
             moves_below: None,
             thread_group: None,
             ring: false,
@@ -153,6 +156,12 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
             make(group, &format!("{above}/{}", part.name), &running.tids, &mut made);
         }
     }
+    std::thread::sleep((scene.start + WARM_UP / 3).saturating_duration_since(Instant::now()));
+    for part in parts {
+        if let (Some((name, _)), Some(group)) = (&part.above, &part.above_then) {
+            say(group, &Path::new(GROUPS).join(name));
+        }
+    }
     std::thread::sleep(scene.from.saturating_duration_since(Instant::now()));
     let (began, before) = (Instant::now(), times(&running));
     std::thread::sleep(span);
@@ -217,18 +226,24 @@ pub(crate) fn times(running: &[Running]) -> Vec<Vec<u64>> {
 /// Makes a group of these threads; what its name says it is below is there.
 fn make(group: &Group, name: &str, tids: &[u32], made: &mut Vec<PathBuf>) -> PathBuf {
     let path = Path::new(GROUPS).join(name);
-    let write = |path: PathBuf, text: &str| {
-        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    };
     let above = path.parent().expect("the first group");
-    write(above.join("cgroup.subtree_control"), "+cpu");
+    write(&above.join("cgroup.subtree_control"), "+cpu");
     fs::create_dir(&path).expect("a name that is free");
-    write(path.join("cgroup.type"), "threaded");
-    write(path.join("cpu.weight"), &group.weight.to_string());
-    write(path.join("cpu.max"), &group.max);
+    write(&path.join("cgroup.type"), "threaded");
+    say(group, &path);
     for tid in tids {
-        write(path.join("cgroup.threads"), &tid.to_string());
+        write(&path.join("cgroup.threads"), &tid.to_string());
     }
     made.push(path.clone());
     path
+}
+
+/// The group at `path` says what `group` is.
+fn say(group: &Group, path: &Path) {
+    write(&path.join("cpu.weight"), &group.weight.to_string());
+    write(&path.join("cpu.max"), &group.max);
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

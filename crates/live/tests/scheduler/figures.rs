@@ -77,6 +77,10 @@ fn groups_above_share_among_those_below() {
     for (vm, share) in [("a", 0.4), ("b", 0.1), ("c", 0.1), ("d", 0.4)] {
         near("limits-nested", vm, share);
     }
+    // While they run, the limits of two groups become 10 % and none, and the weight of a third is doubled.
+    for (vm, share) in [("a", 0.1), ("b", 0.225), ("c", 0.45), ("d", 0.225)] {
+        near("limits-changed", vm, share);
+    }
     // Who sleeps and computes by turns gets no more of it: 20 % for three.
     near("limit-of-bursts", "d", 0.8);
     // A loop below the same limit is no reason for a server to wait.
