@@ -25,7 +25,12 @@ pub(crate) fn told(host: &Namespace) -> String {
         words.remove(at + 1);
     }
     let disciplines = words.join(" ");
+    // Flows that wait are told as classes of cake and fq_codel: again what the host sends by itself.
     let classes = host.tc("-d class show dev nic");
+    let is_flow =
+        |line: &&str| ["cake ", "fq_codel "].iter().any(|kind| line[6..].starts_with(kind));
+    let classes = classes.lines().filter(|line| line.starts_with("class ") && !is_flow(line));
+    let classes = classes.collect::<Vec<_>>().join("\n");
     let filters = host.tc("filter show dev nic egress");
     // Each program has another number.
     let filters = filters.split(" id ").next().expect("there is a first").to_string();
