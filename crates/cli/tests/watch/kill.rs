@@ -18,13 +18,22 @@ const MOMENTS: [(Phase, usize); 4] =
 
 #[test]
 fn killed_at_moments_all_over_its_life() {
-    let said = crate::guest("kill", &[], |command| {
+    again_inside("moments");
+}
+
+#[test]
+fn killed_while_it_loads_and_when_it_is_over() {
+    again_inside("ends");
+}
+
+fn again_inside(what: &str) {
+    let said = crate::guest(what, &[], |command| {
         command.env("LOWTAIL_GUEST_CPUS", "2");
     });
     assert!(said.is_none_or(|said| said.contains("1 passed")));
 }
 
-pub(crate) fn inside() {
+pub(crate) fn moments_inside() {
     let begun = Instant::now();
     let mut world = World::new("fair", false);
     let all = whole(&mut world).len();
@@ -35,20 +44,27 @@ pub(crate) fn inside() {
     drop(world);
 
     let mut world = World::new("sched-ext", true);
-    for ms in [400, 900, 1_400, 1_900] {
-        killed_while_it_loads(&mut world, Duration::from_millis(ms));
-    }
     let changes = whole(&mut world);
     let moments = chosen(&changes);
     for &at in &moments {
         assert!(killed_at(&mut world, at), "{at} of {}", changes.len());
     }
+    println!("with it: {} moments, {:?}", moments.len(), begun.elapsed());
+}
+
+pub(crate) fn ends_inside() {
+    let begun = Instant::now();
+    let mut world = World::new("sched-ext", true);
+    for ms in [400, 900, 1_400, 1_900] {
+        killed_while_it_loads(&mut world, Duration::from_millis(ms));
+    }
+    let changes = whole(&mut world);
     // In force, with one machine.
     let settled = changes.iter().position(|change| change.phase == Phase::Comes).expect("it came");
     stopped_and_killed(&mut world, settled);
     ended_by_the_kernel_and_killed(&mut world, settled);
     killed_and_taken_over(&mut world, settled);
-    println!("with it: {} moments, {:?}", 4 + moments.len() + 3, begun.elapsed());
+    println!("with it: {} moments, {:?}", 4 + 3, begun.elapsed());
 }
 
 /// A whole life, which restores all by itself; what it changes.

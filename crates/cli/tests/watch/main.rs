@@ -22,7 +22,8 @@ fn root() -> PathBuf {
 #[test]
 fn inside() {
     match std::env::var(DO).as_deref() {
-        Ok("kill") => kill::inside(),
+        Ok("ends") => kill::ends_inside(),
+        Ok("moments") => kill::moments_inside(),
         Ok("unit") => unit::inside(),
         Ok(other) => panic!("`{other}`?"),
         Err(_) => {}

@@ -2,9 +2,9 @@
 //! instructions. `examples/guest_scheduler` plays scenarios there and prints figures; they are judged here. Needs
 //! QEMU and Debian's archive: without them the tests say so and pass, unless `CI` is set.
 
+mod attackers;
 mod ends;
 mod figures;
-mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
