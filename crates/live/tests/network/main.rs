@@ -1,6 +1,7 @@
 //! Disciplines, hooks and the tagger, on the real kernel, in network namespaces. Needs root, iproute2 and nsenter;
 //! without root the tests say so and pass, unless `CI` is set.
 
+mod away;
 mod guest;
 mod kill;
 mod many;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::away::Watch;
 use crate::net::Namespace;
 
 /// Connections that are always full. One alone does not fill a queue of 10 ms at 1 Gbit/s for want of buffers.
@@ -26,13 +27,17 @@ pub(crate) struct Figures {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) lost: usize,
+    /// Share of the questions that count: those during which no processor was away, if that was watched.
+    pub(crate) counted: f64,
     pub(crate) bulk_mbit: f64,
     /// Share of all processors that was idle.
     pub(crate) idle: f64,
 }
 
-/// Four connections from `from` and questions from `asker`, all to `to`, which has the address.
+/// Four connections from `from` and questions from `asker`, all to `to`, which has the address. If `watched`, questions
+/// during which a processor was away are set aside.
 pub(crate) fn measure(
+    watched: bool,
     from: &Namespace,
     asker: &Namespace,
     to: &Namespace,
@@ -61,7 +66,9 @@ pub(crate) fn measure(
     let socket = asker.within(|| UdpSocket::bind("0.0.0.0:0").expect("a free port"));
     thread::sleep(WARM_UP);
     let (began, before, cpu) = (Instant::now(), received.load(Ordering::Relaxed), idle());
-    let (mut took, lost) = ask(&socket, echo_at);
+    let watch = watched.then(Watch::begin);
+    let (asked, lost) = ask(&socket, echo_at);
+    let away = watch.map(Watch::end).unwrap_or_default();
     let bytes = received.load(Ordering::Relaxed) - before;
     let bulk_mbit = bytes as f64 * 8e-6 / began.elapsed().as_secs_f64();
     let after = idle();
@@ -70,9 +77,16 @@ pub(crate) fn measure(
     for thread in threads {
         thread.join().expect("it does not panic");
     }
+    let during =
+        |begin: Instant, took| away.iter().any(|span| span.0 < begin + took && begin < span.1);
+    let counts = asked.iter().filter(|&&(begin, took)| !during(begin, took));
+    let mut took: Vec<Duration> = counts.map(|&(_, took)| took).collect();
     took.sort();
-    let us = |share: f64| took[(took.len() as f64 * share) as usize].as_secs_f64() * 1e6;
-    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, bulk_mbit, idle: share }
+    let counted = took.len() as f64 / asked.len() as f64;
+    // All were set aside: as long as can be.
+    let at = |share: f64| took.get((took.len() as f64 * share) as usize);
+    let us = |share| at(share).unwrap_or(&MEASURED).as_secs_f64() * 1e6;
+    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, counted, bulk_mbit, idle: share }
 }
 
 fn answer(socket: &UdpSocket, stop: &AtomicBool) {
@@ -99,8 +113,8 @@ fn receive(mut from: TcpStream, received: &AtomicU64) {
     }
 }
 
-/// Round trips, and how many found no end.
-fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<Duration>, usize) {
+/// When round trips began, how long they took, and how many found no end.
+fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<(Instant, Duration)>, usize) {
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
     let (until, mut took, mut lost) = (Instant::now() + MEASURED, Vec::new(), 0);
     let mut bytes = [0; QUESTION];
@@ -115,7 +129,7 @@ fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<Duration>, usize) {
             let mut answer = [0; QUESTION];
             match socket.recv(&mut answer) {
                 Ok(_) if answer == bytes => {
-                    took.push(begin.elapsed());
+                    took.push((begin, begin.elapsed()));
                     break;
                 }
                 // A late one.

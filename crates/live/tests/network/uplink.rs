@@ -1,6 +1,7 @@
 //! A machine's questions beside another one's bulk traffic, through a link that is slower than the host.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use lowtail_live::flow::{self, Counts, LOW_LATENCY, Tagger, Told};
 use lowtail_live::tc::{self, Choice, Link, Tree, Wanted};
@@ -13,8 +14,10 @@ use crate::traffic::{Figures, measure};
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// How long packets can wait at the link, as in a switch of some hundred KB.
 const BUFFER_MS: u64 = 10;
-/// Noise of a busy host makes each figure worse, and can only do that: so often it is tried.
-const TRIES: usize = 3;
+/// Noise of a busy host makes each figure worse, and can only do that: so often it is tried, and so long is the pause. What
+/// is compared with is the best before of all tries, so that noise there makes nothing pass.
+const TRIES: usize = 8;
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Machines `a` and `b` at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it.
 pub(crate) struct Net {
@@ -53,8 +56,9 @@ impl Net {
         net
     }
 
-    pub(crate) fn measure(&self) -> Figures {
-        measure(&self.a, &self.b, &self.there, THERE)
+    /// See [`measure`].
+    pub(crate) fn measure(&self, watched: bool) -> Figures {
+        measure(watched, &self.a, &self.b, &self.there, THERE)
     }
 
     /// All of it.
@@ -88,24 +92,27 @@ impl Net {
     }
 }
 
-/// p99 of questions at least 5 times better, bulk within 3 %.
+/// p99 of questions at least 5 times better, bulk within 3 %. Where a processor was away, questions are set aside; see `away`.
 fn holds(rate: u64) {
     let Some(_kernel) = kernel() else { return };
-    let mut all = Vec::new();
-    for _ in 0..TRIES {
+    let (mut all, mut p99_us, mut bulk_mbit) = (Vec::new(), f64::INFINITY, 0.0_f64);
+    for number in 0..TRIES {
+        if number > 0 {
+            std::thread::sleep(PAUSE);
+        }
         let net = Net::new(rate);
-        let before = net.measure();
+        let before = net.measure(true);
         let choice = net.apply(Wanted { rate: Some(rate), ..Wanted::default() });
-        let after = net.measure();
+        let after = net.measure(true);
         let counts = net.counts();
         println!("{choice}\nbefore {before:?}\nafter  {after:?}\n{counts:?}");
         // Questions are small and bulk is not, whatever the time says.
         let (small, bulk) = (counts.packets[0] + counts.packets[1], counts.packets[4]);
         assert!(small > 100 && bulk > small, "{counts:?}");
         assert_eq!((counts.untold, counts.unwritten, counts.odd), (0, 0, 0));
-        let better = before.p99_us / after.p99_us;
-        let share = after.bulk_mbit / before.bulk_mbit;
-        if better >= 5.0 && share >= 0.97 && after.lost == 0 {
+        (p99_us, bulk_mbit) = (p99_us.min(before.p99_us), bulk_mbit.max(before.bulk_mbit));
+        let (better, share) = (p99_us / after.p99_us, after.bulk_mbit / bulk_mbit);
+        if better >= 5.0 && share >= 0.97 && after.lost == 0 && after.counted >= 0.5 {
             return;
         }
         all.push((before, after));
