@@ -60,18 +60,24 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
 #[test]
 fn who_finds_no_place_in_the_list_is_counted() {
     let Some(_host) = host() else { return };
-    let guest = StandIn::start("burn 0 0 0 0 0 0 0 0 0 0 0 0");
-    let mut observer = observer(vec![declared("guest", &guest)]);
-    sleep(200);
-    observer.snapshot().expect("figures");
-    sleep(3000);
-    let snapshot = observer.snapshot().expect("figures");
-    assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
-    assert!(few_lost(&snapshot, 1000), "{:?}", snapshot.lost);
-    let threads = &vm(&snapshot, "guest").threads;
-    let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
-    let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
-    // Some waits are going on at each end, of 12 slices of 3 to 4 ms or so: 11 of each 36 s at most.
-    assert!(agree(all, ms(waits), 0.05, 1500.0), "{all} of {} ms", ms(waits));
-    assert!(threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0));
+    tries(|| {
+        let guest = StandIn::start("burn 0 0 0 0 0 0 0 0 0 0 0 0");
+        let mut observer = observer(vec![declared("guest", &guest)]);
+        sleep(200);
+        observer.snapshot().expect("figures");
+        sleep(3000);
+        let snapshot = observer.snapshot().expect("figures");
+        assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
+        assert!(few_lost(&snapshot, 1000), "{:?}", snapshot.lost);
+        let threads = &vm(&snapshot, "guest").threads;
+        let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
+        let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
+        let n: u64 = threads.iter().map(|thread| thread.preempted_to_run.count()).sum();
+        // Some waits are going on at each end, of 12 slices of 3 to 4 ms or so: 11 of each 36 s at most. One that the kernel
+        // has not told the end of is lost as a wait, and somebody is to blame for what was told of it.
+        let lost = snapshot.lost.waits as f64 * ms(waits) / n.max(1) as f64;
+        let (share, least) = (0.05 + lost / ms(waits), 1500.0 + lost);
+        assert!(agree(all, ms(waits), share, least), "{all} of {} ms, {lost} lost", ms(waits));
+        assert!(threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0));
+    });
 }
