@@ -1,6 +1,10 @@
 //! Who ran instead.
 
 use super::*;
+use crate::tries::stolen_ms;
+
+/// In what steps the kernel tells what was stolen (`USER_HZ` is 100).
+const TICK_MS: f64 = 10.0;
 
 /// On the hog's CPU the guest waits for the hog; on the other CPU somebody computes as much, and is not to blame.
 #[test]
@@ -14,8 +18,10 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
             observer(machines.iter().map(|(name, standin)| declared(name, standin)).collect());
         sleep(200);
         observer.snapshot().expect("figures");
+        let stolen = stolen_ms();
         sleep(2000);
         let snapshot = observer.snapshot().expect("figures");
+        let stolen = (stolen_ms() - stolen) as f64 + TICK_MS;
         let guest = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
         let noisy = blamed(guest, |who| is_vm(who, "noisy"));
         let all = blamed(guest, |_| true);
@@ -26,9 +32,10 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
         assert_eq!(blamed(guest, |who| is_vm(who, "bystander")), 0.0);
         assert_eq!(blamed(guest, |who| is_vm(who, "guest")), 0.0);
         assert_eq!(blamed(guest, |who| *who == Who::Quota), 0.0);
-        // What the hog has run is as much as somebody has waited for it.
+        // What the hog has run is as much as somebody has waited for it. What a hypervisor takes while it runs is not in its
+        // time, but its neighbour waits.
         let ran = ms(thread(vm(&snapshot, "noisy"), "CPU 0/KVM").cpu_ns);
-        assert!(noisy <= ran + 8.0, "{noisy} of {ran} ms");
+        assert!(noisy <= ran + 8.0 + stolen, "{noisy} of {ran} ms, {stolen} stolen");
     });
 }
 
@@ -43,15 +50,18 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
             observer(vec![declared("guest", &guest), declared("one", &one), declared("two", &two)]);
         sleep(200);
         observer.snapshot().expect("figures");
+        let stolen = stolen_ms();
         sleep(3000);
         let snapshot = observer.snapshot().expect("figures");
+        let stolen = (stolen_ms() - stolen) as f64 + TICK_MS;
         let victim = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
         for name in ["one", "two"] {
             let blamed = blamed(victim, |who| is_vm(who, name));
             let ran = ms(thread(vm(&snapshot, name), "CPU 0/KVM").cpu_ns);
             eprintln!("{name} ran {ran:.0} ms, blamed for {blamed:.0} ms");
             // The guest waits whenever a hog runs: it computes all the time.
-            assert!(agree(blamed, ran, 0.02, 8.0), "{name}: {blamed} of {ran} ms");
+            let near = (blamed - ran).abs() <= (0.02 * ran).max(8.0) + stolen;
+            assert!(near, "{name}: {blamed} of {ran} ms, {stolen} stolen");
         }
     });
 }
