@@ -1,10 +1,20 @@
 //! Who ran instead.
 
+use std::cell::RefCell;
+
 use super::*;
 use crate::tries::stolen_ms;
 
 /// In what steps the kernel tells what was stolen (`USER_HZ` is 100).
 const TICK_MS: f64 = 10.0;
+
+/// What comes of so many milliseconds, and how many of them hypervisors have taken at most.
+fn look(observer: &mut Observer, span_ms: u64) -> (Snapshot, f64) {
+    let before = stolen_ms();
+    sleep(span_ms);
+    let snapshot = observer.snapshot().expect("figures");
+    (snapshot, (stolen_ms() - before) as f64 + TICK_MS)
+}
 
 /// On the hog's CPU the guest waits for the hog; on the other CPU somebody computes as much, and is not to blame.
 #[test]
@@ -18,10 +28,7 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
             observer(machines.iter().map(|(name, standin)| declared(name, standin)).collect());
         sleep(200);
         observer.snapshot().expect("figures");
-        let stolen = stolen_ms();
-        sleep(2000);
-        let snapshot = observer.snapshot().expect("figures");
-        let stolen = (stolen_ms() - stolen) as f64 + TICK_MS;
+        let (snapshot, stolen) = look(&mut observer, 2000);
         let guest = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
         let noisy = blamed(guest, |who| is_vm(who, "noisy"));
         let all = blamed(guest, |_| true);
@@ -50,10 +57,7 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
             observer(vec![declared("guest", &guest), declared("one", &one), declared("two", &two)]);
         sleep(200);
         observer.snapshot().expect("figures");
-        let stolen = stolen_ms();
-        sleep(3000);
-        let snapshot = observer.snapshot().expect("figures");
-        let stolen = (stolen_ms() - stolen) as f64 + TICK_MS;
+        let (snapshot, stolen) = look(&mut observer, 3000);
         let victim = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
         for name in ["one", "two"] {
             let blamed = blamed(victim, |who| is_vm(who, name));
@@ -70,6 +74,8 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
 #[test]
 fn who_finds_no_place_in_the_list_is_counted() {
     let Some(_host) = host() else { return };
+    // What is counted holds in each try.
+    let counted = RefCell::new(Vec::new());
     tries(|| {
         let guest = StandIn::start("burn 0 0 0 0 0 0 0 0 0 0 0 0");
         let mut observer = observer(vec![declared("guest", &guest)]);
@@ -77,9 +83,10 @@ fn who_finds_no_place_in_the_list_is_counted() {
         observer.snapshot().expect("figures");
         sleep(3000);
         let snapshot = observer.snapshot().expect("figures");
-        assert!(snapshot.lost.blame > 0, "{:?}", snapshot.lost);
-        assert!(few_lost(&snapshot, 1000), "{:?}", snapshot.lost);
         let threads = &vm(&snapshot, "guest").threads;
+        let others = threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0);
+        let right = snapshot.lost.blame > 0 && few_lost(&snapshot, 1000) && others;
+        counted.borrow_mut().push((right, format!("{:?}, others {others}", snapshot.lost)));
         let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
         let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
         let n: u64 = threads.iter().map(|thread| thread.preempted_to_run.count()).sum();
@@ -88,6 +95,6 @@ fn who_finds_no_place_in_the_list_is_counted() {
         let lost = snapshot.lost.waits as f64 * ms(waits) / n.max(1) as f64;
         let (share, least) = (0.05 + lost / ms(waits), 1500.0 + lost);
         assert!(agree(all, ms(waits), share, least), "{all} of {} ms, {lost} lost", ms(waits));
-        assert!(threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0));
     });
+    assert!(counted.borrow().iter().all(|(right, _)| *right), "{:?}", counted.borrow());
 }
