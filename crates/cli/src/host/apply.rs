@@ -50,7 +50,7 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     let dir = args.state.dir();
     let mut hold = Hold::take(&dir).map_err(host)?;
     forget_dead(&dir)?;
-    let found = args.wanted.found();
+    let found = args.wanted.found(policy);
     let settings = plan::settings(policy, &found, &plan::facts(policy, &found, false)?)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
@@ -79,8 +79,9 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let dir = args.state.dir();
     let mut options = Options::new(&dir);
     options.declared.clone_from(&args.wanted.vm);
+    (options.users, _) = policy.users.on_this_host();
     // What cannot be had at all is told before anything is changed.
-    let found = args.wanted.found();
+    let found = args.wanted.found(policy);
     let facts = plan::facts(policy, &found, true)?;
     let settings = plan::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;

@@ -1,6 +1,6 @@
 //! A snapshot for tests of what shows one.
 
-use lowtail_live::discover::{Kind, Name, Role, Tap};
+use lowtail_live::discover::{Kind, Name, Origin, Role, Tap};
 use lowtail_live::observe::{
     Blame, Drop, Histogram, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,
 };
@@ -30,6 +30,7 @@ pub(crate) fn snapshot() -> Snapshot {
     let vm = |name: &str, pid, thread| VmSnapshot {
         name: Name::new(name),
         kind: Kind::Qemu,
+        origin: Origin::declared(),
         pid,
         started_ticks: 5,
         ended: false,

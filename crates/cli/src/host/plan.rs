@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner};
+use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner, Vm};
 use lowtail_live::manage::{self, Plan};
 use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::want::{self, Facts, Settings, VcpusBy};
@@ -14,6 +14,9 @@ use super::columns::columns;
 use crate::args::Global;
 use crate::exit::Fail;
 use crate::out;
+
+/// Machines that the table names.
+const MACHINES_MAX: usize = 64;
 
 /// `lowtail host plan`.
 #[derive(Debug, clap::Args)]
@@ -62,8 +65,9 @@ impl Wanted {
     }
 
     /// The machines that there are.
-    pub(crate) fn found(&self) -> Found {
-        Scanner::new(Roots::default(), self.vm.clone()).scan()
+    pub(crate) fn found(&self, policy: &Policy) -> Found {
+        let (users, _) = policy.users.on_this_host();
+        Scanner::new(Roots::default(), self.vm.clone()).trusting(users).scan()
     }
 }
 
@@ -71,6 +75,7 @@ impl Wanted {
 pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
     let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
     let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
+    facts.ask_users(policy);
     if facts.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {
@@ -100,7 +105,7 @@ pub(crate) fn host(error: manage::Error) -> Fail {
 
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
-    let found = args.wanted.found();
+    let found = args.wanted.found(&policy);
     let settings = settings(&policy, &found, &facts(&policy, &found, args.watch)?)?;
     let plan = manage::plan(&args.state.dir(), &settings.settings, args.force).map_err(host)?;
     if global.json {
@@ -118,11 +123,21 @@ pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result
     };
     Ok(json!({
         "vms": found.vms.len(),
+        "machines": found.vms.iter().map(machine).collect::<Vec<_>>(),
         "vcpus": settings.vcpus,
         "plan": value(serde_json::to_value(plan))?,
         "notes": value(serde_json::to_value(&settings.notes))?,
         "troubles": found.troubles,
     }))
+}
+
+/// A machine, how it is known, and who has named it.
+fn machine(vm: &Vm) -> Value {
+    let mut value = json!({ "name": vm.name, "pid": vm.pid, "kind": vm.kind });
+    if let (Value::Object(of), Ok(Value::Object(origin))) = (&mut value, serde_json::to_value(&vm.origin)) {
+        of.extend(origin);
+    }
+    value
 }
 
 /// What cannot be had here, and what could not be found out, on standard error.
@@ -160,6 +175,18 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     }
     for unread in &plan.unread {
         let _ = writeln!(text, "  left alone: {} cannot be read: {}", unread.place, unread.why);
+    }
+    if !found.vms.is_empty() {
+        let row = |vm: &Vm| {
+            let origin = &vm.origin;
+            [vm.name.to_string(), origin.known_by.to_string(), origin.named_by.to_string()]
+        };
+        let rows: Vec<[String; 3]> = found.vms.iter().take(MACHINES_MAX).map(row).collect();
+        text += &columns(["machine", "known by", "named by"], &rows);
+        let more = found.vms.len() - rows.len();
+        if more > 0 {
+            let _ = writeln!(text, "  and {more} more; --json has all");
+        }
     }
     let vcpus = match settings.vcpus {
         VcpusBy::SmallFirst => "small-first",

@@ -41,16 +41,26 @@ fn tell(found: &Found) {
     }
 }
 
-const HEAD: [&str; 8] =
-    ["machine", "run by", "process", "vCPUs", "I/O", "vhost", "interfaces", "control group"];
+const HEAD: [&str; 10] = [
+    "machine",
+    "named by",
+    "run by",
+    "known by",
+    "process",
+    "vCPUs",
+    "I/O",
+    "vhost",
+    "interfaces",
+    "control group",
+];
 /// Columns of numbers.
-const RIGHT: std::ops::RangeInclusive<usize> = 2..=5;
+const RIGHT: std::ops::RangeInclusive<usize> = 4..=7;
 
 fn table(vms: &[Vm]) -> String {
     if vms.is_empty() {
         return "no machines; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
     }
-    let rows: Vec<[String; 8]> = vms.iter().map(row).collect();
+    let rows: Vec<[String; 10]> = vms.iter().map(row).collect();
     let widths: Vec<usize> = (0..HEAD.len())
         .map(|i| {
             let cells = rows.iter().map(|row| row[i].chars().count());
@@ -73,7 +83,7 @@ fn table(vms: &[Vm]) -> String {
     text
 }
 
-fn row(vm: &Vm) -> [String; 8] {
+fn row(vm: &Vm) -> [String; 10] {
     let count = |is: fn(Role) -> bool| {
         let n = vm.threads.iter().filter(|thread| is(thread.role)).count();
         if n == 0 { "-".to_string() } else { n.to_string() }
@@ -83,7 +93,9 @@ fn row(vm: &Vm) -> [String; 8] {
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
     [
         vm.name.to_string(),
+        vm.origin.named_by.to_string(),
         run_by(vm.kind).to_string(),
+        vm.origin.known_by.to_string(),
         vm.pid.to_string(),
         count(|role| matches!(role, Role::Vcpu(_))),
         count(|role| matches!(role, Role::IoThread(_))),
@@ -106,6 +118,7 @@ fn run_by(kind: Kind) -> &'static str {
         Kind::Qemu => "QEMU",
         Kind::Firecracker => "Firecracker",
         Kind::CloudHypervisor => "Cloud Hypervisor",
+        Kind::Kvm => "another",
         Kind::Declared => "declared",
     }
 }

@@ -1,29 +1,37 @@
 //! Virtual machines that run on this host, found without anyone's help.
 //!
-//! A process is a machine by the program that it runs, or by being in a control group of libvirt's; its threads are
-//! told apart by the names that QEMU, Firecracker and Cloud Hypervisor give them. Names are data: of the guest's, of
-//! the user's, of anybody's. They decide what a thread of a machine is called, never which file is opened.
+//! A process is a machine if it holds one of KVM's, if it is in a control group of libvirt's that root has made, or if a
+//! user whose word counts runs a program of a hypervisor's. Its vCPUs are the threads that run vCPUs of KVM's, or that
+//! libvirt has put into groups of their own; without KVM they are told by the names that QEMU, Firecracker and Cloud
+//! Hypervisor give them. Names are data: of the guest's, of the user's, of anybody's. They never decide which file is
+//! opened; [`Origin`] says who has chosen a machine's.
 
 mod declared;
 pub(crate) mod file;
 mod group;
+mod kvm;
 mod labels;
 mod libvirt;
 mod name;
+mod origin;
+mod owner;
 mod part;
 mod process;
 mod roots;
 mod scanner;
 mod tap;
 mod task;
+mod users;
 mod vm;
 
 pub(crate) use declared::is_interface;
 pub use declared::{Declared, Target, Undeclared};
 pub use name::Name;
+pub use origin::{KnownBy, NamedBy, Origin};
 pub use roots::Roots;
 pub(crate) use scanner::hierarchy;
 pub use scanner::{Found, Scanner};
+pub use users::{Users, uid_of};
 pub use vm::{Group, Kind, Role, Tap, Vm, VmThread};
 
 /// Looks once. Who looks again and again keeps a [`Scanner`], which is cheaper.

@@ -29,25 +29,25 @@ pub(super) fn part(kind: Kind, comm: &str, own: Option<&Path>, main: bool) -> Pa
     if vhost_owner(comm).is_some() {
         return Part::Vhost;
     }
-    let group = own.and_then(|own| own.file_name()).and_then(|name| name.to_str());
-    if let Some(part) = group.and_then(by_group) {
+    if let Some(part) = of_group(own) {
         return part;
     }
     let by_name = match kind {
         Kind::Libvirt | Kind::Qemu => qemu(comm),
         Kind::Firecracker => firecracker(comm),
         Kind::CloudHypervisor => cloud_hypervisor(comm),
-        Kind::Declared => {
+        Kind::Declared | Kind::Kvm => {
             qemu(comm).or_else(|| firecracker(comm)).or_else(|| cloud_hypervisor(comm))
         }
     };
-    let main = main && kind != Kind::Declared;
+    let main = main && !matches!(kind, Kind::Declared | Kind::Kvm);
     by_name.unwrap_or(if main { Part::Emulator } else { Part::Worker })
 }
 
 /// libvirt puts each vCPU and each I/O thread into a group of its own, also where threads have no names. All
 /// others are in `emulator`, which says nothing.
-fn by_group(name: &str) -> Option<Part> {
+pub(super) fn of_group(own: Option<&Path>) -> Option<Part> {
+    let name = own?.file_name()?.to_str()?;
     let vcpu = || vcpu(name.strip_prefix("vcpu")?);
     vcpu().or_else(|| number(name.strip_prefix("iothread")?).map(|n| Part::Io(Some(n))))
 }

@@ -48,7 +48,7 @@ pub(super) fn name(kind: Kind, cmdline: &str) -> Option<String> {
             let file = path.unwrap_or(socket).rsplit('/').next()?;
             Some(file.split('.').next()?.to_string())
         }
-        Kind::Declared => None,
+        Kind::Declared | Kind::Kvm => None,
     };
     name.filter(|name| !name.is_empty())
 }

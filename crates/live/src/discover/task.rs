@@ -6,6 +6,10 @@ use crate::cgroup::Version;
 
 /// A thread of the kernel's: `PF_KTHREAD` in `include/linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// A thread that the kernel has started in a process, such as vhost's, and which of those do input and output for io_uring:
+/// `PF_USER_WORKER`, `PF_IO_WORKER`.
+const USER_WORKER: u32 = 0x4000;
+const IO_WORKER: u32 = 0x10;
 
 /// The fields of `/proc/PID/stat` that matter here, `proc_pid_stat(5)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub(super) struct Stat {
     pub(super) parent: u32,
     /// A thread of the kernel's.
     pub(super) kernel: bool,
+    /// The kernel has started it, in a process, and not for io_uring: since Linux 6.4.
+    pub(super) worker: bool,
     /// When it started, in clock ticks since boot.
     pub(super) started_ticks: u64,
 }
@@ -36,6 +42,7 @@ impl Stat {
             dead: matches!(field(3)?, "Z" | "X"),
             parent: field(4)?.parse().ok()?,
             kernel: flags & KERNEL_THREAD != 0,
+            worker: flags & (USER_WORKER | IO_WORKER) == USER_WORKER,
             started_ticks: field(22)?.parse().ok()?,
         })
     }
@@ -72,7 +79,7 @@ mod tests {
         let rest = "S 7 1 1 0 -1 2097216 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         for comm in ["a", "a b", ") R 1 (", "", ") S 1 1 1 0 -1 0 0", "\n"] {
             let stat = Stat::parse(&format!("12 ({comm}) {rest}\n")).expect(comm);
-            let Stat { comm: name, dead, parent, kernel, started_ticks } = stat;
+            let Stat { comm: name, dead, parent, kernel, started_ticks, .. } = stat;
             assert_eq!(name, comm);
             assert_eq!((dead, parent, kernel, started_ticks), (false, 7, true, 4711));
         }

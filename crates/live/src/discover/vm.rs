@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Name;
+use super::{KnownBy, Name, Origin};
 
 /// Who runs a machine.
 #[derive(
@@ -22,6 +22,8 @@ pub enum Kind {
     Firecracker,
     /// Cloud Hypervisor.
     CloudHypervisor,
+    /// Another hypervisor, with KVM.
+    Kvm,
     /// A control group or a process that the user has declared.
     Declared,
 }
@@ -87,6 +89,9 @@ pub struct Vm {
     pub name: Name,
     /// Who runs it.
     pub kind: Kind,
+    /// Where all that is known from.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// The process, or for a declared control group the first one in it.
     pub pid: u32,
     /// When that process started, in clock ticks since boot: with `pid` it is unique.
@@ -103,4 +108,18 @@ pub struct Vm {
     /// The control groups that its threads are in, and those above, but for the topmost: each may have a quota.
     /// In order of path, so that each comes behind the one above it.
     pub groups: Vec<Group>,
+}
+
+impl Vm {
+    /// How many of its vCPUs count on a host of so many CPUs. Whoever runs a hypervisor chooses how many it has, and more
+    /// than there are CPUs never run at once; libvirt's number is the operator's.
+    pub fn vcpus(&self, cpus: usize) -> u64 {
+        let vcpus = self.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
+        let vcpus = vcpus.count();
+        let counted = match self.origin.known_by {
+            KnownBy::Libvirt => vcpus,
+            KnownBy::Kvm | KnownBy::Program | KnownBy::Declared => vcpus.min(cpus),
+        };
+        counted as u64
+    }
 }

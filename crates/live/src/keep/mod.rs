@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::discover::{Declared, Found, Roots, Scanner, Vm};
+use crate::discover::{Declared, Found, Roots, Scanner, Users, Vm};
 use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Reverted, Setting};
 use crate::signals::Signals;
 
@@ -38,6 +38,8 @@ pub struct Options {
     pub roots: Roots,
     /// Machines by the user's word.
     pub declared: Vec<Declared>,
+    /// Users whose word counts on what is a machine.
+    pub users: Users,
     /// From one round to the next.
     pub period: Duration,
     /// Whether all stays in force at the end, for `revert` or the next one, instead of being restored.
@@ -48,7 +50,8 @@ impl Options {
     /// A round each second; at the end all is restored.
     pub fn new(dir: &Path) -> Self {
         let (roots, period) = (Roots::default(), Duration::from_secs(1));
-        Options { dir: dir.to_path_buf(), roots, declared: Vec::new(), period, leave: false }
+        let users = Users::default();
+        Options { dir: dir.to_path_buf(), roots, declared: Vec::new(), users, period, leave: false }
     }
 }
 
@@ -85,7 +88,8 @@ impl Keep {
     /// As [`Hold::take`].
     pub fn start(options: Options) -> Result<Self, Error> {
         let hold = Hold::take(&options.dir)?;
-        let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
+        let scanner = Scanner::new(options.roots.clone(), options.declared.clone())
+            .trusting(options.users.clone());
         Ok(Keep {
             options,
             hold,

@@ -59,6 +59,7 @@ mod tests {
         Vm {
             name: Name::new("web"),
             kind,
+            origin: crate::discover::Origin::libvirt(),
             pid: 1,
             started_ticks: 1,
             cgroup: Some(group.into()),

@@ -272,7 +272,7 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discover::Kind;
+    use crate::discover::{Kind, Origin};
     use crate::observe::{Blame, Network, ThreadSnapshot, Throttled};
 
     fn waits(us: &[(u64, u64)]) -> Histogram {
@@ -301,6 +301,7 @@ mod tests {
         VmSnapshot {
             name: Name::new("web"),
             kind: Kind::Qemu,
+            origin: Origin::declared(),
             pid: 10,
             started_ticks: 5,
             ended: false,

@@ -225,6 +225,7 @@ impl Observer {
             VmSnapshot {
                 name: vm.name.clone(),
                 kind: vm.kind,
+                origin: vm.origin.clone(),
                 pid: vm.pid,
                 started_ticks: vm.started_ticks,
                 ended: !self.is_there(*key),

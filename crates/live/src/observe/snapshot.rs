@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Histogram;
-use crate::discover::{Kind, Name, Role, Tap};
+use crate::discover::{Kind, Name, Origin, Role, Tap};
 
 /// All machines, over one interval.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -27,6 +27,9 @@ pub struct VmSnapshot {
     pub name: Name,
     /// Who runs it.
     pub kind: Kind,
+    /// How it is known that it is a machine, and who has named it.
+    #[serde(flatten)]
+    pub origin: Origin,
     /// Its process; with `started_ticks` unique.
     pub pid: u32,
     /// When that process started, in clock ticks since boot.

@@ -11,6 +11,7 @@ mod scheduler;
 mod selector;
 mod small_first;
 mod uplink;
+mod users;
 mod vm;
 mod workers;
 
@@ -24,6 +25,7 @@ pub use cap::Cap;
 pub use class::ByClass;
 pub use scheduler::Scheduler;
 pub use uplink::{Split, Uplink};
+pub use users::Trusted;
 pub use vm::{Rule, Vms, Weight};
 pub use workers::Workers;
 
@@ -40,6 +42,8 @@ pub struct Policy {
     pub scheduler: Scheduler,
     /// libvirt's URI, for values that libvirt owns.
     pub libvirt: String,
+    /// Users whose word on their machines counts.
+    pub users: Trusted,
     /// What is wanted of which machines.
     pub vms: Vms,
     /// Parameters of the rule for vCPUs.
@@ -75,6 +79,9 @@ struct PolicyFile {
     /// Where libvirt is on this host: its URI, `qemu:///system` if absent.
     #[schemars(regex(pattern = "^[a-z+]+://"))]
     libvirt: Option<String>,
+    /// Users, beside root, who may say what their machines are called and how many vCPUs those have: names, numbers, and
+    /// ranges of numbers. Machines of all others are not chosen by name, and get nothing that they could not have had.
+    users: Vec<users::UserFile>,
     /// What is wanted of machines; the first entry that fits a machine is its own.
     vm: Vec<vm::VmFile>,
     /// Parameters of the rule small-first for vCPUs.
@@ -142,6 +149,7 @@ impl PolicyFile {
         Ok(Policy {
             scheduler: self.scheduler,
             libvirt,
+            users: Trusted::new(&self.users)?,
             vms: Vms::new(&self.vm)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,

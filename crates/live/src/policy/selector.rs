@@ -6,7 +6,7 @@ use lowtail_libvirt::labels::Label;
 use lowtail_toml::Bad;
 
 use super::patterns::Patterns;
-use crate::discover::{Kind, Vm};
+use crate::discover::{Kind, NamedBy, Users, Vm};
 
 /// The namespace in libvirt's metadata whose attributes are labels:
 /// `virsh metadata web urn:lowtail:labels --key lowtail --set '<labels tier="front"/>'`.
@@ -57,14 +57,22 @@ impl Selector {
         self.label.is_some()
     }
 
-    /// Whether this is the machine `vm`, of which libvirt says what `words` are.
-    pub(super) fn fits(&self, vm: &Vm, words: &[Label]) -> bool {
+    /// Whether it chooses machines by something that whoever runs a machine cannot choose.
+    pub(super) fn is_explicit(&self) -> bool {
+        *self != Selector { kind: self.kind, ..Selector::default() }
+    }
+
+    /// Whether this is the machine `vm`, of which libvirt says what `words` are. A name counts if somebody has chosen it who
+    /// may: libvirt, root, one of these `users`. So does a control group that root alone fills.
+    pub(super) fn fits(&self, vm: &Vm, words: &[Label], users: &Users) -> bool {
         let fit = |patterns: &Option<Patterns>, text: Option<&str>| {
             patterns.as_ref().is_none_or(|patterns| text.is_some_and(|text| patterns.fit(text)))
         };
-        let cgroup = vm.cgroup.as_ref().map(|group| group.to_string_lossy());
+        let name = is_named(vm, users).then(|| vm.name.as_given());
+        let cgroup = vm.cgroup.as_ref().filter(|_| vm.origin.root_cgroup);
+        let cgroup = cgroup.map(|group| group.to_string_lossy());
         let title = words.iter().find(|word| word.namespace.is_none() && word.path == "title");
-        fit(&self.name, Some(vm.name.as_given()))
+        fit(&self.name, name)
             && self.kind.is_none_or(|kind| kind == vm.kind)
             && fit(&self.title, title.map(|title| title.value.as_str()))
             && fit(&self.cgroup, cgroup.as_deref())
@@ -80,6 +88,25 @@ impl Selector {
             && all(&self.metadata, |path, patterns| {
                 words.iter().any(|word| is_at(word, path) && patterns.fit(&word.value))
             })
+    }
+}
+
+/// Whether somebody has named the machine who may.
+pub(super) fn is_named(vm: &Vm, users: &Users) -> bool {
+    match vm.origin.named_by {
+        NamedBy::Libvirt | NamedBy::Declared | NamedBy::Root | NamedBy::Cgroup => true,
+        NamedBy::User(uid) => users.contains(uid),
+        NamedBy::Unknown => false,
+    }
+}
+
+/// Whether somebody decides on the machine who may: how many vCPUs it has, and which threads serve it.
+pub(super) fn is_trusted(vm: &Vm, users: &Users) -> bool {
+    match vm.origin.named_by {
+        NamedBy::Libvirt | NamedBy::Declared | NamedBy::Root => true,
+        NamedBy::Cgroup | NamedBy::User(_) | NamedBy::Unknown => {
+            vm.origin.uid.is_some_and(|uid| users.contains(uid))
+        }
     }
 }
 

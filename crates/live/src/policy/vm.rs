@@ -15,8 +15,8 @@ use serde::de::{self, Deserializer, Visitor};
 
 use super::cap::{Cap, CapFile};
 use super::patterns::Patterns;
-use super::selector::Selector;
-use crate::discover::{Kind, Vm};
+use super::selector::{self, Selector};
+use crate::discover::{Kind, Users, Vm};
 
 /// Entries `[[vm]]`, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Rule {
     pub worker_weight: Option<u64>,
     /// Slice of each vCPU, in the fair class.
     pub slice: Option<Duration>,
+    /// Somebody runs the machine whose word does not count: it is limited, and nothing else.
+    pub only_limits: bool,
 }
 
 /// What each vCPU of a machine gets relative to others.
@@ -73,6 +75,7 @@ impl Default for Rule {
             emulator_weight: None,
             worker_weight: None,
             slice: None,
+            only_limits: false,
         }
     }
 }
@@ -144,10 +147,18 @@ impl Vms {
         Ok(vms)
     }
 
-    /// What is wanted of `vm`, of which libvirt says what `words` are.
-    pub fn rule(&self, vm: &Vm, words: &[Label]) -> Cow<'_, Rule> {
-        let first = self.0.iter().find(|(selector, _)| selector.fits(vm, words));
-        first.map_or_else(|| Cow::Owned(Rule::default()), |(_, rule)| Cow::Borrowed(rule))
+    /// What is wanted of `vm`, of which libvirt says what `words` are. Of a machine that somebody else runs than root and
+    /// these `users`, and that no entry chooses by a name, group or label, only limits are: who runs it decides how many
+    /// vCPUs and threads it has, and shall win nothing by that.
+    pub fn rule(&self, vm: &Vm, words: &[Label], users: &Users) -> Cow<'_, Rule> {
+        let first = self.0.iter().find(|(selector, _)| selector.fits(vm, words, users));
+        let explicit = first.is_some_and(|(selector, _)| selector.is_explicit());
+        let rule =
+            first.map_or_else(|| Cow::Owned(Rule::default()), |(_, rule)| Cow::Borrowed(rule));
+        if explicit || selector::is_trusted(vm, users) {
+            return rule;
+        }
+        Cow::Owned(rule.into_owned().only_limits())
     }
 
     /// The key of a selector in use that nobody but libvirt can answer.
@@ -194,6 +205,7 @@ impl VmFile {
             emulator_weight: weight("emulator_weight", self.emulator_weight)?,
             worker_weight: weight("worker_weight", self.worker_weight)?,
             slice: slice.transpose()?,
+            only_limits: false,
         };
         rule.check()?;
         Ok(rule)
@@ -201,6 +213,23 @@ impl VmFile {
 }
 
 impl Rule {
+    /// Without all that could raise a machine above others.
+    fn only_limits(self) -> Self {
+        let limit = |cap: Option<Cap>| cap.filter(|cap| *cap != Cap::Unlimited);
+        Rule {
+            weight: Weight::Keep,
+            cap: limit(self.cap),
+            vcpu_cap: limit(self.vcpu_cap),
+            emulator_cap: limit(self.emulator_cap),
+            iothread_cap: limit(self.iothread_cap),
+            emulator_weight: None,
+            worker_weight: None,
+            slice: None,
+            only_limits: true,
+            ..self
+        }
+    }
+
     /// Refuses what contradicts itself.
     fn check(&self) -> Result<(), Bad> {
         if !self.manage && *self != (Rule { manage: false, ..Rule::default() }) {

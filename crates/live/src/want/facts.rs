@@ -8,7 +8,7 @@ use lowtail_libvirt::labels::Label;
 
 use super::domains::Domains;
 use crate::cgroup::{Hierarchy, Version};
-use crate::discover::{Found, Roots, Vm};
+use crate::discover::{Found, Name, Roots, Users, Vm};
 use crate::manage::cpus;
 use crate::policy::Policy;
 use crate::vcpu::needs;
@@ -31,6 +31,10 @@ pub struct Facts {
     pub small_first: Result<(), String>,
     /// What libvirt's descriptions of machines say, by process and when it began, where somebody has asked libvirt.
     pub words: BTreeMap<(u32, u64), Vec<Label>>,
+    /// Users whose word on their machines counts: [`Facts::ask_users`].
+    pub users: Users,
+    /// Users of the policy that this host does not have.
+    pub missing_users: Vec<Name>,
 }
 
 impl Facts {
@@ -47,6 +51,8 @@ impl Facts {
             kernel: version(&release),
             small_first: small_first(roots),
             words: BTreeMap::new(),
+            users: Users::default(),
+            missing_users: Vec::new(),
         })
     }
 
@@ -56,6 +62,11 @@ impl Facts {
         if policy.vms.by_words().is_some() || policy.vms.by_label() {
             self.know(Domains::ask(&policy.libvirt, found).words());
         }
+    }
+
+    /// Looks up the users of `policy` on this host.
+    pub fn ask_users(&mut self, policy: &Policy) {
+        (self.users, self.missing_users) = policy.users.on_this_host();
     }
 
     /// Adds what libvirt says now.

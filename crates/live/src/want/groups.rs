@@ -39,12 +39,16 @@ impl Part {
 impl Wanted {
     /// What a machine's control groups shall have.
     pub(super) fn groups(&mut self, vm: &Vm, rule: &Rule, version: Version, facts: &Facts) {
-        let vcpus = vcpus(vm);
+        let vcpus = vm.vcpus(facts.cpus.len());
+        let counted = match vm.vcpus(usize::MAX) {
+            all if all > vcpus => format!("{vcpus} vCPUs of {} ({all}, on {vcpus} CPUs)", vm.name),
+            _ => format!("{vcpus} vCPUs of {}", vm.name),
+        };
         match (&vm.cgroup, rule.weight) {
             (Some(group), Weight::PerVcpu(weight)) if vcpus > 0 => {
                 let all = weight.saturating_mul(vcpus);
                 let (key, to, most) = shares(version, all);
-                let why = format!("weight {weight} for each of {vcpus} vCPUs of {}", vm.name);
+                let why = format!("weight {weight} for each of {counted}");
                 if to == most {
                     self.note(
                         Some(vm),
@@ -132,11 +136,6 @@ impl Wanted {
             );
         }
     }
-}
-
-/// How many vCPUs it has.
-pub(super) fn vcpus(vm: &Vm) -> u64 {
-    vm.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_))).count() as u64
 }
 
 /// The groups of a part of a machine.

@@ -28,7 +28,7 @@ pub struct Member {
 pub fn machines(policy: &Policy, found: &Found, facts: &Facts) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
     let managed = managed(policy, &found.vms, facts).into_iter();
-    managed.map(|(vm, rule)| member(vm, &rule, root)).collect()
+    managed.map(|(vm, rule)| member(vm, &rule, root, facts.cpus.len())).collect()
 }
 
 impl Settings {
@@ -49,8 +49,8 @@ impl Settings {
     }
 }
 
-fn member(vm: &Vm, rule: &Rule, root: Option<&Path>) -> Member {
-    let vcpus = super::groups::vcpus(vm).max(1);
+fn member(vm: &Vm, rule: &Rule, root: Option<&Path>, cpus: usize) -> Member {
+    let vcpus = vm.vcpus(cpus).max(1);
     let directory = |group: &Path| -> Option<PathBuf> {
         Some(root?.join(group.strip_prefix("/").unwrap_or(group)))
     };

@@ -27,6 +27,9 @@ pub(crate) use facts::SLICES_SINCE;
 pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
 
+/// Machines that one sentence names.
+const NAMES_MAX: usize = 8;
+
 /// What a policy comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -128,21 +131,28 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
         wanted
             .note(None, "labels in libvirt's metadata are not known, those of control groups are");
     }
-    for (vm, rule) in managed(policy, vms, facts) {
+    for name in &facts.missing_users {
+        wanted.note(None, format!("this host has no user `{name}`"));
+    }
+    let managed = managed(policy, vms, facts);
+    wanted.limited(&managed);
+    for (vm, rule) in managed {
         if wanted.vcpus != VcpusBy::Untouched {
             if let Some(version) = facts.hierarchy {
                 wanted.groups(vm, &rule, version, facts);
             }
             wanted.threads(vm, &rule, facts);
         }
-        wanted.workers(vm, policy.workers.slice, facts);
+        if !rule.only_limits {
+            wanted.workers(vm, policy.workers.slice, facts);
+        }
     }
     wanted
 }
 
 /// The machines that are touched, each with its rule.
 fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Rule)> {
-    let rule = |vm: &Vm| policy.vms.rule(vm, facts.words_of(vm)).into_owned();
+    let rule = |vm: &Vm| policy.vms.rule(vm, facts.words_of(vm), &facts.users).into_owned();
     vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
 }
 
@@ -155,6 +165,30 @@ fn by(scheduler: Scheduler, facts: &Facts) -> VcpusBy {
 }
 
 impl Wanted {
+    /// Says of which machines only limits are in force, and why: all in one sentence, since anybody may start many.
+    fn limited(&mut self, managed: &[(&Vm, Rule)]) {
+        let limited = || managed.iter().filter(|(_, rule)| rule.only_limits);
+        let shown = limited().take(NAMES_MAX).map(|(vm, _)| match vm.origin.uid {
+            Some(uid) => format!("{} (user {uid})", vm.name),
+            None => vm.name.to_string(),
+        });
+        let mut shown = shown.collect::<Vec<_>>().join(", ");
+        let more = limited().count().saturating_sub(NAMES_MAX);
+        if shown.is_empty() {
+            return;
+        }
+        if more > 0 {
+            shown += &format!(" and {more} more");
+        }
+        self.note(
+            None,
+            format!(
+                "only limits are in force for {shown}: who runs them is not in `users`, and no entry chooses them by a \
+                 control group or label"
+            ),
+        );
+    }
+
     fn note(&mut self, vm: Option<&Vm>, what: impl Into<String>) {
         let vm = vm.map(|vm| vm.name.clone());
         self.notes.push(Note { vm, what: what.into(), fatal: false });

@@ -83,6 +83,8 @@ impl Settings {
     /// CPUs and weights of back-end workers.
     fn workers(&mut self, policy: &Policy, found: &Found, facts: &Facts) {
         let managed = managed(policy, &found.vms, facts);
+        // How many of them there are moves those of others: nobody decides on that whose word does not count.
+        let managed: Vec<_> = managed.into_iter().filter(|(_, rule)| !rule.only_limits).collect();
         let vms: Vec<&Vm> = managed.iter().map(|(vm, _)| *vm).collect();
         let wish = WorkersWish { cpus: policy.workers.cpus.clone(), nice: None, shares: None };
         self.place(found, &vms, &wish, facts);

@@ -2,7 +2,6 @@
 
 use lowtail_engine::Duration;
 
-use super::groups::vcpus;
 use super::nice::nice;
 use super::{Facts, Target, VcpusBy, Wanted};
 use crate::discover::{Role, Vm};
@@ -26,7 +25,7 @@ impl Wanted {
                 self.wish(vm, Target::Thread(thread.tid), format!("nice={}", nice(weight)), why);
             }
         }
-        let Some(slice) = rule.slice.filter(|_| vcpus(vm) > 0) else { return };
+        let Some(slice) = rule.slice.filter(|_| threads().next().is_some()) else { return };
         if self.vcpus == VcpusBy::SmallFirst {
             self.note(Some(vm), "its slice is not used: small_first has one for all");
             return;

@@ -13,6 +13,7 @@ mod trees;
 #[path = "../common/tries.rs"]
 #[allow(dead_code, reason = "another test wants more of it")]
 mod tries;
+mod trust;
 
 use lowtail_live::discover::{Found, Role, Vm};
 use needs::{has, is_root, skip};

@@ -81,6 +81,7 @@ impl Tree {
         self.write(&format!("proc/{pid}/cmdline"), args.replace(' ', "\0"));
         self.cgroup(&format!("proc/{pid}"), group);
         self.link(&format!("proc/{pid}/ns/net"), "net:[1]");
+        self.owner(pid, 0);
         fs::create_dir_all(self.path(&format!("proc/{pid}/fd"))).expect("ours");
         self.thread(pid, pid, comm, group);
     }
@@ -137,6 +138,22 @@ impl Tree {
             let path = format!("{mount}/{dir}/{file}");
             let before = fs::read_to_string(self.path(&path)).unwrap_or_default();
             self.write(&path, before);
+        }
+    }
+
+    /// Whose process it is.
+    pub(crate) fn owner(&self, pid: u32, uid: u32) {
+        let status =
+            format!("Name:\tx\nUmask:\t0022\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t0\t0\t0\t0\n");
+        self.write(&format!("proc/{pid}/status"), status);
+    }
+
+    /// A machine of KVM's with so many vCPUs: open files 10 and 20 on.
+    pub(crate) fn kvm(&self, pid: u32, vcpus: u32) {
+        self.file(pid, 9, "/dev/kvm", "");
+        self.file(pid, 10, "anon_inode:kvm-vm", "");
+        for number in 0..vcpus {
+            self.file(pid, 20 + number, &format!("anon_inode:kvm-vcpu:{number}"), "");
         }
     }
 

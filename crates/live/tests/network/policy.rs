@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lowtail_live::discover::{Found, Kind, Name, Roots, Tap, Vm};
+use lowtail_live::discover::{Found, Kind, Name, Origin, Roots, Tap, Vm};
 use lowtail_live::flow::{Tagger, Told};
 use lowtail_live::keep::Taggers;
 use lowtail_live::manage::{Hold, OnError, Part, Place, Setting};
@@ -185,6 +185,7 @@ fn vm(pid: u32, taps: &[u32]) -> Vm {
     Vm {
         name: Name::new(format!("vm{pid}")),
         kind: Kind::Qemu,
+        origin: Origin::declared(),
         pid,
         started_ticks: 1,
         cgroup: None,

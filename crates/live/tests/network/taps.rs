@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use lowtail_live::discover::{Kind, Name, Roots, Tap, Vm};
+use lowtail_live::discover::{Kind, Name, Origin, Roots, Tap, Vm};
 use lowtail_live::flow::{self, Counts, Machine, Tagger};
 use lowtail_live::keep::{Keep, Options, Taggers};
 use lowtail_live::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, Setting, status};
@@ -134,6 +134,7 @@ fn machines(taps: &[String]) -> Vec<Vm> {
         Vm {
             name: Name::new(format!("of-{name}")),
             kind: Kind::Qemu,
+            origin: Origin::declared(),
             pid: at,
             started_ticks: 1,
             cgroup: None,

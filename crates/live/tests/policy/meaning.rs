@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::labels::{Label, labels};
-use lowtail_live::discover::{Kind, Name, Vm};
+use lowtail_live::discover::{Kind, KnownBy, Name, NamedBy, Origin, Users, Vm};
 use lowtail_live::policy::{Cap, Policy, Rule, Scheduler, Split, Weight};
 use lowtail_live::workers::Cpus;
 use lowtail_policy::{FlowParams, Params};
@@ -16,6 +16,7 @@ fn vm(name: &str, kind: Kind, cgroup: Option<&str>) -> Vm {
     Vm {
         name: Name::new(name),
         kind,
+        origin: Origin::declared(),
         pid: 7,
         started_ticks: 1,
         cgroup: cgroup.map(Into::into),
@@ -57,7 +58,7 @@ fn an_empty_file_is_a_policy() {
     // libvirt's own name for its system: https://libvirt.org/drvqemu.html.
     assert_eq!(policy.libvirt, "qemu:///system");
     assert_eq!((policy.workers.cpus, policy.workers.weight), (None, None));
-    let rule = policy.vms.rule(&vm("any", Kind::Qemu, None), &[]).into_owned();
+    let rule = policy.vms.rule(&vm("any", Kind::Qemu, None), &[], &Users::default()).into_owned();
     assert_eq!(rule, Rule::default());
     // 100 is what a group has that nobody has set (the kernel's cgroup-v2.rst).
     assert!(rule.manage && rule.weight == Weight::PerVcpu(100) && rule.cap.is_none());
@@ -68,7 +69,7 @@ fn the_first_entry_that_fits_is_a_machines_own() {
     let policy = parse(FULL).expect("all keys");
     let weight = |vm: &Vm, title: Option<&str>| {
         let words = title.map(titled).unwrap_or_default();
-        policy.vms.rule(vm, &words).weight
+        policy.vms.rule(vm, &words, &Users::default()).weight
     };
     let group = Some("machine.slice/a.scope");
     let web = vm("web-1", Kind::Qemu, group);
@@ -81,7 +82,10 @@ fn the_first_entry_that_fits_is_a_machines_own() {
     assert_eq!(weight(&vm("web-1", Kind::Libvirt, group), Some("shop")), Weight::Keep);
     assert_eq!(weight(&vm("web-1", Kind::Qemu, None), Some("shop")), Weight::Keep);
     let db = vm("db-web-1", Kind::Qemu, None);
-    assert!(!policy.vms.rule(&db, &[]).manage && policy.vms.rule(&web, &[]).manage);
+    assert!(
+        !policy.vms.rule(&db, &[], &Users::default()).manage
+            && policy.vms.rule(&web, &[], &Users::default()).manage
+    );
     assert_eq!((policy.vms.by_words(), policy.vms.by_label()), (Some("title"), true));
     let none = Policy::default();
     assert_eq!((none.vms.by_words(), none.vms.by_label()), (None, false));
@@ -94,7 +98,7 @@ fn labels_and_metadata() {
         let policy = parse(&format!("[[vm]]\n{selector}\nweight = 7")).expect(selector);
         let own = labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let web = Vm { labels: own.collect(), ..vm("web", Kind::Libvirt, Some("m/web")) };
-        policy.vms.rule(&web, &words(lines)).weight == Weight::PerVcpu(7)
+        policy.vms.rule(&web, &words(lines), &Users::default()).weight == Weight::PerVcpu(7)
     };
     let label = "label = { tier = [\"front\", \"edge-*\"], team = \"shop\" }";
     assert!(fits(label, &[("tier", "edge-7"), ("team", "shop")], ""));
@@ -142,7 +146,7 @@ fn limits_are_shares_of_a_cpu_or_quotas() {
     let policy = parse(FULL).expect("all keys");
     let web = vm("web-1", Kind::Qemu, Some("machine.slice/a"));
     let shop = titled("shop");
-    let rule = policy.vms.rule(&web, &shop);
+    let rule = policy.vms.rule(&web, &shop, &Users::default());
     // The kernel's period is 100 ms (sched-bwc.rst).
     assert_eq!(rule.cap, Some(limited(150_000, 100_000, 0)));
     assert_eq!(rule.vcpu_cap, Some(limited(5_000, 10_000, 1_000)));
@@ -153,7 +157,7 @@ fn limits_are_shares_of_a_cpu_or_quotas() {
     assert_eq!(rule.slice, Some(Duration::from_ms(1)));
     assert_eq!(rule.vcpu_cap.and_then(|cap| cap.percent()), Some(50.0));
     let third = parse("[[vm]]\ncap = \"33.333%\"").expect("a third");
-    assert_eq!(third.vms.rule(&web, &[]).cap, Some(limited(33_333, 100_000, 0)));
+    assert_eq!(third.vms.rule(&web, &[], &Users::default()).cap, Some(limited(33_333, 100_000, 0)));
 }
 
 #[test]

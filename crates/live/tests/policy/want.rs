@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use lowtail_live::cgroup::Version;
-use lowtail_live::discover::{Found, Group, Kind, Name, Role, Vm, VmThread};
+use lowtail_live::discover::{
+    Found, Group, Kind, Name, NamedBy, Origin, Role, Users, Vm, VmThread,
+};
 use lowtail_live::manage::Key;
 use lowtail_live::want::{Facts, Target, VcpusBy, Wanted, settings, want};
 
@@ -44,6 +46,10 @@ fn vm(name: &str, kind: Kind, groups: bool) -> Vm {
     Vm {
         name: Name::new(name),
         kind,
+        origin: match kind {
+            Kind::Libvirt => Origin::libvirt(),
+            _ => Origin::declared(),
+        },
         pid: 10,
         started_ticks: 1,
         cgroup: groups.then(|| format!("m/{name}").into()),

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::machine::with_roles;
+use super::machine::{Vcpus, with_roles};
 use super::{Scanner, Troubles};
 use crate::discover::declared::{Declared, Target};
 use crate::discover::file::{self, Unread};
-use crate::discover::{Kind, Name, Vm, group, labels, tap};
+use crate::discover::{Kind, KnownBy, Name, NamedBy, Origin, Vm, group, labels, tap};
 
 impl Scanner {
     /// Puts what the user has declared in place of what was found in it.
@@ -45,6 +45,7 @@ impl Scanner {
         let place = known.unwrap_or(vms.len() - 1);
         let vm = &mut vms[place];
         vm.name = declared.name.clone();
+        vm.origin.named_by = NamedBy::Declared;
         let taps = tap::named(&self.roots, vm.pid, &declared.taps);
         vm.taps.extend(taps.found);
         vm.taps.sort_by_key(|tap| (tap.netns, tap.ifindex));
@@ -87,7 +88,7 @@ impl Scanner {
         let pid = pid.ok_or_else(|| format!("there is nobody in control group {shown}"))?;
         let started = self.processes.get(&pid).map(|process| process.stat.started_ticks);
         let started_ticks = started.ok_or_else(|| format!("process {pid} has ended"))?;
-        let (threads, _) = with_roles(Kind::Declared, pid, Some(path), &tids, read);
+        let (threads, _) = with_roles(Kind::Declared, pid, Some(path), &tids, read, Vcpus::Names);
         let groups = group::all(Some(path), &threads);
         let inside = tids.iter().filter(|tid| self.processes.contains_key(tid));
         let taps = inside.filter_map(|pid| tap::of(&self.roots, *pid).ok());
@@ -95,7 +96,10 @@ impl Scanner {
         let name = Name::new("");
         let labels = labels::of(self.hierarchy.as_ref(), Some(path));
         let (kind, cgroup) = (Kind::Declared, Some(path.to_path_buf()));
-        Ok(Vm { name, kind, pid, started_ticks, cgroup, labels, threads, taps, groups })
+        let (known_by, named_by) = (KnownBy::Declared, NamedBy::Declared);
+        let (uid, root_cgroup) = (self.uid(pid), self.is_roots(path));
+        let origin = Origin { known_by, named_by, uid, root_cgroup };
+        Ok(Vm { name, kind, origin, pid, started_ticks, cgroup, labels, threads, taps, groups })
     }
 
     /// The process that a thread belongs to: `Tgid` in `proc_pid_status(5)`.

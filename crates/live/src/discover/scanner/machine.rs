@@ -1,12 +1,17 @@
 //! A machine from its process: threads, control groups, interfaces.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{EVERY, Scanner, THREADS_EVERY, Troubles};
 use crate::discover::file::{self, Unread};
+use crate::discover::kvm::{Held, Machines};
 use crate::discover::libvirt::Domain;
-use crate::discover::part;
-use crate::discover::{Kind, Name, Role, Tap, Vm, VmThread, group, labels, tap};
+use crate::discover::part::{self, Part};
+use crate::discover::task::Stat;
+use crate::discover::{
+    Kind, KnownBy, Name, NamedBy, Origin, Role, Tap, Vm, VmThread, group, labels, owner, tap,
+};
 
 /// Characters of a name.
 const NAME_MAX: usize = 256;
@@ -34,6 +39,20 @@ pub(super) struct Machine {
     lost: Vec<Name>,
     denied: bool,
     cgroup: Option<PathBuf>,
+    /// Threads that run vCPUs of KVM's.
+    runners: BTreeMap<u32, u16>,
+}
+
+/// What tells the vCPUs of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Vcpus<'a> {
+    /// Names of threads, and groups that are called like libvirt's: there is nothing better.
+    Names,
+    /// libvirt's groups, and names where it has none for vCPUs.
+    Groups,
+    /// The kernel: these threads run these vCPUs. A name counts for a vCPU that is held and that no thread was seen to
+    /// run yet.
+    Kvm(&'a BTreeMap<u32, u16>, &'a BTreeSet<u16>),
 }
 
 impl Scanner {
@@ -47,16 +66,12 @@ impl Scanner {
         troubles: &mut Troubles,
     ) -> Option<Vm> {
         let kind = match kind {
-            Kind::Qemu if domain.is_some() => Kind::Libvirt,
+            Kind::Qemu | Kind::Kvm if domain.is_some() => Kind::Libvirt,
             kind => kind,
         };
         let process = self.processes.get(&pid)?;
         let (started_ticks, given) = (process.stat.started_ticks, process.given.clone());
-        let name = match (&domain, given.as_deref()) {
-            (Some(domain), given) => domain.name(given).to_string(),
-            (None, Some(given)) => given.to_string(),
-            (None, None) => format!("{}-{pid}", word(kind)),
-        };
+        let (uid, held) = (process.uid, process.held.clone());
         let mut read = self.tasks(pid);
         let own: Vec<u32> = read.iter().map(|(tid, ..)| *tid).collect();
         if own.is_empty() {
@@ -73,9 +88,21 @@ impl Scanner {
         }
         read.sort_unstable();
         read.truncate(THREADS_MAX);
+        let known_by = match (&domain, held.is_machine(), kind) {
+            (_, _, Kind::Declared) => KnownBy::Declared,
+            (Some(_), _, _) => KnownBy::Libvirt,
+            (None, true, _) => KnownBy::Kvm,
+            (None, false, _) => KnownBy::Program,
+        };
+        let cgroup = self.remember(pid, domain.as_ref(), &read, &own, &held, troubles);
+        let root_cgroup = cgroup.as_deref().is_some_and(|group| self.is_roots(group));
+        let own_group = cgroup.as_deref().filter(|_| root_cgroup);
+        let (name, named_by) = match &domain {
+            Some(domain) => (domain.name(given.as_deref()).to_string(), NamedBy::Libvirt),
+            None => named(kind, pid, given, uid, own_group),
+        };
+        let origin = Origin { known_by, named_by, uid, root_cgroup };
         let name = Name::new(name.chars().take(NAME_MAX).collect::<String>());
-        let domain = domain.map(|domain| domain.group);
-        let cgroup = self.remember(pid, domain, &read, troubles);
         let machine = &self.machines[&pid];
         if !machine.lost.is_empty() {
             let lost: Vec<String> = machine.lost.iter().map(Name::to_string).collect();
@@ -85,7 +112,23 @@ impl Scanner {
             ));
         }
         let taps = machine.taps.clone();
-        let (threads, twice) = with_roles(kind, pid, cgroup.as_deref(), &own, read);
+        let numbers = held.numbers();
+        let by_group = |thread: &Read| {
+            let below =
+                thread.2.as_deref().and_then(|group| group.strip_prefix(cgroup.as_deref()?).ok());
+            matches!(part::of_group(below), Some(Part::Vcpu(_)))
+        };
+        let vcpus = match known_by {
+            KnownBy::Libvirt if read.iter().any(by_group) => Vcpus::Groups,
+            KnownBy::Libvirt | KnownBy::Kvm | KnownBy::Declared if held.is_machine() => {
+                Vcpus::Kvm(&machine.runners, &numbers)
+            }
+            _ => Vcpus::Names,
+        };
+        let (mut threads, twice) = with_roles(kind, pid, cgroup.as_deref(), &own, read, vcpus);
+        if held.is_machine() {
+            self.only_the_kernels_workers(pid, &own, &mut threads);
+        }
         if !twice.is_empty() {
             troubles.told.push(format!(
                 "`{name}`: several threads say to be vCPU {}; the first counts",
@@ -100,28 +143,52 @@ impl Scanner {
         }
         let groups = group::all(cgroup.as_deref(), &threads);
         let labels = labels::of(self.hierarchy.as_ref(), cgroup.as_deref());
-        Some(Vm { name, kind, pid, started_ticks, cgroup, labels, threads, taps, groups })
+        Some(Vm { name, kind, origin, pid, started_ticks, cgroup, labels, threads, taps, groups })
+    }
+
+    /// Takes the role of vhost workers from threads that only call themselves so. Since Linux 6.4 those are threads of the
+    /// process, and the kernel marks them; before, they are the kernel's own.
+    fn only_the_kernels_workers(&self, pid: u32, own: &[u32], threads: &mut [VmThread]) {
+        let tasks = self.roots.proc.join(pid.to_string()).join("task");
+        for thread in threads.iter_mut().filter(|thread| matches!(thread.role, Role::Vhost(_))) {
+            let stat = tasks.join(thread.tid.to_string()).join("stat");
+            let started = || file::text(&stat, 4096).ok().and_then(|text| Stat::parse(&text));
+            if own.binary_search(&thread.tid).is_ok() && !started().is_some_and(|stat| stat.worker)
+            {
+                thread.role = Role::Worker;
+            }
+        }
     }
 
     /// Interfaces and control group of the machine, from memory or anew.
     fn remember(
         &mut self,
         pid: u32,
-        domain: Option<PathBuf>,
+        domain: Option<&Domain>,
         threads: &[Read],
+        own: &[u32],
+        held: &Held,
         troubles: &mut Troubles,
     ) -> Option<PathBuf> {
         let due = self.due(self.machines.get(&pid).map_or(0, |machine| machine.looks), pid, EVERY);
         let round = self.round;
+        let known = self.machines.get(&pid).map(|machine| &machine.runners);
+        // As long as a vCPU has no thread, somebody may begin to run it at any moment.
+        let complete = known.is_some_and(|known| known.len() >= held.numbers().len());
+        let runners = (held.is_machine() && (due || !complete)).then(|| {
+            let machines = self.kvm.get_or_insert_with(|| Machines::list(&self.roots));
+            machines.runners(&self.roots, pid, own, held, known.unwrap_or(&BTreeMap::new()))
+        });
         let machine = self.machines.entry(pid).or_default();
         machine.round = round;
+        machine.runners = runners.unwrap_or_else(|| std::mem::take(&mut machine.runners));
         machine.looks = machine.looks.saturating_add(1);
         if due {
             let taps = tap::of(&self.roots, pid);
             machine.denied = taps.as_ref().is_err_and(|error| *error == Unread::Denied);
             let taps = taps.unwrap_or_default();
             (machine.taps, machine.lost) = (taps.found, taps.lost);
-            machine.cgroup = domain.or_else(|| {
+            machine.cgroup = domain.map(|domain| domain.group.clone()).or_else(|| {
                 let groups: Option<Vec<&Path>> =
                     threads.iter().map(|(_, _, group)| group.as_deref()).collect();
                 let above = group::above_all(groups?)?;
@@ -168,6 +235,29 @@ impl Scanner {
     }
 }
 
+/// The machine's name, and who has chosen it.
+fn named(
+    kind: Kind,
+    pid: u32,
+    given: Option<String>,
+    uid: Option<u32>,
+    root_cgroup: Option<&Path>,
+) -> (String, NamedBy) {
+    let given = given.unwrap_or_else(|| format!("{}-{pid}", word(kind)));
+    match (uid, root_cgroup.and_then(Path::file_name)) {
+        (Some(owner::ROOT), _) => (given, NamedBy::Root),
+        // Root has put the process there, and has named the group.
+        (_, Some(group)) => {
+            let group = group.to_string_lossy();
+            let units = [".scope", ".service", ".slice"];
+            let plain = units.iter().find_map(|unit| group.strip_suffix(unit));
+            (plain.unwrap_or(&group).to_string(), NamedBy::Cgroup)
+        }
+        (Some(uid), None) => (given, NamedBy::User(uid)),
+        (None, None) => (given, NamedBy::Unknown),
+    }
+}
+
 /// The threads with their roles, and the vCPUs that there are twice. `own` are those of the process itself.
 pub(super) fn with_roles(
     kind: Kind,
@@ -175,13 +265,34 @@ pub(super) fn with_roles(
     cgroup: Option<&Path>,
     own: &[u32],
     read: Vec<Read>,
+    vcpus: Vcpus<'_>,
 ) -> (Vec<VmThread>, Vec<u16>) {
     let parts = read.iter().map(|(tid, comm, group)| {
         let below = group.as_deref().and_then(|group| group.strip_prefix(cgroup?).ok());
-        match part::part(kind, comm, below, *tid == pid) {
+        let is_main = *tid == pid;
+        let part = match vcpus {
+            Vcpus::Names => part::part(kind, comm, below, is_main),
+            Vcpus::Groups => match (part::of_group(below), part::part(kind, comm, None, is_main)) {
+                (Some(part), _) => part,
+                (None, Part::Vcpu(_)) => Part::Worker,
+                (None, part) => part,
+            },
+            Vcpus::Kvm(runners, held) => {
+                match (runners.get(tid), part::part(kind, comm, None, is_main)) {
+                    (Some(number), _) => Part::Vcpu(*number),
+                    (None, Part::Vcpu(number))
+                        if !held.contains(&number) || runners.values().any(|n| *n == number) =>
+                    {
+                        Part::Worker
+                    }
+                    (None, part) => part,
+                }
+            }
+        };
+        match part {
             // A helper may be called what it likes.
-            part if own.binary_search(tid).is_ok() || part == part::Part::Vhost => part,
-            _ => part::Part::Worker,
+            part if own.binary_search(tid).is_ok() || part == Part::Vhost => part,
+            _ => Part::Worker,
         }
     });
     let (roles, twice) = part::roles(&parts.collect::<Vec<_>>());
@@ -208,6 +319,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::Libvirt | Kind::Qemu => "qemu",
         Kind::Firecracker => "firecracker",
         Kind::CloudHypervisor => "cloud-hypervisor",
+        Kind::Kvm => "kvm",
         Kind::Declared => "process",
     }
 }

@@ -13,9 +13,10 @@ use self::machine::{Machine, Thread};
 use self::troubles::Troubles;
 use super::declared::Declared;
 use super::file::{self, Unread};
+use super::kvm::{Held, Machines};
 use super::libvirt::Domain;
 use super::task::{self, Stat};
-use super::{Kind, Roots, Vm, part, process};
+use super::{Kind, KnownBy, Roots, Users, Vm, owner, part, process};
 use crate::cgroup::Hierarchy;
 
 /// What is new is looked at in full this often: threads are named, moved and given interfaces after they start.
@@ -28,6 +29,10 @@ const THREADS_EVERY: u32 = 32;
 const CMDLINE_MAX: u64 = 64 << 10;
 /// A list of what is mounted.
 const MOUNTS_MAX: u64 = 16 << 20;
+/// Open files that one scan looks at, of processes that are not known yet; the others are for the next scans.
+const FILES_MAX: usize = 1 << 18;
+/// A process' status: some 60 lines, of which the longest are lists of CPUs and NUMA nodes.
+const STATUS_MAX: u64 = 64 << 10;
 /// A list of control groups; each path has at most `PATH_MAX` bytes.
 const CGROUP_MAX: u64 = 64 << 10;
 
@@ -60,6 +65,11 @@ pub struct Scanner {
     machines: HashMap<u32, Machine>,
     /// When the processes started that the user has declared.
     meant: HashMap<u32, u64>,
+    users: Users,
+    /// Open files that this scan may look at still.
+    files: usize,
+    /// What debugfs tells of KVM in this scan, once somebody has asked.
+    kvm: Option<Machines>,
 }
 
 /// A process, machine or not.
@@ -70,7 +80,11 @@ struct Process {
     stat: Stat,
     /// By its program.
     kind: Option<Kind>,
-    /// By its control group.
+    /// By what it holds of KVM's.
+    held: Held,
+    /// Whose it is, if it could be a machine.
+    uid: Option<u32>,
+    /// By its control group, if root has made that.
     domain: Option<Domain>,
     /// By its command line.
     given: Option<String>,
@@ -91,15 +105,31 @@ impl Scanner {
             threads: HashMap::new(),
             machines: HashMap::new(),
             meant: HashMap::new(),
+            users: Users::default(),
+            files: FILES_MAX,
+            kvm: None,
         }
+    }
+
+    /// The same, with users whose word counts on what is a machine without KVM.
+    #[must_use]
+    pub fn trusting(mut self, users: Users) -> Self {
+        self.users = users;
+        self
     }
 
     /// Looks at all processes there are now. It never fails: who ends meanwhile is left out.
     pub fn scan(&mut self) -> Found {
         self.round = self.round.wrapping_add(1);
+        (self.files, self.kvm) = (FILES_MAX, None);
         let mut troubles = Troubles::default();
         match file::numbers(&self.roots.proc) {
-            Ok(pids) => pids.into_iter().for_each(|pid| self.look(pid, &mut troubles)),
+            Ok(mut pids) => {
+                // Whoever has so many open files that a scan ends with them is not first the next time.
+                let first = (self.round as usize).wrapping_mul(31) % pids.len().max(1);
+                pids.rotate_left(first);
+                pids.into_iter().for_each(|pid| self.look(pid, &mut troubles));
+            }
             Err(_) => troubles.told.push(format!(
                 "{} cannot be read, so no machine can be found",
                 self.roots.proc.display()
@@ -132,7 +162,10 @@ impl Scanner {
 
     fn look(&mut self, pid: u32, troubles: &mut Troubles) {
         let (due, busy) = self.processes.get(&pid).map_or((true, true), |known| {
-            let busy = known.kind.is_some() || known.domain.is_some() || known.vhost_of.is_some();
+            let busy = known.kind.is_some()
+                || known.held.is_machine()
+                || known.domain.is_some()
+                || known.vhost_of.is_some();
             (self.due(known.looks, pid, EVERY), busy)
         });
         let round = self.round;
@@ -165,16 +198,19 @@ impl Scanner {
             }
             _ => 1,
         };
-        let process = self.recognise(&dir, stat, looks, troubles);
+        let process = self.recognise(pid, stat, looks, troubles);
         self.processes.insert(pid, process);
     }
 
-    fn recognise(&self, dir: &Path, stat: Stat, looks: u8, troubles: &mut Troubles) -> Process {
+    fn recognise(&mut self, pid: u32, stat: Stat, looks: u8, troubles: &mut Troubles) -> Process {
+        let dir = &self.roots.proc.join(pid.to_string());
         let mut process = Process {
             looks,
             round: self.round,
             stat,
             kind: None,
+            held: Held::default(),
+            uid: None,
             domain: None,
             given: None,
             vhost_of: None,
@@ -191,9 +227,15 @@ impl Scanner {
                 kind
             }
         };
-        process.domain = self.group_of(dir).and_then(|group| Domain::of(&group));
-        if let Some(kind) = process.kind.or_else(|| process.domain.as_ref().map(|_| Kind::Libvirt))
-        {
+        // That files are not shown is told of machines.
+        process.held = Held::of(&dir.join("fd"), &mut self.files).unwrap_or_default();
+        troubles.unlooked += u32::from(self.files == 0);
+        let domain = self.group_of(dir).and_then(|group| Domain::of(&group));
+        process.domain = domain.filter(|domain| self.is_roots(&domain.group));
+        let by_others = process.domain.as_ref().map(|_| Kind::Libvirt);
+        let by_others = by_others.or(process.held.is_machine().then_some(Kind::Kvm));
+        if let Some(kind) = process.kind.or(by_others) {
+            process.uid = self.uid(pid);
             let cmdline = file::text(&dir.join("cmdline"), CMDLINE_MAX).unwrap_or_default();
             if process::is_probe(&cmdline) {
                 process.kind = None;
@@ -201,6 +243,19 @@ impl Scanner {
             process.given = process::name(kind, &cmdline);
         }
         process
+    }
+
+    /// The user whose process it is. Root of a container is not root.
+    fn uid(&self, pid: u32) -> Option<u32> {
+        let status = self.roots.proc.join(pid.to_string()).join("status");
+        let uid = owner::user(&file::text(&status, STATUS_MAX).ok()?)?;
+        (uid != owner::ROOT || owner::is_of_host(&self.roots, pid)).then_some(uid)
+    }
+
+    /// Whether root alone makes and fills this control group.
+    pub(super) fn is_roots(&self, group: &Path) -> bool {
+        let hierarchy = self.hierarchy.as_ref();
+        hierarchy.is_some_and(|hierarchy| owner::is_roots(hierarchy, group))
     }
 
     fn group_of(&self, dir: &Path) -> Option<PathBuf> {
@@ -212,10 +267,16 @@ impl Scanner {
     fn discovered(&mut self, troubles: &mut Troubles) -> Vec<Vm> {
         let mut mains = BTreeMap::new();
         for (&pid, process) in &self.processes {
-            let Some(kind) = process.kind else { continue };
+            let Some((kind, _)) = process.is_machine(&self.users) else {
+                if let (Some(_), Some(uid)) = (process.kind, process.uid) {
+                    troubles.unproven.insert(uid);
+                }
+                continue;
+            };
             // QEMU for a script and Cloud Hypervisor for the terminal fork; the child is part of the machine.
             let parent = self.processes.get(&process.stat.parent);
-            if parent.is_none_or(|parent| parent.kind != Some(kind)) {
+            let parent = parent.and_then(|parent| parent.is_machine(&self.users));
+            if parent.is_none_or(|(of_parent, _)| of_parent != kind) {
                 mains.insert(pid, kind);
             }
         }
@@ -240,6 +301,22 @@ impl Scanner {
             self.vm(pid, kind, domain, &helpers.unwrap_or_default(), troubles)
         });
         found.collect()
+    }
+}
+
+impl Process {
+    /// Which kind of machine it is and how that is known, if it is one. A program's name is its user's word; of processes in
+    /// groups of libvirt's the one that runs such a program, or holds a machine of KVM's, leads.
+    fn is_machine(&self, users: &Users) -> Option<(Kind, KnownBy)> {
+        let kind = self.kind.or(self.held.is_machine().then_some(Kind::Kvm))?;
+        if self.domain.is_some() {
+            return Some((kind, KnownBy::Libvirt));
+        }
+        if self.held.is_machine() {
+            return Some((kind, KnownBy::Kvm));
+        }
+        let may_say = self.uid.is_some_and(|uid| users.contains(uid));
+        may_say.then_some((kind, KnownBy::Program))
     }
 }
 

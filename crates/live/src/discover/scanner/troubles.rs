@@ -1,5 +1,12 @@
 //! What a scan could not find out.
 
+use std::collections::BTreeSet;
+
+use crate::discover::users;
+
+/// Users that are named in one sentence.
+const UIDS_MAX: usize = 8;
+
 /// What one scan could not find out.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
@@ -11,6 +18,10 @@ pub(super) struct Troubles {
     pub(super) files: u32,
     /// Machines in control groups that cannot be seen from here.
     pub(super) outside: u32,
+    /// Processes whose open files were not all looked at in this scan.
+    pub(super) unlooked: u32,
+    /// Users who run programs that are called like a hypervisor's and hold no machine of KVM's.
+    pub(super) unproven: BTreeSet<u32>,
     /// What was said already.
     pub(super) told: Vec<String>,
 }
@@ -18,7 +29,7 @@ pub(super) struct Troubles {
 impl Troubles {
     /// All of it, in words.
     pub(super) fn told(self) -> Vec<String> {
-        let Troubles { hidden, programs, files, outside, mut told } = self;
+        let Troubles { hidden, programs, files, outside, unlooked, unproven, mut told } = self;
         let mut tell = |n: u32, what: &str, consequence: &str, remedy: &str| {
             if n > 0 {
                 told.push(format!("{what}: {n}. {consequence}; {remedy}"));
@@ -46,6 +57,21 @@ impl Troubles {
             "Their quotas are not seen",
             namespace,
         );
+        tell(
+            unlooked,
+            "processes whose open files were not looked at, as others have very many",
+            "Machines may be found later",
+            "limit open files of users (RLIMIT_NOFILE)",
+        );
+        if !unproven.is_empty() {
+            let shown: BTreeSet<u32> = unproven.iter().copied().take(UIDS_MAX).collect();
+            let more = if unproven.len() > UIDS_MAX { ", …" } else { "" };
+            told.push(format!(
+                "programs with the name of a hypervisor that run no machine of KVM's, of users {}{more}: they are no \
+                 machines, since a name proves nothing; declare one with --vm, or name its user in the policy (`users`)",
+                users::list(&shown)
+            ));
+        }
         told
     }
 }
