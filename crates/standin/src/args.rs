@@ -66,6 +66,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) vhost_net: u16,
+    /// vCPUs of a real machine of KVM's, which halt; needs /dev/kvm. Their threads have names that say nothing
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) kvm: u16,
     /// Other threads; they sleep
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) workers: u16,

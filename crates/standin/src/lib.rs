@@ -7,6 +7,7 @@
 mod args;
 mod cgroup;
 mod echo;
+mod kvm;
 mod look;
 mod report;
 pub mod shown;

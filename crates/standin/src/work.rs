@@ -21,7 +21,7 @@ use crate::cgroup::{Groups, put};
 use crate::echo::Echo;
 use crate::look::{Part, program, thread_name};
 use crate::report::{Begun, Report, ThreadReport};
-use crate::{tap, vhost};
+use crate::{kvm, tap, vhost};
 
 /// Wake-ups whose lateness is kept: a week of them at one a second, 17 minutes at one each 250 us.
 const KEPT: usize = 4_000_000;
@@ -61,6 +61,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         |_| vhost::start().map_err(|error| format!("--vhost-net: /dev/vhost-net: {error}"));
     let backends: Vec<vhost::Worker> = (0..args.vhost_net).map(worker).collect::<Result<_, _>>()?;
     threads.extend(backends.iter().filter_map(|worker| worker.thread.clone()));
+    let kvm = (args.kvm > 0).then(|| kvm::start(args.kvm)).transpose();
+    let kvm = kvm.map_err(|error| format!("--kvm: /dev/kvm: {error}"))?;
+    threads.extend(kvm.iter().flat_map(|machine| machine.threads.clone()));
     let cgroup = groups.as_ref().map(|groups| groups.machine.display().to_string());
     tell(&Begun { pid: std::process::id(), cgroup, threads })?;
     if let Some(seconds) = args.seconds {
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     for sleeper in sleepers {
         sleeper.join().map_err(|_| "a thread has panicked")?;
     }
-    drop((groups, taps, backends));
+    drop((groups, taps, backends, kvm));
     tell(&Report { elapsed_ns: now_ns() - began_ns, threads: reports })?;
     Ok(())
 }

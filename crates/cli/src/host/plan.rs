@@ -134,7 +134,9 @@ pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result
 /// A machine, how it is known, and who has named it.
 fn machine(vm: &Vm) -> Value {
     let mut value = json!({ "name": vm.name, "pid": vm.pid, "kind": vm.kind });
-    if let (Value::Object(of), Ok(Value::Object(origin))) = (&mut value, serde_json::to_value(&vm.origin)) {
+    if let (Value::Object(of), Ok(Value::Object(origin))) =
+        (&mut value, serde_json::to_value(&vm.origin))
+    {
         of.extend(origin);
     }
     value

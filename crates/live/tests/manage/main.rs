@@ -8,6 +8,7 @@ mod full;
 mod guest;
 mod keep;
 mod kill;
+mod kvm;
 mod ledger;
 mod limits;
 #[path = "../common/needs.rs"]

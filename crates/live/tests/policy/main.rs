@@ -14,6 +14,7 @@ use lowtail_live::policy::Policy;
 const FULL: &str = r#"
 scheduler = "auto"
 libvirt = "qemu:///session"
+users = ["alice", 1001, "30000-30999"]
 
 [[vm]]
 name = "db-*"

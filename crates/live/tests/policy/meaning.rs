@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::labels::{Label, labels};
-use lowtail_live::discover::{Kind, KnownBy, Name, NamedBy, Origin, Users, Vm};
+use lowtail_live::discover::{Kind, Name, Origin, Users, Vm};
 use lowtail_live::policy::{Cap, Policy, Rule, Scheduler, Split, Weight};
 use lowtail_live::workers::Cpus;
 use lowtail_policy::{FlowParams, Params};

@@ -44,7 +44,7 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("\"db-*\"", "\"\""),
         ("\"db-*\"", "[]"),
         ("manage = false", "manage = 0"),
-        ("\"qemu\"", "\"kvm\""),
+        ("\"qemu\"", "\"xen\""),
         ("weight = 200", "weight = 0"),
         ("weight = 200", "weight = 10001"),
         ("weight = 200", "weight = 2.5"),

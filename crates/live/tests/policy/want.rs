@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lowtail_live::cgroup::Version;
 use lowtail_live::discover::{
-    Found, Group, Kind, Name, NamedBy, Origin, Role, Users, Vm, VmThread,
+    Found, Group, Kind, KnownBy, Name, NamedBy, Origin, Role, Users, Vm, VmThread,
 };
 use lowtail_live::manage::Key;
 use lowtail_live::want::{Facts, Target, VcpusBy, Wanted, settings, want};
@@ -18,6 +18,8 @@ fn facts(version: Option<Version>) -> Facts {
         kernel: (6, 12),
         small_first: Err("the kernel has no sched_ext".to_string()),
         words: BTreeMap::new(),
+        users: Users::default(),
+        missing_users: Vec::new(),
     }
 }
 
@@ -273,4 +275,84 @@ fn where_libvirt_is_not_asked_that_is_said_once() {
     };
     assert_eq!(told(vms), 1);
     assert_eq!(told(vec![vm("web", Kind::Qemu, true)]), 0);
+}
+
+/// The same machine as [`vm`] has it, with this name by user 1000, who runs it.
+fn tenants(name: &str, groups: bool) -> Vm {
+    let of = vm(name, Kind::Qemu, groups);
+    let (uid, named_by) = (Some(1000), NamedBy::User(1000));
+    let known_by = KnownBy::Kvm;
+    Vm { origin: Origin { known_by, named_by, uid, root_cgroup: false }, ..of }
+}
+
+/// Nothing that a tenant chooses raises it: a name, a number of vCPUs, I/O threads. Limits hold for it, and a limit is
+/// not taken away.
+#[test]
+fn a_tenant_is_limited_and_nothing_else() {
+    let only = "only limits are in force for web (user 1000)";
+    let facts = |version| facts(Some(version));
+    for groups in [true, false] {
+        for version in [Version::V1, Version::V2] {
+            let fair = |entry: &str| format!("scheduler = \"fair\"\n{entry}");
+            for entry in [
+                "",
+                "[[vm]]\nname = \"w*\"\nweight = 1000\nworker_weight = 1000",
+                "[[vm]]\ncgroup = \"*\"\nweight = 1000",
+                "[[vm]]\nkind = \"qemu\"\nweight = 1000\nslice = \"1ms\"",
+                "[[vm]]\nweight = 1000\nemulator_weight = 1000\ncap = \"none\"",
+                "[workers]\nweight = 1000\nslice = \"1ms\"",
+            ] {
+                check(&fair(entry), tenants("web", groups), &facts(version), &[], &[only]);
+            }
+        }
+    }
+    let cap = "scheduler = \"fair\"\n[[vm]]\ncap = \"50%\"\nweight = 500";
+    let wishes = ["m/web cpu.max = 50000 100000", "m/web cpu.max.burst = 0"];
+    check(cap, tenants("web", true), &facts(Version::V2), &wishes, &[only]);
+    // The policy says that the user may.
+    let may = "scheduler = \"fair\"\nusers = [1000]\n[[vm]]\nname = \"web\"\nweight = 500";
+    let mut told = facts(Version::V2);
+    told.ask_users(&parse(may).expect(may));
+    check(may, tenants("web", true), &told, &["m/web cpu.weight = 1000"], &[]);
+    told.ask_users(&parse("users = [999, \"no-such-user\"]").expect("a policy"));
+    let missing = "this host has no user `no-such-user`";
+    check("scheduler = \"fair\"", tenants("web", true), &told, &[], &[missing, only]);
+}
+
+/// A group of root's, or a label there, chooses a machine that somebody else runs.
+#[test]
+fn roots_group_chooses_a_tenants_machine() {
+    let mut own = tenants("web", true);
+    own.origin.root_cgroup = true;
+    let facts = facts(Some(Version::V2));
+    let by_group = "scheduler = \"fair\"\n[[vm]]\ncgroup = \"m/*\"\nweight = 50";
+    check(by_group, own.clone(), &facts, &["m/web cpu.weight = 100"], &[]);
+    own.labels.insert("tier".to_string(), "front".to_string());
+    let by_label = "scheduler = \"fair\"\n[[vm]]\nlabel = { tier = \"front\" }\nweight = 50";
+    check(by_label, own.clone(), &facts, &["m/web cpu.weight = 100"], &[]);
+    own.origin.named_by = NamedBy::Cgroup;
+    let by_name = "scheduler = \"fair\"\n[[vm]]\nname = \"web\"\nweight = 50";
+    check(by_name, own, &facts, &["m/web cpu.weight = 100"], &[]);
+}
+
+/// More vCPUs than the host has CPUs count as many as those, but for libvirt's, whose number the operator has chosen.
+#[test]
+fn vcpus_count_up_to_the_hosts_cpus() {
+    let many = |kind| {
+        let mut vm = vm("web", kind, true);
+        vm.threads.extend((2..200).map(|n| VmThread {
+            tid: 100 + u32::from(n),
+            role: Role::Vcpu(n),
+            comm: Name::new("x"),
+            cgroup: None,
+        }));
+        vm
+    };
+    let facts = facts(Some(Version::V1));
+    let fair = "scheduler = \"fair\"";
+    check(fair, many(Kind::Qemu), &facts, &["m/web cpu.shares = 4096"], &[]);
+    check(fair, many(Kind::Libvirt), &facts, &["m/web cpu.shares = 204800"], &[]);
+    let mut tenants = many(Kind::Qemu);
+    tenants.origin = self::tenants("web", true).origin;
+    check(fair, tenants, &facts, &[], &["only limits"]);
 }
