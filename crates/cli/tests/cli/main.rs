@@ -15,6 +15,7 @@ mod perfetto;
 mod policy;
 mod report;
 mod trace;
+mod trust;
 mod words;
 
 use std::ffi::OsStr;
