@@ -10,6 +10,7 @@ mod follow;
 mod metrics;
 mod observe;
 mod plan;
+mod privileges;
 mod record;
 mod revert;
 mod screen;

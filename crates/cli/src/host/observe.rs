@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::metrics::Metrics;
 use super::screen::{Next, Screen};
-use super::table;
+use super::{privileges, table};
 use crate::args::Global;
 use crate::exit::{self, Fail};
 use crate::out;
@@ -90,6 +90,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = args.uplink.iter().map(|name| Interface::by_name(name));
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
+    // A thread has its own: before any other begins.
+    privileges::keep(privileges::OBSERVE);
     let thresholds =
         Thresholds { cpu: args.cpu_late, host: args.host_late, beyond: args.beyond_late };
     let metrics = args.prometheus.map(|address| serve(address, args.prometheus_for_all));

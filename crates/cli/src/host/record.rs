@@ -10,6 +10,7 @@ use lowtail_live::signals::Signals;
 use lowtail_trace::ReplaceFile;
 use serde_json::json;
 
+use super::privileges;
 use crate::args::Global;
 use crate::exit::Fail;
 use crate::out;
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         ring_bytes: u64::from(args.buffer) << 20,
         ..Options::default()
     };
+    privileges::keep(privileges::RECORD);
     // Before anything is loaded: whether there is a place to write to.
     let file =
         |target: &Path| ReplaceFile::new(target).map_err(|error| wrong(target, error.into()));

@@ -2,6 +2,7 @@
 
 mod attack;
 mod bad_input;
+mod capabilities;
 mod catalogue;
 mod codes;
 mod domains;

@@ -17,6 +17,8 @@ use super::{Name, Roots, Tap};
 
 /// Files of one process that are looked at, more than its usual limit (`RLIMIT_NOFILE`).
 const FILES_MAX: usize = 65_536;
+/// A list of interfaces, some five lines of 50 bytes each.
+const LIST_MAX: u64 = 1 << 20;
 
 /// Interfaces, and names of those that are nowhere to be found.
 #[derive(Debug, Default)]
@@ -65,7 +67,13 @@ fn resolve(roots: &Roots, pid: u32, names: &BTreeSet<String>, indexes: &BTreeSet
     let netns =
         file::link(&theirs).ok().filter(|ns| file::link(&of("self")).ok().as_ref() != Some(ns));
     let inode = netns.and_then(|ns| ns.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
-    let elsewhere = inode.map(|inode: u64| (inode, indexes_in(&theirs, names)));
+    let elsewhere = inode.map(|inode: u64| {
+        let mut found = listed(&roots.proc.join(pid.to_string()).join("net"), names);
+        if found.len() < names.len() {
+            found.extend(indexes_in(&theirs, names));
+        }
+        (inode, found)
+    });
     let mut taps = Taps::default();
     for name in names {
         let there = elsewhere.as_ref().and_then(|(inode, found)| {
@@ -102,6 +110,19 @@ fn name_here(roots: &Roots, index: u32) -> Option<String> {
     let names = fs::read_dir(roots.sys.join("class/net")).ok()?.flatten();
     let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
     names.find(|name| index_here(roots, name) == Some(index))
+}
+
+/// Numbers of interfaces in the network namespace of a process, as its list of multicast addresses has them
+/// (`dev_mc_seq_show` in `net/core/net-procfs.c`): each interface that is up is there. Nobody has to go there for that,
+/// which takes `CAP_SYS_ADMIN`.
+fn listed(net: &Path, names: &BTreeSet<String>) -> Vec<(String, u32)> {
+    let text = file::text(&net.join("dev_mcast"), LIST_MAX).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (index, name) = (words.next()?.parse().ok()?, words.next()?);
+        names.contains(name).then(|| (name.to_string(), index))
+    });
+    lines.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Numbers of interfaces in another network namespace: a thread goes there to look, and ends.
