@@ -49,7 +49,7 @@ impl Hold {
     /// # Errors
     /// See there.
     pub fn plan(&self, settings: &[Setting], force: bool) -> Result<Plan, Error> {
-        plan::with(&self.ledger, settings, force)
+        Ok(plan::with(&self.ledger, settings, force))
     }
 }
 

@@ -27,7 +27,7 @@ pub use ledger::{Entry, Ledger};
 pub use order::Step;
 pub(crate) use place::cpus;
 pub use place::{Affinity, Group, Key, Libvirt, Network, Part, Place, Sched, Thread};
-pub use plan::{Change, Foreign, Plan, Unread, plan};
+pub use plan::{Change, Foreign, Plan, Refused, Unread, plan};
 pub use revert::Reverted;
 pub use setting::Setting;
 pub use status::{Now, Row, Status, status};

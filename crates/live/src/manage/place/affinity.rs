@@ -20,6 +20,13 @@ pub struct Affinity {
     pub thread: Thread,
 }
 
+/// The CPUs of a list that are on.
+fn on(list: &str) -> Result<BTreeSet<usize>, String> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    let online = cpus::parse(&online.map_err(|error| error.to_string())?)?;
+    Ok(cpus::parse(list)?.intersection(&online).copied().collect())
+}
+
 impl Kind for Affinity {
     fn label(&self) -> String {
         format!("CPUs of {}", self.thread)
@@ -41,6 +48,17 @@ impl Kind for Affinity {
         Ok(Thread::said(set_cpus(tid, &cpus))?.is_some())
     }
 
+    /// What is read leaves out CPUs that are off.
+    fn holds(&self, value: &str, now: &str) -> bool {
+        value == now || on(value).is_ok_and(|on| !on.is_empty() && cpus::list(&on) == now)
+    }
+
+    /// Where all CPUs of a thread have been switched off, the kernel lets it run on any (`select_fallback_rq` in
+    /// `kernel/sched/core.c`).
+    fn may_become(&self, value: &str, now: &str) -> bool {
+        self.holds(value, now) || on(value).is_ok_and(|on| on.is_empty())
+    }
+
     fn full(&self, to: &str, _was: &str) -> Result<String, String> {
         let cpus = cpus::parse(to)?;
         if cpus.is_empty() {
@@ -50,5 +68,23 @@ impl Kind for Affinity {
             return Err(format!("CPUs from {} on cannot be said here", CpuSet::count()));
         }
         Ok(cpus::list(&cpus))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPUs that no host has are off.
+    #[test]
+    fn cpus_that_are_off_do_not_count() {
+        let tid = nix::unistd::gettid().as_raw() as u32;
+        let thread = Thread::of(tid).expect("a /proc").expect("it lives");
+        let place = Affinity { thread };
+        assert!(place.holds("0", "0") && place.holds("0,8191", "0"));
+        assert!(!place.holds("0,8191", "1") && !place.holds("8191", "0"));
+        // All of them are off: the kernel has given it others.
+        assert!(place.may_become("8190-8191", "0") && !place.may_become("0", "1"));
+        assert!(!place.holds("x", "0") && !place.may_become("x", "0"));
     }
 }
