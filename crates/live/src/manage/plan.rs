@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, Ledger, Place, Setting};
+use super::{Entry, Error, Ledger, Place, Setting, Wanted};
 use crate::discover::Name;
 
 /// Why something is restored that an earlier policy has changed.
@@ -96,10 +96,19 @@ impl Plan {
 /// # Errors
 /// If the ledger cannot be read. A setting that its place cannot have is none: it is in [`Plan::refused`].
 pub fn plan(dir: &Path, settings: &[Setting], force: bool) -> Result<Plan, Error> {
-    Ok(with(&Ledger::load(dir)?, settings, force))
+    plan_wanted(dir, &settings.to_vec().into(), force)
 }
 
-pub(super) fn with(ledger: &Ledger, settings: &[Setting], force: bool) -> Plan {
+/// The same, where not all is known.
+///
+/// # Errors
+/// As [`plan()`].
+pub fn plan_wanted(dir: &Path, wanted: &Wanted, force: bool) -> Result<Plan, Error> {
+    Ok(with(&Ledger::load(dir)?, wanted, force))
+}
+
+pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
+    let settings = &all.settings;
     let mut plan = Plan::default();
     let mut wanted: BTreeMap<&Place, &Setting> = BTreeMap::new();
     let mut twice: BTreeMap<&Place, BTreeSet<&str>> = BTreeMap::new();
@@ -112,8 +121,11 @@ pub(super) fn with(ledger: &Ledger, settings: &[Setting], force: bool) -> Plan {
             twice.entry(&setting.place).or_default().extend([&*other.to, &*setting.to]);
         }
     }
-    for entry in ledger.entries.iter().rev().filter(|entry| !wanted.contains_key(&entry.place)) {
-        plan.restore(entry, force);
+    let unwanted = |entry: &&Entry| !wanted.contains_key(&entry.place);
+    for entry in ledger.entries.iter().rev().filter(unwanted) {
+        if !all.is_unknown(&entry.place) {
+            plan.restore(entry, force);
+        }
     }
     for setting in settings {
         // The last one of those that are the same.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lowtail_live::discover::{Found, Role, Vm};
 use lowtail_live::keep::{Keep, Options};
-use lowtail_live::manage::{Place, Setting, Thread, status};
+use lowtail_live::manage::{Place, Setting, Thread, Wanted, status};
 use lowtail_live::workers::{Cpus, Wish, place};
 use lowtail_standin::{Standin, start};
 
@@ -24,7 +24,11 @@ fn cpus() -> BTreeSet<usize> {
     lowtail_live::thread::own_cpus().expect("own CPUs").into_iter().collect()
 }
 
-fn want(found: &Found, name: &str) -> Vec<Setting> {
+fn want(found: &Found, name: &str) -> Result<Wanted, String> {
+    Ok(settings(found, name).into())
+}
+
+fn settings(found: &Found, name: &str) -> Vec<Setting> {
     let vms: Vec<&Vm> =
         found.vms.iter().filter(|vm| vm.name.as_given().starts_with(name)).collect();
     let placed = place(found, &vms, &wish(), &cpus());
@@ -178,7 +182,7 @@ fn a_group_of_their_own_is_weighed() {
     let args = format!("--as libvirt --name {NAME}d --vcpus 1 --io 1 --vhost 1");
     let standin = start(&args).expect("it begins");
     let found = lowtail_live::discover::scan(&Default::default(), &[]);
-    let settings = want(&found, &format!("{NAME}d"));
+    let settings = settings(&found, &format!("{NAME}d"));
     let groups: Vec<&str> = settings
         .iter()
         .filter(|setting| matches!(setting.place, Place::Group(_)))

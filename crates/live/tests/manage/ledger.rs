@@ -89,12 +89,12 @@ fn another_boot() {
 fn a_later_version() {
     let Some((world, lines)) = applied() else { return };
     let header: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
-    let text = header[1].to_string().replace("\"lowtail_ledger\":1", "\"lowtail_ledger\":2");
+    let text = header[1].to_string().replace("\"lowtail_ledger\":2", "\"lowtail_ledger\":3");
     let mut later = lines.clone();
     later[0] = format!("[\"{:08x}\",{text}]", crc32(text.as_bytes()));
     write(&world, &later);
     let error = Hold::take(world.dir()).expect_err("it is not for us");
-    assert!(matches!(error, Error::Version { version: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Version { version: 3, .. }), "{error}");
     assert!(world.dir().join("host.ledger").exists());
     write(&world, &lines);
     assert_eq!(revert(world.dir()).restored, 3);

@@ -441,7 +441,7 @@ fn taps_that_come_and_go_are_followed() {
         // What is found on the host itself is of no interest here.
         let mut rounds = |taps: &[&str]| {
             let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();
-            let mut want = |_: &_| -> Vec<Setting> { want(&text, &machines(&taps)).settings };
+            let mut want = |_: &_| Ok(want(&text, &machines(&taps)).wanted());
             // All is looked at every ten.
             for _ in 0..10 {
                 let round = keep.round(&mut want).expect("it can be written down");
