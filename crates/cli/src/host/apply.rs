@@ -223,11 +223,8 @@ struct Moved {
 
 impl Machines {
     fn look(&mut self, found: &Found) -> Moved {
-        let now: BTreeMap<(u32, u64), String> = found
-            .vms
-            .iter()
-            .map(|vm| ((vm.pid, vm.started_ticks), vm.name.to_string()))
-            .collect();
+        let now: BTreeMap<(u32, u64), String> =
+            found.vms.iter().map(|vm| ((vm.pid, vm.started_ticks), vm.name.to_string())).collect();
         let less = |all: &BTreeMap<(u32, u64), String>, other: &BTreeMap<(u32, u64), String>| {
             let only = all.iter().filter(|(id, _)| !other.contains_key(*id));
             only.map(|(_, name)| name.clone()).collect()

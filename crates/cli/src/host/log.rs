@@ -165,7 +165,10 @@ mod tests {
         assert_eq!([passed[0] + counted[0], passed[1] + counted[1]], [200 * rounds, 2000 * rounds]);
         // A burst and what comes in an hour; a count each 10 s for each kind.
         let most = BURST + rounds / REFILL.as_secs();
-        assert!(passed.iter().all(|n| *n <= most) && passed.iter().all(|n| *n >= BURST), "{passed:?}");
+        assert!(
+            passed.iter().all(|n| *n <= most) && passed.iter().all(|n| *n >= BURST),
+            "{passed:?}"
+        );
         assert!(counts <= 2 * (rounds / COUNT.as_secs() + 1), "{counts}");
     }
 

@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let scheduler = keep::in_force(&dir);
     let scheduler = scheduler.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     let notes = Notes::load(&dir);
-    let Notes { notes, mut refused } = notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let Notes { notes, mut refused } =
+        notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     // Of a thread or a group that is gone nobody wants anything.
     refused.retain(|refused| !matches!(refused.place.read(), Ok(None)));
     let effect = args.look.now(&dir)?;

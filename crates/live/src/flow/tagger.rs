@@ -194,7 +194,8 @@ impl Tagger {
         // The kernel would take the first ones only.
         if machines.len() > INTERFACES_MAX as usize {
             let n = machines.len();
-            let why = format!("{n} interfaces: there is room for {INTERFACES_MAX}; all stays as it was");
+            let why =
+                format!("{n} interfaces: there is room for {INTERFACES_MAX}; all stays as it was");
             return Err(Error::network(what, why));
         }
         // First those that have gone, so that there is room. Packets of an interface that is not known are the host's.

@@ -14,7 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::discover::{Declared, Found, Roots, Scanner, Vm};
-use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted};
+use crate::manage::{
+    Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted,
+};
 use crate::signals::Signals;
 use crate::want::online;
 

@@ -121,16 +121,20 @@ impl Ledger {
         // Lines that say nothing: torn ones, and those of which nobody knows the boot.
         let mut lost = read.len() - whole;
         for Line { boot, entry } in read.into_iter().flatten() {
-            match boot.as_ref().or(header.as_ref().map(|header| &header.boot)) {
-                Some(boot) if *boot == own => ledger.entries.push(entry),
-                Some(_) => ledger.stale += 1,
-                None => lost += 1,
+            // Where both say it, both have to say the same.
+            let said = [boot.as_ref(), header.as_ref().map(|header| &header.boot)];
+            let mut said = said.into_iter().flatten();
+            match (said.clone().count(), said.all(|boot| *boot == own)) {
+                (0, _) => lost += 1,
+                (_, true) => ledger.entries.push(entry),
+                (_, false) => ledger.stale += 1,
             }
         }
         match header {
             // All is gone with it, and so is what its lost lines had said.
             Some(header) if header.boot != own => {
-                ledger.stale = (ledger.stale + lost).max(header.entries.saturating_sub(ledger.entries.len()));
+                ledger.stale =
+                    (ledger.stale + lost).max(header.entries.saturating_sub(ledger.entries.len()));
             }
             Some(header) => ledger.damaged = header.entries.saturating_sub(whole).max(lost),
             None => ledger.damaged = lost + 1,

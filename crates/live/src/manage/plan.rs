@@ -205,7 +205,11 @@ impl Plan {
         }
         match entry {
             // Where not all steps were done, what was there before may be there still.
-            Some(entry) if !force && !entry.is_ours(&now) && (entry.done || !place.holds(&entry.was, &now)) => {
+            Some(entry)
+                if !force
+                    && !entry.is_ours(&now)
+                    && (entry.done || !place.holds(&entry.was, &now)) =>
+            {
                 self.foreign.push(entry.foreign(now));
             }
             _ => {

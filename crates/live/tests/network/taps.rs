@@ -10,7 +10,7 @@ use std::time::Instant;
 use lowtail_live::discover::{Kind, Name, Roots, Tap, Vm};
 use lowtail_live::flow::{self, Counts, Machine, Tagger};
 use lowtail_live::keep::{Keep, Options, Taggers};
-use lowtail_live::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, Setting, status};
+use lowtail_live::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, status};
 use lowtail_live::policy::Policy;
 use lowtail_live::tc::Link;
 use lowtail_live::want::{Facts, Settings, settings};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
@@ -20,11 +21,34 @@ pub struct Affinity {
     pub thread: Thread,
 }
 
-/// The CPUs of a list that are on.
-fn on(list: &str) -> Result<BTreeSet<usize>, String> {
-    let online = std::fs::read_to_string("/sys/devices/system/cpu/online");
-    let online = cpus::parse(&online.map_err(|error| error.to_string())?)?;
-    Ok(cpus::parse(list)?.intersection(&online).copied().collect())
+/// CPUs of a host: those that are on, and those that may be.
+struct Host {
+    online: BTreeSet<usize>,
+    possible: BTreeSet<usize>,
+}
+
+impl Host {
+    fn read() -> Result<Self, String> {
+        let read = |name: &str| {
+            let list = std::fs::read_to_string(Path::new("/sys/devices/system/cpu").join(name));
+            cpus::parse(&list.map_err(|error| error.to_string())?)
+        };
+        Ok(Host { online: read("online")?, possible: read("possible")? })
+    }
+
+    /// The CPUs of a list that are on. A CPU that no host has is none that is off.
+    fn on(&self, list: &str) -> Option<BTreeSet<usize>> {
+        let all = cpus::parse(list).ok().filter(|all| all.is_subset(&self.possible))?;
+        Some(all.intersection(&self.online).copied().collect())
+    }
+
+    fn holds(&self, value: &str, now: &str) -> bool {
+        self.on(value).is_some_and(|on| !on.is_empty() && cpus::list(&on) == now)
+    }
+
+    fn all_off(&self, value: &str) -> bool {
+        self.on(value).is_some_and(|on| on.is_empty())
+    }
 }
 
 impl Kind for Affinity {
@@ -50,13 +74,13 @@ impl Kind for Affinity {
 
     /// What is read leaves out CPUs that are off.
     fn holds(&self, value: &str, now: &str) -> bool {
-        value == now || on(value).is_ok_and(|on| !on.is_empty() && cpus::list(&on) == now)
+        value == now || Host::read().is_ok_and(|host| host.holds(value, now))
     }
 
     /// Where all CPUs of a thread have been switched off, the kernel lets it run on any (`select_fallback_rq` in
     /// `kernel/sched/core.c`).
     fn may_become(&self, value: &str, now: &str) -> bool {
-        self.holds(value, now) || on(value).is_ok_and(|on| on.is_empty())
+        self.holds(value, now) || Host::read().is_ok_and(|host| host.all_off(value))
     }
 
     fn full(&self, to: &str, _was: &str) -> Result<String, String> {
@@ -75,16 +99,22 @@ impl Kind for Affinity {
 mod tests {
     use super::*;
 
-    /// CPUs that no host has are off.
     #[test]
     fn cpus_that_are_off_do_not_count() {
-        let tid = nix::unistd::gettid().as_raw() as u32;
-        let thread = Thread::of(tid).expect("a /proc").expect("it lives");
-        let place = Affinity { thread };
-        assert!(place.holds("0", "0") && place.holds("0,8191", "0"));
-        assert!(!place.holds("0,8191", "1") && !place.holds("8191", "0"));
+        let host = Host { online: [0, 2].into(), possible: (0..4).collect() };
+        assert!(host.holds("0-1", "0") && host.holds("0-3", "0,2") && host.holds("0,2", "0,2"));
+        assert!(!host.holds("0-1", "2") && !host.holds("1", "0") && !host.holds("0,4", "0"));
         // All of them are off: the kernel has given it others.
-        assert!(place.may_become("8190-8191", "0") && !place.may_become("0", "1"));
-        assert!(!place.holds("x", "0") && !place.may_become("x", "0"));
+        assert!(host.all_off("1,3") && !host.all_off("0-1") && !host.all_off("4"));
+        assert!(!host.holds("x", "0") && !host.all_off("x"));
+    }
+
+    /// What is on here is what is read of a list of it.
+    #[test]
+    fn this_host() {
+        let host = Host::read().expect("a host of Linux");
+        let online = cpus::list(&host.online);
+        assert!(host.holds(&online, &online) && !host.all_off(&online));
+        assert!(host.holds(&cpus::list(&host.possible), &online));
     }
 }

@@ -78,7 +78,7 @@ impl Kind for Sched {
         if !was.is_fair() && attr.is_fair() {
             return Err(
                 "a thread with a real-time, deadline or idle policy is not given an ordinary one"
-                    .into()
+                    .into(),
             );
         }
         // It would be told as in force, and is not.
