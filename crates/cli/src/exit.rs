@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// A claim falls short; for `host doctor`: a part of the work cannot be done on this host; for `host observe --once`: a
-/// machine hurts; for `host apply`, `status` and `revert`: something is not as it should be, because the kernel has
+/// machine hurts; for `host plan`, `apply`, `status` and `revert`: something is not as it should be, because the kernel has
 /// refused it or somebody else has changed it.
 pub(crate) const SHORT: u8 = 1;
 /// Wrong usage.
@@ -19,7 +19,7 @@ pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
     (
         SHORT,
-        "a claim falls short; observe: a machine hurts; doctor, apply, status, revert: not all well",
+        "a claim falls short; observe: a machine hurts; doctor, plan, apply, status, revert: not all well",
     ),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),

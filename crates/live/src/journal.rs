@@ -5,8 +5,10 @@
 //! next run undoes the journals of dead processes. A torn last line is that of a directory
 //! that was not made.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -77,8 +79,14 @@ impl Journal {
     /// # Errors
     /// If it cannot be written down, or made.
     pub fn make(&mut self, group: &Path) -> Result<(), Error> {
-        let line = format!("{}\n", group.display());
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        let path = group.as_os_str().as_bytes();
+        let written = if path.contains(&b'\n') {
+            // It would be two lines, of which neither is a directory of ours.
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has a line break"))
+        } else {
+            let line = [path, b"\n"].concat();
+            self.file.write_all(&line).and_then(|()| self.file.sync_data())
+        };
         written.map_err(|error| Error::file("cannot write", &self.path, error))?;
         fs::create_dir(group).map_err(|error| Error::file("cannot make", group, error))
     }
@@ -120,14 +128,16 @@ pub fn sweep(dir: &Path) -> Result<usize, Error> {
 
 /// The directories of a journal, in the order in which they were made.
 fn listed(journal: &Path) -> Result<Vec<PathBuf>, Error> {
-    let text = match fs::read_to_string(journal) {
+    let text = match fs::read(journal) {
         Ok(text) => text,
         // Somebody else was faster.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(Error::file("cannot read", journal, error)),
     };
-    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    Ok(whole.map(PathBuf::from).collect())
+    // A name is any bytes.
+    let whole = text.split_inclusive(|&byte| byte == b'\n');
+    let whole = whole.filter_map(|line| line.strip_suffix(b"\n"));
+    Ok(whole.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }
 
 fn undo(journal: &Path) -> Result<(), Error> {
@@ -214,6 +224,20 @@ mod tests {
         journal.make(&outer.join("inner")).expect("made");
         assert_eq!(sweep(state.path()).expect("no error"), 0, "its process lives");
         assert!(outer.join("inner").is_dir());
+        journal.undo().expect("removed");
+        assert!(is_empty(groups.path()) && is_empty(state.path()));
+    }
+
+    /// Names of groups are any bytes; a line break would make two lines of one.
+    #[test]
+    fn a_path_is_any_bytes() {
+        let (state, groups) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut journal = Journal::new(state.path()).expect("a journal");
+        let odd = groups.path().join(OsStr::from_bytes(b"a\xff"));
+        journal.make(&odd).expect("made");
+        assert!(odd.is_dir());
+        journal.make(&groups.path().join("a\nb")).expect_err("two lines");
+        assert!(!groups.path().join("a\nb").exists());
         journal.undo().expect("removed");
         assert!(is_empty(groups.path()) && is_empty(state.path()));
     }

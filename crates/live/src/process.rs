@@ -29,10 +29,9 @@ impl Process {
 
     /// State and beginning of process `pid`.
     pub(crate) fn look(pid: i32) -> io::Result<(char, u64)> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let text = fs::read(format!("/proc/{pid}/stat"))?;
         let odd = || io::Error::other(format!("/proc/{pid}/stat is not as proc(5) has it"));
-        // The name in parentheses may have spaces and parentheses itself.
-        let (_, fields) = text.rsplit_once(") ").ok_or_else(odd)?;
+        let fields = behind_name(&text).ok_or_else(odd)?;
         let mut fields = fields.split(' ');
         let state = fields.next().and_then(|field| field.chars().next());
         // The state is field 3.
@@ -45,6 +44,13 @@ impl Process {
         let (pid, started) = text.split_once('-')?;
         Some(Process { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
+}
+
+/// What stands behind the name in `/proc/PID/stat`. The name is any bytes, which the thread chooses (`PR_SET_NAME`):
+/// parentheses, spaces, and what is no UTF-8. Behind it there are numbers only.
+fn behind_name(stat: &[u8]) -> Option<&str> {
+    let end = stat.windows(2).rposition(|two| two == b") ")?;
+    str::from_utf8(&stat[end + 2..]).ok()
 }
 
 /// As part of a file's name: `1234-567890`.
@@ -65,6 +71,30 @@ mod tests {
         assert!(own.lives());
         assert_eq!(Process::parse(&own.to_string()), Some(own));
         assert!(!Process { started: own.started + 1, ..own }.lives(), "a later one of that number");
+    }
+
+    #[test]
+    fn a_name_is_any_bytes() {
+        for name in [&b"a"[..], b"a) R 1", b"\xff", b"CPU \xe2\x82", b""] {
+            let stat = [b"12 (", name, b") S 1 2\n"].concat();
+            assert_eq!(behind_name(&stat), Some("S 1 2\n"), "{name:?}");
+        }
+        assert_eq!(behind_name(b"12 (a"), None);
+        assert_eq!(behind_name(b""), None);
+    }
+
+    /// The kernel takes that name, and the thread is found nevertheless.
+    #[test]
+    fn a_thread_with_such_a_name_lives() {
+        let test = || {
+            let tid = nix::unistd::gettid().as_raw();
+            let comm = format!("/proc/self/task/{tid}/comm");
+            fs::write(&comm, b"\xff) R \xe2\x82").expect("own thread");
+            assert_eq!(fs::read(&comm).expect("own thread"), b"\xff) R \xe2\x82\n");
+            let (state, started) = Process::look(tid).expect("it runs");
+            assert!(state == 'R' && Process { pid: tid, started }.lives());
+        };
+        std::thread::spawn(test).join().expect("no panic");
     }
 
     /// A child that has ended and was not waited for has its number still, and is dead.

@@ -61,20 +61,27 @@ pub fn own_cpus() -> io::Result<Vec<usize>> {
 /// While it lives, this thread runs as soon as it can run: it has the highest real-time
 /// priority, if the kernel grants that.
 #[derive(Debug)]
-pub(crate) struct Prompt;
+pub(crate) struct Prompt {
+    /// What the thread had; `None` if it was left alone.
+    before: Option<libc::sched_attr>,
+}
 
 impl Prompt {
     pub(crate) fn new() -> Self {
+        let own = Pid::from_raw(0);
         let first = Thread { policy: Policy::Fifo(99), ..Thread::default() };
-        // Without it, samples are taken a little late, with the clock read at the same time.
-        let _ = set_policy(Pid::from_raw(0), &first);
-        Prompt
+        // Without it, samples are taken a little late, with the clock read at the same time. What cannot be put back
+        // is not changed.
+        let before = kernel::sched_getattr(own).ok();
+        Prompt { before: before.filter(|_| set_policy(own, &first).is_ok()) }
     }
 }
 
 impl Drop for Prompt {
     fn drop(&mut self) {
-        let _ = set_policy(Pid::from_raw(0), &Thread::default());
+        if let Some(before) = &self.before {
+            let _ = kernel::sched_setattr(Pid::from_raw(0), before);
+        }
     }
 }
 
@@ -82,6 +89,30 @@ impl Drop for Prompt {
 mod tests {
     use super::*;
     use lowtail_engine::Duration;
+
+    /// What the thread had is what it has again: policy, nice value, slice.
+    #[test]
+    fn a_thread_that_was_prompt_is_as_before() {
+        let test = || {
+            let own = Pid::from_raw(0);
+            let slice = Some(Duration::from_ms(7));
+            let nicer = Thread { nice: 7, slice, policy: Policy::Batch, ..Thread::default() };
+            set_policy(own, &nicer).expect("nicer is allowed to all");
+            let shown = || {
+                let attr = kernel::sched_getattr(own).expect("own thread");
+                (attr.sched_policy, attr.sched_nice, attr.sched_runtime)
+            };
+            let before = shown();
+            assert_eq!((before.0, before.1), (libc::SCHED_BATCH as u32, 7));
+            let prompt = Prompt::new();
+            let is_first = shown().0 == libc::SCHED_FIFO as u32;
+            assert!(is_first || !nix::unistd::geteuid().is_root());
+            drop(prompt);
+            // Who may not have a real-time policy is left alone.
+            assert_eq!(shown(), before);
+        };
+        std::thread::spawn(test).join().expect("no panic");
+    }
 
     /// On a thread of its own: what it sets stays.
     #[test]

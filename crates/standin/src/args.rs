@@ -76,6 +76,9 @@ pub(crate) struct Args {
     /// Threads have no names of their own, as with QEMU's debug-threads=off
     #[arg(long)]
     pub(crate) nameless: bool,
+    /// Names of I/O threads end in the middle of a character, as where QEMU cuts a long one
+    #[arg(long)]
+    pub(crate) cut_names: bool,
     /// Holds this tap, which is made if need be and goes with the process; needs root
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) tap: Vec<String>,

@@ -175,7 +175,8 @@ impl Drop for Groups {
 
 /// The group that this process is in.
 fn home(hierarchy: &Hierarchy) -> io::Result<PathBuf> {
-    let text = fs::read_to_string("/proc/self/cgroup")?;
+    let text = fs::read("/proc/self/cgroup")?;
+    let text = String::from_utf8_lossy(&text);
     let path = text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, path) = (parts.next()?, parts.next()?);

@@ -34,7 +34,8 @@ fn own(file: &File) -> io::Result<()> {
 fn threads() -> io::Result<Vec<(u32, String)>> {
     let mut threads = Vec::new();
     for entry in fs::read_dir("/proc/self/task")?.flatten() {
-        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let name = fs::read(entry.path().join("comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name);
         let tid = entry.file_name().to_str().and_then(|tid| tid.parse().ok());
         if let Some(tid) = tid.filter(|_| name.starts_with("vhost-")) {
             threads.push((tid, name.trim_end().to_string()));

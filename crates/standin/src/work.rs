@@ -206,7 +206,12 @@ fn others(
         let shown = name.clone().unwrap_or_else(|| program(args).chars().take(COMM_MAX).collect());
         let (tell_tid, tid) = channel();
         let wait = Arc::clone(&wait);
+        let cut = args.cut_names && matches!(part, Part::Io(_));
         let body = move || {
+            if cut {
+                // The kernel takes any bytes; std takes text.
+                let _ = std::fs::write("/proc/thread-self/comm", b"IO disk-abcdef\xc3");
+            }
             let _ = tell_tid.send(gettid().as_raw() as u32);
             // One waits for the end, the others for that one.
             let _ = wait.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -1,12 +1,14 @@
 //! `lowtail host apply`: puts a policy in force, and keeps it there.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use lowtail_live::discover::{Found, Name};
-use lowtail_live::keep::{self, Keep, Options, Round, Taggers, forget_scheduler};
-use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan};
+use lowtail_live::keep::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
+use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan, Refused};
 use lowtail_live::policy::Policy;
 use lowtail_live::signals::Signals;
 use lowtail_live::want::VcpusBy;
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::effect::Look;
 use super::follow::Follower;
+use super::log::{Kind, Log};
 use super::plan::{self, State, Wanted, host};
 use super::revert;
 use crate::args::Global;
@@ -53,9 +56,9 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     let found = args.wanted.found(policy);
     let settings = plan::settings(policy, &found, &plan::facts(policy, &found, false)?)?;
     args.look.before(&dir, &args.wanted.vm)?;
-    let plan = hold.plan(&settings.settings, args.force).map_err(host)?;
+    let plan = hold.plan_wanted(&settings.wanted(), args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
-    let kept = keep::save_notes(&dir, &settings.notes);
+    let kept = Notes::new(&settings.notes, &refused(&plan, &applied)).save(&dir);
     kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     for trouble in Taggers::default().follow(policy, &found) {
         out::note(&format!("error: {trouble}"));
@@ -68,9 +71,12 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
         out::text(&plan::text(&found, &settings, &plan))?;
         out::text(&done(&applied))?;
         plan::tell(&found, &settings);
-        tell(&applied);
+        tell(&plan, &applied);
     }
-    let short = !applied.failed.is_empty() || !plan.foreign.is_empty() || !plan.unread.is_empty();
+    let short = !applied.failed.is_empty()
+        || !plan.foreign.is_empty()
+        || !plan.unread.is_empty()
+        || !plan.refused.is_empty();
     Ok(if short { exit::SHORT.into() } else { ExitCode::SUCCESS })
 }
 
@@ -92,14 +98,19 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
         follower.load()?;
     }
     let follower = RefCell::new(follower);
+    let log = RefCell::new(Log::new(Instant::now(), global.quiet));
     let mut failed = None;
-    let mut want = |found: &Found| follower.borrow_mut().want(found, global);
+    let mut machines = Machines::default();
+    let mut want = |found: &Found| follower.borrow_mut().want(found, &mut log.borrow_mut());
     keep.run(&signals, &mut want, &mut |round| {
-        follower.borrow_mut().follow(global);
-        if let Err(fail) = say(round, global) {
+        let mut log = log.borrow_mut();
+        follower.borrow_mut().follow(round.as_ref().ok(), &mut log);
+        if let Err(fail) = say(round, &mut machines, &mut log, global) {
             failed = Some(fail);
         }
+        log.rest(false);
     });
+    log.borrow_mut().rest(true);
     // Threads have the policy again that they had; the ledger has it, too.
     drop(follower);
     let reverted = keep.end().map_err(host)?;
@@ -118,41 +129,126 @@ fn forget_dead(dir: &Path) -> Result<(), Fail> {
     forget_scheduler(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 
-/// A round in which something happened.
-fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
+/// What places were not given: of themselves, or by the kernel.
+fn refused(plan: &Plan, applied: &Applied) -> Vec<Refused> {
+    let failed = applied.failed.iter().cloned().map(|failed| Refused {
+        place: failed.place,
+        wanted: failed.to,
+        why: failed.why,
+    });
+    plan.refused.iter().cloned().chain(failed).collect()
+}
+
+/// A round in which something happened: for programs one line, for people a bounded number.
+fn say(
+    round: Result<Round, Error>,
+    machines: &mut Machines,
+    log: &mut Log,
+    global: &Global,
+) -> Result<(), Fail> {
     let round = match round {
         Ok(round) => round,
         // The next one may go well.
         Err(error) => {
-            out::note(&format!("error: {error}"));
+            log.say(Kind::Error, || format!("error: {error}"));
             return Ok(());
         }
     };
-    if global.json {
-        let (plan, applied) = (round.plan.as_ref(), round.applied.as_ref());
-        let changes = plan.map(changes).transpose()?;
-        if changes.is_some() || !round.foreign.is_empty() {
-            let line = json!({
-                "changes": changes,
-                "applied": applied.map(to_json).transpose()?,
-                "foreign": to_json(&round.foreign)?,
-            });
-            out::text(&format!("{line}\n"))?;
-        }
-        return Ok(());
+    if let Some(why) = &round.unknown {
+        log.say(Kind::Error, || format!("error: {why}; what was in force stays so"));
     }
-    if global.quiet {
-        return Ok(());
+    let moved = round.changed.as_ref().map(|found| machines.look(found)).unwrap_or_default();
+    if global.json {
+        return say_json(&round, &moved);
+    }
+    for line in moved.lines() {
+        log.say(Kind::Machine, || line);
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
-        let [now, to, why] = [&change.now, &change.to, &change.why].map(Name::new);
-        out::text(&format!("{}: {now} -> {to} ({why})\n", change.place))?;
+        log.say(Kind::Change, || {
+            let [now, to, why] = [&change.now, &change.to, &change.why].map(Name::new);
+            format!("{}: {now} -> {to} ({why})", change.place)
+        });
     }
     for foreign in &round.foreign {
-        out::note(&format!("note: {} was changed by somebody else; left alone", foreign.place));
+        log.say(Kind::Note, || {
+            format!("note: {} was changed by somebody else; left alone", foreign.place)
+        });
     }
-    round.applied.iter().for_each(tell);
+    for refused in round.refused.iter().flatten().filter(|refused| machines.is_new(refused)) {
+        log.say(Kind::Refused, || not_given(refused));
+    }
+    if let Some(refused) = round.refused {
+        machines.refused = refused.into_iter().collect();
+    }
     Ok(())
+}
+
+fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
+    let (plan, applied) = (round.plan.as_ref(), round.applied.as_ref());
+    let changes = plan.map(changes).transpose()?;
+    let happened = changes.is_some()
+        || !round.foreign.is_empty()
+        || round.refused.is_some()
+        || round.unknown.is_some()
+        || !moved.is_empty();
+    if happened {
+        let line = json!({
+            "changes": changes,
+            "applied": applied.map(to_json).transpose()?,
+            "foreign": to_json(&round.foreign)?,
+            "refused": to_json(&round.refused)?,
+            "unknown": round.unknown,
+            "came": moved.came,
+            "gone": moved.gone,
+        });
+        out::text(&format!("{line}\n"))?;
+    }
+    Ok(())
+}
+
+/// The machines that there were, and what places were not given.
+#[derive(Debug, Default)]
+struct Machines {
+    /// By process and when that began.
+    names: BTreeMap<(u32, u64), String>,
+    refused: BTreeSet<Refused>,
+}
+
+/// Names of machines that have come and gone, safe for a terminal.
+#[derive(Debug, Default)]
+struct Moved {
+    came: Vec<String>,
+    gone: Vec<String>,
+}
+
+impl Machines {
+    fn look(&mut self, found: &Found) -> Moved {
+        let now: BTreeMap<(u32, u64), String> =
+            found.vms.iter().map(|vm| ((vm.pid, vm.started_ticks), vm.name.to_string())).collect();
+        let less = |all: &BTreeMap<(u32, u64), String>, other: &BTreeMap<(u32, u64), String>| {
+            let only = all.iter().filter(|(id, _)| !other.contains_key(*id));
+            only.map(|(_, name)| name.clone()).collect()
+        };
+        let moved = Moved { came: less(&now, &self.names), gone: less(&self.names, &now) };
+        self.names = now;
+        moved
+    }
+
+    fn is_new(&self, refused: &Refused) -> bool {
+        !self.refused.contains(refused)
+    }
+}
+
+impl Moved {
+    fn is_empty(&self) -> bool {
+        self.came.is_empty() && self.gone.is_empty()
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let came = self.came.iter().map(|name| format!("machine {name} has come"));
+        came.chain(self.gone.iter().map(|name| format!("machine {name} has gone")))
+    }
 }
 
 fn changes(plan: &Plan) -> Result<Value, Fail> {
@@ -175,8 +271,14 @@ fn done(applied: &Applied) -> String {
     text + "; `lowtail host revert` restores what was there\n"
 }
 
-fn tell(applied: &Applied) {
-    for failed in &applied.failed {
-        out::note(&format!("refused: {}: {}: {}", failed.place, failed.to, failed.why));
+fn tell(plan: &Plan, applied: &Applied) {
+    for refused in refused(plan, applied) {
+        out::note(&not_given(&refused));
     }
+}
+
+/// A value that a place was not given.
+pub(crate) fn not_given(refused: &Refused) -> String {
+    let Refused { place, wanted, why } = refused;
+    format!("refused: {place}: {}: {}", Name::new(wanted), Name::new(why))
 }

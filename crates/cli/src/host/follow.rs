@@ -3,17 +3,15 @@
 use std::path::Path;
 
 use lowtail_live::Error;
-use lowtail_live::discover::Found;
-use lowtail_live::keep::{self, Taggers, Vcpus};
-use lowtail_live::manage::Setting;
+use lowtail_live::discover::{Found, Roots};
+use lowtail_live::keep::{Notes, Round, Taggers, Vcpus};
+use lowtail_live::manage::{Refused, Wanted};
 use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::vcpu;
 use lowtail_live::want::{self, Facts, Member, Note};
 
-use super::plan;
-use crate::args::Global;
+use super::log::{Kind, Log, Told};
 use crate::exit::Fail;
-use crate::out;
 
 /// Machines as they are at each look, and what a policy makes of them.
 #[derive(Debug)]
@@ -21,14 +19,18 @@ pub(crate) struct Follower<'p> {
     policy: &'p Policy,
     facts: Facts,
     vcpus: Option<Vcpus>,
+    /// The kernel has ended the scheduler that there was.
+    ended: bool,
     members: Vec<Member>,
     taggers: Taggers,
     found: Found,
-    /// What was said already.
-    told: Vec<String>,
-    /// Where it is kept for `status`: what became of the scheduler, and what cannot be had.
+    /// What was said of what is wanted, and of what follows machines.
+    told: [Told; 2],
+    /// Where it is kept for `status`: what became of the scheduler, and what the policy does not get.
     dir: &'p Path,
-    notes: Option<Vec<Note>>,
+    notes: Vec<Note>,
+    refused: Vec<Refused>,
+    saved: Option<Notes>,
 }
 
 impl<'p> Follower<'p> {
@@ -37,12 +39,15 @@ impl<'p> Follower<'p> {
             policy,
             facts,
             vcpus: None,
+            ended: false,
             members: Vec::new(),
             taggers: Taggers::default(),
             found: Found::default(),
-            told: Vec::new(),
+            told: Default::default(),
             dir,
-            notes: None,
+            notes: Vec::new(),
+            refused: Vec::new(),
+            saved: None,
         }
     }
 
@@ -58,64 +63,80 @@ impl<'p> Follower<'p> {
         Ok(())
     }
 
-    /// What is wanted for these machines.
-    pub(crate) fn want(&mut self, found: &Found, global: &Global) -> Vec<Setting> {
-        let settings = match plan::settings(self.policy, found, &self.facts) {
-            Ok(settings) => settings,
-            Err(fail) => {
-                self.tell(fail.message().to_string(), global);
-                return Vec::new();
-            }
-        };
+    /// What is wanted for these machines, or why that is not known.
+    ///
+    /// `scheduler = "sched-ext"` insists when a process begins. What the kernel has ended later is no reason to take away
+    /// anything but what belongs to it alone: the fair class has the vCPUs then, as with `auto`.
+    pub(crate) fn want(&mut self, found: &Found, log: &mut Log) -> Result<Wanted, String> {
+        let refreshed = self.facts.refresh(&Roots::default(), found.hierarchy.as_ref());
+        let trouble = refreshed.err().map(|error| format!("error: facts about this host: {error}"));
+        let settings = want::settings(self.policy, found, &self.facts);
+        if let Some(note) = settings.notes.iter().find(|note| note.fatal && !self.ended) {
+            return Err(note.to_string());
+        }
         self.found = found.clone();
         self.facts.ask_libvirt(self.policy, found);
         self.members = match self.vcpus {
-            Some(_) => want::machines(self.policy, found, &self.facts),
-            None => Vec::new(),
+            Some(_) if !self.ended => want::machines(self.policy, found, &self.facts),
+            _ => Vec::new(),
         };
-        for note in &settings.notes {
-            self.tell(format!("note: {note}"), global);
+        let notes = settings.notes.iter().map(|note| format!("note: {note}"));
+        for line in self.told[0].new_ones(notes.chain(trouble)) {
+            log.say(Kind::Note, || line);
         }
-        if self.notes.as_ref() != Some(&settings.notes) {
-            match keep::save_notes(self.dir, &settings.notes) {
-                Ok(()) => self.notes = Some(settings.notes),
-                Err(error) => self.tell(format!("error: {}: {error}", self.dir.display()), global),
-            }
-        }
-        settings.settings
+        let wanted = settings.wanted();
+        self.notes = settings.notes;
+        Ok(wanted)
     }
 
     /// Once settings are in force: taggers are told of machines, and the scheduler takes those that have come and lets those
     /// go that have gone. If the kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
-    pub(crate) fn follow(&mut self, global: &Global) {
-        for trouble in self.taggers.follow(self.policy, &self.found) {
-            self.tell(format!("error: {trouble}"), global);
+    pub(crate) fn follow(&mut self, round: Option<&Round>, log: &mut Log) {
+        let mut troubles = self.taggers.follow(self.policy, &self.found);
+        troubles.extend(self.vcpus());
+        if let Some(refused) = round.and_then(|round| round.refused.as_ref()) {
+            self.refused.clone_from(refused);
         }
-        let Some(vcpus) = &mut self.vcpus else { return };
-        let followed =
-            vcpus.follow(&self.members).and_then(|troubles| Ok((troubles, vcpus.report()?)));
-        match followed {
-            Ok((troubles, report)) => {
-                troubles
-                    .into_iter()
-                    .for_each(|trouble| self.tell(format!("error: {trouble}"), global));
-                if let Some(why) = report.ended {
-                    self.facts.small_first = Err(format!("the kernel has ended it ({why})"));
-                    let what = "small-first has ended, the kernel's fair class schedules vCPUs";
-                    self.tell(format!("error: {what}: {why}"), global);
-                }
-            }
-            Err(error) => self.tell(format!("error: {error}"), global),
+        troubles.extend(self.save());
+        for trouble in self.told[1].new_ones(troubles) {
+            log.say(Kind::Error, || format!("error: {trouble}"));
         }
     }
 
-    /// Once.
-    fn tell(&mut self, what: String, global: &Global) {
-        if !self.told.contains(&what) {
-            if !global.quiet {
-                out::note(&what);
+    /// What went wrong, in words.
+    fn vcpus(&mut self) -> Vec<String> {
+        let Some(vcpus) = &mut self.vcpus else { return Vec::new() };
+        let mut troubles = match vcpus.follow(&self.members) {
+            Ok(troubles) => troubles,
+            Err(error) => vec![error.to_string()],
+        };
+        match vcpus.report() {
+            Ok(report) => {
+                if let Some(why) = report.ended {
+                    self.ended = true;
+                    self.facts.small_first = Err(format!("the kernel has ended it ({why})"));
+                    let what = "small-first has ended, the kernel's fair class schedules vCPUs";
+                    // What fails because of that is no trouble of its own.
+                    troubles = vec![format!("{what}: {why}")];
+                }
             }
-            self.told.push(what);
+            Err(error) => troubles.push(error.to_string()),
+        }
+        troubles
+    }
+
+    /// Keeps for `status` what the policy does not get, if that has changed.
+    fn save(&mut self) -> Option<String> {
+        let notes = Notes::new(&self.notes, &self.refused);
+        if self.saved.as_ref() == Some(&notes) {
+            return None;
+        }
+        match notes.save(self.dir) {
+            Ok(()) => {
+                self.saved = Some(notes);
+                None
+            }
+            Err(error) => Some(format!("{}: {error}", self.dir.display())),
         }
     }
 }

@@ -7,6 +7,7 @@ mod effect;
 #[cfg(test)]
 mod example;
 mod follow;
+mod log;
 mod metrics;
 mod observe;
 mod plan;

@@ -10,9 +10,10 @@ use lowtail_live::policy::{Policy, Scheduler};
 use lowtail_live::want::{self, Facts, Settings, VcpusBy};
 use serde_json::{Value, json};
 
+use super::apply::not_given;
 use super::columns::columns;
 use crate::args::Global;
-use crate::exit::Fail;
+use crate::exit::{self, Fail};
 use crate::out;
 
 /// Machines that the table names.
@@ -107,14 +108,16 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
     let found = args.wanted.found(&policy);
     let settings = settings(&policy, &found, &facts(&policy, &found, args.watch)?)?;
-    let plan = manage::plan(&args.state.dir(), &settings.settings, args.force).map_err(host)?;
+    let plan = manage::plan_wanted(&args.state.dir(), &settings.wanted(), args.force);
+    let plan = plan.map_err(host)?;
     if global.json {
         out::json(&as_json(&found, &settings, &plan)?)?;
     } else if !global.quiet {
         out::text(&text(&found, &settings, &plan))?;
         tell(&found, &settings);
+        plan.refused.iter().for_each(|refused| out::note(&not_given(refused)));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if plan.refused.is_empty() { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_live::keep::{self, Effect};
+use lowtail_live::keep::{self, Effect, Notes};
 use lowtail_live::manage::{Hold, Reverted};
 
 use super::apply::to_json;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
 /// any more.
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
     let forgotten = Effect::forget(dir)
-        .and_then(|()| keep::forget_notes(dir))
+        .and_then(|()| Notes::forget(dir))
         .and_then(|()| keep::forget_scheduler(dir));
     forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use lowtail_live::discover::Name;
 use lowtail_live::flow::{self, Running};
-use lowtail_live::keep::{self, Effect, InForce, VmEffect};
-use lowtail_live::manage::{self, Now, Part, Place};
+use lowtail_live::keep::{self, Effect, InForce, Notes, VmEffect};
+use lowtail_live::manage::{self, Now, Part, Place, Refused};
 use serde_json::json;
 
-use super::apply::to_json;
+use super::apply::{not_given, to_json};
 use super::columns::columns;
 use super::effect::Look;
 use super::plan::{State, host};
@@ -31,8 +31,11 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let status = manage::status(&dir).map_err(host)?;
     let scheduler = keep::in_force(&dir);
     let scheduler = scheduler.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
-    let notes = keep::load_notes(&dir);
-    let notes = notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let notes = Notes::load(&dir);
+    let Notes { notes, mut refused } =
+        notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    // Of a thread or a group that is gone nobody wants anything.
+    refused.retain(|refused| !matches!(refused.place.read(), Ok(None)));
     let effect = args.look.now(&dir)?;
     let taggers = taggers(&status);
     if global.json {
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
             "status": to_json(&status)?,
             "scheduler": to_json(&scheduler)?,
             "notes": notes,
+            "refused": to_json(&refused)?,
             "taggers": to_json(&taggers)?,
             "effect": to_json(&effect)?,
         }))?;
@@ -49,12 +53,15 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
         // Whoever runs a machine has chosen the name in it.
         let line = |note: &String| format!("note: {}\n", Name::new(note));
         out::text(&notes.iter().map(line).collect::<String>())?;
+        let line = |refused: &Refused| not_given(refused) + "\n";
+        out::text(&refused.iter().map(line).collect::<String>())?;
         out::text(&taggers.iter().map(tagger).collect::<String>())?;
         out::text(&effect.iter().map(effects).collect::<String>())?;
     }
     let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);
     let small_first = matches!(scheduler, None | Some(InForce::Yes { .. }));
-    let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now)) && small_first;
+    let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now));
+    let all = all && small_first && refused.is_empty();
     Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 

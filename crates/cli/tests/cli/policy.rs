@@ -183,3 +183,106 @@ fn watching() {
     assert_eq!((first.weight(), second.weight()), (100.0, 100.0));
     place.line("host status --state s").expect(0, &[]);
 }
+
+/// Two vCPUs of a machine that has no group of its own; one of them has a policy that may not be changed, as libvirt's
+/// `<vcpusched>` gives it. It is told by all commands, and the other one gets what it shall have.
+#[test]
+fn what_one_thread_cannot_have_stops_nothing() {
+    let Some(()) = may() else { return };
+    let place = Place::new();
+    let name = format!("rt{}", std::process::id());
+    let standin = start(&format!("--name {name} --vcpus 2")).expect("a stand-in");
+    let [tid, other] = [0, 1].map(|n| standin.begun.threads[n].0);
+    let mut chrt = Command::new("chrt");
+    let chrt = chrt.args(["--idle", "-p", "0", &tid.to_string()]).status();
+    assert!(chrt.expect("there is a `chrt`").success());
+    let shown = || [tid, other].map(|tid| lowtail_standin::shown::thread(tid).expect("it lives"));
+    let before = shown();
+    let policy = "weight = 300\n[[vm]]\nmanage = false\n";
+    place.write("p.toml", format!("scheduler = \"fair\"\n[[vm]]\nname = \"{name}\"\n{policy}"));
+    let told = format!("refused: scheduling of thread {tid}: nice=-5: ");
+    place.line("host plan p.toml --state s").expect(1, &[&told, "real-time, deadline or idle"]);
+    place.line("host apply p.toml --state s --no-look").expect(1, &[&told]);
+    let now = shown();
+    assert!(now[0] == before[0] && now[1] != before[1], "{now:?}");
+    let status = place.line("host status --state s --no-look");
+    assert!(status.expect(1, &[]).out.contains(&told), "{}", status.out);
+    let json = place.line("host status --state s --no-look --json").json();
+    assert_eq!(json["refused"][0]["wanted"], "nice=-5");
+    let json = place.line("host plan p.toml --state s --json").json();
+    assert_eq!(json["plan"]["refused"].as_array().expect("a list").len(), 1);
+    place.line("host revert --state s").expect(0, &[]);
+    assert_eq!(shown(), before);
+    place.line("host status --state s --no-look").expect(0, &[]);
+}
+
+/// The name of a thread ends in the middle of a character: what it was given is taken back nevertheless.
+#[test]
+fn a_thread_whose_name_is_no_utf8() {
+    let Some(()) = may() else { return };
+    let place = Place::new();
+    let name = format!("cut{}", std::process::id());
+    let args = format!("--name {name} --vcpus 1 --io 1 --cut-names");
+    let standin = start(&args).expect("a stand-in");
+    let shown = || lowtail_standin::shown::thread(standin.begun.threads[1].0).expect("it lives");
+    let before = shown();
+    let policy = "worker_weight = 8668\nweight = \"keep\"\n[[vm]]\nmanage = false\n";
+    place.write("p.toml", format!("scheduler = \"fair\"\n[[vm]]\nname = \"{name}\"\n{policy}"));
+    place.line("host apply p.toml --state s --no-look").expect(0, &[]);
+    assert!(shown()["policy"].contains(" -20 "), "{:?}", shown());
+    place.line("host revert --state s").expect(0, &[]);
+    assert_eq!(shown(), before);
+    assert!(!place.path("s/host.ledger").exists());
+}
+
+/// Hundreds of machines come and go under `apply --watch`: what it says is bounded by time, and says how much it left out.
+#[test]
+fn churn_fills_no_log() {
+    let Some(()) = may() else { return };
+    let place = Place::new();
+    let name = format!("churn{}", std::process::id());
+    let policy = "weight = 300\n[[vm]]\nmanage = false\n";
+    place.write("p.toml", format!("scheduler = \"fair\"\n[[vm]]\nname = \"{name}-*\"\n{policy}"));
+    let mut command = place.command();
+    command.args(["host", "apply", "p.toml", "--watch", "--no-look", "--state", "s"]);
+    let [out, err] = ["out", "err"].map(|name| fs::File::create(place.path(name)).expect("a file"));
+    let begun = Instant::now();
+    let mut child = command.stdout(out).stderr(err).spawn().expect("it starts");
+    let rows = || {
+        let status = lowtail_live::manage::status(&place.path("s"));
+        status.map_or(0, |status| status.rows.len())
+    };
+    let mut most = 0;
+    for generation in 0..4 {
+        let begin = |n| start(&format!("--name {name}-{generation}-{n} --vcpus 4"));
+        let machines: Vec<_> = (0..50).map(|n| begin(n).expect("a stand-in")).collect();
+        let until = Instant::now() + Duration::from_secs(30);
+        // Four vCPUs each.
+        while rows() < 200 {
+            assert!(Instant::now() < until, "{generation}: {} rows", rows());
+            sleep(Duration::from_millis(100));
+        }
+        most += machines.len();
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("it lives");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let said = ["out", "err"].map(|name| fs::read_to_string(place.path(name)).expect("a file"));
+    let lines: Vec<&str> = said.iter().flat_map(|text| text.lines()).collect();
+    // Of each of five kinds 20 at once, one each 5 s, a count each 10 s and at the end; and what it has restored.
+    let seconds = begun.elapsed().as_secs() as usize;
+    assert!(
+        lines.len() <= 5 * (20 + seconds / 5 + seconds / 10 + 3) + 2,
+        "{seconds} s: {lines:#?}"
+    );
+    assert!(lines.iter().any(|line| line.starts_with("machine churn")), "{lines:#?}");
+    let left_out = |what: &str| -> usize {
+        let counts =
+            lines.iter().filter(|line| line.starts_with("... and ") && line.contains(what));
+        counts.filter_map(|line| line.split(' ').nth(2)?.parse::<usize>().ok()).sum()
+    };
+    // All 200 machines came, and all changes were made: said, or counted.
+    let came = lines.iter().filter(|line| line.starts_with("machine ")).count();
+    assert!(came + left_out("machines") >= most, "{came}: {lines:#?}");
+    let changes = lines.iter().filter(|line| line.contains(" -> ")).count();
+    assert!(changes + left_out("changes") >= 4 * most, "{changes}: {lines:#?}");
+}

@@ -35,9 +35,10 @@ impl Hierarchy {
     /// If there is none.
     pub fn find() -> Result<Self, Error> {
         let mounts = Path::new("/proc/self/mountinfo");
-        let text = fs::read_to_string(mounts);
+        let text = fs::read(mounts);
         let text = text.map_err(|error| Error::file("cannot read", mounts, error))?;
-        Self::among(&text, |root| {
+        // Somebody's mount point may be no UTF-8; that is no reason not to find ours.
+        Self::among(&String::from_utf8_lossy(&text), |root| {
             fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default()
         })
         .ok_or(Error::NoController)

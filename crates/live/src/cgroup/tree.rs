@@ -6,7 +6,9 @@
 //! each vCPU would do without, but a kill would leave them behind; threads end with their
 //! process, whatever ends it.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use lowtail_host::cgroup::{CgroupStats, Limit};
@@ -186,10 +188,11 @@ impl Tree {
     /// v2: moves this process into the group above all, where its threads can go further.
     fn move_in(&mut self) -> Result<(), Error> {
         let own = Path::new("/proc/self/cgroup");
-        let text = fs::read_to_string(own);
+        let text = fs::read(own);
         let text = text.map_err(|error| Error::file("cannot read", own, error))?;
-        let path = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        let home = self.hierarchy.root.join(path);
+        let mut lines = text.split(|&byte| byte == b'\n');
+        let path = lines.find_map(|line| line.strip_prefix(b"0::/")).unwrap_or_default();
+        let home = self.hierarchy.root.join(OsStr::from_bytes(path));
         self.write(Tree::TOP, "cgroup.procs", &std::process::id().to_string())?;
         self.home = Some(home);
         Ok(())

@@ -15,5 +15,5 @@ mod told;
 pub use counts::Counts;
 pub use entry::{Entry, read_entry, write_entry};
 pub use place::{Running, running};
-pub use tagger::{MACHINES_MAX, Machine, Tagger};
+pub use tagger::{INTERFACES_MAX, MACHINES_MAX, Machine, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

@@ -18,7 +18,7 @@ const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
 /// Machines with buckets of their own, the host itself among them: 64 bytes each, and more than a host has.
 pub const MACHINES_MAX: u32 = 4096;
 /// Interfaces of machines that are told.
-const INTERFACES_MAX: u32 = 2 * MACHINES_MAX;
+pub const INTERFACES_MAX: u32 = 2 * MACHINES_MAX;
 /// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/small-first.md).
 const SETS: u32 = 1 << 14;
 
@@ -184,22 +184,30 @@ impl Tagger {
     /// the host's.
     ///
     /// # Errors
-    /// If a number is too large, or what the kernel says.
+    /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
     pub fn know(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of machines";
         if let Some((_, number)) = machines.iter().find(|(_, number)| *number >= MACHINES_MAX) {
             let why = format!("machine {number}: there is room for {}", MACHINES_MAX - 1);
             return Err(Error::network(what, why));
         }
-        for (ifindex, number) in machines {
-            let (key, value) = (ifindex.to_ne_bytes(), number.to_ne_bytes());
-            self.owners.update(&key, &value, MapFlags::ANY).map_err(failed(what))?;
+        // The kernel would take the first ones only.
+        if machines.len() > INTERFACES_MAX as usize {
+            let n = machines.len();
+            let why =
+                format!("{n} interfaces: there is room for {INTERFACES_MAX}; all stays as it was");
+            return Err(Error::network(what, why));
         }
+        // First those that have gone, so that there is room. Packets of an interface that is not known are the host's.
         for key in self.owners.keys().collect::<Vec<_>>() {
             let known = machines.iter().any(|(ifindex, _)| ifindex.to_ne_bytes()[..] == key[..]);
             if !known {
                 self.owners.delete(&key).map_err(failed(what))?;
             }
+        }
+        for (ifindex, number) in machines {
+            let (key, value) = (ifindex.to_ne_bytes(), number.to_ne_bytes());
+            self.owners.update(&key, &value, MapFlags::ANY).map_err(failed(what))?;
         }
         Ok(())
     }

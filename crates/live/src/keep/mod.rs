@@ -8,17 +8,20 @@ mod notes;
 mod taggers;
 mod vcpus;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::discover::{Declared, Found, Roots, Scanner, Users, Vm};
-use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Reverted, Setting};
+use crate::manage::{
+    Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted,
+};
 use crate::signals::Signals;
+use crate::want::online;
 
 pub use effect::{Effect, VmEffect};
-pub use notes::{forget_notes, load_notes, save_notes};
+pub use notes::Notes;
 pub use taggers::Taggers;
 pub use vcpus::{InForce, Report, Vcpus, forget_scheduler, in_force};
 
@@ -63,10 +66,17 @@ pub struct Keep {
     scanner: Scanner,
     rounds: u32,
     vms: Vec<Vm>,
-    settings: Vec<Setting>,
-    refused: BTreeMap<(Place, String), Instant>,
+    cpus: Option<BTreeSet<usize>>,
+    /// What was wanted when that was known last.
+    wanted: Option<Wanted>,
+    /// What the kernel has refused, and when.
+    failed: BTreeMap<(Place, String), (Instant, String)>,
+    refused: Vec<Refused>,
     foreign: BTreeMap<Place, String>,
 }
+
+/// Says what is wanted for the machines that were found, or why that is not known, in words.
+pub type Want<'w> = dyn FnMut(&Found) -> Result<Wanted, String> + 'w;
 
 /// What a round has found and done.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +87,12 @@ pub struct Round {
     pub plan: Option<Plan>,
     /// What was done about it.
     pub applied: Option<Applied>,
-    /// What somebody else has changed, told once.
+    /// What somebody else has changed, told once, and again when it was gone meanwhile.
     pub foreign: Vec<Foreign>,
+    /// What places are not given, of themselves or by the kernel, all of it, if that is not what it was the round before.
+    pub refused: Option<Vec<Refused>>,
+    /// Why it is not known what is wanted. What was wanted before stays in force; the next round asks again.
+    pub unknown: Option<String>,
 }
 
 impl Keep {
@@ -96,61 +110,105 @@ impl Keep {
             scanner,
             rounds: 0,
             vms: Vec::new(),
-            settings: Vec::new(),
-            refused: BTreeMap::new(),
+            cpus: None,
+            wanted: None,
+            failed: BTreeMap::new(),
+            refused: Vec::new(),
             foreign: BTreeMap::new(),
         })
     }
 
-    /// One round. `want` gives the settings for these machines; it is asked when they have changed, and now and then.
+    /// One round. `want` says what is wanted for these machines, or why that is not known; it is asked when machines or the CPUs
+    /// that are on have changed, and now and then. What is not known is not what nobody wants: what was wanted before
+    /// stays.
     ///
     /// # Errors
-    /// If the ledger cannot be written, or a setting cannot be; nothing was changed then that is not written down. The
-    /// next round may go well.
-    pub fn round(&mut self, want: &mut dyn FnMut(&Found) -> Vec<Setting>) -> Result<Round, Error> {
+    /// If the ledger cannot be written; nothing was changed then that is not written down. The next round may go well.
+    pub fn round(&mut self, want: &mut Want<'_>) -> Result<Round, Error> {
         let found = self.scanner.scan();
+        let cpus = online(&self.options.roots).ok();
         let changed = self.rounds == 0 || found.vms != self.vms;
-        let due = self.rounds.is_multiple_of(EVERY);
+        let due = self.rounds.is_multiple_of(EVERY) || cpus != self.cpus;
         self.rounds = self.rounds.wrapping_add(1);
         let mut round = Round::default();
         if !changed && !due {
             return Ok(round);
         }
-        self.settings = want(&found);
-        let mut plan = self.hold.plan(&self.settings, false)?;
-        self.refused.retain(|_, when| when.elapsed() < RETRY);
-        plan.leave_out(|place, to| self.refused.contains_key(&(place.clone(), to.to_string())));
-        for foreign in &plan.foreign {
-            let told = self.foreign.insert(foreign.place.clone(), foreign.now.clone());
-            if told.as_ref() != Some(&foreign.now) {
-                round.foreign.push(foreign.clone());
+        match want(&found) {
+            Ok(wanted) => {
+                self.wanted = Some(wanted);
+                self.cpus = cpus;
+            }
+            Err(why) => {
+                round.unknown = Some(why);
+                // The next round is due.
+                self.rounds = 0;
             }
         }
+        // Of places that are gone the entries are dropped, also where nothing new is known.
+        let Some(wanted) = &self.wanted else { return Ok(round) };
+        let mut plan = self.hold.plan_wanted(wanted, false)?;
+        round.foreign = self.others(&plan);
+        self.leave_failed(&mut plan);
         if !plan.is_empty() {
             let applied = match self.hold.apply(&plan, OnError::GoOn, &mut |_| {}) {
                 // Somebody was faster than us; the next round sees what is there.
                 Err(Error::Moved { .. }) => {
-                    self.vms.clear();
+                    self.rounds = 0;
                     return Ok(round);
                 }
                 applied => applied?,
             };
             for failed in &applied.failed {
-                self.refused.insert((failed.place.clone(), failed.to.clone()), Instant::now());
+                let (place, why) = ((failed.place.clone(), failed.to.clone()), failed.why.clone());
+                self.failed.insert(place, (Instant::now(), why));
             }
+            round.refused = self.refuse(&plan);
             round.applied = Some(applied);
             round.plan = Some(plan);
+        } else {
+            round.refused = self.refuse(&plan);
         }
         self.vms.clone_from(&found.vms);
         round.changed = changed.then_some(found);
         Ok(round)
     }
 
+    /// What others have changed, if that is new. What is no longer so is forgotten, so that it is told when it comes again.
+    fn others(&mut self, plan: &Plan) -> Vec<Foreign> {
+        let now = plan.foreign.iter().map(|foreign| (foreign.place.clone(), foreign.now.clone()));
+        let before = std::mem::replace(&mut self.foreign, now.collect());
+        let is_new = |foreign: &&Foreign| before.get(&foreign.place) != Some(&foreign.now);
+        plan.foreign.iter().filter(is_new).cloned().collect()
+    }
+
+    /// Leaves out for a while what the kernel has refused. What is no longer planned is forgotten.
+    fn leave_failed(&mut self, plan: &mut Plan) {
+        let planned: BTreeSet<(&Place, &str)> =
+            plan.changes.iter().map(|change| (&change.place, change.to.as_str())).collect();
+        self.failed.retain(|(place, to), (when, _)| {
+            when.elapsed() < RETRY && planned.contains(&(place, to.as_str()))
+        });
+        plan.leave_out(|place, to| self.failed.contains_key(&(place.clone(), to.to_string())));
+    }
+
+    /// What is refused now, if that is new.
+    fn refuse(&mut self, plan: &Plan) -> Option<Vec<Refused>> {
+        let failed = self.failed.iter().map(|((place, wanted), (_, why))| {
+            let (place, wanted, why) = (place.clone(), wanted.clone(), why.clone());
+            Refused { place, wanted, why }
+        });
+        let now: Vec<Refused> = plan.refused.iter().cloned().chain(failed).collect();
+        let is_new = now != self.refused;
+        self.refused.clone_from(&now);
+        is_new.then_some(now)
+    }
+
     /// Rounds until a signal asks for an end; `tell` is told of each, and of what went wrong in it.
     pub fn run(
         &mut self,
         signals: &Signals,
-        want: &mut dyn FnMut(&Found) -> Vec<Setting>,
+        want: &mut Want<'_>,
         tell: &mut dyn FnMut(Result<Round, Error>),
     ) {
         while signals.caught().is_none() {

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::discover::Found;
 use crate::flow::{MACHINES_MAX, Tagger};
 use crate::policy::{Policy, Uplink};
-use crate::tc::Link;
+use crate::tc::{self, Hook, Link};
 
 /// A machine: its process and when that began, in clock ticks.
 type Id = (u32, u64);
@@ -15,6 +15,8 @@ type Id = (u32, u64);
 #[derive(Debug, Default)]
 pub struct Taggers {
     numbers: BTreeMap<Id, u32>,
+    /// Those that run at uplinks, by the numbers of interface and program. What is open here keeps its number.
+    running: BTreeMap<u32, (u32, Tagger)>,
 }
 
 impl Taggers {
@@ -47,9 +49,33 @@ impl Taggers {
                 )),
             }
         }
-        let told = policy.uplinks.iter().filter_map(|uplink| tell(uplink, &known).err());
-        troubles.extend(told.map(|error| error.to_string()));
+        troubles.extend(self.tell(&policy.uplinks, &known));
         troubles
+    }
+
+    /// Tells all. That an uplink is not there, or has no tagger, is told where that was to be put there.
+    fn tell(&mut self, uplinks: &[Uplink], known: &[(u32, u32)]) -> Vec<String> {
+        let all = match Link::all() {
+            Ok(all) => all,
+            Err(error) => return vec![error.to_string()],
+        };
+        let named = |link: &&Link| uplinks.iter().any(|uplink| uplink.name == link.name);
+        let links: Vec<&Link> = all.iter().filter(named).collect();
+        self.running.retain(|ifindex, _| links.iter().any(|link| link.ifindex == *ifindex));
+        let told = links.into_iter().filter_map(|link| self.tell_one(link, known).err());
+        told.map(|error| error.to_string()).collect()
+    }
+
+    fn tell_one(&mut self, link: &Link, known: &[(u32, u32)]) -> Result<(), Error> {
+        let id = tc::own(link, Hook::Egress)?;
+        let remembered = self.running.get(&link.ifindex).map(|(id, _)| *id);
+        if remembered != id || id.is_none() {
+            self.running.remove(&link.ifindex);
+            // To find it takes a walk over all programs of the host.
+            let Some((id, tagger)) = id.zip(Tagger::running(link)?) else { return Ok(()) };
+            self.running.insert(link.ifindex, (id, tagger));
+        }
+        self.running.get(&link.ifindex).map_or(Ok(()), |(_, tagger)| tagger.know(known))
     }
 
     /// The machine's number: the one that it has, else the lowest that is free; 0 is the host.
@@ -62,13 +88,6 @@ impl Taggers {
         self.numbers.insert(id, number);
         Some(number)
     }
-}
-
-/// That it is not there, or has no tagger, is told where that was to be put there.
-fn tell(uplink: &Uplink, known: &[(u32, u32)]) -> Result<(), Error> {
-    let link = Link::all()?.into_iter().find(|link| link.name == uplink.name);
-    let tagger = link.map(|link| Tagger::running(&link)).transpose()?.flatten();
-    tagger.map_or(Ok(()), |tagger| tagger.know(known))
 }
 
 #[cfg(test)]

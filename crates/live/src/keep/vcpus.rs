@@ -88,8 +88,11 @@ impl Vcpus {
         let there: BTreeSet<(u32, u64)> = members.iter().map(|member| member.id).collect();
         let gone: Vec<_> = self.machines.keys().filter(|id| !there.contains(id)).copied().collect();
         for id in gone {
-            if let Some(known) = self.machines.remove(&id) {
-                troubles.extend(self.scheduler.remove(known.vm).err().map(|e| e.to_string()));
+            let Some(known) = self.machines.get(&id) else { continue };
+            match self.scheduler.remove(known.vm) {
+                Ok(()) => drop(self.machines.remove(&id)),
+                // It has its number, and is tried again the next time.
+                Err(error) => troubles.push(error.to_string()),
             }
         }
         for Member { id, machine } in members {

@@ -1,12 +1,12 @@
 //! Does what was planned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::order::{Step, order};
 use super::walk::{Walked, walk};
-use super::{Change, Error, Hold, Ledger, Place, Plan};
+use super::{Change, Entry, Error, Hold, Ledger, Place, Plan};
 
 /// Where an apply or revert is: whoever is told so may stop it there, as tests do that kill the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl Hold {
         let steps = order(steps);
         let whys: BTreeMap<&Place, &str> =
             plan.changes.iter().map(|change| (&change.place, change.why.as_str())).collect();
+        let before = ledger.clone();
         let mut next = ledger.clone();
         for step in &steps {
             next.intend(&step.place, &step.now, &step.to, whys.get(&step.place).unwrap_or(&""));
@@ -103,8 +104,8 @@ impl Hold {
         applied.changed = walked.done.len();
         applied.gone += walked.gone.len();
         applied.left_out = walked.left_out.len();
+        ledger.settle(plan, &before, &steps, &walked.wrote);
         applied.failed.extend(walked.failed);
-        ledger.settle(plan, steps.iter().map(|step| &step.place));
         // All is on disk that is needed: if there is no room to say that it is done, more is than has to be.
         if ledger.save(dir).is_ok() {
             tell(Moment::Settled);
@@ -124,28 +125,61 @@ impl Change {
 }
 
 impl Ledger {
-    /// What is there counts now, not what was to be: entries of `tried` places say what we have put there, those that
-    /// are as they were before go.
-    fn settle<'a>(&mut self, plan: &Plan, tried: impl Iterator<Item = &'a Place>) {
-        let mut now: BTreeMap<&Place, Option<String>> =
-            plan.settled.iter().map(|(place, to)| (place, Some(to.clone()))).collect();
-        now.extend(plan.done_with.iter().map(|place| (place, None)));
-        for place in tried {
-            // One that cannot be read stays as it is.
-            if let Ok(value) = place.read() {
-                now.insert(place, value);
-            }
-        }
-        self.entries.retain_mut(|entry| match now.get(&entry.place) {
-            None => true,
-            Some(None) => false,
-            Some(Some(value)) if *value == entry.was => false,
-            Some(Some(value)) => {
-                entry.done = true;
-                // What the kernel has made of ours is ours as well.
-                entry.ours = vec![value.clone()];
-                true
+    /// What is there counts now, not what was to be. Entries of the places that were tried say what we have put there
+    /// (`wrote`), as far as we have put anything; else they are as they were `before`. Those of places that are as before
+    /// the first change go. A value that somebody else has put there meanwhile never becomes ours.
+    fn settle(
+        &mut self,
+        plan: &Plan,
+        before: &Ledger,
+        steps: &[Step],
+        wrote: &BTreeMap<Place, Vec<String>>,
+    ) {
+        let settled: BTreeMap<&Place, &String> =
+            plan.settled.iter().map(|(place, to)| (place, to)).collect();
+        let done_with: BTreeSet<&Place> = plan.done_with.iter().collect();
+        let tried: BTreeSet<&Place> = steps.iter().map(|step| &step.place).collect();
+        let before: BTreeMap<&Place, &Entry> =
+            before.entries.iter().map(|entry| (&entry.place, entry)).collect();
+        self.entries.retain_mut(|entry| {
+            if tried.contains(&entry.place) {
+                let known = before.get(&entry.place).copied();
+                entry.settle(known, wrote.get(&entry.place))
+            } else if let Some(to) = settled.get(&entry.place) {
+                entry.is(to)
+            } else {
+                !done_with.contains(&entry.place)
             }
         });
+    }
+}
+
+impl Entry {
+    /// Whether it is still to be restored, after a step that has put there what `wrote` says. `known` is what it was
+    /// before that step.
+    fn settle(&mut self, known: Option<&Entry>, wrote: Option<&Vec<String>>) -> bool {
+        let value = match self.place.read() {
+            Ok(Some(value)) => value,
+            Ok(None) => return false,
+            // It stays as it is: all that may be ours is in it.
+            Err(_) => return true,
+        };
+        if self.place.holds(&self.was, &value) {
+            return false;
+        }
+        let Some(ours) = wrote.and_then(|wrote| wrote.last()) else {
+            // We have put nothing there. Whatever it is now, it is whose it was.
+            let Some(known) = known else { return false };
+            self.clone_from(known);
+            return true;
+        };
+        self.is(ours)
+    }
+
+    /// Notes that this is ours, and nothing else is. Whether it differs from what was there before.
+    fn is(&mut self, value: &str) -> bool {
+        self.done = true;
+        self.ours = vec![value.to_string()];
+        self.was != value
     }
 }

@@ -36,32 +36,12 @@ pub enum Error {
         lines: usize,
     },
     /// A later lowtail has written it.
-    #[error("{} is of version {version} of its format, this lowtail knows 1; use the one that wrote it", path.display())]
+    #[error("{} is of version {version} of its format, this lowtail knows 1 and 2; use the one that wrote it", path.display())]
     Version {
         /// The ledger.
         path: PathBuf,
         /// Which.
         version: u64,
-    },
-    /// A value that the place cannot have.
-    #[error("{place}: `{}` cannot be: {why}", Name::new(to))]
-    Value {
-        /// Where, as people call it.
-        place: String,
-        /// What was wanted.
-        to: String,
-        /// Why not.
-        why: String,
-    },
-    /// Two values for one place.
-    #[error("{place} is to be both `{}` and `{}`", Name::new(one), Name::new(two))]
-    Twice {
-        /// Where, as people call it.
-        place: String,
-        /// What was wanted first.
-        one: String,
-        /// What was wanted then.
-        two: String,
     },
     /// Somebody has changed it between plan and apply. Nothing was changed.
     #[error(

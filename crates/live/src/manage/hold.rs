@@ -5,7 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::ledger::{self, Ledger};
-use super::{Error, Plan, Setting, plan};
+use super::{Error, Plan, Setting, Wanted, plan};
 
 const FILE: &str = "host.lock";
 
@@ -49,7 +49,15 @@ impl Hold {
     /// # Errors
     /// See there.
     pub fn plan(&self, settings: &[Setting], force: bool) -> Result<Plan, Error> {
-        plan::with(&self.ledger, settings, force)
+        self.plan_wanted(&settings.to_vec().into(), force)
+    }
+
+    /// The same, where not all is known.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn plan_wanted(&self, wanted: &Wanted, force: bool) -> Result<Plan, Error> {
+        Ok(plan::with(&self.ledger, wanted, force))
     }
 }
 

@@ -1,7 +1,8 @@
 //! What was there before, written down before it is changed.
 //!
 //! One file of lines, each a list in JSON of a check sum and what it is of: `["1c291ca3",{…}]`. The first one is the
-//! [`Header`], the others an [`Entry`] each. The file is never written to in place: a new one is written beside it, is on
+//! [`Header`], the others an [`Entry`] each, with the boot that it is of: inodes of control groups and numbers of threads are
+//! the same again after a boot, so that an entry of which nobody knows the boot is never written to. The file is never written to in place: a new one is written beside it, is on
 //! disk, and takes its name. So whatever a killed process has left is whole, and what it was about to do is in it.
 
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +20,9 @@ const FILE: &str = "host.ledger";
 const NEW: &str = "host.ledger.new";
 /// What could not be read is kept here.
 const ASIDE: &str = "host.ledger.damaged";
-const VERSION: u64 = 1;
+/// Since 2, each entry has its boot.
+const VERSION: u64 = 2;
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=VERSION;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +33,16 @@ struct Header {
     boot: String,
     /// How many follow.
     entries: usize,
+}
+
+/// Any other line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<E> {
+    /// Of which boot it is. Version 1 has it in the header only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
+    #[serde(flatten)]
+    entry: E,
 }
 
 /// A place that has been changed, or is about to be.
@@ -63,7 +76,7 @@ pub struct Ledger {
 impl Entry {
     /// Whether what is there `now` is what we have put there.
     pub fn is_ours(&self, now: &str) -> bool {
-        self.ours.iter().any(|value| value == now)
+        self.ours.iter().any(|value| self.place.may_become(value, now))
     }
 
     /// Whether what is there `now` gives way to what was there before: ours does, also where a thread has the ordinary class in
@@ -97,25 +110,33 @@ impl Ledger {
         let mut lines = text.lines();
         let header = lines.next().and_then(unseal::<Header>);
         if let Some(Header { lowtail_ledger: version, .. }) = header
-            && version != VERSION
+            && !VERSIONS.contains(&version)
         {
             return Err(Error::Version { path, version });
         }
-        let read: Vec<Option<Entry>> = lines.map(unseal).collect();
-        let lost = read.iter().filter(|entry| entry.is_none()).count();
-        let mut ledger =
-            Ledger { entries: read.into_iter().flatten().collect(), ..Self::default() };
+        let own = boot().map_err(|error| file("no boot id for", error))?;
+        let read: Vec<Option<Line<Entry>>> = lines.map(unseal).collect();
+        let whole = read.iter().flatten().count();
+        let mut ledger = Self::default();
+        // Lines that say nothing: torn ones, and those of which nobody knows the boot.
+        let mut lost = read.len() - whole;
+        for Line { boot, entry } in read.into_iter().flatten() {
+            // Where both say it, both have to say the same.
+            let said = [boot.as_ref(), header.as_ref().map(|header| &header.boot)];
+            let mut said = said.into_iter().flatten();
+            match (said.clone().count(), said.all(|boot| *boot == own)) {
+                (0, _) => lost += 1,
+                (_, true) => ledger.entries.push(entry),
+                (_, false) => ledger.stale += 1,
+            }
+        }
         match header {
-            Some(header)
-                if header.boot != boot().map_err(|error| file("no boot id for", error))? =>
-            {
-                ledger.stale = ledger.entries.len().max(header.entries);
-                ledger.entries.clear();
+            // All is gone with it, and so is what its lost lines had said.
+            Some(header) if header.boot != own => {
+                ledger.stale =
+                    (ledger.stale + lost).max(header.entries.saturating_sub(ledger.entries.len()));
             }
-            Some(header) => {
-                ledger.damaged = header.entries.saturating_sub(ledger.entries.len()).max(lost);
-            }
-            // Identities of places hold whatever the boot: with the first line's loss nothing wrong is touched.
+            Some(header) => ledger.damaged = header.entries.saturating_sub(whole).max(lost),
             None => ledger.damaged = lost + 1,
         }
         Ok(ledger)
@@ -174,10 +195,11 @@ impl Ledger {
     fn write(&self, path: &Path) -> io::Result<()> {
         // What a killed process has begun.
         remove(path)?;
-        let mut text =
-            seal(&Header { lowtail_ledger: VERSION, boot: boot()?, entries: self.entries.len() })?;
+        let boot = boot()?;
+        let entries = self.entries.len();
+        let mut text = seal(&Header { lowtail_ledger: VERSION, boot: boot.clone(), entries })?;
         for entry in &self.entries {
-            text += &seal(entry)?;
+            text += &seal(&Line { boot: Some(boot.clone()), entry })?;
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(text.as_bytes())?;

@@ -19,6 +19,7 @@ mod revert;
 mod setting;
 mod status;
 mod walk;
+mod wanted;
 
 pub use apply::{Applied, Failed, Moment, OnError};
 pub use error::Error;
@@ -27,7 +28,8 @@ pub use ledger::{Entry, Ledger};
 pub use order::Step;
 pub(crate) use place::cpus;
 pub use place::{Affinity, Group, Key, Libvirt, Network, Part, Place, Sched, Thread};
-pub use plan::{Change, Foreign, Plan, Unread, plan};
+pub use plan::{Change, Foreign, Plan, Refused, Unread, plan, plan_wanted};
 pub use revert::Reverted;
 pub use setting::Setting;
 pub use status::{Now, Row, Status, status};
+pub use wanted::{Unknown, Wanted};

@@ -1,11 +1,12 @@
 //! What would change, and what would not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, Ledger, Place, Setting};
+use super::{Entry, Error, Ledger, Place, Setting, Wanted};
+use crate::discover::Name;
 
 /// Why something is restored that an earlier policy has changed.
 const UNWANTED: &str = "no longer wanted: as it was before";
@@ -38,6 +39,17 @@ pub struct Foreign {
     pub now: String,
 }
 
+/// A value that a place is not given. All others are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Refused {
+    /// Where.
+    pub place: Place,
+    /// What was wanted.
+    pub wanted: String,
+    /// Why not, in words.
+    pub why: String,
+}
+
 /// A place that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unread {
@@ -58,6 +70,8 @@ pub struct Plan {
     pub foreign: Vec<Foreign>,
     /// What cannot be read, and is left alone.
     pub unread: Vec<Unread>,
+    /// What a place cannot have, or two values for one place. These places keep what they have.
+    pub refused: Vec<Refused>,
     /// Settings and entries of the ledger whose place is gone.
     pub gone: usize,
     /// Entries of the ledger that are of no use any more: gone, or left to whom has changed them.
@@ -80,35 +94,50 @@ impl Plan {
 /// `dir` is where the [ledger](Ledger) is. With `force` what somebody else has changed would be changed, too.
 ///
 /// # Errors
-/// If the ledger cannot be read, or a setting is none that its place can have.
+/// If the ledger cannot be read. A setting that its place cannot have is none: it is in [`Plan::refused`].
 pub fn plan(dir: &Path, settings: &[Setting], force: bool) -> Result<Plan, Error> {
-    with(&Ledger::load(dir)?, settings, force)
+    plan_wanted(dir, &settings.to_vec().into(), force)
 }
 
-pub(super) fn with(ledger: &Ledger, settings: &[Setting], force: bool) -> Result<Plan, Error> {
+/// The same, where not all is known.
+///
+/// # Errors
+/// As [`plan()`].
+pub fn plan_wanted(dir: &Path, wanted: &Wanted, force: bool) -> Result<Plan, Error> {
+    Ok(with(&Ledger::load(dir)?, wanted, force))
+}
+
+pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
+    let settings = &all.settings;
     let mut plan = Plan::default();
     let mut wanted: BTreeMap<&Place, &Setting> = BTreeMap::new();
+    let mut twice: BTreeMap<&Place, BTreeSet<&str>> = BTreeMap::new();
     let known: BTreeMap<&Place, &Entry> =
         ledger.entries.iter().map(|entry| (&entry.place, entry)).collect();
     for setting in settings {
         if let Some(other) = wanted.insert(&setting.place, setting)
             && other.to != setting.to
         {
-            let place = setting.place.to_string();
-            let (one, two) = (other.to.clone(), setting.to.clone());
-            return Err(Error::Twice { place, one, two });
+            twice.entry(&setting.place).or_default().extend([&*other.to, &*setting.to]);
         }
     }
-    for entry in ledger.entries.iter().rev().filter(|entry| !wanted.contains_key(&entry.place)) {
-        plan.restore(entry, force);
+    let unwanted = |entry: &&Entry| !wanted.contains_key(&entry.place);
+    for entry in ledger.entries.iter().rev().filter(unwanted) {
+        if !all.is_unknown(&entry.place) {
+            plan.restore(entry, force);
+        }
     }
     for setting in settings {
         // The last one of those that are the same.
-        if wanted.remove(&setting.place).is_some() {
-            plan.set(setting, known.get(&setting.place).copied(), force)?;
+        if wanted.remove(&setting.place).is_none() {
+            continue;
+        }
+        match twice.get(&setting.place) {
+            Some(values) => plan.refuse_twice(&setting.place, values),
+            None => plan.set(setting, known.get(&setting.place).copied(), force),
         }
     }
-    Ok(plan)
+    plan
 }
 
 impl Plan {
@@ -127,7 +156,7 @@ impl Plan {
             }
             return;
         };
-        if now == entry.was {
+        if place.holds(&entry.was, &now) {
             self.done_with.push(place.clone());
         } else if entry.gives_way(&now) || force {
             let (to, why) = (entry.was.clone(), UNWANTED.to_string());
@@ -138,31 +167,49 @@ impl Plan {
         }
     }
 
-    fn set(&mut self, setting: &Setting, entry: Option<&Entry>, force: bool) -> Result<(), Error> {
+    /// Nobody knows which one is right: the place keeps what it has.
+    fn refuse_twice(&mut self, place: &Place, values: &BTreeSet<&str>) {
+        let shown: Vec<String> =
+            values.iter().map(|value| format!("`{}`", Name::new(*value))).collect();
+        self.refused.push(Refused {
+            place: place.clone(),
+            wanted: values.iter().copied().collect::<Vec<_>>().join(" or "),
+            why: format!("it is to be {} at the same time", shown.join(" and ")),
+        });
+    }
+
+    fn set(&mut self, setting: &Setting, entry: Option<&Entry>, force: bool) {
         let place = &setting.place;
         let Some(now) = self.look(place) else {
             let unread = self.unread.iter().any(|unread| unread.place == *place);
             if entry.is_some() && !unread {
                 self.done_with.push(place.clone());
             }
-            return Ok(());
+            return;
         };
         let was = entry.map_or(now.as_str(), |entry| entry.was.as_str());
-        let to = place.full(&setting.to, was).map_err(|why| Error::Value {
-            place: place.to_string(),
-            to: setting.to.clone(),
-            why,
-        })?;
-        if now == to {
+        let to = match place.full(&setting.to, was) {
+            Ok(to) => to,
+            Err(why) => {
+                let (place, wanted) = (place.clone(), setting.to.clone());
+                self.refused.push(Refused { place, wanted, why });
+                return;
+            }
+        };
+        if place.holds(&to, &now) {
             if entry.is_some_and(|entry| !entry.done || entry.ours != [to.as_str()]) {
                 self.settled.push((place.clone(), to));
             }
             self.right.push(setting.clone());
-            return Ok(());
+            return;
         }
         match entry {
             // Where not all steps were done, what was there before may be there still.
-            Some(entry) if !force && !entry.is_ours(&now) && (entry.done || now != entry.was) => {
+            Some(entry)
+                if !force
+                    && !entry.is_ours(&now)
+                    && (entry.done || !place.holds(&entry.was, &now)) =>
+            {
                 self.foreign.push(entry.foreign(now));
             }
             _ => {
@@ -170,7 +217,6 @@ impl Plan {
                 self.changes.push(Change { place: place.clone(), now, to, why, restores });
             }
         }
-        Ok(())
     }
 
     /// What is there; if nothing is, or it cannot be read, that is noted.

@@ -44,7 +44,7 @@ impl Hold {
             let (place, to) = (entry.place.clone(), entry.was.clone());
             match place.read() {
                 Ok(None) => done.gone += 1,
-                Ok(Some(now)) if now == to => done.already += 1,
+                Ok(Some(now)) if place.holds(&to, &now) => done.already += 1,
                 Ok(Some(now)) if force || entry.gives_way(&now) => {
                     steps.push(Step { place, now, to });
                 }

@@ -56,11 +56,14 @@ pub fn status(dir: &Path) -> Result<Status, Error> {
 }
 
 fn now(entry: &Entry) -> Now {
+    let holds = |value: Option<&String>, now: &str| {
+        value.is_some_and(|value| entry.place.holds(value, now))
+    };
     match entry.place.read() {
         Ok(None) => Now::Gone,
         Err(error) => Now::Unread(error.to_string()),
-        Ok(Some(now)) if entry.ours.last() == Some(&now) => Now::InForce,
-        Ok(Some(now)) if entry.is_ours(&now) || !entry.done && now == entry.was => {
+        Ok(Some(now)) if holds(entry.ours.last(), &now) => Now::InForce,
+        Ok(Some(now)) if entry.is_ours(&now) || !entry.done && holds(Some(&entry.was), &now) => {
             Now::Unfinished(now)
         }
         Ok(Some(now)) => Now::Foreign(now),

@@ -1,6 +1,6 @@
 //! Does steps, one after another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::{Failed, Moment, OnError};
 use super::order::Step;
@@ -17,12 +17,16 @@ pub(super) struct Walked {
     pub(super) failed: Vec<Failed>,
     /// Places that were not tried because of that.
     pub(super) left_out: BTreeSet<Place>,
+    /// What we have put there, or the kernel has made of that, the last one last; nothing where all that was taken back.
+    /// What is there otherwise is somebody else's.
+    pub(super) wrote: BTreeMap<Place, Vec<String>>,
 }
 
 enum Outcome {
     Done,
     Gone,
-    Failed(String),
+    /// Why, and what is there of us nevertheless.
+    Failed(String, Option<String>),
 }
 
 /// Does the steps in this order. Quota and period of a group belong together: if one of both is refused, the other one
@@ -40,7 +44,7 @@ pub(super) fn walk(steps: &[Step], on_error: OnError, tell: &mut dyn FnMut(Momen
         walked.together(together, tell);
     }
     // Both steps of a place count as the last one.
-    let Walked { done, gone, failed, left_out } = &mut walked;
+    let Walked { done, gone, failed, left_out, .. } = &mut walked;
     let bad = |place: &Place| failed.iter().any(|failed| failed.place == *place);
     left_out.retain(|place| !bad(place));
     done.retain(|place| !bad(place) && !gone.contains(place) && !left_out.contains(place));
@@ -54,22 +58,34 @@ impl Walked {
         Walked { left_out, ..Walked::default() }
     }
 
+    fn wrote(&mut self, step: &Step, value: &str) {
+        self.wrote.entry(step.place.clone()).or_default().push(value.to_string());
+    }
+
     fn together(&mut self, steps: &[Step], tell: &mut dyn FnMut(Moment<'_>)) {
         for (at, step) in steps.iter().enumerate() {
             tell(Moment::Before(step));
             let outcome = step.take();
             tell(Moment::After(step));
             match outcome {
-                Outcome::Done => drop(self.done.insert(step.place.clone())),
+                Outcome::Done => {
+                    self.wrote(step, &step.to);
+                    self.done.insert(step.place.clone());
+                }
                 // What belongs to it is gone as well.
                 Outcome::Gone => drop(self.gone.insert(step.place.clone())),
-                Outcome::Failed(why) => {
+                Outcome::Failed(why, made) => {
+                    if let Some(made) = made {
+                        self.wrote(step, &made);
+                    }
                     let (place, to) = (step.place.clone(), step.to.clone());
                     self.failed.push(Failed { place, to, why });
                     self.left_out.extend(steps.iter().map(|step| step.place.clone()));
                     for done in steps[..at].iter().rev() {
                         // What the kernel had before it takes again; if not, it is told with the failure.
-                        let _ = done.place.write(&done.now);
+                        if matches!(done.place.write(&done.now), Ok(true)) {
+                            self.wrote.remove(&done.place);
+                        }
                     }
                     return;
                 }
@@ -81,16 +97,41 @@ impl Walked {
 impl Step {
     /// Does it, and looks whether it is done.
     fn take(&self) -> Outcome {
-        match self.place.write(&self.to) {
-            Ok(true) => match self.place.read() {
-                Ok(Some(now)) if now == self.to => Outcome::Done,
-                Ok(Some(now)) => Outcome::Failed(format!("the kernel has made `{now}` of it")),
+        match self.put() {
+            Ok(None) => Outcome::Gone,
+            Ok(Some(now)) if self.place.holds(&self.to, &now) => Outcome::Done,
+            Ok(Some(now)) => match self.put() {
+                // The kernel makes the same of it each time; whoever writes beside us does not.
+                Ok(Some(again)) if again == now => {
+                    Outcome::Failed(format!("the kernel has made `{now}` of it"), Some(now))
+                }
+                Ok(Some(again)) if self.place.holds(&self.to, &again) => Outcome::Done,
+                Ok(Some(_)) => {
+                    let why = format!("somebody else writes there, too: `{now}`");
+                    Outcome::Failed(why, Some(self.to.clone()))
+                }
                 Ok(None) => Outcome::Gone,
-                Err(error) => Outcome::Failed(format!("cannot be read any more: {error}")),
+                Err(why) => self.failed(why),
             },
-            Ok(false) => Outcome::Gone,
-            Err(error) => Outcome::Failed(format!("the kernel does not take it: {error}")),
+            Err(why) => self.failed(why),
         }
+    }
+
+    /// Writes, and reads what is there then; `None` if the place is gone.
+    fn put(&self) -> Result<Option<String>, String> {
+        match self.place.write(&self.to) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => return Err(format!("the kernel does not take it: {error}")),
+        }
+        self.place.read().map_err(|error| format!("cannot be read any more: {error}"))
+    }
+
+    fn failed(&self, why: String) -> Outcome {
+        let now = self.place.read().ok().flatten();
+        // Of a write in several calls a part may be done.
+        let ours = now.filter(|now| !self.place.is_whole() && *now != self.now);
+        Outcome::Failed(why, ours)
     }
 }
 

@@ -146,12 +146,19 @@ pub(super) fn enter(
     let moved = || -> Result<libc::sched_attr, (&'static str, io::Error)> {
         let fd = pidfd_open(pid).map_err(|error| ("look for it", error))?;
         let mut before = sched_getattr(pid).map_err(|error| ("read its policy", error))?;
-        if before.sched_policy == SCHED_EXT {
+        let was_here = (before.sched_policy == SCHED_EXT).then_some(before);
+        if was_here.is_some() {
             // A scheduler that was here before has left it so; it takes the policy anew to be of this machine.
             before.sched_policy = libc::SCHED_OTHER as u32;
             sched_setattr(pid, &before).map_err(|error| ("set its policy", error))?;
         }
-        programs.enlist(&fd, &member).map_err(|error| ("tell the scheduler of it", error))?;
+        if let Err(error) = programs.enlist(&fd, &member) {
+            // The kernel may have no memory for it. It has the class again that it had, as one of nobody's.
+            if let Some(was) = &was_here {
+                let _ = sched_setattr(pid, was);
+            }
+            return Err(("tell the scheduler of it", error));
+        }
         let attr = libc::sched_attr {
             sched_policy: SCHED_EXT,
             sched_flags: 0,

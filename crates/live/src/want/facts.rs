@@ -43,17 +43,27 @@ impl Facts {
     /// # Errors
     /// If the kernel does not say which CPUs are on.
     pub fn read(roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<Self> {
-        let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online"))?;
         let release = fs::read_to_string(roots.proc.join("sys/kernel/osrelease"))?;
         Ok(Facts {
             hierarchy: hierarchy.map(|hierarchy| hierarchy.version),
-            cpus: cpus::parse(online.trim()).map_err(io::Error::other)?,
+            cpus: online(roots)?,
             kernel: version(&release),
             small_first: small_first(roots),
             words: BTreeMap::new(),
             users: Users::default(),
             missing_users: Vec::new(),
         })
+    }
+
+    /// Reads again what changes while a host runs: which CPUs are on, and where machines' control groups are. If it cannot be
+    /// read, it is as it was.
+    ///
+    /// # Errors
+    /// As [`read`](Facts::read).
+    pub fn refresh(&mut self, roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<()> {
+        self.cpus = online(roots)?;
+        self.hierarchy = hierarchy.map(|hierarchy| hierarchy.version);
+        Ok(())
     }
 
     /// Asks libvirt what it says of its machines, where `policy` goes by that. What is known of machines already
@@ -87,6 +97,16 @@ impl Facts {
     /// Whether a group can save up run time.
     pub(super) fn has_burst(&self) -> bool {
         self.kernel >= BURST_SINCE
+    }
+}
+
+/// The CPUs that are on.
+pub(crate) fn online(roots: &Roots) -> io::Result<BTreeSet<usize>> {
+    let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online"))?;
+    let online = cpus::parse(online.trim()).map_err(io::Error::other)?;
+    match online.is_empty() {
+        true => Err(io::Error::other("the kernel names no CPU that is on")),
+        false => Ok(online),
     }
 }
 

@@ -7,7 +7,7 @@ use lowtail_host::cgroup::Limit;
 use super::settings::sched;
 use super::{Facts, Settings, managed};
 use crate::discover::{Found, Role, Vm};
-use crate::manage::Setting;
+use crate::manage::{Setting, Unknown};
 use crate::policy::{Cap, Policy, Rule, Weight};
 use crate::vcpu;
 
@@ -42,7 +42,10 @@ impl Settings {
                         self.settings.push(Setting { place, to: "policy=ext".into(), why: why() });
                     }
                     Ok(None) => {}
-                    Err(error) => self.note(format!("{}: {error}", why())),
+                    Err(error) => {
+                        self.note(format!("{}: {error}", why()));
+                        self.unknown.push(Unknown::Thread(thread.tid));
+                    }
                 }
             }
         }

@@ -23,7 +23,7 @@ use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
 
 pub use facts::Facts;
-pub(crate) use facts::SLICES_SINCE;
+pub(crate) use facts::{SLICES_SINCE, online};
 pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
 

@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::Error;
 use crate::flow::{KEEP, Told};
-use crate::manage::{Network, Part, Place, Setting};
+use crate::manage::{Network, Part, Place, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
 use crate::tc::{self, Bands, Choice, Link, Outer, Queue, Shape, Tree, Wanted};
 
@@ -19,7 +19,10 @@ impl Settings {
         for uplink in &policy.uplinks {
             match self.uplink(policy, uplink) {
                 Ok(()) => tags = true,
-                Err(error) => self.note(error.to_string()),
+                Err(error) => {
+                    self.note(error.to_string());
+                    self.unknown.push(Unknown::Interface(uplink.name.clone()));
+                }
             }
         }
         tags

@@ -7,7 +7,7 @@ use super::domains::Domains;
 use super::nice::nice;
 use super::{Facts, Note, Target, VcpusBy, managed, want};
 use crate::discover::{Found, Kind, Vm};
-use crate::manage::{Group, Place, Sched, Setting, Thread};
+use crate::manage::{Group, Place, Sched, Setting, Thread, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, Wish as WorkersWish};
 use lowtail_libvirt::range::CgroupVersion;
@@ -19,6 +19,8 @@ pub struct Settings {
     pub vcpus: VcpusBy,
     /// For [`plan()`](crate::manage::plan()).
     pub settings: Vec<Setting>,
+    /// What could not be looked at: what is there stays.
+    pub unknown: Vec<Unknown>,
     /// What cannot be had here.
     pub notes: Vec<Note>,
 }
@@ -57,7 +59,13 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
             Ok(Some(place)) => all.settings.push(Setting { place, to: wish.to, why: wish.why }),
             // It has ended since.
             Ok(None) => {}
-            Err(error) => all.note(format!("{}: {error}", wish.why)),
+            Err(error) => {
+                all.note(format!("{}: {error}", wish.why));
+                all.unknown.push(match wish.target {
+                    Target::Group(path, _) => Unknown::Group(path),
+                    Target::Thread(tid) => Unknown::Thread(tid),
+                });
+            }
         }
     }
     all.workers(policy, found, facts);
@@ -76,6 +84,11 @@ pub(super) fn sched(tid: u32) -> io::Result<Option<Place>> {
 }
 
 impl Settings {
+    /// For [`Hold::plan_wanted`](crate::manage::Hold::plan_wanted).
+    pub fn wanted(&self) -> Wanted {
+        Wanted { settings: self.settings.clone(), unknown: self.unknown.clone() }
+    }
+
     pub(super) fn note(&mut self, what: String) {
         self.notes.push(Note { vm: None, what, fatal: false });
     }
@@ -103,6 +116,7 @@ impl Settings {
         let placed = workers::place(found, vms, wish, &facts.cpus);
         self.settings.extend(placed.settings);
         placed.troubles.into_iter().for_each(|trouble| self.note(trouble));
+        self.unknown.extend(placed.unknown);
     }
 
     /// All workers on all of these CPUs, instead of each on one.

@@ -6,7 +6,7 @@ use super::{Facts, Settings, managed};
 use crate::Error;
 use crate::discover::{Found, Tap, Vm};
 use crate::flow::Entry;
-use crate::manage::Part;
+use crate::manage::{Part, Unknown};
 use crate::policy::Policy;
 use crate::tc::Link;
 
@@ -17,7 +17,10 @@ impl Settings {
             true => self.entries(policy, found, facts),
             false => self.routed(found),
         };
-        done.unwrap_or_else(|error| self.note(error.to_string()));
+        done.unwrap_or_else(|error| {
+            self.note(error.to_string());
+            self.unknown.push(Unknown::Interfaces);
+        });
     }
 
     fn entries(&mut self, policy: &Policy, found: &Found, facts: &Facts) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::cgroup::{Hierarchy, Version};
 use crate::discover::{Found, Role, Vm, VmThread};
-use crate::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread};
+use crate::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread, Unknown};
 
 use spread::{Worker, spread};
 
@@ -43,6 +43,8 @@ pub struct Wish {
 pub struct Placed {
     /// Machine by machine, in order of name.
     pub settings: Vec<Setting>,
+    /// What could not be looked at: what is there stays.
+    pub unknown: Vec<Unknown>,
     /// Words to people.
     pub troubles: Vec<String>,
 }
@@ -68,7 +70,10 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
                 Ok(Some(known)) => workers.push((vm, thread, known)),
                 // It has ended since.
                 Ok(None) => {}
-                Err(error) => placed.troubles.push(format!("{}: {error}", vm.name)),
+                Err(error) => {
+                    placed.troubles.push(format!("{}: {error}", vm.name));
+                    placed.unknown.push(Unknown::Thread(thread.tid));
+                }
             }
         }
     }
@@ -96,7 +101,10 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
                 match weight(hierarchy, group, shares) {
                     Ok(Some((place, to))) => placed.settings.push(Setting { place, to, why }),
                     Ok(None) => {}
-                    Err(error) => placed.troubles.push(format!("{}: {error}", vm.name)),
+                    Err(error) => {
+                        placed.troubles.push(format!("{}: {error}", vm.name));
+                        placed.unknown.push(Unknown::Group(group.to_path_buf()));
+                    }
                 }
             }
             (_, _, Some(nice)) => {

@@ -29,6 +29,7 @@ fn child() {
             }
         }
         "full" => crate::full::inside(dir),
+        "readonly" => crate::readonly::inside(dir),
         "keep" => crate::keep::inside(dir),
         // Again and again, until it is killed from outside at any instant.
         "churn" => loop {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lowtail_live::discover::{Found, Role, Vm};
 use lowtail_live::keep::{Keep, Options};
-use lowtail_live::manage::{Place, Setting, Thread, status};
+use lowtail_live::manage::{Place, Setting, Thread, Wanted, status};
 use lowtail_live::workers::{Cpus, Wish, place};
 use lowtail_standin::{Standin, start};
 
@@ -24,7 +24,11 @@ fn cpus() -> BTreeSet<usize> {
     lowtail_live::thread::own_cpus().expect("own CPUs").into_iter().collect()
 }
 
-fn want(found: &Found, name: &str) -> Vec<Setting> {
+fn want(found: &Found, name: &str) -> Result<Wanted, String> {
+    Ok(settings(found, name).into())
+}
+
+fn settings(found: &Found, name: &str) -> Vec<Setting> {
     let vms: Vec<&Vm> =
         found.vms.iter().filter(|vm| vm.name.as_given().starts_with(name)).collect();
     let placed = place(found, &vms, &wish(), &cpus());
@@ -166,6 +170,71 @@ fn what_others_change_is_told_once() {
     assert_eq!(threads(&standin)[1].1, "7");
 }
 
+/// It is not known what is wanted: that is not that nobody wants anything. Neither what this one has put in force is taken
+/// away, nor what a killed one has left; once it is known again it goes on.
+#[test]
+fn what_is_not_known_takes_nothing_away() {
+    if host().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = format!("{NAME}e");
+    let standin = start(&format!("--name {name} --vcpus 1 --vhost 2")).expect("it begins");
+    let before = threads(&standin);
+    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    keep.round(&mut |found| want(found, &name)).expect("written down");
+    let placed = threads(&standin);
+    assert_ne!(placed, before);
+    let mut unknown = 0;
+    for _ in 0..25 {
+        let round = keep.round(&mut |_| Err("who knows".into())).expect("written down");
+        assert!(round.applied.is_none(), "{round:?}");
+        unknown += usize::from(round.unknown.as_deref() == Some("who knows"));
+    }
+    // Not asked at first; from then on in each round.
+    assert!(unknown >= 16, "{unknown}");
+    assert_eq!(threads(&standin), placed);
+    // As if it was killed.
+    drop(keep);
+    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    for _ in 0..3 {
+        let round = keep.round(&mut |_| Err("who knows".into())).expect("written down");
+        assert!(round.unknown.is_some() && round.applied.is_none(), "{round:?}");
+    }
+    assert_eq!(threads(&standin), placed);
+    // Nobody wants it.
+    keep.round(&mut |_| Ok(Wanted::default())).expect("written down");
+    assert_eq!(threads(&standin), before);
+}
+
+/// A change of somebody else's that was taken back and comes again is told again.
+#[test]
+fn what_comes_back_is_told_again() {
+    if host().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = format!("{NAME}f");
+    let standin = start(&format!("--name {name} --vcpus 1 --vhost 1")).expect("it begins");
+    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    let mut told = || -> usize {
+        let mut round = || keep.round(&mut |found| want(found, &name)).expect("written down");
+        (0..12).map(|_| round().foreign.len()).sum()
+    };
+    let nice = |nice: &str| {
+        let mut renice = Command::new("renice");
+        renice.args(["-n", nice, "-p", &standin.begun.threads[1].0.to_string()]);
+        assert!(renice.stdout(Stdio::null()).status().expect("a `renice`").success());
+    };
+    assert_eq!(told(), 0);
+    nice("7");
+    assert_eq!(told(), 1);
+    nice("2");
+    assert_eq!(told(), 0);
+    nice("7");
+    assert_eq!(told(), 1);
+}
+
 fn of(tid: u32) -> Thread {
     Thread::of(tid).expect("a /proc").expect("it lives")
 }
@@ -178,7 +247,7 @@ fn a_group_of_their_own_is_weighed() {
     let args = format!("--as libvirt --name {NAME}d --vcpus 1 --io 1 --vhost 1");
     let standin = start(&args).expect("it begins");
     let found = lowtail_live::discover::scan(&Default::default(), &[]);
-    let settings = want(&found, &format!("{NAME}d"));
+    let settings = settings(&found, &format!("{NAME}d"));
     let groups: Vec<&str> = settings
         .iter()
         .filter(|setting| matches!(setting.place, Place::Group(_)))

@@ -85,16 +85,67 @@ fn another_boot() {
     assert_eq!(world.dump(), before);
 }
 
+/// The inodes of groups are the same again after a boot. With the header's loss an entry still says of which boot it is; one
+/// of the first version does not, and is never written to.
+#[test]
+fn an_entry_without_its_boot() {
+    let Some((world, lines)) = applied() else { return };
+    let (weight, own) = (world.weight(), boot());
+    let lost = "[\"00000000\",{}]".to_string();
+    let seal = |text: String| format!("[\"{:08x}\",{text}]", crc32(text.as_bytes()));
+    let other = |line: &String, to: &str| {
+        let json: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        seal(json[1].to_string().replace(&own, to))
+    };
+    let first = |line: &String| {
+        let mut json: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(json[1].as_object_mut().expect("an entry").remove("boot").is_some());
+        seal(json[1].to_string())
+    };
+    // Lines, then what is restored, what is of another boot, what is damaged.
+    let old: Vec<String> = lines[1..].iter().map(first).collect();
+    let header = seal(format!("{{\"lowtail_ledger\":1,\"boot\":\"{own}\",\"entries\":3}}"));
+    let another = "00000000-0000-4000-8000-000000000000";
+    let cases = [
+        // The first version, whole: its header says it of all.
+        ([&[header][..], &old].concat(), (3, 0, 0)),
+        ([&[lost.clone()][..], &old].concat(), (0, 0, 4)),
+        // The second one: each says it.
+        ([&[lost.clone()][..], &lines[1..]].concat(), (3, 0, 1)),
+        (vec![lost, other(&lines[1], another), lines[2].clone()], (1, 1, 1)),
+        (
+            vec![lines[0].clone(), other(&lines[1], another), lines[2].clone(), lines[3].clone()],
+            (2, 1, 0),
+        ),
+    ];
+    for (case, (restored, stale, damaged)) in cases {
+        for group in [1, 2, 3] {
+            world.put(group, weight, "300");
+        }
+        write(&world, &case);
+        let reverted = revert(world.dir());
+        let counts = (reverted.restored, reverted.stale, reverted.damaged);
+        assert_eq!(counts, (restored, stale, damaged), "{case:?}");
+        let left = [1, 2, 3].iter().filter(|group| world.get(**group, weight) == "300").count();
+        assert_eq!(left, 3 - restored, "{case:?}");
+    }
+}
+
+fn boot() -> String {
+    let own = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a /proc");
+    own.trim_end().to_string()
+}
+
 #[test]
 fn a_later_version() {
     let Some((world, lines)) = applied() else { return };
     let header: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
-    let text = header[1].to_string().replace("\"lowtail_ledger\":1", "\"lowtail_ledger\":2");
+    let text = header[1].to_string().replace("\"lowtail_ledger\":2", "\"lowtail_ledger\":3");
     let mut later = lines.clone();
     later[0] = format!("[\"{:08x}\",{text}]", crc32(text.as_bytes()));
     write(&world, &later);
     let error = Hold::take(world.dir()).expect_err("it is not for us");
-    assert!(matches!(error, Error::Version { version: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Version { version: 3, .. }), "{error}");
     assert!(world.dir().join("host.ledger").exists());
     write(&world, &lines);
     assert_eq!(revert(world.dir()).restored, 3);

@@ -3,22 +3,28 @@
 //! without them the tests say so and pass, unless `CI` is set.
 
 mod child;
+mod clock;
 mod foreign;
 mod full;
 mod guest;
+mod hotplug;
 mod keep;
 mod kill;
 mod kvm;
 mod ledger;
 mod limits;
+mod model;
 #[path = "../common/needs.rs"]
 #[allow(dead_code, reason = "another test wants more of it")]
 mod needs;
 mod random;
+mod readonly;
+mod refused;
 #[path = "../common/seed.rs"]
 mod seed;
 #[path = "../common/steps.rs"]
 mod steps;
+mod vanish;
 mod vhost;
 mod world;
 

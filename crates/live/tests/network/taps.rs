@@ -10,7 +10,7 @@ use std::time::Instant;
 use lowtail_live::discover::{Kind, Name, Origin, Roots, Tap, Vm};
 use lowtail_live::flow::{self, Counts, Machine, Tagger};
 use lowtail_live::keep::{Keep, Options, Taggers};
-use lowtail_live::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, Setting, status};
+use lowtail_live::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, status};
 use lowtail_live::policy::Policy;
 use lowtail_live::tc::Link;
 use lowtail_live::want::{Facts, Settings, settings};
@@ -442,7 +442,7 @@ fn taps_that_come_and_go_are_followed() {
         // What is found on the host itself is of no interest here.
         let mut rounds = |taps: &[&str]| {
             let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();
-            let mut want = |_: &_| -> Vec<Setting> { want(&text, &machines(&taps)).settings };
+            let mut want = |_: &_| Ok(want(&text, &machines(&taps)).wanted());
             // All is looked at every ten.
             for _ in 0..10 {
                 let round = keep.round(&mut want).expect("it can be written down");

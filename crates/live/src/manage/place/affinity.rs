@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,36 @@ use crate::thread::set_cpus;
 pub struct Affinity {
     /// Whose.
     pub thread: Thread,
+}
+
+/// CPUs of a host: those that are on, and those that may be.
+struct Host {
+    online: BTreeSet<usize>,
+    possible: BTreeSet<usize>,
+}
+
+impl Host {
+    fn read() -> Result<Self, String> {
+        let read = |name: &str| {
+            let list = std::fs::read_to_string(Path::new("/sys/devices/system/cpu").join(name));
+            cpus::parse(&list.map_err(|error| error.to_string())?)
+        };
+        Ok(Host { online: read("online")?, possible: read("possible")? })
+    }
+
+    /// The CPUs of a list that are on. A CPU that no host has is none that is off.
+    fn on(&self, list: &str) -> Option<BTreeSet<usize>> {
+        let all = cpus::parse(list).ok().filter(|all| all.is_subset(&self.possible))?;
+        Some(all.intersection(&self.online).copied().collect())
+    }
+
+    fn holds(&self, value: &str, now: &str) -> bool {
+        self.on(value).is_some_and(|on| !on.is_empty() && cpus::list(&on) == now)
+    }
+
+    fn all_off(&self, value: &str) -> bool {
+        self.on(value).is_some_and(|on| on.is_empty())
+    }
 }
 
 impl Kind for Affinity {
@@ -41,6 +72,17 @@ impl Kind for Affinity {
         Ok(Thread::said(set_cpus(tid, &cpus))?.is_some())
     }
 
+    /// What is read leaves out CPUs that are off.
+    fn holds(&self, value: &str, now: &str) -> bool {
+        value == now || Host::read().is_ok_and(|host| host.holds(value, now))
+    }
+
+    /// Where all CPUs of a thread have been switched off, the kernel lets it run on any (`select_fallback_rq` in
+    /// `kernel/sched/core.c`).
+    fn may_become(&self, value: &str, now: &str) -> bool {
+        self.holds(value, now) || Host::read().is_ok_and(|host| host.all_off(value))
+    }
+
     fn full(&self, to: &str, _was: &str) -> Result<String, String> {
         let cpus = cpus::parse(to)?;
         if cpus.is_empty() {
@@ -50,5 +92,29 @@ impl Kind for Affinity {
             return Err(format!("CPUs from {} on cannot be said here", CpuSet::count()));
         }
         Ok(cpus::list(&cpus))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_are_off_do_not_count() {
+        let host = Host { online: [0, 2].into(), possible: (0..4).collect() };
+        assert!(host.holds("0-1", "0") && host.holds("0-3", "0,2") && host.holds("0,2", "0,2"));
+        assert!(!host.holds("0-1", "2") && !host.holds("1", "0") && !host.holds("0,4", "0"));
+        // All of them are off: the kernel has given it others.
+        assert!(host.all_off("1,3") && !host.all_off("0-1") && !host.all_off("4"));
+        assert!(!host.holds("x", "0") && !host.all_off("x"));
+    }
+
+    /// What is on here is what is read of a list of it.
+    #[test]
+    fn this_host() {
+        let host = Host::read().expect("a host of Linux");
+        let online = cpus::list(&host.online);
+        assert!(host.holds(&online, &online) && !host.all_off(&online));
+        assert!(host.holds(&cpus::list(&host.possible), &online));
     }
 }

@@ -52,6 +52,10 @@ impl Kind for Libvirt {
         Err(io::Error::other(NEEDED))
     }
 
+    fn is_whole(&self) -> bool {
+        false
+    }
+
     fn full(&self, to: &str, _was: &str) -> Result<String, String> {
         self.key.canonical(to)
     }

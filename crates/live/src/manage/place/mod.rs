@@ -54,6 +54,21 @@ pub(super) trait Kind {
     /// Puts a value there that [`full`](Kind::full) has given. False if the place is gone.
     fn write(&self, value: &str) -> io::Result<bool>;
 
+    /// Whether `now` is what one reads where `value` was put.
+    fn holds(&self, value: &str, now: &str) -> bool {
+        value == now
+    }
+
+    /// Whether `now` may be what the kernel has made by itself of `value`, later.
+    fn may_become(&self, value: &str, now: &str) -> bool {
+        self.holds(value, now)
+    }
+
+    /// Whether a write that has failed has changed nothing.
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     /// What is wanted, as `read` will give it: in its one form, with what `to` leaves open as it `was`.
     ///
     /// # Errors
@@ -87,6 +102,21 @@ impl Place {
     /// What the kernel says.
     pub(super) fn write(&self, value: &str) -> io::Result<bool> {
         self.kind().write(value)
+    }
+
+    /// Whether `now` is what one reads where `value` was put: the same, but for CPUs that are off.
+    pub fn holds(&self, value: &str, now: &str) -> bool {
+        self.kind().holds(value, now)
+    }
+
+    /// Whether `now` may be what the kernel has made by itself of `value`, since that was put there.
+    pub(super) fn may_become(&self, value: &str, now: &str) -> bool {
+        self.kind().may_become(value, now)
+    }
+
+    /// Whether a write that has failed has changed nothing. One that takes several calls may have.
+    pub(super) fn is_whole(&self) -> bool {
+        self.kind().is_whole()
     }
 
     /// What is wanted, in the one form that values of this place have, with what `to` leaves open as it `was`.

@@ -93,6 +93,10 @@ impl Kind for Network {
         }
     }
 
+    fn is_whole(&self) -> bool {
+        false
+    }
+
     fn full(&self, to: &str, was: &str) -> Result<String, String> {
         let full = || -> Result<String, Error> {
             match self.part {

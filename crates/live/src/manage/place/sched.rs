@@ -77,11 +77,23 @@ impl Kind for Sched {
         let attr = was.with(to)?;
         if !was.is_fair() && attr.is_fair() {
             return Err(
-                "a thread with a real-time or idle policy is not given an ordinary one".into()
+                "a thread with a real-time, deadline or idle policy is not given an ordinary one"
+                    .into(),
             );
+        }
+        // It would be told as in force, and is not.
+        if !attr.is_fair()
+            && let Some(word) = to.split_ascii_whitespace().find(|word| is_fair_word(word))
+        {
+            return Err(wrong(word, "a thread with a real-time, deadline or idle policy has none"));
         }
         Ok(attr.to_string())
     }
+}
+
+/// Whether it says what ordinary policies have, and no others.
+fn is_fair_word(word: &str) -> bool {
+    word.starts_with("nice=") || word.starts_with("slice_ns=")
 }
 
 /// What the words say. Of a policy that has no such parameter it is zero.
@@ -309,7 +321,14 @@ mod tests {
             let error = full(to, "policy=other nice=0").expect_err(to);
             assert!(error.contains(why) && !error.contains('\x1b'), "{error}");
         }
-        assert!(full("policy=other", "policy=fifo priority=1").is_err());
+        // Neither is what such a thread cannot have: it would be told as in force.
+        let rest = "runtime_ns=1000000 deadline_ns=2000000 period_ns=2000000";
+        for was in ["policy=fifo priority=1", "policy=idle", &format!("policy=deadline {rest}")] {
+            for to in ["policy=other", "policy=ext", "nice=3", "slice_ns=3000000"] {
+                assert!(full(to, was).is_err_and(|why| why.contains("idle")), "{to}, {was}");
+            }
+            assert_eq!(full("", was).as_deref(), Ok(was));
+        }
     }
 
     /// On a thread of its own; what the kernel says is what was written, and back.
