@@ -251,9 +251,11 @@ static __always_inline void switched_in(__u32 found, struct task_struct *p, _Boo
 			LOSE(waits);
 		} else if (slot->state == WOKEN) {
 			slot->woken++;
+			slot->woken_ns += ns;
 			record(&woken_delays, found, ns);
 		} else {
 			slot->preempted++;
+			slot->preempted_ns += ns;
 			record(&preempted_delays, found, ns);
 		}
 	} else if (slot->state == BLOCKED) {
@@ -388,13 +390,14 @@ int waking(__u64 *ctx)
 }
 
 /* Gives a thread this slot, which is nobody's: its number plus one, or 0. */
-static __always_inline __u32 fill_slot(__u32 number, __u32 tid)
+static __always_inline __u32 fill_slot(__u32 number, __u32 tid, __u32 machine)
 {
 	struct slot *slot = bpf_map_lookup_elem(&slots, &number);
 
 	if (!slot)
 		return 0;
 	slot->tid = tid;
+	slot->machine = machine;
 	slot->since_ns = bpf_ktime_get_ns();
 	slot->state = UNKNOWN;
 	if (!assign(tid, number + 1))
@@ -403,17 +406,24 @@ static __always_inline __u32 fill_slot(__u32 number, __u32 tid)
 	return 0;
 }
 
-/* A slot for a thread: its number plus one, or 0. */
-static __always_inline __u32 take_slot(__u32 tid)
+/* A slot for a new thread of this machine: its number plus one, or 0. */
+static __always_inline __u32 take_slot(__u32 tid, __u32 number_of_machine)
 {
+	struct machine *machine = bpf_map_lookup_elem(&machines, &number_of_machine);
 	__u32 number, found;
 
-	if (!bpf_map_pop_elem(&free_slots, &number)) {
-		found = fill_slot(number, tid);
-		if (found)
+	/* Those that come at the same moment may be a few too many, one for each CPU. */
+	if (machine && (__s32)(machine->allowed - machine->taken) > 0 &&
+	    !bpf_map_pop_elem(&free_slots, &number)) {
+		found = fill_slot(number, tid, number_of_machine);
+		if (found) {
+			__sync_fetch_and_add(&machine->taken, 1);
 			return found;
+		}
 		bpf_map_push_elem(&free_slots, &number, 0);
 	}
+	if (machine)
+		__sync_fetch_and_add(&machine->refused, 1);
 	LOSE(threads);
 	return 0;
 }
@@ -429,16 +439,18 @@ int woken_new(__u64 *ctx)
 	__u64 maker = bpf_get_current_pid_tgid();
 	__u32 found = find((__u32)maker);
 	struct slot *slot;
+	__u32 machine;
 
 	if (!found || maker >> 32 != p->tgid)
 		return 0;
 	slot = slot_at(found);
 	if (!slot || slot->state == ENDED)
 		return 0;
+	machine = slot->machine;
 	found = find(p->pid);
 	slot = found ? slot_at(found) : 0;
 	if (!slot || slot->state != UNKNOWN) {
-		found = take_slot(p->pid);
+		found = take_slot(p->pid, machine);
 		slot = found ? slot_at(found) : 0;
 	}
 	if (!slot)
@@ -516,9 +528,7 @@ int look_at(struct request *request)
 	__u32 found = find(request->tid);
 
 	if (!found)
-		found = fill_slot(request->slot, request->tid);
-	if (!found)
-		LOSE(threads);
+		found = fill_slot(request->slot, request->tid, request->machine);
 	request->slot = found - 1;
 	return !found;
 }
@@ -534,5 +544,63 @@ int forget(struct request *request)
 		slot->state = ENDED;
 	if (find(request->tid) == request->slot + 1)
 		assign(request->tid, 0);
+	return 0;
+}
+
+/* From now on, new threads of a machine may take so many slots more. */
+SEC("syscall")
+int allow(struct allowance *allowance)
+{
+	__u32 number = allowance->machine;
+	struct machine *machine = bpf_map_lookup_elem(&machines, &number);
+
+	if (!machine)
+		return 1;
+	allowance->taken = machine->taken;
+	allowance->refused = machine->refused;
+	machine->allowed = machine->taken + allowance->more;
+	return 0;
+}
+
+/*
+ * For whom the thread in this slot waits just now: what ran_meanwhile() will note at the next switch, without noting
+ * it. Nothing is locked; what changes meanwhile is told wrong for this once.
+ */
+SEC("syscall")
+int look_ahead(struct pending *pending)
+{
+	__u32 found = pending->slot + 1, cpu;
+	__u64 from, until, now = pending->now_ns, task;
+	struct slot *slot = slot_at(found);
+	struct task_struct *runs;
+	struct queue *queue;
+	struct ran ran = {};
+	_Bool listed = 0;
+	int i;
+
+	if (!slot || !waits(slot))
+		return 1;
+	from = slot->noted_ns;
+	cpu = slot->cpu;
+	queue = bpf_map_lookup_elem(&queues, &cpu);
+	if (!queue || from >= now)
+		return 1;
+	for (i = 0; i < WAITERS; i++)
+		if (queue->waiters[i] == found)
+			listed = 1;
+	task = queue->runs;
+	pending->listed = listed && task;
+	if (!pending->listed)
+		return 0;
+	if (slot->held_up) {
+		until = held_up(slot->task) ? now : let_again(slot->task, from, now);
+		pending->quota_ns = until - from;
+		from = until;
+	}
+	if (from >= now)
+		return 0;
+	runs = (void *)task;
+	fill(&ran, BPF_CORE_READ(runs, tgid), task, now - from);
+	pending->ran = ran;
 	return 0;
 }

@@ -29,8 +29,17 @@ enum state {
 #define IDLE 0u
 #define QUOTA 0xffffffffu
 
-/* crates/live/src/observe/slot.rs reads this. */
+/*
+ * crates/live/src/observe/slot.rs reads this. A slot is copied while it is written: the sums stand before the state,
+ * so that what ends meanwhile is missing in the copy, and comes with the next, rather than being in it twice.
+ */
 struct slot {
+	__u64 woken_ns;		/* all waits that have ended, by how they began */
+	__u64 preempted_ns;
+	__u64 cpu_ns;		/* run time when it was last switched out */
+	__u64 woken;		/* waits in its histograms */
+	__u64 preempted;
+	__u64 others_ns;	/* waits with nobody named */
 	__u32 tid;
 	__u32 tgid;
 	__u32 state;
@@ -39,15 +48,10 @@ struct slot {
 	__u64 waking_ns;	/* when its last wake-up began */
 	__u64 noted_ns;		/* until when it is known who ran */
 	__u64 task;		/* while it waits: it cannot end without running */
-	__u64 cpu_ns;		/* run time when it was last switched out */
-	__u64 woken;		/* waits in its histograms */
-	__u64 preempted;
-	__u64 others_ns;	/* waits with nobody named */
+	__u64 first_ns;		/* the kernel's count of its run time when it began to be looked at */
 	char comm[16];		/* when it ended */
 	__u32 held_up;		/* by a quota, at noted_ns */
-	__u32 pad;
-	__u64 first_ns;		/* the kernel's count of its run time when it began to be looked at */
-	__u64 pad2[2];
+	__u32 machine;		/* whose threads may have how many slots, in `machines` */
 };
 
 /* A list of waiting threads: numbers of slots, plus one. */
@@ -97,6 +101,35 @@ struct lost {
 struct request {
 	__u32 tid;
 	__u32 slot;
+	__u32 machine;
+	__u32 pad;
+};
+
+/*
+ * Slots that new threads of one machine take without being asked for: no machine takes those of all others. The first
+ * one is nobody's.
+ */
+struct machine {
+	__u32 allowed;		/* as many as it may have taken by now */
+	__u32 taken;
+	__u32 refused;
+	__u32 pad;
+};
+
+struct allowance {
+	__u32 machine;
+	__u32 more;		/* slots, from now on */
+	__u32 taken;		/* out: as above */
+	__u32 refused;
+};
+
+/* What a thread that waits has waited for since that was last noted. */
+struct pending {
+	__u32 slot;
+	__u32 listed;		/* out: whether it is known who runs */
+	__u64 now_ns;
+	__u64 quota_ns;		/* out: of that, while its quota held it up */
+	struct ran ran;		/* out: and while this one ran */
 };
 
 struct {
@@ -121,7 +154,14 @@ struct {
 	__type(value, struct lt_hist);
 } preempted_delays SEC(".maps");
 
-/* Slots that are nobody's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, THREADS);
+	__type(key, __u32);
+	__type(value, struct machine);
+} machines SEC(".maps");
+
+/* Slots that are nobody's, and that new threads may have. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, THREADS);

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::discover::Role;
 use crate::journal;
 use crate::observe::{Histogram, Snapshot, VmSnapshot};
 
@@ -73,22 +72,15 @@ impl Effect {
 
 impl VmEffect {
     fn of(vm: &VmSnapshot, interval_ms: f64) -> Self {
-        let vcpus = || vm.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
         let mut wakes = Histogram::default();
-        vcpus().for_each(|thread| wakes.merge(&thread.wake_to_run));
-        let waited = |thread: &crate::observe::ThreadSnapshot| {
-            thread.wake_to_run.sum_ns() + thread.preempted_to_run.sum_ns()
-        };
-        let waited_ns: u64 = vcpus().map(waited).sum();
-        let wanted_ns = waited_ns + vcpus().map(|thread| thread.cpu_ns).sum::<u64>();
+        vm.vcpus().for_each(|thread| wakes.merge(&thread.wake_to_run));
         let cpu_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
-        let share = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
         VmEffect {
             name: vm.name.as_given().to_string(),
             wake_p50_us: wakes.percentile_us(0.5),
             wake_p99_us: wakes.percentile_us(0.99),
             cpu_percent: if interval_ms > 0.0 { cpu_ns as f64 / 1e4 / interval_ms } else { 0.0 },
-            waits_percent: share(waited_ns, wanted_ns),
+            waits_percent: vm.waits_share().map(|share| 100.0 * share),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::slot::{Ran, Runner};
+use super::slot::{Ahead, Ran, Runner};
 use super::tracker::{Key, comm};
 use super::{Blame, Who};
 use crate::discover::{Name, Vm};
@@ -19,7 +19,8 @@ pub(crate) struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn of(&mut self, runner: Runner) -> Who {
+    /// Who that is.
+    pub(crate) fn of(&mut self, runner: Runner) -> Who {
         let (pid, name, kernel) = match runner {
             Runner::Idle => return Who::Idle,
             Runner::Quota => return Who::Quota,
@@ -38,6 +39,22 @@ impl Names<'_> {
         Who::Process(name.clone(), pid)
     }
 
+    /// For whom a thread waits, of whom so many nanoseconds were not noted yet.
+    pub(crate) fn ahead(&mut self, (ahead, ns): (Ahead, u64)) -> BTreeMap<Who, u64> {
+        let mut all = BTreeMap::new();
+        if ahead.unknown {
+            all.insert(Who::Others, ns);
+            return all;
+        }
+        if ahead.quota_ns > 0 {
+            all.insert(Who::Quota, ahead.quota_ns.min(ns));
+        }
+        if let Some((runner, ran_ns)) = ahead.ran {
+            *all.entry(self.of(runner)).or_default() += ran_ns.min(ns);
+        }
+        all
+    }
+
     /// Blame by slot.
     pub(crate) fn sort(&mut self, blame: Vec<Ran>) -> HashMap<u32, BTreeMap<Who, u64>> {
         let mut sorted: HashMap<u32, BTreeMap<Who, u64>> = HashMap::new();
@@ -47,6 +64,33 @@ impl Names<'_> {
         }
         sorted
     }
+}
+
+/// What a wait that goes on is for is told before the kernel's side has noted it. When it has, that is not told again:
+/// takes `told` from what has come. Who was named otherwise then is taken from what has no name, and from most.
+pub(crate) fn settle(new: &mut BTreeMap<Who, u64>, told: &BTreeMap<Who, u64>) {
+    let mut owed_ns = 0;
+    for (who, &ns) in told {
+        owed_ns += take(new, who, ns);
+    }
+    owed_ns = take(new, &Who::Others, owed_ns);
+    while owed_ns > 0 {
+        let Some(most) = new.iter().max_by_key(|(_, ns)| **ns).map(|(who, _)| who.clone()) else {
+            break;
+        };
+        owed_ns = take(new, &most, owed_ns);
+    }
+}
+
+/// Takes so much of one; what was not there.
+fn take(from: &mut BTreeMap<Who, u64>, who: &Who, ns: u64) -> u64 {
+    let Some(has_ns) = from.get_mut(who) else { return ns };
+    let taken_ns = ns.min(*has_ns);
+    *has_ns -= taken_ns;
+    if *has_ns == 0 {
+        from.remove(who);
+    }
+    ns - taken_ns
 }
 
 /// Most first, and no more than can be looked through.
@@ -80,6 +124,18 @@ pub(crate) fn merge(mine: &mut Vec<Blame>, more: &[Blame]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_told_before_it_was_noted_is_told_once() {
+        let process = |n: u32| Who::Process(Name::new("p"), n);
+        let mut new: BTreeMap<Who, u64> =
+            [(process(1), 50), (process(2), 30), (Who::Others, 5)].into();
+        settle(&mut new, &[(process(1), 20), (process(3), 15)].into());
+        // Of the third nothing has come: it has another name by now.
+        assert_eq!(new, [(process(1), 20), (process(2), 30)].into());
+        settle(&mut new, &[(process(9), 1_000)].into());
+        assert_eq!(new, BTreeMap::new());
+    }
 
     #[test]
     fn what_does_not_fit_is_put_together_and_nothing_is_lost() {

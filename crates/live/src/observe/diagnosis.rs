@@ -85,6 +85,15 @@ impl Trouble {
         }
     }
 
+    /// What its amount counts.
+    pub fn unit(self) -> Unit {
+        match self {
+            Trouble::Late | Trouble::BackEndLate | Trouble::Queued | Trouble::Far => Unit::P99Us,
+            Trouble::Starved | Trouble::Throttled => Unit::Percent,
+            Trouble::Dropped => Unit::Packets,
+        }
+    }
+
     /// In which of the three queues.
     pub fn queue(self) -> Queue {
         match self {
@@ -93,6 +102,18 @@ impl Trouble {
             Trouble::Far => Queue::Beyond,
         }
     }
+}
+
+/// What an amount counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Microseconds that 99 in 100 waits do not exceed.
+    P99Us,
+    /// Percent of time that was wanted, or of periods.
+    Percent,
+    /// Packets in the interval.
+    Packets,
 }
 
 /// For whom, and how much of the waiting.
@@ -118,6 +139,8 @@ pub struct Finding {
     /// How bad it is: p99 of the waits in microseconds; for `starved` and `throttled` the share of
     /// time in percent, for `dropped` packets in the interval.
     pub amount: f64,
+    /// What `amount` counts.
+    pub unit: Unit,
     /// Because of whom, most first. Empty where nobody else has to do with it.
     pub causes: Vec<Cause>,
     /// For how long, in milliseconds, by a clock that nobody sets.
@@ -184,19 +207,16 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     let mut found = Vec::new();
     let mut tell = |trouble: Trouble, amount: f64, causes: Vec<Cause>| {
         let (name, pid, queue) = (vm.name.clone(), vm.pid, trouble.queue());
-        found.push(Finding { vm: name, pid, queue, trouble, amount, causes, for_ms: 0.0 });
+        let unit = trouble.unit();
+        found.push(Finding { vm: name, pid, queue, trouble, amount, unit, causes, for_ms: 0.0 });
     };
-    let (mut late, mut starved) = (Histogram::default(), Histogram::default());
-    let mut back_end = Histogram::default();
-    let (mut ran_ns, mut waiting_ns) = (0, 0);
+    let (mut late, mut back_end) = (Histogram::default(), Histogram::default());
+    let mut wanted_ns = 0;
     for thread in &vm.threads {
         match thread.role {
             Role::Vcpu(_) => {
                 late.merge(&thread.wake_to_run);
-                starved.merge(&thread.preempted_to_run);
-                ran_ns += thread.cpu_ns;
-                // One that never gets a CPU ends no wait.
-                waiting_ns += thread.waiting_ns.min((interval_ms * 1e6) as u64);
+                wanted_ns += thread.cpu_ns + thread.waited_ns();
             }
             Role::Vhost(_) | Role::IoThread(_) | Role::Emulator => {
                 back_end.merge(&thread.wake_to_run);
@@ -208,10 +228,9 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     if hurts(&late, thresholds.cpu) {
         tell(Trouble::Late, p99_us(&late), causes(vm, vcpu));
     }
-    let waited_ns = late.sum_ns() + starved.sum_ns() + waiting_ns;
-    let share = waited_ns as f64 / (waited_ns + ran_ns).max(1) as f64;
     // Who hardly wants to run is not starved; that it runs late has been told.
-    let wants = (waited_ns + ran_ns) as f64 / 1e6 > interval_ms / 10.0;
+    let wants = wanted_ns as f64 / 1e6 > interval_ms / 10.0;
+    let share = vm.waits_share().unwrap_or(0.0);
     if share > STARVED_SHARE && wants {
         tell(Trouble::Starved, 100.0 * share, causes(vm, vcpu));
     }
@@ -273,7 +292,7 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
 mod tests {
     use super::*;
     use crate::discover::{Kind, Origin};
-    use crate::observe::{Blame, Network, ThreadSnapshot, Throttled};
+    use crate::observe::{Blame, Network, ThreadSnapshot, Throttled, Unseen};
 
     fn waits(us: &[(u64, u64)]) -> Histogram {
         let mut all = Histogram::default();
@@ -290,6 +309,8 @@ mod tests {
             role: Role::Vcpu(0),
             comm: Name::new("CPU 0/KVM"),
             cpu_ns: 10_000_000,
+            woken_waited_ns: 0,
+            preempted_waited_ns: 0,
             wake_to_run,
             preempted_to_run: Histogram::default(),
             waiting_ns: 0,
@@ -308,6 +329,7 @@ mod tests {
             threads: vec![thread],
             throttled: Vec::new(),
             network: None,
+            unseen_threads: Unseen::default(),
         }
     }
 
@@ -368,7 +390,7 @@ mod tests {
     fn who_computes_and_gets_half_is_starved() {
         let mut vm = machine(Histogram::default());
         vm.threads[0].cpu_ns = 500_000_000;
-        vm.threads[0].preempted_to_run = waits(&[(4_000, 125)]);
+        vm.threads[0].preempted_waited_ns = 500_000_000;
         let found = Diagnosis::default().update(&interval(vm.clone()));
         assert_eq!((found.len(), found[0].trouble, found[0].amount), (1, Trouble::Starved, 50.0));
         vm.ended = true;
@@ -376,5 +398,30 @@ mod tests {
         diagnosis.update(&interval(vm.clone()));
         vm.threads.clear();
         assert_eq!(diagnosis.update(&interval(vm)), []);
+    }
+
+    /// A wait that has ended in an interval in which the vCPU ran nearly all the time was before it.
+    #[test]
+    fn a_wait_of_the_intervals_before_starves_nobody_in_this_one() {
+        let mut vm = machine(waits(&[(4_500_000, 1)]));
+        vm.threads[0].cpu_ns = 950_000_000;
+        vm.threads[0].woken_waited_ns = 50_000_000;
+        assert_eq!(vm.waits_share(), Some(0.05));
+        assert_eq!(Diagnosis::default().update(&interval(vm)), []);
+    }
+
+    #[test]
+    fn a_machine_without_all_its_vcpus_is_in_the_dark() {
+        let mut vm = machine(Histogram::default());
+        assert!(!vm.is_in_the_dark());
+        vm.unseen_threads.workers = 900;
+        assert!(!vm.is_in_the_dark());
+        vm.unseen_threads.vcpus = 1;
+        assert!(vm.is_in_the_dark());
+        vm.unseen_threads.vcpus = 0;
+        vm.threads[0].role = Role::Worker;
+        assert!(vm.is_in_the_dark(), "nobody knows which threads are its vCPUs");
+        vm.kind = Kind::Declared;
+        assert!(!vm.is_in_the_dark());
     }
 }

@@ -11,7 +11,7 @@ use libbpf_rs::{
     ProgramInput, ProgramType,
 };
 
-use super::slot::{Ran, Slot, State, u32_at, u64_at};
+use super::slot::{Ahead, Ran, Slot, State, u32_at, u64_at};
 use super::{Histogram, Lost};
 use crate::error::Error;
 
@@ -64,11 +64,11 @@ const MAPS: [&str; 8] = [
 ];
 
 impl Programs {
-    /// Loads and attaches them, with room for so many threads.
+    /// Loads and attaches them, with so many slots for threads.
     ///
     /// # Errors
     /// If the kernel has no types or no BPF, or does not let this user.
-    pub(crate) fn start(threads: u32) -> Result<Self, Error> {
+    pub(crate) fn start(slots: u32) -> Result<Self, Error> {
         let btf = Path::new(BTF);
         fs::metadata(btf).map_err(|error| {
             Error::file(
@@ -79,7 +79,7 @@ impl Programs {
         })?;
         let tids = fs::read_to_string(PID_MAX).ok().and_then(|text| text.trim().parse().ok());
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
-        let object = crate::bpf::load(COMPILED, |object| size(object, threads, cpus, tids));
+        let object = crate::bpf::load(COMPILED, |object| size(object, slots, cpus, tids));
         let object = object.map_err(denied)?;
         let mut maps = HashMap::new();
         for name in MAPS {
@@ -96,10 +96,6 @@ impl Programs {
             fetched: Vec::new(),
             emptied: Vec::new(),
         };
-        // The last one that is put there is the first one that is taken.
-        for slot in (0..threads).rev() {
-            programs.put("free_slots", &[], &slot.to_ne_bytes())?;
-        }
         for program in programs.object.progs_mut() {
             if program.prog_type() == ProgramType::Tracing {
                 let link = program.attach().map_err(failed("attach a BPF program"))?;
@@ -109,40 +105,61 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Looks at a thread from now on; gives its slot, or `None` if there is none left.
-    pub(crate) fn look_at(&self, tid: u32) -> Result<Option<u32>, Error> {
+    /// Looks at a thread of this machine from now on, in a slot that is free; gives the one that it has, which is another if
+    /// the kernel's side has found it by itself, or `None` if it cannot be looked at.
+    pub(crate) fn look_at(&self, tid: u32, slot: u32, machine: u32) -> Result<Option<u32>, Error> {
+        let (refused, request) = self.ask("look_at", words([tid, slot, machine, 0]))?;
+        Ok((!refused).then(|| u32_at(&request, 4)))
+    }
+
+    /// Lets the kernel's side give this slot to a thread that begins.
+    pub(crate) fn lend(&self, slot: u32) -> Result<(), Error> {
+        self.put("free_slots", &[], &slot.to_ne_bytes())
+    }
+
+    /// Takes a slot from the kernel's side that it has not given to a thread.
+    pub(crate) fn take_back(&self) -> Result<Option<u32>, Error> {
         // Before Linux 6.5 a program that is run from here may not use a map of this kind itself.
-        let free = self.map("free_slots").lookup_and_delete(&[]);
-        let free = free.map_err(failed("take a slot from a map of a BPF program"))?;
-        let free = free.map(|bytes| u32_at(&bytes, 0));
-        // No slot has this number: the program counts that as a thread that it cannot look at.
-        let (refused, slot) = self.ask("look_at", tid, free.unwrap_or(u32::MAX))?;
-        if let Some(free) = free.filter(|&free| refused || free != slot) {
-            self.put("free_slots", &[], &free.to_ne_bytes())?;
-        }
-        Ok((!refused).then_some(slot))
+        let slot = self.map("free_slots").lookup_and_delete(&[]);
+        let slot = slot.map_err(failed("take a slot from a map of a BPF program"))?;
+        Ok(slot.map(|bytes| u32_at(&bytes, 0)))
+    }
+
+    /// Lets new threads of a machine take so many slots by themselves from now on; how many have taken one, and how many
+    /// have found none, since the programs were loaded; both counts wrap. `None` if there is no room for this machine.
+    pub(crate) fn allow(&self, machine: u32, more: u32) -> Result<Option<(u32, u32)>, Error> {
+        let (refused, told) = self.ask("allow", words([machine, more, 0, 0]))?;
+        Ok((!refused).then(|| (u32_at(&told, 8), u32_at(&told, 12))))
+    }
+
+    /// For whom the thread of this slot waits now, since that was last noted; `None` if it no longer waits.
+    pub(crate) fn look_ahead(&self, slot: u32, now_ns: u64) -> Result<Option<Ahead>, Error> {
+        let mut pending = [0; Ahead::SIZE];
+        pending[..4].copy_from_slice(&slot.to_ne_bytes());
+        pending[8..16].copy_from_slice(&now_ns.to_ne_bytes());
+        let (over, pending) = self.ask("look_ahead", pending)?;
+        Ok((!over).then(|| Ahead::from_bytes(&pending)))
     }
 
     /// Looks at the thread of this slot no longer. The slot may be given back an interval later.
     pub(crate) fn forget(&self, tid: u32, slot: u32) -> Result<(), Error> {
-        self.ask("forget", tid, slot).map(|_| ())
+        self.ask("forget", words([tid, slot, 0, 0])).map(|_| ())
     }
 
-    /// Gives a slot back that no event can change any more.
-    pub(crate) fn give_back(&self, slot: u32, used: bool) -> Result<(), Error> {
+    /// Makes a slot empty that no event can change any more.
+    pub(crate) fn clear(&self, slot: u32) -> Result<(), Error> {
         let key = slot.to_ne_bytes();
-        if used {
-            self.put("woken_delays", &key, &[0; Histogram::SIZE])?;
-            self.put("preempted_delays", &key, &[0; Histogram::SIZE])?;
-        }
-        self.put("slots", &key, &[0; Slot::SIZE])?;
-        self.put("free_slots", &[], &key)
+        self.put("woken_delays", &key, &[0; Histogram::SIZE])?;
+        self.put("preempted_delays", &key, &[0; Histogram::SIZE])?;
+        self.put("slots", &key, &[0; Slot::SIZE])
     }
 
-    fn ask(&self, name: &str, tid: u32, slot: u32) -> Result<(bool, u32), Error> {
-        let mut request = [0; 8];
-        request[..4].copy_from_slice(&tid.to_ne_bytes());
-        request[4..].copy_from_slice(&slot.to_ne_bytes());
+    /// Runs a program; whether it says no, and what it has made of the request.
+    fn ask<const N: usize>(
+        &self,
+        name: &str,
+        mut request: [u8; N],
+    ) -> Result<(bool, [u8; N]), Error> {
         let program = self.object.progs_mut().find(|program| program.name() == OsStr::new(name));
         let output = program
             .ok_or_else(|| missing(name))
@@ -152,7 +169,7 @@ impl Programs {
                 program.test_run(input)
             })
             .map_err(failed("run a BPF program"))?;
-        Ok((output.return_value != 0, u32_at(&request, 4)))
+        Ok((output.return_value != 0, request))
     }
 
     /// All threads that are looked at or have ended, with their slots.
@@ -268,23 +285,32 @@ impl Programs {
 /// Makes the maps as large as need be.
 fn size(
     object: &mut OpenObject,
-    threads: u32,
+    slots: u32,
     cpus: u32,
     tids: Option<u32>,
 ) -> libbpf_rs::Result<()> {
     for mut map in object.maps_mut() {
         let entries = match map.name().to_str().unwrap_or_default() {
-            "slots" | "woken_delays" | "preempted_delays" | "free_slots" => threads,
+            "slots" | "woken_delays" | "preempted_delays" | "free_slots" | "machines" => slots,
             // Two bytes each; four make an entry.
             "slot_of_tid" => tids.unwrap_or(1 << 22).clamp(1 << 15, 1 << 22) / 4,
-            "first_blame" => 2 * threads,
-            "blame" => threads.saturating_mul(PAIRS_PER_THREAD).max(BATCH),
+            "first_blame" => 2 * slots,
+            "blame" => slots.saturating_mul(PAIRS_PER_THREAD).max(BATCH),
             "queues" => cpus,
             _ => continue,
         };
         map.set_max_entries(entries)?;
     }
     Ok(())
+}
+
+/// A request of four numbers.
+fn words(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
 }
 
 /// What the kernel counts of a program: `bpf_prog_show_fdinfo()` of kernel/bpf/syscall.c.

@@ -3,22 +3,28 @@
 //! Programs in the kernel (`bpf/observe.bpf.c`) take the time of each wait of each thread of a machine, and who ran
 //! meanwhile; [`Observer`] tells them which threads those are, and fetches what they have gathered.
 
+mod allot;
+mod beginners;
 mod blame;
 mod diagnosis;
 mod histogram;
 mod kernel;
 mod network;
 mod observer;
+mod pool;
+mod share;
 mod slot;
 mod snapshot;
 mod throttle;
+mod told;
 mod tracker;
 mod traffic;
 
-pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble};
+pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble, Unit};
 pub use histogram::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};
 pub use observer::{Observer, Options};
+pub use pool::THREADS_MAX;
 pub use snapshot::{
-    Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,
+    Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
 };

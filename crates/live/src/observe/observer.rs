@@ -5,12 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lowtail_engine::Duration;
 
-use super::blame::{Names, merge, rank};
+use super::blame::{Names, merge, rank, settle};
 use super::kernel::Programs;
+use super::pool::{THREADS_MAX, reserve};
 use super::throttle::Quotas;
-use super::tracker::{Key, Tracker, key};
+use super::tracker::{Key, Read, Tracker, key};
 use super::traffic::Traffic;
-use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, VmSnapshot, Who};
+use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, Unseen, VmSnapshot, Who};
 use crate::clock::Instant;
 use crate::discover::{Declared, Found, Roots, Scanner, Vm};
 use crate::error::Error;
@@ -25,7 +26,8 @@ pub struct Options {
     pub declared: Vec<Declared>,
     /// Only machines with one of these names, or that are declared; all, if there is none.
     pub names: Vec<String>,
-    /// Room for so many threads in the kernel, 4.7 kB each, up to 65535.
+    /// Room for so many threads in the kernel, 5 kB each, up to [`THREADS_MAX`], and an eighth (64 at least) more as a
+    /// reserve.
     pub threads: u32,
     /// Where the kernel tells about itself.
     pub roots: Roots,
@@ -60,7 +62,6 @@ pub struct Observer {
     looked: Instant,
     last: Instant,
     lost: Lost,
-    refused: u64,
     /// Why there is none is told with each snapshot.
     traffic: Result<Traffic, String>,
 }
@@ -71,7 +72,8 @@ impl Observer {
     /// # Errors
     /// If the kernel has no types (BTF) or no BPF, or does not let this user use it.
     pub fn start(options: Options) -> Result<Self, Error> {
-        let programs = Programs::start(options.threads.clamp(1, u32::from(u16::MAX)))?;
+        let threads = options.threads.clamp(1, THREADS_MAX);
+        let programs = Programs::start(threads + reserve(threads))?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let now = Instant::now();
         // Threads can be looked at where packets cannot.
@@ -86,14 +88,13 @@ impl Observer {
             traffic,
             scanner,
             programs,
-            tracker: Tracker::default(),
+            tracker: Tracker::new(threads),
             quotas: Quotas::default(),
             found: Found::default(),
             vms: BTreeMap::new(),
             looked: now,
             last: now,
             lost: Lost::default(),
-            refused: 0,
         };
         observer.look_around()?;
         // The first interval begins when all are looked at.
@@ -117,7 +118,6 @@ impl Observer {
         };
         self.found.vms.retain(wanted);
         self.tracker.follow(&self.programs, self.found.vms.iter())?;
-        self.refused += self.tracker.refused;
         for vm in &self.found.vms {
             self.vms.insert(key(vm), vm.clone());
         }
@@ -143,11 +143,17 @@ impl Observer {
         }
         self.tracker.give_back(&self.programs)?;
         self.programs.turn()?;
+        let began = Instant::now();
         let slots = self.programs.slots()?;
         let now = Instant::now();
+        let read = Read {
+            now_ns: now.as_ns(),
+            interval_ns: now.since(self.last).as_ns(),
+            slack_ns: now.since(began).as_ns(),
+        };
         self.tracker.sort(&self.programs, &slots, &self.vms)?;
         let owners = self.tracker.owners(&slots, &self.vms);
-        let new = self.tracker.advance(&self.programs, slots, now.as_ns())?;
+        let new = self.tracker.advance(&self.programs, slots, read)?;
         let mut names = Names { owners, vms: &self.vms, processes: HashMap::new() };
         let mut blame = names.sort(self.programs.blame()?);
         let mut threads: BTreeMap<Key, Vec<ThreadSnapshot>> = BTreeMap::new();
@@ -156,6 +162,11 @@ impl Observer {
             if new.others_ns > 0 {
                 *mine.entry(Who::Others).or_default() += new.others_ns;
             }
+            let ahead = new.ahead.map(|ahead| names.ahead(ahead)).unwrap_or_default();
+            if let Some(tracked) = self.tracker.get_mut(new.number) {
+                settle(&mut mine, &std::mem::replace(&mut tracked.ahead, ahead.clone()));
+            }
+            ahead.into_iter().for_each(|(who, ns)| *mine.entry(who).or_default() += ns);
             new.snapshot.blame = rank(mine);
             if let Some(tracked) = self.tracker.get_mut(new.number) {
                 merge(&mut tracked.blame, &new.snapshot.blame);
@@ -170,7 +181,10 @@ impl Observer {
             Ok(traffic) => traffic.read(&self.vms)?,
             Err(_) => BTreeMap::new(),
         };
-        let vms = self.vm_snapshots(threads, networks);
+        let mut vms = self.vm_snapshots(threads, networks);
+        for vm in &mut vms {
+            vm.unseen_threads = self.tracker.unseen((vm.pid, vm.started_ticks));
+        }
         self.drop_ended()?;
         let interval = now.since(self.last);
         self.last = now;
@@ -232,6 +246,7 @@ impl Observer {
                 threads,
                 throttled: self.quotas.of(vm),
                 network: networks.remove(key),
+                unseen_threads: Unseen::default(),
             }
         };
         let mut vms: Vec<VmSnapshot> = self.vms.iter().map(snapshot).collect();
@@ -258,14 +273,11 @@ impl Observer {
     fn lost_since(&mut self) -> Result<Lost, Error> {
         let now = self.programs.lost()?;
         let then = std::mem::replace(&mut self.lost, now);
-        // Those that were asked for in vain are counted once, not with each look.
-        let asked = std::mem::take(&mut self.refused);
         let mut lost = Lost {
             waits: now.waits.saturating_sub(then.waits),
             blame: now.blame.saturating_sub(then.blame),
             packets: 0,
-            threads: (now.threads.saturating_sub(then.threads)).saturating_sub(asked)
-                + self.tracker.refused,
+            threads: now.threads.saturating_sub(then.threads) + self.tracker.refused(),
         };
         if let Ok(traffic) = &mut self.traffic {
             traffic.lost_since(&mut lost)?;

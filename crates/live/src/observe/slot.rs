@@ -1,5 +1,6 @@
 //! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.h`.
 
+use super::told::Sums;
 use crate::discover::Name;
 
 /// In which state a thread was seen last.
@@ -30,9 +31,13 @@ pub(crate) struct Slot {
     pub(crate) since_ns: u64,
     /// Run time until then.
     pub(crate) cpu_ns: u64,
-    /// Waits that have ended, by how they began.
+    /// Waits that have ended, by how they began: how many, and all of them together.
     pub(crate) woken: u64,
     pub(crate) preempted: u64,
+    pub(crate) woken_ns: u64,
+    pub(crate) preempted_ns: u64,
+    /// Up to when it is noted for whom it waits, while it does.
+    pub(crate) noted_ns: u64,
     /// Time that it has waited for who knows whom.
     pub(crate) others_ns: u64,
     /// Its name, if it has ended.
@@ -48,7 +53,7 @@ impl Slot {
         if bytes.len() != Self::SIZE {
             return None;
         }
-        let state = match u32_at(bytes, 8) {
+        let state = match u32_at(bytes, 56) {
             0 => State::Free,
             1 => State::Unknown,
             2 => State::Running,
@@ -59,23 +64,32 @@ impl Slot {
             _ => return None,
         };
         Some(Slot {
-            tid: u32_at(bytes, 0),
-            tgid: u32_at(bytes, 4),
+            woken_ns: u64_at(bytes, 0),
+            preempted_ns: u64_at(bytes, 8),
+            cpu_ns: u64_at(bytes, 16),
+            woken: u64_at(bytes, 24),
+            preempted: u64_at(bytes, 32),
+            others_ns: u64_at(bytes, 40),
+            tid: u32_at(bytes, 48),
+            tgid: u32_at(bytes, 52),
             state,
-            since_ns: u64_at(bytes, 16),
-            cpu_ns: u64_at(bytes, 48),
-            woken: u64_at(bytes, 56),
-            preempted: u64_at(bytes, 64),
-            others_ns: u64_at(bytes, 72),
-            comm: comm(&bytes[80..96]),
+            since_ns: u64_at(bytes, 64),
+            noted_ns: u64_at(bytes, 80),
+            comm: comm(&bytes[104..120]),
         })
     }
 
-    /// Run time until `now_ns`.
-    pub(crate) fn cpu_until(&self, now_ns: u64) -> u64 {
-        match self.state {
-            State::Running => self.cpu_ns + now_ns.saturating_sub(self.since_ns),
-            _ => self.cpu_ns,
+    /// Where its time has gone until `now_ns`, if its state is what it was.
+    pub(crate) fn sums(&self, now_ns: u64) -> Sums {
+        let passed_ns = now_ns.saturating_sub(self.since_ns);
+        let until = |state, ended_ns: u64| match self.state == state {
+            true => ended_ns.saturating_add(passed_ns),
+            false => ended_ns,
+        };
+        Sums {
+            cpu_ns: until(State::Running, self.cpu_ns),
+            woken_ns: until(State::Woken, self.woken_ns),
+            preempted_ns: until(State::Preempted, self.preempted_ns),
         }
     }
 
@@ -127,6 +141,28 @@ impl Ran {
     }
 }
 
+/// For whom a thread waits since that was last noted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ahead {
+    /// It is not known for whom, all of it.
+    pub(crate) unknown: bool,
+    /// While its quota held it up, in nanoseconds.
+    pub(crate) quota_ns: u64,
+    /// While somebody ran.
+    pub(crate) ran: Option<(Runner, u64)>,
+}
+
+impl Ahead {
+    /// Bytes of `struct pending`.
+    pub(crate) const SIZE: usize = 24 + Ran::SIZE;
+
+    /// From what `look_ahead` has made of a `struct pending`.
+    pub(crate) fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let ran = Ran::from_bytes(0, &bytes[24..]).map(|ran| (ran.runner, ran.ns));
+        Ahead { unknown: u32_at(bytes, 4) == 0, quota_ns: u64_at(bytes, 16), ran }
+    }
+}
+
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |four| u32::from_ne_bytes(four.try_into().unwrap()))
 }
@@ -145,25 +181,30 @@ fn comm(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Where the compiler puts each field follows from the C source: four words of four bytes, eight of eight.
+    /// Where the compiler puts each field follows from the C source: six words of eight bytes, four of four, five of eight.
     #[test]
     fn fields_are_where_c_has_them() {
         let mut bytes = [0; Slot::SIZE];
-        for (at, value) in [(0, 7_u32), (4, 6), (8, 5)] {
-            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        for i in 0..8_u64 {
-            let at = 16 + 8 * i as usize;
+        for i in 0..6_u64 {
+            let at = 8 * i as usize;
             bytes[at..at + 8].copy_from_slice(&(100 + i).to_ne_bytes());
         }
-        bytes[80..84].copy_from_slice(b"CPU\xff");
+        for (at, value) in [(48, 7_u32), (52, 6), (56, 5), (60, 3)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        for i in 0..5_u64 {
+            let at = 64 + 8 * i as usize;
+            bytes[at..at + 8].copy_from_slice(&(200 + i).to_ne_bytes());
+        }
+        bytes[104..108].copy_from_slice(b"CPU\xff");
         let slot = Slot::from_bytes(&bytes).expect("a slot");
         assert_eq!((slot.tid, slot.tgid, slot.state), (7, 6, State::Preempted));
-        assert_eq!((slot.since_ns, slot.cpu_ns), (100, 104));
-        assert_eq!((slot.woken, slot.preempted, slot.others_ns), (105, 106, 107));
+        assert_eq!((slot.since_ns, slot.cpu_ns, slot.noted_ns), (200, 102, 202));
+        assert_eq!((slot.woken, slot.preempted, slot.others_ns), (103, 104, 105));
         assert_eq!(slot.comm, "CPU\u{fffd}");
-        assert_eq!((slot.cpu_until(110), slot.waits_until(110)), (104, 10));
-        bytes[8] = 9;
+        let sums = Sums { cpu_ns: 102, woken_ns: 100, preempted_ns: 111 };
+        assert_eq!((slot.sums(210), slot.waits_until(210)), (sums, 10));
+        bytes[56] = 9;
         assert!(Slot::from_bytes(&bytes).is_none() && Slot::from_bytes(&bytes[1..]).is_none());
     }
 }

@@ -42,6 +42,50 @@ pub struct VmSnapshot {
     pub throttled: Vec<Throttled>,
     /// Its traffic, if it has interfaces.
     pub network: Option<Network>,
+    /// Threads of its that are in no figure.
+    pub unseen_threads: Unseen,
+}
+
+impl VmSnapshot {
+    /// Its vCPUs that are in the figures.
+    pub fn vcpus(&self) -> impl Iterator<Item = &ThreadSnapshot> {
+        self.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)))
+    }
+
+    /// The part of the time that its vCPUs wanted a CPU in which they had none, 0 to 1; `None` if they wanted none. Of waits
+    /// that go beyond the interval it is the part within.
+    pub fn waits_share(&self) -> Option<f64> {
+        let waited_ns: u64 = self.vcpus().map(ThreadSnapshot::waited_ns).sum();
+        let wanted_ns = waited_ns + self.vcpus().map(|thread| thread.cpu_ns).sum::<u64>();
+        (wanted_ns > 0).then(|| waited_ns as f64 / wanted_ns as f64)
+    }
+
+    /// Whether it is not known of all its vCPUs how they are: some did not fit, or nobody can tell which threads they are. Of
+    /// a group or process that the user has declared, nobody says that it has vCPUs.
+    pub fn is_in_the_dark(&self) -> bool {
+        let nameless = self.kind != Kind::Declared && !self.ended && self.vcpus().next().is_none();
+        self.unseen_threads.vcpus > 0 || nameless
+    }
+}
+
+/// Threads for which there was no room. What they do is known as of the last look for machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// vCPUs.
+    pub vcpus: u64,
+    /// Threads that serve its devices: emulator, I/O threads, vhost.
+    pub back_end: u64,
+    /// All others.
+    pub workers: u64,
+    /// Threads that found no room when they began, and may be seen later, since the last interval.
+    pub begun: u64,
+}
+
+impl Unseen {
+    /// All that there were at the last look.
+    pub fn all(&self) -> u64 {
+        self.vcpus + self.back_end + self.workers
+    }
 }
 
 /// A thread, over one interval.
@@ -54,16 +98,30 @@ pub struct ThreadSnapshot {
     pub role: Role,
     /// Its name for itself.
     pub comm: Name,
-    /// Run time in the interval.
+    /// Run time in the interval, in nanoseconds.
     pub cpu_ns: u64,
-    /// From being woken to running. Waits that end in the interval count, with all their length.
+    /// Time of the interval in which it was woken and did not run yet, in nanoseconds. Of a wait that goes beyond the
+    /// interval it is the part within: run time and both kinds of waiting are never more than the interval.
+    pub woken_waited_ns: u64,
+    /// Time of the interval in which it was preempted and did not run again yet.
+    pub preempted_waited_ns: u64,
+    /// Delays from being woken to running. Waits that end in the interval count, with all their length: their sum is no part of
+    /// the interval.
     pub wake_to_run: Histogram,
-    /// From being preempted to running again.
+    /// The same from being preempted to running again.
     pub preempted_to_run: Histogram,
     /// For how long it has been waiting when the interval ended; 0 if it is not.
     pub waiting_ns: u64,
-    /// Who ran on the CPU that it waited for, by time that it waited for them, most first.
+    /// Who ran on the CPU that it waited for, by time of the interval that it waited for them, most first: together its
+    /// waiting time, but for what passed while it was read.
     pub blame: Vec<Blame>,
+}
+
+impl ThreadSnapshot {
+    /// Time of the interval in which it wanted a CPU and had none, in nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        self.woken_waited_ns + self.preempted_waited_ns
+    }
 }
 
 /// For whom a thread has waited.
@@ -71,7 +129,7 @@ pub struct ThreadSnapshot {
 pub struct Blame {
     /// Who ran.
     pub who: Who,
-    /// For how long the thread waited while they ran.
+    /// For how long the thread waited while they ran, in nanoseconds.
     pub waited_ns: u64,
 }
 
@@ -102,7 +160,7 @@ pub struct Throttled {
     pub periods: u64,
     /// Those in which it ran out.
     pub throttled_periods: u64,
-    /// For how long it was held up, in all its CPUs together.
+    /// For how long it was held up, in all its CPUs together, in nanoseconds.
     pub throttled_ns: u64,
 }
 
