@@ -37,7 +37,7 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
         Error::At(Located { line, message, .. }) => {
-            let first = args.domain_xml.first().map(|path| path.display().to_string());
+            let first = args.domain_xml.first().map(|path| lowtail_out::path(path));
             let what = match args.domain_xml.len() {
                 1 => first.unwrap_or_default(),
                 _ => "--domain-xml".to_string(),

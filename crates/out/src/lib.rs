@@ -14,4 +14,4 @@ mod place;
 mod text;
 
 pub use output::{Access, Output, is_standard_output};
-pub use text::{coloured, cut, json, line, lines, path};
+pub use text::{coloured, cut, json, line, lines, name, path};

@@ -9,7 +9,18 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !is_harmless(c), |out, c| out.extend(c.escape_unicode()))
 }
 
-/// The same for a text of several lines: line breaks and tabs stay.
+/// A name that a guest or a tenant may have chosen, so that two names that differ are shown differently: only letters,
+/// digits, blanks and ASCII's marks stay, and a backslash that would read as an escape is escaped itself.
+pub fn name(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| match c {
+        '\\' => false,
+        c if c.is_ascii() => c == ' ' || c.is_ascii_graphic(),
+        c => c.is_alphanumeric(),
+    };
+    escaped(text, |c| !plain(c), |out, c| out.extend(c.escape_unicode()))
+}
+
+/// As [`line()`], for a text of several lines: line breaks and tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     let bad = |c| !is_harmless(c) && c != '\n' && c != '\t';
     escaped(text, bad, |out, c| out.extend(c.escape_unicode()))
@@ -107,6 +118,13 @@ mod tests {
         for harmless in ["web-1", "µs → 10 × „ok“…", "日本", r"qemu\x2d1"] {
             assert_eq!(line(harmless), harmless);
         }
+    }
+
+    #[test]
+    fn names_that_differ_look_different() {
+        assert_eq!(name("web-1 µ"), "web-1 µ");
+        assert_ne!(name("a\x1b"), name(r"a\u{1b}"));
+        assert_eq!(name("a\u{301}→"), r"a\u{301}\u{2192}");
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn say(round: Result<Round, Error>, global: &Global) -> Result<(), Fail> {
                 "applied": applied.map(to_json).transpose()?,
                 "foreign": to_json(&round.foreign)?,
             });
-            out::text(&format!("{line}\n"))?;
+            out::json_line(&line)?;
         }
         return Ok(());
     }
