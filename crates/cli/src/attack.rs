@@ -16,7 +16,8 @@ use crate::{lab, out};
 pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
     // A directory that cannot be made is told before the search, not after.
     if let Some(dir) = &args.save {
-        fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", lowtail_out::path(dir))))?;
+        fs::create_dir_all(dir)
+            .map_err(|e| Fail::Host(format!("{}: {e}", lowtail_out::path(dir))))?;
     }
     let options = AttackOptions {
         scheduler: args.scheduler.clone(),

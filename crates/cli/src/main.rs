@@ -68,7 +68,8 @@ fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Fail> {
 
 fn man(dir: Option<&std::path::Path>) -> Result<ExitCode, Fail> {
     if let Some(dir) = dir {
-        man::pages(dir).map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(dir))))?;
+        man::pages(dir)
+            .map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(dir))))?;
     } else {
         let page = man::page().map_err(|error| Fail::Host(format!("man page: {error}")))?;
         out::bytes(&page)?;

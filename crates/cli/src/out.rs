@@ -44,7 +44,8 @@ pub(crate) fn text(text: &str) -> Result<(), Fail> {
 
 /// Writes text for people that may have colours of ours; names in it are escaped already.
 pub(crate) fn coloured(text: &str, color: bool) -> Result<(), Fail> {
-    let shown = if color { Cow::Owned(lowtail_out::coloured(text)) } else { lowtail_out::lines(text) };
+    let shown =
+        if color { Cow::Owned(lowtail_out::coloured(text)) } else { lowtail_out::lines(text) };
     people(&shown)
 }
 

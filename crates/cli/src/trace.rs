@@ -68,7 +68,10 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
     let opened = File::open(file).map_err(failed)?;
     let meta = opened.metadata().map_err(failed)?;
     if meta.is_dir() {
-        return Err(Fail::Input(format!("{}: a directory; give a trace file", lowtail_out::path(file))));
+        return Err(Fail::Input(format!(
+            "{}: a directory; give a trace file",
+            lowtail_out::path(file)
+        )));
     }
     Ok((Box::new(opened), meta.len()))
 }

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, linkat, openat, renameat,
-    unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, linkat, openat,
+    renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -58,7 +58,8 @@ fn own_descriptor(path: &Path) -> Option<u32> {
         "/dev/stdout" => Some(1),
         "/dev/stderr" => Some(2),
         path => {
-            let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|dir| path.strip_prefix(dir));
+            let number =
+                ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|dir| path.strip_prefix(dir));
             number.filter(|number| number.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
         }
     }
@@ -157,9 +158,10 @@ impl Target {
                     Err(error) => return Err(error.into()),
                 }
             }
-            self.unfinished = Some(with_random_name(|random| {
-                linkat(CWD, &own, dir, random, AtFlags::SYMLINK_FOLLOW)
-            })?.1);
+            self.unfinished = Some(
+                with_random_name(|random| linkat(CWD, &own, dir, random, AtFlags::SYMLINK_FOLLOW))?
+                    .1,
+            );
         }
         if let Some(unfinished) = &self.unfinished {
             renameat(dir, unfinished, dir, name)?;
@@ -202,9 +204,7 @@ fn open_stream(dir: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd
 fn unfinished(place: &Place, nameless: bool) -> io::Result<(OwnedFd, Option<String>)> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    if nameless
-        && let Ok(file) = openat(&place.dir, ".", flags | OFlags::TMPFILE, mode)
-    {
+    if nameless && let Ok(file) = openat(&place.dir, ".", flags | OFlags::TMPFILE, mode) {
         return Ok((file, None));
     }
     let new = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;

@@ -76,7 +76,10 @@ fn whole_or_not_at_all() {
 fn what_names_no_file_is_refused() {
     let dir = dir();
     let missing = usual(&dir.path().join("missing/r"), "").unwrap_err().to_string();
-    assert!(missing.ends_with("/missing") && missing.contains("there is no directory"), "{missing}");
+    assert!(
+        missing.ends_with("/missing") && missing.contains("there is no directory"),
+        "{missing}"
+    );
     fs::write(dir.path().join("file"), "").unwrap();
     assert!(usual(&dir.path().join("file/r"), "").is_err());
     for path in ["/", ".", "..", "", "new/", "new/."] {
@@ -237,7 +240,12 @@ fn in_a_directory_of_all_nobody_elses_names_count() {
         targets.push(path("own"));
         for target in &targets {
             let error = usual(target, "root's").unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{}: {error}", target.display());
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied,
+                "{}: {error}",
+                target.display()
+            );
             assert!(error.to_string().contains("somebody else"), "{error}");
             assert!(Output::check(target).is_err());
         }

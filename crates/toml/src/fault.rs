@@ -36,7 +36,12 @@ impl Fault {
     /// The error for the user: line and column instead of bytes.
     pub fn locate(self, file: &str, text: &str) -> Located {
         let (line, column) = line_and_column(text, self.span.start);
-        Located { file: file.to_string(), line, column, message: lowtail_out::lines(&self.message).into_owned() }
+        Located {
+            file: file.to_string(),
+            line,
+            column,
+            message: lowtail_out::lines(&self.message).into_owned(),
+        }
     }
 }
 

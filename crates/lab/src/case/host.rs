@@ -6,8 +6,8 @@ use super::{Group, HostCase, Threads, VmRef, contradiction};
 use crate::costs::CostTable;
 use crate::error::Bad;
 use crate::file::{HostFile, PointFile, VmFile};
-use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
 use crate::kvm::machine::Kvm;
+use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
 use crate::network::build::{EndSpec, NetworkCase};
 use crate::workload::WorkloadFile;
 

@@ -37,12 +37,8 @@ pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
     let text_from = header.len();
     let table =
         Table { header: header.map(str::to_string).to_vec(), rows: rows.collect(), text_from };
-    let mut out = format!(
-        "{}\n  {}\n\n{}",
-        line(&outcome.title),
-        line(&case.describe()),
-        table.text(color)
-    );
+    let mut out =
+        format!("{}\n  {}\n\n{}", line(&outcome.title), line(&case.describe()), table.text(color));
     let share = row.and_then(|row| Some((row.get("guest_share")?, row.get("idle_share")?)));
     if let Some((guest, idle)) = share {
         let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();

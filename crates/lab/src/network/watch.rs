@@ -145,8 +145,7 @@ impl NetworkCase {
         // Readers of the file show these on a terminal, too.
         let shown = |text: &str| lowtail_out::line(text).into_owned();
         let links: Vec<_> = taps().map(|tap| self.link_name(tap.port)).collect();
-        let links: Vec<_> =
-            links.iter().map(|(name, about)| (shown(name), shown(about))).collect();
+        let links: Vec<_> = links.iter().map(|(name, about)| (shown(name), shown(about))).collect();
         let ends: Vec<_> = self.end_names(case).iter().map(|name| shown(name)).collect();
         let application = format!("lowtail {}", crate::VERSION);
         let about = shown(about);
