@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{AttackOptions, Attacks, Error, Progress};
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 
 use crate::args::{Global, LabAttack};
 use crate::exit::Fail;
@@ -16,7 +16,8 @@ use crate::{lab, out};
 pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
     // A directory that cannot be made is told before the search, not after.
     if let Some(dir) = &args.save {
-        fs::create_dir_all(dir).map_err(|e| Fail::Host(format!("{}: {e}", dir.display())))?;
+        fs::create_dir_all(dir)
+            .map_err(|e| Fail::Host(format!("{}: {e}", lowtail_out::path(dir))))?;
     }
     let options = AttackOptions {
         scheduler: args.scheduler.clone(),
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
         out::text(&attacks.text())?;
     }
     if let Some(dir) = &args.save {
-        lab::note(global, &format!("scenarios: {}", dir.display()));
+        lab::note(global, &format!("scenarios: {}", lowtail_out::path(dir)));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -49,11 +50,11 @@ pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
 fn save(attacks: &Attacks, dir: &Path) -> Result<(), Fail> {
     for finding in attacks.scenarios() {
         let path = dir.join(finding.file_name(attacks.options.seed));
-        let written = ReplaceFile::new(&path).and_then(|mut file| {
+        let written = Output::create(&path, Access::Usual).and_then(|mut file| {
             file.write_all(finding.scenario.as_bytes())?;
             file.commit()
         });
-        written.map_err(|error| Fail::Host(format!("{}: {error}", path.display())))?;
+        written.map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(&path))))?;
     }
     Ok(())
 }

@@ -37,7 +37,10 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
         Error::At(Located { line, message, .. }) => {
-            let first = args.domain_xml.first().map(|path| path.display().to_string());
+            if let Some((file, xml_line)) = vcpus_at(args, &text, line) {
+                return Fail::Input(format!("{file}:{xml_line}: <vcpu>: {message}"));
+            }
+            let first = args.domain_xml.first().map(|path| lowtail_out::path(path));
             let what = match args.domain_xml.len() {
                 1 => first.unwrap_or_default(),
                 _ => "--domain-xml".to_string(),
@@ -48,6 +51,20 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
         }
         other => other.into(),
     })
+}
+
+/// The file and its line that say how many vCPUs a machine has, if that is what `line` of the scenario `text` is about.
+fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, u32)> {
+    let wrong = text.lines().nth(line.checked_sub(1)?)?;
+    let machine = |line: &&str| line.starts_with("[vm.") && !line.ends_with(".cputune]");
+    if !wrong.starts_with("vcpus = ") && !machine(&wrong) {
+        return None;
+    }
+    // There is a table for each file, in their order.
+    let number = text.lines().take(line).filter(machine).count().checked_sub(1)?;
+    let path = args.domain_xml.get(number)?;
+    let xml = std::fs::read_to_string(path).ok()?;
+    Some((lowtail_out::path(path), lowtail_libvirt::domain::vcpu_line(&xml)?))
 }
 
 /// The command that does it again on any machine.

@@ -8,6 +8,7 @@ use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
 use lowtail_live::compare::Line;
 use lowtail_live::{Comparison, Error, Judge, Options};
+use lowtail_out::line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -162,7 +163,7 @@ fn print(results: &[Compareds<'_>], global: &Global) -> Result<(), Fail> {
     }
     let color = out::color(global);
     let texts: Vec<String> = results.iter().map(|result| text(result, color)).collect();
-    out::text(&texts.join("\n"))
+    out::coloured(&texts.join("\n"), color)
 }
 
 fn figure(value: Option<f64>) -> String {
@@ -182,7 +183,7 @@ fn columns(line: &Line) -> ([String; 6], bool) {
         Some(claim) => (format!("SHORT ({})", claim.tolerance), true),
     };
     let columns = [
-        line.of.clone(),
+        lowtail_out::line(&line.of).into_owned(),
         line.figure.to_string(),
         figure(line.sim),
         figure(line.real),
@@ -194,7 +195,7 @@ fn columns(line: &Line) -> ([String; 6], bool) {
 
 fn text(result: &Compareds<'_>, color: bool) -> String {
     let experiment = result.experiment;
-    let (name, title) = (&experiment.name, &experiment.file.title);
+    let (name, title) = (line(&experiment.name), line(&experiment.file.title));
     let mut text = format!("{name}: {title}\nLinux {}, seed {}\n", release(), result.seed);
     let head = ["", "", "SIMULATED", "KERNEL", "DIFFERENCE", "CLAIM"].map(String::from);
     let (mut claims, mut hold) = (0, 0);
@@ -202,8 +203,9 @@ fn text(result: &Compareds<'_>, color: bool) -> String {
         let Compared { case: Case { name, .. }, scaled, pcpus, measured, comparison } = case;
         let scaled = if *scaled { ", scaled to this host" } else { "" };
         text += &format!(
-            "\n{name}: {}; {pcpus} CPUs{scaled}, {measured}; others took {:.1} % of them\n",
-            case.case.describe(),
+            "\n{}: {}; {pcpus} CPUs{scaled}, {measured}; others took {:.1} % of them\n",
+            line(name),
+            line(&case.case.describe()),
             comparison.others_percent
         );
         let rows: Vec<_> = comparison.lines.iter().map(columns).collect();

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions, Watch};
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 use serde_json::{Value, json};
 
 use crate::args::{Global, Lab, LabRun, On};
 use crate::exit::{self, Fail};
 use crate::pcap::Frames;
 use crate::perfetto::Schedules;
-use crate::progress::Bar;
+use crate::progress::{self, Bar};
 use crate::{attack, domains, kernel, out, show};
 
 /// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
@@ -85,7 +85,7 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
             Ok(embedded) => embedded.text.to_string(),
             Err(_) => fs::read_to_string(name).map_err(|e| Fail::Input(format!("{name}: {e}")))?,
         };
-        out::text(&text)?;
+        out::data(&text)?;
     } else if global.json {
         out::json(&show::json(&experiment))?;
     } else if !global.quiet {
@@ -116,17 +116,19 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         check_choice(args, &experiments, &options(args, 1))?;
         return kernel::run(args, &experiments, global);
     }
-    if !args.no_report {
-        check_target(&args.report)?;
-    }
+    let report = (!args.no_report).then_some(args.report.as_path());
+    let (schedules, frames) = (args.perfetto.as_deref(), args.pcap.as_deref());
+    out::outputs(&[("--report", report), ("--perfetto", schedules), ("--pcap", frames)], global)?;
+    // Whoever cannot be written to is told before the run.
+    let report = report.map(|path| Report::new(path)).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     let options = options(args, jobs);
     check_choice(args, &experiments, &options)?;
-    let mut schedules = args.perfetto.as_deref().map(Schedules::new).transpose()?;
-    let mut frames = args.pcap.as_deref().map(Frames::new).transpose()?;
+    let mut schedules = schedules.map(Schedules::new).transpose()?;
+    let mut frames = frames.map(Frames::new).transpose()?;
     let cases = |e: &Experiment| e.cases(args.full).iter().filter(|c| options.chosen(c)).count();
     let total: usize = experiments.iter().map(cases).sum();
-    let width = experiments.iter().map(|e| e.name.chars().count()).max().unwrap_or(0);
+    let width = progress::width(experiments.iter().map(|e| e.name.as_str()));
     let style = format!("{{msg:{width}}} {{wide_bar}} {{pos}}/{{len}} cases, {{eta}} left");
     let bar = Bar::new(global, total as u64, &style);
     let before = Cell::new(0);
@@ -162,16 +164,16 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     if let Some(schedules) = schedules {
         let path = schedules.path;
         schedules.finish()?;
-        note(global, &format!("schedules for ui.perfetto.dev: {}", path.display()));
+        note(global, &format!("schedules for ui.perfetto.dev: {}", lowtail_out::path(path)));
     }
     if let Some(frames) = frames {
         let text = frames.finish()?;
         note(global, &text);
     }
-    if !args.no_report {
-        let html = lowtail_lab::report::html(&outcomes);
-        write_report(&args.report, &html)?;
-        note(global, &format!("report: {}", args.report.display()));
+    if let Some(report) = report {
+        let path = lowtail_out::path(report.path);
+        report.finish(&lowtail_lab::report::html(&outcomes))?;
+        note(global, &format!("report: {path}"));
     }
     let holds = outcomes.iter().all(Outcome::holds);
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
@@ -246,26 +248,26 @@ pub(crate) fn bug(error: &Error, command: &str) -> Fail {
     ))
 }
 
-/// Refuses a file to be written later if already now it is plain that it cannot be.
-fn check_target(file: &Path) -> Result<(), Fail> {
-    let wrong = |what: &str| Err(Fail::Host(format!("{}: {what}", file.display())));
-    if file.is_dir() {
-        return wrong("is a directory; give a file in it");
-    }
-    let Some(dir) = file.parent() else { return wrong("names no file") };
-    if !dir.as_os_str().is_empty() && !dir.is_dir() {
-        return wrong(&format!("there is no directory {}", dir.display()));
-    }
-    Ok(())
+/// The file of `--report`, which appears when all is written.
+struct Report<'a> {
+    path: &'a Path,
+    file: Output,
 }
 
-/// Writes the report so that a reader never sees half of it.
-fn write_report(path: &Path, html: &str) -> Result<(), Fail> {
-    let written = ReplaceFile::new(path).and_then(|mut file| {
-        file.write_all(html.as_bytes())?;
-        file.commit()
-    });
-    written.map_err(|error| Fail::Host(format!("{}: {error}", path.display())))
+impl<'a> Report<'a> {
+    fn new(path: &'a Path) -> Result<Self, Fail> {
+        let file = Output::create(path, Access::Usual);
+        Ok(Report { path, file: file.map_err(|error| Self::wrong(path, &error))? })
+    }
+
+    fn finish(mut self, html: &str) -> Result<(), Fail> {
+        let written = self.file.write_all(html.as_bytes());
+        written.and_then(|()| self.file.commit()).map_err(|error| Self::wrong(self.path, &error))
+    }
+
+    fn wrong(path: &Path, error: &std::io::Error) -> Fail {
+        Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
+    }
 }
 
 pub(crate) fn processors() -> usize {
@@ -287,7 +289,7 @@ fn print_machines(experiment: &Experiment, outcome: &Outcome, global: &Global) -
     let color = out::color(global);
     let tables = experiment.cases(false).iter();
     let tables = tables.map(|case| lowtail_lab::kvm::table::machines(case, outcome, color));
-    out::text(&tables.collect::<String>())
+    out::coloured(&tables.collect::<String>(), color)
 }
 
 fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
@@ -304,12 +306,12 @@ fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
         text += "\n";
         let width = outcomes.iter().map(|outcome| outcome.name.chars().count()).max().unwrap_or(0);
         for outcome in outcomes {
-            let (name, verdict) = (&outcome.name, outcome.verdict_line());
+            let (name, verdict) = (lowtail_out::line(&outcome.name), outcome.verdict_line());
             let (on, off) = if color && !outcome.holds() { out::RED } else { ("", "") };
             text += &format!("{name:width$}  {on}{verdict}{off}\n");
         }
     }
-    out::text(&text)
+    out::coloured(&text, color)
 }
 
 #[cfg(test)]

@@ -27,11 +27,20 @@ use exit::Fail;
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
+        // In what is wrong there are words of the command line.
+        Err(error) if error.use_stderr() => {
+            out::note(error.to_string().trim_end());
+            return exit::USAGE.into();
+        }
         // Help and version go to standard output and are no error.
         Err(error) => {
-            let wrong = error.use_stderr();
-            let printed = error.print();
-            return if wrong || printed.is_err() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+            return match error.print() {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    out::note(&format!("error: standard output: {error}"));
+                    exit::HOST.into()
+                }
+                _ => ExitCode::SUCCESS,
+            };
         }
     };
     let result = match &args.command {
@@ -59,7 +68,8 @@ fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Fail> {
 
 fn man(dir: Option<&std::path::Path>) -> Result<ExitCode, Fail> {
     if let Some(dir) = dir {
-        man::pages(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+        man::pages(dir)
+            .map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(dir))))?;
     } else {
         let page = man::page().map_err(|error| Fail::Host(format!("man page: {error}")))?;
         out::bytes(&page)?;

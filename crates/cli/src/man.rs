@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 
 use crate::args::Args;
 use crate::exit;
@@ -30,7 +30,7 @@ pub(crate) fn pages(dir: &Path) -> io::Result<()> {
 
 fn write(command: &Command, dir: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    let mut file = ReplaceFile::new(&dir.join(format!("{name}.1")))?;
+    let mut file = Output::create(&dir.join(format!("{name}.1")), Access::Usual)?;
     file.write_all(&render(command)?)?;
     file.commit()?;
     command.get_subcommands().try_for_each(|command| write(command, dir))

@@ -1,6 +1,10 @@
-//! Standard output, without a panic when the reader has gone.
+//! Standard output and standard error: no panic when the reader has gone, and nothing that a terminal would obey but
+//! colours. All that people read goes through here.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Color, Global};
 use crate::exit::Fail;
@@ -8,14 +12,64 @@ use crate::exit::Fail;
 /// Bold red, and plain again.
 pub(crate) const RED: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
 
-/// Writes text.
+/// Standard output is one of the outputs that the user has named: what people read goes to standard error.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Says which outputs there will be, each with its option: one at most is standard output, which then has nothing else.
+pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)], global: &Global) -> Result<(), Fail> {
+    let standard: Vec<&str> = outputs
+        .iter()
+        .filter(|(_, path)| path.is_some_and(lowtail_out::is_standard_output))
+        .map(|(option, _)| *option)
+        .collect();
+    match standard[..] {
+        [] => {}
+        [option] if global.json => {
+            let why = "is standard output, where --json prints; give a file";
+            return Err(Fail::Usage(format!("{option} {why}")));
+        }
+        [_] => TAKEN.store(true, Ordering::Relaxed),
+        [first, second, ..] => {
+            let why = "are both standard output; give files";
+            return Err(Fail::Usage(format!("{first} and {second} {why}")));
+        }
+    }
+    Ok(())
+}
+
+/// Writes text for people.
 pub(crate) fn text(text: &str) -> Result<(), Fail> {
+    people(&lowtail_out::lines(text))
+}
+
+/// Writes text for people that may have colours of ours; names in it are escaped already.
+pub(crate) fn coloured(text: &str, color: bool) -> Result<(), Fail> {
+    let shown =
+        if color { Cow::Owned(lowtail_out::coloured(text)) } else { lowtail_out::lines(text) };
+    people(&shown)
+}
+
+fn people(text: &str) -> Result<(), Fail> {
+    if TAKEN.load(Ordering::Relaxed) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return Ok(());
+    }
     bytes(text.as_bytes())
 }
 
 /// Writes JSON, indented, with a line end.
 pub(crate) fn json(value: &serde_json::Value) -> Result<(), Fail> {
-    text(&format!("{value:#}\n"))
+    bytes(lowtail_out::json(&format!("{value:#}\n")).as_bytes())
+}
+
+/// Writes JSON as a line.
+pub(crate) fn json_line(value: &serde_json::Value) -> Result<(), Fail> {
+    bytes(lowtail_out::json(&format!("{value}\n")).as_bytes())
+}
+
+/// Writes what a user has asked for as it is; on a terminal, as that may have it.
+pub(crate) fn data(text: &str) -> Result<(), Fail> {
+    if std::io::stdout().is_terminal() { self::text(text) } else { bytes(text.as_bytes()) }
 }
 
 /// Writes bytes.
@@ -31,7 +85,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
 
 /// Writes a line to standard error, and no more than tries: there may be nobody to read it.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", lowtail_out::lines(text));
 }
 
 /// Whether to colour what goes to standard output.

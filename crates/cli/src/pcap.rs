@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lowtail_lab::Outcome;
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 
 use crate::exit::Fail;
 
 /// The file, which appears when all is written.
 pub(crate) struct Frames<'a> {
     path: &'a Path,
-    file: ReplaceFile,
+    file: Output,
     /// What it has, for the reader of the terminal.
     text: String,
 }
@@ -19,7 +19,8 @@ pub(crate) struct Frames<'a> {
 impl<'a> Frames<'a> {
     /// Begins the file.
     pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
-        let file = ReplaceFile::new(path).map_err(|error| cannot_write(path, &error))?;
+        let file = Output::create(path, Access::Usual);
+        let file = file.map_err(|error| cannot_write(path, &error))?;
         Ok(Frames { path, file, text: String::new() })
     }
 
@@ -42,10 +43,10 @@ impl<'a> Frames<'a> {
     /// Puts the file in its place, and says what is in it.
     pub(crate) fn finish(self) -> Result<String, Fail> {
         self.file.commit().map_err(|error| cannot_write(self.path, &error))?;
-        Ok(format!("{}: {}", self.text, self.path.display()))
+        Ok(format!("{}: {}", self.text, lowtail_out::path(self.path)))
     }
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Fail {
-    Fail::Host(format!("{}: {error}", path.display()))
+    Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
 }

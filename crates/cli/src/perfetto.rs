@@ -6,7 +6,7 @@ use std::path::Path;
 use lowtail_engine::Time;
 use lowtail_host::record::{Note, What};
 use lowtail_lab::{Outcome, QueueTrack, Recording};
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 use lowtail_trace::perfetto::{State, VcpuTrack, Writer};
 
 use crate::exit::Fail;
@@ -16,15 +16,16 @@ use crate::exit::Fail;
 pub(crate) struct Schedules<'a> {
     pub(crate) path: &'a Path,
     /// Until the first schedule has come.
-    file: Option<ReplaceFile>,
+    file: Option<Output>,
     /// From then on.
-    writer: Option<Writer<ReplaceFile>>,
+    writer: Option<Writer<Output>>,
 }
 
 impl<'a> Schedules<'a> {
     /// Begins the file.
     pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
-        let file = ReplaceFile::new(path).map_err(|error| cannot_write(path, &error))?;
+        let file = Output::create(path, Access::Usual);
+        let file = file.map_err(|error| cannot_write(path, &error))?;
         Ok(Schedules { path, file: Some(file), writer: None })
     }
 
@@ -63,7 +64,7 @@ impl<'a> Schedules<'a> {
     /// Puts the file in its place.
     pub(crate) fn finish(self) -> Result<(), Fail> {
         let finished = match (self.writer, self.file) {
-            (Some(writer), _) => writer.finish().and_then(ReplaceFile::commit),
+            (Some(writer), _) => writer.finish().and_then(Output::commit),
             (None, Some(file)) => file.commit(),
             (None, None) => Ok(()),
         };
@@ -72,7 +73,7 @@ impl<'a> Schedules<'a> {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Fail {
-    Fail::Host(format!("{}: {error}", path.display()))
+    Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
 }
 
 /// What a vCPU has been doing since when.

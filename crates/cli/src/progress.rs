@@ -10,6 +10,18 @@ use crate::args::Global;
 /// Work that is done sooner is not worth a bar.
 const PATIENCE: Duration = Duration::from_millis(700);
 
+/// Most characters of a name beside a bar.
+const NAME_CHARS_MAX: usize = 40;
+
+/// How wide the column is in which one of `names` stands beside a bar.
+pub(crate) fn width<'n>(names: impl Iterator<Item = &'n str>) -> usize {
+    names.map(|name| shown(name).chars().count()).max().unwrap_or(0)
+}
+
+fn shown(name: &str) -> String {
+    lowtail_out::cut(&lowtail_out::line(name), NAME_CHARS_MAX).into_owned()
+}
+
 /// A bar that shows itself when its time has come.
 #[derive(Debug)]
 pub(crate) struct Bar {
@@ -33,8 +45,9 @@ impl Bar {
         if self.wanted && self.bar.is_hidden() && self.began.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
+        let what = shown(what);
         if self.bar.message() != what {
-            self.bar.set_message(what.to_string());
+            self.bar.set_message(what);
         }
         self.bar.set_position(done);
     }

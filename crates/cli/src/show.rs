@@ -3,14 +3,15 @@
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
 use lowtail_lab::claim::{ClaimFile, PublishedFile};
+use lowtail_out::line;
 use serde_json::{Value, json};
 
 /// For people.
 pub(crate) fn text(experiment: &Experiment) -> String {
     let file = &experiment.file;
-    let mut text = format!("{}: {}\n", experiment.name, file.title);
+    let mut text = format!("{}: {}\n", line(&experiment.name), line(&file.title));
     if !file.source.is_empty() {
-        text += &format!("source: {}\n", file.source);
+        text += &format!("source: {}\n", line(&file.source));
     }
     if !file.notes.is_empty() {
         text += &format!("\n{}\n", file.notes.trim());
@@ -31,12 +32,13 @@ fn cases(experiment: &Experiment) -> String {
     let common = cases.first().map(scheduler);
     let common = common.filter(|first| cases.iter().all(|case| scheduler(case) == *first));
     if let Some(scheduler) = &common {
-        text += &format!("scheduler: {scheduler}\n");
+        text += &format!("scheduler: {}\n", line(scheduler));
     }
-    let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
-    for case in cases {
+    let names: Vec<_> = cases.iter().map(|case| line(&case.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (case, name) in cases.iter().zip(&names) {
         let scheduler = if common.is_some() { String::new() } else { scheduler(case) };
-        let line = format!("  {:width$}  {scheduler}", case.name);
+        let line = format!("  {name:width$}  {}", line(&scheduler));
         text += &format!("{}\n", line.trim_end());
     }
     text
@@ -50,11 +52,11 @@ fn claims(experiment: &Experiment) -> String {
     let mut text = "\nclaims\n".to_string();
     for published in &file.published {
         let figures: Vec<&str> = figures(published).collect();
-        let (case, tolerance) = (&published.case, published.tolerance);
+        let (case, tolerance) = (line(&published.case), published.tolerance);
         text += &format!("  {case}: {} within {tolerance} of published\n", figures.join(", "));
     }
     for claim in &file.claim {
-        text += &format!("  {}\n", id(claim));
+        text += &format!("  {}\n", line(&id(claim)));
     }
     text
 }

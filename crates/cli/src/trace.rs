@@ -56,7 +56,7 @@ fn wrong(file: &Path, error: &Error) -> Fail {
         Error::CpuHz { .. } | Error::ClockKnown => Fail::Usage(format!("--cpu-hz: {error}")),
         Error::Write(_) => Fail::Host(error.to_string()),
         // All others have an offset in the input.
-        _ => Fail::Input(format!("{}: {error}", file.display())),
+        _ => Fail::Input(format!("{}: {error}", lowtail_out::path(file))),
     }
 }
 
@@ -64,11 +64,14 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
     if file == Path::new("-") {
         return Ok((Box::new(io::stdin().lock()), 0));
     }
-    let failed = |error: io::Error| Fail::Input(format!("{}: {error}", file.display()));
+    let failed = |error: io::Error| Fail::Input(format!("{}: {error}", lowtail_out::path(file)));
     let opened = File::open(file).map_err(failed)?;
     let meta = opened.metadata().map_err(failed)?;
     if meta.is_dir() {
-        return Err(Fail::Input(format!("{}: a directory; give a trace file", file.display())));
+        return Err(Fail::Input(format!(
+            "{}: a directory; give a trace file",
+            lowtail_out::path(file)
+        )));
     }
     Ok((Box::new(opened), meta.len()))
 }
@@ -111,18 +114,20 @@ fn export(input: &TraceInput, target: &Path, global: &Global) -> Result<(), Fail
         let hint = "export reads twice, to measure the clock; give a file";
         return Err(Fail::Usage(format!("standard input: {hint}")));
     }
+    out::outputs(&[("--perfetto", Some(target))], global)?;
     open(&input.file)?;
     let title = input.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let exported =
         lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input)?);
     let exported = exported.map_err(|error| match error {
-        Error::Write(_) => Fail::Host(format!("{}: {error}", target.display())),
+        Error::Write(_) => Fail::Host(format!("{}: {error}", lowtail_out::path(target))),
         error => wrong(&input.file, &error),
     })?;
     let file = target.display().to_string();
+    let shown = lowtail_out::path(target);
     let text = || {
         format!(
-            "{} events of {:.3} ms written to {file}; open it at ui.perfetto.dev\n",
+            "{} events of {:.3} ms written to {shown}; open it at ui.perfetto.dev\n",
             exported.events,
             exported.span_us / 1e3
         )

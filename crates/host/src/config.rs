@@ -364,7 +364,7 @@ impl VmConfig {
     }
 
     /// Queues of its virtual interface.
-    pub(crate) fn queues(&self) -> u16 {
+    pub fn queues(&self) -> u16 {
         match &self.workload {
             Workload::Net(net) => net.queues,
             _ => 0,

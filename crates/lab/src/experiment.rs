@@ -7,6 +7,7 @@ use crate::claim::{BoundFile, ClaimFile};
 use crate::costs::CostReader;
 use crate::error::{Error, Fault, hint, nearest};
 use crate::file::ScenarioFile;
+use crate::limits;
 use crate::metric;
 use crate::run::RunOptions;
 use crate::tree::{self, Node};
@@ -39,6 +40,7 @@ impl Experiment {
 
     fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Trouble> {
         let root = tree::parse(text)?;
+        limits::check_texts(&root)?;
         let mut normal = root.clone();
         case::normalise(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
@@ -99,6 +101,9 @@ impl Experiment {
         let names = self.file.vm.keys().chain(self.file.traffic.keys());
         let vms: Vec<String> = names.cloned().collect();
         let at = |path: &[&str], message: String| Fault::new(tree::span_at(root, path), message);
+        if let Some(message) = self.file.name.as_deref().and_then(limits::long_name) {
+            return Err(at(&["name"], message));
+        }
         for (i, metric) in self.file.show.iter().enumerate() {
             metric::check(metric, &vms).map_err(|m| at(&["show", &i.to_string()], m))?;
         }
@@ -124,6 +129,9 @@ impl Experiment {
                 let path: Vec<&str> = ["claim", &i].into_iter().chain(key.split('.')).collect();
                 at(&path, message)
             })?;
+            if let Some(message) = claim.id.as_deref().and_then(limits::long_name) {
+                return Err(at(&["claim", &i, "id"], message));
+            }
             if !ids.insert(verdict::id(claim)) {
                 let message =
                     format!("two claims are called `{}`; give an `id`", verdict::id(claim));

@@ -18,6 +18,7 @@ pub mod figure;
 mod figures;
 pub mod file;
 pub mod kvm;
+mod limits;
 pub mod metric;
 pub mod network;
 pub mod outcome;

@@ -1,5 +1,7 @@
 //! Outcomes as aligned text.
 
+use lowtail_out::line;
+
 use crate::figure::{aligned, optional};
 use crate::metric;
 use crate::outcome::Outcome;
@@ -27,16 +29,21 @@ pub(crate) struct Table {
 impl Table {
     /// Its lines; a wide one has its columns closer together.
     pub(crate) fn text(&self, color: bool) -> String {
-        let all = || std::iter::once(&self.header).chain(self.rows.iter().map(|(cells, _)| cells));
+        let shown = |cells: &Vec<String>| -> Vec<String> {
+            cells.iter().map(|cell| lowtail_out::line(cell).into_owned()).collect()
+        };
+        let header = shown(&self.header);
+        let rows: Vec<_> = self.rows.iter().map(|(cells, style)| (shown(cells), style)).collect();
+        let all = || std::iter::once(&header).chain(rows.iter().map(|(cells, _)| cells));
         let width = |i: usize| {
             all().filter_map(|cells| cells.get(i)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> = (0..self.header.len()).map_while(width).collect();
+        let widths: Vec<usize> = (0..header.len()).map_while(width).collect();
         let wide = widths.iter().map(|width| width + 2).sum::<usize>() > TERMINAL_CHARS;
         let gap = if wide { " " } else { "  " };
         let dim = |line: String| if color { format!("{DIM}{line}{PLAIN}") } else { line };
-        let mut out = dim(self.line(&self.header, &widths, gap, "")) + "\n";
-        for (cells, style) in &self.rows {
+        let mut out = dim(self.line(&header, &widths, gap, "")) + "\n";
+        for (cells, style) in &rows {
             out += &self.line(cells, &widths, gap, if color { style } else { "" });
             out += "\n";
         }
@@ -66,7 +73,7 @@ impl Outcome {
     pub fn table(&self, color: bool) -> String {
         let bold =
             |text: &str| if color { format!("{BOLD}{text}{PLAIN}") } else { text.to_string() };
-        let mut out = format!("{}  {}\n", bold(&self.name), self.title);
+        let mut out = format!("{}  {}\n", bold(&line(&self.name)), line(&self.title));
         if !self.claims.is_empty() {
             out += "\n";
             out += &self.claim_table().text(color);
@@ -78,13 +85,14 @@ impl Outcome {
         if !unfinished.is_empty() {
             let few = unfinished.iter().take(5).copied().collect::<Vec<_>>().join(", ");
             let more = if unfinished.len() > 5 { ", …" } else { "" };
+            let few = line(&few);
             out += &format!("\n  the limit of simulated time ended early: {few}{more}\n");
         }
         out += &format!(
             "\n  {}\n  lowtail {}: {}\n",
             self.verdict_line(),
             crate::VERSION,
-            self.command
+            line(&self.command)
         );
         out
     }

@@ -40,6 +40,14 @@ impl Domain {
     }
 }
 
+/// The line, from 1, of the machine's element `<vcpu>`, or of the machine itself, if `text` is one.
+pub fn vcpu_line(text: &str) -> Option<u32> {
+    let document = document(text).ok()?;
+    let domain = domain_of(&document).ok()?;
+    let node = elements(domain, "vcpu").next().unwrap_or(domain);
+    Some(document.text_pos_at(node.range().start).row)
+}
+
 /// `text` as XML, if it is some and not too much.
 pub(crate) fn document(text: &str) -> Result<Document<'_>, Fault> {
     if text.len() > FILE_BYTES_MAX {

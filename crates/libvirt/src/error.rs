@@ -2,7 +2,7 @@
 
 /// A file that is no machine of libvirt's, or one that libvirt refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}:{column}: {message}")]
+#[error("{}:{line}:{column}: {message}", lowtail_out::line(file))]
 pub struct DomainError {
     /// The file as the user named it.
     pub file: String,

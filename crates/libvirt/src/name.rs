@@ -2,7 +2,7 @@
 
 /// Longest name of a machine for systemd, in bytes; the rest is cut off.
 const MACHINE_BYTES_MAX: usize = 64;
-/// Longest name that is shown, in characters.
+/// Longest name that is shown, in characters; of a longer one an ellipsis follows.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// What QEMU's machine number `id` called `name` is called towards systemd: `qemu-1-name`. Of the
@@ -50,21 +50,11 @@ pub fn escape(name: &str) -> String {
 /// `text` for messages and tables: no control characters, nothing that turns the direction of
 /// writing, and not too long.
 pub fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    for (i, c) in text.chars().enumerate() {
-        if i == SHOWN_CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if c.is_control() || turns {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    let (end, more) = match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => (end, "…"),
+        None => (text.len(), ""),
+    };
+    lowtail_out::line(&text[..end]).into_owned() + more
 }
 
 #[cfg(test)]

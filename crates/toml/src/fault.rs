@@ -6,7 +6,7 @@ use crate::tree::{self, Node};
 
 /// A place in a file and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}:{column}: {message}")]
+#[error("{}:{line}:{column}: {message}", lowtail_out::line(file))]
 pub struct Located {
     /// The file as the user named it.
     pub file: String,
@@ -36,25 +36,13 @@ impl Fault {
     /// The error for the user: line and column instead of bytes.
     pub fn locate(self, file: &str, text: &str) -> Located {
         let (line, column) = line_and_column(text, self.span.start);
-        Located { file: file.to_string(), line, column, message: shown(&self.message) }
-    }
-}
-
-/// A message, in which there may be words of the file, as a terminal may have it: what would move its cursor or turn its writing
-/// round is written as Rust does.
-fn shown(message: &str) -> String {
-    // Unicode's marks of direction, and the one of order (UAX #9, 2).
-    let marks = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-    let mut text = String::with_capacity(message.len());
-    for c in message.chars() {
-        match c {
-            // The parser's own messages have several lines.
-            '\n' => text.push(c),
-            c if c.is_control() || marks(c) => text.extend(c.escape_unicode()),
-            c => text.push(c),
+        Located {
+            file: file.to_string(),
+            line,
+            column,
+            message: lowtail_out::lines(&self.message).into_owned(),
         }
     }
-    text
 }
 
 /// Line and column (in characters), both from 1, of the byte at `offset`.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A file that is wrong as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {message}")]
+#[error("{}: {message}", lowtail_out::line(file))]
 pub struct Unreadable {
     /// The file as the user named it.
     pub file: String,

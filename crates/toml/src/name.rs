@@ -22,12 +22,15 @@ pub fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Str
 /// The candidate that differs from `word` by the fewest edits, if it is near enough to be
 /// what was meant.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 100 {
+    // What is so long is no slip of the finger, and takes its time to be compared.
+    let short = |text: &str| text.len() <= 100;
+    if !short(word) {
         return None;
     }
     let limit = 1 + word.chars().count() / 4;
     candidates
         .into_iter()
+        .filter(|candidate| short(candidate))
         .map(|candidate| (edits(word, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min_by_key(|&(distance, _)| distance)

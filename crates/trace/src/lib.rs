@@ -40,7 +40,6 @@ mod order;
 pub mod perfetto;
 pub mod reader;
 pub mod record;
-mod replace;
 mod schedule;
 mod source;
 mod stats;
@@ -54,6 +53,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use lowtail_out::{Access, Output};
+
 pub use blame::{LOG_STRETCHES_MAX, Reason};
 pub use clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 pub use error::Error;
@@ -62,7 +63,6 @@ pub use info::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
 pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, RecordTroubles, VcpuLatency};
 pub use linux::{Layout, Machine, Recorded, Role, THREADS_MAX, Thread, Trigger, recording};
 pub use merge::QUEUE_RECORDS_MAX;
-pub use replace::ReplaceFile;
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
 pub use vcpu::VCPUS_MAX;
 
@@ -136,7 +136,7 @@ pub fn export_perfetto<R: Read, W: Write>(
     export::export_perfetto(input, output, title, options)
 }
 
-/// Writes the schedule in one file as a Perfetto trace into another, which appears only when it
+/// Writes the schedule in one file as a Perfetto trace into another, an [`Output`]: it appears only when it
 /// is complete. Without [`Options::cpu_hz`] the input is read once more, to measure the clock.
 ///
 /// # Errors
@@ -154,7 +154,7 @@ pub fn export_perfetto_file(
     };
     let cpu_hz = Some(measured.hz).filter(|_| measured.source != CpuHzSource::Nanoseconds);
     let options = Options { cpu_hz, ..options.clone() };
-    let part = ReplaceFile::new(output)?;
+    let part = Output::create(output, Access::Usual)?;
     let (mut exported, part) = export_perfetto(open()?, part, title, &options)?;
     exported.cpu_hz_source = measured.source;
     part.commit()?;

@@ -360,11 +360,11 @@ impl<W: Write> Writer<W> {
         } else if self.names.len() < NAMES_MAX {
             let iid = self.names.len() as u64 + 1;
             self.names.insert(name.to_owned(), iid);
-            let new = EventName { iid: Some(iid), name: Some(name.to_owned()) };
+            let new = EventName { iid: Some(iid), name: Some(shown(name)) };
             interned_data = Some(InternedData { event_names: vec![new] });
             event.name_iid = Some(iid);
         } else {
-            event.name = Some(name.to_owned());
+            event.name = Some(shown(name));
         }
         self.write(&TracePacket {
             timestamp: Some(at_ns),
@@ -398,7 +398,7 @@ impl<W: Write> Writer<W> {
     ) -> io::Result<()> {
         let descriptor = TrackDescriptor {
             uuid: Some(uuid),
-            name: Some(name.to_owned()),
+            name: Some(shown(name)),
             parent_uuid,
             counter,
             child_ordering: Some(Ordering::Explicit as i32),
@@ -421,6 +421,11 @@ impl<W: Write> Writer<W> {
         packet.encode_length_delimited(&mut self.packet).map_err(io::Error::other)?;
         self.out.write_all(&self.packet)
     }
+}
+
+/// A name that others have chosen, in a file that others open.
+fn shown(name: &str) -> String {
+    lowtail_out::line(name).into_owned()
 }
 
 #[cfg(test)]

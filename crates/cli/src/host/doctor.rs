@@ -35,7 +35,8 @@ pub(crate) fn run(_args: &Doctor, global: &Global) -> Result<ExitCode, Fail> {
         let (worst, checks) = (worst.map_err(bug)?, checks.map_err(bug)?);
         out::json(&json!({ "worst": worst, "works": commands, "checks": checks }))?;
     } else if !global.quiet {
-        out::text(&text(&diagnosis, out::color(global)))?;
+        let color = out::color(global);
+        out::coloured(&text(&diagnosis, color), color)?;
     }
     Ok(match diagnosis.worst() {
         State::Ok | State::Note => ExitCode::SUCCESS,

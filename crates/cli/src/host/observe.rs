@@ -202,7 +202,7 @@ fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
         from = Instant::now();
         hurts = !findings.is_empty();
         if global.json {
-            out::text(&format!("{}\n", line(&snapshot, &findings)?))?;
+            out::json_line(&line(&snapshot, &findings)?)?;
         } else if !global.quiet {
             out::text(&table::text(&snapshot, &findings))?;
         }

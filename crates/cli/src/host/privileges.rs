@@ -9,12 +9,14 @@ use crate::out;
 pub(crate) const OBSERVE: &[Capability] =
     &[Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_SYS_PTRACE];
 
-/// And writing a recording wherever root may.
+/// And writing a recording wherever root may, in place of whose file there is.
 pub(crate) const RECORD: &[Capability] = &[
     Capability::CAP_BPF,
     Capability::CAP_PERFMON,
     Capability::CAP_SYS_PTRACE,
     Capability::CAP_DAC_OVERRIDE,
+    Capability::CAP_CHOWN,
+    Capability::CAP_FOWNER,
 ];
 
 /// Gives up all capabilities but these, for this thread and those that it begins, and for whatever it would execute. To be

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lowtail_live::discover::{Declared, Name};
+use lowtail_live::discover::Declared;
 use lowtail_live::record::{Failure, Options, Recorder, Summary};
 use lowtail_live::signals::Signals;
-use lowtail_trace::ReplaceFile;
+use lowtail_out::{Access, Output};
 use serde_json::json;
 
 use super::privileges;
@@ -58,10 +58,26 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         ..Options::default()
     };
     privileges::keep(privileges::RECORD);
-    // Before anything is loaded: whether there is a place to write to.
-    let file =
-        |target: &Path| ReplaceFile::new(target).map_err(|error| wrong(target, error.into()));
-    drop(file(&args.output)?);
+    out::outputs(&[("--output", Some(&args.output))], global)?;
+    // What a host does is nobody's business but root's.
+    let file = |target: &Path| {
+        Output::create(target, Access::Private).map_err(|error| wrong(target, error.into()))
+    };
+    // Before anything is loaded: whether there is a place to write to. A pipe is opened once only: who reads it would
+    // take the first end for the end.
+    let mut first = None;
+    if args.on_delay.is_none() {
+        first = Some(file(&args.output)?);
+    } else {
+        let replaced = Output::check(&args.output);
+        let replaced = replaced.map_err(|error| wrong(&args.output, error.into()))?;
+        if args.count > 1 && !replaced {
+            let what = lowtail_out::path(&args.output);
+            return Err(Fail::Usage(format!(
+                "--count: {what} is no file, so that there are no {what}.1, {what}.2 and so on"
+            )));
+        }
+    }
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let mut recorder = Recorder::new(options).map_err(|error| Fail::Host(error.to_string()))?;
     if !global.quiet {
@@ -70,7 +86,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         }
     }
     let Some(threshold) = args.on_delay else {
-        let file = file(&args.output)?;
+        let file = first.map_or_else(|| file(&args.output), Ok)?;
         let total = args.duration.map_or(0, |duration| duration.as_millis() as u64);
         let template = if total > 0 { "{msg} {wide_bar} {eta} left" } else { "{msg} {spinner}" };
         let bar = Bar::new(global, total, template);
@@ -113,7 +129,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
 /// Names what is at fault.
 fn wrong(target: &Path, failure: Failure) -> Fail {
     match failure {
-        Failure::Write(error) => Fail::Host(format!("{}: {error}", target.display())),
+        Failure::Write(error) => Fail::Host(format!("{}: {error}", lowtail_out::path(target))),
         Failure::Nobody(_) => Fail::Usage(failure.to_string()),
         Failure::Host(error) => Fail::Host(error.to_string()),
     }
@@ -136,7 +152,7 @@ fn tell(
     if global.quiet {
         return Ok(());
     }
-    let name = Name::new(file.display().to_string());
+    let name = lowtail_out::path(file);
     let ms = span_ns as f64 / 1e6;
     let mut text = format!("{events} events of {ms:.3} ms, {vms} machines, written to {name}\n");
     if lost > 0 {

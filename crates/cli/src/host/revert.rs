@@ -42,8 +42,7 @@ pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
 /// What was restored and what not; the exit code says whether it was all.
 pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail> {
     if global.json {
-        let line = to_json(reverted)?;
-        out::text(&format!("{line}\n"))?;
+        out::json_line(&to_json(reverted)?)?;
     } else if !global.quiet {
         out::text(&text(reverted))?;
         for foreign in &reverted.foreign {

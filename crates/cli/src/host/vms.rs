@@ -89,7 +89,7 @@ fn row(vm: &Vm) -> [String; 10] {
         if n == 0 { "-".to_string() } else { n.to_string() }
     };
     let taps: Vec<String> = vm.taps.iter().map(|tap| tap.name.to_string()).collect();
-    let group = vm.cgroup.as_ref().map(|group| escaped(&group.to_string_lossy()));
+    let group = vm.cgroup.as_ref().map(|group| lowtail_out::path(group));
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
     [
         vm.name.to_string(),
@@ -103,13 +103,6 @@ fn row(vm: &Vm) -> [String; 10] {
         or_dash(taps.join(",")),
         group.unwrap_or_else(|| "shared".to_string()),
     ]
-}
-
-/// A path of control groups for a terminal. systemd's own escapes have backslashes, which are harmless.
-fn escaped(path: &str) -> String {
-    let harmless = |c: char| c == '\\' || c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
-    let shown = |c: char| if harmless(c) { c.to_string() } else { c.escape_unicode().to_string() };
-    path.chars().map(shown).collect()
 }
 
 fn run_by(kind: Kind) -> &'static str {

@@ -9,6 +9,7 @@ mod domains;
 mod files;
 mod host;
 mod host_looks;
+mod hostile;
 mod json;
 mod kernel;
 mod network;

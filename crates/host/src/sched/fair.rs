@@ -316,11 +316,13 @@ impl Scheduler for Fair {
             }
         }
         let group_of = |v: usize| facts.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
+        // Threads and groups that may wait in a queue of each group.
+        let mut waiters = vec![0; groups];
+        (0..self.threads).for_each(|v| waiters[group_of(v)] += 1);
+        self.groups.iter().skip(1).for_each(|below| waiters[below.above] += 1);
         for q in 0..groups * pcpus {
             let (group, p) = (q / pcpus, q % pcpus);
-            let threads = (0..self.threads).filter(|&v| group_of(v) == group).count();
-            let below = self.groups.iter().skip(1).filter(|below| below.above == group).count();
-            let mut queue = Queue::new(p, group, threads + below);
+            let mut queue = Queue::new(p, group, waiters[group]);
             queue.limited.on = self.groups[group].pool.is_some();
             self.queues.push(queue);
         }

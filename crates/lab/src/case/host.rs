@@ -7,7 +7,9 @@ use crate::costs::CostTable;
 use crate::error::Bad;
 use crate::file::{HostFile, PointFile, VmFile};
 use crate::kvm::machine::Kvm;
+use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
 use crate::network::build::{EndSpec, NetworkCase};
+use crate::workload::WorkloadFile;
 
 /// Most vCPUs of a host.
 const VCPUS_MAX: u32 = 4096;
@@ -73,6 +75,16 @@ pub(super) fn make(
             }
             let at = made.hosts.len();
             made.host(file, host, &here, costs, Some(name))?;
+            let vcpus = |host: &HostCase| -> usize {
+                host.config.vms.iter().map(|vm| usize::from(vm.vcpus)).sum()
+            };
+            let all: usize = made.hosts.iter().map(vcpus).sum();
+            if let (true, Some(vm)) = (all > NETWORK_VCPUS_MAX, here.last()) {
+                let message = format!(
+                    "{all} vCPUs and threads on machines up to `{name}`: at most {NETWORK_VCPUS_MAX}"
+                );
+                return Err(Bad::new("on", message).under(&["vm", vm]));
+            }
             for group in &made.groups {
                 for vm in group.vms.iter().filter(|vm| vm.host == at) {
                     let config = &made.hosts[at].config.vms[vm.dom.index()];
@@ -154,7 +166,17 @@ impl Made {
             io.nics.push(NetworkCase::host_nic(network));
         }
         let tickle = host.tickle.build();
+        check_backlog(file, chosen, &vms)?;
         let (cgroups, places) = kvm.finish();
+        let queues = cgroups.len() * usize::from(host.pcpus);
+        if queues > GROUP_QUEUES_MAX {
+            let message = format!(
+                "{} control groups on {} pCPUs have {queues} queues: at most {GROUP_QUEUES_MAX}",
+                cgroups.len(),
+                host.pcpus
+            );
+            return Err(Bad::new("pcpus", message).under(&["host"]));
+        }
         let config = Config {
             sockets,
             io,
@@ -175,6 +197,24 @@ impl Made {
         }
         Ok(())
     }
+}
+
+/// Refuses a driver domain that would keep more packets for the interfaces of `vms` than there is room for.
+fn check_backlog(file: &PointFile, chosen: &[String], vms: &[VmConfig]) -> Result<(), Bad> {
+    let queues: usize = vms.iter().map(|vm| usize::from(vm.queues())).sum();
+    for name in chosen {
+        let WorkloadFile::DriverDomain(driver) = &file.vm[name].workload else { continue };
+        let packets = queues.saturating_mul(usize::from(driver.queue_packets));
+        if packets > BACKLOG_PACKETS_MAX {
+            let message = format!(
+                "{} packets for each of {queues} queues: at most {BACKLOG_PACKETS_MAX} in all",
+                driver.queue_packets
+            );
+            let place = ["vm", name, "workload", "driver-domain"];
+            return Err(Bad::new("queue_packets", message).under(&place));
+        }
+    }
+    Ok(())
 }
 
 fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {

@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::costs::{CostReader, CostTable, CostsError, DEFAULT_COSTS};
 use crate::error::{Bad, Error, Fault, hint};
 use crate::file::{CaseFile, HostFile, PointFile};
+use crate::limits::{self, PARTS_MAX, SET_KEYS_MAX};
 use crate::network::build::NetworkCase;
 use crate::row::Of;
 use crate::tree::{self, Node, Variable};
@@ -112,6 +113,16 @@ pub struct Case {
 }
 
 impl Case {
+    /// How many things it is made of.
+    fn parts(&self) -> usize {
+        let host = |host: &HostCase| {
+            let vcpus = host.config.vms.iter().map(|vm| 1 + usize::from(vm.vcpus));
+            host.config.cgroups.len() + vcpus.sum::<usize>()
+        };
+        let network = self.network.as_ref().map_or(0, NetworkCase::parts);
+        network + self.hosts.iter().map(host).sum::<usize>()
+    }
+
     /// One line about the scheduler of its hosts, and its network.
     pub fn describe(&self) -> String {
         let host = self.hosts.first();
@@ -148,7 +159,7 @@ pub(crate) fn expand(
     if entries.is_empty() {
         return Ok(vec![Point { root: &base, full, costs, overrides: Vec::new() }.build(None)?]);
     }
-    let mut cases: Vec<Case> = Vec::new();
+    let (mut cases, mut parts): (Vec<Case>, usize) = (Vec::new(), 0);
     let mut names = std::collections::BTreeSet::new();
     for entry in entries {
         let points = combinations(entry)?;
@@ -162,6 +173,13 @@ pub(crate) fn expand(
         for variables in points {
             let mut point = Point { root: &base, full, costs, overrides: Vec::new() };
             let case = point.build(Some((entry, &variables)))?;
+            parts += case.parts();
+            if parts > PARTS_MAX {
+                let message = format!(
+                    "{parts} VMs, vCPUs, machines, ends and conversations in all cases by here: at most {PARTS_MAX}"
+                );
+                return Err(Fault::new(tree::span_at(entry, &["name"]), message).into());
+            }
             if !names.insert(case.name.clone()) {
                 let message =
                     format!("two cases are called `{}`; use the variables in names", case.name);
@@ -266,6 +284,9 @@ impl<'a> Point<'_, 'a> {
             if let Some(name) = tree::table_mut(&mut node).and_then(|case| case.get_mut("name"))
                 && let Some(text) = tree::plain(name.get_ref())
             {
+                if let Some(message) = limits::long_name(&text) {
+                    return Err(Fault::new(name.span(), message).into());
+                }
                 *name.get_mut() = DeValue::String(text.into());
             }
             let text = |node: &Node<'_>| tree::plain(node.get_ref()).unwrap_or_default();
@@ -355,6 +376,10 @@ impl<'a> Point<'_, 'a> {
         for (key, value) in entries {
             let path: Vec<&str> = key.get_ref().split('.').collect();
             let fault = |message| Fault::new(key.span(), message);
+            if path.len() > SET_KEYS_MAX {
+                let message = format!("{} keys on the way: at most {SET_KEYS_MAX}", path.len());
+                return Err(fault(message));
+            }
             if !CHANGEABLE.contains(&path[0]) {
                 let message = "only host, vm, cgroup, nic, flow, network, end, traffic and duration can be set";
                 return Err(fault(format!("`{}`: {message}", key.get_ref())));

@@ -2,6 +2,7 @@
 
 use super::CASES_MAX;
 use crate::error::Fault;
+use crate::limits::VARIABLES_MAX;
 use crate::tree::{self, Node, Variable};
 
 /// Longest text of a variable's value.
@@ -13,6 +14,10 @@ pub(super) fn combinations<'a>(entry: &Node<'a>) -> Result<Vec<Vec<Variable<'a>>
     let Some(variables) = tree::at(entry, &["for"]).and_then(tree::table) else {
         return Ok(points);
     };
+    if variables.len() > VARIABLES_MAX {
+        let message = format!("{} variables: at most {VARIABLES_MAX}", variables.len());
+        return Err(Fault::new(tree::span_at(entry, &["for"]), message));
+    }
     for (name, values) in variables {
         let elements = tree::elements(Some(values));
         if elements.is_empty() {

@@ -1,5 +1,7 @@
 //! What each machine of a host came to, a line each.
 
+use lowtail_out::line;
+
 use crate::case::Case;
 use crate::figure::aligned;
 use crate::outcome::Outcome;
@@ -12,7 +14,7 @@ pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
         ["machine", "vCPUs", "pCPUs used", "throttled periods", "%", "longest pause", "off cap"];
     let row = outcome.rows.first();
     let vms = case.hosts.iter().flat_map(|host| host.config.vms.iter().zip(&host.threads));
-    let line = |name: &str, vcpus: u16, row: &Row| {
+    let cells = |name: &str, vcpus: u16, row: &Row| {
         let get = |stem: &str| row.get(&format!("{stem}.{name}"));
         let with = |stem: &str, unit: &str| {
             get(stem).map_or_else(|| "–".to_string(), |x| format!("{}{unit}", aligned(x)))
@@ -31,15 +33,16 @@ pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
             with("cap_error", " %"),
         ]
     };
-    let rows = vms.filter_map(|(vm, threads)| Some((line(&vm.name, threads.vcpus, row?), "")));
+    let rows = vms.filter_map(|(vm, threads)| Some((cells(&vm.name, threads.vcpus, row?), "")));
     let text_from = header.len();
     let table =
         Table { header: header.map(str::to_string).to_vec(), rows: rows.collect(), text_from };
-    let mut out = format!("{}\n  {}\n\n{}", outcome.title, case.describe(), table.text(color));
+    let mut out =
+        format!("{}\n  {}\n\n{}", line(&outcome.title), line(&case.describe()), table.text(color));
     let share = row.and_then(|row| Some((row.get("guest_share")?, row.get("idle_share")?)));
     if let Some((guest, idle)) = share {
         let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
         out += &format!("\n  {pcpus} pCPUs: {guest:.2} % busy, {idle:.2} % idle\n");
     }
-    out + &format!("  lowtail {}: {}\n", crate::VERSION, outcome.command)
+    out + &format!("  lowtail {}: {}\n", crate::VERSION, line(&outcome.command))
 }

@@ -11,6 +11,7 @@ use super::file::NetworkFile;
 use super::queue::QueueFile;
 use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
 use crate::error::{Bad, hint};
+use crate::limits::PORT_BYTES_MAX;
 
 /// Most conversations of a network.
 const PAIRS_MAX: usize = 1 << 20;
@@ -97,6 +98,9 @@ pub(crate) fn build(
     let mut pairs_all = 0;
     for (name, kind) in traffic {
         let bad = |key: &str, message: String| Bad::new(key, message).under(&["traffic", name]);
+        if !(1..=1024).contains(&kind.count) {
+            return Err(bad("count", format!("{} conversations: 1 to 1024", kind.count)));
+        }
         let from = find(&kind.from, &names).map_err(|m| bad("from", m))?;
         let to = find(&kind.to, &names).map_err(|m| bad("to", m))?;
         // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
@@ -112,6 +116,7 @@ pub(crate) fn build(
         let config = kind.build(name, pairs, file.link.rate);
         configs.push(config.map_err(|bad| bad.under(&["traffic", name]))?);
     }
+    check_ports(file, &shape, specs.len() as u64).map_err(in_network)?;
     if configs.is_empty() {
         return Err(Bad::new("traffic", "a network without traffic"));
     }
@@ -135,6 +140,31 @@ pub(crate) fn build(
     })
 }
 
+/// Refuses queues and rings that together begin with more memory than there may be.
+fn check_ports(file: &NetworkFile, shape: &Shape, ends: u64) -> Result<(), Bad> {
+    let (hosts, fabric) = (u64::from(shape.hosts()), u64::from(shape.fabric()));
+    let own = (hosts, &file.queue, "queue");
+    let switches = (hosts + 2 * fabric, &file.switch, "switch");
+    let mut all = 0_u64;
+    for (ports, queue, key) in [own, switches] {
+        let Some(queue) = queue else { continue };
+        let ring = if key == "queue" { 16 * u64::from(file.nic.ring) } else { 0 };
+        let each = queue.bytes(ends).saturating_add(ring);
+        all = all.saturating_add(ports.saturating_mul(each));
+        if all > PORT_BYTES_MAX {
+            let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+            let message = format!(
+                "{} at {ports} ports takes {} MiB at least: at most {} MiB for all queues of a network",
+                queue.describe(),
+                mib(all),
+                mib(PORT_BYTES_MAX)
+            );
+            return Err(Bad::new(key, message));
+        }
+    }
+    Ok(())
+}
+
 /// The ends that `names` means.
 fn find(names: &NamesFile, known: &BTreeMap<&str, Vec<End>>) -> Result<Vec<End>, String> {
     let mut ends = Vec::new();
@@ -146,6 +176,9 @@ fn find(names: &NamesFile, known: &BTreeMap<&str, Vec<End>>) -> Result<Vec<End>,
         } else {
             let hint = hint(name, known.keys().copied());
             return Err(format!("no end is called `{name}`; {hint}"));
+        }
+        if ends.len() > PAIRS_MAX {
+            return Err(format!("{} ends by `{name}`: at most {PAIRS_MAX}", ends.len()));
         }
     }
     ends.sort();
@@ -183,7 +216,11 @@ fn pairs(
     if pairs.is_empty() {
         return Err("nobody has anybody else to talk with".to_string());
     }
-    let count = file.count.max(1) as usize;
+    let count = file.count as usize;
+    if pairs.len().saturating_mul(count) > PAIRS_MAX {
+        let pairs = pairs.len();
+        return Err(format!("{pairs} pairs with {count} conversations each: at most {PAIRS_MAX}"));
+    }
     Ok(pairs.iter().flat_map(|&pair| std::iter::repeat_n(pair, count)).collect())
 }
 
@@ -191,6 +228,12 @@ impl NetworkCase {
     /// What is to be simulated.
     pub fn config(&self) -> &NetConfig {
         &self.config
+    }
+
+    /// How many things it is made of.
+    pub(crate) fn parts(&self) -> usize {
+        let traffic = self.config.traffic.iter();
+        self.machines.len() + self.ends.len() + traffic.map(|t| t.pairs.len()).sum::<usize>()
     }
 
     /// Its shape.

@@ -13,7 +13,7 @@ use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tag::Tag;
 use lowtail_net::queue::tbf::Tbf;
-use lowtail_policy::FlowParams;
+use lowtail_policy::{FlowParams, FlowSet, FlowVm};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -242,6 +242,23 @@ impl QueueFile {
         params.vm_rate = params.rate.saturating_mul(times).min(lowtail_policy::RATE_MAX);
         params.vm_burst_ns = params.burst_ns.saturating_mul(times).min(1 << 30);
         (params, bands)
+    }
+
+    /// About how many bytes one takes before the first packet, in a network of `ends` ends.
+    pub(crate) fn bytes(&self, ends: u64) -> u64 {
+        let own = match self {
+            // Tables of 1024 flows or pairs, and lists of them.
+            QueueFile::FqCodel(_) | QueueFile::Cake { .. } => 96 << 10,
+            QueueFile::SmallFirst { .. } | QueueFile::Drr { .. } => 160 << 10,
+            QueueFile::Tag { .. } => {
+                let (set, end) = (size_of::<FlowSet>() as u64, size_of::<FlowVm>() as u64);
+                u64::from(TABLE_SETS) * set + ends * end
+            }
+            _ => 512,
+        };
+        let times = if let QueueFile::Prio { bands, .. } = self { u64::from(*bands) } else { 1 };
+        let inner = self.inner().map_or(0, |queue| queue.bytes(ends));
+        inner.saturating_mul(times).saturating_add(own)
     }
 
     /// Refuses what makes no sense.

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::Bad;
+use crate::limits;
 
 /// What a network looks like.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -60,6 +61,23 @@ pub enum MachinesFile {
 }
 
 impl MachinesFile {
+    /// Refuses more machines than a network may have, and names that nobody could show.
+    fn check(&self) -> Result<(), String> {
+        let n = match self {
+            MachinesFile::Number(n) => *n as usize,
+            MachinesFile::Names(names) => names.len(),
+        };
+        if n == 0 || n > MACHINES_MAX as usize {
+            return Err(format!("{n} machines: 1 to {MACHINES_MAX}"));
+        }
+        match self {
+            MachinesFile::Names(names) => {
+                names.iter().find_map(|name| limits::long_name(name)).map_or(Ok(()), Err)
+            }
+            MachinesFile::Number(_) => Ok(()),
+        }
+    }
+
     fn names(&self, first: usize) -> Vec<String> {
         match self {
             MachinesFile::Number(n) => (0..*n as usize).map(|i| (first + i).to_string()).collect(),
@@ -70,10 +88,25 @@ impl MachinesFile {
 
 /// Most machines of a network.
 const MACHINES_MAX: u32 = 8192;
+/// Most core switches.
+const CORES_MAX: u32 = 4096;
 
 impl TopologyFile {
     /// The shape, and the names of the machines.
     pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), Bad> {
+        // Before each gets a name.
+        let (first, second) = match self {
+            TopologyFile::Star { machines } => (("machines", machines), None),
+            TopologyFile::Dumbbell { left, right } => (("left", left), Some(("right", right))),
+            TopologyFile::FatTree { .. } | TopologyFile::Tree { .. } => return self.shape(),
+        };
+        for (key, machines) in [first].into_iter().chain(second) {
+            machines.check().map_err(|message| Bad::new(key, message))?;
+        }
+        self.shape()
+    }
+
+    fn shape(&self) -> Result<(Shape, Vec<String>), Bad> {
         let shape = match self {
             TopologyFile::Star { machines } => {
                 let names = machines.names(0);
@@ -99,9 +132,9 @@ impl TopologyFile {
                         return Err(Bad::new(key, format!("{n}: 1 to 64")));
                     }
                 }
-                if cores == 0 || cores % aggregations != 0 {
+                if !(1..=CORES_MAX).contains(&cores) || cores % aggregations != 0 {
                     let message = format!(
-                        "{cores}: a multiple of the {aggregations} aggregation switches of a pod"
+                        "{cores}: a multiple of the {aggregations} aggregation switches of a pod, at most {CORES_MAX}"
                     );
                     return Err(Bad::new("cores", message));
                 }

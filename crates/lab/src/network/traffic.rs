@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::pattern::PatternFile;
 use super::tcp::TcpFile;
 use crate::error::Bad;
+use crate::limits::BINS_MAX;
 use crate::value::{Bytes, Rate, Span};
 
 /// An end of the network without a simulated host: a machine, or a VM on one.
@@ -111,6 +112,9 @@ impl TrafficFile {
         if gap.is_some_and(|gap| gap.mean() < Duration::from_ns(100)) {
             let message = "no gap between one and the next: at least 100ns on average";
             return Err(Bad::new("gap", message).under(&["pattern"]));
+        }
+        if self.bins.len() > BINS_MAX {
+            return Err(Bad::new("bins", format!("{} sizes: at most {BINS_MAX}", self.bins.len())));
         }
         if !self.bins.is_sorted_by(|a, b| a < b) {
             return Err(Bad::new("bins", "sizes in ascending order"));

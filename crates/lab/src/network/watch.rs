@@ -142,10 +142,15 @@ impl NetworkCase {
     pub(crate) fn captured(&self, case: &Case, net: &Net, about: &str) -> Option<Captured> {
         let taps = || net.taps().iter().filter(|tap| tap.keeps_frames());
         taps().next()?;
+        // Readers of the file show these on a terminal, too.
+        let shown = |text: &str| lowtail_out::line(text).into_owned();
         let links: Vec<_> = taps().map(|tap| self.link_name(tap.port)).collect();
+        let links: Vec<_> = links.iter().map(|(name, about)| (shown(name), shown(about))).collect();
+        let ends: Vec<_> = self.end_names(case).iter().map(|name| shown(name)).collect();
         let application = format!("lowtail {}", crate::VERSION);
-        let head = Head { application: &application, comment: about };
-        let file = net.write_frames(Vec::new(), &head, &links, &self.end_names(case));
+        let about = shown(about);
+        let head = Head { application: &application, comment: &about };
+        let file = net.write_frames(Vec::new(), &head, &links, &ends);
         Some(Captured {
             file: file.expect("memory can be written to"),
             links: links.into_iter().map(|(name, _)| name).collect(),

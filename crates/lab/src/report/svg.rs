@@ -1,17 +1,16 @@
 //! What all charts need: escaped text, logarithmic scales, ticks.
 
-/// `text` as it may stand between tags and within quotes.
+/// `text` as it may stand between tags and within quotes: a name opens no tag, and does not turn the direction of what is
+/// around it.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in lowtail_out::lines(text).chars() {
         match c {
             '&' => out += "&amp;",
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
-            // Control characters have no place in XML, not even escaped.
-            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -20,10 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// `text` cut to `chars` characters.
 pub(crate) fn cut(text: &str, chars: usize) -> String {
-    if text.chars().count() <= chars {
-        return text.to_string();
-    }
-    text.chars().take(chars.saturating_sub(1)).chain(['…']).collect()
+    lowtail_out::cut(text, chars).into_owned()
 }
 
 /// A coordinate as text: a tenth of a pixel is enough.

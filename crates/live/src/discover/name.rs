@@ -26,16 +26,7 @@ impl Name {
 
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        for c in self.0.chars() {
-            let harmless = c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
-            if c == '\\' || !harmless {
-                write!(f, "{}", c.escape_unicode())?;
-            } else {
-                f.write_char(c)?;
-            }
-        }
-        Ok(())
+        f.write_str(&lowtail_out::name(&self.0))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which thread is which.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 
@@ -181,16 +180,7 @@ pub(crate) fn text(comm: &[u8]) -> String {
     String::from_utf8_lossy(&comm[..end]).into_owned()
 }
 
-/// A name for a terminal: control characters and the like are written as `\u{..}`.
+/// A name for a terminal.
 pub(crate) fn harmless(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        if c == ' ' || (c != '\\' && c.is_ascii_graphic()) || (!c.is_ascii() && c.is_alphanumeric())
-        {
-            out.push(c);
-        } else {
-            let _ = write!(out, "{}", c.escape_unicode());
-        }
-    }
-    out
+    lowtail_out::name(name).into_owned()
 }

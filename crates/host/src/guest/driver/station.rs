@@ -128,8 +128,9 @@ impl Station {
 
     /// Serves `queue` from now on.
     pub(super) fn add(&mut self, queue: usize) {
-        // No more than the guest has posted buffers for.
-        self.inbound.reserve(self.inbound.capacity() + RING_SLOTS as usize);
+        // No more than the guests have posted buffers for. What is reserved counts from what is in there, which is
+        // nothing yet.
+        self.inbound.reserve((self.lanes.len() + 1) * RING_SLOTS as usize);
         self.lanes.push(Lane {
             queue,
             vif: Vif::new(VIF_RATE, VIF_BURST_NS, 0),
