@@ -69,7 +69,9 @@ fn run(
                     let served = connection(stream, Arc::clone(texts), seat, limits);
                     seats.ends_with(number, tokio::spawn(served).abort_handle());
                 }
-                // The client has gone again, or there is no file or memory left: later there is.
+                // The client has gone again: that costs the others no time.
+                Err(error) if gone(&error) => {}
+                // There is no file or memory left: later there is.
                 Err(error) => {
                     notices.say("HTTP accept", &error.to_string());
                     sleep(pause).await;
@@ -81,4 +83,22 @@ fn run(
             tokio::task::yield_now().await;
         }
     })
+}
+
+/// Whether only this one connection could not be accepted. Linux passes on what is wrong with a connection that waits
+/// (accept(2)).
+fn gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
+        NetworkUnreachable,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted
+            | ConnectionReset
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+    )
 }
