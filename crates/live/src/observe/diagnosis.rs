@@ -109,8 +109,10 @@ pub struct Cause {
 pub struct Finding {
     /// The machine.
     pub vm: Name,
-    /// Its process.
+    /// Its process; with `started_ticks` unique.
     pub pid: u32,
+    /// When that process started, in clock ticks since boot.
+    pub started_ticks: u64,
     /// In which queue.
     pub queue: Queue,
     /// What is wrong.
@@ -183,8 +185,10 @@ impl Diagnosis {
 fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut tell = |trouble: Trouble, amount: f64, causes: Vec<Cause>| {
-        let (name, pid, queue) = (vm.name.clone(), vm.pid, trouble.queue());
-        found.push(Finding { vm: name, pid, queue, trouble, amount, causes, for_ms: 0.0 });
+        let (name, queue) = (vm.name.clone(), trouble.queue());
+        let (pid, started_ticks) = (vm.pid, vm.started_ticks);
+        let for_ms = 0.0;
+        found.push(Finding { vm: name, pid, started_ticks, queue, trouble, amount, causes, for_ms });
     };
     let (mut late, mut starved) = (Histogram::default(), Histogram::default());
     let mut back_end = Histogram::default();
