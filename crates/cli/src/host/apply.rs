@@ -202,7 +202,7 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
             "came": moved.came,
             "gone": moved.gone,
         });
-        out::text(&format!("{line}\n"))?;
+        out::json_line(&line)?;
     }
     Ok(())
 }

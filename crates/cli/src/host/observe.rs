@@ -183,7 +183,7 @@ impl Watch {
         }
         let snapshot = self.observer.snapshot()?;
         let findings = self.diagnosis.update(&snapshot);
-        if let Some(metrics) = &self.metrics {
+        if let Some(metrics) = &mut self.metrics {
             metrics.add(&snapshot, &findings);
         }
         Ok(Some((snapshot, findings)))

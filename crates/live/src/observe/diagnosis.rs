@@ -130,8 +130,10 @@ pub struct Cause {
 pub struct Finding {
     /// The machine.
     pub vm: Name,
-    /// Its process.
+    /// Its process; with `started_ticks` unique.
     pub pid: u32,
+    /// When that process started, in clock ticks since boot.
+    pub started_ticks: u64,
     /// In which queue.
     pub queue: Queue,
     /// What is wrong.
@@ -206,9 +208,20 @@ impl Diagnosis {
 fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut tell = |trouble: Trouble, amount: f64, causes: Vec<Cause>| {
-        let (name, pid, queue) = (vm.name.clone(), vm.pid, trouble.queue());
-        let unit = trouble.unit();
-        found.push(Finding { vm: name, pid, queue, trouble, amount, unit, causes, for_ms: 0.0 });
+        let (name, queue) = (vm.name.clone(), trouble.queue());
+        let (pid, started_ticks) = (vm.pid, vm.started_ticks);
+        let (unit, for_ms) = (trouble.unit(), 0.0);
+        found.push(Finding {
+            vm: name,
+            pid,
+            started_ticks,
+            queue,
+            trouble,
+            amount,
+            unit,
+            causes,
+            for_ms,
+        });
     };
     let (mut late, mut back_end) = (Histogram::default(), Histogram::default());
     let mut wanted_ns = 0;

@@ -1,0 +1,238 @@
+//! Totals of machines since the start, and how much of them there may be.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lowtail_live::discover::Name;
+use lowtail_live::observe::{Finding, Lost, Snapshot, ThreadSnapshot, Trouble, VmSnapshot};
+
+use super::blame::{By, Ledger};
+use super::delays::Delays;
+use crate::host::screen;
+
+/// Machines that are told. Whoever starts more has them counted, and no more.
+pub(super) const MACHINES_MAX: usize = 512;
+/// Roles of threads that are told for one machine; the rest is told together.
+pub(super) const ROLES_MAX: usize = 128;
+/// Roles that each machine has for certain, whatever others have.
+pub(super) const ROLES_SURE: usize = 4;
+/// Roles of all machines together, beyond those.
+pub(super) const ROLES_SHARED: usize = 2048;
+/// Reasons of drops that are told for one machine.
+const REASONS_MAX: usize = 64;
+/// Machines that are gone and may come back, such as one that was not recognised for a moment: their
+/// counters then go on.
+const GONE_MAX: usize = 512;
+/// Characters of a name.
+const NAME_MAX: usize = 64;
+/// What threads and drops are called that are told together.
+const OTHERS: &str = "others";
+
+/// A machine's process, and when that started in clock ticks since boot: no two have both.
+pub(super) type Key = (u32, u64);
+
+/// All machines that are told.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    machines: BTreeMap<Key, Account>,
+    gone: VecDeque<(Key, Account)>,
+    lost: Lost,
+    left_out: LeftOut,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    machine: Machine,
+    blame: Ledger,
+}
+
+/// What is told, as it was at one time.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) machines: Vec<(Key, Machine)>,
+    /// Since the start.
+    pub(super) lost: Lost,
+    pub(super) left_out: LeftOut,
+}
+
+/// What the last interval had beyond what is told by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Machines that are not told at all.
+    pub(super) machines: u64,
+    /// Threads that are told as `others`.
+    pub(super) threads: u64,
+    /// Names of those who were waited for that are told as `others`, machine by machine.
+    pub(super) names: u64,
+}
+
+/// Totals of one machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Machine {
+    /// As a terminal can show it: people look at metrics in one.
+    pub(super) name: String,
+    pub(super) kind: String,
+    /// By what the thread does, such as `vcpu0`.
+    pub(super) threads: BTreeMap<String, Threads>,
+    /// Nanoseconds by whom.
+    pub(super) waited_for: Vec<(By, u64)>,
+    pub(super) throttled_periods: u64,
+    pub(super) throttled_ns: u64,
+    pub(super) network: Option<Traffic>,
+    /// Only while they last, in the units of [`Finding::amount`].
+    pub(super) troubles: Vec<(Trouble, f64)>,
+}
+
+/// Totals of threads that do the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Threads {
+    pub(super) cpu_ns: u64,
+    pub(super) woken: Delays,
+    pub(super) preempted: Delays,
+}
+
+/// Totals of a machine's packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) bytes: u64,
+    pub(super) queue: Delays,
+    pub(super) beyond: Delays,
+    /// Packets by reason.
+    pub(super) drops: BTreeMap<String, u64>,
+}
+
+/// A name as a terminal can show it, and not longer than anybody reads.
+pub(super) fn shown(name: &Name) -> String {
+    let given = name.as_given();
+    let Some((end, _)) = given.char_indices().nth(NAME_MAX) else { return cut(name.to_string()) };
+    cut(format!("{}…", Name::new(&given[..end])))
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(NAME_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+impl Totals {
+    /// Adds an interval. A machine that has ended is told once more, and then no longer.
+    pub(super) fn add(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
+        let lost = snapshot.lost;
+        self.lost.waits += lost.waits;
+        self.lost.blame += lost.blame;
+        self.lost.packets += lost.packets;
+        self.lost.threads += lost.threads;
+        self.left_out = LeftOut::default();
+        let mut vms: BTreeMap<Key, &VmSnapshot> = BTreeMap::new();
+        for vm in &snapshot.vms {
+            vms.insert((vm.pid, vm.started_ticks), vm);
+        }
+        let left = self.machines.extract_if(.., |key, _| !vms.contains_key(key));
+        self.gone.extend(left);
+        while self.gone.len() > GONE_MAX {
+            self.gone.pop_front();
+        }
+        // Those that are told stay; of new ones the oldest come first.
+        let is_told = |key: &Key| self.machines.contains_key(key);
+        let mut order: Vec<(bool, u64, Key)> =
+            vms.keys().map(|key| (!is_told(key), key.1, *key)).collect();
+        order.sort_unstable();
+        let mut shared = self.machines.values().map(Account::shared).sum();
+        for (_, _, key) in order {
+            if !self.machines.contains_key(&key) {
+                if self.machines.len() >= MACHINES_MAX {
+                    self.left_out.machines += 1;
+                    continue;
+                }
+                let back = self.gone.iter().position(|(gone, _)| *gone == key);
+                let back = back.and_then(|at| self.gone.remove(at));
+                let account = back.map_or_else(Account::default, |(_, account)| account);
+                shared += account.shared();
+                self.machines.insert(key, account);
+            }
+            let Some(account) = self.machines.get_mut(&key) else { continue };
+            account.add(vms[&key], &mut shared, &mut self.left_out);
+            let own = findings.iter().filter(|found| (found.pid, found.started_ticks) == key);
+            account.machine.troubles = own.map(|found| (found.trouble, found.amount)).collect();
+        }
+    }
+
+    /// A copy of what is told.
+    pub(super) fn told(&self) -> Told {
+        let machine = |(key, account): (&Key, &Account)| {
+            (*key, Machine { waited_for: account.blame.told(), ..account.machine.clone() })
+        };
+        let machines = self.machines.iter().map(machine).collect();
+        Told { machines, lost: self.lost, left_out: self.left_out }
+    }
+}
+
+impl Machine {
+    /// Roles that are told by name. That of the others is not counted: each machine may have it.
+    fn roles(&self) -> usize {
+        self.threads.len() - usize::from(self.threads.contains_key(OTHERS))
+    }
+}
+
+impl Account {
+    /// Roles that it has beyond those that are sure.
+    fn shared(&self) -> usize {
+        self.machine.roles().saturating_sub(ROLES_SURE)
+    }
+
+    fn add(&mut self, vm: &VmSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
+        self.machine.name = shown(&vm.name);
+        self.machine.kind = json_word(&vm.kind);
+        let mut blame: BTreeMap<By, u64> = BTreeMap::new();
+        for thread in &vm.threads {
+            self.add_thread(thread, shared, left_out);
+            for part in &thread.blame {
+                let ns = blame.entry(By::from(&part.who)).or_default();
+                *ns = ns.saturating_add(part.waited_ns);
+            }
+        }
+        left_out.names += self.blame.add(blame);
+        for group in &vm.throttled {
+            self.machine.throttled_periods += group.throttled_periods;
+            self.machine.throttled_ns += group.throttled_ns;
+        }
+        if let Some(network) = &vm.network {
+            let of = self.machine.network.get_or_insert_default();
+            of.bytes += network.bytes;
+            of.queue.add(&network.queue);
+            of.beyond.add(&network.beyond);
+            for drop in &network.drops {
+                let room = of.drops.len() < REASONS_MAX || of.drops.contains_key(&drop.reason);
+                let reason = if room { drop.reason.as_str() } else { OTHERS };
+                *of.drops.entry(reason.to_string()).or_default() += drop.packets;
+            }
+        }
+    }
+
+    fn add_thread(&mut self, thread: &ThreadSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
+        let have = self.machine.roles();
+        let threads = &mut self.machine.threads;
+        let mut role = screen::role(thread.role);
+        if !threads.contains_key(&role) {
+            if have >= ROLES_SURE && (have >= ROLES_MAX || *shared >= ROLES_SHARED) {
+                role = OTHERS.to_string();
+                left_out.threads += 1;
+            } else if have >= ROLES_SURE {
+                *shared += 1;
+            }
+        }
+        let of = threads.entry(role).or_default();
+        of.cpu_ns += thread.cpu_ns;
+        of.woken.add(&thread.wake_to_run);
+        of.preempted.add(&thread.preempted_to_run);
+    }
+}
+
+/// The word that JSON has for it.
+fn json_word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
