@@ -5,6 +5,8 @@
 
 mod blame;
 mod diagnosis;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod histogram;
 mod kernel;
 mod network;
