@@ -53,7 +53,8 @@ fn read(xml: &str) -> Result<Vec<Label>, Fault> {
 
 /// Adds what `node`, called `path`, and all below it say.
 fn walk(labels: &mut Vec<Label>, node: Node<'_, '_>, path: &str, depth: usize) {
-    if depth > DEPTH_MAX || labels.len() >= LABELS_MAX {
+    // Below a path that is too long all are, and copying it for each would take the file's length squared.
+    if depth > DEPTH_MAX || labels.len() >= LABELS_MAX || path.len() > VALUE_BYTES_MAX {
         return;
     }
     let namespace = node.tag_name().namespace();

@@ -21,6 +21,9 @@ pub mod discover;
 pub mod doctor;
 pub mod error;
 pub mod flow;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod journal;
 pub mod keep;
 mod kernel;

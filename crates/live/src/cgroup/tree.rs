@@ -132,7 +132,7 @@ impl Tree {
     pub fn stats(&self, group: Group) -> Result<CgroupStats, Error> {
         let path = self.path(group).join("cpu.stat");
         let text = fs::read_to_string(&path);
-        Ok(stat::parse(&text.map_err(|error| Error::file("cannot read", &path, error))?))
+        Ok(stat::parse(&text.map_err(|error| Error::file("cannot read", &path, error))?).into())
     }
 
     /// Removes all groups. The threads in them must have ended.

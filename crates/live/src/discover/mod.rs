@@ -8,6 +8,8 @@
 
 mod declared;
 pub(crate) mod file;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod group;
 mod kvm;
 mod labels;

@@ -110,7 +110,9 @@ pub(super) fn roles(parts: &[Part]) -> (Vec<Role>, Vec<u16>) {
     let mut vcpus = std::collections::BTreeSet::new();
     let mut twice = Vec::new();
     let named = |part: &Part| if let Part::Io(Some(n)) = part { Some(*n) } else { None };
-    let mut taken: std::collections::BTreeSet<u16> = parts.iter().filter_map(named).collect();
+    let taken: std::collections::BTreeSet<u16> = parts.iter().filter_map(named).collect();
+    // Each is asked for once: a machine may have as many threads as it likes.
+    let mut free = (0..u16::MAX).filter(|n| !taken.contains(n));
     let mut vhosts = 0u16;
     let roles = parts.iter().map(|part| match *part {
         Part::Vcpu(n) if vcpus.insert(n) => Role::Vcpu(n),
@@ -120,11 +122,7 @@ pub(super) fn roles(parts: &[Part]) -> (Vec<Role>, Vec<u16>) {
         }
         Part::Emulator => Role::Emulator,
         Part::Io(Some(n)) => Role::IoThread(n),
-        Part::Io(None) => {
-            let free = (0..=u16::MAX).find(|n| !taken.contains(n)).unwrap_or(u16::MAX);
-            taken.insert(free);
-            Role::IoThread(free)
-        }
+        Part::Io(None) => Role::IoThread(free.next().unwrap_or(u16::MAX)),
         Part::Vhost => {
             vhosts = vhosts.saturating_add(1);
             Role::Vhost(vhosts - 1)
@@ -196,5 +194,13 @@ mod tests {
         assert_eq!(roles(&parts), (wanted.to_vec(), vec![]));
         let twins = roles(&[Part::Vcpu(0), Part::Vcpu(1), Part::Vcpu(0)]);
         assert_eq!(twins, (vec![Role::Vcpu(0), Role::Vcpu(1), Role::Worker], vec![0]));
+    }
+
+    /// With a search from the first number for each thread, this takes minutes: it did, at every look at the host.
+    #[test]
+    fn as_many_threads_as_a_machine_likes() {
+        let (roles, _) = roles(&vec![Part::Io(None); 1 << 20]);
+        assert_eq!(roles[65_534], Role::IoThread(65_534));
+        assert_eq!(roles[1 << 20 >> 1], Role::IoThread(u16::MAX));
     }
 }

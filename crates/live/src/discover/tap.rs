@@ -55,7 +55,11 @@ pub(super) fn named(roots: &Roots, pid: u32, names: &[Name]) -> Taps {
 
 /// The name in the line `iff:`. A file that has not been given an interface yet has an empty one.
 fn interface(fdinfo: &Path) -> Option<String> {
-    let text = file::text(fdinfo, 4096).ok()?;
+    interface_in(&file::text(fdinfo, 4096).ok()?)
+}
+
+/// The same of the file's text.
+pub(super) fn interface_in(text: &str) -> Option<String> {
     let name = text.lines().find_map(|line| line.strip_prefix("iff:"))?.trim();
     is_interface(name).then(|| name.to_string())
 }

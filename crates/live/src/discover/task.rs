@@ -67,7 +67,8 @@ pub(super) fn group(text: &str, version: Option<Version>) -> Option<PathBuf> {
     // The kernel marks a group that was removed while its last thread ends.
     let path = lines.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path)).next()?;
     let outside = path.split('/').any(|part| part == "..");
-    (!outside).then(|| PathBuf::from(path))
+    // However many slashes there are: it is below the mount point.
+    (!outside).then(|| PathBuf::from(path.trim_start_matches('/')))
 }
 
 #[cfg(test)]
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(at(Some(Version::V2)).as_deref(), Some("unified"));
         assert_eq!(at(None).as_deref(), Some("user"));
         assert_eq!(group("0::/\n", Some(Version::V2)), Some(PathBuf::new()));
+        assert_eq!(group("0:://etc/a\n", Some(Version::V2)), Some("etc/a".into()));
         assert_eq!(group("0::/../x\n", Some(Version::V2)), None);
         assert_eq!(group("0::/a (deleted)\n", Some(Version::V2)), Some("a".into()));
         assert_eq!(group("garbage", Some(Version::V2)), None);

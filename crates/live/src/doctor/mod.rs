@@ -4,6 +4,8 @@
 //! gone with the call.
 
 mod check;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod host;
 mod kernel;
 mod machines;

@@ -65,7 +65,7 @@ fn ask() -> Result<Vec<Qdisc>, nix::Error> {
 }
 
 /// Reads one datagram; says whether it was the last.
-fn parse(mut bytes: &[u8], found: &mut Vec<Qdisc>) -> Result<bool, nix::Error> {
+pub(super) fn parse(mut bytes: &[u8], found: &mut Vec<Qdisc>) -> Result<bool, nix::Error> {
     while let Some(length) = u32_at(bytes, 0) {
         let length = length as usize;
         let Some(message) = bytes.get(HEADER..length) else { return Ok(true) };

@@ -7,6 +7,8 @@
 
 mod counts;
 mod entry;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod layout;
 mod mask;
 mod place;

@@ -10,6 +10,8 @@
 mod apply;
 mod domains;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod hold;
 mod ledger;
 mod order;

@@ -7,6 +7,8 @@ mod allot;
 mod beginners;
 mod blame;
 mod diagnosis;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod histogram;
 mod kernel;
 mod network;

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lowtail_host::cgroup::CgroupStats;
-
 use super::Throttled;
-use crate::cgroup::{Hierarchy, parse_stat};
+use crate::cgroup::{CpuStat, Hierarchy, parse_stat};
 use crate::discover::Vm;
 
 /// What groups had when they were looked at last, and what had come since the time before.
@@ -17,7 +15,7 @@ pub(crate) struct Quotas {
 
 #[derive(Debug, Default)]
 struct Group {
-    now: CgroupStats,
+    now: CpuStat,
     periods: u64,
     throttled_periods: u64,
     throttled_ns: u64,
@@ -37,7 +35,7 @@ impl Quotas {
                 now,
                 periods: now.periods.saturating_sub(then.periods),
                 throttled_periods: now.throttled_periods.saturating_sub(then.throttled_periods),
-                throttled_ns: now.throttled.as_ns().saturating_sub(then.throttled.as_ns()),
+                throttled_ns: now.throttled_ns.saturating_sub(then.throttled_ns),
             };
             self.groups.insert(group.path.clone(), new);
         }
@@ -59,7 +57,7 @@ impl Quotas {
 }
 
 /// `None` if the group is gone, or there is nothing in it about quotas.
-fn stat(hierarchy: &Hierarchy, group: &Path) -> Option<CgroupStats> {
+fn stat(hierarchy: &Hierarchy, group: &Path) -> Option<CpuStat> {
     let path = hierarchy.root.join(group.strip_prefix("/").unwrap_or(group)).join("cpu.stat");
     std::fs::read_to_string(path).ok().map(|text| parse_stat(&text))
 }

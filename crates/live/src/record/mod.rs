@@ -5,6 +5,8 @@
 //! a machine's thread has waited for too long; then [`Recorder::keep`] writes what the rings still have.
 //! `docs/recording.md` has the format, and what recording costs.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod names;
 mod recorder;
 mod rings;

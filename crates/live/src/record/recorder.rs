@@ -467,7 +467,7 @@ fn role(role: Role) -> TraceRole {
 }
 
 /// A wait that was too long, as `struct late` of `bpf/record.bpf.c` has it.
-fn trigger(bytes: &[u8]) -> Option<Trigger> {
+pub(super) fn trigger(bytes: &[u8]) -> Option<Trigger> {
     let delay_ns = at_ns(bytes.get(8..)?);
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     Some(Trigger { at_ns: at_ns(bytes), delay_ns, tid: word(16)?, cpu: word(20)? })

@@ -3,7 +3,9 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::link::Link;
-use super::netlink::{Attribute, Message, Session, attributes, find, name, nest, text, u32_at};
+use super::netlink::{
+    Answer, Attribute, Message, Session, attributes, find, name, nest, text, u32_at,
+};
 use super::tree::{KIND, OPTIONS, TCMSG, tcmsg};
 use super::{CLSACT, OWN_FILTER, OWN_PREFERENCE};
 use crate::Error;
@@ -40,7 +42,7 @@ impl Hook {
 
 /// A filter at a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Filter {
+pub(super) struct Filter {
     parent: u32,
     preference: u32,
     handle: u32,
@@ -107,11 +109,13 @@ fn held(what: String) -> Result<Vec<(u32, Hooks)>, Error> {
     let question =
         Message { kind: libc::RTM_GETQDISC, flags: 0, fixed, attributes: Vec::new(), what };
     let answers = Session::open()?.ask(&question, TCMSG)?;
-    let hooks = answers.iter().filter_map(|(fixed, attributes)| {
-        let kind = Hooks::named(&text(find(attributes, KIND)?))?;
-        Some((u32_at(fixed, 4)?, kind))
-    });
-    Ok(hooks.collect())
+    Ok(answers.iter().filter_map(hook).collect())
+}
+
+/// The hooks that an answer tells of, and the number of their interface.
+pub(super) fn hook((fixed, attributes): &Answer) -> Option<(u32, Hooks)> {
+    let kind = Hooks::named(&text(find(attributes, KIND)?))?;
+    Some((u32_at(fixed, 4)?, kind))
 }
 
 /// Whether an interface has clsact; `None` if it is gone.
@@ -254,23 +258,25 @@ fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Filter>,
         what: format!("cannot read the filters of {link}"),
     };
     let answers = session.ask(&question, TCMSG)?;
-    let filters = answers.iter().filter_map(|(fixed, found)| {
-        // The kernel tells of each preference also without a handle.
-        let handle = u32_at(fixed, 8).filter(|handle| *handle != 0)?;
-        let kind = text(find(found, KIND)?);
-        let options = attributes(find(found, OPTIONS).unwrap_or_default());
-        let bpf = |kind| find(&options, kind);
-        let is_bpf = kind == "bpf";
-        Some(Filter {
-            parent: u32_at(fixed, 12)?,
-            preference: u32_at(fixed, 16)? >> 16,
-            handle,
-            name: bpf(BPF_NAME).filter(|_| is_bpf).map(text),
-            program: bpf(BPF_ID).filter(|_| is_bpf).and_then(|id| u32_at(id, 0)),
-            kind,
-        })
-    });
-    Ok(filters.collect())
+    Ok(answers.iter().filter_map(filter).collect())
+}
+
+/// The filter that an answer tells of.
+pub(super) fn filter((fixed, found): &Answer) -> Option<Filter> {
+    // The kernel tells of each preference also without a handle.
+    let handle = u32_at(fixed, 8).filter(|handle| *handle != 0)?;
+    let kind = text(find(found, KIND)?);
+    let options = attributes(find(found, OPTIONS).unwrap_or_default());
+    let bpf = |kind| find(&options, kind);
+    let is_bpf = kind == "bpf";
+    Some(Filter {
+        parent: u32_at(fixed, 12)?,
+        preference: u32_at(fixed, 16)? >> 16,
+        handle,
+        name: bpf(BPF_NAME).filter(|_| is_bpf).map(text),
+        program: bpf(BPF_ID).filter(|_| is_bpf).and_then(|id| u32_at(id, 0)),
+        kind,
+    })
 }
 
 /// The place of ours, beside `others`. `ingress` knows its place by several numbers, and tells of all filters with the one

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::discover::Name;
 
 /// Bytes of `struct ifinfomsg`.
-const IFINFOMSG: usize = 16;
+pub(super) const IFINFOMSG: usize = 16;
 /// `IFLA_*` of `linux/if_link.h`.
 const NAME: u16 = 3;
 const MTU: u16 = 4;
@@ -164,7 +164,7 @@ fn question(ifindex: u32, what: String) -> Message {
     Message { kind, flags: 0, fixed, attributes: Vec::new(), what }
 }
 
-fn facts((fixed, attributes): &Answer) -> Option<Facts> {
+pub(super) fn facts((fixed, attributes): &Answer) -> Option<Facts> {
     let number = |kind| find(attributes, kind).and_then(|bytes| u32_at(bytes, 0));
     let segments = number(GSO_SIZE).zip(number(GSO_SEGS)).map(|(size, segs)| Segments {
         gso_max_size: size,

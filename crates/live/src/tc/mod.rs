@@ -8,6 +8,8 @@
 
 mod choice;
 mod filter;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod link;
 mod marked;
 mod memory;

@@ -236,7 +236,7 @@ impl Session {
 }
 
 /// The messages in one datagram; of what is broken, those in front.
-fn messages(mut bytes: &[u8]) -> Vec<(NetlinkHeader, &[u8])> {
+pub(super) fn messages(mut bytes: &[u8]) -> Vec<(NetlinkHeader, &[u8])> {
     let mut found = Vec::new();
     while let Ok(buffer) = NetlinkBuffer::new_checked(bytes) {
         let mut header = NetlinkHeader::default();
@@ -252,7 +252,7 @@ fn messages(mut bytes: &[u8]) -> Vec<(NetlinkHeader, &[u8])> {
 }
 
 /// What an acknowledgement says: nothing, or an error and perhaps words.
-fn verdict(flags: u16, content: &[u8]) -> Option<(io::Error, Option<String>)> {
+pub(super) fn verdict(flags: u16, content: &[u8]) -> Option<(io::Error, Option<String>)> {
     let code = u32_at(content, 0)? as i32;
     if code == 0 {
         return None;

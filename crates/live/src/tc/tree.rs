@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::filter;
 use super::link::Link;
-use super::netlink::{Message, Session, attributes, find, name, nest, text, u32_at};
+use super::netlink::{Answer, Message, Session, attributes, find, name, nest, text, u32_at};
 use super::{CLSACT, ROOT, scratch};
 use crate::Error;
 use crate::discover::Name;
@@ -68,7 +68,7 @@ impl Node {
         Node { handle, parent, kind: kind.to_string(), options }
     }
 
-    fn bytes(&self) -> Option<Vec<u8>> {
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
         let digits = self.options.as_bytes().chunks(2);
         digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
     }
@@ -150,7 +150,7 @@ impl Tree {
     }
 
     /// Disciplines and classes, each after what it is below.
-    fn in_order(&self, link: &Link) -> Result<Vec<(&Node, u16)>, Error> {
+    pub(super) fn in_order(&self, link: &Link) -> Result<Vec<(&Node, u16)>, Error> {
         let disciplines = self.disciplines.iter().map(|node| (node, libc::RTM_NEWQDISC));
         let classes = self.classes.iter().map(|node| (node, libc::RTM_NEWTCLASS));
         let mut left: Vec<(&Node, u16)> = disciplines.chain(classes).collect();
@@ -248,18 +248,20 @@ fn list(session: &mut Session, link: &Link, kind: u16, what: &str) -> Result<Vec
         what: what.to_string(),
     };
     let answers = session.ask(&question, TCMSG)?;
-    let nodes = answers.iter().filter_map(|(fixed, attributes)| {
-        let kind = text(find(attributes, KIND)?);
-        let options = canonical(&kind, find(attributes, OPTIONS).unwrap_or_default());
-        let own = u32_at(fixed, 4)? == link.ifindex;
-        let (handle, parent) = (u32_at(fixed, 8)?, u32_at(fixed, 12)?);
-        own.then(|| Node::new(handle, parent, &kind, &options))
-    });
-    Ok(nodes.collect())
+    Ok(answers.iter().filter_map(|answer| node(link, answer)).collect())
+}
+
+/// What an answer tells of a discipline or class of `link`.
+pub(super) fn node(link: &Link, (fixed, attributes): &Answer) -> Option<Node> {
+    let kind = text(find(attributes, KIND)?);
+    let options = canonical(&kind, find(attributes, OPTIONS).unwrap_or_default());
+    let own = u32_at(fixed, 4)? == link.ifindex;
+    let (handle, parent) = (u32_at(fixed, 8)?, u32_at(fixed, 12)?);
+    own.then(|| Node::new(handle, parent, &kind, &options))
 }
 
 /// Options as the kernel takes them, without what counts packets in them.
-fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
+pub(super) fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     if kind == "htb" {
         let mut at = 0;
@@ -279,7 +281,7 @@ fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
 /// Options as they have to be written so that they read like these: CoDel's times. The kernel keeps them in units of
 /// 1,024 ns, and rounds down what it takes and what it tells, microseconds both times (`CODEL_SHIFT`,
 /// `codel_time_to_us`). What is told is less than 1 us below what is kept: 1 us more is the same unit again.
-fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
+pub(super) fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
     // `TCA_FQ_CODEL_TARGET`, `_INTERVAL`, `_CE_THRESHOLD`; the last is another number with codel alone.
     let times: [u16; 3] = match kind {
         "fq_codel" => [1, 3, 7],

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::discover::Name;
+
 /// No kernel has more (`CONFIG_NR_CPUS`, `arch/x86/Kconfig`).
 pub(crate) const CPUS_MAX: usize = 8192;
 
@@ -13,7 +15,12 @@ pub(crate) fn parse(text: &str) -> Result<BTreeSet<usize>, String> {
         let number = |text: &str| text.parse().ok().filter(|&cpu: &usize| cpu < CPUS_MAX);
         match number(first).zip(number(last)) {
             Some((first, last)) if first <= last => cpus.extend(first..=last),
-            _ => return Err(format!("`{part}` is no CPU and no range of them, such as 0-3,8")),
+            _ => {
+                return Err(format!(
+                    "`{}` is no CPU and no range of them, such as 0-3,8",
+                    Name::new(part)
+                ));
+            }
         }
     }
     Ok(cpus)

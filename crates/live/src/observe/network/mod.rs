@@ -268,7 +268,7 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
 }
 
 /// `struct slot`; `None` if it is not as long as one.
-fn network(bytes: &[u8]) -> Option<Network> {
+pub(super) fn network(bytes: &[u8]) -> Option<Network> {
     let (queue, beyond) = bytes.get(24..)?.split_at_checked(Histogram::SIZE)?;
     Some(Network {
         taps: Vec::new(),
@@ -287,7 +287,7 @@ fn word(bytes: &[u8], i: usize) -> Option<u64> {
 }
 
 /// `struct drop_key`: slot and reason.
-fn drop_key(key: &[u8]) -> Option<(u32, u32)> {
+pub(super) fn drop_key(key: &[u8]) -> Option<(u32, u32)> {
     let (slot, reason) = key.split_at_checked(4)?;
     let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
     Some((number(slot)?, number(reason)?))

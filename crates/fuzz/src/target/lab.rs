@@ -1,0 +1,104 @@
+//! Scenarios.
+
+use lowtail_lab::Experiment;
+use lowtail_lab::kvm::import::{HostOptions, scenario};
+use lowtail_libvirt::Domain;
+use lowtail_libvirt::range::CgroupVersion;
+
+use crate::{Most, Target};
+
+/// Each case has a copy of the tree: `CASE_BYTES_MAX` of the crate's `case`.
+const MOST: Most = Most { held: (1 << 30, 64 << 10), taken: (4 << 30, 1 << 20) };
+
+pub(super) const SCENARIO: Target = Target {
+    name: "scenario",
+    read: experiment,
+    bytes_max: 16 << 10,
+    most: MOST,
+    words: &[
+        "[[case]]\n",
+        "[[claim]]\n",
+        "[host]\n",
+        "[vm.a]\n",
+        "[network]\n",
+        "[full]\n",
+        "{x}",
+        "kind = ",
+        "for = { x = [1, 2] }\n",
+        "set = { vm = 1 }\n",
+        "workload = { kind = \"cpu-loop\" }\n",
+        "vcpus = ",
+        "count = ",
+        "pcpus = ",
+        "duration = ",
+        "scheduler = ",
+        "\"1us\"",
+        "\"1000s\"",
+        "1e308",
+        "nan",
+        "[",
+        "]",
+        "{",
+        "}",
+        "\"",
+    ],
+};
+pub(super) const MACHINES: Target = Target {
+    name: "machines",
+    read: machines,
+    bytes_max: 16 << 10,
+    most: MOST,
+    words: &[
+        "<domain>",
+        "</domain>",
+        "<name>",
+        "</name>",
+        "<cputune>",
+        "</cputune>",
+        "\"",
+        "'",
+        "\n[",
+    ],
+};
+
+/// A scenario is refused with a place, or all its cases are made; none is run.
+fn experiment(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Experiment::parse("x.toml", &text, None) {
+        Ok(experiment) => {
+            for full in [false, true] {
+                for case in experiment.cases(full) {
+                    assert!(!case.describe().contains(char::is_control));
+                }
+            }
+        }
+        Err(error) => {
+            assert!(error.is_bad_input(), "{error}");
+            let error = error.to_string();
+            assert!(error.starts_with("x.toml:"), "{error}");
+            assert!(!error.contains(|c: char| c.is_control() && c != '\n'), "{error:?}");
+        }
+    }
+}
+
+/// Machines of libvirt's become a scenario that can be read: no word of theirs ends a string or begins a table.
+fn machines(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(domain) = Domain::parse("a.xml", &text) else { return };
+    for version in [CgroupVersion::V1, CgroupVersion::V2] {
+        let scheduler = "eevdf-6.12".to_string();
+        let host = HostOptions { pcpus: 4, scheduler, version };
+        let one = ("a.xml".to_string(), domain.clone());
+        if let Ok(scenario) = scenario(&[one.clone(), one], &host) {
+            match Experiment::parse("x.toml", &scenario, None) {
+                Ok(experiment) => assert_eq!(experiment.file.vm.len(), 2, "{scenario}"),
+                // More vCPUs or threads than a host can have; a text that is no scenario would be the import's fault.
+                Err(error) => {
+                    let error = error.to_string();
+                    let syntax = ["expected", "unknown", "invalid", "duplicate"];
+                    assert!(!syntax.iter().any(|word| error.contains(word)), "{error}\n{scenario}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What holds of taggers' maps and texts.
+
+use super::{Counts, Entry, Told, layout};
+
+/// Any bytes as values of the tagger's maps.
+pub fn flow_maps(bytes: &[u8]) {
+    let _ = layout::params(bytes);
+    if let Some((priorities, dscp)) = layout::parse_uplink(bytes) {
+        let again = layout::uplink(&priorities, &dscp);
+        let length = again.len().min(bytes.len()).min(25);
+        assert_eq!(again[..length], bytes[..length]);
+    }
+    // One CPU's: a sum of several is as large as the kernel's counts are true.
+    let mut counts = Counts::default();
+    counts.add(bytes);
+}
+
+/// Any bytes as what a tagger is told: what is read is written the same and read again.
+pub fn tagger_text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(Some(told)) = Told::parse(&text) {
+        let again = told.to_text();
+        assert_eq!(Told::parse(&again).expect("what was written"), Some(told), "{again}");
+    }
+    if let Ok(Some(entry)) = Entry::parse(&text) {
+        let again = entry.to_text();
+        assert_eq!(Entry::parse(&again).expect("what was written"), Some(entry), "{again}");
+    }
+}
