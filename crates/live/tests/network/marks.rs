@@ -116,7 +116,8 @@ fn takes(host: &Namespace, command: &str) -> bool {
     let command = command.to_string();
     let takes = host.within(move || {
         let mut words = command.split(' ');
-        let output = std::process::Command::new(words.next().expect("a program")).args(words).output();
+        let output =
+            std::process::Command::new(words.next().expect("a program")).args(words).output();
         output.is_ok_and(|output| output.status.success()).then_some(()).ok_or(command)
     });
     takes.inspect_err(|command| eprintln!("left out, as this kernel has it not: {command}")).is_ok()
