@@ -188,7 +188,16 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
         let (name, queue) = (vm.name.clone(), trouble.queue());
         let (pid, started_ticks) = (vm.pid, vm.started_ticks);
         let for_ms = 0.0;
-        found.push(Finding { vm: name, pid, started_ticks, queue, trouble, amount, causes, for_ms });
+        found.push(Finding {
+            vm: name,
+            pid,
+            started_ticks,
+            queue,
+            trouble,
+            amount,
+            causes,
+            for_ms,
+        });
     };
     let (mut late, mut starved) = (Histogram::default(), Histogram::default());
     let mut back_end = Histogram::default();
