@@ -168,7 +168,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
     let names = ["web", "others", "nobody (idle)", "a\"b", "\\", "\n", "𝕩", "", "its quota"];
     let (mut metrics, mut diagnosis) = (Metrics::default(), Diagnosis::default());
     let mut last: BTreeMap<(String, BTreeMap<String, String>), f64> = BTreeMap::new();
-    for round in 0..100 {
+    for round in 0..60 {
         let mut vms = Vec::new();
         for started in 0..12 {
             if random(3) == 0 {
