@@ -54,7 +54,7 @@ impl Place {
         // Nothing but a directory ends so.
         let ends: [&[u8]; 2] = [b"/", b"/."];
         let dir = ends.iter().any(|end| path.as_os_str().as_bytes().ends_with(end));
-        let place = walk.to_the_end()?;
+        let place = walk.walk()?;
         if dir { Err(is_a_directory()) } else { Ok(place) }
     }
 
@@ -125,7 +125,7 @@ impl Walk {
         Ok(Walk { dir, called, left, links: 0, led_by: None })
     }
 
-    fn to_the_end(&mut self) -> io::Result<Place> {
+    fn walk(&mut self) -> io::Result<Place> {
         while let Some(step) = self.left.pop_front() {
             let name = match step {
                 Step::Root => {
