@@ -2,7 +2,7 @@
 
 use lowtail_live::discover::{Kind, Name, Origin, Role, Tap};
 use lowtail_live::observe::{
-    Blame, Drop, Histogram, Network, Snapshot, ThreadSnapshot, Throttled, VmSnapshot, Who,
+    Blame, Drop, Histogram, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
 };
 
 /// Waits of so many microseconds, so many times.
@@ -21,6 +21,8 @@ pub(crate) fn snapshot() -> Snapshot {
         role,
         comm: Name::new("CPU 0/KVM"),
         cpu_ns: 200_000_000,
+        woken_waited_ns: 400_000_000,
+        preempted_waited_ns: 0,
         wake_to_run,
         preempted_to_run: Histogram::default(),
         waiting_ns: 0,
@@ -37,6 +39,7 @@ pub(crate) fn snapshot() -> Snapshot {
         threads: vec![thread],
         throttled: Vec::new(),
         network: None,
+        unseen_threads: Unseen::default(),
     };
     let late = waits(&[(3, 100), (4_000, 100)]);
     let mut web = vm("web\x1b[2J", 10, thread(11, Role::Vcpu(0), late, blame));

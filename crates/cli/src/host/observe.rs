@@ -8,7 +8,7 @@ use std::time::{Duration as Wall, Instant};
 use lowtail_engine::Duration;
 use lowtail_live::discover::Declared;
 use lowtail_live::observe::{
-    Diagnosis, Finding, Interface, Observer, Options, Snapshot, Thresholds,
+    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
 };
 use lowtail_live::signals::Signals;
 use ratatui::DefaultTerminal;
@@ -44,7 +44,7 @@ pub(crate) struct Observe {
     /// How long to observe [default: until q is pressed, or a signal comes]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Duration>,
-    /// One interval; the exit code says whether something hurts
+    /// One interval; the exit code says whether something hurts, or is not known
     #[arg(long, conflicts_with = "duration")]
     once: bool,
     /// Tables, interval after interval, on a terminal, too
@@ -73,9 +73,9 @@ pub(crate) struct Observe {
     /// machines and processes
     #[arg(long, requires = "prometheus")]
     prometheus_for_all: bool,
-    /// Room for so many threads of machines in the kernel, 4.7 kB each
+    /// Room for so many threads of machines in the kernel, 5 kB each, and an eighth more as a reserve
     #[arg(long, value_name = "N", default_value_t = 4096)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
 }
 
@@ -190,7 +190,12 @@ impl Watch {
     }
 }
 
-/// Tables or JSON, one after the other. Whether something hurt in the last interval.
+/// Whether it is not known of some machine how it is: nobody says that nothing hurts then.
+fn is_dark(snapshot: &Snapshot) -> bool {
+    snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
+}
+
+/// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.
 fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
     let mut hurts = false;
     let mut from = Instant::now();
@@ -200,7 +205,7 @@ fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
     };
     while let Some((snapshot, findings)) = watch.next(from, sleep)? {
         from = Instant::now();
-        hurts = !findings.is_empty();
+        hurts = !findings.is_empty() || is_dark(&snapshot);
         if global.json {
             out::json_line(&line(&snapshot, &findings)?)?;
         } else if !global.quiet {
@@ -246,7 +251,7 @@ fn look(watch: &mut Watch, shown: &mut DefaultTerminal) -> Result<bool, Fail> {
         };
         let Some((snapshot, findings)) = watch.next(from, keys)? else { return Ok(hurts) };
         from = Instant::now();
-        hurts = !findings.is_empty();
+        hurts = !findings.is_empty() || is_dark(&snapshot);
         screen.update(&snapshot, &findings);
         shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;
     }

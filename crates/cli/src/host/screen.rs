@@ -91,8 +91,9 @@ impl Screen {
 
     /// Draws it all.
     pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
-        let troubles = self.findings.len().clamp(1, 8) as u16 + 2;
-        let machines = self.snapshot.vms.len() as u16 + 3;
+        let troubles = self.findings.len() + dark(&self.snapshot).count();
+        let troubles = troubles.clamp(1, 8) as u16 + 2;
+        let machines = self.snapshot.vms.len().min(1_000) as u16 + 3;
         let [head, what, table, below, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(troubles),
@@ -145,8 +146,11 @@ impl Screen {
     fn troubles(&self) -> Paragraph<'_> {
         let block = Block::bordered().title(" What hurts ");
         if self.findings.is_empty() {
-            let mut lines =
-                vec![Line::from("Nothing: no machine waits for long in any of the three queues.")];
+            let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
+                None => "Nothing: no machine waits for long in any of the three queues.",
+                Some(_) => "Nothing that is seen.",
+            })];
+            lines.extend(dark(&self.snapshot).map(|line| Line::from(line).fg(Color::Yellow)));
             lines.extend(self.snapshot.blind.iter().map(|why| Line::from(why.as_str()).dim()));
             return Paragraph::new(lines).block(block);
         }
@@ -158,7 +162,9 @@ impl Screen {
             };
             Line::from(sentence(finding)).style(style)
         };
-        Paragraph::new(self.findings.iter().map(line).collect::<Vec<_>>()).block(block)
+        // What is not known stands first: there may be no room for all.
+        let dark = dark(&self.snapshot).map(|line| Line::from(line).fg(Color::Yellow));
+        Paragraph::new(dark.chain(self.findings.iter().map(line)).collect::<Vec<_>>()).block(block)
     }
 
     fn machines(&self) -> Table<'_> {
@@ -209,18 +215,21 @@ const SPARKS_AT: usize = 6;
 /// The cells of [`COLUMNS`].
 pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
     let wakes = wakes(vm);
-    let vcpus = vm.threads.iter().filter(|thread| is_vcpu(thread)).count();
+    let vcpus = match (vm.vcpus().count(), vm.unseen_threads.vcpus) {
+        (seen, 0) => seen.to_string(),
+        (seen, unseen) => format!("{seen} of {}", seen as u64 + unseen),
+    };
     let ran_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
     let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
     let name = format!("{}{}", vm.name, if vm.ended { " (ended)" } else { "" });
     let mut cells = vec![
         name,
-        vcpus.to_string(),
+        vcpus,
         format!("{:.1}", ran_ns as f64 / interval_ms.max(1.0) / 1e4),
         us(wakes.percentile_us(0.5)),
         us(wakes.percentile_us(0.99)),
         us((wakes.count() > 0).then_some(wakes.max_ns() as f64 / 1e3)),
-        waits(vm).map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
+        vm.waits_share().map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
         if vm.throttled.is_empty() { "–".to_string() } else { throttled.to_string() },
         us(back_end(vm).percentile_us(0.99)),
     ];
@@ -256,6 +265,35 @@ pub(crate) fn sentence(finding: &Finding) -> String {
         _ => format!(", because of {}", causes.join(", ")),
     };
     format!("{} {what}{because}, for {:.0} s", finding.vm, finding.for_ms / 1e3)
+}
+
+/// Machines of which it is not known how they are, in words.
+pub(crate) fn dark(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let words = |vm: &VmSnapshot| {
+        let (seen, unseen) = (vm.vcpus().count(), vm.unseen_threads.vcpus);
+        match unseen {
+            0 => format!("{}: not known; none of its threads is known to be a vCPU", vm.name),
+            _ => format!(
+                "{}: not known; {unseen} of {} vCPUs are not seen, there is no room for them \
+                 (--threads)",
+                vm.name,
+                seen as u64 + unseen
+            ),
+        }
+    };
+    snapshot.vms.iter().filter(|vm| vm.is_in_the_dark()).map(words)
+}
+
+/// Threads that are not seen, other than vCPUs, in words: whose, and how many.
+pub(crate) fn unseen(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let words = |vm: &VmSnapshot| {
+        let of = vm.unseen_threads;
+        format!(
+            "{}: not seen: {} vCPUs, {} back-end threads, {} workers, {} at their start",
+            vm.name, of.vcpus, of.back_end, of.workers, of.begun
+        )
+    };
+    snapshot.vms.iter().filter(|vm| vm.unseen_threads.any()).map(words)
 }
 
 /// Who ran, in words.
@@ -305,7 +343,15 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
     };
     Table::new(vm.threads.iter().map(row), widths)
         .header(Row::new(titles).style(Style::new().bold()))
-        .block(Block::bordered().title(format!(" {}: its threads ", vm.name)))
+        .block(Block::bordered().title(format!(" {}: its threads{} ", vm.name, missing(vm))))
+}
+
+/// How many threads of a machine are not among them.
+fn missing(vm: &VmSnapshot) -> String {
+    match vm.unseen_threads.all() {
+        0 => String::new(),
+        all => format!(", and {all} that are not seen"),
+    }
 }
 
 /// How long the vCPUs of a machine waited after being woken: a bar for each doubling.
@@ -365,14 +411,6 @@ fn back_end(vm: &VmSnapshot) -> Histogram {
     all
 }
 
-/// Which share of the time that its vCPUs wanted they waited.
-fn waits(vm: &VmSnapshot) -> Option<f64> {
-    let vcpus = || vm.threads.iter().filter(|thread| is_vcpu(thread));
-    let waited: u64 = vcpus().map(|t| t.wake_to_run.sum_ns() + t.preempted_to_run.sum_ns()).sum();
-    let wanted = waited + vcpus().map(|t| t.cpu_ns).sum::<u64>();
-    (wanted > 0).then(|| waited as f64 / wanted as f64)
-}
-
 fn is_vcpu(thread: &ThreadSnapshot) -> bool {
     matches!(thread.role, Role::Vcpu(_))
 }
@@ -409,7 +447,7 @@ fn sparkline(line: &VecDeque<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_live::observe::Diagnosis;
+    use lowtail_live::observe::{Diagnosis, Unseen};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyEvent;
@@ -442,6 +480,20 @@ mod tests {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn where_vcpus_are_not_seen_nothing_is_called_well() {
+        let (mut snapshot, mut screen) = (snapshot(), Screen::default());
+        screen.update(&snapshot, &[]);
+        assert!(shown(&screen).contains("Nothing: no machine waits"));
+        snapshot.vms[0].unseen_threads = Unseen { vcpus: 3, workers: 7, ..Unseen::default() };
+        screen.update(&snapshot, &[]);
+        let text = shown(&screen);
+        assert!(!text.contains("Nothing: no machine waits"), "{text}");
+        for part in ["batch: not known; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
+            assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        }
     }
 
     #[test]

@@ -4,17 +4,21 @@ use std::fmt::Write;
 
 use lowtail_live::observe::{Finding, Snapshot};
 
-use super::screen::{COLUMNS, cells, sentence};
+use super::screen::{COLUMNS, cells, dark, sentence, unseen};
 
 /// What hurts, and a line for each machine.
 pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
+        [] if dark(snapshot).next().is_some() => {}
         [] => text.push_str("  nothing hurts\n"),
         _ => findings.iter().for_each(|finding| {
             let _ = writeln!(text, "  {}", sentence(finding));
         }),
+    }
+    for line in dark(snapshot).chain(unseen(snapshot)) {
+        let _ = writeln!(text, "  {line}");
     }
     let lost = &snapshot.lost;
     if *lost != Default::default() {
@@ -77,5 +81,19 @@ mod tests {
             .collect();
         assert_eq!(table.len(), 2, "{text}");
         assert_eq!(table[0].chars().count(), table[1].chars().count(), "{text}");
+    }
+
+    #[test]
+    fn where_vcpus_are_not_seen_nothing_is_called_well() {
+        let mut snapshot = snapshot();
+        assert!(text(&snapshot, &[]).contains("nothing hurts"));
+        snapshot.vms[0].unseen_threads.vcpus = 1;
+        let said = text(&snapshot, &[]);
+        assert!(!said.contains("nothing hurts"), "{said}");
+        assert!(said.contains("batch: not known; 1 of 2 vCPUs are not seen"), "{said}");
+        assert!(said.contains("batch: not seen: 1 vCPUs"), "{said}");
+        snapshot.vms[0].unseen_threads = Default::default();
+        snapshot.vms[0].threads.clear();
+        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
     }
 }

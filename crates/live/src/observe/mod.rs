@@ -22,6 +22,7 @@ mod told;
 mod tracker;
 mod traffic;
 
+pub(crate) use allot::{Candidate, choose};
 pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble, Unit};
 pub use histogram::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};

@@ -82,6 +82,11 @@ pub struct Unseen {
 }
 
 impl Unseen {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        *self != Unseen::default()
+    }
+
     /// All that there were at the last look.
     pub fn all(&self) -> u64 {
         self.vcpus + self.back_end + self.workers

@@ -22,6 +22,7 @@ use super::{Failure, Options, RINGS_BYTES_MAX};
 use crate::Error;
 use crate::bpf;
 use crate::discover::{Role, Scanner, Vm};
+use crate::observe::{Candidate, choose};
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -31,6 +32,8 @@ const ROUND: Duration = Duration::from_millis(50);
 const SCAN_NS: u64 = 1_000_000_000;
 /// What happens after a wait that was too long, and is kept with it.
 const TAIL_NS: u64 = 100_000_000;
+/// Threads whose waits count at most: entries of `waiting` in `bpf/record.bpf.c`.
+const WATCHED_MAX: usize = 16_384;
 /// A kept recording is written in pieces of so much time.
 const SLICE_NS: u64 = 20_000_000;
 /// Waits of one kept recording that are named in it.
@@ -380,18 +383,25 @@ impl Recorder {
         let declared: Vec<_> =
             self.options.declared.iter().map(|declared| &declared.name).collect();
         let counts = |vm: &&Vm| declared.is_empty() || declared.contains(&&vm.name);
-        let threads = self.vms.values().filter(counts).flat_map(|vm| &vm.threads);
-        let wanted: BTreeSet<u32> = threads.map(|thread| thread.tid).collect();
-        for &tid in self.watched.difference(&wanted) {
+        // Who is here longest comes first, as for the observer.
+        let mut vms: Vec<&Vm> = self.vms.values().filter(counts).collect();
+        vms.sort_by_key(|vm| (vm.started_ticks, vm.pid));
+        let (mut listed, mut machines) = (BTreeSet::new(), Vec::with_capacity(vms.len()));
+        for vm in vms {
+            let new = vm.threads.iter().filter(|thread| listed.insert(thread.tid));
+            let watched = |tid: u32| self.watched.contains(&tid).then_some(tid);
+            let candidates = new.map(|thread| Candidate::listed(thread, watched(thread.tid)));
+            machines.push(candidates.collect::<Vec<_>>());
+        }
+        let chosen = choose(WATCHED_MAX, machines);
+        let dropped: Vec<u32> = self.watched.difference(&listed).copied().collect();
+        for tid in dropped.into_iter().chain(chosen.dropped) {
             // It may be gone by itself.
             let _ = self.waiting.delete(&tid.to_ne_bytes());
+            self.watched.remove(&tid);
         }
-        self.watched.retain(|tid| wanted.contains(tid));
-        self.unwatched = 0;
-        for tid in wanted {
-            if self.watched.contains(&tid) {
-                continue;
-            }
+        self.unwatched = chosen.unseen.len();
+        for (_, _, tid) in chosen.begun {
             let waits = 0_u64.to_ne_bytes();
             match self.waiting.update(&tid.to_ne_bytes(), &waits, MapFlags::ANY) {
                 Ok(()) => {

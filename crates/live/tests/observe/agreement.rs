@@ -101,6 +101,45 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
     });
 }
 
+/// Beside a neighbour that does not let it run for seconds, each interval has what passed in it, of waiting and of blame.
+#[test]
+fn waits_and_blame_are_told_in_the_interval_in_which_they_pass() {
+    let Some(_host) = host() else { return };
+    tries(|| {
+        let hog = StandIn::start("burn 0");
+        let guest = StandIn::start("burn 0");
+        sleep(100);
+        let mut observer = observer(vec![declared("guest", &guest), declared("hog", &hog)]);
+        sleep(50);
+        observer.snapshot().expect("figures");
+        let vcpu = |snapshot: &Snapshot| thread(vm(snapshot, "guest"), "CPU 0/KVM").clone();
+        let before = observer.totals();
+        let total = |all: &[VmSnapshot]| {
+            let guest = all.iter().find(|vm| vm.name.as_given() == "guest").expect("it is there");
+            thread(guest, "CPU 0/KVM").clone()
+        };
+        let (mut waited_ns, mut ran_ns, mut whole_ns) = (0, 0, 0);
+        for _ in 0..12 {
+            sleep(200);
+            let snapshot = observer.snapshot().expect("figures");
+            let vcpu = vcpu(&snapshot);
+            let interval_ns = (snapshot.interval_ms * 1e6) as u64 + 1;
+            assert!(vcpu.waited_ns() + vcpu.cpu_ns <= interval_ns, "{vcpu:?} in {interval_ns} ns");
+            let blamed = blamed(&vcpu, |_| true);
+            assert!(agree(blamed, ms(vcpu.waited_ns()), 0.05, 10.0), "{blamed} ms of {vcpu:?}");
+            waited_ns += vcpu.waited_ns();
+            ran_ns += vcpu.cpu_ns;
+            whole_ns += interval_ns;
+        }
+        let after = observer.totals();
+        let union_ns = total(&after).waited_ns() - total(&before).waited_ns();
+        eprintln!("waited {waited_ns} ns, ran {ran_ns} ns of {whole_ns} ns");
+        assert_eq!(waited_ns, union_ns);
+        // It always wants to run: nearly all time is one or the other, but what a hypervisor takes.
+        assert!(waited_ns > 0 && ran_ns > 0 && waited_ns + ran_ns <= whole_ns);
+    });
+}
+
 /// How often a thread was switched out because it slept, and because it had to: `proc_pid_status(5)`.
 fn switches(tid: u32) -> (u64, u64) {
     let text = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it lives");

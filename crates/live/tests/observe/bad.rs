@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use lowtail_standin::start;
 use nix::time::{ClockId, clock_gettime};
 
 use super::*;
@@ -106,6 +107,66 @@ fn what_does_not_fit_is_counted() {
     let threads = vm(&snapshot, "guest").threads.len();
     assert_eq!(threads, 100);
     assert!((101..=103).contains(&snapshot.lost.threads), "{:?}", snapshot.lost);
+}
+
+/// A crowd of workers has all slots when a machine comes, and that one is seen from the first look on.
+#[test]
+fn a_crowd_blinds_nobody() {
+    let Some(_host) = host() else { return };
+    let crowd = StandIn::start("crowd 400");
+    let guest = StandIn::start("many 8");
+    let declared = vec![declared("crowd", &crowd), declared("guest", &guest)];
+    // The second one is not there yet.
+    let options = Options { declared: declared[..1].to_vec(), threads: 100, ..Options::default() };
+    let options = Options { names: vec!["\0".to_string()], ..options };
+    let mut alone = Observer::start(options.clone()).expect("the host can do it");
+    sleep(300);
+    let first = alone.snapshot().expect("figures");
+    let crowded = vm(&first, "crowd");
+    assert_eq!(crowded.threads.len(), 100);
+    assert!(crowded.unseen_threads.workers >= 300, "{:?}", crowded.unseen_threads);
+    drop(alone);
+    let options = Options { declared, ..options };
+    let mut observer = Observer::start(options).expect("the host can do it");
+    sleep(300);
+    let snapshot = observer.snapshot().expect("figures");
+    let (crowd, guest) = (vm(&snapshot, "crowd"), vm(&snapshot, "guest"));
+    assert_eq!(guest.vcpus().count(), 8);
+    assert_eq!((guest.unseen_threads.all(), guest.is_in_the_dark()), (0, false));
+    assert_eq!(crowd.threads.len() + guest.threads.len(), 100);
+    assert!(crowd.unseen_threads.workers >= 300, "{:?}", crowd.unseen_threads);
+}
+
+/// A machine that is found while another one's workers have all slots, and who begins threads all the time.
+#[test]
+fn a_newcomer_is_seen_at_once() {
+    let Some(_host) = host() else { return };
+    let _crowd = start("--name crowd --workers 400 --do sleep").expect("a stand-in");
+    let options =
+        Options { names: vec!["crowd".into(), "new".into()], threads: 100, ..Options::default() };
+    let mut observer = Observer::start(options).expect("the host can do it");
+    sleep(300);
+    let full = observer.snapshot().expect("figures");
+    assert_eq!(vm(&full, "crowd").threads.len(), 100);
+    let _new = start("--name new --vcpus 12 --do sleep").expect("a stand-in");
+    sleep(300);
+    observer.look_around().expect("machines");
+    let snapshot = observer.snapshot().expect("figures");
+    let new = vm(&snapshot, "new");
+    assert_eq!(
+        (new.vcpus().count(), new.unseen_threads.all()),
+        (12, 0),
+        "{:?}",
+        new.unseen_threads
+    );
+    // What was taken for it is used again, and no slot is lost.
+    drop(_new);
+    for _ in 0..4 {
+        sleep(950);
+        observer.snapshot().expect("figures");
+    }
+    let again = observer.snapshot().expect("figures");
+    assert_eq!(vm(&again, "crowd").threads.len(), 100);
 }
 
 /// Programs, maps and links that there are, by number, of those that have names of ours.

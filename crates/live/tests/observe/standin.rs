@@ -91,6 +91,7 @@ fn stand_in() {
         "serve" => serve(numbers[0], numbers[1], numbers[2]),
         "ball" => ball(numbers[0], numbers[1]),
         "many" => many(numbers[0]),
+        "crowd" => crowd(numbers[0]),
         "churn" => churn(),
         "observe" => observe(numbers[0] as u32),
         _ => panic!("`{kind}`?"),
@@ -227,6 +228,18 @@ fn many(count: usize) {
             loop {
                 std::thread::sleep(Duration::from_millis(50));
             }
+        });
+    }
+    say("ready");
+    listen();
+}
+
+/// Many threads that are no vCPUs, and sleep. Their names are no text.
+fn crowd(count: usize) {
+    for _ in 0..count {
+        std::thread::spawn(|| {
+            std::fs::write("/proc/thread-self/comm", b"w\xff\x1b[2J").expect("its own name");
+            std::thread::sleep(Duration::from_secs(3600));
         });
     }
     say("ready");
