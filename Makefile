@@ -57,7 +57,7 @@ need-build:
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
 need-test: need-build need-bpf need-guest need-systemd need-libvirt $(PYTHON_ENV)/ready
-	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf
+	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf nft=nftables iptables-save=iptables
 
 need-bpf: need-build
 	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config

@@ -8,15 +8,17 @@
  * no guest can choose. What the host itself sends, and what comes in by an
  * interface of nobody, is of number 0. A packet that is routed after a bridge has
  * forgotten its tap. So if the loader asks for marks, the same program sits at the
- * ingress of taps, too, and notes the number in the upper half of the mark. No
- * guest can set a mark: it is no part of a packet. One program for both places:
- * who finds it at an uplink has all that a tap needs.
+ * ingress of taps, too, and notes the number in those bits of the mark that the
+ * policy gives it; others' bits stay as they are. No guest can set a mark: it is
+ * no part of a packet. One program for both places: who finds it at an uplink has
+ * all that a tap needs.
  *
  * Nothing is ever dropped here, whatever a packet says and whatever fails. Fragments
  * and what is no IP keep each of their bytes and their priority: the discipline
  * serves them behind what is small, so that nobody gains by sending such.
  */
 #include "tagger.h"
+#include "mark.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -26,8 +28,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* The host, and whoever is not known: struct lt_flow_vm number 0. */
 #define NOBODY 0
-#define MARK_SHIFT 16
-#define MARK_LOW 0xffffu
 /* A band that keeps the packet's own DSCP. */
 #define KEEP 0xff
 
@@ -37,7 +37,8 @@ struct {
 	struct lt_flow_seed seed;
 	struct lt_flow_params params;	/* for who asks what is in force */
 	lt_u32 mask;		/* sets - 1 */
-	lt_u32 marks;		/* machines are told by the mark, too */
+	struct mark mark;	/* machines are told by these bits of the mark, too */
+	lt_u32 pad;
 } shared;
 
 /* An uplink: what its discipline wants to see. */
@@ -131,10 +132,10 @@ static __always_inline void set_mark(struct __sk_buff *skb, lt_u32 mark)
 /* The machine that @skb is of. */
 static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *passed)
 {
-	lt_u32 ifindex = skb->ingress_ifindex, mark = skb->mark >> MARK_SHIFT;
+	lt_u32 ifindex = skb->ingress_ifindex, mark = mark_number(&shared.mark, skb->mark);
 	__u32 *vm;
 
-	if (shared.marks && mark) {
+	if (mark) {
 		passed->marked++;
 		return mark - 1;
 	}
@@ -183,13 +184,13 @@ static __always_inline void tag_packet(struct __sk_buff *skb, struct uplink *upl
 		passed->unwritten++;
 }
 
-/* Whose a packet is that comes in by a tap: in the upper half of its mark. */
+/* Whose a packet is that comes in by a tap: in our bits of its mark. */
 static __always_inline void enter(struct __sk_buff *skb, lt_u32 ifindex)
 {
 	__u32 *vm = bpf_map_lookup_elem(&owners, &ifindex);
 
 	if (vm && *vm <= LT_FLOW_VM_MAX)
-		set_mark(skb, (skb->mark & MARK_LOW) | (*vm + 1) << MARK_SHIFT);
+		set_mark(skb, mark_with(&shared.mark, skb->mark, *vm + 1));
 }
 
 /* At an uplink's egress, and at the ingress of taps, which are no uplinks. */
@@ -202,9 +203,9 @@ int tag(struct __sk_buff *skb)
 	if (uplink) {
 		tag_packet(skb, uplink);
 		/* The number is for here alone. */
-		if (shared.marks)
-			set_mark(skb, skb->mark & MARK_LOW);
-	} else if (shared.marks) {
+		if (shared.mark.mask)
+			set_mark(skb, skb->mark & ~shared.mark.mask);
+	} else if (shared.mark.mask) {
 		enter(skb, ifindex);
 	}
 	/* What other filters say still counts. */

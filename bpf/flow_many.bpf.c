@@ -42,7 +42,7 @@ int many(struct __sk_buff *skb)
 	/* Half of a machine's packets are of one pair. */
 	source = (test.state >> 8 & 0x3f) * (test.state >> 4 & 1);
 	test.now += test.state >> 16 & 0x1fff;
-	skb->mark = (lt_u32)(((test.state >> 40) % test.vms) + 1) << MARK_SHIFT;
+	skb->mark = mark_with(&shared.mark, 0, (test.state >> 40) % test.vms + 1);
 	skb->priority = 0;
 	/* The header as it was before the last run. */
 	bpf_skb_store_bytes(skb, at, test.words, 16, 0);

@@ -103,6 +103,13 @@ struct lt_params {
 #define LT_RUN_BURSTS 8u
 
 #define LT_SLICE_MAX_NS (1u << 30)
+/*
+ * Longest that a large vCPU may be left waiting, whatever its weight, its turns and
+ * their number are: a quarter of the 30 s after which Linux ends a scheduler that leaves a
+ * thread waiting (SCX_WATCHDOG_MAX_TIMEOUT). The rest is for others that have waited as
+ * long, and for limits.
+ */
+#define LT_WAIT_MAX_NS 7500000000ull
 /* Longest stretch of run time that one settlement counts. */
 #define LT_RAN_MAX_NS (1ull << 32)
 /* Weight at which virtual time passes like run time: the default of Xen. */
@@ -201,7 +208,7 @@ LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight
 	/* Turns of one vCPU come once in slice / its part of the share. */
 	rate = lt_max(lt_min(share / vcpus, LT_RATE_ONE), 1);
 	turn = ((lt_u64)p->slice_ns << 16) / rate;
-	vm->wait_max_ns = lt_min(turn * p->wait_turns, 1ull << 40);
+	vm->wait_max_ns = lt_min(turn * p->wait_turns, LT_WAIT_MAX_NS);
 }
 
 LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)

@@ -296,7 +296,7 @@ static inline int valid_vm(const struct lt_vm *vm, const struct lt_params *p)
 	       valid_cap(&vm->cap) &&
 	       vm->charge >= LT_WEIGHT_USUAL * 65536ull / LT_WEIGHT_MAX &&
 	       vm->charge <= LT_WEIGHT_USUAL << 16 &&
-	       vm->wait_max_ns <= 1ull << 40 && vm->vtime_ns < VTIME_END;
+	       vm->wait_max_ns <= LT_WAIT_MAX_NS && vm->vtime_ns < VTIME_END;
 }
 
 static inline struct lt_vm any_vm(const struct lt_params *p)

@@ -30,8 +30,8 @@ void prove_vm_made_valid(void)
 
 	lt_vm_init(&vm, &p, nondet_u32(), nondet_u32(), share, any_clock());
 	CHECK(valid_vm(&vm, &p) && !lt_capped(&vm.cap));
-	CASE(vm.wait_max_ns == 1ull << 40);
-	CASE(vm.wait_max_ns < 1ull << 40 && share == 1 << 15);
+	CASE(vm.wait_max_ns == LT_WAIT_MAX_NS);
+	CASE(vm.wait_max_ns < LT_WAIT_MAX_NS && share == 1 << 15);
 }
 
 /* Whatever rate, burst and number of vCPUs. */

@@ -19,7 +19,7 @@ pub use flow::{
     FLOW_BANDS, FLOW_VM_MAX, FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index,
 };
 pub use flow_table::{FlowTable, Verdict};
-pub use params::Params;
+pub use params::{Params, WAIT_MAX_NS};
 pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
 

@@ -1,5 +1,9 @@
 //! Parameters of the rule: `struct lt_params` of `policy/vcpu.h`.
 
+/// Longest that a large vCPU may be left waiting, whatever the parameters and weights are: `LT_WAIT_MAX_NS` of
+/// `policy/vcpu.h`, a quarter of the 30 s after which Linux ends a scheduler.
+pub const WAIT_MAX_NS: u64 = 7_500_000_000;
+
 /// `struct lt_params`; the header says why each default is what it is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +95,7 @@ impl Params {
         let ranges = [
             ("burst", self.burst_ns, self.grain_ns.saturating_mul(2), most),
             ("grant", self.grant_ns, self.grain_ns, most),
-            ("grain", self.grain_ns, 1, 1_000_000),
+            ("grain", self.grain_ns, 1_000, 1_000_000),
             ("slice", self.slice_ns, 100_000, most),
             ("wait_turns", self.wait_turns, 1, 64),
             ("guard", self.guard_ns, 1, self.slice_ns),
@@ -107,6 +111,15 @@ impl Params {
                 let unit = if name == "wait_turns" { "" } else { " ns" };
                 return Err(format!("{name} {value}{unit}: {least} to {most}"));
             }
+        }
+        // By turns alone, with the share of a whole CPU; smaller shares are bounded where they are known (`lt_vm_init`).
+        if u64::from(self.slice_ns) * u64::from(self.wait_turns) > WAIT_MAX_NS {
+            let turns = WAIT_MAX_NS / u64::from(self.slice_ns);
+            return Err(format!(
+                "wait_turns {}: 1 to {turns} with a slice of {} ns, since nobody may be left waiting for more than \
+                 {WAIT_MAX_NS} ns, long before the kernel ends the scheduler",
+                self.wait_turns, self.slice_ns
+            ));
         }
         let least = self.preempt_ns + 2 * self.preempt_reserve_ns;
         if !(least..=most).contains(&self.preempt_burst_ns) {

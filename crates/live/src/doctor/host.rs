@@ -7,6 +7,7 @@ use libbpf_rs::{ObjectBuilder, PrintLevel};
 use super::qdisc::{self, Qdisc};
 use crate::discover::Roots;
 use crate::discover::file;
+use crate::marks::{Survey, survey};
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doctor.bpf.o"));
@@ -31,6 +32,8 @@ pub struct Host {
     pub load: fn(Program) -> Result<(), String>,
     /// All queueing disciplines of interfaces.
     pub qdiscs: fn() -> Result<Vec<Qdisc>, String>,
+    /// Who uses bits of packets' marks.
+    pub marks: fn() -> Survey,
 }
 
 impl Default for Host {
@@ -40,6 +43,7 @@ impl Default for Host {
             modules: PathBuf::from("/lib/modules"),
             load,
             qdiscs: qdisc::all,
+            marks: survey,
         }
     }
 }

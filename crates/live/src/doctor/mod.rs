@@ -7,6 +7,7 @@ mod check;
 mod host;
 mod kernel;
 mod machines;
+mod marks;
 mod network;
 mod processors;
 mod qdisc;
@@ -22,6 +23,7 @@ pub fn examine(host: &Host) -> Diagnosis {
     let mut checks = kernel::checks(host);
     checks.extend(processors::checks(host));
     checks.extend(network::checks(host));
+    checks.push(marks::check(host));
     checks.extend(machines::checks(host));
     Diagnosis { checks }
 }

@@ -4,6 +4,7 @@ use super::check::Command::{Apply, Observe, Record};
 use super::{Check, Host, State};
 use crate::cgroup::{Hierarchy, Version};
 use crate::discover::hierarchy;
+use crate::troubles;
 use crate::vcpu::needs;
 
 /// Clocks that are read in the processor itself.
@@ -66,7 +67,17 @@ fn sched_ext(host: &Host) -> Check {
             let found = format!("in this kernel, without {}", lacking.join(", "));
             check(found).but(State::Degraded, without, remedy)
         }
-        Some("disabled") => check("free".to_string()),
+        Some("disabled") => {
+            let trouble = host.version().and_then(|version| troubles::of(version).next());
+            match trouble.filter(|_| host.has_sys("module/kvm")) {
+                None => check("free".to_string()),
+                Some(trouble) => check("free".to_string()).but(
+                    State::Note,
+                    format!("on kernels such as this one {}", trouble.sentence()),
+                    trouble.remedy,
+                ),
+            }
+        }
         Some(_) => {
             let name = host.sys("kernel/sched_ext/root/ops").unwrap_or_default();
             let name = crate::discover::Name::new(name);

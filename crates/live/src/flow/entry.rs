@@ -5,7 +5,7 @@ use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
 use super::told::{NONE, numbers, params};
-use super::{Tagger, place};
+use super::{Mask, Tagger, place};
 use crate::Error;
 use crate::tc::{self, Hook, Hooks, Link};
 
@@ -15,12 +15,20 @@ use crate::tc::{self, Hook, Hooks, Link};
 pub struct Entry {
     /// That of this rule, with marks: as [`Told::rule`](super::Told::rule).
     pub rule: [u32; 7],
+    /// The bits of marks in which it notes machines.
+    #[serde(default = "upper")]
+    pub marks: Mask,
+}
+
+/// Of ledgers that do not say.
+fn upper() -> Mask {
+    Mask::UPPER
 }
 
 impl Entry {
     /// The tagger of this rule.
-    pub fn new(params: &FlowParams) -> Self {
-        Entry { rule: numbers(params) }
+    pub fn new(params: &FlowParams, marks: Mask) -> Self {
+        Entry { rule: numbers(params), marks }
     }
 
     /// As text: JSON in one line, always the same for the same.
@@ -55,7 +63,12 @@ pub fn read_entry(link: &Link) -> Result<Option<String>, Error> {
         Some(Hooks::Ingress | Hooks::Clsact) => Tagger::running_at(link, Hook::Ingress)?,
     };
     let rule = running.map(|tagger| tagger.rule()).transpose()?;
-    Ok(Some(rule.map_or_else(|| NONE.to_string(), |(params, _)| Entry::new(&params).to_text())))
+    Ok(Some(
+        rule.map_or_else(
+            || NONE.to_string(),
+            |(params, marks)| Entry::new(&params, marks).to_text(),
+        ),
+    ))
 }
 
 /// Puts at a tap the tagger that the uplinks of this network namespace have, or removes it.
@@ -64,7 +77,7 @@ pub fn read_entry(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write_entry(link: &Link, text: &str) -> Result<(), Error> {
     match Entry::parse(text)? {
-        Some(entry) => place::tagger(&params(entry.rule), true)?.attach_tap(link),
+        Some(entry) => place::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
         None => tc::detach(link, Hook::Ingress),
     }
 }

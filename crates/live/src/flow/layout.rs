@@ -2,12 +2,15 @@
 
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 
-/// `struct lt_flow_rule`, `struct lt_flow_seed`, `struct lt_flow_params`; mask and marks follow.
+use super::Mask;
+use super::mask::STEPS;
+
+/// `struct lt_flow_rule`, `struct lt_flow_seed`, `struct lt_flow_params`; then how many sets, the mask of marks, its steps.
 const RULE: usize = 48;
 const SEED: usize = 96;
 const PARAMS: usize = 32;
 /// Bytes of the program's variables.
-pub(super) const SHARED: usize = RULE + SEED + PARAMS + 8;
+pub(super) const SHARED: usize = RULE + SEED + PARAMS + 4 * (STEPS + 3);
 const BANDS: usize = FLOW_BANDS as usize;
 /// Bytes of `struct uplink`.
 pub(super) const UPLINK: usize = 28;
@@ -20,7 +23,7 @@ pub(super) fn shared(
     params: &FlowParams,
     seed: [u64; 12],
     mask: u32,
-    marks: bool,
+    marks: Mask,
 ) -> Result<Vec<u8>, String> {
     let rule = params.rule()?;
     let mut bytes = Vec::with_capacity(SHARED);
@@ -31,12 +34,14 @@ pub(super) fn shared(
     bytes.extend(short.into_iter().flat_map(u32::to_ne_bytes));
     bytes.extend(seed.into_iter().flat_map(u64::to_ne_bytes));
     bytes.extend(params.words().into_iter().flat_map(u32::to_ne_bytes));
-    bytes.extend([mask, u32::from(marks)].into_iter().flat_map(u32::to_ne_bytes));
+    let marks = [mask, marks.0].into_iter().chain(marks.steps()).chain([0]);
+    bytes.extend(marks.flat_map(u32::to_ne_bytes));
     Ok(bytes)
 }
 
-/// Parameters, and whether marks tell machines, from the program's variables.
-pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, bool)> {
+/// Parameters, and the marks that tell machines, from the program's variables. Those of an older program, which only says
+/// whether there are marks, have another length.
+pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, Mask)> {
     let word = |n: usize| {
         let at = RULE + SEED + 4 * n;
         Some(u32::from_ne_bytes(shared.get(at..at + 4)?.try_into().ok()?))
@@ -45,7 +50,12 @@ pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, bool)> {
     for (n, to) in words.iter_mut().enumerate() {
         *to = word(n)?;
     }
-    Some((FlowParams::of_words(words), word(9)? != 0))
+    let marks = match shared.len() {
+        SHARED => Mask(word(9)?),
+        _ if word(9)? != 0 => Mask::UPPER,
+        _ => Mask::NONE,
+    };
+    Some((FlowParams::of_words(words), marks))
 }
 
 /// `struct uplink`.

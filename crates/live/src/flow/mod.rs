@@ -8,12 +8,14 @@
 mod counts;
 mod entry;
 mod layout;
+mod mask;
 mod place;
 mod tagger;
 mod told;
 
 pub use counts::Counts;
 pub use entry::{Entry, read_entry, write_entry};
+pub use mask::Mask;
 pub use place::{Running, running};
 pub use tagger::{MACHINES_MAX, Machine, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

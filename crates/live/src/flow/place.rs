@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::{Counts, Tagger};
+use super::{Counts, Mask, Tagger};
 use crate::Error;
 use crate::tc::{self, Hook, Hooks, Link};
 
@@ -46,7 +46,7 @@ pub fn running() -> Result<Vec<Running>, Error> {
 
 /// One that runs somewhere and has this rule, else a new one. So all uplinks and taps of a policy have the same, and a
 /// machine has its bucket and its number once.
-pub(super) fn tagger(params: &FlowParams, marks: bool) -> Result<Tagger, Error> {
+pub(super) fn tagger(params: &FlowParams, marks: Mask) -> Result<Tagger, Error> {
     for (link, hooks) in tc::hooked()? {
         for &hook in sides(hooks) {
             if let Ok(Some(running)) = Tagger::running_at(&link, hook)

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::{Counts, Told, layout};
+use super::{Counts, Mask, Told, layout};
 use crate::tc::{self, Hook, Link};
 use crate::{Error, bpf};
 
@@ -52,7 +52,7 @@ impl Tagger {
     ///
     /// # Errors
     /// If a parameter is out of range, or the kernel does not take it.
-    pub fn load(params: &FlowParams, marks: bool) -> Result<Self, Error> {
+    pub fn load(params: &FlowParams, marks: Mask) -> Result<Self, Error> {
         let mut seed = [0; 96];
         let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
         random.map_err(|error| Error::network("cannot draw random numbers", error))?;
@@ -187,8 +187,10 @@ impl Tagger {
     /// If a number is too large, or what the kernel says.
     pub fn know(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of machines";
-        if let Some((_, number)) = machines.iter().find(|(_, number)| *number >= MACHINES_MAX) {
-            let why = format!("machine {number}: there is room for {}", MACHINES_MAX - 1);
+        let (_, marks) = self.rule()?;
+        let most = if marks == Mask::NONE { MACHINES_MAX - 1 } else { marks.machines() };
+        if let Some((_, number)) = machines.iter().find(|(_, number)| *number > most) {
+            let why = format!("machine {number}: there is room for {most}");
             return Err(Error::network(what, why));
         }
         for (ifindex, number) in machines {
@@ -252,8 +254,8 @@ impl Tagger {
             .ok_or_else(missing)
     }
 
-    /// Its rule's parameters, and whether marks tell machines.
-    pub(super) fn rule(&self) -> Result<(FlowParams, bool), Error> {
+    /// Its rule's parameters, and the bits of marks that tell machines.
+    pub(super) fn rule(&self) -> Result<(FlowParams, Mask), Error> {
         let what = "read a tagger's rule";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
         let shared =

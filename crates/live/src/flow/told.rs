@@ -3,7 +3,7 @@
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 use serde::{Deserialize, Serialize};
 
-use super::{Tagger, place};
+use super::{Mask, Tagger, place};
 use crate::Error;
 use crate::tc::{self, Hook, Link};
 
@@ -27,14 +27,14 @@ pub struct Told {
     pub priorities: [u32; BANDS],
     /// The DSCP of each band, 0 to 63 or [`KEEP`].
     pub dscp: [u8; BANDS],
-    /// Marks tell machines, too: the upper 16 bits are ours.
-    pub marks: bool,
+    /// Marks tell machines, too: these bits of them are ours.
+    pub marks: Mask,
 }
 
 impl Told {
     /// With the rule's parameters, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        Told { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: false }
+        Told { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: Mask::NONE }
     }
 
     /// The rule's parameters.

@@ -29,7 +29,8 @@ impl Taggers {
             return troubles;
         }
         let there: BTreeSet<Id> = found.vms.iter().map(|vm| (vm.pid, vm.started_ticks)).collect();
-        self.numbers.retain(|id, _| there.contains(id));
+        let most = if policy.taps { policy.mark_mask.machines() } else { MACHINES_MAX - 1 };
+        self.numbers.retain(|id, number| there.contains(id) && *number <= most);
         let mut known = Vec::new();
         for vm in &found.vms {
             // Interfaces of another network namespace have other numbers, and their packets do not come from them here.
@@ -38,12 +39,12 @@ impl Taggers {
             if own.is_empty() {
                 continue;
             }
-            match self.number((vm.pid, vm.started_ticks)) {
+            match self.number((vm.pid, vm.started_ticks), most) {
                 Some(number) => known.extend(own.into_iter().map(|ifindex| (ifindex, number))),
                 None => troubles.push(format!(
-                    "{}: its packets count as the host's: taggers have room for {} machines",
+                    "{}: its packets count as the host's: taggers have room for {most} machines{}",
                     vm.name,
-                    MACHINES_MAX - 1
+                    if policy.taps { " in `mark_mask`" } else { "" }
                 )),
             }
         }
@@ -53,12 +54,12 @@ impl Taggers {
     }
 
     /// The machine's number: the one that it has, else the lowest that is free; 0 is the host.
-    fn number(&mut self, id: Id) -> Option<u32> {
+    fn number(&mut self, id: Id, most: u32) -> Option<u32> {
         if let Some(number) = self.numbers.get(&id) {
             return Some(*number);
         }
         let taken: BTreeSet<u32> = self.numbers.values().copied().collect();
-        let number = (1..MACHINES_MAX).find(|number| !taken.contains(number))?;
+        let number = (1..=most).find(|number| !taken.contains(number))?;
         self.numbers.insert(id, number);
         Some(number)
     }
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn numbers_stay_and_are_given_again() {
         let mut taggers = Taggers::default();
-        let number = |taggers: &mut Taggers, pid| taggers.number((pid, 1));
+        let number = |taggers: &mut Taggers, pid| taggers.number((pid, 1), MACHINES_MAX - 1);
         assert_eq!([7, 8, 9].map(|pid| number(&mut taggers, pid)), [Some(1), Some(2), Some(3)]);
         taggers.numbers.remove(&(8, 1));
         assert_eq!([9, 10, 7].map(|pid| number(&mut taggers, pid)), [Some(3), Some(2), Some(1)]);

@@ -27,6 +27,8 @@ pub use uplink::{Split, Uplink};
 pub use vm::{Rule, Vms, Weight};
 pub use workers::Workers;
 
+use crate::flow::Mask;
+
 /// Largest policy file. One entry for each machine of a host with a thousand of them is a tenth of it.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
@@ -46,8 +48,10 @@ pub struct Policy {
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
     pub flow: lowtail_policy::FlowParams,
-    /// Whether it is noted at machines' taps whose a packet is that will be routed: in the upper half of its mark.
+    /// Whether it is noted at machines' taps whose a packet is that will be routed: in its mark.
     pub taps: bool,
+    /// The bits of marks in which that is noted.
+    pub mark_mask: Mask,
     /// The interfaces whose queues are cared for.
     pub uplinks: Vec<Uplink>,
     /// Where back-end workers go.
@@ -93,9 +97,31 @@ struct PolicyFile {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkFile {
-    /// Whether it is noted at machines' taps whose a packet is, for machines that are routed behind a bridge; takes the
-    /// upper 16 bits of packets' marks. Default false.
+    /// Whether it is noted at machines' taps whose a packet is, for machines that are routed behind a bridge; takes some
+    /// bits of packets' marks. Default false.
     taps: bool,
+    /// The bits of packets' marks that `taps` takes: a number of 32 bits, of which any may be set. Others' bits stay as they
+    /// are. Default 0xffff0000.
+    #[schemars(range(min = 3, max = 4_294_967_295u32))]
+    mark_mask: Option<i64>,
+}
+
+impl NetworkFile {
+    fn mark_mask(&self) -> Result<Mask, Bad> {
+        let Some(bits) = self.mark_mask else { return Ok(Mask::UPPER) };
+        let mask = u32::try_from(bits).map(Mask).map_err(|_| {
+            Bad::new(
+                "mark_mask",
+                format!("mark_mask {bits}: a mark has 32 bits, 0x3 to 0xffffffff"),
+            )
+        })?;
+        if mask.0.count_ones() < Mask::BITS_LEAST {
+            let message =
+                format!("mark_mask {mask}: at least {} bits, for two machines", Mask::BITS_LEAST);
+            return Err(Bad::new("mark_mask", message));
+        }
+        Ok(mask)
+    }
 }
 
 impl Default for Policy {
@@ -129,6 +155,13 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// The bits of marks that taggers have: none without `taps`.
+    pub fn marks(&self) -> Mask {
+        if self.taps { self.mark_mask } else { Mask::NONE }
+    }
+}
+
 impl PolicyFile {
     fn build(&self) -> Result<Policy, Bad> {
         let libvirt = self.libvirt.clone().unwrap_or_else(|| LIBVIRT.to_string());
@@ -146,6 +179,7 @@ impl PolicyFile {
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
             taps: self.network.taps,
+            mark_mask: self.network.mark_mask().map_err(|bad| bad.under(&["network"]))?,
             uplinks: uplink::all(&self.uplink)?,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
         })

@@ -30,7 +30,7 @@ pub enum Hook {
 
 impl Hook {
     /// `TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS` of `linux/pkt_sched.h`.
-    fn parent(self) -> u32 {
+    pub(super) fn parent(self) -> u32 {
         match self {
             Hook::Ingress => 0xffff_fff2,
             Hook::Egress => 0xffff_fff3,

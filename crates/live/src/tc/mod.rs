@@ -9,6 +9,7 @@
 mod choice;
 mod filter;
 mod link;
+mod marked;
 mod memory;
 mod netlink;
 mod options;
@@ -20,6 +21,7 @@ pub use filter::{
     Hook, Hooks, attach, detach, has_hooks, hooked, hooks, own, put_hooks, set_hooks,
 };
 pub use link::{Link, Segments};
+pub(crate) use marked::{Marked, marked_filters, marked_rules};
 pub use memory::choose;
 pub use tree::{Node, Tree};
 

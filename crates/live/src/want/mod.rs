@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::discover::{Kind, Name, Vm};
 use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
+use crate::troubles;
 
 pub use facts::Facts;
 pub(crate) use facts::SLICES_SINCE;
@@ -111,6 +112,14 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
             None,
             "with small-first ordinary threads go before machines: what computes without end is to have CPUs of its own",
         );
+    }
+    if wanted.vcpus == VcpusBy::SmallFirst {
+        for trouble in troubles::of(facts.kernel) {
+            wanted.note(
+                None,
+                format!("on kernels such as this one {}: {}", trouble.sentence(), trouble.remedy),
+            );
+        }
     }
     if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
         wanted.note(None, "weights and caps cannot be had here: no control groups for processors");

@@ -30,7 +30,7 @@ impl Settings {
         let choice = self.choose(&link, uplink)?;
         let mut told = Told::new(&policy.flow, choice.priorities);
         told.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
-        told.marks = policy.taps;
+        told.marks = policy.marks();
         let tags = match self.replaceable(&link) {
             Ok(()) => {
                 self.disciplines(&choice);

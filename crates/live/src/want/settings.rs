@@ -64,6 +64,7 @@ pub fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Settings {
     if all.vcpus == VcpusBy::SmallFirst {
         all.classes(policy, found, facts);
     }
+    all.marks(policy);
     if all.network(policy) {
         all.taps(policy, found, facts);
     }

@@ -2,15 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use super::{Facts, Settings, managed};
-use crate::Error;
+use super::{Facts, Note, Settings, managed};
 use crate::discover::{Found, Tap, Vm};
 use crate::flow::Entry;
 use crate::manage::Part;
 use crate::policy::Policy;
 use crate::tc::Link;
+use crate::{Error, marks};
 
 impl Settings {
+    /// Whether the bits of marks that the policy gives to taggers are free. If not, nothing is to be done: packets would go
+    /// another way.
+    pub(super) fn marks(&mut self, policy: &Policy) {
+        if !policy.taps || policy.uplinks.is_empty() {
+            return;
+        }
+        let survey = marks::survey();
+        if let Some(what) = survey.refusal(policy.mark_mask) {
+            self.notes.push(Note { vm: None, what, fatal: true });
+        }
+        for why in survey.unread {
+            self.note(format!("whether the bits of `mark_mask` are free is not known: {why}"));
+        }
+    }
+
     /// Entries at the taps of managed machines, or, where the policy wants none, notes of whom they would be of use to.
     pub(super) fn taps(&mut self, policy: &Policy, found: &Found, facts: &Facts) {
         let done = match policy.taps {
@@ -22,7 +37,7 @@ impl Settings {
 
     fn entries(&mut self, policy: &Policy, found: &Found, facts: &Facts) -> Result<(), Error> {
         let links = Link::all()?;
-        let entry = Entry::new(&policy.flow).to_text();
+        let entry = Entry::new(&policy.flow, policy.marks()).to_text();
         for (vm, _) in managed(policy, &found.vms, facts) {
             for tap in &vm.taps {
                 if tap.netns.is_some() {

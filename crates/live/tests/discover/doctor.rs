@@ -1,6 +1,7 @@
 //! The doctor, in trees of files and here.
 
 use lowtail_live::doctor::{Check, Diagnosis, Host, Program, Qdisc, State, examine};
+use lowtail_live::marks::{Survey, Use};
 use lowtail_live::vcpu::NEEDS;
 
 use super::tree::{Groups, Tree};
@@ -60,7 +61,13 @@ fn good() -> (Tree, Host) {
     let modules =
         "kernel/net/sched/cls_bpf.ko.xz: \nkernel/drivers/vhost/vhost_net.ko: kernel/x.ko\n";
     tree.write("modules/6.12.48+deb13-amd64/modules.dep", modules);
-    let host = Host { roots: tree.roots(), modules: tree.path("modules"), load: yes, qdiscs: fair };
+    let host = Host {
+        roots: tree.roots(),
+        modules: tree.path("modules"),
+        load: yes,
+        qdiscs: fair,
+        marks: Survey::default,
+    };
     (tree, host)
 }
 
@@ -86,7 +93,7 @@ fn a_host_that_has_everything() {
 fn each_thing_that_may_be_wrong() {
     use State::{Degraded, Missing, Note};
     type Break = fn(&Tree, &mut Host);
-    let cases: [(&str, State, &str, Break); 21] = [
+    let cases: [(&str, State, &str, Break); 24] = [
         ("kernel", Missing, "5.12", |tree, host| {
             tree.write("proc/sys/kernel/osrelease", "5.4.0-42-generic");
             host.modules = tree.path("modules");
@@ -100,6 +107,22 @@ fn each_thing_that_may_be_wrong() {
             let list =
                 std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
             tree.write("modules/6.11.0-8-generic/modules.dep", list.expect("ours"));
+        }),
+        ("sched-ext", Note, "issues/3687", |tree, host| {
+            tree.write("proc/sys/kernel/osrelease", "7.1.3-amd64");
+            host.modules = tree.path("modules");
+            let list =
+                std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
+            tree.write("modules/7.1.3-amd64/modules.dep", list.expect("ours"));
+        }),
+        ("marks", Note, "mark_mask = 0xffff", |_, host| {
+            host.marks = || Survey {
+                uses: vec![Use { who: "Calico".to_string(), bits: 0xffff_0000 }],
+                unread: vec![],
+            };
+        }),
+        ("marks", Note, "nft: it fails", |_, host| {
+            host.marks = || Survey { uses: vec![], unread: vec!["nft: it fails".to_string()] };
         }),
         ("capabilities", Missing, "root", |tree, _| {
             tree.write("proc/self/status", "CapEff:\t0000000000000000\n");

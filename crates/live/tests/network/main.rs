@@ -5,6 +5,7 @@ mod away;
 mod guest;
 mod kill;
 mod many;
+mod marks;
 #[path = "../common/needs.rs"]
 #[allow(dead_code, reason = "another test wants more of it")]
 mod needs;

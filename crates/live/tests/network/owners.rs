@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lowtail_live::flow::{Tagger, Told};
+use lowtail_live::flow::{Mask, Tagger, Told};
 use lowtail_live::tc::{self, Link};
 use lowtail_policy::FlowParams;
 
@@ -15,7 +15,7 @@ use crate::net::{FAR, Namespace, Net, v4};
 const PACKETS: u16 = 400;
 
 /// Loads a tagger for `uplink`, which knows both taps, and keeps it at them if machines are routed.
-fn tagger(host: &Namespace, marks: bool) -> Tagger {
+fn tagger(host: &Namespace, marks: Mask) -> Tagger {
     host.within(move || {
         // The slowest to fill: 1 Mbit/s.
         let params = FlowParams { vm_rate: 64, ..FlowParams::default() };
@@ -27,7 +27,7 @@ fn tagger(host: &Namespace, marks: bool) -> Tagger {
         told.marks = marks;
         tagger.attach(&uplink, &told).expect("nobody else is there");
         tagger.know(&[(a.ifindex, 1), (b.ifindex, 2)]).expect("there is room");
-        for tap in [&a, &b].into_iter().filter(|_| marks) {
+        for tap in [&a, &b].into_iter().filter(|_| marks != Mask::NONE) {
             tc::set_hooks(tap, true).expect("there are none");
             tagger.attach_tap(tap).expect("nobody else is there");
         }
@@ -64,7 +64,7 @@ fn whose(tagger: &Tagger, took: Duration) {
 fn a_bridged_machine_is_known_by_its_tap() {
     let Some(_kernel) = kernel() else { return };
     let net = Net::new();
-    let tagger = tagger(&net.host, false);
+    let tagger = tagger(&net.host, Mask::NONE);
     for machine in [&net.a, &net.b] {
         machine.ip(&format!("route add 10.90.0.0/16 via {}", v4(FAR)));
     }
@@ -79,7 +79,7 @@ fn a_routed_machine_is_known_by_its_mark() {
     let net = Net::new();
     let far = net.route();
     net.host.ip(&format!("route add 10.90.0.0/16 via {far}"));
-    let tagger = tagger(&net.host, true);
+    let tagger = tagger(&net.host, Mask::UPPER);
     let took = send(&net.a, PACKETS);
     send(&net.b, 20);
     whose(&tagger, took);

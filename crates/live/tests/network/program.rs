@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
-use lowtail_live::flow::{Counts, KEEP};
+use lowtail_live::flow::{Counts, KEEP, Mask};
 use lowtail_policy::{FlowParams, FlowRule, FlowSeed};
 
 pub(crate) const SETS: u32 = 64;
@@ -42,6 +42,11 @@ pub(crate) fn bytes<T: Copy>(value: &T) -> &[u8] {
 impl Kernel {
     /// With empty tables, these parameters and this seed. Bands have priorities 100 to 104.
     pub(crate) fn load(params: &FlowParams, seed: u64, dscp: [u8; 5]) -> Self {
+        Self::load_marked(params, seed, dscp, Mask::UPPER)
+    }
+
+    /// The same, with machines noted in these bits of marks.
+    pub(crate) fn load_marked(params: &FlowParams, seed: u64, dscp: [u8; 5], marks: Mask) -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
         let dir = tempfile::tempdir().expect("a directory");
         let output = dir.path().join("flow_many.o");
@@ -66,9 +71,10 @@ impl Kernel {
         }
         let kernel = Kernel(open.load().expect("root may"));
         let rule: FlowRule = params.rule().expect("in range");
-        let numbers = [SETS - 1, 1];
-        let shared =
-            [bytes(&rule), bytes(&FlowSeed::new(seed)), bytes(params), bytes(&numbers)].concat();
+        let seed = FlowSeed::new(seed);
+        let [a, b, c, d, e] = marks.steps();
+        let numbers = [SETS - 1, marks.0, a, b, c, d, e, 0];
+        let shared = [bytes(&rule), bytes(&seed), bytes(params), bytes(&numbers)].concat();
         kernel.put(".bss", 0, &shared);
         let priorities = [100u32, 101, 102, 103, 104];
         let uplink = [bytes(&priorities), &dscp[..], &[0; 3]].concat();
@@ -157,6 +163,23 @@ impl Kernel {
         let word =
             |at: usize| u32::from_ne_bytes(after[at..at + 4].try_into().expect("four bytes"));
         (returned, packet, word(PRIORITY_AT), word(MARK_AT))
+    }
+
+    /// Makes it no uplink, and the tap of a machine or of nobody; or an uplink again.
+    pub(crate) fn become_tap(&self, machine: Option<u32>) {
+        // One of them is not there.
+        let _ = self.map("uplinks").delete(&LO.to_ne_bytes());
+        let _ = self.map("owners").delete(&LO.to_ne_bytes());
+        if let Some(machine) = machine {
+            self.put("owners", LO, &machine.to_ne_bytes());
+        }
+    }
+
+    /// Makes it an uplink that gives these priorities.
+    pub(crate) fn become_uplink(&self) {
+        self.become_tap(None);
+        let priorities = [100u32, 101, 102, 103, 104];
+        self.put("uplinks", LO, &[bytes(&priorities), &[KEEP; 5], &[0; 3]].concat());
     }
 
     /// Makes its uplink the tap of a machine.

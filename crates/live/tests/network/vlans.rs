@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use lowtail_live::flow::{LOW_LATENCY, Tagger, Told};
+use lowtail_live::flow::{LOW_LATENCY, Mask, Tagger, Told};
 use lowtail_live::tc::{self, Link};
 use lowtail_policy::FlowParams;
 
@@ -51,7 +51,7 @@ fn a_tag_beside_the_frame_makes_no_difference() {
         let params = FlowParams::default();
         let mut told = Told::new(&params, [0; 5]);
         told.dscp = LOW_LATENCY;
-        let tagger = Tagger::load(&params, false).expect("root may");
+        let tagger = Tagger::load(&params, Mask::NONE).expect("root may");
         tagger.attach(&uplink, &told).expect("nobody else is there");
     });
     let (q, ad, inner) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0x60, 9], [0x81, 0, 0x20, 3]);

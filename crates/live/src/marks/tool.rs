@@ -1,0 +1,93 @@
+//! Other programs that say what there is, if they are installed. What they print is not trusted: neither its length nor
+//! that it ends.
+
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// Where they are. The path that somebody has set is not used.
+const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// They may take so long.
+const TIME: Duration = Duration::from_secs(10);
+/// And print so much: a host of Kubernetes with thousands of services has a tenth of it.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// What a program prints; `None` if it is not installed.
+///
+/// # Errors
+/// That it does not run, takes too long, prints too much, or fails.
+pub(super) fn output(program: &str, arguments: &[&str]) -> Result<Option<String>, String> {
+    let mut places = DIRECTORIES.iter().map(|directory| Path::new(directory).join(program));
+    match places.find(|place| place.exists()) {
+        Some(place) => {
+            run(&place, arguments, TIME, BYTES_MAX).map_err(|why| format!("{program}: {why}"))
+        }
+        None => Ok(None),
+    }
+}
+
+fn run(
+    program: &Path,
+    arguments: &[&str],
+    time: Duration,
+    most: u64,
+) -> Result<Option<String>, String> {
+    let child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("LC_ALL", "C")
+        .env("PATH", DIRECTORIES.join(":"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let out = child.stdout.take().expect("it was asked for");
+    let (done, told) = mpsc::channel();
+    // It ends with the pipe, at the latest when whoever holds that is gone.
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = out.take(most + 1).read_to_end(&mut bytes).map(|_| bytes);
+        let _ = done.send(read);
+    });
+    let read = told.recv_timeout(time);
+    let whole = matches!(&read, Ok(Ok(bytes)) if bytes.len() as u64 <= most);
+    if !whole {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match read {
+        Err(_) => Err(format!("it takes more than {} s", time.as_secs_f32())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(_)) if !whole => Err(format!("it prints more than {most} bytes")),
+        Ok(Ok(_)) if !status.success() => Err(format!("it fails: {status}")),
+        Ok(Ok(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, most: u64) -> Result<Option<String>, String> {
+        run(Path::new("/bin/sh"), &["-c", script], Duration::from_millis(300), most)
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended() {
+        assert_eq!(output("no-such-program", &[]), Ok(None));
+        assert_eq!(shell("echo a", 10), Ok(Some("a\n".to_string())));
+        assert!(shell("exit 3", 10).expect_err("it fails").contains("exit status: 3"));
+        assert!(shell("exec sleep 1000", 10).expect_err("too long").contains("more than 0.3 s"));
+        assert!(shell("exec yes", 1000).expect_err("too much").contains("more than 1000 bytes"));
+        // Its child holds the pipe.
+        assert!(shell("sleep 3 & exec sleep 1000", 10).is_err());
+    }
+}
