@@ -23,13 +23,18 @@ static __always_inline void advance(struct cpu *c, struct vcpu *v, __u64 now)
 /* @v, which was given a stretch, begins it on @c; @anew: a turn, too; @others wait. */
 static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int others, __u64 now)
 {
+	struct vm *vm = vm_of(v->vm);
+	__u64 turn = lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
+
 	c->asked_ns = 0;
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
-		c->until_ns = now + lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
+		c->until_ns = now + lt_min(turn, turn_max());
 	v->stretch_ns = 0;
 	advance(c, v, now);
-	if (others)
+	/* A limit holds though nobody else wants the CPU. */
+	c->limited = v->pool || lt_capped(&v->rule.cap) || (vm && lt_capped(&vm->rule.cap));
+	if (others || c->limited)
 		arm(c, deadline(c), now);
 }
 
@@ -63,10 +68,10 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cpu *c = cpu_of(cpu);
-	__u32 slot = NONE, paid;
 	struct vcpu *v = 0;
+	__u32 slot = NONE;
 	int over, yielded, stays = 0;
-	__u64 next = NOBODY;
+	__u64 next = NOBODY, claim;
 
 	if (!c)
 		return;
@@ -74,10 +79,11 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		slot = slot_of(prev);
 	yielded = c->yielded;
 	over = yielded || c->chosen || now >= c->until_ns;
-	paid = c->paid;
+	claim = c->claim;
 	c->yielded = 0;
 	c->chosen = 0;
-	c->paid = NONE;
+	c->pays = NONE;
+	c->claim = NOBODY;
 	if (slot != NONE) {
 		v = vcpu_of(slot);
 		if (!v)
@@ -85,7 +91,13 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		own_limit(prev, v, now);
 		settle(slot, 1, now);
 		c->asked_ns = now;
-		if (!over && paid == NONE) {
+		/* Who is to interrupt it does so, or has gone: nobody else has its place. At the end of a turn it is one of all. */
+		if (!over && claim != NOBODY && take(claim, now)) {
+			c->chosen = 1;
+			c->pays = SLOT_OF_NEXT(claim);
+			return;
+		}
+		if (!over) {
 			/* Its turn goes on. */
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
@@ -96,21 +108,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				slot = NONE;
 		}
 	}
-	if (paid != NONE) {
-		next = NEXT(QUEUE_OF(cpu, LT_SMALL), paid);
-		if (first(QUEUE_OF(cpu, LT_SMALL), cpu, now) != paid &&
-		    scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)))
-			next = NEXT(QUEUE_OF(ALL, LT_SMALL), paid);
-		if (take(next, now)) {
-			c->chosen = 1;
-			return;
-		}
-	}
-	if (!c->gone && lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
-	    scx_bpf_dsq_move_to_local(FOREIGN)) {
-		c->foreign_ns = now;
+	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
+	    scx_bpf_dsq_move_to_local(FOREIGN))
 		return;
-	}
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
 		stays = slot != NONE &&
@@ -153,13 +153,20 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 
 	if (!c)
 		return;
+	if (v && c->pays == slot)
+		pay(slot, cpu);
 	chosen = c->chosen;
 	c->chosen = 0;
-	c->paid = NONE;
+	c->pays = NONE;
+	c->claim = NOBODY;
 	c->current = NONE;
 	c->asked_ns = 0;
-	if (!v)
+	c->foreign = !v;
+	if (!v) {
+		c->until_ns = now + foreign_run();
+		arm(c, c->until_ns, now);
 		return;
+	}
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
 		v->stretch_ns = PARAMS->grain_ns;
@@ -187,6 +194,9 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 			now = c->asked_ns;
 		c->asked_ns = 0;
 		c->current = NONE;
+		if (c->foreign)
+			c->foreign_ns = now;
+		c->foreign = 0;
 		c->left_ns = c->empty ? 0 : now;
 	}
 	if (slot != NONE)
@@ -216,6 +226,7 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 	if (!c)
 		return;
 	c->chosen = 0;
+	c->pays = NONE;
 	c->left_ns = 0;
 	c->releases = 1;
 	scx_bpf_reenqueue_local();

@@ -3,6 +3,7 @@
 //!
 //! `guest_scheduler GROUP`, see `main`.
 
+mod bounds;
 mod ends;
 mod play;
 mod standin;
@@ -33,8 +34,12 @@ fn main() {
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
+        "starved" => bounds::starved(),
+        "extremes" => bounds::extremes(),
+        "paid" => bounds::paid(),
         _ => panic!(
-            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, extremes \
+             or paid"
         ),
     };
     println!("{figures}");
