@@ -4,6 +4,7 @@ mod attack;
 mod bad_input;
 mod catalogue;
 mod codes;
+mod commands;
 mod domains;
 mod files;
 mod host;
