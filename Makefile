@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz fuzz-keep need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -42,9 +42,14 @@ docs:
 bench: need-bpf
 	$(CARGO) bench --workspace --locked
 
-# Open-ended fuzzing of the trace reader (crates/libvirt has another target, `domain`); needs cargo-fuzz and a nightly toolchain.
+# Fuzzing of every reader, one after the other, for SECONDS each, or of TARGET alone; needs cargo-fuzz and a nightly toolchain. What is
+# new is kept below target/fuzz; `make fuzz-keep TARGET=…` takes what adds to the corpus of the tree.
 fuzz:
-	cd crates/trace && $(CARGO) +nightly fuzz run trace
+	scripts/fuzz $(or $(SECONDS),60) $(TARGET)
+
+fuzz-keep:
+	@[ -n "$(TARGET)" ] || { echo "which one? make fuzz-keep TARGET=ledger" >&2; exit 2; }
+	cd fuzz && $(CARGO) +nightly fuzz cmin --fuzz-dir . $(TARGET)
 
 man: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail

@@ -5,7 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+/// A file that grows beyond `RLIMIT_FSIZE` is an error from now on (`EFBIG`) and no longer a signal that ends the process: what was
+/// begun is removed, and somebody is told.
+///
+/// # Errors
+/// If the kernel refuses a handler.
+pub fn keep_despite_file_limit() -> io::Result<()> {
+    let seen = Arc::new(AtomicUsize::new(0));
+    signal_hook::flag::register_usize(SIGXFSZ, seen, SIGXFSZ as usize).map(|_| ())
+}
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process.
 #[derive(Debug)]

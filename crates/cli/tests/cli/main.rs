@@ -5,6 +5,7 @@ mod bad_input;
 mod capabilities;
 mod catalogue;
 mod codes;
+mod commands;
 mod domains;
 mod files;
 mod host;
