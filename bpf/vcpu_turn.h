@@ -8,6 +8,9 @@
 #include "vcpu_queue.h"
 #include "vcpu_share.h"
 
+/* A thread exits (include/linux/sched.h); the kernel itself chooses it. */
+#define PF_EXITING 0x00000004
+
 /* So many who wait are tried before the CPU enters the kernel's scheduler anew. */
 #define TRIES 16
 
@@ -90,6 +93,11 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			return;
 		own_limit(prev, v, now);
 		settle(slot, 1, now);
+		/* The kernel would choose it again at once, for as short a time, and nobody would come to an end. */
+		if (prev->flags & PF_EXITING) {
+			prev->scx.slice = PARAMS->slice_ns;
+			return;
+		}
 		c->asked_ns = now;
 		/* Who is to interrupt it does so, or has gone: nobody else has its place. At the end of a turn it is one of all. */
 		if (!over && claim != NOBODY && take(claim, now)) {
@@ -167,13 +175,21 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 		arm(c, c->until_ns, now);
 		return;
 	}
-	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
+	/*
+	 * The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. They get more than a
+	 * switch costs: the kernel would choose them again and again, and none of them would ever come to its end.
+	 */
 	if (!v->stretch_ns && !prepared(slot, v, now))
-		v->stretch_ns = PARAMS->grain_ns;
+		v->stretch_ns = lt_max(PARAMS->grain_ns, FOREIGN_RUN_NS);
 	/* The switch is charged to who comes, or those that switch often would have that for nothing. */
 	runs(slot, c->left_ns ? c->left_ns : now, now);
 	c->left_ns = 0;
 	c->empty = 0;
+	if (p->flags & PF_EXITING) {
+		/* No limit and nobody who waits ends that: who exits may hold what others wait for. */
+		v->stretch_ns = 0;
+		return;
+	}
 	c->current = slot;
 	others = anybody(cpu);
 	begin(c, v, 1, others, now);

@@ -209,7 +209,9 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
         figures[&part.name] = figure;
     }
-    drop(scheduler.take());
+    // Nobody has ended it while all threads ended, either.
+    let after = scheduler.take().map(|scheduler| scheduler.state().expect("it says"));
+    let state = if state == Some(State::Enabled) { after } else { state };
     if let Some(state) = state {
         figures["enabled"] = (state == State::Enabled).into();
         figures["state"] = serde_json::to_value(&state).expect("plain");

@@ -225,8 +225,13 @@ fn a_host_that_has_nothing() {
     assert_eq!(check(&examine(&host), "clsact").state, State::Note);
     let empty = Tree::new(Groups::None);
     let roots = empty.roots();
-    let nothing =
-        Host { roots, modules: empty.path("none"), load: no, qdiscs: || Err("no".into()) };
+    let nothing = Host {
+        roots,
+        modules: empty.path("none"),
+        load: no,
+        qdiscs: || Err("no".into()),
+        marks: Survey::default,
+    };
     let diagnosis = examine(&nothing);
     assert_eq!(diagnosis.worst(), State::Missing);
     assert_eq!(check(&diagnosis, "cgroup-cpu").state, State::Missing);
