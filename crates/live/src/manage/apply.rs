@@ -164,7 +164,7 @@ impl Entry {
             // It stays as it is: all that may be ours is in it.
             Err(_) => return true,
         };
-        if self.place.holds(&self.was, &value) {
+        if self.was == value {
             return false;
         }
         let Some(ours) = wrote.and_then(|wrote| wrote.last()) else {

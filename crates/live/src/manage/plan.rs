@@ -156,9 +156,10 @@ impl Plan {
             }
             return;
         };
-        if place.holds(&entry.was, &now) {
+        let ours = entry.gives_way(&now);
+        if now == entry.was || !ours && place.holds(&entry.was, &now) {
             self.done_with.push(place.clone());
-        } else if entry.gives_way(&now) || force {
+        } else if ours || force {
             let (to, why) = (entry.was.clone(), UNWANTED.to_string());
             self.changes.push(Change { place: place.clone(), now, to, why, restores: true });
         } else {
@@ -196,7 +197,9 @@ impl Plan {
                 return;
             }
         };
-        if place.holds(&to, &now) {
+        // What lacks CPUs that are off is right if it is what we have put there; else it is another value.
+        let set_by_us = entry.is_some_and(|entry| entry.ours.last() == Some(&to));
+        if now == to || set_by_us && place.holds(&to, &now) {
             if entry.is_some_and(|entry| !entry.done || entry.ours != [to.as_str()]) {
                 self.settled.push((place.clone(), to));
             }

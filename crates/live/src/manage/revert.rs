@@ -44,10 +44,12 @@ impl Hold {
             let (place, to) = (entry.place.clone(), entry.was.clone());
             match place.read() {
                 Ok(None) => done.gone += 1,
-                Ok(Some(now)) if place.holds(&to, &now) => done.already += 1,
+                Ok(Some(now)) if now == to => done.already += 1,
+                // Also where it only lacks CPUs that are off: they may come back.
                 Ok(Some(now)) if force || entry.gives_way(&now) => {
                     steps.push(Step { place, now, to });
                 }
+                Ok(Some(now)) if place.holds(&to, &now) => done.already += 1,
                 Ok(Some(now)) => done.foreign.push(entry.foreign(now)),
                 Err(error) => done.failed.push(Failed { place, to, why: error.to_string() }),
             }
