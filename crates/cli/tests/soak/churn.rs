@@ -38,7 +38,8 @@ fn machines(end: &AtomicBool, counts: &Counts) {
             _ => "--as qemu --workers 20",
         };
         let vcpus = 1 + number % 4;
-        let line = format!("{kind} --name soak-{} --vcpus {vcpus} --do serve --every 3000", number % 50);
+        let line =
+            format!("{kind} --name soak-{} --vcpus {vcpus} --do serve --every 3000", number % 50);
         // A group of that name may be about to go.
         if let Ok(standin) = start(&line) {
             here.push(standin);

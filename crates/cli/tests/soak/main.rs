@@ -87,7 +87,8 @@ fn machines_come_and_go() {
         return;
     }
     let seconds = std::env::var("LOWTAIL_SOAK_SECONDS").ok();
-    let seconds = seconds.map_or(SECONDS, |text| text.parse().expect("LOWTAIL_SOAK_SECONDS: a number"));
+    let seconds =
+        seconds.map_or(SECONDS, |text| text.parse().expect("LOWTAIL_SOAK_SECONDS: a number"));
     let hierarchy = Hierarchy::find().expect("control groups");
     let dir = tempfile::tempdir().expect("a directory");
     let stays = Stays::new();

@@ -22,7 +22,10 @@ pub(super) fn rules(survey: &mut Survey) {
                     }
                     _ => None,
                 };
-                survey.add(&who.map_or(place.clone(), |who| format!("{who} ({place})")), bits);
+                survey.add(
+                    &who.map_or_else(|| place.clone(), |who| format!("{who} ({place})")),
+                    bits,
+                );
             }
         }
         Err(error) => survey.unread.push(error.to_string()),
@@ -39,7 +42,10 @@ pub(super) fn filters(survey: &mut Survey) {
                     true => Some("Cilium"),
                     false => known(name),
                 });
-                survey.add(&who.map_or(place.clone(), |who| format!("{who} ({place})")), bits);
+                survey.add(
+                    &who.map_or_else(|| place.clone(), |who| format!("{who} ({place})")),
+                    bits,
+                );
             }
         }
         Err(error) => survey.unread.push(error.to_string()),

@@ -194,6 +194,8 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
                     cpu_ns: random(1_000_000_000),
                     wake_to_run: waits(&[(1 << random(25), random(4))]),
                     preempted_to_run: Histogram::default(),
+                    woken_waited_ns: 0,
+                    preempted_waited_ns: 0,
                     waiting_ns: 0,
                     blame: vec![Blame { who, waited_ns: random(1_000_000_000) }],
                 });
@@ -227,6 +229,8 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         cpu_ns: u64::from(u32::MAX),
         wake_to_run: Histogram::default(),
         preempted_to_run: Histogram::default(),
+        woken_waited_ns: 0,
+        preempted_waited_ns: 0,
         waiting_ns: 0,
         blame: (0..40)
             .map(|n| {

@@ -233,7 +233,7 @@ impl Scanner {
         let domain = self.group_of(dir).and_then(|group| Domain::of(&group));
         process.domain = domain.filter(|domain| self.is_roots(&domain.group));
         let by_others = process.domain.as_ref().map(|_| Kind::Libvirt);
-        let by_others = by_others.or(process.held.is_machine().then_some(Kind::Kvm));
+        let by_others = by_others.or_else(|| process.held.is_machine().then_some(Kind::Kvm));
         if let Some(kind) = process.kind.or(by_others) {
             process.uid = self.uid(pid);
             let cmdline = file::text(&dir.join("cmdline"), CMDLINE_MAX).unwrap_or_default();
@@ -308,7 +308,7 @@ impl Process {
     /// Which kind of machine it is and how that is known, if it is one. A program's name is its user's word; of processes in
     /// groups of libvirt's the one that runs such a program, or holds a machine of KVM's, leads.
     fn is_machine(&self, users: &Users) -> Option<(Kind, KnownBy)> {
-        let kind = self.kind.or(self.held.is_machine().then_some(Kind::Kvm))?;
+        let kind = self.kind.or_else(|| self.held.is_machine().then_some(Kind::Kvm))?;
         if self.domain.is_some() {
             return Some((kind, KnownBy::Libvirt));
         }
