@@ -120,7 +120,7 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     let (schedules, frames) = (args.perfetto.as_deref(), args.pcap.as_deref());
     out::outputs(&[("--report", report), ("--perfetto", schedules), ("--pcap", frames)], global)?;
     // Whoever cannot be written to is told before the run.
-    let report = report.map(|path| Report::new(path)).transpose()?;
+    let report = report.map(Report::new).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     let options = options(args, jobs);
     check_choice(args, &experiments, &options)?;
