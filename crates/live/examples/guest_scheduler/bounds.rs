@@ -17,6 +17,11 @@ fn options() -> Options {
     Options { watchdog: WATCHDOG, ..Options::default() }
 }
 
+/// Whether a scenario is to be played: all are, or the one that is the second argument.
+fn wanted(name: &str) -> bool {
+    std::env::args().nth(2).is_none_or(|only| only == name)
+}
+
 fn crowd(name: &str, threads: usize) -> Part {
     Part { threads, ..Part::new(name, Kind::Loop) }
 }
@@ -46,11 +51,14 @@ pub(crate) fn starved() -> Value {
         // Most of these have no number: one runs in each turn of the others.
         ("no-room", Options { threads: 64, ..options() }, vec![crowd("bomb", 1000), crowd("a", 1)]),
     ] {
-        figures[name] = play_with(Some(options), &parts, span);
-        eprintln!("{name}: {}", figures[name]);
+        if wanted(name) {
+            figures[name] = play_with(Some(options), &parts, span);
+        }
     }
     // With nobody else who wants the CPU a limit is one as well.
-    figures["alone"] = play_with(Some(options()), &[limited(crowd("a", 1), 1_000)], secs(4));
+    if wanted("alone") {
+        figures["alone"] = play_with(Some(options()), &[limited(crowd("a", 1), 1_000)], secs(4));
+    }
     figures
 }
 
@@ -71,8 +79,9 @@ pub(crate) fn extremes() -> Value {
     let mut figures = json!({});
     for (name, params) in extreme_params() {
         params.check().unwrap_or_else(|error| panic!("{name}: {error}"));
-        figures[name] = play_with(Some(Options { params, ..options() }), &parts, secs(5));
-        eprintln!("{name}: {}", figures[name]);
+        if wanted(name) {
+            figures[name] = play_with(Some(Options { params, ..options() }), &parts, secs(5));
+        }
     }
     figures
 }

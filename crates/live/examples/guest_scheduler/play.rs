@@ -178,6 +178,8 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     let stats: Vec<Option<Stats>> = vms.iter().map(stats).collect();
     let state = scheduler.as_ref().map(|scheduler| scheduler.state().expect("it says"));
     scene.stop.store(true, Ordering::Relaxed);
+    // A tiny limit would let threads come to their end by and by only.
+    drop(scheduler.take());
     let mut figures = json!({});
     for (i, (part, running)) in parts.iter().zip(running).enumerate() {
         let ran: Vec<u64> = after[i].iter().zip(&before[i]).map(|(a, b)| a - b).collect();
@@ -209,9 +211,6 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
         figures[&part.name] = figure;
     }
-    // Nobody has ended it while all threads ended, either.
-    let after = scheduler.take().map(|scheduler| scheduler.state().expect("it says"));
-    let state = if state == Some(State::Enabled) { after } else { state };
     if let Some(state) = state {
         figures["enabled"] = (state == State::Enabled).into();
         figures["state"] = serde_json::to_value(&state).expect("plain");
