@@ -71,10 +71,15 @@ impl Log {
             bucket.filled = now;
         }
         match bucket.tokens.checked_sub(1) {
-            Some(left) => bucket.tokens = left,
-            None => bucket.left_out += 1,
+            Some(left) => {
+                bucket.tokens = left;
+                true
+            }
+            None => {
+                bucket.left_out += 1;
+                false
+            }
         }
-        bucket.left_out == 0
     }
 
     /// How many lines were left out since it was said last, kind by kind.

@@ -21,7 +21,7 @@ fn it_is_asked_again_at_once() {
     let online = |list: &str| fs::write(cpus.join("online"), list).expect("a file");
     online("0-3\n");
     let mut options = Options::new(&dir.path().join("state"));
-    options.roots = Roots { sys, proc: dir.path().join("proc"), ..Roots::default() };
+    options.roots = Roots { sys, proc: dir.path().join("proc") };
     let mut keep = Keep::start(options).expect("nobody holds it");
     let asked = Cell::new(0);
     let mut round = || {
