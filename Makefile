@@ -6,7 +6,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz fuzz-keep need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -47,6 +47,10 @@ bench: need-bpf
 fuzz:
 	scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
+# Half an hour of machines that come and go, beside a hostile scraper and programs that call themselves machines.
+soak: need-test
+	LOWTAIL_SOAK_SECONDS=$(or $(SECONDS),1800) $(CARGO) test --locked -p lowtail --features libvirt --test soak -- --nocapture
+
 fuzz-keep:
 	@[ -n "$(TARGET)" ] || { echo "which one? make fuzz-keep TARGET=ledger" >&2; exit 2; }
 	cd fuzz && $(CARGO) +nightly fuzz cmin --fuzz-dir . $(TARGET)
@@ -62,7 +66,7 @@ need-build:
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
 need-test: need-build need-bpf need-guest need-systemd need-libvirt $(PYTHON_ENV)/ready
-	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf nft=nftables iptables-save=iptables
+	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf nft=nftables iptables-save=iptables setpriv=util-linux systemd-analyze=systemd
 
 need-bpf: need-build
 	@scripts/need clang-16=clang-16 make=make pkg-config=pkg-config
