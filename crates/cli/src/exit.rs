@@ -19,7 +19,7 @@ pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
     (
         SHORT,
-        "a claim falls short; observe: a machine hurts; doctor, plan, apply, status, revert: not all well",
+        "a claim falls short; a machine hurts (observe); not all is well (other commands of host)",
     ),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),

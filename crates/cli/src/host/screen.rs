@@ -91,8 +91,12 @@ impl Screen {
 
     /// Draws it all.
     pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
-        let troubles = self.findings.len() + dark(&self.snapshot).count();
-        let troubles = troubles.clamp(1, 8) as u16 + 2;
+        let unknown = dark(&self.snapshot).count();
+        let lines = match self.findings.len() {
+            0 => 1 + unknown + self.snapshot.blind.len(),
+            told => unknown + told,
+        };
+        let troubles = lines.clamp(1, 8) as u16 + 2;
         let machines = self.snapshot.vms.len().min(1_000) as u16 + 3;
         let [head, what, table, below, foot] = Layout::vertical([
             Constraint::Length(1),

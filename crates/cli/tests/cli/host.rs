@@ -127,7 +127,7 @@ fn machines_are_listed() {
     let row = ran.out.lines().find(|line| line.contains(&format!(" {pid} "))).expect("a row");
     assert!(row.starts_with("\\u{1b}[2Jweb ") && !ran.out.contains('\x1b'), "{}", ran.out);
     let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(cells[1..7], ["QEMU", &pid.to_string(), "2", "1", "1", "-"]);
+    assert_eq!(cells[1..9], ["root", "QEMU", "program", &pid.to_string(), "2", "1", "1", "-"]);
     // Columns of words begin below their heads, those of numbers end there.
     let head = ran.out.lines().next().expect("a head");
     assert_eq!(head.find("run by"), row.find("QEMU"));

@@ -188,11 +188,14 @@ pub(crate) fn no_scheduler() -> bool {
     fs::read_to_string(state).expect("a kernel with sched_ext").trim() == "disabled"
 }
 
+/// A unit that may little takes seconds to begin in an emulated guest, and one that fails does so five times.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits for that, for some seconds of the guest's.
 pub(crate) fn until(what: &str, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begun.elapsed() < PATIENCE, "{what}");
         // The guest's clock jumps over what nobody uses.
         sleep(Duration::from_millis(100));
     }

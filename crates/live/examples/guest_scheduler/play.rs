@@ -16,6 +16,8 @@ use crate::standin::{Answers, Kind, Ring, Scene, perform};
 const GROUPS: &str = "/sys/fs/cgroup";
 /// From the start to where answers count and shares are measured.
 const WARM_UP: Duration = Duration::from_millis(300);
+/// How long a thread that has ended may take to leave its group.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A control group.
 #[derive(Clone, Debug)]
@@ -216,7 +218,12 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         figures["state"] = serde_json::to_value(&state).expect("plain");
     }
     for path in made.iter().rev() {
-        fs::remove_dir(path).expect("nobody is in it");
+        // A thread that has been waited for leaves its group when it has run for the last time.
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = fs::remove_dir(path) {
+            assert!(Instant::now() < until, "somebody is in {}: {error}", path.display());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
     figures
 }

@@ -21,8 +21,10 @@ pub fn stat(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Some(stat) = task::Stat::parse(&text) else { return };
     assert!(text.contains(&stat.comm));
-    let (state, flags) =
-        (if stat.dead { 'Z' } else { 'S' }, if stat.kernel { 0x20_0000 } else { 0 });
+    let state = if stat.dead { 'Z' } else { 'S' };
+    // `PF_KTHREAD` and `PF_USER_WORKER`.
+    let kernel = if stat.kernel { 0x20_0000 } else { 0 };
+    let flags = kernel | if stat.worker { 0x4000 } else { 0 };
     let again = format!(
         "1 ({}) {state} {} 0 0 0 0 {flags} 0 0 0 0 0 0 0 0 0 0 0 0 {}",
         stat.comm, stat.parent, stat.started_ticks

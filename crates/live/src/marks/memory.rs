@@ -1,6 +1,5 @@
 //! What was found, for who asks again soon: a ruleset of Kubernetes is large.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
@@ -11,21 +10,23 @@ use super::{Survey, look};
 /// For so long it is not looked at again.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// By network namespace.
-static SEEN: Mutex<BTreeMap<u64, (Instant, Survey)>> = Mutex::new(BTreeMap::new());
+/// Of the network namespace that this process is in. Of others nothing is remembered: the number of one that has gone is
+/// given to the next.
+static SEEN: Mutex<Option<(Instant, Survey)>> = Mutex::new(None);
 
-/// Who uses which bits in the network namespace of this thread, as of the last half minute.
+/// Who uses which bits in the network namespace of this thread; where that is the process's, as of the last half minute.
 pub fn survey() -> Survey {
-    let Ok(namespace) = fs::metadata("/proc/thread-self/ns/net") else { return look() };
+    let namespace = |of: &str| fs::metadata(format!("/proc/{of}/ns/net")).map(|ns| ns.ino()).ok();
+    if namespace("self").is_none() || namespace("self") != namespace("thread-self") {
+        return look();
+    }
     let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((when, survey)) = seen().get(&namespace.ino())
+    if let Some((when, survey)) = &*seen()
         && when.elapsed() < FRESH
     {
         return survey.clone();
     }
     let survey = look();
-    let mut seen = seen();
-    seen.retain(|_, (when, _)| when.elapsed() < FRESH);
-    seen.insert(namespace.ino(), (Instant::now(), survey.clone()));
+    *seen() = Some((Instant::now(), survey.clone()));
     survey
 }
