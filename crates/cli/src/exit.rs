@@ -17,10 +17,7 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (
-        SHORT,
-        "a claim falls short; a machine hurts (observe); not all is well (other commands of host)",
-    ),
+    (SHORT, "a claim falls short; observe: a machine hurts; other host commands: not all well"),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (
