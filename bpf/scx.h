@@ -26,7 +26,6 @@ struct cpumask {
 struct sched_ext_entity {
 	__u32 flags;
 	__u64 slice;
-	__u64 dsq_vtime;
 };
 
 struct task_struct {

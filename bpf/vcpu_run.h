@@ -9,22 +9,10 @@
 #include "vcpu_pool.h"
 
 /*
- * No turn is longer than so much, so that all who want to run have had one before the watchdog comes, even if all of them
- * want the same CPU. Who has been stopped by a limit for STOPPED_MAX_NS runs for a grain, or a tiny limit on many threads
- * would stop one for longer than that, too; a grain in 5 s is 3 millionths.
+ * Who has been stopped by a limit for so long runs for a grain. The kernel ends a scheduler that lets a thread wait for
+ * 30 s (SCX_WATCHDOG_MAX_TIMEOUT), which a tiny limit on many threads comes to; a grain in 10 s is 2 millionths.
  */
-static __always_inline __u64 turn_max(void)
-{
-	return lt_max(ROUND_NS / lt_max(crowd, 1), PARAMS->grain_ns);
-}
-
-/* A thread without a number runs for so long, once in a turn of the others: a tenth of the time, whatever their number. */
-#define FOREIGN_RUN_NS 1000000ull
-
-static __always_inline __u64 foreign_run(void)
-{
-	return lt_min(turn_max() / 8, FOREIGN_RUN_NS);
-}
+#define STOPPED_MAX_NS 10000000000ull
 
 /* The machine wants so much up to @now. */
 static __always_inline void measure(struct vm *vm, __u64 now)
@@ -87,7 +75,7 @@ __attribute__((noinline)) int ends(__u32 slot, int sleeps, __u64 now)
 __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
-	__u64 stretch, when, ready = 0, pool, most = turn_max();
+	__u64 stretch, when, ready = 0, pool;
 	struct vm *vm;
 	int small;
 
@@ -104,7 +92,6 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 		bpf_spin_unlock(&vm->lock);
 		return 0;
 	}
-	stretch = lt_min(stretch, most);
 	when = lt_cap_grant(&v->rule, &vm->rule, PARAMS, stretch, now);
 	pool = vm->pool;
 	if (when && pool) {
@@ -222,25 +209,6 @@ __attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
 	bpf_spin_unlock(&vm->lock);
 	if (v->pool)
 		pool_settle(v->pool, drawn, ran, now);
-	return 0;
-}
-
-/* A thread that has interrupted somebody on @cpu begins to run there, and pays for that. */
-__attribute__((noinline)) int pay(__u32 slot, __u32 cpu)
-{
-	struct vcpu *v = vcpu_of(slot);
-	struct cpu *c = cpu_of(cpu);
-	struct vm *vm;
-
-	if (!v || !c)
-		return 0;
-	vm = vm_of(v->vm);
-	if (!vm)
-		return 0;
-	bpf_spin_lock(&vm->lock);
-	if (lt_preempt_take(&v->rule, &vm->rule, &c->rule, PARAMS))
-		vm->figures.preemptions++;
-	bpf_spin_unlock(&vm->lock);
 	return 0;
 }
 

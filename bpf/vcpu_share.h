@@ -8,7 +8,7 @@
 #define LOWTAIL_VCPU_SHARE_H
 
 #include "vcpu_group.h"
-#include "vcpu_queue.h"
+#include "vcpu_run.h"
 
 /* How often entitlements are worked out: as often as Xen's credit has its tick. */
 #define PERIOD_NS 10000000ull
@@ -25,7 +25,6 @@ struct pass {
 	__u64 demand;
 	__u32 spare;
 	__u32 level;
-	__u32 runnable;
 };
 
 /*
@@ -42,8 +41,6 @@ __u32 shared_changes;
 __u64 joined;
 /* When the last pass was. */
 __u64 passed_ns;
-/* When those who have waited too long were looked for last. */
-__u64 rescued_ns;
 
 /*
  * Whether @vm takes part in the sharing out between groups: it has wanted something in the last half second, by
@@ -88,7 +85,6 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
 	share = lt_min(share, vm->most);
 	lt_vm_init(&fresh, PARAMS, weight, vcpus, share, now);
-	fresh.wait_max_ns = lt_min(fresh.wait_max_ns, WAIT_MAX_NS);
 	lt_cap_init(&fresh.cap, limit.rate, limit.burst_ns, vcpus, now);
 	bpf_spin_lock(&vm->lock);
 	if (!vm->ready) {
@@ -169,7 +165,6 @@ static long measure_one(__u32 i, struct pass *pass)
 		return 0;
 	pass->weights += weight;
 	pass->demand += vm->demand;
-	pass->runnable += vm->rule.runnable;
 	return 0;
 }
 
@@ -297,11 +292,6 @@ __attribute__((noinline)) int account(__u64 now)
 	passed_ns = now;
 	sharers = 0;
 	bpf_loop(known_vms, measure_one, &pass, 0);
-	crowd = pass.runnable + scx_bpf_dsq_nr_queued(FOREIGN);
-	if (lt_since(now, rescued_ns) > RESCUE_NS) {
-		rescued_ns = now;
-		rescue(now);
-	}
 	weigh();
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {

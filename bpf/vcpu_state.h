@@ -76,7 +76,7 @@ struct rate {
 struct vm_figures {
 	__u64 small_ns;		/* run time as small ones */
 	__u64 large_ns;
-	__u64 preemptions;	/* that it paid for, each when the thread began to run */
+	__u64 preemptions;	/* that it paid for */
 	__u64 demotions;	/* small ones that became large */
 	__u64 parked;		/* times that one had to wait for a limit */
 };
@@ -139,17 +139,14 @@ struct cpu {
 	__u64 left_ns;		/* when who ran before left, if somebody follows */
 	__u64 asked_ns;		/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
-	__u64 claim;		/* who is to interrupt who runs, and its queue (NEXT), or NOBODY */
 	__u32 current;		/* who runs: its number, or NONE */
-	__u32 pays;		/* who has interrupted, and pays when it begins: its number, or NONE */
+	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
 	__u8 yielded;
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
 	__u8 gone;		/* it is offline, or about to be */
 	__u8 empty;		/* nobody follows who leaves */
 	__u8 releases;		/* another class takes it */
-	__u8 limited;		/* who runs has a limit: its stretch ends though nobody waits */
-	__u8 foreign;		/* who runs has no number */
-	__u8 pad[1];
+	__u8 pad[3];
 };
 
 /* A timer of which there is one. */
@@ -247,7 +244,6 @@ struct settings {
 	__u32 threads;
 	__u32 cpus;	/* that there can be */
 	__u32 online;	/* that there are at the beginning */
-	__u32 watchdog_ms;	/* after which the kernel ends a scheduler that leaves a thread waiting */
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = {
@@ -256,31 +252,12 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 	.threads = THREADS,
 	.cpus = 1,
 	.online = 1,
-	.watchdog_ms = 30000,
 };
-
-/*
- * How the time up to the watchdog is spent, at worst: a limit stops a thread for a sixth, and for a second more until it
- * is tried again; a quarter goes by until it has waited too long, a thirtieth until that is seen, a sixth until all others
- * that have waited as long have had a turn. That leaves a third.
- */
-#define WATCHDOG_NS (1000000ull * settings.watchdog_ms)
-#define STOPPED_MAX_NS (WATCHDOG_NS / 6)
-#define WAIT_MAX_NS (WATCHDOG_NS / 4)
-#define RESCUE_NS (WATCHDOG_NS / 30)
-#define ROUND_NS (WATCHDOG_NS / 6)
 
 /* Sum of the weights of all machines that are there, as of the last pass. */
 __u64 all_weights = LT_WEIGHT_USUAL;
-/*
- * Machines below this number have been told of: the others need not be looked at. The loader alone writes it, before a
- * thread is of such a machine, so that no two writers meet.
- */
-volatile __u32 known_vms SEC(".data.known") = 1;
-/* Threads that wanted to run at the last pass. */
-__u32 crowd;
-/* Numbers that no thread has. */
-__u32 free_left;
+/* Machines up to this number have had threads: the others need not be looked at. */
+__u32 known_vms = 1;
 /* CPUs that are there. */
 __u32 online;
 /* Counts changes of what groups say. */

@@ -8,9 +8,6 @@
 #include "vcpu_queue.h"
 #include "vcpu_share.h"
 
-/* A thread exits (include/linux/sched.h); the kernel itself chooses it. */
-#define PF_EXITING 0x00000004
-
 /* So many who wait are tried before the CPU enters the kernel's scheduler anew. */
 #define TRIES 16
 
@@ -26,18 +23,13 @@ static __always_inline void advance(struct cpu *c, struct vcpu *v, __u64 now)
 /* @v, which was given a stretch, begins it on @c; @anew: a turn, too; @others wait. */
 static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int others, __u64 now)
 {
-	struct vm *vm = vm_of(v->vm);
-	__u64 turn = lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
-
 	c->asked_ns = 0;
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
-		c->until_ns = now + lt_min(turn, turn_max());
+		c->until_ns = now + lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
 	v->stretch_ns = 0;
 	advance(c, v, now);
-	/* A limit holds though nobody else wants the CPU. */
-	c->limited = v->pool || lt_capped(&v->rule.cap) || (vm && lt_capped(&vm->rule.cap));
-	if (others || c->limited)
+	if (others)
 		arm(c, deadline(c), now);
 }
 
@@ -71,10 +63,10 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cpu *c = cpu_of(cpu);
+	__u32 slot = NONE, paid;
 	struct vcpu *v = 0;
-	__u32 slot = NONE;
 	int over, yielded, stays = 0;
-	__u64 next = NOBODY, claim;
+	__u64 next = NOBODY;
 
 	if (!c)
 		return;
@@ -82,30 +74,18 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		slot = slot_of(prev);
 	yielded = c->yielded;
 	over = yielded || c->chosen || now >= c->until_ns;
-	claim = c->claim;
+	paid = c->paid;
 	c->yielded = 0;
 	c->chosen = 0;
-	c->pays = NONE;
-	c->claim = NOBODY;
+	c->paid = NONE;
 	if (slot != NONE) {
 		v = vcpu_of(slot);
 		if (!v)
 			return;
 		own_limit(prev, v, now);
 		settle(slot, 1, now);
-		/* The kernel would choose it again at once, for as short a time, and nobody would come to an end. */
-		if (prev->flags & PF_EXITING) {
-			prev->scx.slice = PARAMS->slice_ns;
-			return;
-		}
 		c->asked_ns = now;
-		/* Who is to interrupt it does so, or has gone: nobody else has its place. At the end of a turn it is one of all. */
-		if (!over && claim != NOBODY && take(claim, now)) {
-			c->chosen = 1;
-			c->pays = SLOT_OF_NEXT(claim);
-			return;
-		}
-		if (!over) {
+		if (!over && paid == NONE) {
 			/* Its turn goes on. */
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
@@ -116,9 +96,21 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				slot = NONE;
 		}
 	}
-	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
-	    scx_bpf_dsq_move_to_local(FOREIGN))
+	if (paid != NONE) {
+		next = NEXT(QUEUE_OF(cpu, LT_SMALL), paid);
+		if (first(QUEUE_OF(cpu, LT_SMALL), cpu, now) != paid &&
+		    scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)))
+			next = NEXT(QUEUE_OF(ALL, LT_SMALL), paid);
+		if (take(next, now)) {
+			c->chosen = 1;
+			return;
+		}
+	}
+	if (!c->gone && lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
+	    scx_bpf_dsq_move_to_local(FOREIGN)) {
+		c->foreign_ns = now;
 		return;
+	}
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
 		stays = slot != NONE &&
@@ -161,35 +153,20 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 
 	if (!c)
 		return;
-	if (v && c->pays == slot)
-		pay(slot, cpu);
 	chosen = c->chosen;
 	c->chosen = 0;
-	c->pays = NONE;
-	c->claim = NOBODY;
+	c->paid = NONE;
 	c->current = NONE;
 	c->asked_ns = 0;
-	c->foreign = !v;
-	if (!v) {
-		c->until_ns = now + foreign_run();
-		arm(c, c->until_ns, now);
+	if (!v)
 		return;
-	}
-	/*
-	 * The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. They get more than a
-	 * switch costs: the kernel would choose them again and again, and none of them would ever come to its end.
-	 */
+	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
-		v->stretch_ns = lt_max(PARAMS->grain_ns, FOREIGN_RUN_NS);
+		v->stretch_ns = PARAMS->grain_ns;
 	/* The switch is charged to who comes, or those that switch often would have that for nothing. */
 	runs(slot, c->left_ns ? c->left_ns : now, now);
 	c->left_ns = 0;
 	c->empty = 0;
-	if (p->flags & PF_EXITING) {
-		/* No limit and nobody who waits ends that: who exits may hold what others wait for. */
-		v->stretch_ns = 0;
-		return;
-	}
 	c->current = slot;
 	others = anybody(cpu);
 	begin(c, v, 1, others, now);
@@ -210,9 +187,6 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 			now = c->asked_ns;
 		c->asked_ns = 0;
 		c->current = NONE;
-		if (c->foreign)
-			c->foreign_ns = now;
-		c->foreign = 0;
 		c->left_ns = c->empty ? 0 : now;
 	}
 	if (slot != NONE)
@@ -242,7 +216,6 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 	if (!c)
 		return;
 	c->chosen = 0;
-	c->pays = NONE;
 	c->left_ns = 0;
 	c->releases = 1;
 	scx_bpf_reenqueue_local();

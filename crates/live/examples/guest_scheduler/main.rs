@@ -3,7 +3,6 @@
 //!
 //! `guest_scheduler GROUP`, see `main`.
 
-mod bounds;
 mod ends;
 mod play;
 mod standin;
@@ -34,12 +33,8 @@ fn main() {
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
-        "starved" => bounds::starved(),
-        "extremes" => bounds::extremes(),
-        "paid" => bounds::paid(),
         _ => panic!(
-            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, extremes \
-             or paid"
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"
         ),
     };
     println!("{figures}");

@@ -1,6 +1,5 @@
 //! The programs of `bpf/vcpu.bpf.c` in the running kernel, and their maps (`bpf/vcpu_state.h`).
 
-use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,8 +18,6 @@ static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"))
 
 /// The map that is the scheduler itself.
 const OPS: &str = "lowtail";
-/// Machines below this number are looked at: `known_vms`, which is 1 at first.
-const KNOWN: &str = ".data.known";
 /// `name` of `struct sched_ext_ops`, its last field; the timeout is two words before.
 const NAME_BYTES: usize = 128;
 /// `struct vm_figures`, with which `struct vm` ends: five words of 8 bytes.
@@ -54,8 +51,6 @@ pub(super) struct Programs {
     /// First, so that the scheduler ends before its maps do.
     _link: Link,
     object: Object,
-    /// What was written to [`KNOWN`] last.
-    known: Cell<u32>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -71,13 +66,11 @@ impl Programs {
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
         let link =
             ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());
-        let link = link.map_err(failed("start the scheduler"))?;
-        Ok(Programs { _link: link, object, known: Cell::new(1) })
+        Ok(Programs { _link: link.map_err(failed("start the scheduler"))?, object })
     }
 
     /// Says what is wanted of a machine; the scheduler follows within 10 ms.
     pub(super) fn order(&self, vm: VmId, order: &Order) -> Result<(), Error> {
-        self.know(vm)?;
         let mut value = [0; 32];
         value[..8].copy_from_slice(&order.group.to_ne_bytes());
         let words =
@@ -88,20 +81,6 @@ impl Programs {
         let map = self.map("orders");
         let put = map.and_then(|map| map.update(&vm.0.to_ne_bytes(), &value, MapFlags::ANY));
         put.map_err(failed("write a map of the scheduler"))
-    }
-
-    /// The scheduler looks at machines up to this one from now on. Nobody else writes that number.
-    fn know(&self, vm: VmId) -> Result<(), Error> {
-        if vm.0 < self.known.get() {
-            return Ok(());
-        }
-        let known = vm.0 + 1;
-        let map = self.map(KNOWN);
-        let put = map
-            .and_then(|map| map.update(&0u32.to_ne_bytes(), &known.to_ne_bytes(), MapFlags::ANY));
-        put.map_err(failed("write a map of the scheduler"))?;
-        self.known.set(known);
-        Ok(())
     }
 
     /// Says to which machine the thread of this descriptor belongs. It is not in the scheduler yet.
@@ -188,8 +167,7 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
     };
     let online = stat.lines().filter(is_cpu).count().max(1) as u32;
     let words = options.params.words();
-    let watchdog_ms = options.watchdog.as_millis() as u32;
-    let more = [options.vms, options.threads, cpus, online, watchdog_ms];
+    let more = [options.vms, options.threads, cpus, online];
     words.into_iter().chain(more).flat_map(u32::to_ne_bytes).collect()
 }
 
