@@ -1,11 +1,9 @@
 //! `lowtail lab run --domain-xml`: machines of libvirt's on a host.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use lowtail_lab::error::Located;
-use lowtail_lab::kvm::import::{HostOptions, scenario};
+use lowtail_lab::kvm::import::{HostOptions, read, scenario};
 use lowtail_lab::outcome::quoted;
 use lowtail_lab::{Error, Experiment};
 use lowtail_libvirt::Domain;
@@ -19,8 +17,6 @@ use crate::lab::processors;
 const SCHEDULER: &str = "eevdf-6.12";
 /// Most pCPUs of a host.
 const PCPUS_MAX: usize = 128;
-/// Largest file; the reader says what is too large.
-const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// The scenario of a host with the machines that `args` name.
 pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
@@ -116,10 +112,7 @@ pub(crate) fn check(args: &LabRun) -> Result<(), Fail> {
 
 fn machine(path: &Path) -> Result<(String, Domain), Fail> {
     let name = path.display().to_string();
-    let mut text = String::new();
-    let read =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|error| Fail::Input(format!("{name}: {error}")))?;
-    let domain = Domain::parse(&name, &text).map_err(|error| Fail::Input(error.to_string()))?;
+    let domain =
+        Domain::parse(&name, &read(path)?).map_err(|error| Fail::Input(error.to_string()))?;
     Ok((name, domain))
 }

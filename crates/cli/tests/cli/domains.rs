@@ -126,3 +126,14 @@ fn options_that_do_not_fit() {
         assert_eq!(ran.code, 2, "{line}: {}", ran.err);
     }
 }
+
+/// A file that is no text is refused at its byte, one that is too large as that and not as the half that was read.
+#[test]
+fn a_description_that_is_no_text_has_a_place() {
+    let place = place();
+    let bytes = [&WEB.as_bytes()[..100], b"\xff", &WEB.as_bytes()[100..]].concat();
+    place.write("bad.xml", bytes).write("large.xml", vec![b' '; (8 << 20) + 1]);
+    let line = "lab run --print-toml --pcpus 4 --domain-xml";
+    place.line(&format!("{line} bad.xml")).expect(3, &["error: bad.xml: ", "byte 100 (from 0)"]);
+    place.line(&format!("{line} large.xml")).expect(3, &["large.xml: larger than 8 MiB"]);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
+use std::path::Path;
 
 use lowtail_libvirt::name::shown;
 use lowtail_libvirt::range::CgroupVersion;
@@ -11,6 +12,17 @@ use crate::error::{Error, Unreadable};
 
 /// Columns of at most so many machines are shown by the scenario itself.
 const SHOWN_MACHINES: usize = 4;
+
+/// Largest description of a machine; what its own reader refuses is smaller.
+const FILE_BYTES_MAX: usize = 8 << 20;
+
+/// The text of a file that describes a machine.
+///
+/// # Errors
+/// If it cannot be read, is larger than any such file, or is no text: then at which byte.
+pub fn read(path: &Path) -> Result<String, Error> {
+    Ok(lowtail_toml::read(path, FILE_BYTES_MAX, "domain XML")?)
+}
 
 /// The host that the machines run on.
 #[derive(Debug, Clone)]
