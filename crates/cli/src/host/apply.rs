@@ -85,10 +85,10 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let dir = args.state.dir();
     let mut options = Options::new(&dir);
     options.declared.clone_from(&args.wanted.vm);
-    (options.users, _) = policy.users.on_this_host();
     // What cannot be had at all is told before anything is changed.
     let found = args.wanted.found(policy);
     let facts = plan::facts(policy, &found, true)?;
+    options.users.clone_from(&facts.users);
     let settings = plan::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;
     forget_dead(&dir)?;

@@ -17,7 +17,8 @@ static SEEN: Mutex<Option<(Instant, Survey)>> = Mutex::new(None);
 /// Who uses which bits in the network namespace of this thread; where that is the process's, as of the last half minute.
 pub fn survey() -> Survey {
     let namespace = |of: &str| fs::metadata(format!("/proc/{of}/ns/net")).map(|ns| ns.ino()).ok();
-    if namespace("self").is_none() || namespace("self") != namespace("thread-self") {
+    let own = namespace("self");
+    if own.is_none() || own != namespace("thread-self") {
         return look();
     }
     let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);

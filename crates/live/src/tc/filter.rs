@@ -44,11 +44,11 @@ impl Hook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     parent: u32,
-    preference: u32,
+    pub(super) preference: u32,
     handle: u32,
-    kind: String,
+    pub(super) kind: String,
     /// Of a BPF filter.
-    name: Option<String>,
+    pub(super) name: Option<String>,
     program: Option<u32>,
 }
 
@@ -250,6 +250,11 @@ fn all(session: &mut Session, link: &Link, hook: Hook) -> Result<Vec<Filter>, Er
 }
 
 fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Filter>, Error> {
+    Ok(dump(session, link, parent)?.iter().filter_map(filter).collect())
+}
+
+/// What the kernel tells of filters at a discipline or class.
+pub(super) fn dump(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Answer>, Error> {
     let question = Message {
         kind: libc::RTM_GETTFILTER,
         flags: 0,
@@ -257,8 +262,7 @@ fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Filter>,
         attributes: Vec::new(),
         what: format!("cannot read the filters of {link}"),
     };
-    let answers = session.ask(&question, TCMSG)?;
-    Ok(answers.iter().filter_map(filter).collect())
+    Ok(session.ask(&question, TCMSG)?)
 }
 
 /// The filter that an answer tells of.

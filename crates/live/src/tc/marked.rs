@@ -1,9 +1,9 @@
 //! Who goes by packets' marks in the kernel: rules of routing, and filters.
 
-use super::filter::{Hook, hooked};
+use super::filter::{Filter, Hook, dump, filter, hooked};
 use super::link::Link;
-use super::netlink::{Attribute, Message, Session, attributes, find, text, u32_at};
-use super::tree::{KIND, OPTIONS, TCMSG, tcmsg};
+use super::netlink::{Answer, Message, Session, attributes, find, text, u32_at};
+use super::tree::OPTIONS;
 use super::{OWN_NAME, OWN_PREFERENCE};
 use crate::Error;
 
@@ -15,7 +15,6 @@ const MARK_MASK: u16 = 16;
 /// Attributes of `linux/pkt_cls.h`: of filters by the mark, and the marks of `u32`.
 const FW_MASK: u16 = 5;
 const U32_MARK: u16 = 10;
-const BPF_NAME: u16 = 7;
 /// Where each kind of filter has its actions.
 const ACTIONS: [(&str, u16); 6] =
     [("u32", 7), ("fw", 4), ("bpf", 1), ("flower", 3), ("matchall", 2), ("basic", 3)];
@@ -75,33 +74,19 @@ pub(crate) fn marked_filters() -> Result<Vec<Marked>, Error> {
 }
 
 fn below(session: &mut Session, link: &Link, parent: u32) -> Result<Vec<Marked>, Error> {
-    let question = Message {
-        kind: libc::RTM_GETTFILTER,
-        flags: 0,
-        fixed: tcmsg(link.ifindex, 0, parent, 0),
-        attributes: Vec::new(),
-        what: format!("cannot read the filters of {link}"),
-    };
-    let answers = session.ask(&question, TCMSG)?;
-    Ok(answers.iter().filter_map(|(fixed, found)| marked(link, fixed, found)).collect())
+    let answers = dump(session, link, parent)?;
+    Ok(answers.iter().filter_map(|answer| marked(link, answer)).collect())
 }
 
-fn marked(link: &Link, fixed: &[u8], found: &[Attribute]) -> Option<Marked> {
-    // The kernel tells of each preference also without a handle.
-    let handle = u32_at(fixed, 8).filter(|handle| *handle != 0)?;
-    let preference = u32_at(fixed, 16)? >> 16;
-    let kind = text(find(found, KIND)?);
-    let options = attributes(find(found, OPTIONS).unwrap_or_default());
-    let is_bpf = kind == "bpf";
-    let name = find(&options, BPF_NAME).filter(|_| is_bpf).map(text);
+fn marked(link: &Link, answer: &Answer) -> Option<Marked> {
+    let Filter { preference, kind, name, .. } = filter(answer)?;
     if preference == OWN_PREFERENCE && name.as_deref() == Some(OWN_NAME) {
         return None;
     }
+    let options = attributes(find(&answer.1, OPTIONS).unwrap_or_default());
     let mut bits = match kind.as_str() {
         // Its handle is the mark.
-        "fw" if handle != 0 => {
-            find(&options, FW_MASK).and_then(|mask| u32_at(mask, 0)).unwrap_or(u32::MAX)
-        }
+        "fw" => find(&options, FW_MASK).and_then(|mask| u32_at(mask, 0)).unwrap_or(u32::MAX),
         // struct tc_u32_mark: value, mask.
         "u32" => find(&options, U32_MARK).and_then(|mark| u32_at(mark, 4)).unwrap_or(0),
         // What its programs do with marks is known, but not from here.

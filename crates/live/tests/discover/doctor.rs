@@ -88,6 +88,14 @@ fn a_host_that_has_everything() {
     assert!(!check(&diagnosis, "qdisc").found.contains("br0"));
 }
 
+/// The same modules, for another release.
+fn another_kernel(tree: &Tree, host: &mut Host, release: &str) {
+    tree.write("proc/sys/kernel/osrelease", release);
+    host.modules = tree.path("modules");
+    let list = std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
+    tree.write(&format!("modules/{release}/modules.dep"), list.expect("ours"));
+}
+
 /// Each thing that may be wrong is found alone, with its severity, a consequence and a remedy, and nothing else is.
 #[test]
 fn each_thing_that_may_be_wrong() {
@@ -95,25 +103,13 @@ fn each_thing_that_may_be_wrong() {
     type Break = fn(&Tree, &mut Host);
     let cases: [(&str, State, &str, Break); 24] = [
         ("kernel", Missing, "5.12", |tree, host| {
-            tree.write("proc/sys/kernel/osrelease", "5.4.0-42-generic");
-            host.modules = tree.path("modules");
-            let list =
-                std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
-            tree.write("modules/5.4.0-42-generic/modules.dep", list.expect("ours"));
+            another_kernel(tree, host, "5.4.0-42-generic");
         }),
         ("kernel", Note, "slices", |tree, host| {
-            tree.write("proc/sys/kernel/osrelease", "6.11.0-8-generic");
-            host.modules = tree.path("modules");
-            let list =
-                std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
-            tree.write("modules/6.11.0-8-generic/modules.dep", list.expect("ours"));
+            another_kernel(tree, host, "6.11.0-8-generic");
         }),
         ("sched-ext", Note, "issues/3687", |tree, host| {
-            tree.write("proc/sys/kernel/osrelease", "7.1.3-amd64");
-            host.modules = tree.path("modules");
-            let list =
-                std::fs::read_to_string(tree.path("modules/6.12.48+deb13-amd64/modules.dep"));
-            tree.write("modules/7.1.3-amd64/modules.dep", list.expect("ours"));
+            another_kernel(tree, host, "7.1.3-amd64");
         }),
         ("marks", Note, "mark_mask = 0xffff", |_, host| {
             host.marks = || Survey {

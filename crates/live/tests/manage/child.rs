@@ -8,9 +8,9 @@ use lowtail_live::manage::{Hold, OnError, Place, Setting};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::nobody;
 use crate::steps::{self, Task};
-use crate::world::set;
+use crate::world::{World, set};
+use crate::{host, nobody};
 
 /// Not a test: what is killed by one. Settings are in its directory.
 #[test]
@@ -53,6 +53,23 @@ pub(crate) fn write(dir: &Path, settings: &[Setting]) {
     let pairs: Vec<(&Place, &str)> =
         settings.iter().map(|setting| (&setting.place, setting.to.as_str())).collect();
     fs::write(dir.join("settings"), serde_json::to_vec(&pairs).expect("JSON")).expect("a file");
+}
+
+/// Lets one do so in a mount namespace of its own, with a setting for each of these control groups. They are as before
+/// then.
+pub(crate) fn with_mounts_of_its_own(what: &str, groups: &[&str]) {
+    let Some(hierarchy) = host() else { return };
+    let world = World::new(hierarchy, groups, false);
+    let before = world.dump();
+    let setting = |group| set(world.group(group, world.weight()), "300");
+    write(world.dir(), &(1..=groups.len()).map(setting).collect::<Vec<_>>());
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--"]);
+    let own = steps::within(unshare, &command(what, 0, world.dir())).output();
+    let output = own.expect("there is an `unshare`");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(world.dump(), before);
 }
 
 /// The process that does so.

@@ -7,26 +7,13 @@ use std::process::Command;
 
 use lowtail_live::manage::{Error, Hold, OnError};
 
-use super::steps::within;
-use super::world::{World, set};
-use super::{child, host, nobody};
+use super::world::set;
+use super::{child, nobody};
 
 /// The test is in a mount namespace of its own, where the ledger's directory is a small file system.
 #[test]
 fn a_full_disk() {
-    let Some(hierarchy) = host() else { return };
-    let world = World::new(hierarchy, &["a", "b", "c"], false);
-    let before = world.dump();
-    let weight = world.weight();
-    let settings = [1, 2, 3].map(|group| set(world.group(group, weight), "300"));
-    child::write(world.dir(), &settings);
-    let inner = child::command("full", 0, world.dir());
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--"]);
-    let output = within(unshare, &inner).output().expect("there is an `unshare`");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(world.dump(), before);
+    child::with_mounts_of_its_own("full", &["a", "b", "c"]);
 }
 
 pub(crate) fn inside(dir: &Path) {

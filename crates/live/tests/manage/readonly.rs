@@ -6,24 +6,11 @@ use std::process::Command;
 
 use lowtail_live::manage::{Error, Hold, OnError};
 
-use super::steps::within;
-use super::world::{World, set};
-use super::{child, host, nobody};
+use super::{child, nobody};
 
 #[test]
 fn a_read_only_directory() {
-    let Some(hierarchy) = host() else { return };
-    let world = World::new(hierarchy, &["a", "b"], false);
-    let before = world.dump();
-    let settings = [1, 2].map(|group| set(world.group(group, world.weight()), "300"));
-    child::write(world.dir(), &settings);
-    let inner = child::command("readonly", 0, world.dir());
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--"]);
-    let output = within(unshare, &inner).output().expect("there is an `unshare`");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(world.dump(), before);
+    child::with_mounts_of_its_own("readonly", &["a", "b"]);
 }
 
 pub(crate) fn inside(dir: &Path) {
