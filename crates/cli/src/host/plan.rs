@@ -93,6 +93,10 @@ pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts
 
 /// What a policy comes to for these machines.
 pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<Settings, Fail> {
+    // Nobody there is not the same as nobody seen: settings of all machines would be taken back.
+    if let Some(why) = &found.unknown {
+        return Err(Fail::Host(why.clone()));
+    }
     let settings = want::settings(policy, found, facts);
     match settings.notes.iter().find(|note| note.fatal) {
         Some(note) => Err(Fail::Host(note.to_string())),

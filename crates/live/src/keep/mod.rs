@@ -134,7 +134,11 @@ impl Keep {
         if !changed && !due {
             return Ok(round);
         }
-        match want(&found) {
+        let asked = match &found.unknown {
+            Some(why) => Err(why.clone()),
+            None => want(&found),
+        };
+        match asked {
             Ok(wanted) => {
                 self.wanted = Some(wanted);
                 self.cpus = cpus;
@@ -163,14 +167,14 @@ impl Keep {
                 let (place, why) = ((failed.place.clone(), failed.to.clone()), failed.why.clone());
                 self.failed.insert(place, (Instant::now(), why));
             }
-            round.refused = self.refuse(&plan);
             round.applied = Some(applied);
-            round.plan = Some(plan);
-        } else {
-            round.refused = self.refuse(&plan);
         }
-        self.vms.clone_from(&found.vms);
-        round.changed = changed.then_some(found);
+        round.refused = self.refuse(&plan);
+        round.plan = round.applied.is_some().then_some(plan);
+        if found.unknown.is_none() {
+            self.vms.clone_from(&found.vms);
+            round.changed = changed.then_some(found);
+        }
         Ok(round)
     }
 

@@ -133,7 +133,7 @@ impl Ledger {
         plan: &Plan,
         before: &Ledger,
         steps: &[Step],
-        wrote: &BTreeMap<Place, Vec<String>>,
+        wrote: &BTreeMap<Place, String>,
     ) {
         let settled: BTreeMap<&Place, &String> =
             plan.settled.iter().map(|(place, to)| (place, to)).collect();
@@ -157,7 +157,7 @@ impl Ledger {
 impl Entry {
     /// Whether it is still to be restored, after a step that has put there what `wrote` says. `known` is what it was
     /// before that step.
-    fn settle(&mut self, known: Option<&Entry>, wrote: Option<&Vec<String>>) -> bool {
+    fn settle(&mut self, known: Option<&Entry>, wrote: Option<&String>) -> bool {
         let value = match self.place.read() {
             Ok(Some(value)) => value,
             Ok(None) => return false,
@@ -167,7 +167,7 @@ impl Entry {
         if self.was == value {
             return false;
         }
-        let Some(ours) = wrote.and_then(|wrote| wrote.last()) else {
+        let Some(ours) = wrote else {
             // We have put nothing there. Whatever it is now, it is whose it was.
             let Some(known) = known else { return false };
             self.clone_from(known);

@@ -17,9 +17,9 @@ pub(super) struct Walked {
     pub(super) failed: Vec<Failed>,
     /// Places that were not tried because of that.
     pub(super) left_out: BTreeSet<Place>,
-    /// What we have put there, or the kernel has made of that, the last one last; nothing where all that was taken back.
-    /// What is there otherwise is somebody else's.
-    pub(super) wrote: BTreeMap<Place, Vec<String>>,
+    /// What we have put there last, or the kernel has made of that; nothing where it was taken back. What is there otherwise is
+    /// somebody else's.
+    pub(super) wrote: BTreeMap<Place, String>,
 }
 
 enum Outcome {
@@ -59,7 +59,7 @@ impl Walked {
     }
 
     fn wrote(&mut self, step: &Step, value: &str) {
-        self.wrote.entry(step.place.clone()).or_default().push(value.to_string());
+        self.wrote.insert(step.place.clone(), value.to_string());
     }
 
     fn together(&mut self, steps: &[Step], tell: &mut dyn FnMut(Moment<'_>)) {

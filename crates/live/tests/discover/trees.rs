@@ -230,6 +230,7 @@ fn files_that_are_not_there() {
     let nothing = lowtail_live::discover::Roots { proc: tree.path("none"), sys: tree.path("none") };
     let found = scan(&nothing, &[]);
     assert!(found.vms.is_empty() && found.troubles[0].contains("cannot be read"), "{found:?}");
+    assert_eq!(found.unknown.as_ref(), found.troubles.first());
 }
 
 /// A QEMU that does not name its threads, one that is only asked what it can do, and one that has just begun.

@@ -1,6 +1,7 @@
 //! Settings kept in force while machines come and go; back-end workers spread over CPUs.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -204,6 +205,40 @@ fn what_is_not_known_takes_nothing_away() {
     assert_eq!(threads(&standin), placed);
     // Nobody wants it.
     keep.round(&mut |_| Ok(Wanted::default())).expect("written down");
+    assert_eq!(threads(&standin), before);
+}
+
+/// Processes cannot be listed, as when this one has too many files open: that is not that all machines have ended.
+#[test]
+fn what_cannot_be_listed_takes_nothing_away() {
+    if host().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = format!("{NAME}g");
+    let standin = start(&format!("--name {name} --vcpus 1 --vhost 2")).expect("it begins");
+    let before = threads(&standin);
+    let proc = dir.path().join("proc");
+    let see = || std::os::unix::fs::symlink("/proc", &proc).expect("a link");
+    see();
+    let mut options = options(dir.path());
+    options.roots.proc.clone_from(&proc);
+    let mut keep = Keep::start(options).expect("nobody holds it");
+    keep.round(&mut |found| want(found, &name)).expect("written down");
+    let placed = threads(&standin);
+    assert_ne!(placed, before);
+    fs::remove_file(&proc).expect("a link");
+    for _ in 0..12 {
+        let round = keep.round(&mut |found| want(found, &name)).expect("written down");
+        assert!(round.applied.is_none() && round.unknown.is_some(), "{round:?}");
+        assert!(round.changed.is_none(), "nobody has gone: {round:?}");
+    }
+    assert_eq!(threads(&standin), placed);
+    see();
+    let round = keep.round(&mut |found| want(found, &name)).expect("written down");
+    assert!(round.unknown.is_none(), "{round:?}");
+    assert_eq!(threads(&standin), placed);
+    keep.end().expect("written down");
     assert_eq!(threads(&standin), before);
 }
 

@@ -43,6 +43,9 @@ pub struct Found {
     pub vms: Vec<Vm>,
     /// What could not be found out, and what to do about it: words to people.
     pub troubles: Vec<String>,
+    /// Why it is not known which machines there are, where processes cannot be listed: that there are none here does not
+    /// say that they have ended.
+    pub unknown: Option<String>,
     /// The hierarchy in which their control groups are, if one controls processors here.
     #[serde(skip)]
     pub hierarchy: Option<Hierarchy>,
@@ -123,6 +126,7 @@ impl Scanner {
         self.round = self.round.wrapping_add(1);
         (self.files, self.kvm) = (FILES_MAX, None);
         let mut troubles = Troubles::default();
+        let mut unknown = None;
         match file::numbers(&self.roots.proc) {
             Ok(mut pids) => {
                 // Whoever has so many open files that a scan ends with them is not first the next time.
@@ -130,11 +134,12 @@ impl Scanner {
                 pids.rotate_left(first);
                 pids.into_iter().for_each(|pid| self.look(pid, &mut troubles));
             }
-            Err(_) => troubles.told.push(format!(
-                "{} cannot be read, so no machine can be found",
-                self.roots.proc.display()
-            )),
+            Err(_) => {
+                let why = "cannot be read, so no machine can be found";
+                unknown = Some(format!("{} {why}", self.roots.proc.display()));
+            }
         }
+        troubles.told.extend(unknown.clone());
         let round = self.round;
         self.processes.retain(|_, process| process.round == round);
         let mut vms = self.discovered(&mut troubles);
@@ -152,7 +157,7 @@ impl Scanner {
                     .to_string(),
             );
         }
-        Found { vms, troubles: troubles.told(), hierarchy: self.hierarchy.clone() }
+        Found { vms, troubles: troubles.told(), unknown, hierarchy: self.hierarchy.clone() }
     }
 
     /// Whether something known is to be looked at in full.
