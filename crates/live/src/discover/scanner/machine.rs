@@ -39,6 +39,7 @@ pub(super) struct Machine {
     lost: Vec<Name>,
     denied: bool,
     cgroup: Option<PathBuf>,
+    root_cgroup: bool,
     /// Threads that run vCPUs of KVM's.
     runners: BTreeMap<u32, u16>,
 }
@@ -95,7 +96,7 @@ impl Scanner {
             (None, false, _) => KnownBy::Program,
         };
         let cgroup = self.remember(pid, domain.as_ref(), &read, &own, &held, troubles);
-        let root_cgroup = cgroup.as_deref().is_some_and(|group| self.is_roots(group));
+        let root_cgroup = self.machines[&pid].root_cgroup;
         let own_group = cgroup.as_deref().filter(|_| root_cgroup);
         let (name, named_by) = match &domain {
             Some(domain) => (domain.name(given.as_deref()).to_string(), NamedBy::Libvirt),
@@ -196,6 +197,9 @@ impl Scanner {
                 let hierarchy = self.hierarchy.as_ref()?;
                 group::is_own(hierarchy, &above, &own).then_some(above)
             });
+            let both = self.hierarchy.as_ref().zip(machine.cgroup.as_deref());
+            machine.root_cgroup =
+                both.is_some_and(|(hierarchy, group)| owner::is_roots(hierarchy, group));
         }
         troubles.files += u32::from(machine.denied);
         let outside =
