@@ -115,6 +115,7 @@ targets!(
     maps,
     flow_maps,
     record_maps,
+    http,
 );
 
 /// No reader is left out: each is replayed here, and has a target of libFuzzer's.

@@ -3,6 +3,7 @@
 mod lab;
 mod libvirt;
 mod live;
+mod serve;
 mod toml;
 mod trace;
 
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     live::MAPS,
     live::FLOW_MAPS,
     live::RECORD_MAPS,
+    serve::HTTP,
 ];
 
 /// A reader of short texts.
