@@ -6,8 +6,11 @@ use lowtail_engine::Duration;
 use lowtail_host::{Config, SchedulerConfig};
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
-use lowtail_live::compare::Line;
-use lowtail_live::{Comparison, Error, Judge, Options};
+use lowtail_play::compare::Line;
+use lowtail_play::Comparison;
+use lowtail_kernel::Error;
+use lowtail_play::Judge;
+use lowtail_play::Options;
 use lowtail_out::line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -51,7 +54,7 @@ pub(crate) fn run(
         let why = "--pcap and --perfetto write what is simulated; leave out --on kernel";
         return Err(Fail::Usage(why.to_string()));
     }
-    let cpus = lowtail_live::thread::own_cpus();
+    let cpus = lowtail_kernel::thread::own_cpus();
     let cpus = cpus.map_err(|error| Fail::Host(format!("the CPUs of this host: {error}")))?.len();
     let longest = Duration::from_s(args.seconds.into());
     let mut all = Vec::new();
@@ -70,7 +73,7 @@ pub(crate) fn run(
             let mut options = Options::new(measured(case), seed);
             let host = &case.hosts[0].config;
             let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
-            let scaled = lowtail_live::scale(host, cpus);
+            let scaled = lowtail_play::scale(host, cpus);
             // What is short is not measured for less time than it has to settle.
             options.warm_up = options.warm_up.min(options.duration);
             let progress = |over: Duration| {
@@ -103,15 +106,15 @@ fn compare(
     progress: &dyn Fn(Duration),
 ) -> Result<Comparison, Error> {
     // The host first: what it lacks shows at once.
-    let real = lowtail_live::run(config, options, progress)?;
-    let sim = lowtail_live::simulate(config, options.seed, options.warm_up, options.duration)?;
-    Ok(lowtail_live::compare(&sim, &real, config.pcpus, Judge { exact_clock }))
+    let real = lowtail_play::run(config, options, progress)?;
+    let sim = lowtail_play::simulate(config, options.seed, options.warm_up, options.duration)?;
+    Ok(lowtail_play::compare(&sim, &real, config.pcpus, Judge { exact_clock }))
 }
 
 fn failed(error: Error, case: &Case) -> Fail {
     if let Error::Interrupted(signal) = error {
         // Everything is removed; whoever waits for us is told by what we ended.
-        lowtail_live::signals::die_of(signal);
+        lowtail_kernel::signals::die_of(signal);
     }
     match error.into() {
         Fail::Input(message) => Fail::Input(format!("case `{}`: {message}", case.name)),

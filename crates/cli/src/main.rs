@@ -26,7 +26,7 @@ use exit::Fail;
 
 fn main() -> ExitCode {
     // Without a handler it is as it was.
-    let _ = lowtail_live::signals::keep_despite_file_limit();
+    let _ = lowtail_kernel::signals::keep_despite_file_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         // In what is wrong there are words of the command line.

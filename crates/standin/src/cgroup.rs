@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use lowtail_live::cgroup::{Hierarchy, Version};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 
 use crate::args::{Args, Layout};
 

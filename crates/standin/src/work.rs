@@ -142,7 +142,7 @@ fn vcpu(
         put(&group.join(groups.list()), &tid.to_string())?;
     }
     if let Some(cpu) = args.cpu.get(usize::from(n)).or_else(|| args.cpu.last()) {
-        lowtail_live::thread::set_cpus(Pid::from_raw(tid as i32), &[*cpu])
+        lowtail_kernel::thread::set_cpus(Pid::from_raw(tid as i32), &[*cpu])
             .map_err(|error| format!("--cpu {cpu}: {error}"))?;
     }
     go.send(())?;

@@ -75,7 +75,7 @@ fn it_echoes() {
 #[test]
 fn control_groups_are_removed() {
     let root = nix::unistd::geteuid().is_root();
-    if !root || lowtail_live::cgroup::Hierarchy::find().is_err() {
+    if !root || lowtail_kernel::cgroup::Hierarchy::find().is_err() {
         assert!(std::env::var_os("CI").is_none(), "not root, or no control groups, but in CI");
         return println!("skipped: not root, or no control groups");
     }

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lowtail_live::discover::{Found, Name};
-use lowtail_live::keep::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
-use lowtail_live::manage::{Applied, Error, Hold, OnError, Plan, Refused};
-use lowtail_live::policy::Policy;
-use lowtail_live::signals::Signals;
-use lowtail_live::want::VcpusBy;
+use lowtail_discover::Found;
+use lowtail_kernel::Name;
+use lowtail_control::reconcile::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
+use lowtail_control::manage::{Applied, Error, Hold, OnError, Plan, Refused};
+use lowtail_control::policy::Policy;
+use lowtail_kernel::signals::Signals;
+use lowtail_control::desired::VcpusBy;
 use serde_json::{Value, json};
 
 use super::effect::Look;

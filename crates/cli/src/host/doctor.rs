@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lowtail_live::doctor::{Check, Command, Diagnosis, Host, State, examine};
+use lowtail_observe::doctor::{Check, Command, Diagnosis, Host, State, examine};
 use serde_json::json;
 
 use crate::args::Global;

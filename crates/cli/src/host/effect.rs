@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use lowtail_engine::Duration;
-use lowtail_live::discover::Declared;
-use lowtail_live::keep::{Effect, VmEffect};
-use lowtail_live::observe::{Observer, Options};
+use lowtail_discover::Declared;
+use lowtail_control::reconcile::{Effect, VmEffect};
+use lowtail_observe::{Observer, Options};
 
 use crate::exit::Fail;
 use crate::out;
@@ -60,7 +60,7 @@ impl Look {
             std::thread::sleep(of_wall(self.look));
             observer.snapshot()
         };
-        look().map(|snapshot| Effect::figures(&snapshot)).map_err(|error| error.to_string())
+        look().map(|snapshot| snapshot.effects()).map_err(|error| error.to_string())
     }
 }
 

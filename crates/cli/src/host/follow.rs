@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use lowtail_live::Error;
-use lowtail_live::discover::{Found, Roots};
-use lowtail_live::keep::{Notes, Round, Taggers, Vcpus};
-use lowtail_live::manage::{Refused, Wanted};
-use lowtail_live::policy::{Policy, Scheduler};
-use lowtail_live::vcpu;
-use lowtail_live::want::{self, Facts, Member, Note};
+use lowtail_kernel::Error;
+use lowtail_discover::Found;
+use lowtail_kernel::Roots;
+use lowtail_control::reconcile::{Notes, Round, Taggers, Vcpus};
+use lowtail_control::manage::{Refused, Wanted};
+use lowtail_control::policy::{Policy, Scheduler};
+use lowtail_control::vcpu;
+use lowtail_control::desired::{self, Facts, Member, Note};
 
 use super::log::{Kind, Log, Told};
 use crate::exit::Fail;
@@ -70,14 +71,14 @@ impl<'p> Follower<'p> {
     pub(crate) fn want(&mut self, found: &Found, log: &mut Log) -> Result<Wanted, String> {
         let refreshed = self.facts.refresh(&Roots::default(), found.hierarchy.as_ref());
         let trouble = refreshed.err().map(|error| format!("error: facts about this host: {error}"));
-        let settings = want::settings(self.policy, found, &self.facts);
+        let settings = desired::settings(self.policy, found, &self.facts);
         if let Some(note) = settings.notes.iter().find(|note| note.fatal && !self.ended) {
             return Err(note.to_string());
         }
         self.found = found.clone();
         self.facts.ask_libvirt(self.policy, found);
         self.members = match self.vcpus {
-            Some(_) if !self.ended => want::machines(self.policy, found, &self.facts),
+            Some(_) if !self.ended => desired::machines(self.policy, found, &self.facts),
             _ => Vec::new(),
         };
         let notes = settings.notes.iter().map(|note| format!("note: {note}"));

@@ -69,7 +69,7 @@ pub(crate) fn run(command: &Host, global: &Global) -> Result<ExitCode, Fail> {
         Host::Status(args) => status::run(args, global),
         Host::Revert(args) => revert::run(args, global),
         Host::Schema => {
-            out::text(&lowtail_live::policy::schema())?;
+            out::text(&lowtail_control::policy::schema())?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -6,11 +6,9 @@ use std::process::ExitCode;
 use std::time::{Duration as Wall, Instant};
 
 use lowtail_engine::Duration;
-use lowtail_live::discover::Declared;
-use lowtail_live::observe::{
-    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
-};
-use lowtail_live::signals::Signals;
+use lowtail_discover::Declared;
+use lowtail_observe::{Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot};
+use lowtail_kernel::signals::Signals;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::{Value, json};
@@ -122,7 +120,7 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let hurts = if screen { on_screen(&mut watch)? } else { in_lines(&mut watch, global)? };
     if let Some(signal) = watch.signals.caught() {
         drop(watch);
-        lowtail_live::signals::die_of(signal);
+        lowtail_kernel::signals::die_of(signal);
     }
     Ok(if args.once && hurts { exit::SHORT.into() } else { ExitCode::SUCCESS })
 }

@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner, Vm};
-use lowtail_live::manage::{self, Plan};
-use lowtail_live::policy::{Policy, Scheduler};
-use lowtail_live::want::{self, Facts, Settings, VcpusBy};
+use lowtail_discover::{Declared, Found, Scanner, Vm};
+use lowtail_kernel::{Name, Roots};
+use lowtail_control::manage::{self, Plan};
+use lowtail_control::policy::{Policy, Scheduler};
+use lowtail_control::desired::{self, Facts, Settings, VcpusBy};
 use serde_json::{Value, json};
 
 use super::apply::not_given;
@@ -56,7 +57,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn dir(&self) -> PathBuf {
-        self.dir.clone().unwrap_or_else(lowtail_live::journal::directory)
+        self.dir.clone().unwrap_or_else(lowtail_kernel::journal::directory)
     }
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<
     if let Some(why) = &found.unknown {
         return Err(Fail::Host(why.clone()));
     }
-    let settings = want::settings(policy, found, facts);
+    let settings = desired::settings(policy, found, facts);
     match settings.notes.iter().find(|note| note.fatal) {
         Some(note) => Err(Fail::Host(note.to_string())),
         None => Ok(settings),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lowtail_live::discover::Declared;
-use lowtail_live::record::{Failure, Options, Recorder, Summary};
-use lowtail_live::signals::Signals;
+use lowtail_discover::Declared;
+use lowtail_observe::record::{Failure, Options, Recorder, Summary};
+use lowtail_kernel::signals::Signals;
 use lowtail_out::{Access, Output};
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_live::keep::{self, Effect, Notes};
-use lowtail_live::manage::{Hold, Reverted};
+use lowtail_control::reconcile::{self, Effect, Notes};
+use lowtail_control::manage::{Hold, Reverted};
 
 use super::apply::to_json;
 use super::plan::{State, host};
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
     let forgotten = Effect::forget(dir)
         .and_then(|()| Notes::forget(dir))
-        .and_then(|()| keep::forget_scheduler(dir));
+        .and_then(|()| reconcile::forget_scheduler(dir));
     forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use lowtail_live::discover::Role;
-use lowtail_live::observe::{
-    Finding, Histogram, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who,
-};
+use lowtail_discover::Role;
+use lowtail_observe::{Finding, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who};
+use lowtail_kernel::Histogram;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -451,7 +450,7 @@ fn sparkline(line: &VecDeque<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_live::observe::{Diagnosis, Unseen};
+    use lowtail_observe::{Diagnosis, Unseen};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyEvent;

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lowtail_live::discover::Name;
-use lowtail_live::flow::{self, Running};
-use lowtail_live::keep::{self, Effect, InForce, Notes, VmEffect};
-use lowtail_live::manage::{self, Now, Part, Place, Refused};
+use lowtail_kernel::Name;
+use lowtail_control::flow::{self, Running};
+use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
+use lowtail_control::manage::{self, Now, Part, Place, Refused};
 use serde_json::json;
 
 use super::apply::{not_given, to_json};
@@ -29,7 +29,7 @@ pub(crate) struct Status {
 pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let status = manage::status(&dir).map_err(host)?;
-    let scheduler = keep::in_force(&dir);
+    let scheduler = reconcile::in_force(&dir);
     let scheduler = scheduler.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     let notes = Notes::load(&dir);
     let Notes { notes, mut refused } =
@@ -181,8 +181,8 @@ fn effects(effect: &Effect) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_live::flow::Counts;
-    use lowtail_live::tc::Link;
+    use lowtail_control::flow::Counts;
+    use lowtail_kernel::tc::Link;
 
     use super::*;
 

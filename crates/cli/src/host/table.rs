@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lowtail_live::observe::{Finding, Snapshot};
+use lowtail_observe::{Finding, Snapshot};
 
 use super::screen::{COLUMNS, cells, dark, sentence, unseen};
 
@@ -64,7 +64,7 @@ fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_live::observe::Diagnosis;
+    use lowtail_observe::Diagnosis;
 
     use super::*;
     use crate::host::example::snapshot;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lowtail_live::discover::{Declared, Found, Kind, Role, Roots, Vm, scan};
+use lowtail_discover::{Declared, Found, Kind, Role, Vm, scan};
+use lowtail_kernel::Roots;
 use serde_json::json;
 
 use crate::args::Global;

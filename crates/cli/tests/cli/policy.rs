@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lowtail_live::cgroup::{Hierarchy, Version};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_standin::{Standin, start};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -74,7 +74,7 @@ fn the_guide_to_policies_tells_the_truth() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
     let guide = fs::read_to_string(guide).expect("a guide");
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let policy = lowtail_live::policy::Policy::parse("guide", example.expect("an example"));
+    let policy = lowtail_control::policy::Policy::parse("guide", example.expect("an example"));
     policy.expect("a policy");
 }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use lowtail_live::cgroup::{Hierarchy, Version};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_standin::{Standin, binary, shown};
 
 use super::host::root;

@@ -3,18 +3,6 @@
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
 //! machines; for what the network does, machines, host and the far end are network namespaces.
 
-#[path = "../../../live/tests/common/needs.rs"]
-#[allow(dead_code, reason = "the other test wants more of it")]
-mod needs;
-#[path = "../../../live/tests/path/net.rs"]
-#[allow(dead_code, reason = "the other test wants more of it")]
-mod net;
-#[allow(dead_code, reason = "the other test wants more of it")]
-#[path = "../../../live/tests/path/traffic.rs"]
-mod traffic;
-#[allow(dead_code, reason = "the other test wants more of it")]
-#[path = "../../../live/tests/common/tries.rs"]
-mod tries;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -23,6 +11,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use lowtail_standin::{Standin, start};
+use lowtail_testkit::{needs, net, traffic, tries};
 use net::{B, FAR, Net, v4};
 use serde_json::Value;
 use traffic::{Filler, ask, connect, echo_server, udp};

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lowtail_live::cgroup::Hierarchy;
+use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_standin::{Standin, shown, start};
 
 use watched::{Sample, Watched};

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lowtail_live::keep::InForce;
+use lowtail_control::reconcile::InForce;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 

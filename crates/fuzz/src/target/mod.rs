@@ -2,7 +2,7 @@
 
 mod lab;
 mod libvirt;
-mod live;
+mod host;
 mod serve;
 mod toml;
 mod trace;
@@ -21,26 +21,26 @@ pub const TARGETS: &[Target] = &[
     toml::VALUES,
     lab::SCENARIO,
     lab::MACHINES,
-    live::POLICY,
-    live::LEDGER,
-    live::STAT,
-    live::CGROUP,
-    live::CMDLINE,
-    live::THREAD_NAMES,
-    live::GROUP_NAME,
-    live::FDINFO,
-    live::DECLARED,
-    live::NAME,
-    live::MOUNTINFO,
-    live::CPU_STAT,
-    live::CPU_LIST,
-    live::NETLINK,
-    live::QDISCS,
-    live::TREE_TEXT,
-    live::TAGGER_TEXT,
-    live::MAPS,
-    live::FLOW_MAPS,
-    live::RECORD_MAPS,
+    host::POLICY,
+    host::LEDGER,
+    host::STAT,
+    host::CGROUP,
+    host::CMDLINE,
+    host::THREAD_NAMES,
+    host::GROUP_NAME,
+    host::FDINFO,
+    host::DECLARED,
+    host::NAME,
+    host::MOUNTINFO,
+    host::CPU_STAT,
+    host::CPU_LIST,
+    host::NETLINK,
+    host::QDISCS,
+    host::TREE_TEXT,
+    host::TAGGER_TEXT,
+    host::MAPS,
+    host::FLOW_MAPS,
+    host::RECORD_MAPS,
     serve::HTTP,
 ];
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_live::observe::Who;
+use lowtail_observe::Who;
 
 use super::totals::shown;
 
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_name_is_not_what_it_says() {
-        let named = Who::Vm(lowtail_live::discover::Name::new("nobody (idle)"), 7);
+        let named = Who::Vm(lowtail_kernel::Name::new("nobody (idle)"), 7);
         let interval = [(By::from(&named), 5), (By::from(&Who::Idle), 7)].into_iter().collect();
         let mut ledger = Ledger::default();
         ledger.add(interval);

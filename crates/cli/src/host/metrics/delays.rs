@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use lowtail_live::observe::{BUCKETS, Histogram};
+use lowtail_kernel::{BUCKETS, Histogram};
 
 /// Bounds of buckets: from 1 us, doubling, to half a second.
 const DOUBLINGS: usize = 20;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lowtail_live::observe::Trouble;
+use lowtail_observe::Trouble;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text as openmetrics};
 use prometheus_client::metrics::MetricType;

@@ -17,7 +17,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lowtail_live::observe::{Finding, Snapshot};
+use lowtail_observe::{Finding, Snapshot};
 use lowtail_serve::{Limits, Site, Source};
 
 use self::totals::{Told, Totals};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lowtail_live::discover::Name;
-use lowtail_live::observe::{Finding, Lost, Snapshot, ThreadSnapshot, Trouble, VmSnapshot};
+use lowtail_kernel::Name;
+use lowtail_observe::{Finding, Lost, Snapshot, ThreadSnapshot, Trouble, VmSnapshot};
 
 use super::blame::{By, Ledger};
 use super::delays::Delays;

@@ -1,0 +1,249 @@
+//! Machines made of threads, under one scheduler or the other; what came of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lowtail_control::vcpu::{Cap, Machine, Options, Scheduler, State, Thread};
+use serde_json::{Value, json};
+
+use crate::standin::{Answers, Kind, Ring, Scene, perform};
+
+/// Where the guest has its control groups.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// From the start to where answers count and shares are measured.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// A control group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) weight: u32,
+    pub(crate) max: String,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Group { weight: 100, max: "max".to_string() }
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) threads: usize,
+    pub(crate) weight: Option<u16>,
+    pub(crate) cap: Option<Cap>,
+    pub(crate) group: Option<Group>,
+    /// The group above its own, by name: machines that name the same one share it.
+    pub(crate) above: Option<(&'static str, Group)>,
+    /// What the group above says from soon after the start on.
+    pub(crate) above_then: Option<Group>,
+    /// The group above, by name, into which all its threads are moved when they are in the scheduler: into one like its own.
+    pub(crate) moves_below: Option<&'static str>,
+    /// Of its first thread alone.
+    pub(crate) thread_group: Option<Group>,
+    /// Its threads are in the ring of the machine before it.
+    pub(crate) ring: bool,
+}
+
+impl Part {
+    pub(crate) fn new(name: &str, kind: Kind) -> Self {
+        Part {
+            name: name.to_string(),
+            kind,
+            threads: 1,
+            weight: None,
+            cap: None,
+            group: None,
+            above: None,
+            above_then: None,
+            moves_below: None,
+            thread_group: None,
+            ring: false,
+        }
+    }
+}
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// The threads of a machine that runs.
+pub(crate) struct Running {
+    pub(crate) tids: Vec<u32>,
+    handles: Vec<JoinHandle<Answers>>,
+}
+
+/// Starts the threads of all machines; they wait for the start.
+pub(crate) fn start(parts: &[Part], scene: &Arc<Scene>) -> Vec<Running> {
+    let mut ring = Arc::new(Ring::default());
+    let mut running = Vec::new();
+    for part in parts {
+        if !part.ring {
+            ring = Arc::new(Ring::default());
+        }
+        let tids = Arc::new(Mutex::new(Vec::new()));
+        let first = ring.members.fetch_add(part.threads, Ordering::Relaxed);
+        let mut handles = Vec::new();
+        for i in 0..part.threads {
+            let (scene, ring, told) = (Arc::clone(scene), Arc::clone(&ring), Arc::clone(&tids));
+            let kind = part.kind;
+            let name = std::thread::Builder::new().name(part.name.clone()).stack_size(64 << 10);
+            let handle = name.spawn(move || {
+                let tid = nix::unistd::gettid().as_raw() as u32;
+                // The kernel puts wake-ups together up to this far, 50 us if nobody says otherwise.
+                fs::write(format!("/proc/{tid}/timerslack_ns"), "1").expect("own thread");
+                told.lock().expect("nobody panics").push(tid);
+                std::thread::sleep(scene.start.saturating_duration_since(Instant::now()));
+                perform(kind, &scene, &ring, first + i)
+            });
+            handles.push(handle.expect("a thread"));
+            while tids_of(&tids).len() <= i {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        running.push(Running { tids: tids_of(&tids), handles });
+    }
+    running
+}
+
+fn tids_of(tids: &Mutex<Vec<u32>>) -> Vec<u32> {
+    tids.lock().expect("nobody panics").clone()
+}
+
+/// Plays the machines for so long, under small first or under the kernel's own scheduler.
+pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
+    let mut scheduler = small_first.then(|| load(&Options::default()));
+    let start_in =
+        Duration::from_millis(200 + parts.iter().map(|part| part.threads as u64).sum::<u64>());
+    let start_at = Instant::now() + start_in;
+    let scene =
+        Arc::new(Scene { stop: AtomicBool::new(false), start: start_at, from: start_at + WARM_UP });
+    let running = start(parts, &scene);
+    let mut made = Vec::new();
+    let mut vms = Vec::new();
+    for (part, running) in parts.iter().zip(&running) {
+        let mut own = part.name.clone();
+        if let Some((name, group)) = &part.above {
+            if !Path::new(GROUPS).join(name).exists() {
+                make(group, name, &[], &mut made);
+            }
+            own = format!("{name}/{own}");
+        }
+        let group = part.group.as_ref().map(|group| make(group, &own, &running.tids, &mut made));
+        let mut threads: Vec<Thread> =
+            running.tids.iter().map(|&tid| Thread { tid, ..Thread::default() }).collect();
+        if let Some(group) = &part.thread_group {
+            let name = format!("{}-first", part.name);
+            threads[0].group = Some(make(group, &name, &running.tids[..1], &mut made));
+        }
+        let machine = Machine {
+            vcpus: part.threads as u32,
+            weight: part.weight,
+            cap: part.cap,
+            group,
+            threads,
+        };
+        vms.push(scheduler.as_mut().map(|scheduler| scheduler.add(&machine).expect("room")));
+    }
+    for (part, running) in parts.iter().zip(&running) {
+        if let (Some(above), Some(group)) = (part.moves_below, &part.group) {
+            make(group, &format!("{above}/{}", part.name), &running.tids, &mut made);
+        }
+    }
+    std::thread::sleep((scene.start + WARM_UP / 3).saturating_duration_since(Instant::now()));
+    for part in parts {
+        if let (Some((name, _)), Some(group)) = (&part.above, &part.above_then) {
+            say(group, &Path::new(GROUPS).join(name));
+        }
+    }
+    std::thread::sleep(scene.from.saturating_duration_since(Instant::now()));
+    let (began, before) = (Instant::now(), times(&running));
+    std::thread::sleep(span);
+    let (took, after) = (began.elapsed(), times(&running));
+    scene.stop.store(true, Ordering::Relaxed);
+    let mut figures = json!({});
+    for (i, (part, running)) in parts.iter().zip(running).enumerate() {
+        let ran: Vec<u64> = after[i].iter().zip(&before[i]).map(|(a, b)| a - b).collect();
+        let mut figure = json!({
+            "share": ran.iter().sum::<u64>() as f64 / took.as_nanos() as f64,
+            "least_share": *ran.iter().min().expect("a thread") as f64 / took.as_nanos() as f64,
+            "first_share": ran[0] as f64 / took.as_nanos() as f64,
+        });
+        let mut answers = Answers::new();
+        for handle in running.handles {
+            answers.extend(handle.join().expect("no panic"));
+        }
+        answers.sort_unstable();
+        if !answers.is_empty() {
+            let at = |part: f64| answers[((answers.len() - 1) as f64 * part) as usize] as f64 / 1e3;
+            figure["answers"] = answers.len().into();
+            figure["p50_us"] = at(0.5).into();
+            figure["p99_us"] = at(0.99).into();
+            figure["max_us"] = at(1.0).into();
+        }
+        if let (Some(scheduler), Some(vm)) = (&scheduler, vms[i]) {
+            let stats = scheduler.stats(vm).expect("it is there");
+            figure["small_ms"] = (stats.small_ns / 1_000_000).into();
+            figure["large_ms"] = (stats.large_ns / 1_000_000).into();
+            figure["preemptions"] = stats.preemptions.into();
+            figure["demotions"] = stats.demotions.into();
+            figure["parked"] = stats.parked.into();
+            figure["wait_max_us"] = (stats.waits.max_ns() / 1_000).into();
+        }
+        figures[&part.name] = figure;
+    }
+    if let Some(scheduler) = scheduler.take() {
+        let state = scheduler.state().expect("it says");
+        figures["enabled"] = (state == State::Enabled).into();
+        figures["state"] = serde_json::to_value(&state).expect("plain");
+    }
+    for path in made.iter().rev() {
+        fs::remove_dir(path).expect("nobody is in it");
+    }
+    figures
+}
+
+/// Loads the scheduler, which the guest's kernel has.
+pub(crate) fn load(options: &Options) -> Scheduler {
+    Scheduler::load(options).expect("a kernel with sched_ext")
+}
+
+/// Run time of each thread, in nanoseconds: the first figure of `/proc/TID/schedstat`.
+pub(crate) fn times(running: &[Running]) -> Vec<Vec<u64>> {
+    let of = |tid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|figure| figure.parse().ok()).unwrap_or(0)
+    };
+    running.iter().map(|running| running.tids.iter().map(of).collect()).collect()
+}
+
+/// Makes a group of these threads; what its name says it is below is there.
+fn make(group: &Group, name: &str, tids: &[u32], made: &mut Vec<PathBuf>) -> PathBuf {
+    let path = Path::new(GROUPS).join(name);
+    let above = path.parent().expect("the first group");
+    write(&above.join("cgroup.subtree_control"), "+cpu");
+    fs::create_dir(&path).expect("a name that is free");
+    write(&path.join("cgroup.type"), "threaded");
+    say(group, &path);
+    for tid in tids {
+        write(&path.join("cgroup.threads"), &tid.to_string());
+    }
+    made.push(path.clone());
+    path
+}
+
+/// The group at `path` says what `group` is.
+fn say(group: &Group, path: &Path) {
+    write(&path.join("cpu.weight"), &group.weight.to_string());
+    write(&path.join("cpu.max"), &group.max);
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}

@@ -1,0 +1,212 @@
+//! What a policy comes to on this host: settings for the machines that there are, and what cannot be had.
+//!
+//! [`want()`] is a function of policy, machines and [`Facts`] alone: it reads nothing and changes nothing.
+//! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
+//! looked up, and adds the CPUs of back-end workers, which depend on where those are now.
+
+mod domains;
+mod facts;
+mod groups;
+mod machines;
+mod network;
+mod nice;
+mod settings;
+mod taps;
+mod threads;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use lowtail_discover::{Kind, Vm};
+use lowtail_kernel::Name;
+use crate::manage::Key;
+use crate::policy::{Policy, Rule, Scheduler};
+use lowtail_kernel::hangs;
+
+pub use facts::Facts;
+pub(crate) use facts::online;
+pub use machines::{Member, machines};
+pub use settings::{Settings, settings};
+
+/// Machines that one sentence names.
+const NAMES_MAX: usize = 8;
+
+/// What a policy comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who schedules vCPUs.
+    pub vcpus: VcpusBy,
+    /// Machine by machine, in the order in which they were given.
+    pub wishes: Vec<Wish>,
+    /// What cannot be had here.
+    pub notes: Vec<Note>,
+}
+
+/// Who schedules vCPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VcpusBy {
+    /// The rule small-first, by sched_ext.
+    SmallFirst,
+    /// The kernel's fair class.
+    #[default]
+    Fair,
+    /// Whoever does: the policy does not say.
+    Untouched,
+}
+
+/// What one place shall have, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Where.
+    pub target: Target,
+    /// What, as [`manage`](crate::manage) has it.
+    pub to: String,
+    /// In words to people.
+    pub why: String,
+    /// Whether libvirt owns the place: it may put its own value there when it changes the machine.
+    pub libvirts: bool,
+}
+
+/// A place that is yet to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file of a control group, below the mount point.
+    Group(PathBuf, Key),
+    /// Policy, nice value and slice of a thread.
+    Thread(u32),
+}
+
+/// What cannot be had here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// Of which machine, if not of all.
+    pub vm: Option<Name>,
+    /// What, and why not.
+    pub what: String,
+    /// Whether the policy insists on it.
+    pub fatal: bool,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.vm {
+            Some(vm) => write!(f, "{vm}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// What `policy` comes to for `vms` on a host of which these `facts` are known.
+pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
+    let mut wanted = Wanted { vcpus: by(policy.scheduler, facts), ..Wanted::default() };
+    if let (VcpusBy::Fair, Scheduler::Auto | Scheduler::SchedExt, Err(why)) =
+        (wanted.vcpus, policy.scheduler, &facts.small_first)
+    {
+        let rest = if facts.has_slices() { "weights, caps and slices" } else { "weights and caps" };
+        let what = format!(
+            "small-first for vCPUs cannot be had here: {why}; {rest} of the fair class are what there is"
+        );
+        let fatal = policy.scheduler == Scheduler::SchedExt;
+        wanted.notes.push(Note { vm: None, what, fatal });
+    }
+    if wanted.vcpus == VcpusBy::SmallFirst {
+        wanted.note(
+            None,
+            "with small-first ordinary threads go before machines: what computes without end is to have CPUs of its own",
+        );
+    }
+    if wanted.vcpus == VcpusBy::SmallFirst {
+        for trouble in hangs::of(facts.kernel) {
+            wanted.note(
+                None,
+                format!("on kernels such as this one {}: {}", trouble.sentence(), trouble.remedy),
+            );
+        }
+    }
+    if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
+        wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
+    }
+    if let Some(key) = policy.vms.by_words()
+        && facts.words.is_empty()
+    {
+        wanted.note(
+            None,
+            format!("entries with `{key}` fit nothing: what libvirt says of machines is not known"),
+        );
+    }
+    let of_libvirt = || vms.iter().any(|vm| vm.kind == Kind::Libvirt);
+    if policy.vms.by_label() && facts.words.is_empty() && of_libvirt() {
+        wanted
+            .note(None, "labels in libvirt's metadata are not known, those of control groups are");
+    }
+    for name in &facts.missing_users {
+        wanted.note(None, format!("this host has no user `{name}`"));
+    }
+    let managed = managed(policy, vms, facts);
+    wanted.limited(&managed);
+    for (vm, rule) in managed {
+        if wanted.vcpus != VcpusBy::Untouched {
+            if let Some(version) = facts.hierarchy {
+                wanted.groups(vm, &rule, version, facts);
+            }
+            wanted.threads(vm, &rule, facts);
+        }
+        if !rule.only_limits {
+            wanted.workers(vm, policy.workers.slice, facts);
+        }
+    }
+    wanted
+}
+
+/// The machines that are touched, each with its rule.
+fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Rule)> {
+    let rule = |vm: &Vm| policy.vms.rule(vm, facts.words_of(vm), &facts.users).into_owned();
+    vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+}
+
+fn by(scheduler: Scheduler, facts: &Facts) -> VcpusBy {
+    match scheduler {
+        Scheduler::None => VcpusBy::Untouched,
+        Scheduler::Auto | Scheduler::SchedExt if facts.small_first.is_ok() => VcpusBy::SmallFirst,
+        Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Fair,
+    }
+}
+
+impl Wanted {
+    /// Says of which machines only limits are in force, and why: all in one sentence, since anybody may start many.
+    fn limited(&mut self, managed: &[(&Vm, Rule)]) {
+        let limited = || managed.iter().filter(|(_, rule)| rule.only_limits);
+        let shown = limited().take(NAMES_MAX).map(|(vm, _)| match vm.origin.uid {
+            Some(uid) => format!("{} (user {uid})", vm.name),
+            None => vm.name.to_string(),
+        });
+        let mut shown = shown.collect::<Vec<_>>().join(", ");
+        let more = limited().count().saturating_sub(NAMES_MAX);
+        if shown.is_empty() {
+            return;
+        }
+        if more > 0 {
+            shown += &format!(" and {more} more");
+        }
+        self.note(
+            None,
+            format!(
+                "only limits are in force for {shown}: who runs them is not in `users`, and no entry chooses them by a \
+                 control group or label"
+            ),
+        );
+    }
+
+    fn note(&mut self, vm: Option<&Vm>, what: impl Into<String>) {
+        let vm = vm.map(|vm| vm.name.clone());
+        self.notes.push(Note { vm, what: what.into(), fatal: false });
+    }
+
+    fn wish(&mut self, vm: &Vm, target: Target, to: impl ToString, why: String) {
+        let libvirts = vm.kind == Kind::Libvirt && matches!(target, Target::Group(..));
+        let why = if libvirts { format!("{why}; libvirt's group") } else { why };
+        self.wishes.push(Wish { target, to: to.to_string(), why, libvirts });
+    }
+}

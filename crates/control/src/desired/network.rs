@@ -1,0 +1,111 @@
+//! What uplinks shall have: disciplines, length of segments, tagger.
+
+use super::Settings;
+use lowtail_kernel::Error;
+use crate::flow::{KEEP, Told};
+use crate::manage::{Network, Part, Place, Setting, Unknown};
+use crate::policy::{Policy, Split, Uplink};
+use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Queue, Shape, Tree, Wanted};
+
+/// CAKE; what makes bands and what is in them is its own.
+const CAKE: Shape = Shape { outer: Outer::Cake, bands: Bands::Prio, queue: Queue::FqCodel };
+
+impl Settings {
+    /// What the policy's uplinks shall have. Reads what there is; what suits is tried out in a network namespace of its
+    /// own, once in the life of the process. What is wrong with one of them is a note. Gives whether any of them has a
+    /// tagger then.
+    pub(super) fn network(&mut self, policy: &Policy) -> bool {
+        let mut tags = false;
+        for uplink in &policy.uplinks {
+            match self.uplink(policy, uplink) {
+                Ok(()) => tags = true,
+                Err(error) => {
+                    self.note(error.to_string());
+                    self.unknown.push(Unknown::Interface(uplink.name.clone()));
+                }
+            }
+        }
+        tags
+    }
+
+    fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
+        let link = Link::find(&uplink.name)?;
+        let choice = self.choose(&link, uplink)?;
+        let mut told = Told::new(&policy.flow, choice.priorities);
+        told.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
+        told.marks = policy.marks();
+        let tags = match self.replaceable(&link) {
+            Ok(()) => {
+                self.disciplines(&choice);
+                if !uplink.has_usual_priorities() {
+                    self.note(format!(
+                        "`priority` of {link} is not used: its disciplines know classes by numbers of their own"
+                    ));
+                }
+                "small packets first, by the disciplines' numbers"
+            }
+            Err(error) => {
+                self.note(format!("{error}; until then its packets get the policy's priorities"));
+                told.priorities = uplink.priority;
+                "the policy's priorities, for the disciplines that are there"
+            }
+        };
+        let marked = if told.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
+        self.part(&link, Part::Hooks, "present".to_string(), "for the tagger".to_string());
+        self.part(&link, Part::Tagger, told.to_text(), format!("{tags}{marked}"));
+        Ok(())
+    }
+
+    /// What suits an uplink.
+    fn choose(&mut self, link: &Link, uplink: &Uplink) -> Result<Choice, Error> {
+        let rate = uplink.rate_bits_per_s;
+        let (shape, split) = match uplink.split {
+            Split::Auto => (None, tc::Split::Auto),
+            Split::Cake => (Some(CAKE), tc::Split::Discipline),
+            Split::Gso => (None, tc::Split::Segments),
+            Split::None => (None, tc::Split::Nobody),
+        };
+        if uplink.split == Split::Gso && rate.is_none() {
+            self.note(format!(
+                "`split = \"gso\"` of {link} needs a `rate`: how long a segment may be depends on it"
+            ));
+        }
+        match (tc::choose(link, &Wanted { rate, shape, split }), shape) {
+            (Err(error), Some(_)) => {
+                let choice = tc::choose(link, &Wanted { rate, ..Wanted::default() })?;
+                self.note(format!("`split = \"cake\"` of {link} cannot be had here: {error}"));
+                Ok(choice)
+            }
+            (choice, _) => choice,
+        }
+    }
+
+    /// Whether what is there could be put back.
+    fn replaceable(&self, link: &Link) -> Result<(), Error> {
+        match Tree::read(link)? {
+            // Ours has been put there in place of something that could.
+            Some(there) if !there.is_ours() => there.restorable(link),
+            _ => Ok(()),
+        }
+    }
+
+    fn disciplines(&mut self, choice: &Choice) {
+        let link = &choice.link;
+        if let Some(segments) = &choice.segments {
+            let to = serde_json::to_string(segments).expect("numbers");
+            self.part(link, Part::Segments, to, choice.splitting.to_string());
+        }
+        self.part(link, Part::Disciplines, choice.tree.to_text(), choice.to_string());
+        if choice.rate.is_none() && !choice.limited {
+            self.note(format!(
+                "nothing limits the ring of {link} (BQL): packets wait in it in no order, unless the policy gives \
+                 a `rate` that keeps them before it"
+            ));
+        }
+    }
+
+    pub(super) fn part(&mut self, link: &Link, part: Part, to: String, why: String) {
+        let place = Place::Network(Network { link: link.clone(), part });
+        self.settings.push(Setting { place, to, why });
+    }
+}

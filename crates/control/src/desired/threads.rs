@@ -1,0 +1,70 @@
+//! Slices and nice values, of threads.
+
+use lowtail_engine::Duration;
+
+use super::nice::nice;
+use super::{Facts, Target, VcpusBy, Wanted};
+use lowtail_discover::{Role, Vm};
+use crate::policy::{Rule, Weight};
+
+impl Wanted {
+    /// What a machine's vCPUs shall have as threads.
+    pub(super) fn threads(&mut self, vm: &Vm, rule: &Rule, facts: &Facts) {
+        let threads = || vm.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
+        // Threads in a group with others have a weight of their own in it, which is a nice value.
+        if let Weight::PerVcpu(weight) = rule.weight
+            && rule.weight != Weight::default()
+            && (vm.cgroup.is_none() || facts.hierarchy.is_none())
+            && self.vcpus == VcpusBy::Fair
+        {
+            for thread in threads() {
+                let why = format!(
+                    "weight {weight} of {}, which is in a control group with others",
+                    vm.name
+                );
+                self.wish(vm, Target::Thread(thread.tid), format!("nice={}", nice(weight)), why);
+            }
+        }
+        let Some(slice) = rule.slice.filter(|_| threads().next().is_some()) else { return };
+        if self.vcpus == VcpusBy::SmallFirst {
+            self.note(Some(vm), "its slice is not used: small_first has one for all");
+            return;
+        }
+        if let Some(why) = no_slices(facts) {
+            self.note(Some(vm), why);
+            return;
+        }
+        for thread in threads() {
+            let why = format!("slice {slice} of {}", vm.name);
+            self.wish(vm, Target::Thread(thread.tid), format!("slice_ns={}", slice.as_ns()), why);
+        }
+    }
+
+    /// The slice of a machine's back-end workers.
+    pub(super) fn workers(&mut self, vm: &Vm, slice: Option<Duration>, facts: &Facts) {
+        let is_worker = |role| matches!(role, Role::Vhost(_) | Role::IoThread(_));
+        let workers: Vec<u32> = vm
+            .threads
+            .iter()
+            .filter(|thread| is_worker(thread.role))
+            .map(|thread| thread.tid)
+            .collect();
+        let Some(slice) = slice.filter(|_| !workers.is_empty()) else { return };
+        if let Some(why) = no_slices(facts) {
+            self.note(Some(vm), why);
+            return;
+        }
+        for tid in workers {
+            let why = format!("slice {slice} of back-end workers, here of {}", vm.name);
+            self.wish(vm, Target::Thread(tid), format!("slice_ns={}", slice.as_ns()), why);
+        }
+    }
+}
+
+fn no_slices(facts: &Facts) -> Option<String> {
+    let (major, minor) = facts.kernel;
+    let lacks = !facts.has_slices();
+    lacks.then(|| {
+        format!("a slice cannot be had here: it needs Linux 6.12, this is {major}.{minor}")
+    })
+}

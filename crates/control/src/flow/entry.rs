@@ -1,0 +1,83 @@
+//! What a tap's tagger is told, as text that can be put there and read back. It is the tagger of the uplinks: the tap's only
+//! notes whose a packet is, by the same tables.
+
+use lowtail_policy::FlowParams;
+use serde::{Deserialize, Serialize};
+
+use super::told::{NONE, numbers, params};
+use super::{Mask, Tagger, place};
+use lowtail_kernel::Error;
+use lowtail_kernel::tc::{self, Hook, Hooks, Link};
+
+/// Which tagger is at a tap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// That of this rule, with marks: as [`Told::rule`](super::Told::rule).
+    pub rule: [u32; 7],
+    /// The bits of marks in which it notes machines.
+    #[serde(default = "upper")]
+    pub marks: Mask,
+}
+
+/// Of ledgers that do not say.
+fn upper() -> Mask {
+    Mask::UPPER
+}
+
+impl Entry {
+    /// The tagger of this rule.
+    pub fn new(params: &FlowParams, marks: Mask) -> Self {
+        Entry { rule: numbers(params), marks }
+    }
+
+    /// As text: JSON in one line, always the same for the same.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("numbers")
+    }
+
+    /// From that text; `None` for no tagger.
+    ///
+    /// # Errors
+    /// Where it is none, or what is out of range.
+    pub fn parse(text: &str) -> Result<Option<Self>, Error> {
+        if text == NONE {
+            return Ok(None);
+        }
+        let what = "a tap's tagger that was written down";
+        let entry: Entry =
+            serde_json::from_str(text).map_err(|error| Error::network(what, error))?;
+        params(entry.rule).check().map_err(|why| Error::network(what, why))?;
+        Ok(Some(entry))
+    }
+}
+
+/// Which tagger is at a tap, as text; `none` without one. `None` if the interface is gone.
+///
+/// # Errors
+/// What the kernel says, or that somebody else's filter is in our place.
+pub fn read_entry(link: &Link) -> Result<Option<String>, Error> {
+    let running = match tc::hooks(link)? {
+        None => return Ok(None),
+        Some(Hooks::Absent) => None,
+        Some(Hooks::Ingress | Hooks::Clsact) => Tagger::running_at(link, Hook::Ingress)?,
+    };
+    let rule = running.map(|tagger| tagger.rule()).transpose()?;
+    Ok(Some(
+        rule.map_or_else(
+            || NONE.to_string(),
+            |(params, marks)| Entry::new(&params, marks).to_text(),
+        ),
+    ))
+}
+
+/// Puts at a tap the tagger that the uplinks of this network namespace have, or removes it.
+///
+/// # Errors
+/// If the text is none, there are no hooks, or the kernel refuses.
+pub fn write_entry(link: &Link, text: &str) -> Result<(), Error> {
+    match Entry::parse(text)? {
+        Some(entry) => place::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
+        None => tc::detach(link, Hook::Ingress),
+    }
+}

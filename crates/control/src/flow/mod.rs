@@ -1,0 +1,23 @@
+//! The tagger: `bpf/flow.bpf.c` at an uplink's egress gives each packet its band by `policy/flow.h`.
+//!
+//! What is attached stays when this process ends, and everything that it needs with it: whoever has the right finds it
+//! again by the interface ([`Tagger::running`]). Uplinks whose taggers are told the same share one, so that a
+//! machine has its bucket once. The same one is at the ingress of taps, where that is wanted, and notes there whose a
+//! packet is that will be routed.
+
+mod counts;
+mod entry;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
+mod layout;
+mod place;
+mod tagger;
+mod told;
+
+pub use counts::Counts;
+pub use entry::{Entry, read_entry, write_entry};
+pub use lowtail_kernel::marks::Mask;
+pub use place::{Running, running};
+pub use lowtail_kernel::marks::MACHINES_MAX;
+pub use tagger::{INTERFACES_MAX, Machine, Tagger};
+pub use told::{KEEP, LOW_LATENCY, Told, read, write};

@@ -1,0 +1,285 @@
+//! The program in the kernel and its tables.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
+use lowtail_policy::FlowParams;
+use serde::Serialize;
+
+use super::{Counts, MACHINES_MAX, Mask, Told, layout};
+use lowtail_kernel::tc::{self, Hook, Link};
+use lowtail_kernel::Error;
+use lowtail_kernel::bpf;
+
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
+
+/// Interfaces of machines that are told.
+pub const INTERFACES_MAX: u32 = 2 * MACHINES_MAX;
+/// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/small-first.md).
+const SETS: u32 = 1 << 14;
+
+/// A tagger and its tables.
+#[derive(Debug)]
+pub struct Tagger {
+    /// For uplinks and for taps.
+    tag: OwnedFd,
+    uplinks: MapHandle,
+    owners: MapHandle,
+    counts: MapHandle,
+    shared: MapHandle,
+    vms: MapHandle,
+}
+
+/// What was not small of a machine's packets, though its pairs had the tokens: `struct lt_flow_vm`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Packets that found no entry for their pair.
+    pub unknown: u64,
+    /// Packets that lacked the machine's own tokens.
+    pub refused: u64,
+}
+
+fn failed(what: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |source| Error::Bpf { what, source }
+}
+
+impl Tagger {
+    /// Loads one, with empty tables and a seed that nobody knows. It is gone with this value if it is not attached.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or the kernel does not take it.
+    pub fn load(params: &FlowParams, marks: Mask) -> Result<Self, Error> {
+        let mut seed = [0; 96];
+        let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
+        random.map_err(|error| Error::network("cannot draw random numbers", error))?;
+        let (words, _) = seed.as_chunks::<8>();
+        let mut numbers = [0; 12];
+        for (number, word) in numbers.iter_mut().zip(words) {
+            *number = u64::from_ne_bytes(*word);
+        }
+        let shared = layout::shared(params, numbers, SETS - 1, marks)
+            .map_err(|why| Error::network("a tagger", why))?;
+        let object = bpf::load(PROGRAM, |object| {
+            let sizes = [("sets", SETS), ("vms", MACHINES_MAX), ("owners", INTERFACES_MAX)];
+            for mut map in object.maps_mut() {
+                let name = map.name().to_string_lossy().into_owned();
+                if let Some((_, size)) = sizes.iter().find(|(of, _)| *of == name) {
+                    map.set_max_entries(*size)?;
+                }
+            }
+            Ok(())
+        })?;
+        let tagger = Self::of(&object)?;
+        let key = 0u32.to_ne_bytes();
+        let told = tagger.shared.update(&key, &shared, MapFlags::ANY);
+        told.map_err(failed("tell a tagger its rule"))?;
+        Ok(tagger)
+    }
+
+    fn of(object: &Object) -> Result<Self, Error> {
+        let what = "find the tagger's parts";
+        let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
+        let map = |end: &str| {
+            let found = object.maps().find(|map| map.name().to_string_lossy().ends_with(end));
+            MapHandle::try_from(&found.ok_or_else(missing)?).map_err(failed(what))
+        };
+        let program = |name: &str| {
+            let found = object.progs().find(|program| program.name() == name);
+            let own = found.ok_or_else(missing)?.as_fd().try_clone_to_owned();
+            own.map_err(|error| failed(what)(error.into()))
+        };
+        Ok(Tagger {
+            tag: program("tag")?,
+            uplinks: map("uplinks")?,
+            owners: map("owners")?,
+            counts: map("counts")?,
+            shared: map(".bss")?,
+            vms: map("vms")?,
+        })
+    }
+
+    /// The one that runs at an uplink; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the kernel says, or that somebody else's filter is in our place.
+    pub fn running(link: &Link) -> Result<Option<Self>, Error> {
+        Self::running_at(link, Hook::Egress)
+    }
+
+    /// The one that runs at an interface, which has hooks: as an uplink's at egress, as a tap's at ingress. `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// As [`running`](Tagger::running).
+    pub fn running_at(link: &Link, hook: Hook) -> Result<Option<Self>, Error> {
+        tc::own(link, hook)?.map_or(Ok(None), Self::numbered)
+    }
+
+    /// The one whose program has this number; `None` if it is gone.
+    pub(super) fn numbered(id: u32) -> Result<Option<Self>, Error> {
+        let what = "find a running tagger";
+        let options = ProgInfoQueryOptions::default().include_map_ids(true);
+        let Some(info) = ProgInfoIter::with_query_opts(options).find(|info| info.id == id) else {
+            return Ok(None);
+        };
+        let maps: Result<Vec<MapHandle>, libbpf_rs::Error> =
+            info.map_ids.iter().map(|id| MapHandle::from_map_id(*id)).collect();
+        let maps = maps.map_err(failed(what))?;
+        let map = |end: &str| {
+            let found = maps.iter().find(|map| map.name().to_string_lossy().ends_with(end));
+            let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
+            MapHandle::try_from(found.ok_or_else(missing)?).map_err(failed(what))
+        };
+        Ok(Some(Tagger {
+            tag: Program::fd_from_id(id).map_err(failed(what))?,
+            uplinks: map("uplinks")?,
+            owners: map("owners")?,
+            counts: map("counts")?,
+            shared: map(".bss")?,
+            vms: map("vms")?,
+        }))
+    }
+
+    /// Attaches it to the egress of an uplink, which has hooks; an earlier one of ours goes.
+    ///
+    /// # Errors
+    /// What is out of range in `told`, or what the kernel says.
+    pub fn attach(&self, link: &Link, told: &Told) -> Result<(), Error> {
+        told.check()?;
+        let value = layout::uplink(&told.priorities, &told.dscp);
+        let put = self.uplinks.update(&link.ifindex.to_ne_bytes(), &value, MapFlags::ANY);
+        put.map_err(failed("tell a tagger of an uplink"))?;
+        tc::attach(link, Hook::Egress, self.tag.as_fd())
+    }
+
+    /// Attaches it to the ingress of a machine's tap, which has hooks and is no uplink: there it notes the machine in each
+    /// packet's mark, for machines whose packets are routed. Needs marks. An earlier one of ours goes.
+    ///
+    /// # Errors
+    /// What the kernel says, or that somebody else's filter is in our place.
+    pub fn attach_tap(&self, link: &Link) -> Result<(), Error> {
+        tc::attach(link, Hook::Ingress, self.tag.as_fd())
+    }
+
+    /// Removes it from the egress of an uplink.
+    ///
+    /// # Errors
+    /// What the kernel says, or that somebody else's filter is in our place.
+    pub(super) fn detach(&self, link: &Link) -> Result<(), Error> {
+        tc::detach(link, Hook::Egress)?;
+        // It may go on at other uplinks, and this one may be a tap of somebody's.
+        match self.uplinks.delete(&link.ifindex.to_ne_bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(failed("tell a tagger that an uplink is none")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells whose each interface is: number of the interface, number of the machine from 1 on. Others than these are
+    /// the host's.
+    ///
+    /// # Errors
+    /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
+    pub fn know(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
+        let what = "tell a tagger of machines";
+        let (_, marks) = self.rule()?;
+        let most = if marks == Mask::NONE { MACHINES_MAX - 1 } else { marks.machines() };
+        if let Some((_, number)) = machines.iter().find(|(_, number)| *number > most) {
+            let why = format!("machine {number}: there is room for {most}");
+            return Err(Error::network(what, why));
+        }
+        // The kernel would take the first ones only.
+        if machines.len() > INTERFACES_MAX as usize {
+            let n = machines.len();
+            let why =
+                format!("{n} interfaces: there is room for {INTERFACES_MAX}; all stays as it was");
+            return Err(Error::network(what, why));
+        }
+        // First those that have gone, so that there is room. Packets of an interface that is not known are the host's.
+        for key in self.owners.keys().collect::<Vec<_>>() {
+            let known = machines.iter().any(|(ifindex, _)| ifindex.to_ne_bytes()[..] == key[..]);
+            if !known {
+                self.owners.delete(&key).map_err(failed(what))?;
+            }
+        }
+        for (ifindex, number) in machines {
+            let (key, value) = (ifindex.to_ne_bytes(), number.to_ne_bytes());
+            self.owners.update(&key, &value, MapFlags::ANY).map_err(failed(what))?;
+        }
+        Ok(())
+    }
+
+    /// What it [knows](Tagger::know): number of the interface, number of the machine, in this order.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn known(&self) -> Result<Vec<(u32, u32)>, Error> {
+        let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
+        let mut known = Vec::new();
+        for key in self.owners.keys() {
+            let value = self.owners.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(failed("read what a tagger knows"))?;
+            known.extend(value.and_then(|value| Some((number(&key)?, number(&value)?))));
+        }
+        known.sort_unstable();
+        Ok(known)
+    }
+
+    /// What has passed all uplinks of it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counts(&self) -> Result<Counts, Error> {
+        let what = "read what a tagger has counted";
+        let found = self.counts.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let mut sum = Counts::default();
+        for cpu in found.map_err(failed(what))?.unwrap_or_default() {
+            sum.add(&cpu);
+        }
+        Ok(sum)
+    }
+
+    /// What was refused to a machine; number 0 is the host and who is not known.
+    ///
+    /// # Errors
+    /// What the kernel says, or that there is no such number.
+    pub fn machine(&self, number: u32) -> Result<Machine, Error> {
+        let what = "read what a tagger knows of a machine";
+        let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
+        let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
+        let found = found.ok_or_else(missing)?;
+        let word = |at: usize| Some(u64::from_ne_bytes(found.get(at..at + 8)?.try_into().ok()?));
+        let machine = |unknown, refused| Machine { unknown, refused };
+        // Behind the clock of its bucket.
+        word(8)
+            .zip(word(16))
+            .map(|(unknown, refused)| machine(unknown, refused))
+            .ok_or_else(missing)
+    }
+
+    /// Its rule's parameters, and the bits of marks that tell machines.
+    pub(super) fn rule(&self) -> Result<(FlowParams, Mask), Error> {
+        let what = "read a tagger's rule";
+        let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
+        let shared =
+            self.shared.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
+        shared.and_then(|shared| layout::params(&shared)).ok_or_else(odd)
+    }
+
+    /// What it is told of an uplink.
+    pub(super) fn told(&self, link: &Link) -> Result<Told, Error> {
+        let what = "read what a tagger is told";
+        let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
+        let (params, marks) = self.rule()?;
+        let uplink = self.uplinks.lookup(&link.ifindex.to_ne_bytes(), MapFlags::ANY);
+        let uplink = uplink.map_err(failed(what))?;
+        let told = uplink.and_then(|bytes| layout::parse_uplink(&bytes)).ok_or_else(odd)?;
+        let mut all = Told::new(&params, told.0);
+        (all.dscp, all.marks) = (told.1, marks);
+        Ok(all)
+    }
+}

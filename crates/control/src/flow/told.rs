@@ -1,0 +1,117 @@
+//! What an uplink's tagger is told, as text that can be put there and read back.
+
+use lowtail_policy::{FLOW_BANDS, FlowParams};
+use serde::{Deserialize, Serialize};
+
+use super::{Mask, Tagger, place};
+use lowtail_kernel::Error;
+use lowtail_kernel::tc::{self, Hook, Link};
+
+const BANDS: usize = FLOW_BANDS as usize;
+/// A DSCP that stays as it is.
+pub const KEEP: u8 = 0xff;
+/// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
+/// high-throughput data (RFC 4594, 4.7 and 4.8).
+pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
+/// What an uplink without a tagger has.
+pub(super) const NONE: &str = "none";
+
+/// What an uplink's tagger goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// `rate`, `burst_ns`, `vm_rate`, `vm_burst_ns`, `brief_bytes`, `large_bytes`, `long_bytes` of
+    /// [`FlowParams`].
+    pub rule: [u32; 7],
+    /// The priority of each band, as [`tc::Choice`] has them.
+    pub priorities: [u32; BANDS],
+    /// The DSCP of each band, 0 to 63 or [`KEEP`].
+    pub dscp: [u8; BANDS],
+    /// Marks tell machines, too: these bits of them are ours.
+    pub marks: Mask,
+}
+
+impl Told {
+    /// With the rule's parameters, and all DSCPs as they are.
+    pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
+        Told { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: Mask::NONE }
+    }
+
+    /// The rule's parameters.
+    pub fn params(&self) -> FlowParams {
+        params(self.rule)
+    }
+
+    /// Refuses what no tagger can do.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn check(&self) -> Result<(), Error> {
+        let what = "a tagger";
+        self.params().check().map_err(|why| Error::network(what, why))?;
+        match self.dscp.iter().find(|dscp| **dscp != KEEP && **dscp > 63) {
+            Some(dscp) => Err(Error::network(what, format!("a DSCP of {dscp}: 0 to 63"))),
+            None => Ok(()),
+        }
+    }
+
+    /// As text: JSON in one line, always the same for the same.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("numbers")
+    }
+
+    /// From that text; `None` for no tagger.
+    ///
+    /// # Errors
+    /// Where it is none, or what is out of range.
+    pub fn parse(text: &str) -> Result<Option<Self>, Error> {
+        if text == NONE {
+            return Ok(None);
+        }
+        let told: Told = serde_json::from_str(text)
+            .map_err(|error| Error::network("a tagger that was written down", error))?;
+        told.check()?;
+        Ok(Some(told))
+    }
+}
+
+/// What the tagger of an uplink is told, as text; `none` without one. `None` if the interface is gone.
+///
+/// # Errors
+/// What the kernel says, or that somebody else's filter is in our place.
+pub fn read(link: &Link) -> Result<Option<String>, Error> {
+    let present = tc::has_hooks(link)?;
+    if present != Some(true) {
+        return Ok(present.map(|_| NONE.to_string()));
+    }
+    let told = Tagger::running(link)?.map(|tagger| tagger.told(link)).transpose()?;
+    Ok(Some(told.map_or_else(|| NONE.to_string(), |told| told.to_text())))
+}
+
+/// Puts a tagger at an uplink that is told so, or removes it. It is one that runs already in this network namespace, if
+/// that has the same rule.
+///
+/// # Errors
+/// If the text is none, there are no hooks, or the kernel refuses.
+pub fn write(link: &Link, text: &str) -> Result<(), Error> {
+    match Told::parse(text)? {
+        Some(told) => place::tagger(&told.params(), told.marks)?.attach(link, &told),
+        None => match Tagger::running(link)? {
+            Some(tagger) => tagger.detach(link),
+            None => tc::detach(link, Hook::Egress),
+        },
+    }
+}
+
+/// A rule's parameters as a text has them: [`Told::rule`].
+pub(super) fn numbers(params: &FlowParams) -> [u32; 7] {
+    let [numbers @ .., _pad] = params.words();
+    numbers
+}
+
+/// The parameters of that.
+pub(super) fn params(numbers: [u32; 7]) -> FlowParams {
+    let mut words = [0; 8];
+    words[..7].copy_from_slice(&numbers);
+    FlowParams::of_words(words)
+}

@@ -1,0 +1,74 @@
+//! What a policy has done to machines: figures from before and after, for `status`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use lowtail_kernel::{VmEffect, journal};
+
+const FILE: &str = "host.effect";
+
+/// What was observed before a policy was applied, and after.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Before.
+    pub before: Vec<VmEffect>,
+    /// After, the last time that somebody looked.
+    pub after: Vec<VmEffect>,
+}
+
+impl Effect {
+    /// What was kept in `dir`, if anything was.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn load(dir: &Path) -> io::Result<Option<Self>> {
+        match fs::read(dir.join(FILE)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps it in `dir`, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, dir: &Path) -> io::Result<()> {
+        journal::save(dir, FILE, &serde_json::to_vec(self)?)
+    }
+
+    /// Forgets what was kept.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn forget(dir: &Path) -> io::Result<()> {
+        journal::forget(dir, FILE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(Effect::load(dir.path()).expect("none"), None);
+        let vm = VmEffect {
+            name: "a\x1b".into(),
+            wake_p50_us: Some(1.5),
+            wake_p99_us: None,
+            cpu_percent: 12.5,
+            waits_percent: None,
+        };
+        let effect = Effect { before: vec![vm.clone()], after: Vec::new() };
+        effect.save(dir.path()).expect("kept");
+        assert_eq!(Effect::load(dir.path()).expect("kept"), Some(effect));
+        Effect::forget(dir.path()).expect("removed");
+        Effect::forget(dir.path()).expect("nothing to remove");
+        assert_eq!(Effect::load(dir.path()).expect("none"), None);
+    }
+}

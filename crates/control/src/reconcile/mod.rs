@@ -1,0 +1,237 @@
+//! Keeps a policy in force while machines come and go, until told to end.
+//!
+//! The host is held for all that time. Each round looks at the machines, asks for the settings if those have changed, and
+//! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
+
+mod effect;
+mod notes;
+mod taggers;
+mod vcpus;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
+use lowtail_kernel::Roots;
+use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted};
+use lowtail_kernel::signals::Signals;
+use crate::desired::online;
+
+pub use effect::Effect;
+pub use lowtail_kernel::VmEffect;
+pub use notes::Notes;
+pub use taggers::Taggers;
+pub use vcpus::{InForce, Report, Vcpus, forget_scheduler, in_force};
+
+/// From one look at signals to the next.
+const LOOK: Duration = Duration::from_millis(50);
+/// All places are read every so many rounds also if the machines are the same, which tells what others have changed.
+const EVERY: u32 = 10;
+/// What the kernel has refused is not tried again for so long.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// How to keep.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the ledger is.
+    pub dir: PathBuf,
+    /// Where the kernel tells about itself.
+    pub roots: Roots,
+    /// Machines by the user's word.
+    pub declared: Vec<Declared>,
+    /// Users whose word counts on what is a machine.
+    pub users: Users,
+    /// From one round to the next.
+    pub period: Duration,
+    /// Whether all stays in force at the end, for `revert` or the next one, instead of being restored.
+    pub leave: bool,
+}
+
+impl Options {
+    /// A round each second; at the end all is restored.
+    pub fn new(dir: &Path) -> Self {
+        let (roots, period) = (Roots::default(), Duration::from_secs(1));
+        let users = Users::default();
+        Options { dir: dir.to_path_buf(), roots, declared: Vec::new(), users, period, leave: false }
+    }
+}
+
+/// Keeps settings in force.
+#[derive(Debug)]
+pub struct Keep {
+    options: Options,
+    hold: Hold,
+    scanner: Scanner,
+    rounds: u32,
+    vms: Vec<Vm>,
+    cpus: Option<BTreeSet<usize>>,
+    /// What was wanted when that was known last.
+    wanted: Option<Wanted>,
+    /// What the kernel has refused, and when.
+    failed: BTreeMap<(Place, String), (Instant, String)>,
+    refused: Vec<Refused>,
+    foreign: BTreeMap<Place, String>,
+}
+
+/// Says what is wanted for the machines that were found, or why that is not known, in words.
+pub type Want<'w> = dyn FnMut(&Found) -> Result<Wanted, String> + 'w;
+
+/// What a round has found and done.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The machines, if they are others than the round before.
+    pub changed: Option<Found>,
+    /// What differed, if something did.
+    pub plan: Option<Plan>,
+    /// What was done about it.
+    pub applied: Option<Applied>,
+    /// What somebody else has changed, told once, and again when it was gone meanwhile.
+    pub foreign: Vec<Foreign>,
+    /// What places are not given, of themselves or by the kernel, all of it, if that is not what it was the round before.
+    pub refused: Option<Vec<Refused>>,
+    /// Why it is not known what is wanted. What was wanted before stays in force; the next round asks again.
+    pub unknown: Option<String>,
+}
+
+impl Keep {
+    /// Takes hold of the host, and what another has left.
+    ///
+    /// # Errors
+    /// As [`Hold::take`].
+    pub fn start(options: Options) -> Result<Self, Error> {
+        let hold = Hold::take(&options.dir)?;
+        let scanner = Scanner::new(options.roots.clone(), options.declared.clone())
+            .trusting(options.users.clone());
+        Ok(Keep {
+            options,
+            hold,
+            scanner,
+            rounds: 0,
+            vms: Vec::new(),
+            cpus: None,
+            wanted: None,
+            failed: BTreeMap::new(),
+            refused: Vec::new(),
+            foreign: BTreeMap::new(),
+        })
+    }
+
+    /// One round. `want` says what is wanted for these machines, or why that is not known; it is asked when machines or the CPUs
+    /// that are on have changed, and now and then. What is not known is not what nobody wants: what was wanted before
+    /// stays.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written; nothing was changed then that is not written down. The next round may go well.
+    pub fn round(&mut self, want: &mut Want<'_>) -> Result<Round, Error> {
+        let found = self.scanner.scan();
+        let cpus = online(&self.options.roots).ok();
+        let changed = self.rounds == 0 || found.vms != self.vms;
+        let due = self.rounds.is_multiple_of(EVERY) || cpus != self.cpus;
+        self.rounds = self.rounds.wrapping_add(1);
+        let mut round = Round::default();
+        if !changed && !due {
+            return Ok(round);
+        }
+        let asked = match &found.unknown {
+            Some(why) => Err(why.clone()),
+            None => want(&found),
+        };
+        match asked {
+            Ok(wanted) => {
+                self.wanted = Some(wanted);
+                self.cpus = cpus;
+            }
+            Err(why) => {
+                round.unknown = Some(why);
+                // The next round is due.
+                self.rounds = 0;
+            }
+        }
+        // Of places that are gone the entries are dropped, also where nothing new is known.
+        let Some(wanted) = &self.wanted else { return Ok(round) };
+        let mut plan = self.hold.plan_wanted(wanted, false)?;
+        round.foreign = self.others(&plan);
+        self.leave_failed(&mut plan);
+        if !plan.is_empty() {
+            let applied = match self.hold.apply(&plan, OnError::GoOn, &mut |_| {}) {
+                // Somebody was faster than us; the next round sees what is there.
+                Err(Error::Moved { .. }) => {
+                    self.rounds = 0;
+                    return Ok(round);
+                }
+                applied => applied?,
+            };
+            for failed in &applied.failed {
+                let (place, why) = ((failed.place.clone(), failed.to.clone()), failed.why.clone());
+                self.failed.insert(place, (Instant::now(), why));
+            }
+            round.applied = Some(applied);
+        }
+        round.refused = self.refuse(&plan);
+        round.plan = round.applied.is_some().then_some(plan);
+        if found.unknown.is_none() {
+            self.vms.clone_from(&found.vms);
+            round.changed = changed.then_some(found);
+        }
+        Ok(round)
+    }
+
+    /// What others have changed, if that is new. What is no longer so is forgotten, so that it is told when it comes again.
+    fn others(&mut self, plan: &Plan) -> Vec<Foreign> {
+        let now = plan.foreign.iter().map(|foreign| (foreign.place.clone(), foreign.now.clone()));
+        let before = std::mem::replace(&mut self.foreign, now.collect());
+        let is_new = |foreign: &&Foreign| before.get(&foreign.place) != Some(&foreign.now);
+        plan.foreign.iter().filter(is_new).cloned().collect()
+    }
+
+    /// Leaves out for a while what the kernel has refused. What is no longer planned is forgotten.
+    fn leave_failed(&mut self, plan: &mut Plan) {
+        let planned: BTreeSet<(&Place, &str)> =
+            plan.changes.iter().map(|change| (&change.place, change.to.as_str())).collect();
+        self.failed.retain(|(place, to), (when, _)| {
+            when.elapsed() < RETRY && planned.contains(&(place, to.as_str()))
+        });
+        plan.leave_out(|place, to| self.failed.contains_key(&(place.clone(), to.to_string())));
+    }
+
+    /// What is refused now, if that is new.
+    fn refuse(&mut self, plan: &Plan) -> Option<Vec<Refused>> {
+        let failed = self.failed.iter().map(|((place, wanted), (_, why))| {
+            let (place, wanted, why) = (place.clone(), wanted.clone(), why.clone());
+            Refused { place, wanted, why }
+        });
+        let now: Vec<Refused> = plan.refused.iter().cloned().chain(failed).collect();
+        let is_new = now != self.refused;
+        self.refused.clone_from(&now);
+        is_new.then_some(now)
+    }
+
+    /// Rounds until a signal asks for an end; `tell` is told of each, and of what went wrong in it.
+    pub fn run(
+        &mut self,
+        signals: &Signals,
+        want: &mut Want<'_>,
+        tell: &mut dyn FnMut(Result<Round, Error>),
+    ) {
+        while signals.caught().is_none() {
+            let next = Instant::now() + self.options.period;
+            tell(self.round(want));
+            while signals.caught().is_none() && Instant::now() < next {
+                thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    /// Ends: restores all, unless it is to be left.
+    ///
+    /// # Errors
+    /// As [`Hold::revert`].
+    pub fn end(mut self) -> Result<Option<Reverted>, Error> {
+        if self.options.leave {
+            return Ok(None);
+        }
+        self.hold.revert(false, &mut |_| {}).map(Some)
+    }
+}

@@ -1,0 +1,170 @@
+//! Any sequence of what may happen to who keeps a policy in force, against a model of what has to be in force: machines that
+//! come and go, other policies, threads that take real-time policies, writes of others, errors, and kills.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+
+use lowtail_control::reconcile::{Keep, Options};
+use lowtail_control::manage::{Place, Wanted};
+
+use super::refused::chrt;
+use super::world::{World, set};
+use super::{Draw, host};
+
+const OURS: [&str; 4] = ["300", "400", "900", "1000"];
+const THEIRS: [&str; 3] = ["711", "712", "713"];
+const NICE: [&str; 3] = ["nice=3", "nice=4 policy=batch", "policy=batch"];
+
+/// What is to be there, and what the ledger knows of it.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    now: String,
+    wanted: Option<String>,
+    /// What was there before the first change, and what we have put there.
+    entry: Option<(String, String)>,
+}
+
+impl Cell {
+    /// A round that knows what is wanted.
+    fn round(&mut self, place: &Place) {
+        let Some(wanted) = &self.wanted else {
+            // What is another's is his from now on.
+            if let Some((was, ours)) = self.entry.take()
+                && self.now == ours
+            {
+                self.now = was;
+            }
+            return;
+        };
+        let was = self.entry.as_ref().map_or(&self.now, |(was, _)| was);
+        let Ok(to) = place.full(wanted, was) else { return };
+        let was = was.clone();
+        let may = self.entry.as_ref().is_none_or(|(_, ours)| *ours == self.now);
+        if may || self.now == to {
+            self.entry = (to != was).then(|| (was, to.clone()));
+            self.now = to;
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_daemon() {
+    let Some(hierarchy) = host() else { return };
+    let world = World::new(hierarchy, &["a", "b", "c"], true);
+    let weight = world.weight();
+    let mut draw = Draw::new();
+    let cells: RefCell<BTreeMap<Place, Cell>> = RefCell::default();
+    let came = |place: Place| {
+        let now = place.read().expect("read").expect("there");
+        cells.borrow_mut().insert(place, Cell { now, ..Cell::default() });
+    };
+    (1..4).for_each(|group| came(world.group(group, weight)));
+    (0..5).for_each(|n| came(world.sched(n)));
+    let start = || {
+        let options = Options { leave: false, ..Options::new(world.dir()) };
+        Keep::start(options).expect("nobody holds it")
+    };
+    let mut keep = Some(start());
+    let mut happened = [0; 7];
+    for step in 0..220 {
+        let what = draw.below(7);
+        happened[what] += 1;
+        let places: Vec<Place> = cells.borrow().keys().cloned().collect();
+        let place = draw.of(&places);
+        let is_group = matches!(place, Place::Group(_));
+        match what {
+            // Another policy.
+            0 | 1 => {
+                let values: &[&str] = if is_group { &OURS } else { &NICE };
+                let wanted = (draw.below(4) > 0).then(|| draw.of(values).to_string());
+                cells.borrow_mut().get_mut(&place).expect("a place").wanted = wanted;
+            }
+            // A machine goes, another one comes under its name.
+            2 => {
+                let group = 1 + draw.below(3);
+                let gone = world.group(group, weight);
+                let wanted = cells.borrow_mut().remove(&gone).and_then(|cell| cell.wanted);
+                fs::remove_dir(world.hierarchy.root.join(&world.groups[group])).expect("empty");
+                world.make(&world.groups[group]);
+                let new = world.group(group, weight);
+                came(new.clone());
+                cells.borrow_mut().get_mut(&new).expect("a place").wanted = wanted;
+            }
+            // Its owner gives a thread another policy, which may be none that we may change.
+            3 => {
+                let n = draw.below(5);
+                let (option, priority) =
+                    draw.of(&[("--fifo", "1"), ("--idle", "0"), ("--other", "0")]);
+                chrt(option, priority, world.thread(n).tid());
+                let now = world.sched(n).read().expect("read").expect("it lives");
+                cells.borrow_mut().get_mut(&world.sched(n)).expect("a place").now = now;
+            }
+            // Somebody writes.
+            4 => {
+                let group = 1 + draw.below(3);
+                let value = draw.of(&THEIRS);
+                world.put(group, weight, value);
+                let place = world.group(group, weight);
+                cells.borrow_mut().get_mut(&place).expect("a place").now = value.to_string();
+            }
+            // Killed between two rounds: nothing is restored, and the next one takes over.
+            5 => {
+                drop(keep.take());
+                keep = Some(start());
+            }
+            // Ended as it should: all is restored that is ours.
+            _ => {
+                keep.take().expect("one").end().expect("written down");
+                for (place, cell) in &mut *cells.borrow_mut() {
+                    let wanted = cell.wanted.take();
+                    cell.round(place);
+                    cell.wanted = wanted;
+                }
+                check(&cells.borrow(), step, "ended");
+                keep = Some(start());
+            }
+        }
+        let keep = keep.as_mut().expect("one");
+        // First it is not known what is wanted: whatever was in force is. That is no reason to wait for the next round.
+        let round = keep.round(&mut |_| Err("not known".into())).expect("written down");
+        assert!(round.unknown.is_some() || step > 0, "{round:?}");
+        if round.unknown.is_none() {
+            // It was not asked. It is in the tenth round at the latest.
+            for _ in 0..10 {
+                keep.round(&mut |_| Err("not known".into())).expect("written down");
+            }
+        }
+        if what >= 5 {
+            check(&cells.borrow(), step, "not known");
+        }
+        let mut want = |_: &_| {
+            let cells = cells.borrow();
+            let wanted = cells
+                .iter()
+                .filter_map(|(place, cell)| Some(set(place.clone(), cell.wanted.as_deref()?)));
+            Ok(Wanted::from(wanted.collect::<Vec<_>>()))
+        };
+        let round = keep.round(&mut want).expect("written down");
+        assert!(round.unknown.is_none());
+        assert!(round.applied.is_none_or(|applied| applied.failed.is_empty()));
+        cells.borrow_mut().iter_mut().for_each(|(place, cell)| cell.round(place));
+        check(&cells.borrow(), step, "known");
+    }
+    keep.expect("one").end().expect("written down");
+    for (place, cell) in &mut *cells.borrow_mut() {
+        cell.wanted = None;
+        cell.round(place);
+    }
+    check(&cells.borrow(), usize::MAX, "at the end");
+    assert!(!world.dir().join("host.ledger").exists());
+    assert!(happened.iter().all(|n| *n > 5), "{happened:?}");
+}
+
+#[track_caller]
+fn check(cells: &BTreeMap<Place, Cell>, step: usize, when: &str) {
+    for (place, cell) in cells {
+        let now = place.read().expect("read").expect("there");
+        assert_eq!(now, cell.now, "{when}, step {step}, {place}: {cell:?}");
+    }
+}

@@ -1,0 +1,365 @@
+//! What suits an uplink, of what its kernel has: small first, delay of the rest kept down, long segments cut.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::bql::is_limited;
+use super::link::{Facts, Link, Segments};
+use super::tree::{Node, Tree};
+use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT, options};
+use crate::Error;
+use crate::Roots;
+
+/// Bands of an uplink: brief, small, the rest, as in the simulator's queue `small-first`.
+const BANDS: u32 = 3;
+/// Bands of the rule (`LT_FLOW_BANDS` of `policy/flow.h`), of which all but two are the rest.
+const RULE_BANDS: usize = 5;
+/// Percent of a rate that we send at: only a queue that is here can be put in order. 1 % is what the other one needs to
+/// run empty again; our choice, measured in docs/flow.md.
+const SHARE_PERCENT: u64 = 99;
+/// Bytes that may go at once, as time at the rate, us: longer than a timer is late, 1 ms. Else a rate is not reached
+/// on a busy host.
+const BURST_US: u64 = 1_000;
+/// Who is behind a segment waits no longer than this for its end, us. Our choice; a frame of 1,514 bytes takes 121
+/// us at 100 Mbit/s, a segment of 64 KB takes 5.2 ms.
+const SEGMENT_US: u64 = 250;
+/// The longest segment of TCP (`GSO_LEGACY_MAX_SIZE`), bytes.
+const SEGMENT_MAX: u64 = 65_536;
+/// The same as disciplines count it, with a header for each frame that it becomes (`qdisc_pkt_len_init`): 54 bytes of
+/// Ethernet, IPv4 and TCP for each 536 bytes, the least that TCP has to send (RFC 9293), are 11 %.
+const SEGMENT_WITH_HEADERS: u64 = SEGMENT_MAX + SEGMENT_MAX / 8;
+/// Bytes of a header of Ethernet.
+const ETHERNET: u64 = 14;
+/// What may wait without an AQM, as time at the rate, us: a round trip of 50 ms can be filled by one connection.
+const WAIT_US: u64 = 50_000;
+/// The same in bytes where no rate is known: 2 MB, as the simulator's `small-first`.
+const WAIT_BYTES: u64 = 2_000_000;
+/// Priorities by which prio knows brief and small packets. The kernel itself gives no packet a priority above 7
+/// (`rt_tos2priority`), and who is not privileged none above 6 (socket(7)).
+const PRIO_BRIEF: u32 = 15;
+const PRIO_SMALL: u32 = 14;
+
+/// What an uplink is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// Rate of the narrowest link that all its traffic passes, bit/s, as the host counts bytes (with the header of
+    /// Ethernet, without what only the wire has). `None`: the interface's own, so that packets wait here anyway.
+    pub rate: Option<u64>,
+    /// Only this form; else the best that the kernel has.
+    pub shape: Option<Shape>,
+    /// Who shall cut long segments.
+    pub split: Split,
+}
+
+/// Who shall cut long segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Split {
+    /// The discipline where a segment takes longer than a burst, else the host's TCP.
+    #[default]
+    Auto,
+    /// The discipline, whatever the rate.
+    Discipline,
+    /// The host's TCP, whatever the rate; without one there is no length to go by.
+    Segments,
+    /// Nobody.
+    Nobody,
+}
+
+/// What is around the bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outer {
+    /// cake does all of it: rate, bands, AQM, cutting.
+    Cake,
+    /// tbf limits the rate.
+    Tbf,
+    /// Bands for each of the interface's queues.
+    Mq,
+    /// Nothing.
+    None,
+}
+
+/// What makes bands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bands {
+    /// prio.
+    Prio,
+    /// htb, with classes that differ in nothing but their priority.
+    Htb,
+}
+
+/// What is in a band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Queue {
+    /// fq_codel.
+    FqCodel,
+    /// bfifo, where there is no AQM.
+    Fifo,
+}
+
+/// A form of an uplink's disciplines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Shape {
+    /// Around the bands.
+    pub outer: Outer,
+    /// What makes them; nothing of it with cake.
+    pub bands: Bands,
+    /// What is in them; nothing of it with cake.
+    pub queue: Queue,
+}
+
+/// What cuts long segments, so that small packets do not wait for their ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Splitting {
+    /// The discipline, everybody's: those longer than a frame.
+    Discipline,
+    /// TCP of the host makes none longer than this, bytes; those of machines stay whole.
+    Segments(u32),
+    /// Nobody.
+    Nobody,
+}
+
+/// What was chosen for an uplink.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The interface.
+    pub link: Link,
+    /// The form of its disciplines.
+    pub shape: Shape,
+    /// Bits per second that it sends at most, 99 % of what was asked for.
+    pub rate: Option<u64>,
+    /// What cuts segments.
+    pub splitting: Splitting,
+    /// The disciplines, as they will read once they are there.
+    pub tree: Tree,
+    /// How long segments are to be, if that is to be changed.
+    pub segments: Option<Segments>,
+    /// The priority that each band of the rule has to have.
+    pub priorities: [u32; RULE_BANDS],
+    /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
+    /// rate keeps them here.
+    pub limited: bool,
+    /// Forms that would have been better, which this kernel does not have.
+    pub without: Vec<Shape>,
+}
+
+impl Choice {
+    /// The best for `link` that its kernel has. Each form is tried in a network namespace of its own, so that nothing
+    /// here changes.
+    ///
+    /// # Errors
+    /// If the interface is gone or not one of Ethernet, a rate is out of range, or nothing works; then why the last did not.
+    pub fn find(link: &Link, wanted: &Wanted) -> Result<Self, Error> {
+        let facts = link.present()?;
+        let what = || format!("disciplines for {link}");
+        if !facts.ethernet {
+            return Err(Error::network(what(), "it is not an interface of Ethernet"));
+        }
+        if let Some(rate) = wanted.rate
+            && !(1_000_000..=400_000_000_000).contains(&rate)
+        {
+            let why = format!("a rate of {rate} bit/s: 1 Mbit/s to 400 Gbit/s would be right");
+            return Err(Error::network(what(), why));
+        }
+        let forms = wanted.shape.map_or_else(|| forms(&facts, wanted), |shape| vec![shape]);
+        let mut without = Vec::new();
+        let mut last = Error::network(what(), "there is no form to try");
+        for shape in forms {
+            let mut choice = Self::of(shape, &facts, wanted);
+            match choice.tree.rehearse(link) {
+                Ok(tree) => {
+                    (choice.tree, choice.without) = (tree, without);
+                    return Ok(choice);
+                }
+                Err(error) => last = error,
+            }
+            without.push(shape);
+        }
+        Err(last)
+    }
+
+    fn of(shape: Shape, facts: &Facts, wanted: &Wanted) -> Self {
+        let rate = wanted.rate.map(|rate| rate / 100 * SHARE_PERCENT);
+        // Bytes in a time at the rate.
+        let bytes =
+            |us: u64| rate.map(|rate| u64::try_from(u128::from(rate) * u128::from(us) / 8_000_000));
+        let bytes = |us: u64| bytes(us).and_then(Result::ok);
+        let frame = u64::from(facts.mtu) + ETHERNET;
+        let cuts = match (shape.outer, wanted.split) {
+            (Outer::Mq | Outer::None, _) | (_, Split::Segments | Split::Nobody) => false,
+            (Outer::Cake | Outer::Tbf, Split::Discipline) => true,
+            // Where a segment takes longer than a burst; elsewhere cutting is work for processors and of little use.
+            (Outer::Cake | Outer::Tbf, Split::Auto) => {
+                bytes(BURST_US).is_some_and(|burst| burst < SEGMENT_MAX)
+            }
+        };
+        let shorter = bytes(SEGMENT_US).filter(|_| !cuts && wanted.split != Split::Nobody);
+        let shorter = shorter.map(|most| most.max(frame));
+        // Not by what is there now, which may be ours already; what was shorter before stays so: `manage::Network`.
+        let segments = facts.segments.zip(shorter).and_then(|(now, most)| {
+            let most = u32::try_from(most).ok().filter(|most| u64::from(*most) < SEGMENT_MAX)?;
+            let gso_ipv4_max_size = now.gso_ipv4_max_size.map(|_| most);
+            Some(Segments { gso_max_size: most, gso_ipv4_max_size, ..now })
+        });
+        let splitting = match segments {
+            _ if cuts => Splitting::Discipline,
+            Some(segments) => Splitting::Segments(segments.gso_max_size),
+            None => Splitting::Nobody,
+        };
+        let mut tree = Tree::default();
+        let queue = Band {
+            queue: shape.queue,
+            limit: bytes(WAIT_US).unwrap_or(WAIT_BYTES).max(2 * SEGMENT_MAX),
+        };
+        let per_second = rate.unwrap_or_default() / 8;
+        let mut priorities = priorities(shape, OWN_ROOT);
+        match shape.outer {
+            Outer::Cake => {
+                let options = options::cake(per_second, cuts);
+                tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "cake", &options));
+            }
+            Outer::Tbf => {
+                // tbf cuts what is longer than its burst.
+                let least = if cuts { 2 * frame } else { SEGMENT_WITH_HEADERS };
+                let burst = bytes(BURST_US).unwrap_or_default().max(least);
+                let options = options::tbf(per_second, burst, cuts.then_some(frame));
+                tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "tbf", &options));
+                bands(&mut tree, shape, (OWN_BANDS, OWN_ROOT | 1), OWN_QUEUES, queue);
+                priorities = self::priorities(shape, OWN_BANDS);
+            }
+            Outer::Mq => {
+                tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "mq", &[]));
+                for n in 0..facts.tx_queues {
+                    let own = OWN_PER_QUEUE + ((n * (BANDS + 1)) << 16);
+                    bands(&mut tree, shape, (own, OWN_ROOT | (n + 1)), own + (1 << 16), queue);
+                }
+            }
+            Outer::None => bands(&mut tree, shape, (OWN_ROOT, ROOT), OWN_QUEUES, queue),
+        }
+        let link = facts.link.clone();
+        let limited = is_limited(&Roots::default().sys, &link.name);
+        let without = Vec::new();
+        Choice { link, shape, rate, splitting, tree, segments, priorities, limited, without }
+    }
+}
+
+/// Forms, best first.
+fn forms(facts: &Facts, wanted: &Wanted) -> Vec<Shape> {
+    let inner = [
+        (Bands::Prio, Queue::FqCodel),
+        (Bands::Htb, Queue::FqCodel),
+        (Bands::Prio, Queue::Fifo),
+        (Bands::Htb, Queue::Fifo),
+    ];
+    let around = |outer| inner.map(|(bands, queue)| Shape { outer, bands, queue });
+    match wanted.rate {
+        Some(_) => {
+            let cake = around(Outer::Cake)[0];
+            [cake].into_iter().chain(around(Outer::Tbf)).collect()
+        }
+        None => {
+            // By its number a packet finds its band below any of them with prio only. Numbers are there for so many.
+            let several = (2..=64).contains(&facts.tx_queues);
+            let mq = around(Outer::Mq).into_iter().filter(|shape| shape.bands == Bands::Prio);
+            let mq = mq.filter(|_| several);
+            mq.chain(around(Outer::None)).collect()
+        }
+    }
+}
+
+/// What is in a band, and how much of it.
+#[derive(Clone, Copy)]
+struct Band {
+    queue: Queue,
+    limit: u64,
+}
+
+/// Three bands as `own`, and what is in them.
+fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, band: Band) {
+    match shape.bands {
+        Bands::Prio => {
+            let mut map = [2; 16];
+            map[PRIO_BRIEF as usize] = 0;
+            map[PRIO_SMALL as usize] = 1;
+            tree.disciplines.push(Node::new(own, parent, "prio", &options::prio(BANDS, map)));
+        }
+        Bands::Htb => {
+            tree.disciplines.push(Node::new(own, parent, "htb", &options::htb(BANDS)));
+            for n in 0..BANDS {
+                tree.classes.push(Node::new(own + n + 1, own, "htb", &options::htb_class(n)));
+            }
+        }
+    }
+    let limit = u32::try_from(band.limit).unwrap_or(u32::MAX);
+    for n in 0..BANDS {
+        let (kind, options) = match band.queue {
+            Queue::FqCodel => ("fq_codel", Vec::new()),
+            Queue::Fifo => ("bfifo", options::bfifo(limit)),
+        };
+        tree.disciplines.push(Node::new(first + (n << 16), own + n + 1, kind, &options));
+    }
+}
+
+/// Which priority finds which band of a discipline.
+fn priorities(shape: Shape, own: u32) -> [u32; RULE_BANDS] {
+    match (shape.outer, shape.bands) {
+        // Its third tin is for voice; small is bounded by the rule as voice is.
+        (Outer::Cake, _) => [own | 3, own | 3, own | 2, own | 2, own | 2],
+        (_, Bands::Prio) => [PRIO_BRIEF, PRIO_SMALL, 0, 0, 0],
+        (_, Bands::Htb) => [own | 1, own | 2, own | 3, own | 3, own | 3],
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bands = match self.bands {
+            Bands::Prio => "prio",
+            Bands::Htb => "htb",
+        };
+        let queue = match self.queue {
+            Queue::FqCodel => "fq_codel",
+            Queue::Fifo => "bfifo",
+        };
+        match self.outer {
+            Outer::Cake => write!(f, "cake"),
+            Outer::Tbf => write!(f, "tbf, {bands}, {queue}"),
+            Outer::Mq => write!(f, "mq, {bands}, {queue}"),
+            Outer::None => write!(f, "{bands}, {queue}"),
+        }
+    }
+}
+
+impl fmt::Display for Splitting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Splitting::Discipline => write!(f, "the discipline cuts long segments into frames"),
+            Splitting::Segments(bytes) => write!(
+                f,
+                "TCP of this host makes segments of {bytes} bytes at most; those of machines stay whole"
+            ),
+            Splitting::Nobody => write!(f, "long segments stay whole"),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.link, self.shape)?;
+        if let Some(rate) = self.rate {
+            write!(f, " at {} Mbit/s", rate as f64 / 1e6)?;
+        }
+        write!(f, "; {}", self.splitting)?;
+        if self.rate.is_none() && !self.limited {
+            write!(f, "; nothing limits its ring (BQL), in which packets wait in no order")?;
+        }
+        if !self.without.is_empty() {
+            let without: Vec<String> = self.without.iter().map(ToString::to_string).collect();
+            write!(f, " (this kernel has no {})", without.join("; no "))?;
+        }
+        Ok(())
+    }
+}

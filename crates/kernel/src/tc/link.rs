@@ -1,0 +1,208 @@
+//! Interfaces of this network namespace, and how long the segments are that they take from TCP.
+
+use serde::{Deserialize, Serialize};
+
+use super::netlink::{Answer, Message, Session, find, name, nest, text, u32_at};
+use crate::Error;
+use crate::Name;
+
+/// Bytes of `struct ifinfomsg`.
+pub(super) const IFINFOMSG: usize = 16;
+/// `IFLA_*` of `linux/if_link.h`.
+const NAME: u16 = 3;
+const MTU: u16 = 4;
+const MASTER: u16 = 10;
+const QUEUE: u16 = 13;
+const LINKINFO: u16 = 18;
+const TX_QUEUES: u16 = 31;
+const GSO_SEGS: u16 = 40;
+const GSO_SIZE: u16 = 41;
+const GSO_IPV4_SIZE: u16 = 63;
+const INFO_KIND: u16 = 1;
+/// `ARPHRD_ETHER` of `linux/if_arp.h`.
+const ETHERNET: u16 = 1;
+
+/// An interface. It is found by name and number, so that another one of its name is not taken for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub ifindex: u32,
+}
+
+/// How long the segments are that TCP of this host gives to an interface. Bytes; those that a machine gives are as
+/// long as its own system makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segments {
+    /// `gso_max_size`.
+    pub gso_max_size: u32,
+    /// `gso_max_segs`.
+    pub gso_max_segs: u32,
+    /// `gso_ipv4_max_size`, since Linux 6.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gso_ipv4_max_size: Option<u32>,
+}
+
+impl Segments {
+    /// These, but none longer than `others`.
+    pub fn at_most(self, others: &Segments) -> Segments {
+        let ipv4 = self.gso_ipv4_max_size.zip(others.gso_ipv4_max_size);
+        Segments {
+            gso_max_size: self.gso_max_size.min(others.gso_max_size),
+            gso_max_segs: self.gso_max_segs.min(others.gso_max_segs),
+            gso_ipv4_max_size: ipv4.map(|(own, other)| own.min(other)),
+        }
+    }
+}
+
+/// What else is to be known of an interface.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) link: Link,
+    pub(super) ethernet: bool,
+    pub(super) mtu: u32,
+    pub(super) queue: u32,
+    pub(super) tx_queues: u32,
+    /// The number of the bridge or bond that it is a port of.
+    pub(super) master: Option<u32>,
+    pub(super) segments: Option<Segments>,
+}
+
+impl std::fmt::Display for Link {
+    /// The name is data: whoever made the interface has chosen it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", Name::new(&self.name))
+    }
+}
+
+impl Link {
+    /// The interface of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(name: &str) -> Result<Self, Error> {
+        let found = all()?.into_iter().find(|facts| facts.link.name == name);
+        let what = format!("interface {}", Name::new(name));
+        found.map(|facts| facts.link).ok_or_else(|| {
+            Error::network(what, "there is none in this network namespace (`ip link` lists them)")
+        })
+    }
+
+    /// All interfaces.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        Ok(all()?.into_iter().map(|facts| facts.link).collect())
+    }
+
+    /// All interfaces, each with the bridge or bond that it is a port of, if it is one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ports() -> Result<Vec<(Self, Option<Self>)>, Error> {
+        let all = all()?;
+        let link = |ifindex| all.iter().find(|facts| facts.link.ifindex == ifindex);
+        let master =
+            |facts: &Facts| facts.master.and_then(link).map(|facts: &Facts| facts.link.clone());
+        Ok(all.iter().map(|facts| (facts.link.clone(), master(facts))).collect())
+    }
+
+    /// `None` if it is gone.
+    pub(super) fn facts(&self) -> Result<Option<Facts>, Error> {
+        let question = question(self.ifindex, format!("cannot look at {self}"));
+        let answer = Session::open()?.ask_one(&question, IFINFOMSG)?;
+        Ok(answer.as_ref().and_then(facts).filter(|facts| facts.link == *self))
+    }
+
+    /// Its facts; that it is gone is an error.
+    pub(super) fn present(&self) -> Result<Facts, Error> {
+        let gone = || Error::network(format!("interface {self}"), "it is gone");
+        self.facts()?.ok_or_else(gone)
+    }
+
+    /// How long its segments are; `None` if it is gone, or the kernel does not tell.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn segments(&self) -> Result<Option<Segments>, Error> {
+        Ok(self.facts()?.and_then(|facts| facts.segments))
+    }
+
+    /// Sets that.
+    ///
+    /// # Errors
+    /// If it is gone, or the kernel refuses.
+    pub fn set_segments(&self, segments: &Segments) -> Result<(), Error> {
+        self.present()?;
+        let set = |kind: u16, value: u32| Message {
+            kind: libc::RTM_NEWLINK,
+            flags: 0,
+            fixed: ifinfomsg(self.ifindex),
+            attributes: vec![(kind, value.to_ne_bytes().to_vec())],
+            what: format!("cannot limit segments of {self} to {value}"),
+        };
+        // A short size sets that of IPv4 as well, so IPv4 comes last (`netif_set_gso_max_size`).
+        let mut orders =
+            vec![set(GSO_SIZE, segments.gso_max_size), set(GSO_SEGS, segments.gso_max_segs)];
+        orders.extend(segments.gso_ipv4_max_size.map(|size| set(GSO_IPV4_SIZE, size)));
+        Ok(Session::open()?.order(&orders)?)
+    }
+}
+
+/// All interfaces and their facts.
+pub(super) fn all() -> Result<Vec<Facts>, Error> {
+    let question = question(0, "cannot list interfaces".to_string());
+    let answers = Session::open()?.ask(&question, IFINFOMSG)?;
+    Ok(answers.iter().filter_map(facts).collect())
+}
+
+/// About the interface of this number, or about all.
+fn question(ifindex: u32, what: String) -> Message {
+    let (kind, fixed) = (libc::RTM_GETLINK, ifinfomsg(ifindex));
+    Message { kind, flags: 0, fixed, attributes: Vec::new(), what }
+}
+
+pub(super) fn facts((fixed, attributes): &Answer) -> Option<Facts> {
+    let number = |kind| find(attributes, kind).and_then(|bytes| u32_at(bytes, 0));
+    let segments = number(GSO_SIZE).zip(number(GSO_SEGS)).map(|(size, segs)| Segments {
+        gso_max_size: size,
+        gso_max_segs: segs,
+        gso_ipv4_max_size: number(GSO_IPV4_SIZE),
+    });
+    Some(Facts {
+        link: Link { name: text(find(attributes, NAME)?), ifindex: u32_at(fixed, 4)? },
+        ethernet: fixed[2..4] == ETHERNET.to_ne_bytes(),
+        mtu: number(MTU)?,
+        queue: number(QUEUE).unwrap_or_default(),
+        tx_queues: number(TX_QUEUES).unwrap_or(1),
+        master: number(MASTER),
+        segments,
+    })
+}
+
+/// The order to make one of a kind, like another one.
+pub(super) fn make(kind: &str, called: &str, like: &Facts) -> Message {
+    let number = |value: u32| value.to_ne_bytes().to_vec();
+    Message {
+        kind: libc::RTM_NEWLINK,
+        flags: (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16,
+        fixed: ifinfomsg(0),
+        attributes: vec![
+            (NAME, name(called)),
+            (MTU, number(like.mtu)),
+            (QUEUE, number(like.queue)),
+            (TX_QUEUES, number(like.tx_queues)),
+            (LINKINFO, nest(&[(INFO_KIND, kind.as_bytes().to_vec())])),
+        ],
+        what: format!("cannot make an interface of the kind {kind} to try things out"),
+    }
+}
+
+/// `struct ifinfomsg`, which changes no flags.
+fn ifinfomsg(ifindex: u32) -> Vec<u8> {
+    let mut fixed = vec![0; IFINFOMSG];
+    fixed[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    fixed
+}

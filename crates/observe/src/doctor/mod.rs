@@ -1,0 +1,31 @@
+//! What this host offers to lowtail, what is missing, what follows from that, and what to do.
+//!
+//! Nothing on the host is changed. Two BPF programs that do nothing are loaded, to see whether they may be, and are
+//! gone with the call.
+
+mod check;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzz;
+mod host;
+mod kernel;
+mod machines;
+mod marks;
+mod network;
+mod processors;
+mod qdisc;
+mod symbols;
+
+pub use check::{Check, Command, Diagnosis, State};
+pub use host::{Host, Program};
+pub use qdisc::Qdisc;
+
+/// Looks at everything.
+pub fn examine(host: &Host) -> Diagnosis {
+    let mut checks = kernel::checks(host);
+    checks.extend(processors::checks(host));
+    checks.extend(network::checks(host));
+    checks.push(marks::check(host));
+    checks.extend(machines::checks(host));
+    Diagnosis { checks }
+}

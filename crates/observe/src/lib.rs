@@ -1,0 +1,36 @@
+//! Which machine waits, in which queue, because of whom.
+//!
+//! Programs in the kernel (`bpf/observe.bpf.c`) take the time of each wait of each thread of a machine, and who ran
+//! meanwhile; [`Observer`] tells them which threads those are, and fetches what they have gathered.
+
+mod allot;
+mod beginners;
+mod blame;
+mod diagnosis;
+pub mod doctor;
+mod effects;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzz;
+mod kernel;
+mod network;
+mod observer;
+mod pool;
+pub mod record;
+mod share;
+mod slot;
+mod snapshot;
+mod throttle;
+mod told;
+mod tracker;
+mod traffic;
+
+pub(crate) use allot::{Candidate, choose};
+pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble, Unit};
+pub use lowtail_kernel::{BUCKETS, Histogram};
+pub use network::{Interface, Path, PathLost, PathOptions};
+pub use observer::{Observer, Options};
+pub use pool::THREADS_MAX;
+pub use snapshot::{
+    Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
+};

@@ -1,0 +1,326 @@
+//! What becomes of a machine's packets: `bpf/path.bpf.c`, and what it has counted.
+
+mod interface;
+mod reason;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
+
+pub use interface::Interface;
+use reason::Reasons;
+
+use super::{Drop, Histogram, Network};
+use lowtail_kernel::Error;
+use lowtail_kernel::bpf;
+
+/// The program, compiled.
+const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o"));
+
+/// Bytes of `struct slot`: three words and two histograms.
+const SLOT: usize = 24 + 2 * Histogram::SIZE;
+
+/// Kinds of links, `enum link_kind`.
+const OTHER: u32 = 0;
+const TAP: u32 = 1;
+const UPLINK: u32 = 2;
+
+/// How much is kept in the kernel.
+#[derive(Clone, Debug)]
+pub struct PathOptions {
+    /// Slots for machines, numbered from 0, 65,536 at most. 4.5 KB each.
+    pub slots: u32,
+    /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
+    pub packets: u32,
+    /// Connections that can be measured at once. 48 bytes each, rounded up to a power of two.
+    pub flows: u32,
+    /// The uplinks. With none named it is every interface with a queue that a machine's packets leave
+    /// by and that is nobody's tap.
+    pub uplinks: Vec<Interface>,
+}
+
+impl Default for PathOptions {
+    fn default() -> Self {
+        PathOptions { slots: 256, packets: 1 << 16, flows: 1 << 15, uplinks: Vec::new() }
+    }
+}
+
+/// What was not followed. With all at 0 the figures are complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathLost {
+    /// Packets that were forgotten for want of room, or that were not seen leaving their queue.
+    pub packets: u64,
+    /// TCP segments whose headers are not whole, or not where they belong.
+    pub odd: u64,
+    /// Packets dropped for reasons that did not fit.
+    pub drops: u64,
+    /// Connections that were forgotten before an answer came.
+    pub flows: u64,
+}
+
+/// The observer of packets. When it is dropped, or the process ends, the kernel's side is gone.
+pub struct Path {
+    object: Object,
+    /// Detached when dropped.
+    _attached: Vec<Link>,
+    reasons: Option<Reasons>,
+    slots: u32,
+    /// Who has which interfaces.
+    tracked: BTreeMap<u32, BTreeSet<Interface>>,
+    /// How often each slot was given away.
+    epochs: BTreeMap<u32, u64>,
+}
+
+impl Path {
+    /// Loads and attaches the program. Nothing is counted before [`Path::track`].
+    ///
+    /// # Errors
+    /// If the kernel has no BTF, or does not let this user load programs.
+    pub fn start(options: &PathOptions) -> Result<Self, Error> {
+        let failed = |what| move |source| Error::Bpf { what, source };
+        let reasons = Reasons::of_kernel().map_err(failed("read the kernel's BTF"))?;
+        let object = bpf::load(COMPILED, |object| prepare(object, options, reasons.is_some()))?;
+        let path = Path {
+            _attached: Vec::new(),
+            object,
+            reasons,
+            slots: options.slots.clamp(1, 1 << 16),
+            tracked: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+        };
+        for uplink in &options.uplinks {
+            path.set_link(*uplink, UPLINK, 0)?;
+        }
+        let programs = path.object.progs_mut().filter(|program| program.autoload());
+        let attached = programs.map(|program| program.attach()).collect::<Result<_, _>>();
+        let attached = attached.map_err(failed("attach to the network's tracepoints"))?;
+        Ok(Path { _attached: attached, ..path })
+    }
+
+    /// What cannot be seen on this host, and why.
+    pub fn blind(&self) -> Option<&'static str> {
+        let word =
+            "dropped packets: this kernel gives no reasons for drops, Linux 5.17 and newer do";
+        self.reasons.is_none().then_some(word)
+    }
+
+    /// Says which machines there are: the slot of each, and its interfaces. Slots that are no longer
+    /// named are no longer counted; one that is named anew begins at 0.
+    ///
+    /// # Errors
+    /// If a slot is not there ([`PathOptions::slots`]), or the kernel refuses.
+    pub fn track(&mut self, vms: &[(u32, Vec<Interface>)]) -> Result<(), Error> {
+        let wanted: BTreeMap<u32, BTreeSet<Interface>> =
+            vms.iter().map(|(slot, taps)| (*slot, taps.iter().copied().collect())).collect();
+        if let Some(slot) = wanted.keys().find(|slot| **slot >= self.slots) {
+            let word = format!("slot {slot} of {} for machines' traffic", self.slots);
+            return Err(Error::Scenario(word));
+        }
+        let taps: BTreeSet<Interface> = wanted.values().flatten().copied().collect();
+        for gone in self.tracked.values().flatten().filter(|tap| !taps.contains(tap)) {
+            self.forget_link(*gone)?;
+        }
+        for slot in wanted.keys().filter(|slot| !self.tracked.contains_key(slot)) {
+            let epoch = self.epochs.entry(*slot).or_insert(0);
+            *epoch += 1;
+            let epoch = *epoch;
+            self.clear(*slot, epoch)?;
+        }
+        for (slot, taps) in &wanted {
+            for tap in taps {
+                self.set_link(*tap, TAP, *slot)?;
+            }
+        }
+        self.tracked = wanted;
+        self.look_again()
+    }
+
+    /// What was counted of each machine, since its slot was given to it. Its interfaces are not filled in.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn read(&self) -> Result<BTreeMap<u32, Network>, Error> {
+        let mut all = BTreeMap::new();
+        for slot in self.tracked.keys() {
+            let bytes = self.lookup("slots", &slot.to_ne_bytes())?;
+            all.insert(*slot, network(&bytes).unwrap_or_default());
+        }
+        let drops = self.map("drops");
+        for key in drops.keys() {
+            let Some((slot, reason)) = drop_key(&key) else { continue };
+            let name = self.reasons.as_ref().and_then(|reasons| reasons.name(reason));
+            let (Some(network), Some(reason)) = (all.get_mut(&slot), name) else { continue };
+            let packets = word(&self.lookup("drops", &key)?, 0).unwrap_or(0);
+            network.drops.push(Drop { reason, packets });
+        }
+        for network in all.values_mut() {
+            network.drops.sort_by(|a, b| a.reason.cmp(&b.reason));
+        }
+        Ok(all)
+    }
+
+    /// What was not followed, of all machines.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn lost(&self) -> Result<PathLost, Error> {
+        let bytes = self.lookup("losses", &0u32.to_ne_bytes())?;
+        let count = |i| word(&bytes, i).unwrap_or(0);
+        Ok(PathLost { packets: count(0), odd: count(1), drops: count(2), flows: count(3) })
+    }
+
+    /// The uplinks that were named, or found so far.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn uplinks(&self) -> Result<Vec<Interface>, Error> {
+        let all = self.links()?;
+        let uplinks = all.into_iter().filter(|(_, kind)| *kind == UPLINK);
+        Ok(uplinks.map(|(interface, _)| interface).collect())
+    }
+
+    /// All interfaces that the kernel's side knows, and of which kind they are.
+    fn links(&self) -> Result<Vec<(Interface, u32)>, Error> {
+        let map = self.map("links");
+        let mut all = Vec::new();
+        for key in map.keys() {
+            let link = self.lookup("links", &key)?;
+            let kind = link.get(..4).and_then(|bytes| bytes.try_into().ok());
+            if let (Some(interface), Some(kind)) = (Interface::from_key(&key), kind) {
+                all.push((interface, u32::from_ne_bytes(kind)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Has the kernel's side look again at interfaces that were no uplinks: they may have got a queue.
+    /// What is an uplink stays one, or answers that come in between would be missed.
+    fn look_again(&self) -> Result<(), Error> {
+        for (interface, _) in self.links()?.into_iter().filter(|(_, kind)| *kind == OTHER) {
+            self.forget_link(interface)?;
+        }
+        Ok(())
+    }
+
+    fn set_link(&self, interface: Interface, kind: u32, slot: u32) -> Result<(), Error> {
+        let mut link = [0; 8];
+        link[..4].copy_from_slice(&kind.to_ne_bytes());
+        link[4..].copy_from_slice(&slot.to_ne_bytes());
+        let done = self.map("links").update(&interface.key(), &link, MapFlags::ANY);
+        done.map_err(|source| Error::Bpf { what: "note a network interface", source })
+    }
+
+    fn forget_link(&self, interface: Interface) -> Result<(), Error> {
+        delete(&self.map("links"), &interface.key())
+    }
+
+    /// Empties a slot for its next owner.
+    fn clear(&self, slot: u32, epoch: u64) -> Result<(), Error> {
+        let mut empty = vec![0; SLOT];
+        empty[..8].copy_from_slice(&epoch.to_ne_bytes());
+        let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
+        done.map_err(|source| Error::Bpf { what: "clear a machine's figures", source })?;
+        let drops = self.map("drops");
+        let old: Vec<_> =
+            drops.keys().filter(|key| drop_key(key).is_some_and(|key| key.0 == slot)).collect();
+        old.iter().try_for_each(|key| delete(&drops, key))
+    }
+
+    /// A value; all zeros if there is none.
+    fn lookup(&self, map: &str, key: &[u8]) -> Result<Vec<u8>, Error> {
+        let found = self.map(map).lookup(key, MapFlags::ANY);
+        let found =
+            found.map_err(|source| Error::Bpf { what: "read the network's figures", source });
+        Ok(found?.unwrap_or_default())
+    }
+
+    fn map(&self, name: &str) -> Map<'_> {
+        let all = self.object.maps();
+        all.into_iter().find(|map| map.name() == name).expect("the program has this map")
+    }
+}
+
+/// Sets sizes and constants.
+fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> libbpf_rs::Result<()> {
+    // `PACKET_WAYS` and `FLOW_WAYS` to a set.
+    let packet_sets = options.packets.clamp(64, 1 << 22).div_ceil(4).next_power_of_two();
+    let flow_sets = options.flows.clamp(64, 1 << 22).div_ceil(8).next_power_of_two();
+    for mut map in object.maps_mut() {
+        match map.name().to_str() {
+            Some("slots") => map.set_max_entries(options.slots.clamp(1, 1 << 16))?,
+            Some("packets") => map.set_max_entries(packet_sets)?,
+            Some("flows") => map.set_max_entries(flow_sets)?,
+            Some(name) if name.ends_with("rodata.config") => {
+                let named = u32::from(!options.uplinks.is_empty());
+                let words = [packet_sets - 1, flow_sets - 1, named, 0].map(u32::to_ne_bytes);
+                let seed = RandomState::new().hash_one(packet_sets).to_ne_bytes();
+                map.set_initial_value(&[&seed, words.as_flattened()].concat())?;
+            }
+            _ => {}
+        }
+    }
+    for mut program in object.progs_mut() {
+        if program.name() == "dropped" {
+            program.set_autoload(reasons);
+        }
+    }
+    Ok(())
+}
+
+/// `struct slot`; `None` if it is not as long as one.
+pub(super) fn network(bytes: &[u8]) -> Option<Network> {
+    let (queue, beyond) = bytes.get(24..)?.split_at_checked(Histogram::SIZE)?;
+    Some(Network {
+        taps: Vec::new(),
+        packets: word(bytes, 1)?,
+        bytes: word(bytes, 2)?,
+        queue: Histogram::from_bytes(queue)?,
+        drops: Vec::new(),
+        beyond: Histogram::from_bytes(beyond)?,
+    })
+}
+
+/// A word of a value.
+fn word(bytes: &[u8], i: usize) -> Option<u64> {
+    let eight = bytes.get(8 * i..8 * i + 8)?.try_into().ok()?;
+    Some(u64::from_ne_bytes(eight))
+}
+
+/// `struct drop_key`: slot and reason.
+pub(super) fn drop_key(key: &[u8]) -> Option<(u32, u32)> {
+    let (slot, reason) = key.split_at_checked(4)?;
+    let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
+    Some((number(slot)?, number(reason)?))
+}
+
+/// Removes an entry that may be gone already.
+fn delete(map: &Map<'_>, key: &[u8]) -> Result<(), Error> {
+    match map.delete(key) {
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(|source| Error::Bpf { what: "forget a network interface", source }),
+    }
+}
+
+impl Network {
+    /// What has come since `earlier`, of the same machine.
+    #[must_use]
+    pub fn since(&self, earlier: &Network) -> Network {
+        let before = |reason: &str| {
+            let same = earlier.drops.iter().find(|drop| drop.reason == reason);
+            same.map_or(0, |drop| drop.packets)
+        };
+        let drops = self.drops.iter().map(|drop| Drop {
+            reason: drop.reason.clone(),
+            packets: drop.packets.saturating_sub(before(&drop.reason)),
+        });
+        Network {
+            taps: self.taps.clone(),
+            packets: self.packets.saturating_sub(earlier.packets),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            queue: self.queue.since(&earlier.queue),
+            drops: drops.filter(|drop| drop.packets > 0).collect(),
+            beyond: self.beyond.since(&earlier.beyond),
+        }
+    }
+}

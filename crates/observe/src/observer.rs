@@ -1,0 +1,288 @@
+//! Looks at machines.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lowtail_engine::Duration;
+
+use super::blame::{Names, merge, rank, settle};
+use super::kernel::Programs;
+use super::pool::{THREADS_MAX, reserve};
+use super::throttle::Quotas;
+use super::tracker::{Key, Read, Tracker, key};
+use super::traffic::Traffic;
+use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, Unseen, VmSnapshot, Who};
+use lowtail_kernel::clock::Instant;
+use lowtail_discover::{Declared, Found, Scanner, Vm};
+use lowtail_kernel::Roots;
+use lowtail_kernel::error::Error;
+
+/// How often new machines and threads are looked for at most.
+const LOOK: Duration = Duration::from_ms(900);
+
+/// What to observe.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Machines that nobody would find.
+    pub declared: Vec<Declared>,
+    /// Only machines with one of these names, or that are declared; all, if there is none.
+    pub names: Vec<String>,
+    /// Room for so many threads in the kernel, 5 kB each, up to [`THREADS_MAX`], and an eighth (64 at least) more as a
+    /// reserve.
+    pub threads: u32,
+    /// Where the kernel tells about itself.
+    pub roots: Roots,
+    /// Whether to follow packets, too.
+    pub network: bool,
+    /// The uplinks; if there is none, they are found: every interface with a queue that a machine's packets leave by.
+    pub uplinks: Vec<Interface>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            declared: Vec::new(),
+            names: Vec::new(),
+            threads: 4096,
+            roots: Roots::default(),
+            network: true,
+            uplinks: Vec::new(),
+        }
+    }
+}
+
+/// Programs in the kernel that look at the threads of machines; with it, they go.
+pub struct Observer {
+    options: Options,
+    scanner: Scanner,
+    programs: Programs,
+    tracker: Tracker,
+    quotas: Quotas,
+    found: Found,
+    vms: BTreeMap<Key, Vm>,
+    looked: Instant,
+    last: Instant,
+    lost: Lost,
+    /// Why there is none is told with each snapshot.
+    traffic: Result<Traffic, String>,
+}
+
+impl Observer {
+    /// Looks from now on.
+    ///
+    /// # Errors
+    /// If the kernel has no types (BTF) or no BPF, or does not let this user use it.
+    pub fn start(options: Options) -> Result<Self, Error> {
+        let threads = options.threads.clamp(1, THREADS_MAX);
+        let programs = Programs::start(threads + reserve(threads))?;
+        let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
+        let now = Instant::now();
+        // Threads can be looked at where packets cannot.
+        let traffic = match options.network {
+            true => {
+                Traffic::start(options.uplinks.clone()).map_err(|error| format!("packets: {error}"))
+            }
+            false => Err("packets: not asked for".to_string()),
+        };
+        let mut observer = Observer {
+            options,
+            traffic,
+            scanner,
+            programs,
+            tracker: Tracker::new(threads),
+            quotas: Quotas::default(),
+            found: Found::default(),
+            vms: BTreeMap::new(),
+            looked: now,
+            last: now,
+            lost: Lost::default(),
+        };
+        observer.look_around()?;
+        // The first interval begins when all are looked at.
+        observer.look_at_quotas();
+        observer.last = Instant::now();
+        Ok(observer)
+    }
+
+    /// Looks for machines and threads that have come and gone. To be called each second, if snapshots are taken less
+    /// often.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn look_around(&mut self) -> Result<(), Error> {
+        self.found = self.scanner.scan();
+        let names = &self.options.names;
+        let wanted = |vm: &Vm| {
+            names.is_empty()
+                || vm.kind == lowtail_discover::Kind::Declared
+                || names.iter().any(|name| name == vm.name.as_given())
+        };
+        self.found.vms.retain(wanted);
+        self.tracker.follow(&self.programs, self.found.vms.iter())?;
+        for vm in &self.found.vms {
+            self.vms.insert(key(vm), vm.clone());
+        }
+        if let Ok(traffic) = &mut self.traffic {
+            traffic.follow(&self.vms)?;
+        }
+        self.looked = Instant::now();
+        Ok(())
+    }
+
+    /// Machines that are there, as they were found last.
+    pub fn machines(&self) -> &[Vm] {
+        &self.found.vms
+    }
+
+    /// What has come since the last snapshot, or since the start.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        if Instant::now().since(self.looked) >= LOOK {
+            self.look_around()?;
+        }
+        self.tracker.give_back(&self.programs)?;
+        self.programs.turn()?;
+        let began = Instant::now();
+        let slots = self.programs.slots()?;
+        let now = Instant::now();
+        let read = Read {
+            now_ns: now.as_ns(),
+            interval_ns: now.since(self.last).as_ns(),
+            slack_ns: now.since(began).as_ns(),
+        };
+        self.tracker.sort(&self.programs, &slots, &self.vms)?;
+        let owners = self.tracker.owners(&slots, &self.vms);
+        let new = self.tracker.advance(&self.programs, slots, read)?;
+        let mut names = Names { owners, vms: &self.vms, processes: HashMap::new() };
+        let mut blame = names.sort(self.programs.blame()?);
+        let mut threads: BTreeMap<Key, Vec<ThreadSnapshot>> = BTreeMap::new();
+        for (vm, mut new) in new {
+            let mut mine = blame.remove(&new.number).unwrap_or_default();
+            if new.others_ns > 0 {
+                *mine.entry(Who::Others).or_default() += new.others_ns;
+            }
+            let ahead = new.ahead.map(|ahead| names.ahead(ahead)).unwrap_or_default();
+            if let Some(tracked) = self.tracker.get_mut(new.number) {
+                settle(&mut mine, &std::mem::replace(&mut tracked.ahead, ahead.clone()));
+            }
+            ahead.into_iter().for_each(|(who, ns)| *mine.entry(who).or_default() += ns);
+            new.snapshot.blame = rank(mine);
+            if let Some(tracked) = self.tracker.get_mut(new.number) {
+                merge(&mut tracked.blame, &new.snapshot.blame);
+            }
+            threads.entry(vm).or_default().push(new.snapshot);
+            if new.ended {
+                self.tracker.forget(&self.programs, new.number)?;
+            }
+        }
+        self.look_at_quotas();
+        let networks = match &mut self.traffic {
+            Ok(traffic) => traffic.read(&self.vms)?,
+            Err(_) => BTreeMap::new(),
+        };
+        let mut vms = self.vm_snapshots(threads, networks);
+        for vm in &mut vms {
+            vm.unseen_threads = self.tracker.unseen((vm.pid, vm.started_ticks));
+        }
+        self.drop_ended()?;
+        let interval = now.since(self.last);
+        self.last = now;
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Snapshot {
+            unix_ms: unix.as_millis() as u64,
+            interval_ms: interval.as_ns() as f64 / 1e6,
+            vms,
+            lost: self.lost_since()?,
+            blind: self.blind(),
+        })
+    }
+
+    /// What has come since the start, or since a machine or thread is there: totals that never fall. Up to the last snapshot.
+    pub fn totals(&self) -> Vec<VmSnapshot> {
+        let mut threads: BTreeMap<Key, Vec<ThreadSnapshot>> = BTreeMap::new();
+        for (vm, thread) in self.tracker.totals(self.last.as_ns()) {
+            threads.entry(vm).or_default().push(thread);
+        }
+        let networks = self.traffic.as_ref().map(|traffic| traffic.totals().clone());
+        self.vm_snapshots(threads, networks.unwrap_or_default())
+    }
+
+    fn blind(&self) -> Vec<String> {
+        let mut words = self.found.troubles.clone();
+        match &self.traffic {
+            Ok(traffic) => words.extend(traffic.blind()),
+            Err(why) => words.push(why.clone()),
+        }
+        words
+    }
+
+    /// For how long, in nanoseconds, and how often each program has run, by name, while `kernel.bpf_stats_enabled` was 1.
+    pub fn run_times(&self) -> Vec<(String, u64, u64)> {
+        self.programs.run_times()
+    }
+
+    fn look_at_quotas(&mut self) {
+        if let Some(hierarchy) = &self.found.hierarchy {
+            self.quotas.look(self.vms.values(), hierarchy);
+        }
+    }
+
+    fn vm_snapshots(
+        &self,
+        mut threads: BTreeMap<Key, Vec<ThreadSnapshot>>,
+        mut networks: BTreeMap<Key, Network>,
+    ) -> Vec<VmSnapshot> {
+        let snapshot = |(key, vm): (&Key, &Vm)| {
+            let mut threads = threads.remove(key).unwrap_or_default();
+            threads.sort_by_key(|thread| thread.tid);
+            VmSnapshot {
+                name: vm.name.clone(),
+                kind: vm.kind,
+                origin: vm.origin.clone(),
+                pid: vm.pid,
+                started_ticks: vm.started_ticks,
+                ended: !self.is_there(*key),
+                threads,
+                throttled: self.quotas.of(vm),
+                network: networks.remove(key),
+                unseen_threads: Unseen::default(),
+            }
+        };
+        let mut vms: Vec<VmSnapshot> = self.vms.iter().map(snapshot).collect();
+        vms.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
+        vms
+    }
+
+    fn is_there(&self, vm: Key) -> bool {
+        self.found.vms.iter().any(|found| key(found) == vm)
+    }
+
+    /// Machines that have ended, once their last figures were told.
+    fn drop_ended(&mut self) -> Result<(), Error> {
+        let ended: Vec<Key> = self.vms.keys().copied().filter(|&vm| !self.is_there(vm)).collect();
+        for vm in ended {
+            for number in self.tracker.of(vm) {
+                self.tracker.forget(&self.programs, number)?;
+            }
+            self.vms.remove(&vm);
+        }
+        Ok(())
+    }
+
+    fn lost_since(&mut self) -> Result<Lost, Error> {
+        let now = self.programs.lost()?;
+        let then = std::mem::replace(&mut self.lost, now);
+        let mut lost = Lost {
+            waits: now.waits.saturating_sub(then.waits),
+            blame: now.blame.saturating_sub(then.blame),
+            packets: 0,
+            threads: now.threads.saturating_sub(then.threads) + self.tracker.refused(),
+        };
+        if let Ok(traffic) = &mut self.traffic {
+            traffic.lost_since(&mut lost)?;
+        }
+        Ok(lost)
+    }
+}

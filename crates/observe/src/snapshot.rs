@@ -1,0 +1,210 @@
+//! What was observed of all machines in one interval.
+
+use serde::Serialize;
+
+use super::Histogram;
+use lowtail_discover::{Kind, Origin, Role, Tap};
+use lowtail_kernel::Name;
+
+/// All machines, over one interval.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// When the interval ended, in milliseconds since 1970 (UTC). For people: spans are taken from a clock that nobody sets.
+    pub unix_ms: u64,
+    /// How long the interval was, in milliseconds, by a clock that nobody sets.
+    pub interval_ms: f64,
+    /// The machines, in order of name and process.
+    pub vms: Vec<VmSnapshot>,
+    /// What the kernel's side could not keep.
+    pub lost: Lost,
+    /// What cannot be seen on this host, and why: a word to people.
+    pub blind: Vec<String>,
+}
+
+/// A machine, over one interval.
+#[derive(Clone, Debug, Serialize)]
+pub struct VmSnapshot {
+    /// Its name.
+    pub name: Name,
+    /// Who runs it.
+    pub kind: Kind,
+    /// How it is known that it is a machine, and who has named it.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// Its process; with `started_ticks` unique.
+    pub pid: u32,
+    /// When that process started, in clock ticks since boot.
+    pub started_ticks: u64,
+    /// It ended within the interval; figures are up to then.
+    pub ended: bool,
+    /// Its threads.
+    pub threads: Vec<ThreadSnapshot>,
+    /// Limits of run time that have held it up.
+    pub throttled: Vec<Throttled>,
+    /// Its traffic, if it has interfaces.
+    pub network: Option<Network>,
+    /// Threads of its that are in no figure.
+    pub unseen_threads: Unseen,
+}
+
+impl VmSnapshot {
+    /// Its vCPUs that are in the figures.
+    pub fn vcpus(&self) -> impl Iterator<Item = &ThreadSnapshot> {
+        self.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)))
+    }
+
+    /// The part of the time that its vCPUs wanted a CPU in which they had none, 0 to 1; `None` if they wanted none. Of waits
+    /// that go beyond the interval it is the part within.
+    pub fn waits_share(&self) -> Option<f64> {
+        let waited_ns: u64 = self.vcpus().map(ThreadSnapshot::waited_ns).sum();
+        let wanted_ns = waited_ns + self.vcpus().map(|thread| thread.cpu_ns).sum::<u64>();
+        (wanted_ns > 0).then(|| waited_ns as f64 / wanted_ns as f64)
+    }
+
+    /// Whether it is not known of all its vCPUs how they are: some did not fit, or nobody can tell which threads they are. Of
+    /// a group or process that the user has declared, nobody says that it has vCPUs.
+    pub fn is_in_the_dark(&self) -> bool {
+        let nameless = self.kind != Kind::Declared && !self.ended && self.vcpus().next().is_none();
+        self.unseen_threads.vcpus > 0 || nameless
+    }
+}
+
+/// Threads for which there was no room. What they do is known as of the last look for machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unseen {
+    /// vCPUs.
+    pub vcpus: u64,
+    /// Threads that serve its devices: emulator, I/O threads, vhost.
+    pub back_end: u64,
+    /// All others.
+    pub workers: u64,
+    /// Threads that found no room when they began, and may be seen later, since the last interval.
+    pub begun: u64,
+}
+
+impl Unseen {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        *self != Unseen::default()
+    }
+
+    /// All that there were at the last look.
+    pub fn all(&self) -> u64 {
+        self.vcpus + self.back_end + self.workers
+    }
+}
+
+/// A thread, over one interval.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadSnapshot {
+    /// Its number.
+    pub tid: u32,
+    /// What it does.
+    #[serde(flatten)]
+    pub role: Role,
+    /// Its name for itself.
+    pub comm: Name,
+    /// Run time in the interval, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time of the interval in which it was woken and did not run yet, in nanoseconds. Of a wait that goes beyond the
+    /// interval it is the part within: run time and both kinds of waiting are never more than the interval.
+    pub woken_waited_ns: u64,
+    /// Time of the interval in which it was preempted and did not run again yet.
+    pub preempted_waited_ns: u64,
+    /// Delays from being woken to running. Waits that end in the interval count, with all their length: their sum is no part of
+    /// the interval.
+    pub wake_to_run: Histogram,
+    /// The same from being preempted to running again.
+    pub preempted_to_run: Histogram,
+    /// For how long it has been waiting when the interval ended; 0 if it is not.
+    pub waiting_ns: u64,
+    /// Who ran on the CPU that it waited for, by time of the interval that it waited for them, most first: together its
+    /// waiting time, but for what passed while it was read.
+    pub blame: Vec<Blame>,
+}
+
+impl ThreadSnapshot {
+    /// Time of the interval in which it wanted a CPU and had none, in nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        self.woken_waited_ns + self.preempted_waited_ns
+    }
+}
+
+/// For whom a thread has waited.
+#[derive(Clone, Debug, Serialize)]
+pub struct Blame {
+    /// Who ran.
+    pub who: Who,
+    /// For how long the thread waited while they ran, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// Who ran instead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Who {
+    /// A machine: its name, its process.
+    Vm(Name, u32),
+    /// A process of the host's that is no machine: its name, its number.
+    Process(Name, u32),
+    /// A thread of the kernel's.
+    Kernel(Name),
+    /// Nobody: the CPU was idle, and the thread on its way to it.
+    Idle,
+    /// Nobody that was let: the thread's own group was out of run time (its quota).
+    Quota,
+    /// All whose names are no longer known, or that did not fit.
+    Others,
+}
+
+/// A control group that was held up by its quota.
+#[derive(Clone, Debug, Serialize)]
+pub struct Throttled {
+    /// Which part of the machine: all of it, or a thread's group (`vcpu0`, `emulator`).
+    pub group: Name,
+    /// Periods in the interval in which it wanted to run.
+    pub periods: u64,
+    /// Those in which it ran out.
+    pub throttled_periods: u64,
+    /// For how long it was held up, in all its CPUs together, in nanoseconds.
+    pub throttled_ns: u64,
+}
+
+/// A machine's traffic.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Network {
+    /// Its interfaces.
+    pub taps: Vec<Tap>,
+    /// Packets that it sent, as the uplinks' queues saw them (a segment of many frames is one).
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Time from being given to an uplink's queue to being given to its driver.
+    pub queue: Histogram,
+    /// Packets of its that the host dropped, by why.
+    pub drops: Vec<Drop>,
+    /// The round trip beyond the uplink, from leaving it to the answer's arrival.
+    pub beyond: Histogram,
+}
+
+/// Packets that were dropped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drop {
+    /// The kernel's name for it, such as `QDISC_DROP`, or its number.
+    pub reason: String,
+    /// How many.
+    pub packets: u64,
+}
+
+/// What the programs in the kernel had no room for. With all at 0 the figures are complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// Waits whose beginning or end the kernel did not tell, or was not kept.
+    pub waits: u64,
+    /// Waits that are in the histograms, but not in the blame.
+    pub blame: u64,
+    /// Packets whose way was not followed.
+    pub packets: u64,
+    /// Threads of machines that did not fit.
+    pub threads: u64,
+}

@@ -1,0 +1,109 @@
+//! The traffic of machines that come and go, by interval.
+
+use std::collections::BTreeMap;
+use std::path;
+
+use super::network::{Interface, Path, PathLost, PathOptions};
+use super::tracker::Key;
+use super::{Lost, Network};
+use lowtail_discover::{Tap, Vm};
+use lowtail_kernel::error::Error;
+
+/// Machines with interfaces that are followed at most; 4.5 kB of the kernel's memory each.
+const SLOTS: u32 = 1024;
+
+/// Which machine has which slot of the kernel's, and what it had counted at the last look.
+pub(crate) struct Traffic {
+    path: Path,
+    slots: BTreeMap<Key, u32>,
+    last: BTreeMap<Key, Network>,
+    lost: PathLost,
+    /// Machines that found no slot.
+    without: usize,
+}
+
+impl Traffic {
+    /// Counts from now on. With no uplinks named all are found.
+    pub(crate) fn start(uplinks: Vec<Interface>) -> Result<Self, Error> {
+        let path = Path::start(&PathOptions { slots: SLOTS, uplinks, ..PathOptions::default() })?;
+        Ok(Traffic {
+            path,
+            slots: BTreeMap::new(),
+            last: BTreeMap::new(),
+            lost: PathLost::default(),
+            without: 0,
+        })
+    }
+
+    /// These are the machines now. What those that are gone have counted can be read no more.
+    pub(crate) fn follow(&mut self, vms: &BTreeMap<Key, Vm>) -> Result<(), Error> {
+        let has = |vm: &Key| vms.get(vm).is_some_and(|vm| !vm.taps.is_empty());
+        self.slots.retain(|vm, _| has(vm));
+        self.last.retain(|vm, _| has(vm));
+        self.without = 0;
+        let mut all = Vec::new();
+        for (&key, vm) in vms.iter().filter(|(_, vm)| !vm.taps.is_empty()) {
+            let free = || {
+                let taken = |slot: &u32| self.slots.values().any(|other| other == slot);
+                (0..SLOTS).find(|slot| !taken(slot))
+            };
+            let Some(slot) = self.slots.get(&key).copied().or_else(free) else {
+                self.without += 1;
+                continue;
+            };
+            self.slots.insert(key, slot);
+            // An interface may go at any moment.
+            all.push((slot, vm.taps.iter().filter_map(|tap| interface(tap).ok()).collect()));
+        }
+        self.path.track(&all)
+    }
+
+    /// What has come since the last look.
+    pub(crate) fn read(
+        &mut self,
+        vms: &BTreeMap<Key, Vm>,
+    ) -> Result<BTreeMap<Key, Network>, Error> {
+        let mut counted = self.path.read()?;
+        let (nothing, mut new) = (Network::default(), BTreeMap::new());
+        for (&key, slot) in &self.slots {
+            let (Some(now), Some(vm)) = (counted.remove(slot), vms.get(&key)) else { continue };
+            let mut since = now.since(self.last.get(&key).unwrap_or(&nothing));
+            since.taps.clone_from(&vm.taps);
+            self.last.insert(key, now);
+            new.insert(key, since);
+        }
+        Ok(new)
+    }
+
+    /// What has come since the start, up to the last look.
+    pub(crate) fn totals(&self) -> &BTreeMap<Key, Network> {
+        &self.last
+    }
+
+    /// Adds what was not followed since the last look.
+    pub(crate) fn lost_since(&mut self, lost: &mut Lost) -> Result<(), Error> {
+        let now = self.path.lost()?;
+        let then = std::mem::replace(&mut self.lost, now);
+        lost.packets += (now.packets - then.packets) + (now.drops - then.drops);
+        Ok(())
+    }
+
+    /// What cannot be seen, and why.
+    pub(crate) fn blind(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.path.blind().map(str::to_string).into_iter().collect();
+        if self.without > 0 {
+            let without = self.without;
+            words.push(format!("traffic of {without} machines: {SLOTS} can be followed"));
+        }
+        words
+    }
+}
+
+/// Where a tap is.
+fn interface(tap: &Tap) -> Result<Interface, Error> {
+    match tap.netns {
+        // Inodes of namespaces have 32 bits (`struct ns_common`).
+        Some(netns) => Ok(Interface { netns: netns as u32, ifindex: tap.ifindex }),
+        None => Interface::at(path::Path::new("/proc/self/ns/net"), tap.ifindex),
+    }
+}

@@ -1,0 +1,23 @@
+//! Scenarios played by a real kernel: the configuration that the simulator takes, by real threads in real control groups.
+//!
+//! [`run()`] takes the same [`Config`](lowtail_host::Config) as a [`Machine`](lowtail_host::Machine) and gives [`Measured`], as
+//! [`simulate()`] does; [`compare()`] puts one beside the other. [`scale()`] makes a scenario fit a smaller host.
+//!
+//! Groups that a run makes ([`lowtail_kernel::cgroup::Tree`]) are in a journal before they are made. They are removed when the run
+//! ends, however that happens, and if the process was killed, by the next one.
+
+pub mod compare;
+mod machines;
+pub mod measured;
+mod plan;
+pub mod run;
+pub mod scale;
+pub mod simulate;
+mod work;
+
+pub use compare::{Comparison, Judge, compare};
+pub use lowtail_kernel::Error;
+pub use measured::{GroupMeasured, Measured, VmMeasured};
+pub use run::{Options, run};
+pub use scale::scale;
+pub use simulate::simulate;

@@ -1,0 +1,165 @@
+//! Who runs what, in which group and on which CPUs: a scenario as threads.
+
+use lowtail_engine::{Duration, Spread};
+use lowtail_host::cgroup::Thread;
+use lowtail_host::{Config, SchedulerConfig, Workload};
+
+use lowtail_kernel::error::Error;
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Task {
+    /// Computes for ever.
+    Loop,
+    /// Computes for a burst, sleeps, and so on.
+    Hog {
+        /// Processor time of a burst.
+        burst: Spread,
+        /// How long it sleeps.
+        sleep: Duration,
+    },
+    /// Sleeps, notes how late it was woken, works, and so on.
+    Sleeper {
+        /// How long it sleeps.
+        sleep: Duration,
+        /// Processor time after each wake-up.
+        work: Duration,
+    },
+}
+
+/// One thread: a vCPU of a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Worker {
+    /// The machine, as an index into the configuration's.
+    pub(crate) vm: usize,
+    /// The vCPU, numbered within the machine.
+    pub(crate) vcpu: usize,
+    /// What it does.
+    pub(crate) task: Task,
+    /// What the scheduler is told about it.
+    pub(crate) thread: Thread,
+    /// The pCPUs on which it may run.
+    pub(crate) pcpus: Vec<usize>,
+}
+
+/// The threads of a scenario.
+///
+/// # Errors
+/// If the scenario contradicts itself, or has what a host's threads cannot do.
+pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
+    let facts = config.facts().map_err(|error| Error::Scenario(error.to_string()))?;
+    if !config.io.nics.is_empty() || !config.io.flows.is_empty() {
+        let why = "NICs and packets are simulated only; a kernel runs processors";
+        return Err(Error::Scenario(why.into()));
+    }
+    let mut workers = Vec::new();
+    for (vm, (of, dom)) in config.vms.iter().zip(&facts.doms).enumerate() {
+        let has_caps = matches!(config.scheduler, SchedulerConfig::SmallFirst(_));
+        if of.cap_percent > 0 && !has_caps {
+            let name = &of.name;
+            let why =
+                format!("VM `{name}`: a cap is Xen's and small-first's; give its cgroup a quota");
+            return Err(Error::Scenario(why));
+        }
+        let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name)?;
+        for (vcpu, (task, v)) in tasks.into_iter().zip(&dom.vcpus).enumerate() {
+            let state = &facts.vcpus[v.index()];
+            let pcpus = state.hard.iter().map(|p| p.index()).collect();
+            workers.push(Worker { vm, vcpu, task, thread: state.thread, pcpus });
+        }
+    }
+    Ok(workers)
+}
+
+/// What each of `vcpus` vCPUs does.
+fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
+    let task = match *workload {
+        Workload::CpuLoop => Task::Loop,
+        Workload::DutyHog { burst, busy_percent } => {
+            let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
+            if sleep.is_zero() { Task::Loop } else { Task::Hog { burst, sleep } }
+        }
+        Workload::TimerSleeper { sleep, work, .. } => Task::Sleeper { sleep, work },
+        Workload::Mix(ref parts) => {
+            let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm));
+            return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
+        }
+        ref other => {
+            let name = kind(other);
+            return Err(Error::Scenario(format!(
+                "VM `{vm}`: the workload {name} is simulated only; on a kernel run cpu-loop, \
+                 duty-hog, timer-sleeper, and mixes of them"
+            )));
+        }
+    };
+    Ok(vec![task; vcpus])
+}
+
+/// What scenario files call a workload.
+fn kind(workload: &Workload) -> &'static str {
+    match workload {
+        Workload::CpuLoop => "cpu-loop",
+        Workload::DutyHog { .. } => "duty-hog",
+        Workload::RequestServer(_) => "request-server",
+        Workload::TimerSleeper { .. } => "timer-sleeper",
+        Workload::Yielder { .. } => "yielder",
+        Workload::TickDodger(_) => "tick-dodger",
+        Workload::BoostSaver { .. } => "boost-saver",
+        Workload::WakeStorm { .. } => "wake-storm",
+        Workload::BucketSurfer { .. } => "bucket-surfer",
+        Workload::Splitter { .. } => "splitter",
+        Workload::Driver(_) => "driver-domain",
+        Workload::Net(_) => "net",
+        Workload::Mix(_) => "mix",
+        Workload::EdgeBurner { .. } => "edge-burner",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
+    use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};
+
+    fn config(vms: Vec<VmConfig>) -> Config {
+        let scheduler = SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen2007));
+        Config::new(2, scheduler, Costs::FREE, vms)
+    }
+
+    #[test]
+    fn a_mix_is_threads_one_after_another() {
+        let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
+        let late_limit = Duration::from_ms(10);
+        let sleeper = Workload::TimerSleeper { sleep, work, wakeups: 9, late_limit };
+        let burst = Spread::Fixed(Duration::from_ms(3));
+        let hog = |busy_percent| Workload::DutyHog { burst, busy_percent };
+        let mut vm =
+            VmConfig::new("m", Workload::Mix(vec![(1, hog(75)), (1, sleeper), (1, hog(100))]));
+        vm.vcpus = 3;
+        vm.hard = CpuSet::only(Pcpu(1));
+        let workers =
+            plan(&config(vec![VmConfig::new("l", Workload::CpuLoop), vm])).expect("a plan");
+        let tasks: Vec<Task> = workers.iter().map(|worker| worker.task).collect();
+        // Busy for 3 ms of 4: 1 ms of sleep.
+        let hog = Task::Hog { burst, sleep };
+        assert_eq!(tasks, [Task::Loop, hog, Task::Sleeper { sleep, work }, Task::Loop]);
+        let places: Vec<_> = workers.iter().map(|w| (w.vm, w.vcpu, w.pcpus.clone())).collect();
+        assert_eq!(places[0], (0, 0, vec![0, 1]));
+        assert_eq!(places[3], (1, 2, vec![1]));
+    }
+
+    #[test]
+    fn what_threads_cannot_do_is_named() {
+        let yielder = Workload::Yielder { work: Duration::from_us(5) };
+        let error = plan(&config(vec![VmConfig::new("web", yielder)])).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            error.is_scenario() && text.contains("`web`") && text.contains("yielder"),
+            "{text}"
+        );
+        let mut capped = VmConfig::new("capped", Workload::CpuLoop);
+        capped.cap_percent = 50;
+        let text = plan(&config(vec![capped])).unwrap_err().to_string();
+        assert!(text.contains("`capped`") && text.contains("quota"), "{text}");
+    }
+}

@@ -1,0 +1,358 @@
+//! A scenario, played by threads of this process on this host.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use lowtail_engine::{Duration, Hist, Stream};
+use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::{Config, SchedulerConfig};
+use nix::unistd::{Pid, gettid};
+
+use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
+use lowtail_kernel::clock::{self, Instant};
+use lowtail_kernel::error::Error;
+use lowtail_kernel::journal;
+use crate::machines;
+use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
+use crate::plan::{self, Task, Worker};
+use lowtail_kernel::signals::Signals;
+use lowtail_kernel::thread::{self, Prompt};
+use crate::work::{Window, Work};
+
+/// From when all threads know that they start, to when they do.
+const RUN_UP: Duration = Duration::from_ms(20);
+/// How long after the end a thread that was not told to stop stops by itself.
+const OVERTIME: Duration = Duration::from_ms(300);
+/// From one look at signals to the next. Each takes a CPU from what is measured for a moment; at
+/// two a second that is less than one in a hundred wake-ups of a sleeper of 2 ms.
+const LOOK: Duration = Duration::from_ms(500);
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long before it is measured: bandwidth and load settle.
+    pub warm_up: Duration,
+    /// How long it is measured.
+    pub duration: Duration,
+    /// Seed of random draws.
+    pub seed: u64,
+    /// Where the journal is.
+    pub state: PathBuf,
+}
+
+impl Options {
+    /// Measures for `duration` after half a second, with a journal in the usual place.
+    pub fn new(duration: Duration, seed: u64) -> Self {
+        let warm_up = Duration::from_ms(500);
+        Options { warm_up, duration, seed, state: journal::directory() }
+    }
+}
+
+/// Plays `config` on this host: each vCPU is a thread, in its control group, on its CPUs. With the scheduler small-first
+/// they run in [`vcpu`](lowtail_control::vcpu), with any other as this kernel runs them.
+/// `progress` is told now and then how much of the time is over.
+///
+/// All control groups are removed before this returns, or by the next call if the process is
+/// killed. SIGINT, SIGTERM and SIGHUP end the run early.
+///
+/// # Errors
+/// If the scenario has what threads cannot do, the host has no controller, too few CPUs or, for small-first, no
+/// sched_ext, or the kernel refuses something, usually because we are not root.
+pub fn run(
+    config: &Config,
+    options: &Options,
+    progress: &dyn Fn(Duration),
+) -> Result<Measured, Error> {
+    let workers = plan::plan(config)?;
+    let own = Path::new("/proc/self");
+    let cpus = thread::own_cpus().map_err(|error| Error::file("cannot read", own, error))?;
+    if usize::from(config.pcpus) > cpus.len() {
+        return Err(Error::Cpus { wanted: config.pcpus.into(), have: cpus.len() });
+    }
+    let cpus = &cpus[..config.pcpus.into()];
+    let signals =
+        Signals::new().map_err(|error| Error::file("cannot handle signals of", own, error))?;
+    let mut tree = Tree::new(Hierarchy::find()?, &options.state)?;
+    let groups = grow(config, &mut tree)?;
+    // Dropped before the tree: groups with threads in them cannot be removed.
+    let mut crew = Crew::default();
+    for worker in &workers {
+        let tid = crew.hire(config, worker, options.seed)?;
+        let failed = |what: &'static str| {
+            let (vm, vcpu) = (config.vms[worker.vm].name.clone(), worker.vcpu);
+            move |source: io::Error| Error::Thread { vm, vcpu, what, source }
+        };
+        let on: Vec<usize> = worker.pcpus.iter().map(|&p| cpus[p]).collect();
+        thread::set_cpus(tid, &on).map_err(failed("cannot pin it"))?;
+        let group = worker.thread.cgroup.map_or(Tree::TOP, |cgroup| groups[cgroup.index()]);
+        tree.place(group, tid)?;
+        thread::set_policy(tid, &worker.thread)
+            .map_err(failed("cannot give it its policy, nice value and slice"))?;
+    }
+    // Ends before the crew does, so that threads end as they began.
+    let scheduler = match &config.scheduler {
+        SchedulerConfig::SmallFirst(small_first) => {
+            Some(machines::schedule(config, small_first, &workers, &crew.tids)?)
+        }
+        _ => None,
+    };
+    let prompt = Prompt::new();
+    let start = Instant::now().after(RUN_UP);
+    let from = start.after(options.warm_up);
+    let to = from.after(options.duration);
+    crew.start(Window { start, from, to, last: to.after(OVERTIME) });
+    let sample = || Sample::take(config, &tree, &groups, &crew, cpus);
+    wait(start, from, &signals, progress)?;
+    let before = sample()?;
+    wait(start, to, &signals, progress)?;
+    let after = sample()?;
+    drop(prompt);
+    scheduler.as_ref().map_or(Ok(()), machines::check)?;
+    drop(scheduler);
+    let hists = crew.finish(config, &workers)?;
+    tree.remove()?;
+    Ok(measured(config, &workers, &before, &after, hists))
+}
+
+/// The control groups of the configuration.
+fn grow(config: &Config, tree: &mut Tree) -> Result<Vec<Group>, Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    for cgroup in &config.cgroups {
+        let parent = cgroup.parent.map_or(Tree::TOP, |parent| groups[parent.index()]);
+        let group = tree.add(parent, &cgroup.name)?;
+        tree.set_shares(group, cgroup.shares)?;
+        if let Some(limit) = cgroup.limit {
+            tree.set_limit(group, limit)?;
+        }
+        groups.push(group);
+    }
+    Ok(groups)
+}
+
+/// Sleeps until `until`, unless a signal comes.
+fn wait(
+    start: Instant,
+    until: Instant,
+    signals: &Signals,
+    progress: &dyn Fn(Duration),
+) -> Result<(), Error> {
+    loop {
+        let now = Instant::now();
+        if let Some(signal) = signals.caught() {
+            return Err(Error::Interrupted(signal));
+        }
+        progress(now.since(start));
+        if now >= until {
+            return Ok(());
+        }
+        until.min(now.after(LOOK)).sleep();
+    }
+}
+
+/// All that is read at one instant.
+struct Sample {
+    at: Instant,
+    cpu: Vec<Duration>,
+    groups: Vec<Option<CgroupStats>>,
+    idle: Duration,
+}
+
+impl Sample {
+    fn take(
+        config: &Config,
+        tree: &Tree,
+        groups: &[Group],
+        crew: &Crew,
+        cpus: &[usize],
+    ) -> Result<Self, Error> {
+        let at = Instant::now();
+        let proc = Path::new("/proc");
+        let cpu = crew.tids.iter().map(|&tid| clock::cpu_of(tid)).collect::<io::Result<_>>();
+        let cpu =
+            cpu.map_err(|error| Error::file("cannot read a thread's clock in", proc, error))?;
+        let stats = config
+            .cgroups
+            .iter()
+            .zip(groups)
+            .map(|(cgroup, &group)| cgroup.limit.map(|_| tree.stats(group)).transpose());
+        let groups = stats.collect::<Result<_, _>>()?;
+        let text = fs::read_to_string("/proc/stat");
+        let text = text.map_err(|error| Error::file("cannot read", proc, error))?;
+        Ok(Sample { at, cpu, groups, idle: idle(&text, cpus) })
+    }
+}
+
+/// How long `cpus` have been idle, of `/proc/stat`: fields 4 and 5 of each CPU's line, in
+/// hundredths of a second, `proc(5)`.
+fn idle(stat: &str, cpus: &[usize]) -> Duration {
+    let ticks = stat.lines().filter_map(|line| {
+        let (name, fields) = line.split_once(' ')?;
+        let cpu: usize = name.strip_prefix("cpu")?.parse().ok()?;
+        let idle = fields.split(' ').skip(3).take(2).filter_map(|field| field.parse::<u64>().ok());
+        cpus.contains(&cpu).then(|| idle.sum::<u64>())
+    });
+    Duration::from_ms(10 * ticks.sum::<u64>())
+}
+
+fn measured(
+    config: &Config,
+    workers: &[Worker],
+    before: &Sample,
+    after: &Sample,
+    hists: Vec<Option<Hist>>,
+) -> Measured {
+    let wall = after.at.since(before.at);
+    let name = |name: &String| VmMeasured { name: name.clone(), cpu: Vec::new(), latency: None };
+    let mut vms: Vec<VmMeasured> = config.vms.iter().map(|vm| name(&vm.name)).collect();
+    let mut ours = Duration::ZERO;
+    let cpu =
+        after.cpu.iter().zip(&before.cpu).map(|(after, before)| after.saturating_sub(*before));
+    for ((worker, cpu), hist) in workers.iter().zip(cpu).zip(hists) {
+        let vm = &mut vms[worker.vm];
+        vm.cpu.push(cpu);
+        ours += cpu;
+        if let Some(hist) = hist {
+            vm.latency.get_or_insert_with(Hist::new).merge(&hist);
+        }
+    }
+    let groups = config.cgroups.iter().zip(before.groups.iter().zip(&after.groups));
+    let groups = groups.map(|(cgroup, (before, after))| GroupMeasured {
+        name: cgroup.name.clone(),
+        stats: before.zip(*after).map(|(before, after)| difference(before, after)),
+    });
+    let all = wall * u64::from(config.pcpus);
+    let idle = after.idle.saturating_sub(before.idle);
+    let others = all.saturating_sub(idle).saturating_sub(ours);
+    Measured { wall, vms, groups: groups.collect(), others }
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Wait,
+    Start(Window),
+    Leave,
+}
+
+/// What all threads share.
+#[derive(Debug)]
+struct Shared {
+    order: Mutex<Order>,
+    news: Condvar,
+    stop: AtomicBool,
+}
+
+/// The threads of a run; they end when it is dropped.
+#[derive(Debug)]
+struct Crew {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Option<Hist>>>,
+    tids: Vec<Pid>,
+}
+
+impl Default for Crew {
+    fn default() -> Self {
+        let (order, news) = (Mutex::new(Order::Wait), Condvar::new());
+        let shared = Shared { order, news, stop: AtomicBool::new(false) };
+        Crew { shared: Arc::new(shared), threads: Vec::new(), tids: Vec::new() }
+    }
+}
+
+impl Crew {
+    /// Starts a thread, which waits for an order; gives its number.
+    fn hire(&mut self, config: &Config, worker: &Worker, seed: u64) -> Result<Pid, Error> {
+        let vm = &config.vms[worker.vm].name;
+        let name = format!("{vm}.{}", worker.vcpu);
+        let stream = Stream::new(seed, &name);
+        let shared = Arc::clone(&self.shared);
+        let task = worker.task;
+        let (tell, told) = mpsc::channel();
+        // Names of threads are cut at 15 bytes by the kernel, and have no NUL.
+        let named = std::thread::Builder::new().name(name.replace('\0', ""));
+        let spawned = named.spawn(move || labour(&shared, task, stream, &tell));
+        let failed = |what: String| Error::Worker { vm: vm.clone(), vcpu: worker.vcpu, what };
+        let thread =
+            spawned.map_err(|error| failed(format!("cannot start its thread: {error}")))?;
+        self.threads.push(thread);
+        let tid = hear(&told).ok_or_else(|| failed("its thread has ended at once".into()))?;
+        self.tids.push(tid);
+        Ok(tid)
+    }
+
+    fn start(&self, window: Window) {
+        self.tell(Order::Start(window));
+    }
+
+    fn tell(&self, order: Order) {
+        *self.shared.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        self.shared.news.notify_all();
+    }
+
+    /// Has all threads end; gives what each has measured.
+    fn finish(mut self, config: &Config, workers: &[Worker]) -> Result<Vec<Option<Hist>>, Error> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let threads = std::mem::take(&mut self.threads);
+        let joined = threads.into_iter().zip(workers).map(|(thread, worker)| {
+            thread.join().map_err(|_| Error::Worker {
+                vm: config.vms[worker.vm].name.clone(),
+                vcpu: worker.vcpu,
+                what: "its thread has panicked".into(),
+            })
+        });
+        // All are joined, whatever one of them says.
+        joined.collect::<Vec<_>>().into_iter().collect()
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.tell(Order::Leave);
+        for thread in self.threads.drain(..) {
+            // What it died of has been told where it did.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn hear(told: &Receiver<Pid>) -> Option<Pid> {
+    told.recv().ok()
+}
+
+/// The life of a thread.
+fn labour(shared: &Shared, task: Task, stream: Stream, tell: &Sender<Pid>) -> Option<Hist> {
+    // Ordinary threads may be woken 50 us late, to save energy.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    tell.send(gettid()).ok()?;
+    let mut order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
+    let window = loop {
+        match *order {
+            Order::Wait => {
+                order = shared.news.wait(order).unwrap_or_else(PoisonError::into_inner);
+            }
+            Order::Start(window) => break window,
+            Order::Leave => return None,
+        }
+    };
+    drop(order);
+    window.start.sleep();
+    Work { window, stop: &shared.stop, stream }.run(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_of_some_cpus() {
+        let stat = "cpu  9 9 9 90 9 0 0 0 0 0\ncpu0 1 2 3 40 5 0 0 0 0 0\ncpu1 1 2 3 7 1 0 0 0 0 0\n\
+                    cpu10 1 2 3 9 9 0 0 0 0 0\nintr 5 1\n";
+        assert_eq!(idle(stat, &[0]), Duration::from_ms(450));
+        assert_eq!(idle(stat, &[0, 1]), Duration::from_ms(530));
+    }
+}

@@ -1,0 +1,65 @@
+//! The same scenario in the simulator, measured the same way.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::{Cgroup, Config, Dom, Machine, Workload};
+
+use lowtail_kernel::error::Error;
+use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
+
+/// Plays `config` in the simulator for `warm_up`, then measures for `duration`. Latency is that
+/// of all wake-ups from the beginning, however few the scenario asks for.
+///
+/// # Errors
+/// If the configuration contradicts itself.
+pub fn simulate(
+    config: &Config,
+    seed: u64,
+    warm_up: Duration,
+    duration: Duration,
+) -> Result<Measured, Error> {
+    let mut config = config.clone();
+    config.vms.iter_mut().for_each(|vm| endless(&mut vm.workload));
+    let machine = Machine::new(&config, seed);
+    let mut machine = machine.map_err(|error| Error::Scenario(error.to_string()))?;
+    machine.run_to(Time::ZERO + warm_up);
+    let before = sample(&machine, &config);
+    machine.run_to(Time::ZERO + warm_up + duration);
+    let after = sample(&machine, &config);
+    let vms = config.vms.iter().enumerate().map(|(dom, vm)| {
+        let cpu = after.cpu[dom].iter().zip(&before.cpu[dom]);
+        VmMeasured {
+            name: vm.name.clone(),
+            cpu: cpu.map(|(after, before)| after.saturating_sub(*before)).collect(),
+            latency: machine.outcome(Dom(dom as u16)).latency,
+        }
+    });
+    let groups = config.cgroups.iter().zip(before.groups.iter().zip(&after.groups));
+    let groups = groups.map(|(cgroup, (before, after))| GroupMeasured {
+        name: cgroup.name.clone(),
+        stats: before.zip(*after).map(|(before, after)| difference(before, after)),
+    });
+    let (vms, groups) = (vms.collect(), groups.collect());
+    Ok(Measured { wall: duration, vms, groups, others: Duration::ZERO })
+}
+
+/// Wake-ups without end: what is measured is a span of time.
+fn endless(workload: &mut Workload) {
+    match workload {
+        Workload::TimerSleeper { wakeups, .. } => *wakeups = u64::MAX,
+        Workload::Mix(parts) => parts.iter_mut().for_each(|(_, part)| endless(part)),
+        _ => {}
+    }
+}
+
+struct Sample {
+    cpu: Vec<Vec<Duration>>,
+    groups: Vec<Option<CgroupStats>>,
+}
+
+fn sample(machine: &Machine, config: &Config) -> Sample {
+    let doms = machine.facts().doms.iter();
+    let cpu = doms.map(|dom| dom.vcpus.iter().map(|&v| machine.vcpu_time(v).0).collect());
+    let groups = (0..config.cgroups.len()).map(|g| machine.cgroup_stats(Cgroup(g as u16)));
+    Sample { cpu: cpu.collect(), groups: groups.collect() }
+}
