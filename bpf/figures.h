@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What all parts of path.bpf.c share: its constants, the machines' figures, and
- * what was not followed. crates/live/src/observe/network/ reads them.
+ * what was not followed. crates/observe/src/network/ reads them.
  */
 #ifndef LOWTAIL_FIGURES_H
 #define LOWTAIL_FIGURES_H

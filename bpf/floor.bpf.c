@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What no program at these events can cost less than: one that does nothing, and one that looks at the clock and does
- * nothing else. crates/live/examples/overhead.rs measures observe.bpf.c beside them.
+ * nothing else. crates/observe/examples/overhead.rs measures observe.bpf.c beside them.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -31,7 +31,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* A band that keeps the packet's own DSCP. */
 #define KEEP 0xff
 
-/* What the loader sets before the first packet; crates/live/src/flow/layout.rs has the same. */
+/* What the loader sets before the first packet; crates/control/src/flow/layout.rs has the same. */
 struct {
 	struct lt_flow_rule rule;
 	struct lt_flow_seed seed;

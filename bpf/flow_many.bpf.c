@@ -3,7 +3,7 @@
  * The tagger, with a clock that repeats: for the test that sends many packets
  * through it and through the native rule. One packet runs over and over; each time
  * it gets another source, clock, machine and priority first. What became of all is
- * folded into one number, as crates/live/tests/network/many.rs does.
+ * folded into one number, as crates/control/tests/network/many.rs does.
  */
 static unsigned long long test_clock(void);
 #define TAG_NOW(skb) test_clock()

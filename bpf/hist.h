@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Log-linear histograms of delays: sixteen buckets to each doubling, so that a bucket is at most a sixteenth as
- * wide as what is in it. crates/live/src/observe/histogram.rs reads them.
+ * wide as what is in it. crates/kernel/src/histogram.rs reads them.
  */
 #ifndef LOWTAIL_HIST_H
 #define LOWTAIL_HIST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A number in some bits of a packet's mark, whichever these are: the lowest bit of the number in the lowest of them, and so
- * on. All other bits are others'. The loader makes the steps of the mask (crates/live/src/flow/mask.rs): with step i
+ * on. All other bits are others'. The loader makes the steps of the mask (crates/kernel/src/marks/mask.rs): with step i
  * those bits move by 2^i that have to, as in "Hacker's Delight", 7-4 and 7-5.
  */
 #ifndef LOWTAIL_MARK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What observe.bpf.c keeps, and how much of it: all maps are as large as they ever get when they are made.
- * crates/live/src/observe/kernel.rs and slot.rs read them.
+ * crates/observe/src/kernel.rs and slot.rs read them.
  */
 #ifndef LOWTAIL_OBSERVE_H
 #define LOWTAIL_OBSERVE_H
@@ -30,7 +30,7 @@ enum state {
 #define QUOTA 0xffffffffu
 
 /*
- * crates/live/src/observe/slot.rs reads this. A slot is copied while it is written: the sums stand before the state,
+ * crates/observe/src/slot.rs reads this. A slot is copied while it is written: the sums stand before the state,
  * so that what ends meanwhile is missing in the copy, and comes with the next, rather than being in it twice.
  */
 struct slot {

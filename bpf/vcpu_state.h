@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What vcpu.bpf.c keeps: machines, their threads, CPUs, groups. crates/live/src/vcpu/ writes the orders and the
+ * What vcpu.bpf.c keeps: machines, their threads, CPUs, groups. crates/control/src/vcpu/ writes the orders and the
  * members and reads the machines.
  *
  * Who may write what: a machine and its threads belong to the machine's lock; a CPU's own fields to that CPU's run queue
@@ -237,7 +237,7 @@ struct {
 	__type(value, struct ended);
 } endings SEC(".maps");
 
-/* The loader's; crates/live/src/vcpu/kernel.rs writes it. */
+/* The loader's; crates/control/src/vcpu/kernel.rs writes it. */
 struct settings {
 	struct lt_params params;
 	__u32 vms;

@@ -4,14 +4,14 @@ use std::fs;
 
 use lowtail_engine::Duration;
 use lowtail_host::{Config, SchedulerConfig};
+use lowtail_kernel::Error;
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
-use lowtail_play::compare::Line;
+use lowtail_out::line;
 use lowtail_play::Comparison;
-use lowtail_kernel::Error;
 use lowtail_play::Judge;
 use lowtail_play::Options;
-use lowtail_out::line;
+use lowtail_play::compare::Line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lowtail_kernel::file::{self, Unread};
 use super::vm::Group;
 use super::{Name, VmThread};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
+use lowtail_kernel::file::{self, Unread};
 
 /// Groups below one that are looked at, and threads in them.
 const GROUPS_MAX: usize = 4096;

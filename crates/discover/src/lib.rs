@@ -83,7 +83,8 @@ mod tests {
                 end -= 1;
             }
             let text = &text[..end];
-            let group = task::group(&format!("0::/{text}"), Some(lowtail_kernel::cgroup::Version::V2));
+            let group =
+                task::group(&format!("0::/{text}"), Some(lowtail_kernel::cgroup::Version::V2));
             if let Some(domain) = group.and_then(|group| libvirt::Domain::of(&group)) {
                 assert!(
                     domain.name.len() <= text.len() && domain.name(Some(text)).len() <= text.len()

@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Roots;
-use lowtail_kernel::file;
 use lowtail_kernel::cgroup::{Hierarchy, Version};
+use lowtail_kernel::file;
 
 /// The host's own user.
 pub(super) const ROOT: u32 = 0;

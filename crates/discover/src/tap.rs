@@ -12,8 +12,8 @@ use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 
 use super::declared::is_interface;
-use lowtail_kernel::file::{self, Unread};
 use super::{Name, Roots, Tap};
+use lowtail_kernel::file::{self, Unread};
 
 /// Files of one process that are looked at, more than its usual limit (`RLIMIT_NOFILE`).
 const FILES_MAX: usize = 65_536;

@@ -1,9 +1,5 @@
 //! No allocation per event: once a host has warmed up, simulating it allocates nothing.
 
-#[path = "../../engine/tests/counting/mod.rs"]
-#[allow(dead_code, reason = "another test wants more of it")]
-mod counting;
-
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
@@ -21,6 +17,10 @@ use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Cgroup, Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_testkit::allocations::{self, Counting};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 fn host(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
@@ -157,9 +157,9 @@ fn network(machine: &mut Machine, out: &mut Vec<Handed>, end: Time, flood: bool)
 fn allocates_nothing(name: &str, config: &Config, most: u64) {
     let mut machine = Machine::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(20));
-    let (events, before) = (machine.events(), counting::allocations());
+    let (events, before) = (machine.events(), allocations::allocations());
     machine.run_to(Time::ZERO + Duration::from_s(30));
-    let allocations = counting::allocations() - before;
+    let allocations = allocations::allocations() - before;
     let events = machine.events() - events;
     assert!(events > 50_000, "{name}: only {events} events");
     assert!(allocations <= most, "{name}: {allocations} allocations in {events} events");
@@ -210,9 +210,9 @@ fn a_warm_host_allocates_nothing() {
             let mut machine = Machine::new(&ported(backend), 1).expect("valid");
             let mut out = Vec::with_capacity(4096);
             network(&mut machine, &mut out, Time::ZERO + Duration::from_s(2), flood);
-            let (events, before) = (machine.events(), counting::allocations());
+            let (events, before) = (machine.events(), allocations::allocations());
             network(&mut machine, &mut out, Time::ZERO + Duration::from_s(4), flood);
-            let allocations = counting::allocations() - before;
+            let allocations = allocations::allocations() - before;
             let events = machine.events() - events;
             assert!(events > 20_000, "port, {backend:?}: only {events} events");
             assert_eq!(allocations, 0, "port, {backend:?}: in {events} events, flood: {flood}");

@@ -1,9 +1,6 @@
 //! No allocation per packet: once a network has grown to its size, it allocates nothing, whatever
 //! its ports and its traffic.
 
-#[path = "../../engine/tests/counting/mod.rs"]
-mod counting;
-
 use lowtail_engine::{Duration, Spread, Time};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::codel::CodelConfig;
@@ -14,6 +11,10 @@ use lowtail_net::{
     Clos, End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Pattern, Place, Port, Rate, Shape,
     Size, TrafficConfig,
 };
+use lowtail_testkit::allocations::{self, Counting};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// A fat-tree of 16 machines: bulk flows that lose packets, messages, requests, pings, datagrams.
 fn tree(queued: bool, control: Control) -> Net {
@@ -92,11 +93,11 @@ fn nothing_per_packet() {
         net.run(Time::ZERO + Duration::from_ms(40));
         let lost = |net: &Net| net.frames().dropped.iter().sum::<u64>();
         let lost_before = lost(&net);
-        let bytes = counting::bytes();
-        let (before, packets) = (counting::allocations(), net.frames().sent);
+        let bytes = allocations::bytes();
+        let (before, packets) = (allocations::allocations(), net.frames().sent);
         net.run(Time::ZERO + Duration::from_ms(90));
-        let count = counting::allocations() - before;
-        let bytes = counting::bytes() - bytes;
+        let count = allocations::allocations() - before;
+        let bytes = allocations::bytes() - bytes;
         let packets = net.frames().sent - packets;
         let lost = lost(&net) - lost_before;
         println!(

@@ -1,8 +1,5 @@
 //! No allocation per packet: once a discipline has grown to its size, it allocates nothing.
 
-#[path = "../../engine/tests/counting/mod.rs"]
-#[allow(dead_code, reason = "another test wants more of it")]
-mod counting;
 #[path = "queues/packet.rs"]
 mod packet;
 
@@ -19,7 +16,11 @@ use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::queue::{Cx, Queue};
 use lowtail_net::rate::Rate;
+use lowtail_testkit::allocations::{self, Counting};
 use packet::data;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// Allocations of 100,000 packets after as many to grow by, at twice what the queue can send.
 fn allocations(mut queue: Box<dyn Queue>) -> u64 {
@@ -28,7 +29,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
     let mut before = 0;
     for n in 0..200_000u64 {
         if n == 100_000 {
-            before = counting::allocations();
+            before = allocations::allocations();
         }
         now += Duration::from_us(2);
         let payload = if n % 10 == 0 { random.below(64_000) as u32 } else { 1_000 };
@@ -49,7 +50,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
             pool.take(id);
         }
     }
-    counting::allocations() - before
+    allocations::allocations() - before
 }
 
 /// One test, since all threads share the counter.

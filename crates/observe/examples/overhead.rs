@@ -1,6 +1,6 @@
 //! What observing costs: `docs/overhead.md` has the figures and says what they mean.
 //!
-//!     cargo run --release -p lowtail-live --example overhead
+//!     cargo run --release -p lowtail-observe --example overhead
 //!
 //! Two threads on one CPU hand a byte to and fro through pipes: two switches and two wake-ups for each round.
 //! Without and with the observer, in turns; of each turn with it and those beside it the ratio of rounds in a second of
@@ -15,11 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, ObjectBuilder};
-use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_discover::{Declared, Target};
+use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_kernel::Name;
-use lowtail_observe::{Observer, Options};
 use lowtail_kernel::thread::{set_cpus, set_policy};
+use lowtail_observe::{Observer, Options};
 use nix::unistd::{Pid, gettid};
 
 /// Rounds of turns. Short turns, and many: what else goes on here is more alike in two that are close together.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::slot::{Ahead, Ran, Runner};
 use super::tracker::{Key, comm};
 use super::{Blame, Who};
-use lowtail_kernel::Name;
 use lowtail_discover::Vm;
+use lowtail_kernel::Name;
 
 /// Names that are told for one thread; the others' time is put together.
 const NAMES: usize = 32;

@@ -6,8 +6,8 @@ use lowtail_engine::Duration;
 use serde::Serialize;
 
 use super::{Histogram, Snapshot, VmSnapshot, Who};
-use lowtail_kernel::Name;
 use lowtail_discover::Role;
+use lowtail_kernel::Name;
 
 /// Where a machine's requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -305,8 +305,8 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtail_discover::{Kind, Origin};
     use crate::{Blame, Network, ThreadSnapshot, Throttled, Unseen};
+    use lowtail_discover::{Kind, Origin};
 
     fn waits(us: &[(u64, u64)]) -> Histogram {
         let mut all = Histogram::default();

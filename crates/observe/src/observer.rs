@@ -12,9 +12,9 @@ use super::throttle::Quotas;
 use super::tracker::{Key, Read, Tracker, key};
 use super::traffic::Traffic;
 use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, Unseen, VmSnapshot, Who};
-use lowtail_kernel::clock::Instant;
 use lowtail_discover::{Declared, Found, Scanner, Vm};
 use lowtail_kernel::Roots;
+use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 
 /// How often new machines and threads are looked for at most.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::Throttled;
-use lowtail_kernel::cgroup::{CpuStat, Hierarchy, parse_stat};
 use lowtail_discover::Vm;
+use lowtail_kernel::cgroup::{CpuStat, Hierarchy, parse_stat};
 
 /// What groups had when they were looked at last, and what had come since the time before.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The doctor, in trees of files and here.
 
-use lowtail_observe::doctor::{Check, Diagnosis, Host, Program, Qdisc, State, examine};
 use lowtail_kernel::marks::{Survey, Use};
 use lowtail_kernel::sched_ext::NEEDS;
+use lowtail_observe::doctor::{Check, Diagnosis, Host, Program, Qdisc, State, examine};
 
 use lowtail_testkit::needs::{is_root, skip};
 use lowtail_testkit::tree::{Groups, Tree};

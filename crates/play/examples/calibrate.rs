@@ -8,14 +8,14 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Instant;
 
+use lowtail_control::vcpu;
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
-use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
 use lowtail_kernel::Error;
+use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
 use lowtail_play::Options;
-use lowtail_control::vcpu;
 use nix::unistd::{Pid, gettid};
 
 /// Turns of each of two threads.

@@ -4,9 +4,9 @@ use lowtail_host::sched::small_first::{SmallFirstConfig, WeightPer};
 use lowtail_host::{Config, VmConfig};
 use nix::unistd::Pid;
 
-use lowtail_kernel::error::Error;
 use crate::plan::Worker;
 use lowtail_control::vcpu::{Cap, Machine, Options, Scheduler, State, Thread};
+use lowtail_kernel::error::Error;
 
 /// Puts the scheduler into the kernel and moves all threads of a scenario there: `tids[i]` is that of `workers[i]`.
 ///

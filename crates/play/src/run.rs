@@ -13,16 +13,16 @@ use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::{Config, SchedulerConfig};
 use nix::unistd::{Pid, gettid};
 
+use crate::machines;
+use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
+use crate::plan::{self, Task, Worker};
+use crate::work::{Window, Work};
 use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
 use lowtail_kernel::clock::{self, Instant};
 use lowtail_kernel::error::Error;
 use lowtail_kernel::journal;
-use crate::machines;
-use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
-use crate::plan::{self, Task, Worker};
 use lowtail_kernel::signals::Signals;
 use lowtail_kernel::thread::{self, Prompt};
-use crate::work::{Window, Work};
 
 /// From when all threads know that they start, to when they do.
 const RUN_UP: Duration = Duration::from_ms(20);

@@ -4,8 +4,8 @@ use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::{Cgroup, Config, Dom, Machine, Workload};
 
-use lowtail_kernel::error::Error;
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
+use lowtail_kernel::error::Error;
 
 /// Plays `config` in the simulator for `warm_up`, then measures for `duration`. Latency is that
 /// of all wake-ups from the beginning, however few the scenario asks for.

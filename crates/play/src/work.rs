@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lowtail_engine::{Duration, Hist, Stream};
 
-use lowtail_kernel::clock::{Instant, own_cpu};
 use crate::plan::Task;
+use lowtail_kernel::clock::{Instant, own_cpu};
 
 /// Turns of the loop between two looks at a clock: 10 us at most on any machine of today.
 const TURNS: u32 = 1_000;

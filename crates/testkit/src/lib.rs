@@ -1,9 +1,18 @@
 //! What tests of several crates share.
 
+pub mod allocations;
+#[cfg(feature = "host")]
 pub mod needs;
+#[cfg(feature = "host")]
 pub mod net;
 pub mod seed;
+#[cfg(feature = "host")]
 pub mod steps;
+#[cfg(feature = "host")]
 pub mod traffic;
+#[cfg(feature = "host")]
 pub mod tree;
 pub mod tries;
+
+/// Writes frames into a tap that exists, from a process of its own: `tap.py NAME`.
+pub const TAP_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tap.py");

@@ -14,6 +14,8 @@ use nix::sched::{CloneFlags, setns, unshare};
 pub struct Namespace(File);
 
 impl Namespace {
+    /// A new one, empty.
+    #[allow(clippy::new_without_default, reason = "it asks the kernel for something")]
     pub fn new() -> Self {
         let made = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).expect("root may");
@@ -29,6 +31,7 @@ impl Namespace {
         Namespace(self.0.try_clone().expect("there are more descriptors"))
     }
 
+    /// The file that stands for it, while this process has it open.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
@@ -46,10 +49,12 @@ impl Namespace {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What `ip` says to these words in it.
     pub fn ip(&self, words: &str) -> String {
         self.run("ip", words)
     }
 
+    /// What `tc` says to these words in it.
     pub fn tc(&self, words: &str) -> String {
         self.run("tc", words)
     }
@@ -92,13 +97,17 @@ impl Namespace {
 
 /// Addresses, in both families: the last part of them.
 pub const A: u8 = 1;
+/// VM b.
 pub const B: u8 = 2;
+/// The far end.
 pub const FAR: u8 = 9;
 
+/// The IPv4 address with this last part.
 pub fn v4(host: u8) -> std::net::IpAddr {
     std::net::Ipv4Addr::new(10, 77, 0, host).into()
 }
 
+/// The IPv6 address with this last part.
 pub fn v6(host: u8) -> std::net::IpAddr {
     std::net::Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host.into()).into()
 }
@@ -107,9 +116,13 @@ pub fn v6(host: u8) -> std::net::IpAddr {
 /// uplink `uplink`; at the other end of that is the interface `end` of `far`. As with taps of machines, all
 /// that a machine sends enters the host at its tap.
 pub struct Net {
+    /// VM a.
     pub a: Namespace,
+    /// VM b.
     pub b: Namespace,
+    /// The host between them.
     pub host: Namespace,
+    /// The far end.
     pub far: Namespace,
 }
 

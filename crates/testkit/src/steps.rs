@@ -11,6 +11,7 @@ const DO: &str = "LOWTAIL_TEST_DO";
 
 /// What such a process does.
 pub struct Task {
+    /// In the words of the test.
     pub what: String,
     /// The moment at which it is killed.
     pub at: usize,

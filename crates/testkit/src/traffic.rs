@@ -11,6 +11,7 @@ use crate::net::Namespace;
 
 /// Bytes of a datagram, and of the frame that it is in, as queues count them.
 pub const DATAGRAM: usize = 1000;
+/// Bytes of its frame: with headers of UDP, IPv4 and Ethernet.
 pub const FRAME: u64 = DATAGRAM as u64 + 8 + 20 + 14;
 
 /// A share of delays does not exceed this one, in microseconds.
@@ -21,6 +22,7 @@ pub fn percentile_us(delays: &[Duration], share: f64) -> f64 {
     sorted[rank.clamp(1, sorted.len()) - 1].as_secs_f64() * 1e6
 }
 
+/// A socket of UDP in the namespace, bound to any port of the address.
 pub fn udp(namespace: &Namespace, address: IpAddr) -> UdpSocket {
     let bound = namespace.within(move || UdpSocket::bind((address, 0)).expect("an address"));
     bound.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
@@ -61,6 +63,7 @@ pub struct Filler {
 }
 
 impl Filler {
+    /// Sends `rate` bytes per second, so that a queue of that rate holds `depth`.
     pub fn start(from: UdpSocket, to: SocketAddr, rate: u64, depth: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();

@@ -10,20 +10,26 @@ use tempfile::TempDir;
 /// Which hierarchy there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Groups {
+    /// cgroup v1.
     V1,
+    /// cgroup v2.
     V2,
+    /// No control groups.
     None,
 }
 
 /// A thread of the kernel's: `PF_KTHREAD`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
+/// A directory with `proc` and `sys` in it.
+#[derive(Debug)]
 pub struct Tree {
     dir: TempDir,
     groups: Groups,
 }
 
 impl Tree {
+    /// One without processes.
     pub fn new(groups: Groups) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let tree = Tree { dir, groups };
@@ -40,20 +46,24 @@ impl Tree {
         tree
     }
 
+    /// Where its `proc` and `sys` are.
     pub fn roots(&self) -> Roots {
         Roots { proc: self.path("proc"), sys: self.path("sys") }
     }
 
+    /// A file of it.
     pub fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
+    /// Makes a file, and the directories that it is in.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("ours");
         fs::write(path, content).expect("ours");
     }
 
+    /// Makes a symbolic link.
     pub fn link(&self, path: &str, target: impl AsRef<Path>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("ours");
@@ -61,6 +71,7 @@ impl Tree {
         symlink(target, path).expect("ours");
     }
 
+    /// Removes a file, or a directory with all in it.
     pub fn remove(&self, path: &str) {
         let path = self.path(path);
         let removed =
@@ -91,16 +102,19 @@ impl Tree {
         self.stat(pid, comm, 1, 0, started);
     }
 
+    /// A process with one thread whose parent this is.
     pub fn child(&self, pid: u32, comm: &str, parent: u32) {
         self.stat(pid, comm, parent, 0, 1000 + u64::from(pid));
     }
 
+    /// A thread of the kernel.
     pub fn kernel_thread(&self, tid: u32, comm: &str, group: &str) {
         self.stat(tid, comm, 2, KERNEL_THREAD, 1000 + u64::from(tid));
         self.cgroup(&format!("proc/{tid}"), group);
         self.listed(tid, group);
     }
 
+    /// One more thread of a process.
     pub fn thread(&self, pid: u32, tid: u32, comm: &str, group: &str) {
         let dir = format!("proc/{pid}/task/{tid}");
         self.write(&format!("{dir}/comm"), format!("{comm}\n"));
@@ -163,6 +177,7 @@ impl Tree {
         self.write(&format!("proc/{pid}/fdinfo/{fd}"), format!("pos:\t0\nflags:\t0104002\n{info}"));
     }
 
+    /// A network interface of the host.
     pub fn interface(&self, name: &str, index: u32) {
         self.write(&format!("sys/class/net/{name}/ifindex"), format!("{index}\n"));
     }

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lowtail_discover::Found;
-use lowtail_kernel::Name;
-use lowtail_control::reconcile::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
+use lowtail_control::desired::VcpusBy;
 use lowtail_control::manage::{Applied, Error, Hold, OnError, Plan, Refused};
 use lowtail_control::policy::Policy;
+use lowtail_control::reconcile::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
+use lowtail_discover::Found;
+use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
-use lowtail_control::desired::VcpusBy;
 use serde_json::{Value, json};
 
 use super::effect::Look;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use lowtail_engine::Duration;
-use lowtail_discover::Declared;
 use lowtail_control::reconcile::{Effect, VmEffect};
+use lowtail_discover::Declared;
+use lowtail_engine::Duration;
 use lowtail_observe::{Observer, Options};
 
 use crate::exit::Fail;

@@ -1,9 +1,11 @@
 //! A snapshot for tests of what shows one.
 
 use lowtail_discover::{Kind, Origin, Role, Tap};
-use lowtail_kernel::Name;
-use lowtail_observe::{Blame, Drop, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who};
 use lowtail_kernel::Histogram;
+use lowtail_kernel::Name;
+use lowtail_observe::{
+    Blame, Drop, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
+};
 
 /// Waits of so many microseconds, so many times.
 pub(crate) fn waits(us: &[(u64, u64)]) -> Histogram {

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use lowtail_kernel::Error;
-use lowtail_discover::Found;
-use lowtail_kernel::Roots;
-use lowtail_control::reconcile::{Notes, Round, Taggers, Vcpus};
+use lowtail_control::desired::{self, Facts, Member, Note};
 use lowtail_control::manage::{Refused, Wanted};
 use lowtail_control::policy::{Policy, Scheduler};
+use lowtail_control::reconcile::{Notes, Round, Taggers, Vcpus};
 use lowtail_control::vcpu;
-use lowtail_control::desired::{self, Facts, Member, Note};
+use lowtail_discover::Found;
+use lowtail_kernel::Error;
+use lowtail_kernel::Roots;
 
 use super::log::{Kind, Log, Told};
 use crate::exit::Fail;

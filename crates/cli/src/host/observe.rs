@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration as Wall, Instant};
 
-use lowtail_engine::Duration;
 use lowtail_discover::Declared;
-use lowtail_observe::{Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot};
+use lowtail_engine::Duration;
 use lowtail_kernel::signals::Signals;
+use lowtail_observe::{
+    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
+};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::{Value, json};

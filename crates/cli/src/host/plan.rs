@@ -4,11 +4,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lowtail_discover::{Declared, Found, Scanner, Vm};
-use lowtail_kernel::{Name, Roots};
+use lowtail_control::desired::{self, Facts, Settings, VcpusBy};
 use lowtail_control::manage::{self, Plan};
 use lowtail_control::policy::{Policy, Scheduler};
-use lowtail_control::desired::{self, Facts, Settings, VcpusBy};
+use lowtail_discover::{Declared, Found, Scanner, Vm};
+use lowtail_kernel::{Name, Roots};
 use serde_json::{Value, json};
 
 use super::apply::not_given;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lowtail_discover::Declared;
-use lowtail_observe::record::{Failure, Options, Recorder, Summary};
 use lowtail_kernel::signals::Signals;
+use lowtail_observe::record::{Failure, Options, Recorder, Summary};
 use lowtail_out::{Access, Output};
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_control::reconcile::{self, Effect, Notes};
 use lowtail_control::manage::{Hold, Reverted};
+use lowtail_control::reconcile::{self, Effect, Notes};
 
 use super::apply::to_json;
 use super::plan::{State, host};

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use lowtail_discover::Role;
-use lowtail_observe::{Finding, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who};
 use lowtail_kernel::Histogram;
+use lowtail_observe::{Finding, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who};
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};

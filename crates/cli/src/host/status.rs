@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lowtail_kernel::Name;
 use lowtail_control::flow::{self, Running};
-use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
 use lowtail_control::manage::{self, Now, Part, Place, Refused};
+use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
+use lowtail_kernel::Name;
 use serde_json::json;
 
 use super::apply::{not_given, to_json};

@@ -3,7 +3,6 @@
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
 //! machines; for what the network does, machines, host and the far end are network namespaces.
 
-
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lowtail_control::reconcile::{InForce, in_force};
 use lowtail_control::manage::status;
+use lowtail_control::reconcile::{InForce, in_force};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use lowtail_control::reconcile::{InForce, in_force};
 use lowtail_control::manage::Hold;
+use lowtail_control::reconcile::{InForce, in_force};
 
 use crate::life::{no_scheduler, until};
 use crate::machine::Machine;

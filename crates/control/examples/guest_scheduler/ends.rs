@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lowtail_control::vcpu::{Machine, Options, Scheduler, Thread, VmId};
 use lowtail_host::cgroup::{Policy, Thread as Properties};
 use lowtail_kernel::thread::{set_cpus, set_policy};
-use lowtail_control::vcpu::{Machine, Options, Scheduler, Thread, VmId};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! Plays scenarios of threads under a scheduler of the kernel's and under small first, inside the guest of `scripts/guest`, and
-//! prints what came of them as JSON. `crates/live/tests/scheduler` boots the guest and judges.
+//! prints what came of them as JSON. `crates/control/tests/scheduler` boots the guest and judges.
 //!
 //! `guest_scheduler GROUP`, see `main`.
 

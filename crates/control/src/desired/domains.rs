@@ -6,9 +6,9 @@ use std::path::Path;
 use lowtail_libvirt::labels::Label;
 
 use super::Wish;
-use lowtail_discover::{Found, Kind, Vm};
 use crate::libvirt::{self, Domain, Part, Running};
 use crate::manage::{self, Libvirt, Place, Setting};
+use lowtail_discover::{Found, Kind, Vm};
 
 /// What libvirt knows of the machines that were found.
 #[derive(Debug, Default)]

@@ -7,12 +7,12 @@ use std::io;
 use lowtail_libvirt::labels::Label;
 
 use super::domains::Domains;
-use lowtail_kernel::cgroup::{Hierarchy, Version};
-use lowtail_discover::{Found, Users, Vm};
-use lowtail_kernel::{Name, Roots};
 use crate::manage::cpus;
 use crate::policy::Policy;
+use lowtail_discover::{Found, Users, Vm};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_kernel::sched_ext;
+use lowtail_kernel::{Name, Roots};
 
 /// And `cpu.max.burst` from here on (f4183717b370).
 const BURST_SINCE: (u32, u32) = (5, 14);

@@ -7,10 +7,10 @@ use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range::{CgroupVersion, WEIGHT};
 
 use super::{Facts, Target, VcpusBy, Wanted};
-use lowtail_kernel::cgroup::Version;
-use lowtail_discover::{Role, Vm};
 use crate::manage::Key;
 use crate::policy::{Cap, Rule, Weight};
+use lowtail_discover::{Role, Vm};
+use lowtail_kernel::cgroup::Version;
 
 /// A part of a machine that may have control groups of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]

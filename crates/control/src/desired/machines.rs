@@ -6,10 +6,10 @@ use lowtail_host::cgroup::Limit;
 
 use super::settings::sched;
 use super::{Facts, Settings, managed};
-use lowtail_discover::{Found, Role, Vm};
 use crate::manage::{Setting, Unknown};
 use crate::policy::{Cap, Policy, Rule, Weight};
 use crate::vcpu;
+use lowtail_discover::{Found, Role, Vm};
 
 /// `cpu.weight` and the rule's weight of who has the usual one: `cgroup-v2.rst`, and `LT_WEIGHT_USUAL` of policy/vcpu.h.
 const USUAL: (u64, u64) = (100, 256);

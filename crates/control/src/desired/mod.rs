@@ -18,10 +18,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use lowtail_discover::{Kind, Vm};
-use lowtail_kernel::Name;
 use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
+use lowtail_discover::{Kind, Vm};
+use lowtail_kernel::Name;
 use lowtail_kernel::hangs;
 
 pub use facts::Facts;

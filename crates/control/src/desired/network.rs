@@ -1,10 +1,10 @@
 //! What uplinks shall have: disciplines, length of segments, tagger.
 
 use super::Settings;
-use lowtail_kernel::Error;
 use crate::flow::{KEEP, Told};
 use crate::manage::{Network, Part, Place, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
+use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Queue, Shape, Tree, Wanted};
 
 /// CAKE; what makes bands and what is in them is its own.

@@ -6,10 +6,10 @@ use std::io;
 use super::domains::Domains;
 use super::nice::nice;
 use super::{Facts, Note, Target, VcpusBy, managed, want};
-use lowtail_discover::{Found, Kind, Vm};
 use crate::manage::{Group, Place, Sched, Setting, Thread, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, Wish as WorkersWish};
+use lowtail_discover::{Found, Kind, Vm};
 use lowtail_libvirt::range::CgroupVersion;
 
 /// What to set on this host.

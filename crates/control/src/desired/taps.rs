@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{Facts, Note, Settings, managed};
-use lowtail_discover::{Found, Tap, Vm};
 use crate::flow::Entry;
 use crate::manage::{Part, Unknown};
 use crate::policy::Policy;
-use lowtail_kernel::tc::Link;
+use lowtail_discover::{Found, Tap, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::marks;
+use lowtail_kernel::tc::Link;
 
 impl Settings {
     /// Whether the bits of marks that the policy gives to taggers are free. If not, nothing is to be done: packets would go

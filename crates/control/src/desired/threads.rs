@@ -4,8 +4,8 @@ use lowtail_engine::Duration;
 
 use super::nice::nice;
 use super::{Facts, Target, VcpusBy, Wanted};
-use lowtail_discover::{Role, Vm};
 use crate::policy::{Rule, Weight};
+use lowtail_discover::{Role, Vm};
 
 impl Wanted {
     /// What a machine's vCPUs shall have as threads.

@@ -16,8 +16,8 @@ mod told;
 
 pub use counts::Counts;
 pub use entry::{Entry, read_entry, write_entry};
+pub use lowtail_kernel::marks::MACHINES_MAX;
 pub use lowtail_kernel::marks::Mask;
 pub use place::{Running, running};
-pub use lowtail_kernel::marks::MACHINES_MAX;
 pub use tagger::{INTERFACES_MAX, Machine, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

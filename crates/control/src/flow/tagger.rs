@@ -10,9 +10,9 @@ use lowtail_policy::FlowParams;
 use serde::Serialize;
 
 use super::{Counts, MACHINES_MAX, Mask, Told, layout};
-use lowtail_kernel::tc::{self, Hook, Link};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
+use lowtail_kernel::tc::{self, Hook, Link};
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
 

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-use lowtail_kernel::Name;
 use lowtail_discover::{Users, uid_of};
+use lowtail_kernel::Name;
 
 /// Longest name of a user: `LOGIN_NAME_MAX` of `limits.h`, without the end of the string.
 const NAME_MAX: usize = 255;

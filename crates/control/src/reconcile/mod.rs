@@ -13,11 +13,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::desired::online;
+use crate::manage::{
+    Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted,
+};
 use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
 use lowtail_kernel::Roots;
-use crate::manage::{Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted};
 use lowtail_kernel::signals::Signals;
-use crate::desired::online;
 
 pub use effect::Effect;
 pub use lowtail_kernel::VmEffect;

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use lowtail_kernel::journal;
-use crate::manage::Refused;
 use crate::desired::Note;
+use crate::manage::Refused;
+use lowtail_kernel::journal;
 
 const FILE: &str = "host.notes";
 
@@ -73,8 +73,8 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowtail_kernel::Name;
     use crate::manage::{Place, Sched, Thread};
+    use lowtail_kernel::Name;
 
     #[test]
     fn what_is_kept_is_read_back() {

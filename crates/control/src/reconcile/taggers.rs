@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lowtail_kernel::Error;
-use lowtail_discover::Found;
 use crate::flow::{MACHINES_MAX, Tagger};
 use crate::policy::{Policy, Uplink};
+use lowtail_discover::Found;
+use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Link};
 
 /// A machine: its process and when that began, in clock ticks.

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::Member;
+use crate::vcpu::{self, Machine, Options, Scheduler, State, VmId};
 use lowtail_kernel::error::Error;
 use lowtail_kernel::journal;
 use lowtail_kernel::process::Process;
-use crate::vcpu::{self, Machine, Options, Scheduler, State, VmId};
-use crate::desired::Member;
 
 const FILE: &str = "host.scheduler";
 

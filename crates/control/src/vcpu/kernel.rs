@@ -11,8 +11,8 @@ use libbpf_rs::{
 use super::Options;
 use super::machine::VmId;
 use super::state::{State, Stats};
-use lowtail_kernel::error::Error;
 use lowtail_kernel::Histogram;
+use lowtail_kernel::error::Error;
 
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
 
@@ -62,7 +62,8 @@ impl std::fmt::Debug for Programs {
 impl Programs {
     pub(super) fn load(options: &Options) -> Result<Self, Error> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
-        let mut object = lowtail_kernel::bpf::load(COMPILED, |object| prepare(object, options, cpus))?;
+        let mut object =
+            lowtail_kernel::bpf::load(COMPILED, |object| prepare(object, options, cpus))?;
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
         let link =
             ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());

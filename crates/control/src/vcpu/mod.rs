@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use lowtail_policy::Params;
 
-pub(crate) use machine::has_class;
-pub use machine::{Cap, Machine, Thread, VmId};
 use lowtail_kernel::sched_ext;
 pub use lowtail_kernel::sched_ext::NEEDS;
+pub(crate) use machine::has_class;
+pub use machine::{Cap, Machine, Thread, VmId};
 pub use state::{State, Stats};
 
-use lowtail_kernel::error::Error;
 use kernel::{Order, Programs};
+use lowtail_kernel::error::Error;
 use machine::Placed;
 
 /// Where the kernel tells of the class.

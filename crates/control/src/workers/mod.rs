@@ -9,9 +9,9 @@ mod spread;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use lowtail_kernel::cgroup::{Hierarchy, Version};
-use lowtail_discover::{Found, Role, Vm, VmThread};
 use crate::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread, Unknown};
+use lowtail_discover::{Found, Role, Vm, VmThread};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 
 use spread::{Worker, spread};
 

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_control::libvirt::{Connection, Running};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use tempfile::TempDir;

@@ -20,7 +20,8 @@ use needs::{has, skip};
 /// What is missing for libvirt's library.
 fn no_library() -> Option<&'static str> {
     let found = Connection::open(options("test:///default"));
-    matches!(found, Err(lowtail_control::libvirt::Error::Library(_))).then_some("no libvirt.so.0 here")
+    matches!(found, Err(lowtail_control::libvirt::Error::Library(_)))
+        .then_some("no libvirt.so.0 here")
 }
 
 fn options(uri: &str) -> Options {

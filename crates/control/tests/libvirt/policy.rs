@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use lowtail_discover::{self, Found};
-use lowtail_kernel::Roots;
+use lowtail_control::desired::{Facts, Settings, settings};
 use lowtail_control::libvirt::Running;
 use lowtail_control::manage::{Hold, OnError, Place, Setting};
 use lowtail_control::policy::Policy;
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_discover::{self, Found};
+use lowtail_kernel::Roots;
 
 use super::libvirtd::{Libvirtd, missing};
 use super::real::files;

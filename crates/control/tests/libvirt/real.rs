@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lowtail_control::libvirt::{Connection, Error, Options};
 use lowtail_discover::{self, Kind, Role};
 use lowtail_kernel::Roots;
-use lowtail_control::libvirt::{Connection, Error, Options};
 use nix::sys::signal::{Signal, kill};
 
 use super::libvirtd::{Libvirtd, missing};

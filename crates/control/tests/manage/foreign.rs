@@ -103,8 +103,9 @@ fn what_is_gone_is_dropped() {
     world.make(&world.groups[2]);
     // Somebody has given the new one what we had given the old one.
     world.put(2, weight, "300");
-    let states =
-        |now: &[lowtail_control::manage::Row]| now.iter().filter(|row| row.now == Now::Gone).count();
+    let states = |now: &[lowtail_control::manage::Row]| {
+        now.iter().filter(|row| row.now == Now::Gone).count()
+    };
     assert_eq!(states(&status(world.dir()).expect("a ledger").rows), 4);
     let plan = plan(world.dir(), &settings, false).expect("a plan");
     assert_eq!((plan.gone, plan.changes.len(), plan.right.len()), (4, 0, 1));

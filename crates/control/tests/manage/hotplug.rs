@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::fs;
 
-use lowtail_kernel::Roots;
-use lowtail_control::reconcile::{Keep, Options};
 use lowtail_control::manage::{Hold, Now, OnError, Place, Setting, Wanted, status};
+use lowtail_control::reconcile::{Keep, Options};
+use lowtail_kernel::Roots;
 
 use super::world::{World, set};
 use super::{apply, guest, host, nobody};

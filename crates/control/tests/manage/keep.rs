@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lowtail_discover::{Found, Role, Vm};
-use lowtail_control::reconcile::{Keep, Options};
 use lowtail_control::manage::{Place, Setting, Thread, Wanted, status};
+use lowtail_control::reconcile::{Keep, Options};
 use lowtail_control::workers::{Cpus, Wish, place};
+use lowtail_discover::{Found, Role, Vm};
 use lowtail_standin::{Standin, start};
 
 use super::{child, host, revert};

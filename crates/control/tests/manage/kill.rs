@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use lowtail_kernel::cgroup::Version;
 use lowtail_control::manage::{Key, Setting};
+use lowtail_kernel::cgroup::Version;
 
 use lowtail_kernel::thread::own_cpus;
 

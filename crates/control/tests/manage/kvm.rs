@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use lowtail_control::desired::{Facts, settings};
+use lowtail_control::policy::Policy;
 use lowtail_discover::{self, KnownBy, NamedBy, Role, Scanner, Vm};
 use lowtail_kernel::Roots;
-use lowtail_control::policy::Policy;
-use lowtail_control::desired::{Facts, settings};
 
 use super::guest::within;
 use super::host;

@@ -1,7 +1,7 @@
 //! The order of limits, on the kernel that refuses others.
 
-use lowtail_kernel::cgroup::Version;
 use lowtail_control::manage::{Hold, Key, OnError, Setting};
+use lowtail_kernel::cgroup::Version;
 
 use super::world::{World, set};
 use super::{Draw, apply, host, nobody, revert};

@@ -24,10 +24,10 @@ mod world;
 #[path = "../common/killed.rs"]
 mod killed;
 
-use lowtail_testkit::{needs, seed};
+use lowtail_control::manage::{Applied, Hold, Moment, OnError, Reverted, Setting};
 use lowtail_engine::Stream;
 use lowtail_kernel::cgroup::Hierarchy;
-use lowtail_control::manage::{Applied, Hold, Moment, OnError, Reverted, Setting};
+use lowtail_testkit::{needs, seed};
 use std::path::Path;
 
 /// The hierarchy, if there is a host that can do it.

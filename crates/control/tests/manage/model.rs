@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 
-use lowtail_control::reconcile::{Keep, Options};
 use lowtail_control::manage::{Place, Wanted};
+use lowtail_control::reconcile::{Keep, Options};
 
 use super::refused::chrt;
 use super::world::{World, set};

@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use lowtail_control::desired::{Facts, settings};
+use lowtail_control::policy::Policy;
 use lowtail_discover::{self, Role};
 use lowtail_kernel::Roots;
-use lowtail_control::policy::Policy;
-use lowtail_control::desired::{Facts, settings};
 
 use super::guest::within;
 use super::{apply, host, revert};

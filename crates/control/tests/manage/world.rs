@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_control::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread};
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_standin::{Standin, shown};
 use tempfile::TempDir;
 

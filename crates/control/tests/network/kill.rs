@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use lowtail_control::flow::{Entry, Told};
-use lowtail_kernel::marks::Mask;
 use lowtail_control::manage::{Network, Part, Place, Setting};
+use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{Choice, Link, Wanted};
 use lowtail_policy::FlowParams;
 

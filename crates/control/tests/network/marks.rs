@@ -1,14 +1,13 @@
 //! Marks: the bits that the policy gives a tagger carry a machine's number from its tap to the uplink, and all others come
 //! out as they went in.
 
-use lowtail_testkit::seed;
 use lowtail_control::flow::{KEEP, Tagger};
 use lowtail_kernel::marks::Mask;
 use lowtail_policy::FlowParams;
+use lowtail_testkit::seed;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-
 
 use crate::kernel;
 use crate::net::Namespace;

@@ -4,8 +4,8 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lowtail_kernel::marks::Mask;
 use lowtail_control::flow::{Tagger, Told};
+use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{self, Link};
 use lowtail_policy::FlowParams;
 

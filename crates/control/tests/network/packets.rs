@@ -140,7 +140,7 @@ fn whatever_comes_goes_on() {
         .ok()
         .and_then(|seed| seed.parse().ok())
         .unwrap_or_else(|| u64::from(std::process::id()));
-    println!("repeat: LOWTAIL_SEED={seed} cargo test -p lowtail-live --test network whatever");
+    println!("repeat: LOWTAIL_SEED={seed} cargo test -p lowtail-control --test network whatever");
     Namespace::new().within(move || {
         let kernel = Kernel::load(&FlowParams::default(), seed, LOW_LATENCY);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lowtail_discover::{Found, Kind, Origin, Tap, Vm};
-use lowtail_kernel::{Name, Roots};
+use lowtail_control::desired::{Facts, Settings, settings};
 use lowtail_control::flow::{Tagger, Told};
-use lowtail_control::reconcile::Taggers;
 use lowtail_control::manage::{Hold, OnError, Part, Place, Setting};
 use lowtail_control::policy::Policy;
+use lowtail_control::reconcile::Taggers;
+use lowtail_discover::{Found, Kind, Origin, Tap, Vm};
 use lowtail_kernel::tc::{Link, Segments, Tree};
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_kernel::{Name, Roots};
 
 use crate::kernel;
 use crate::restore::{host, told};

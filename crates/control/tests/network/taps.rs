@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use lowtail_discover::{Kind, Origin, Tap, Vm};
-use lowtail_kernel::{Name, Roots};
+use lowtail_control::desired::{Facts, Settings, settings};
 use lowtail_control::flow::{self, Counts, Machine, Tagger};
-use lowtail_control::reconcile::{Keep, Options, Taggers};
 use lowtail_control::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, status};
 use lowtail_control::policy::Policy;
+use lowtail_control::reconcile::{Keep, Options, Taggers};
+use lowtail_discover::{Kind, Origin, Tap, Vm};
 use lowtail_kernel::tc::Link;
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_kernel::{Name, Roots};
 use lowtail_policy::FlowParams;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Mark, Priority};
@@ -305,7 +305,7 @@ fn a_real_tap_is_known_as_well() {
     let dir = tempfile::tempdir().expect("a directory");
     world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &["tap-e"]);
     // From an address that is of the other bridge, and by the router's MAC: what it says is of no interest.
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/path/tap.py");
+    let script = lowtail_testkit::TAP_SCRIPT;
     let within = format!("--net={}", host.path());
     let mut command = Command::new("nsenter");
     command.args([&within, "python3", script, "tap-e", "50"]);

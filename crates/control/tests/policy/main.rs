@@ -6,8 +6,8 @@ mod mutations;
 mod schema;
 mod want;
 
-use lowtail_testkit::seed;
 use lowtail_control::policy::Policy;
+use lowtail_testkit::seed;
 
 /// Each key there is, once at least.
 const FULL: &str = r#"

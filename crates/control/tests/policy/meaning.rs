@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_engine::Duration;
-use lowtail_host::cgroup::Limit;
-use lowtail_libvirt::labels::{Label, labels};
-use lowtail_discover::{Kind, Origin, Users, Vm};
-use lowtail_kernel::Name;
 use lowtail_control::policy::{Cap, Policy, Rule, Scheduler, Split, Weight};
 use lowtail_control::workers::Cpus;
+use lowtail_discover::{Kind, Origin, Users, Vm};
+use lowtail_engine::Duration;
+use lowtail_host::cgroup::Limit;
+use lowtail_kernel::Name;
+use lowtail_libvirt::labels::{Label, labels};
 use lowtail_policy::{FlowParams, Params};
 
 use crate::{FULL, parse};

@@ -2,8 +2,8 @@
 
 use std::panic::catch_unwind;
 
-use lowtail_engine::Stream;
 use lowtail_control::policy::Policy;
+use lowtail_engine::Stream;
 use lowtail_toml::damage;
 
 use crate::seed::seed;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_kernel::cgroup::Version;
+use lowtail_control::desired::{Facts, Target, VcpusBy, Wanted, settings, want};
+use lowtail_control::manage::Key;
 use lowtail_discover::{Found, Group, Kind, KnownBy, NamedBy, Origin, Role, Users, Vm, VmThread};
 use lowtail_kernel::Name;
-use lowtail_control::manage::Key;
-use lowtail_control::desired::{Facts, Target, VcpusBy, Wanted, settings, want};
+use lowtail_kernel::cgroup::Version;
 
 use crate::parse;
 

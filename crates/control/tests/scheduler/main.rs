@@ -27,7 +27,7 @@ fn player() -> PathBuf {
 /// count instructions. `None` if there can be no guest here.
 fn guest(group: &str, cpus: u32) -> Option<Value> {
     let player = player();
-    assert!(player.exists(), "no {}: cargo build -p lowtail-live --examples", player.display());
+    assert!(player.exists(), "no {}: cargo build -p lowtail-control --examples", player.display());
     let output = Command::new(root().join("scripts/guest"))
         .arg("run")
         .arg(&player)

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::machine::{Vcpus, with_roles};
 use super::{Scanner, Troubles};
 use crate::declared::{Declared, Target};
-use lowtail_kernel::file::{self, Unread};
 use crate::{Kind, KnownBy, NamedBy, Origin, Vm, group, labels, tap};
 use lowtail_kernel::Name;
+use lowtail_kernel::file::{self, Unread};
 
 impl Scanner {
     /// Puts what the user has declared in place of what was found in it.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{EVERY, Scanner, THREADS_EVERY, Troubles};
-use lowtail_kernel::file::{self, Unread};
 use crate::kvm::{Held, Machines};
 use crate::libvirt::Domain;
 use crate::part::{self, Part};
 use crate::task::Stat;
 use crate::{Kind, KnownBy, NamedBy, Origin, Role, Tap, Vm, VmThread, group, labels, owner, tap};
 use lowtail_kernel::Name;
+use lowtail_kernel::file::{self, Unread};
 
 /// Characters of a name.
 const NAME_MAX: usize = 256;

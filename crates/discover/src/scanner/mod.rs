@@ -12,12 +12,12 @@ use serde::Serialize;
 use self::machine::{Machine, Thread};
 use self::troubles::Troubles;
 use super::declared::Declared;
-use lowtail_kernel::file::{self, Unread};
 use super::kvm::{Held, Machines};
 use super::libvirt::Domain;
 use super::task::{self, Stat};
 use super::{Kind, KnownBy, Roots, Users, Vm, owner, part, process};
 use lowtail_kernel::cgroup::Hierarchy;
+use lowtail_kernel::file::{self, Unread};
 
 /// What is new is looked at in full this often: threads are named, moved and given interfaces after they start.
 const NEW: u8 = 3;

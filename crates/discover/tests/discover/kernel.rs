@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_discover::{Found, Kind, Role, Scanner, Vm, scan};
 use lowtail_kernel::Roots;
+use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_standin::{Standin, start};
 use serde_json::Value;
 

@@ -154,7 +154,8 @@ pub(super) const CPU_LIST: Target =
     text("cpu_list", control::cpu_list, &["-", ",", "8191", "8192", "+", " ", "\n", "\u{1b}"]);
 pub(super) const NETLINK: Target =
     text("netlink", kernel::netlink, &["\x24\0", "htb\0", "bpf\0", "clsact\0", "fq_codel\0"]);
-pub(super) const QDISCS: Target = text("qdiscs", doctor::fuzz::qdiscs, &["\x24\0", "fq_pie\0", "mq\0"]);
+pub(super) const QDISCS: Target =
+    text("qdiscs", doctor::fuzz::qdiscs, &["\x24\0", "fq_pie\0", "mq\0"]);
 pub(super) const TREE_TEXT: Target = text(
     "tree_text",
     kernel::tree_text,

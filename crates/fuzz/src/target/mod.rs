@@ -1,8 +1,8 @@
 //! The readers, one file for those of a crate.
 
+mod host;
 mod lab;
 mod libvirt;
-mod host;
 mod serve;
 mod toml;
 mod trace;

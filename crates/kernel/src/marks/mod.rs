@@ -17,7 +17,6 @@ use serde::Serialize;
 pub use mask::{MACHINES_MAX, MARK_STEPS, Mask};
 pub use memory::survey;
 
-
 /// Somebody who uses bits of marks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Use {

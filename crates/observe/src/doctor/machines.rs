@@ -2,8 +2,8 @@
 
 use super::check::Command::{Apply, Observe, Record, Vms};
 use super::{Check, Host, State};
-use lowtail_kernel::file;
 use lowtail_discover::scan;
+use lowtail_kernel::file;
 
 /// The first namespaces of all (`include/linux/proc_ns.h`: `PROC_PID_INIT_INO`, `PROC_CGROUP_INIT_INO`).
 const FIRST_PIDS: &str = "pid:[4026531836]";

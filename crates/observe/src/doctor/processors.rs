@@ -2,8 +2,8 @@
 
 use super::check::Command::{Apply, Observe, Record};
 use super::{Check, Host, State};
-use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_discover::hierarchy;
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_kernel::hangs;
 use lowtail_kernel::sched_ext;
 

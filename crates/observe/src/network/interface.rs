@@ -55,7 +55,7 @@ impl Interface {
     }
 
     /// `struct link_key` of `bpf/packets.h`.
-    pub(in crate) fn key(self) -> [u8; 8] {
+    pub(crate) fn key(self) -> [u8; 8] {
         let mut key = [0; 8];
         key[..4].copy_from_slice(&self.netns.to_ne_bytes());
         key[4..].copy_from_slice(&self.ifindex.to_ne_bytes());
@@ -63,7 +63,7 @@ impl Interface {
     }
 
     /// The other way round.
-    pub(in crate) fn from_key(key: &[u8]) -> Option<Self> {
+    pub(crate) fn from_key(key: &[u8]) -> Option<Self> {
         let (netns, ifindex) = key.split_at_checked(4)?;
         let word = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
         Some(Interface { netns: word(netns)?, ifindex: word(ifindex)? })

@@ -19,10 +19,10 @@ use nix::time::{ClockId, clock_gettime};
 use super::names::{self, Inbox, Named, Names};
 use super::rings::{PAGE_BYTES, Rings, at_ns};
 use super::{Failure, Options, RINGS_BYTES_MAX};
+use crate::{Candidate, choose};
+use lowtail_discover::{Role, Scanner, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
-use lowtail_discover::{Role, Scanner, Vm};
-use crate::{Candidate, choose};
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));

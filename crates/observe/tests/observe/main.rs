@@ -11,11 +11,11 @@ use lowtail_testkit::{needs, tries};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
-use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_discover::{Declared, Target};
+use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_kernel::Name;
-use lowtail_observe::{Observer, Options, Snapshot, ThreadSnapshot, VmSnapshot, Who};
 use lowtail_kernel::thread::set_policy;
+use lowtail_observe::{Observer, Options, Snapshot, ThreadSnapshot, VmSnapshot, Who};
 use nix::unistd::Pid;
 use standin::StandIn;
 use tries::tries;

@@ -1,5 +1,5 @@
 //! What it costs. Prints figures for `docs/overhead-network.md`:
-//! `cargo test --release -p lowtail-live --test path cost -- --ignored --nocapture`
+//! `cargo test --release -p lowtail-observe --test path cost -- --ignored --nocapture`
 
 use std::fs;
 use std::io::Write;

@@ -29,7 +29,7 @@ fn a_tap_is_followed_both_ways() {
     let mut path = observe(&net);
     let tap = interface(&net, "tap-c");
     path.track(&[(SLOT_A, vec![tap]), (SLOT_B, vec![interface(&net, "tap-b")])]).unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/path/tap.py");
+    let script = lowtail_testkit::TAP_SCRIPT;
     let within = format!("--net={}", net.host.path());
     let mut command = Command::new("nsenter");
     command.args([&within, "python3", script, "tap-c", "50"]);

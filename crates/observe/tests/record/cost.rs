@@ -11,7 +11,7 @@ use crate::stand::{self, Stage};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// `cargo test -p lowtail-live --release --test record cost -- --ignored --nocapture`
+/// `cargo test -p lowtail-observe --release --test record cost -- --ignored --nocapture`
 ///
 /// Nanoseconds in the programs by the kernel's own measure (which itself costs some 20 ns an event), and what
 /// it costs two threads on one CPU to wake each other, in processor time and in pairs of

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lowtail_host::cgroup::{Policy, Thread as Properties};
-use lowtail_observe::record::{Options, Recorder, Summary};
 use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
+use lowtail_observe::record::{Options, Recorder, Summary};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;

@@ -5,10 +5,10 @@ use std::io::{Read, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use lowtail_kernel::Name;
 use lowtail_discover::Role;
-use lowtail_observe::{Blame, Diagnosis, Drop, Network, ThreadSnapshot, VmSnapshot, Who};
 use lowtail_kernel::Histogram;
+use lowtail_kernel::Name;
+use lowtail_observe::{Blame, Diagnosis, Drop, Network, ThreadSnapshot, VmSnapshot, Who};
 
 use super::openmetrics::{Family, parse};
 use super::totals::{MACHINES_MAX, ROLES_MAX, ROLES_SHARED, ROLES_SURE};

@@ -12,8 +12,8 @@ use nix::sys::stat::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, cpus};
-use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_kernel::Name;
+use lowtail_kernel::cgroup::Hierarchy;
 
 /// Longer values there are not: a list of every second CPU of 8192 has some 20,000 bytes.
 const VALUE_MAX: u64 = 64 << 10;

@@ -5,8 +5,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use lowtail_kernel::Name;
 use crate::libvirt::{Domain, Key};
+use lowtail_kernel::Name;
 
 /// One value of a machine while it runs: as [`Key`] has them.
 ///

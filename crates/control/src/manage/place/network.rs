@@ -5,8 +5,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
-use lowtail_kernel::Error;
 use crate::flow::{self, Entry, Told};
+use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hooks, Link, Segments, Tree};
 
 /// What of an interface.

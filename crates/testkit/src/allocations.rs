@@ -1,11 +1,12 @@
-//! Counts what a test allocates.
+//! Counts what a test allocates: `#[global_allocator] static COUNTING: Counting = Counting;` in it.
 #![allow(unsafe_code, reason = "an allocator has an unsafe interface")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The system's allocator, counting.
-struct Counting;
+#[derive(Debug)]
+pub struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -24,15 +25,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// Allocations of this process so far.
-pub(crate) fn allocations() -> u64 {
+pub fn allocations() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }
 
 /// Bytes of them.
-pub(crate) fn bytes() -> u64 {
+pub fn bytes() -> u64 {
     BYTES.load(Ordering::Relaxed)
 }
