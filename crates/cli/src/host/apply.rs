@@ -9,14 +9,15 @@ use std::time::Instant;
 use lowtail_control::desired::VcpusBy;
 use lowtail_control::manage::{Applied, Error, Hold, OnError, Plan, Refused};
 use lowtail_control::policy::Policy;
-use lowtail_control::reconcile::{Keep, Notes, Options, Round, Taggers, forget_scheduler};
+use lowtail_control::reconcile::{
+    Follower, Keep, Notes, Options, Round, Taggers, forget_scheduler,
+};
 use lowtail_discover::Found;
 use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
 use serde_json::{Value, json};
 
 use super::effect::Look;
-use super::follow::Follower;
 use super::log::{Kind, Log};
 use super::plan::{self, State, Wanted, host};
 use super::revert;
@@ -102,10 +103,15 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let log = RefCell::new(Log::new(Instant::now(), global.quiet));
     let mut failed = None;
     let mut machines = Machines::default();
-    let mut want = |found: &Found| follower.borrow_mut().want(found, &mut log.borrow_mut());
+    let mut want = |found: &Found| {
+        let mut note = |line: String| log.borrow_mut().say(Kind::Note, || line);
+        follower.borrow_mut().want(found, &mut note)
+    };
     keep.run(&signals, &mut want, &mut |round| {
         let mut log = log.borrow_mut();
-        follower.borrow_mut().follow(round.as_ref().ok(), &mut log);
+        for trouble in follower.borrow_mut().follow(round.as_ref().ok()) {
+            log.say(Kind::Error, || format!("error: {trouble}"));
+        }
         if let Err(fail) = say(round, &mut machines, &mut log, global) {
             failed = Some(fail);
         }

@@ -3,7 +3,6 @@
 //! Each kind of line has a token bucket. What it has no token for is counted, and the count is a line from time to time: who
 //! begins a thousand machines fills no log, and nothing is left out in silence.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::out;
@@ -124,20 +123,6 @@ fn write(kind: Kind, line: &str) {
     }
 }
 
-/// What was said and still holds. What no longer holds is forgotten, so that it is said again when it comes back.
-#[derive(Debug, Default)]
-pub(crate) struct Told(BTreeSet<String>);
-
-impl Told {
-    /// Of all that holds now, what has not been said.
-    pub(crate) fn new_ones(&mut self, all: impl IntoIterator<Item = String>) -> Vec<String> {
-        let all: BTreeSet<String> = all.into_iter().collect();
-        let new = all.difference(&self.0).cloned().collect();
-        self.0 = all;
-        new
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,16 +181,5 @@ mod tests {
         for n in 0..1000 {
             assert!(log.passes(Kind::Note, begin + n * REFILL), "{n}");
         }
-    }
-
-    #[test]
-    fn a_trouble_that_comes_back_is_said_again() {
-        let mut told = Told::default();
-        let mut say = |all: &[&str]| told.new_ones(all.iter().map(ToString::to_string));
-        assert_eq!(say(&["a", "b"]), ["a", "b"]);
-        assert_eq!(say(&["a", "b", "a"]), [""; 0]);
-        assert_eq!(say(&["b"]), [""; 0]);
-        assert_eq!(say(&["a"]), ["a"]);
-        assert_eq!(told.0.len(), 1, "what is gone is forgotten");
     }
 }

@@ -6,7 +6,6 @@ mod doctor;
 mod effect;
 #[cfg(test)]
 mod example;
-mod follow;
 mod log;
 mod metrics;
 mod observe;

@@ -4,7 +4,9 @@
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
 mod effect;
+mod follower;
 mod notes;
+mod reported;
 mod taggers;
 mod vcpus;
 
@@ -22,6 +24,7 @@ use lowtail_kernel::Roots;
 use lowtail_kernel::signals::Signals;
 
 pub use effect::Effect;
+pub use follower::Follower;
 pub use lowtail_kernel::VmEffect;
 pub use notes::Notes;
 pub use taggers::Taggers;

@@ -1,5 +1,6 @@
 //! Policy files: what they mean, what is wrong with them, and what editors are told.
 
+mod follower;
 mod meaning;
 mod mistakes;
 mod mutations;

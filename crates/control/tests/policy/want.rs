@@ -10,7 +10,7 @@ use lowtail_kernel::cgroup::Version;
 
 use crate::parse;
 
-fn facts(version: Option<Version>) -> Facts {
+pub(crate) fn facts(version: Option<Version>) -> Facts {
     Facts {
         hierarchy: version,
         cpus: [0, 1, 2, 3].into(),
@@ -23,7 +23,7 @@ fn facts(version: Option<Version>) -> Facts {
 }
 
 /// Two vCPUs, an emulator, an I/O thread, a vhost worker; with groups of its own as libvirt makes them, or without.
-fn vm(name: &str, kind: Kind, groups: bool) -> Vm {
+pub(crate) fn vm(name: &str, kind: Kind, groups: bool) -> Vm {
     let roles = [
         (Role::Emulator, "emulator"),
         (Role::Vcpu(0), "vcpu0"),

@@ -2,21 +2,19 @@
 
 use std::path::Path;
 
-use lowtail_control::desired::{self, Facts, Member, Note};
-use lowtail_control::manage::{Refused, Wanted};
-use lowtail_control::policy::{Policy, Scheduler};
-use lowtail_control::reconcile::{Notes, Round, Taggers, Vcpus};
-use lowtail_control::vcpu;
-use lowtail_discover::Found;
+use lowtail_discover::{Found, Roots};
 use lowtail_kernel::Error;
-use lowtail_kernel::Roots;
 
-use super::log::{Kind, Log, Told};
-use crate::exit::Fail;
+use super::reported::Reported;
+use super::{Notes, Round, Taggers, Vcpus};
+use crate::desired::{self, Facts, Member, Note};
+use crate::manage::{Refused, Wanted};
+use crate::policy::{Policy, Scheduler};
+use crate::vcpu;
 
 /// Machines as they are at each look, and what a policy makes of them.
 #[derive(Debug)]
-pub(crate) struct Follower<'p> {
+pub struct Follower<'p> {
     policy: &'p Policy,
     facts: Facts,
     vcpus: Option<Vcpus>,
@@ -25,8 +23,10 @@ pub(crate) struct Follower<'p> {
     members: Vec<Member>,
     taggers: Taggers,
     found: Found,
-    /// What was said of what is wanted, and of what follows machines.
-    told: [Told; 2],
+    /// Reported of what is desired.
+    noted: Reported,
+    /// Reported of the scheduler and the taggers.
+    failed: Reported,
     /// Where it is kept for `status`: what became of the scheduler, and what the policy does not get.
     dir: &'p Path,
     notes: Vec<Note>,
@@ -35,7 +35,8 @@ pub(crate) struct Follower<'p> {
 }
 
 impl<'p> Follower<'p> {
-    pub(crate) fn new(policy: &'p Policy, facts: Facts, dir: &'p Path) -> Self {
+    /// One without a scheduler; `dir` is where `status` reads what became of it.
+    pub fn new(policy: &'p Policy, facts: Facts, dir: &'p Path) -> Self {
         Follower {
             policy,
             facts,
@@ -44,7 +45,8 @@ impl<'p> Follower<'p> {
             members: Vec::new(),
             taggers: Taggers::default(),
             found: Found::default(),
-            told: Default::default(),
+            noted: Reported::default(),
+            failed: Reported::default(),
             dir,
             notes: Vec::new(),
             refused: Vec::new(),
@@ -52,23 +54,26 @@ impl<'p> Follower<'p> {
         }
     }
 
-    /// Has small-first schedule vCPUs. If the kernel refuses that its fair class does, unless the policy insists.
-    pub(crate) fn load(&mut self) -> Result<(), Fail> {
+    /// Has small-first schedule vCPUs. If the kernel refuses that, its fair class does, unless the policy insists.
+    ///
+    /// # Errors
+    /// If the policy insists on it and the kernel refuses.
+    pub fn load(&mut self) -> Result<(), Error> {
         let params = self.policy.small_first;
         match Vcpus::load(&vcpu::Options { params, ..vcpu::Options::default() }, self.dir) {
             Ok(vcpus) => self.vcpus = Some(vcpus),
-            Err(error) if self.policy.scheduler == Scheduler::SchedExt => return Err(error.into()),
+            Err(error) if self.policy.scheduler == Scheduler::SchedExt => return Err(error),
             Err(Error::Scheduler(why)) => self.facts.small_first = Err(why),
             Err(error) => self.facts.small_first = Err(error.to_string()),
         }
         Ok(())
     }
 
-    /// What is wanted for these machines, or why that is not known.
+    /// The desired state for these VMs, or why that is not known; `note` is given what was not reported before.
     ///
     /// `scheduler = "sched-ext"` insists when a process begins. What the kernel has ended later is no reason to take away
     /// anything but what belongs to it alone: the fair class has the vCPUs then, as with `auto`.
-    pub(crate) fn want(&mut self, found: &Found, log: &mut Log) -> Result<Wanted, String> {
+    pub fn want(&mut self, found: &Found, note: &mut dyn FnMut(String)) -> Result<Wanted, String> {
         let refreshed = self.facts.refresh(&Roots::default(), found.hierarchy.as_ref());
         let trouble = refreshed.err().map(|error| format!("error: facts about this host: {error}"));
         let settings = desired::settings(self.policy, found, &self.facts);
@@ -82,26 +87,22 @@ impl<'p> Follower<'p> {
             _ => Vec::new(),
         };
         let notes = settings.notes.iter().map(|note| format!("note: {note}"));
-        for line in self.told[0].new_ones(notes.chain(trouble)) {
-            log.say(Kind::Note, || line);
-        }
+        self.noted.new_ones(notes.chain(trouble)).into_iter().for_each(note);
         let wanted = settings.wanted();
         self.notes = settings.notes;
         Ok(wanted)
     }
 
-    /// Once settings are in force: taggers are told of machines, and the scheduler takes those that have come and lets those
+    /// Once settings are in force: returns what went wrong and was not reported before. Taggers are told of machines, and the scheduler takes those that have come and lets those
     /// go that have gone. If the kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
-    pub(crate) fn follow(&mut self, round: Option<&Round>, log: &mut Log) {
+    pub fn follow(&mut self, round: Option<&Round>) -> Vec<String> {
         let mut troubles = self.taggers.follow(self.policy, &self.found);
         troubles.extend(self.vcpus());
         if let Some(refused) = round.and_then(|round| round.refused.as_ref()) {
             self.refused.clone_from(refused);
         }
         troubles.extend(self.save());
-        for trouble in self.told[1].new_ones(troubles) {
-            log.say(Kind::Error, || format!("error: {trouble}"));
-        }
+        self.failed.new_ones(troubles)
     }
 
     /// What went wrong, in words.
