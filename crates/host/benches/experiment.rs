@@ -11,7 +11,7 @@ use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Host, SchedulerConfig, VmConfig, Workload};
 
 const REQUESTS: u64 = 100_000;
 
@@ -54,7 +54,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
 }
 
 fn run(scheduler: SchedulerConfig) -> u64 {
-    let mut machine = Machine::new(&config(scheduler), 1).expect("valid");
+    let mut machine = Host::new(&config(scheduler), 1).expect("valid");
     assert!(machine.run(Time::ZERO + Duration::from_s(200)), "not all requests answered");
     machine.events()
 }

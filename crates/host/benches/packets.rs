@@ -13,7 +13,7 @@ use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
-use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
 
 const GUESTS: u16 = 10;
 
@@ -73,7 +73,7 @@ fn config(backend: Backend, pace: Pace) -> Config {
 
 /// Packets of data that have come to an end.
 fn run(config: &Config) -> u64 {
-    let mut machine = Machine::new(config, 1).expect("valid");
+    let mut machine = Host::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_ms(100));
     machine.io().flows.iter().map(|flow| flow.packets_arrived() + flow.packets_lost()).sum()
 }

@@ -4,7 +4,6 @@ use lowtail_engine::{Duration, Stream};
 
 use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
-use crate::facts::{DomParams, Facts, VcpuState};
 use crate::guest::boost_saver::BoostSaver;
 use crate::guest::bucket_surfer::BucketSurfer;
 use crate::guest::cpu_loop::CpuLoop;
@@ -20,6 +19,7 @@ use crate::guest::timer_sleeper::TimerSleeper;
 use crate::guest::wake_storm::WakeStorm;
 use crate::guest::yielder::Yielder;
 use crate::guest::{Guest, Spread};
+use crate::host_state::{DomParams, HostState, VcpuState};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
 use crate::io::flow::Way;
@@ -515,7 +515,7 @@ impl Config {
     ///
     /// # Errors
     /// If the configuration contradicts itself.
-    pub fn facts(&self) -> Result<Facts, ConfigError> {
+    pub fn facts(&self) -> Result<HostState, ConfigError> {
         if !(1..=CpuSet::MAX_PCPUS).contains(&self.pcpus) {
             return Err(ConfigError::Pcpus(self.pcpus));
         }
@@ -559,7 +559,7 @@ impl Config {
         }
         let per_socket = self.pcpus / self.sockets;
         let socket = |s| (s * per_socket..(s + 1) * per_socket).map(Pcpu).collect();
-        let facts = Facts {
+        let facts = HostState {
             now: lowtail_engine::Time::ZERO,
             vcpus,
             doms,

@@ -13,11 +13,11 @@ use crate::cgroup::CgroupStats;
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
 use crate::event::{Event, SchedTimer};
-use crate::facts::Facts;
 use crate::guest::Origin;
+use crate::host_state::HostState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::{Recorder, What};
-use crate::sched::{Scheduler, View};
+use crate::sched::{SchedContext, Scheduler};
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
 /// A pCPU as the machine sees it.
@@ -58,7 +58,7 @@ struct Progress {
 /// pCPUs, vCPUs and their scheduler; everything but the guests.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) facts: Facts,
+    pub(crate) facts: HostState,
     pub(crate) queue: EventQueue<Event>,
     sched: SchedulerBox,
     timers: Vec<Timer>,
@@ -89,7 +89,7 @@ impl std::fmt::Debug for SchedulerBox {
 macro_rules! with_sched {
     ($core:expr, $method:ident $(, $arg:expr)*) => {{
         let core = &mut *$core;
-        let mut view = View {
+        let mut view = SchedContext {
             facts: &mut core.facts,
             queue: &mut core.queue,
             timers: &mut core.timers,
@@ -102,7 +102,7 @@ macro_rules! with_sched {
 
 impl Core {
     /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
-    pub(crate) fn new(facts: Facts, config: &Config, watched: Option<Vcpu>) -> Self {
+    pub(crate) fn new(facts: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
         let progress = facts.vcpus.iter().map(|_| Progress {
             left: Duration::ZERO,
             overhead: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Hosts for the lowtail simulator: physical CPUs, virtual CPUs, the schedulers that
 //! put one on the other, and the guests that compute, sleep and answer.
 //!
-//! A [`Config`] describes a host, a [`Machine`] runs
+//! A [`Config`] describes a host, a [`Host`] runs
 //! it. Schedulers stand behind one trait, [`Scheduler`](sched::Scheduler), one file each.
 
 pub mod cgroup;
@@ -9,16 +9,16 @@ pub mod config;
 mod core;
 pub mod costs;
 pub mod event;
-pub mod facts;
 pub mod guest;
+pub mod host;
+pub mod host_state;
 pub mod ids;
 pub mod io;
-pub mod machine;
 pub mod record;
 pub mod sched;
 pub mod stats;
 
 pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;
+pub use host::Host;
 pub use ids::{Cgroup, CpuSet, Dom, Pcpu, Vcpu};
-pub use machine::Machine;

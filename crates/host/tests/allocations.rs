@@ -16,7 +16,7 @@ use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Cgroup, Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Cgroup, Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
 use lowtail_testkit::allocations::{self, Counting};
 
 #[global_allocator]
@@ -123,7 +123,7 @@ fn ported(backend: Backend) -> Config {
 
 /// Puts a packet into `machine` each 200 us until `end`, or more than the guests can take (`flood`);
 /// each is answered and worked for, and has a neighbour told.
-fn network(machine: &mut Machine, out: &mut Vec<Handed>, end: Time, flood: bool) {
+fn network(machine: &mut Host, out: &mut Vec<Handed>, end: Time, flood: bool) {
     let gap = Duration::from_us(if flood { 20 } else { 200 });
     let mut arrival = machine.now();
     let mut token = 0;
@@ -155,7 +155,7 @@ fn network(machine: &mut Machine, out: &mut Vec<Handed>, end: Time, flood: bool)
 
 /// Runs `config` for 20 s, and counts allocations in the 10 s after that: at most `most`.
 fn allocates_nothing(name: &str, config: &Config, most: u64) {
-    let mut machine = Machine::new(config, 1).expect("valid");
+    let mut machine = Host::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(20));
     let (events, before) = (machine.events(), allocations::allocations());
     machine.run_to(Time::ZERO + Duration::from_s(30));
@@ -207,7 +207,7 @@ fn a_warm_host_allocates_nothing() {
     ] {
         allocates_nothing(&format!("{backend:?}"), &traffic(backend), 4);
         for flood in [false, true] {
-            let mut machine = Machine::new(&ported(backend), 1).expect("valid");
+            let mut machine = Host::new(&ported(backend), 1).expect("valid");
             let mut out = Vec::with_capacity(4096);
             network(&mut machine, &mut out, Time::ZERO + Duration::from_s(2), flood);
             let (events, before) = (machine.events(), allocations::allocations());

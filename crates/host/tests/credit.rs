@@ -7,7 +7,7 @@ use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::record::{Note, Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{
-    Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
 
 use CreditVersion::{Today, Xen48, Xen2007};
@@ -28,13 +28,13 @@ fn host(credit: CreditConfig, pcpus: u16, vms: Vec<VmConfig>) -> Config {
 }
 
 /// Runs for `span`, checking the bookkeeping after each event.
-fn run(config: &Config, span: Duration) -> Machine {
-    let mut machine = Machine::new(config, 1).unwrap();
+fn run(config: &Config, span: Duration) -> Host {
+    let mut machine = Host::new(config, 1).unwrap();
     run_on(&mut machine, span);
     machine
 }
 
-fn run_on(machine: &mut Machine, span: Duration) {
+fn run_on(machine: &mut Host, span: Duration) {
     let end = machine.now() + span;
     machine.run_to(machine.now());
     while machine.step(end) {
@@ -312,7 +312,7 @@ fn today_a_vcpu_may_wait_beside_an_idle_pcpu() {
         let duty = Workload::DutyHog { burst, busy_percent: 40 };
         let pinned = |name, p| on(VmConfig::new(name, duty.clone()), &[p]);
         let vms = vec![pinned("c", 0), pinned("d", 1), server()];
-        let mut machine = Machine::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
+        let mut machine = Host::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
         let (mut lost, mut since) = (Duration::ZERO, Time::NEVER);
         machine.run_to(Time::ZERO + ms(1));
         while machine.step(Time::ZERO + ms(2_000)) {
@@ -348,7 +348,7 @@ fn today_nobody_is_kicked_away() {
 
 /// A hog and a guest that sleeps for 200 us and works for 10, both on pCPU 0 of `pcpus`; and how
 /// often the hog was boosted after the start, and spared by the rate limit.
-fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Machine, [usize; 2]) {
+fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Host, [usize; 2]) {
     let credit = CreditConfig { kick_away_boosts, ..CreditConfig::new(version) };
     let vms = vec![on(sleeper("io", us(200), us(10)), &[0]), on(hog("hog"), &[0])];
     let machine = run(&host(credit, pcpus, vms), ms(3_000));
@@ -489,7 +489,7 @@ fn refuses_what_xen_refuses() {
     let error = |change: fn(&mut CreditConfig)| {
         let mut credit = CreditConfig::new(Today);
         change(&mut credit);
-        match Machine::new(&host(credit, 1, vec![hog("a")]), 1) {
+        match Host::new(&host(credit, 1, vec![hog("a")]), 1) {
             Ok(_) => String::new(),
             Err(error) => error.to_string(),
         }

@@ -4,7 +4,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::tick_dodger::{Config as Dodger, GiveUp};
 use lowtail_host::record::{Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::{Config, Costs, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
     Duration::from_us(n)
@@ -27,8 +27,8 @@ fn host(scheduler: SchedulerConfig, vms: Vec<VmConfig>) -> Config {
 }
 
 /// The host after so many milliseconds.
-fn run(config: &Config, span: Duration) -> Machine {
-    let mut machine = Machine::new(config, 1).expect("valid");
+fn run(config: &Config, span: Duration) -> Host {
+    let mut machine = Host::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + span);
     machine.check().expect("books are right");
     machine
@@ -41,7 +41,7 @@ fn undisturbed(vms: Vec<VmConfig>) -> Vec<Duration> {
 }
 
 /// Whether `v` has a pCPU at `time`, by the recording.
-fn runs_at(machine: &Machine, v: u16, time: Time) -> bool {
+fn runs_at(machine: &Host, v: u16, time: Time) -> bool {
     let before = |record: &&Record| record.vcpu == Vcpu(v) && record.time <= time;
     let state = |record: &&Record| !matches!(record.what, What::Wake | What::Note(_));
     let last = machine.recorder().iter().filter(before).rfind(state);
@@ -175,7 +175,7 @@ fn a_wake_storm_never_dies_down() {
 #[test]
 fn partners_have_to_play() {
     let error = |vms: Vec<VmConfig>| {
-        let error = Machine::new(&host(SchedulerConfig::Null, vms), 1).expect_err("no partner");
+        let error = Host::new(&host(SchedulerConfig::Null, vms), 1).expect_err("no partner");
         error.to_string()
     };
     let a = |vcpus| vm("a", vcpus, storm("b", us(10)));
@@ -186,5 +186,5 @@ fn partners_have_to_play() {
     assert_eq!(idle, "VM `a`: its partner `b` is no wake-storm and would not answer");
     let fewer = error(vec![a(2), b.clone()]);
     assert_eq!(fewer, "VM `a`: its partner `b` has 1 vCPUs, not 2: each wakes its counterpart");
-    assert!(Machine::new(&host(SchedulerConfig::Null, vec![a(1), b]), 1).is_ok());
+    assert!(Host::new(&host(SchedulerConfig::Null, vec![a(1), b]), 1).is_ok());
 }

@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
-use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, Vcpu, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
     Duration::from_us(n)
@@ -29,7 +29,7 @@ fn host(vms: Vec<VmConfig>) -> Config {
 #[test]
 fn a_request_takes_the_sum_of_its_parts() {
     let mut config = host(vec![VmConfig::new("io", Workload::RequestServer(server()))]);
-    let mut machine = Machine::new(&config, 1).unwrap();
+    let mut machine = Host::new(&config, 1).unwrap();
     assert!(machine.run(Time::ZERO + Duration::from_s(10)));
     let latency = machine.outcome(Dom(0)).latency.unwrap();
     // 50 us there, 10 us of work, 50 us back.
@@ -43,7 +43,7 @@ fn a_request_takes_the_sum_of_its_parts() {
         context_switch: us(1000),
         cold_cache: us(1000),
     };
-    let mut machine = Machine::new(&config, 1).unwrap();
+    let mut machine = Host::new(&config, 1).unwrap();
     assert!(machine.run(Time::ZERO + Duration::from_s(10)));
     let latency = machine.outcome(Dom(0)).latency.unwrap();
     // And 1 + 2 + 4 us from the packet to the guest. The pCPU idles in between and has
@@ -55,7 +55,7 @@ fn a_request_takes_the_sum_of_its_parts() {
 #[test]
 fn a_cpu_loop_gets_all_of_its_pcpu() {
     let vm = |name| VmConfig::new(name, Workload::CpuLoop);
-    let mut machine = Machine::new(&host(vec![vm("a"), vm("b")]), 1).unwrap();
+    let mut machine = Host::new(&host(vec![vm("a"), vm("b")]), 1).unwrap();
     machine.run_to(Time::ZERO + Duration::from_s(1));
     let all = Duration::from_s(1);
     assert_eq!(machine.vcpu_time(Vcpu(0)), (all, all));
@@ -66,7 +66,7 @@ fn a_cpu_loop_gets_all_of_its_pcpu() {
 fn a_duty_hog_is_busy_for_its_share() {
     let burst = Spread::Exponential(Duration::from_ms(3));
     let hog = Workload::DutyHog { burst, busy_percent: 30 };
-    let mut machine = Machine::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
+    let mut machine = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
     machine.run_to(Time::ZERO + Duration::from_s(200));
     // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.
     let share =
@@ -87,7 +87,7 @@ fn an_open_loop_server_is_an_mm1_queue() {
         ..server()
     };
     let vm = VmConfig::new("io", Workload::RequestServer(config));
-    let mut machine = Machine::new(&host(vec![vm]), 1).unwrap();
+    let mut machine = Host::new(&host(vec![vm]), 1).unwrap();
     assert!(machine.run(Time::ZERO + Duration::from_s(1000)));
     let latency = machine.outcome(Dom(0)).latency.unwrap();
     let mean_us = 1e6 / 6_000.0;

@@ -11,7 +11,7 @@ use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
-    Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
 use random::{COSTS, random_vm, us};
 
@@ -103,7 +103,7 @@ fn books_are_right_after_each_event() {
     for (name, scheduler) in all() {
         for_seeds("books_are_right_after_each_event", 60, |seed| {
             let config = random_host(seed, &scheduler);
-            let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+            let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
             for _ in 0..20_000 {
                 if !machine.step(Time::ZERO + Duration::from_s(1)) {
                     break;
@@ -122,7 +122,7 @@ fn same_seed_same_history() {
         for_seeds("same_seed_same_history", 20, |seed| {
             let config = random_host(seed, &scheduler);
             let history = || {
-                let mut machine = Machine::new(&config, seed).expect("a random host is valid");
+                let mut machine = Host::new(&config, seed).expect("a random host is valid");
                 machine.run_to(Time::ZERO + Duration::from_ms(200));
                 let vcpus = 0..machine.facts().vcpus.len();
                 let times: Vec<_> = vcpus.map(|v| machine.vcpu_time(Vcpu(v as u16))).collect();
@@ -137,7 +137,7 @@ fn same_seed_same_history() {
 
 /// Longest time that a pCPU idled while a vCPU that may run there waited.
 fn longest_idle_beside_waiting(config: &Config, seed: u64, end: Time) -> Duration {
-    let mut machine = Machine::new(config, seed).expect("a random host is valid");
+    let mut machine = Host::new(config, seed).expect("a random host is valid");
     let (mut since, mut longest) = (None, Duration::ZERO);
     while machine.step(end) {
         let now = machine.now();
@@ -177,7 +177,7 @@ fn one_pcpu_is_work_conserving() {
 /// Processor time that each domain gets in a run of so many seconds, and that all pCPUs
 /// spend busy, in pCPUs.
 fn processor_time(config: &Config, seconds: u64) -> (Vec<f64>, f64) {
-    let mut machine = Machine::new(config, 1).expect("valid");
+    let mut machine = Host::new(config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(seconds));
     let doms = 0..machine.facts().doms.len();
     let of = |dom: usize| -> f64 {
@@ -284,7 +284,7 @@ fn caps_hold() {
 fn credit2_481_refuses_caps() {
     let capped = VmConfig { cap_percent: 50, ..cpu_loop("capped") };
     let scheduler = SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen481));
-    let error = Machine::new(&host(1, &scheduler, COSTS, vec![capped]), 1).unwrap_err();
+    let error = Host::new(&host(1, &scheduler, COSTS, vec![capped]), 1).unwrap_err();
     assert!(error.to_string().contains("4.10"), "{error}");
 }
 
@@ -305,7 +305,7 @@ fn no_wakeup_is_lost() {
             config.pcpus += u16::from(config.scheduler == SchedulerConfig::Null);
             let v = Vcpu(config.vms.iter().map(|vm| vm.vcpus).sum::<u16>() - 1);
             let vcpus = u64::from(v.0) + 1;
-            let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+            let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
             let (mut at, mut last) = (Time::ZERO, 0);
             // Every vCPU may have a slice of 30 ms; weights reach 16:1, and the light wait
             // accordingly.

@@ -8,7 +8,7 @@ use lowtail_host::guest::Spread;
 use lowtail_host::guest::request_server::{Config as Server, Load, Path};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
-    Cgroup, Config, Costs, CpuSet, Dom, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Cgroup, Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
 use random::{COSTS, random_vm, us};
 
@@ -55,7 +55,7 @@ fn longest_waits(config: &Config) -> Vec<Duration> {
 }
 
 /// The longest wait of `v`, over or not.
-fn longest_wait(machine: &Machine, v: Vcpu) -> Duration {
+fn longest_wait(machine: &Host, v: Vcpu) -> Duration {
     let (stats, state) = (machine.vcpu_stats(v), machine.facts().vcpus[v.index()]);
     let waits = state.runnable() && !state.running;
     let pending = if waits { machine.now().since(state.since) } else { Duration::ZERO };
@@ -69,7 +69,7 @@ fn nobody_waits_too_long() {
     random::for_seeds("small_first", "nobody_waits_too_long", 120, |seed| {
         let config = random_host(seed);
         let bounds = longest_waits(&config);
-        let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+        let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
         machine.run_to(Time::ZERO + Duration::from_ms(2000));
         for (i, state) in machine.facts().vcpus.iter().enumerate() {
             let (wait, bound) = (longest_wait(&machine, Vcpu(i as u16)), bounds[state.dom.index()]);
@@ -99,7 +99,7 @@ fn a_storm_interrupts_once_per_millisecond() {
     let io = VmConfig::new("io", Workload::RequestServer(server));
     let config = host(1, Costs::FREE, vec![io, cpu_loop("loop")]);
     for seed in 0..10 {
-        let mut machine = Machine::new(&config, seed).expect("valid");
+        let mut machine = Host::new(&config, seed).expect("valid");
         for ms in [5, 10, 20, 50, 100, 1000, 5000] {
             machine.run_to(Time::ZERO + Duration::from_ms(ms));
             let preempted: u64 = (0..2).map(|v| machine.vcpu_stats(Vcpu(v)).preempted).sum();
@@ -111,7 +111,7 @@ fn a_storm_interrupts_once_per_millisecond() {
 }
 
 /// Processor time of a VM's vCPUs in a run of 10 s, in pCPUs.
-fn share(machine: &Machine, dom: Dom) -> f64 {
+fn share(machine: &Host, dom: Dom) -> f64 {
     let vcpus = machine.facts().doms[dom.index()].vcpus.iter();
     vcpus.map(|&v| machine.vcpu_time(v).0.as_s_f64()).sum::<f64>()
         / machine.now().since(Time::ZERO).as_s_f64()
@@ -123,7 +123,7 @@ fn alone_on_a_pcpu_is_all_of_it() {
     let pinned =
         |name, p, weight| VmConfig { hard: CpuSet::only(Pcpu(p)), weight, ..cpu_loop(name) };
     let vms = vec![pinned("light", 0, 1), pinned("heavy", 1, 65535), pinned("other", 1, 65535)];
-    let mut machine = Machine::new(&host(2, Costs::FREE, vms), 1).expect("valid");
+    let mut machine = Host::new(&host(2, Costs::FREE, vms), 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(10));
     assert_eq!(machine.vcpu_time(Vcpu(0)).0, Duration::from_s(10));
     let others = [share(&machine, Dom(1)), share(&machine, Dom(2))];
@@ -132,7 +132,7 @@ fn alone_on_a_pcpu_is_all_of_it() {
 }
 
 /// Runs for 10 s; the longest time for which nobody ran.
-fn longest_all_off(machine: &mut Machine) -> Duration {
+fn longest_all_off(machine: &mut Host) -> Duration {
     let end = Time::ZERO + Duration::from_s(10);
     let (mut off, mut longest) = (None, Duration::ZERO);
     while machine.step(end) {
@@ -151,7 +151,7 @@ fn longest_all_off(machine: &mut Machine) -> Duration {
 #[test]
 fn a_cap_is_spread_over_time() {
     let vm = VmConfig { vcpus: 4, cap_percent: 200, ..cpu_loop("capped") };
-    let mut machine = Machine::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
+    let mut machine = Host::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
     let longest = longest_all_off(&mut machine);
     let share = share(&machine, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.01, "{share} under 200 %");
@@ -165,7 +165,7 @@ fn capped_loops_get_their_work_done() {
     let costs = Costs { context_switch: us(5), cold_cache: us(11), ..COSTS };
     let capped = |cap_percent, name| VmConfig { cap_percent, ..cpu_loop(name) };
     let vms = vec![capped(25, "quarter"), capped(50, "half")];
-    let mut machine = Machine::new(&host(2, costs, vms), 1).expect("valid");
+    let mut machine = Host::new(&host(2, costs, vms), 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(10));
     for v in [Vcpu(0), Vcpu(1)] {
         let (cpu, work) = machine.vcpu_time(v);
@@ -204,7 +204,7 @@ fn half_a_pcpu_for_each_vcpu_is_all_of_the_host() {
     for (i, vcpus) in [2, 2, 4, 8, 16].into_iter().enumerate() {
         kvm(&mut config, &format!("vm{i}"), vcpus, None, limit(250, 500));
     }
-    let mut machine = Machine::new(&config, 1).expect("valid");
+    let mut machine = Host::new(&config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(20));
     for v in 0..32 {
         let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0;
@@ -219,7 +219,7 @@ fn a_vcpu_has_its_quota_in_each_period() {
     for (quota, period) in [(2, 10), (5, 20), (30, 100), (125, 250), (400, 500)] {
         let mut config = host(2, COSTS, Vec::new());
         kvm(&mut config, "vm", 2, None, limit(quota, period));
-        let mut machine = Machine::new(&config, 1).expect("valid");
+        let mut machine = Host::new(&config, 1).expect("valid");
         let mut times = vec![Duration::ZERO];
         for n in 1..=40 {
             machine.run_to(Time::ZERO + ms(period * n));
@@ -252,7 +252,7 @@ fn a_vcpu_has_its_quota_in_each_period() {
 fn a_quota_does_not_freeze_a_machine() {
     let mut config = host(8, COSTS, Vec::new());
     kvm(&mut config, "vm", 8, limit(200, 100), None);
-    let mut machine = Machine::new(&config, 1).expect("valid");
+    let mut machine = Host::new(&config, 1).expect("valid");
     let longest = longest_all_off(&mut machine);
     let share = share(&machine, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.02, "{share} of two");
@@ -286,7 +286,7 @@ fn a_limit_on_some_of_a_machine_is_refused() {
 fn loops_share_what_their_vm_has() {
     let loops = |name, weight| VmConfig { vcpus: 4, weight, ..cpu_loop(name) };
     let config = host(4, COSTS, vec![loops("light", 256), loops("heavy", 1024)]);
-    let mut machine = Machine::new(&config, 1).expect("valid");
+    let mut machine = Host::new(&config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(10));
     for v in 0..4 {
         let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 10.0;
@@ -304,7 +304,7 @@ fn shares_of_groups_are_weights() {
     kvm(&mut config, "light", 8, None, None);
     kvm(&mut config, "heavy", 4, None, None);
     config.cgroups[9].shares = 4096;
-    let mut machine = Machine::new(&config, 1).expect("valid");
+    let mut machine = Host::new(&config, 1).expect("valid");
     machine.run_to(Time::ZERO + Duration::from_s(60));
     let shares = [share(&machine, Dom(0)), share(&machine, Dom(1))];
     assert!((shares[1] / shares[0] / 4.0 - 1.0).abs() <= 0.02, "{shares:?}");

@@ -1,7 +1,7 @@
 //! Runs: each case is a pure function of its configuration and the seed.
 
 use lowtail_engine::{Hist, Time};
-use lowtail_host::machine::Machine;
+use lowtail_host::Host;
 use lowtail_host::record::Record;
 use lowtail_host::stats::{VcpuStats, Worst};
 use lowtail_net::Net;
@@ -102,7 +102,7 @@ pub fn run(
 /// What has been run.
 pub(crate) struct Ran {
     /// The hosts, in the order of [`Case::hosts`].
-    pub(crate) hosts: Vec<Machine>,
+    pub(crate) hosts: Vec<Host>,
     /// The network between them.
     pub(crate) net: Option<Net>,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Ran {
 impl Ran {
     /// When it ended.
     pub(crate) fn now(&self) -> Time {
-        let hosts = self.hosts.iter().map(Machine::now);
+        let hosts = self.hosts.iter().map(Host::now);
         hosts.chain(self.net.iter().map(Net::now)).max().unwrap_or(Time::ZERO)
     }
 
@@ -150,9 +150,9 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
         }
         // Hosts in a network do not roll the same dice.
         let seed = seed.wrapping_add((i as u64) << 32);
-        Machine::new(&config, seed).expect("checked when it was read")
+        Host::new(&config, seed).expect("checked when it was read")
     });
-    let mut hosts: Vec<Machine> = hosts.collect();
+    let mut hosts: Vec<Host> = hosts.collect();
     let end = Time::ZERO + case.duration;
     let mut shares = Vec::new();
     let ran = match (&case.network, &mut hosts[..]) {
@@ -218,7 +218,7 @@ pub(crate) fn run_case(case: &Case, seed: u64, unit: TimeUnit, keep: &Keep<'_>) 
         pcpus,
         vcpus,
         watched: watched.map(|(vm, machine)| machine.facts().doms[vm.dom.index()].vcpus[0].0),
-        worst: machine.and_then(Machine::worst).cloned().map(shorten),
+        worst: machine.and_then(Host::worst).cloned().map(shorten),
         network: outline,
         recording,
         captured,

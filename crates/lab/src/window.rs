@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::Machine;
+use lowtail_host::Host;
 
 use crate::case::{Case, VmRef};
 
@@ -28,7 +28,7 @@ struct Sliding<'c> {
 }
 
 /// Processor time of all vCPUs of `vms` up to now.
-fn used(machine: &Machine, vms: &[VmRef]) -> Duration {
+fn used(machine: &Host, vms: &[VmRef]) -> Duration {
     let vcpus = vms.iter().flat_map(|vm| &machine.facts().doms[vm.dom.index()].vcpus);
     vcpus.fold(Duration::ZERO, |sum, &v| sum + machine.vcpu_time(v).0)
 }
@@ -42,7 +42,7 @@ impl<'c> Windows<'c> {
     }
 
     /// The end of a step.
-    pub(crate) fn look(&mut self, machine: &Machine) {
+    pub(crate) fn look(&mut self, machine: &Host) {
         for group in &mut self.groups {
             group.used.push_back(used(machine, group.vms));
             if group.used.len() > STEPS
@@ -54,7 +54,7 @@ impl<'c> Windows<'c> {
     }
 
     /// The largest share of each group, in pCPUs. A run shorter than a window counts as one.
-    pub(crate) fn shares(&self, machine: &Machine) -> Vec<f64> {
+    pub(crate) fn shares(&self, machine: &Host) -> Vec<f64> {
         let whole_s = machine.now().since(Time::ZERO).as_s_f64();
         let share = |group: &Sliding<'_>| match group.most {
             Some(most) => most.as_s_f64() / (STEP * STEPS as u64).as_s_f64(),

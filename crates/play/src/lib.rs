@@ -1,18 +1,18 @@
 //! Scenarios played by a real kernel: the configuration that the simulator takes, by real threads in real control groups.
 //!
-//! [`run()`] takes the same [`Config`](lowtail_host::Config) as a [`Machine`](lowtail_host::Machine) and gives [`Measured`], as
+//! [`run()`] takes the same [`Config`](lowtail_host::Config) as a [`Host`](lowtail_host::Host) and gives [`Measured`], as
 //! [`simulate()`] does; [`compare()`] puts one beside the other. [`scale()`] makes a scenario fit a smaller host.
 //!
 //! Groups that a run makes ([`lowtail_kernel::cgroup::Tree`]) are in a journal before they are made. They are removed when the run
 //! ends, however that happens, and if the process was killed, by the next one.
 
 pub mod compare;
-mod machines;
 pub mod measured;
 mod plan;
 pub mod run;
 pub mod scale;
 pub mod simulate;
+mod vms;
 mod work;
 
 pub use compare::{Comparison, Judge, compare};

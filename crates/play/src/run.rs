@@ -13,9 +13,9 @@ use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::{Config, SchedulerConfig};
 use nix::unistd::{Pid, gettid};
 
-use crate::machines;
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use crate::plan::{self, Task, Worker};
+use crate::vms;
 use crate::work::{Window, Work};
 use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
 use lowtail_kernel::clock::{self, Instant};
@@ -97,7 +97,7 @@ pub fn run(
     // Ends before the crew does, so that threads end as they began.
     let scheduler = match &config.scheduler {
         SchedulerConfig::SmallFirst(small_first) => {
-            Some(machines::schedule(config, small_first, &workers, &crew.tids)?)
+            Some(vms::schedule(config, small_first, &workers, &crew.tids)?)
         }
         _ => None,
     };
@@ -112,7 +112,7 @@ pub fn run(
     wait(start, to, &signals, progress)?;
     let after = sample()?;
     drop(prompt);
-    scheduler.as_ref().map_or(Ok(()), machines::check)?;
+    scheduler.as_ref().map_or(Ok(()), vms::check)?;
     drop(scheduler);
     let hists = crew.finish(config, &workers)?;
     tree.remove()?;

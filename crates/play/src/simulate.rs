@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::CgroupStats;
-use lowtail_host::{Cgroup, Config, Dom, Machine, Workload};
+use lowtail_host::{Cgroup, Config, Dom, Host, Workload};
 
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use lowtail_kernel::error::Error;
@@ -20,7 +20,7 @@ pub fn simulate(
 ) -> Result<Measured, Error> {
     let mut config = config.clone();
     config.vms.iter_mut().for_each(|vm| endless(&mut vm.workload));
-    let machine = Machine::new(&config, seed);
+    let machine = Host::new(&config, seed);
     let mut machine = machine.map_err(|error| Error::Scenario(error.to_string()))?;
     machine.run_to(Time::ZERO + warm_up);
     let before = sample(&machine, &config);
@@ -57,7 +57,7 @@ struct Sample {
     groups: Vec<Option<CgroupStats>>,
 }
 
-fn sample(machine: &Machine, config: &Config) -> Sample {
+fn sample(machine: &Host, config: &Config) -> Sample {
     let doms = machine.facts().doms.iter();
     let cpu = doms.map(|dom| dom.vcpus.iter().map(|&v| machine.vcpu_time(v).0).collect());
     let groups = (0..config.cgroups.len()).map(|g| machine.cgroup_stats(Cgroup(g as u16)));

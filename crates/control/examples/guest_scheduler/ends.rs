@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lowtail_control::vcpu::{Machine, Options, Scheduler, Thread, VmId};
+use lowtail_control::vcpu::{Options, Scheduler, Thread, Vm, VmId};
 use lowtail_host::cgroup::{Policy, Thread as Properties};
 use lowtail_kernel::thread::{set_cpus, set_policy};
 use nix::unistd::Pid;
@@ -25,10 +25,10 @@ fn scene() -> Arc<Scene> {
 }
 
 fn add(scheduler: &mut Scheduler, running: &[Running]) -> Vec<VmId> {
-    let machine = |running: &Running| Machine {
+    let machine = |running: &Running| Vm {
         vcpus: running.tids.len() as u32,
         threads: running.tids.iter().map(|&tid| Thread { tid, ..Thread::default() }).collect(),
-        ..Machine::default()
+        ..Vm::default()
     };
     running.iter().map(|running| scheduler.add(&machine(running)).expect("room")).collect()
 }

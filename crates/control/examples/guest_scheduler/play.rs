@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lowtail_control::vcpu::{Cap, Machine, Options, Scheduler, State, Thread};
+use lowtail_control::vcpu::{Cap, Options, Scheduler, State, Thread, Vm};
 use serde_json::{Value, json};
 
 use crate::standin::{Answers, Kind, Ring, Scene, perform};
@@ -142,13 +142,8 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
             let name = format!("{}-first", part.name);
             threads[0].group = Some(make(group, &name, &running.tids[..1], &mut made));
         }
-        let machine = Machine {
-            vcpus: part.threads as u32,
-            weight: part.weight,
-            cap: part.cap,
-            group,
-            threads,
-        };
+        let machine =
+            Vm { vcpus: part.threads as u32, weight: part.weight, cap: part.cap, group, threads };
         vms.push(scheduler.as_mut().map(|scheduler| scheduler.add(&machine).expect("room")));
     }
     for (part, running) in parts.iter().zip(&running) {

@@ -20,7 +20,7 @@ pub struct Member {
     /// Its process and when that began, in clock ticks: [`Vm::pid`], [`Vm::started_ticks`].
     pub id: (u32, u64),
     /// What the scheduler is told.
-    pub machine: vcpu::Machine,
+    pub machine: vcpu::Vm,
 }
 
 /// The machines of `found` that `policy` manages, as the scheduler is told of them. All threads of a machine are in it:
@@ -79,7 +79,7 @@ fn member(vm: &Vm, rule: &Rule, root: Option<&Path>, cpus: usize) -> Member {
             group: group.and_then(directory),
         }
     });
-    let machine = vcpu::Machine {
+    let machine = vcpu::Vm {
         vcpus: u32::try_from(vcpus).unwrap_or(u32::MAX),
         weight,
         cap: rule.cap.as_ref().and_then(cap),

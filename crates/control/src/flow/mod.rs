@@ -19,5 +19,5 @@ pub use entry::{Entry, read_entry, write_entry};
 pub use lowtail_kernel::marks::MACHINES_MAX;
 pub use lowtail_kernel::marks::Mask;
 pub use place::{Running, running};
-pub use tagger::{INTERFACES_MAX, Machine, Tagger};
+pub use tagger::{INTERFACES_MAX, TaggedVm, Tagger};
 pub use told::{KEEP, LOW_LATENCY, Told, read, write};

@@ -35,7 +35,7 @@ pub struct Tagger {
 
 /// What was not small of a machine's packets, though its pairs had the tokens: `struct lt_flow_vm`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct TaggedVm {
     /// Packets that found no entry for their pair.
     pub unknown: u64,
     /// Packets that lacked the machine's own tokens.
@@ -247,13 +247,13 @@ impl Tagger {
     ///
     /// # Errors
     /// What the kernel says, or that there is no such number.
-    pub fn machine(&self, number: u32) -> Result<Machine, Error> {
+    pub fn machine(&self, number: u32) -> Result<TaggedVm, Error> {
         let what = "read what a tagger knows of a machine";
         let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
         let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
         let found = found.ok_or_else(missing)?;
         let word = |at: usize| Some(u64::from_ne_bytes(found.get(at..at + 8)?.try_into().ok()?));
-        let machine = |unknown, refused| Machine { unknown, refused };
+        let machine = |unknown, refused| TaggedVm { unknown, refused };
         // Behind the clock of its bucket.
         word(8)
             .zip(word(16))

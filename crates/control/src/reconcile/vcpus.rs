@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Member;
-use crate::vcpu::{self, Machine, Options, Scheduler, State, VmId};
+use crate::vcpu::{self, Options, Scheduler, State, Vm, VmId};
 use lowtail_kernel::error::Error;
 use lowtail_kernel::journal;
 use lowtail_kernel::process::Process;
@@ -104,7 +104,7 @@ impl Vcpus {
         Ok(troubles)
     }
 
-    fn one(&mut self, id: (u32, u64), machine: &Machine) -> Result<(), Error> {
+    fn one(&mut self, id: (u32, u64), machine: &Vm) -> Result<(), Error> {
         let tids = || machine.threads.iter().map(|thread| thread.tid).collect();
         let Some(known) = self.machines.get_mut(&id) else {
             let vm = self.scheduler.add(machine)?;

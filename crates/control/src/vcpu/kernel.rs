@@ -9,8 +9,8 @@ use libbpf_rs::{
 };
 
 use super::Options;
-use super::machine::VmId;
 use super::state::{State, Stats};
+use super::vm::VmId;
 use lowtail_kernel::Histogram;
 use lowtail_kernel::error::Error;
 

@@ -6,8 +6,8 @@
 //! [`Scheduler::state`] says whether it is still there, and if not, why.
 
 mod kernel;
-mod machine;
 mod state;
+mod vm;
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use lowtail_policy::Params;
 
 use lowtail_kernel::sched_ext;
 pub use lowtail_kernel::sched_ext::NEEDS;
-pub(crate) use machine::has_class;
-pub use machine::{Cap, Machine, Thread, VmId};
+pub(crate) use vm::has_class;
 pub use state::{State, Stats};
+pub use vm::{Cap, Thread, Vm, VmId};
 
 use kernel::{Order, Programs};
 use lowtail_kernel::error::Error;
-use machine::Placed;
+use vm::Placed;
 
 /// Where the kernel tells of the class.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
@@ -96,7 +96,7 @@ impl Scheduler {
     /// # Errors
     /// If there is no room for another machine, if its group is not there, or if the kernel does not let a thread be moved; the
     /// machine is not there then, and its threads are as they were.
-    pub fn add(&mut self, machine: &Machine) -> Result<VmId, Error> {
+    pub fn add(&mut self, machine: &Vm) -> Result<VmId, Error> {
         let free = self.vms.iter().position(Option::is_none).ok_or_else(|| {
             Error::Scheduler(format!("room for {} machines only", self.vms.len() - 1))
         })?;
@@ -120,7 +120,7 @@ impl Scheduler {
     pub fn add_threads(&mut self, vm: VmId, threads: &[Thread]) -> Result<(), Error> {
         for thread in threads {
             if !self.placed(vm)?.has(thread.tid)
-                && let Some(before) = machine::enter(&self.programs, vm, thread)?
+                && let Some(before) = vm::enter(&self.programs, vm, thread)?
             {
                 self.placed(vm)?.entered(thread.tid, before);
             }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use lowtail_control::desired::{Facts, Settings, settings};
-use lowtail_control::flow::{self, Counts, Machine, Tagger};
+use lowtail_control::flow::{self, Counts, TaggedVm, Tagger};
 use lowtail_control::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, status};
 use lowtail_control::policy::Policy;
 use lowtail_control::reconcile::{Keep, Options, Taggers};
@@ -114,7 +114,7 @@ impl World {
     fn refused(&self) -> [u64; 4] {
         self.tagger(|tagger| {
             [0, 1, 2, 3].map(|number| {
-                let Machine { unknown, refused } = tagger.machine(number).expect("there is one");
+                let TaggedVm { unknown, refused } = tagger.machine(number).expect("there is one");
                 assert_eq!(unknown, 0, "there is room for all pairs");
                 refused
             })

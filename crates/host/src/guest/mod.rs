@@ -27,7 +27,7 @@ use lowtail_engine::{Duration, EventQueue, Hist, Time, Timer};
 use mix::Part;
 
 use crate::event::Event;
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
 use crate::io::packet::Packet;
 use crate::io::port::{Errand, LostAt};
@@ -98,7 +98,7 @@ pub enum Origin {
 /// A guest's access to the world.
 #[derive(Debug)]
 pub struct GuestCx<'a> {
-    pub(crate) facts: &'a Facts,
+    pub(crate) facts: &'a HostState,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) dom: Dom,
     /// The vCPUs that the guest knows of, if it is one of several in its domain.

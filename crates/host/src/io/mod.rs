@@ -19,8 +19,8 @@ use lowtail_engine::{EventQueue, Stream};
 
 use crate::config::{VmConfig, Workload};
 use crate::event::Event;
-use crate::facts::Facts;
 use crate::guest::Origin;
+use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
 use costs::PathCosts;
 use flow::{Flow, FlowConfig, Pace, RESEND_AFTER, Way};
@@ -120,7 +120,7 @@ pub struct Io {
 
 impl Io {
     /// At rest.
-    pub(crate) fn new(config: &IoConfig, facts: &Facts, vms: &[VmConfig], seed: u64) -> Self {
+    pub(crate) fn new(config: &IoConfig, facts: &HostState, vms: &[VmConfig], seed: u64) -> Self {
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
         let driver = vms.iter().position(|vm| matches!(vm.workload, Workload::Driver(_)));
         let driver = driver.map(|dom| Dom(dom as u16));
@@ -208,7 +208,7 @@ impl Io {
     }
 
     /// Sets `port` of `dom`. Returns the vCPU to notify, if that is news.
-    pub(crate) fn raise(&mut self, facts: &Facts, dom: Dom, port: Port) -> Option<Vcpu> {
+    pub(crate) fn raise(&mut self, facts: &HostState, dom: Dom, port: Port) -> Option<Vcpu> {
         let vcpu = self.bound(dom, port);
         let v = facts.doms[dom.index()].vcpus[vcpu];
         self.ports[v.index()].raise(port).then_some(v)
@@ -271,7 +271,7 @@ impl Io {
     /// Handles `event`; notifications go to `out`.
     pub(crate) fn event(
         &mut self,
-        facts: &Facts,
+        facts: &HostState,
         queue: &mut EventQueue<Event>,
         event: IoEvent,
         out: &mut Vec<(Vcpu, Origin)>,

@@ -87,7 +87,7 @@ use lowtail_engine::{Duration, Time};
 
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View, check_ratelimit};
+use crate::sched::{Decision, HostState, SchedContext, SchedTimer, Scheduler, check_ratelimit};
 
 use account::Shares;
 
@@ -328,7 +328,7 @@ impl Credit {
     /// Xen means to program no timer shorter than 100 us, but compares the time *run* with
     /// that (0053127890, 2016). So a vCPU that has run for less is looked at again after
     /// 100 us, and with a rate limit below 200 us it may exceed the limit by up to 100 us.
-    fn rate_limited(&self, view: &View<'_>, v: Vcpu) -> Option<Duration> {
+    fn rate_limited(&self, view: &SchedContext<'_>, v: Vcpu) -> Option<Duration> {
         let limit = self.config.ratelimit;
         let state = view.vcpu(v);
         let run = view.now().since(state.since);
@@ -354,7 +354,7 @@ impl Credit {
     /// (`csched_tick_resume` in 4.8, `csched_schedule` today, with the same effect). They
     /// end by themselves when a tick finds the pCPU idle, instead of when it goes idle:
     /// that saves two timer operations per nap, and no tick of an idle pCPU does anything.
-    fn resume_ticks(&mut self, view: &mut View<'_>, p: Pcpu) {
+    fn resume_ticks(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         let now = view.now();
         let runq = &mut self.runqs[p.index()];
         runq.busy_since = now;
@@ -367,7 +367,7 @@ impl Credit {
     }
 
     /// The timer of a pCPU's tick has fired.
-    fn tick_timer(&mut self, view: &mut View<'_>, p: Pcpu) {
+    fn tick_timer(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         let runq = &mut self.runqs[p.index()];
         let always = self.config.version == CreditVersion::Xen2007;
         if view.current(p).is_none() && !always {
@@ -388,7 +388,7 @@ impl Credit {
 }
 
 impl Scheduler for Credit {
-    fn start(&mut self, view: &mut View<'_>) {
+    fn start(&mut self, view: &mut SchedContext<'_>) {
         let vcpus = view.facts.vcpus.len();
         self.idlers = view.facts.pcpus;
         let runq = |p: Pcpu| Runq {
@@ -434,7 +434,7 @@ impl Scheduler for Credit {
 
     /// `csched_unit_wake`, behind the test of `vcpu_wake` in `core.c` that `v` is runnable:
     /// one that is parked or on the move is not woken before that is over.
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         if !view.vcpu(v).runnable() || view.is_current(v) || self.units[v.index()].queued {
             return;
         }
@@ -451,12 +451,12 @@ impl Scheduler for Credit {
     }
 
     /// `csched_unit_yield`. In 2007 a yield only enters the scheduler.
-    fn yielded(&mut self, _view: &mut View<'_>, v: Vcpu) {
+    fn yielded(&mut self, _view: &mut SchedContext<'_>, v: Vcpu) {
         self.unit(v).yielded = !self.is(CreditVersion::Xen2007);
     }
 
     /// `csched_schedule`.
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         let now = view.now();
         if let Some(v) = prev {
             self.charge_run_time(now, v);
@@ -494,7 +494,7 @@ impl Scheduler for Credit {
 
     /// What `context_saved` in `core.c` does about a vCPU that is to move: it gets another
     /// pCPU and is woken there, if it has not gone to sleep meanwhile.
-    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         if !std::mem::take(&mut self.unit(v).moving) {
             return;
         }
@@ -507,7 +507,7 @@ impl Scheduler for Credit {
         self.wake(view, v);
     }
 
-    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
         if timer == self.accounting_timer() {
             self.account(view);
             view.arm(timer, view.now() + self.config.timeslice);
@@ -516,7 +516,7 @@ impl Scheduler for Credit {
         }
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), String> {
+    fn check(&self, facts: &HostState) -> Result<(), String> {
         // No event has happened yet.
         if self.units.is_empty() {
             return Ok(());

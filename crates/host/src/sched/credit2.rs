@@ -31,7 +31,7 @@ use lowtail_engine::{Duration, Time};
 
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, Facts, SchedTimer, Scheduler, View, check_ratelimit};
+use crate::sched::{Decision, HostState, SchedContext, SchedTimer, Scheduler, check_ratelimit};
 
 use budget::Budget;
 use queue::RunQueue;
@@ -195,7 +195,7 @@ impl Credit2 {
     }
 
     /// Tells the machine whether `v` may run: two reasons to pause it, one flag.
-    fn update_paused(&self, view: &mut View<'_>, v: Vcpu) {
+    fn update_paused(&self, view: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &self.units[v.index()];
         view.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();
     }
@@ -226,7 +226,7 @@ impl Credit2 {
     }
 
     /// `reset_credit`: a new round for everybody in the queue.
-    fn reset_credit(&mut self, view: &mut View<'_>, p: Pcpu, next: Vcpu) {
+    fn reset_credit(&mut self, view: &mut SchedContext<'_>, p: Pcpu, next: Vcpu) {
         let now_ns = ns(view.now());
         let rq = self.queue_of[p.index()];
         let next_credit = self.credit(Some(next));
@@ -256,7 +256,7 @@ impl Credit2 {
     }
 
     /// `tickle_cpu`.
-    fn tickle(&mut self, view: &mut View<'_>, p: Pcpu) {
+    fn tickle(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         let rq = self.queue_of[p.index()];
         self.queues[rq].tickled.insert(p);
         view.tickle(p);
@@ -266,7 +266,7 @@ impl Credit2 {
     /// front of the candidate was passed over.
     fn candidate(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut SchedContext<'_>,
         p: Pcpu,
         prev: Option<Vcpu>,
     ) -> (Option<Vcpu>, bool) {
@@ -308,7 +308,7 @@ impl Credit2 {
     }
 
     /// Whether `v`, which runs outside of its soft affinity, finds an idle pCPU within.
-    fn better_elsewhere(&self, view: &View<'_>, p: Pcpu, v: Vcpu) -> bool {
+    fn better_elsewhere(&self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu) -> bool {
         let state = view.vcpu(v);
         let queue = &self.queues[self.queue_of[p.index()]];
         let idle = queue.idle.minus(queue.tickled).and(state.soft).and(state.hard);
@@ -316,7 +316,7 @@ impl Credit2 {
     }
 
     /// Whether `p` may take `v` from the queue instead of `stay`.
-    fn may_take(&self, view: &View<'_>, p: Pcpu, v: Vcpu, stay: Option<Vcpu>) -> bool {
+    fn may_take(&self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu, stay: Option<Vcpu>) -> bool {
         let state = view.vcpu(v);
         let unit = &self.units[v.index()];
         let queue = &self.queues[unit.rq];
@@ -329,7 +329,7 @@ impl Credit2 {
 
     /// `csched2_runtime`: until when `next` may run on `p`. `inflight` is the credit of
     /// the vCPU that is just leaving and not yet back on the queue.
-    fn runtime(&self, view: &View<'_>, p: Pcpu, next: Vcpu, inflight: i64) -> Duration {
+    fn runtime(&self, view: &SchedContext<'_>, p: Pcpu, next: Vcpu, inflight: i64) -> Duration {
         let queue = &self.queues[self.queue_of[p.index()]];
         let unit = &self.units[next.index()];
         let mut min_ns = MIN_TIMER_NS;
@@ -351,7 +351,7 @@ impl Credit2 {
 
     /// Puts `v` on the queue that it belongs to, and looks for a pCPU that should take it.
     /// Returns whether there is one.
-    fn enqueue(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
+    fn enqueue(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
         let rq = self.units[v.index()].rq;
         self.queues[rq].insert(&mut self.units, v);
         self.tickle_for(view, v)
@@ -360,7 +360,7 @@ impl Credit2 {
     /// The accounting for `next`, which is to run on `p` after `prev`.
     fn take(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut SchedContext<'_>,
         p: Pcpu,
         prev: Option<Vcpu>,
         next: Vcpu,
@@ -396,7 +396,7 @@ impl Credit2 {
 }
 
 impl Scheduler for Credit2 {
-    fn start(&mut self, view: &mut View<'_>) {
+    fn start(&mut self, view: &mut SchedContext<'_>) {
         self.queues = match self.config.runqueue {
             Runqueue::Core => {
                 view.facts.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
@@ -420,7 +420,7 @@ impl Scheduler for Credit2 {
         }
     }
 
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &self.units[v.index()];
         if view.is_current(v) || unit.on_queue || !view.vcpu(v).runnable() {
             return;
@@ -435,11 +435,11 @@ impl Scheduler for Credit2 {
         }
     }
 
-    fn yielded(&mut self, _view: &mut View<'_>, v: Vcpu) {
+    fn yielded(&mut self, _view: &mut SchedContext<'_>, v: Vcpu) {
         self.unit(v).yielding = true;
     }
 
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         let rq = self.queue_of[p.index()];
         self.queues[rq].tickled.remove(p);
         if let Some(v) = prev {
@@ -465,7 +465,7 @@ impl Scheduler for Credit2 {
         Decision { next: Some(next), run_for: Some(self.runtime(view, p, next, inflight)) }
     }
 
-    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         self.unit(v).scheduled = false;
         let freed = self.return_budget(view, v);
         let wanted = std::mem::take(&mut self.unit(v).delayed_add);
@@ -481,11 +481,11 @@ impl Scheduler for Credit2 {
         self.finish_migration(view, v);
     }
 
-    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
         self.replenish(view, Dom(timer.0 as u16));
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), String> {
+    fn check(&self, facts: &HostState) -> Result<(), String> {
         for (rq, queue) in self.queues.iter().enumerate() {
             queue
                 .check(&self.units)

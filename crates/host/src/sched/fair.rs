@@ -25,15 +25,15 @@ mod weight;
 use lowtail_engine::{Duration, Time};
 
 use crate::cgroup::{CgroupStats, Policy};
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
 use balance::Pace;
 use bandwidth::Pool;
 use entity::Entity;
 use queue::Queue;
-use tree::Come;
+use tree::EnqueueReason;
 use version::Tunables;
 pub use version::{FairConfig, FairVersion};
 
@@ -172,7 +172,7 @@ impl Fair {
     }
 
     /// Lets the host see what this call has led to; `p` is choosing anyway.
-    fn flush(&mut self, view: &mut View<'_>, p: Option<Pcpu>) {
+    fn flush(&mut self, view: &mut SchedContext<'_>, p: Option<Pcpu>) {
         if let Some(p) = p {
             self.reschedule.remove(p);
         }
@@ -198,14 +198,14 @@ impl Fair {
     }
 
     /// The thread `e` wakes, and is nowhere.
-    fn wake_up(&mut self, facts: &mut Facts, e: usize) {
+    fn wake_up(&mut self, facts: &mut HostState, e: usize) {
         if self.is_realtime(e) {
             return self.wake_realtime(facts, e);
         }
         let state = &facts.vcpus[e];
         if let Some(p) = self.tasks[e].pushed.take() {
             self.set_pcpu(e, p);
-            return self.arrive(facts, e, p, Come::Move);
+            return self.arrive(facts, e, p, EnqueueReason::Move);
         }
         let first = self.entities[e].fresh.then(|| self.pick_first(state.hard)).flatten();
         let p = first.unwrap_or_else(|| self.pick_wake(facts, state.hard, state.processor));
@@ -214,11 +214,11 @@ impl Fair {
             let mean = &mut self.cpus[p].mean_idle;
             *mean = (*mean - *mean / 8 + (self.now - since) / 8).min(MEAN_IDLE);
         }
-        self.arrive(facts, e, p, Come::Wake);
+        self.arrive(facts, e, p, EnqueueReason::Wake);
     }
 
     /// The thread `e` comes into its queue on pCPU `p`.
-    fn arrive(&mut self, facts: &mut Facts, e: usize, p: usize, come: Come) {
+    fn arrive(&mut self, facts: &mut HostState, e: usize, p: usize, come: EnqueueReason) {
         facts.vcpus[e].processor = self.pcpu(p);
         self.enqueue(e, come);
         self.remember(e);
@@ -226,7 +226,7 @@ impl Fair {
     }
 
     /// `e`, which has run on `p`, blocks or has given up its turn.
-    fn stop(&mut self, facts: &Facts, p: usize, e: usize) {
+    fn stop(&mut self, facts: &HostState, p: usize, e: usize) {
         let blocks = facts.vcpus[e].blocked;
         let yields = std::mem::take(&mut self.cpus[p].yielded);
         let push = self.cpus[p].push.take();
@@ -246,7 +246,7 @@ impl Fair {
     }
 
     /// Who runs on `p` next.
-    fn choose(&mut self, facts: &mut Facts, p: usize, prev: Option<usize>) -> Option<usize> {
+    fn choose(&mut self, facts: &mut HostState, p: usize, prev: Option<usize>) -> Option<usize> {
         if let Some(e) = self.pick_realtime(facts, p) {
             self.put_back(prev, None);
             self.entities[e].settled = self.now;
@@ -268,7 +268,7 @@ impl Fair {
         next
     }
 
-    fn tick(&mut self, facts: &mut Facts, p: usize) {
+    fn tick(&mut self, facts: &mut HostState, p: usize) {
         self.cpus[p].ticking = false;
         let Some(e) = self.cpus[p].current else { return };
         self.keep_ticking(p);
@@ -290,7 +290,7 @@ impl Fair {
 }
 
 impl Scheduler for Fair {
-    fn start(&mut self, view: &mut View<'_>) {
+    fn start(&mut self, view: &mut SchedContext<'_>) {
         let facts = &*view.facts;
         let pcpus = facts.current.len();
         self.threads = facts.vcpus.len();
@@ -371,13 +371,13 @@ impl Scheduler for Fair {
         self.notes.reserve(2 * self.threads);
     }
 
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         self.now = view.now().as_ns();
         let e = v.index();
         if self.entities[e].queued {
             if self.entities[e].delayed {
                 let p = self.queues[self.entities[e].queue].pcpu;
-                self.enqueue(e, Come::Wake);
+                self.enqueue(e, EnqueueReason::Wake);
                 self.check_preempt(p, e);
             }
         } else if !view.vcpu(v).running && !self.tasks[e].waits {
@@ -387,7 +387,7 @@ impl Scheduler for Fair {
         self.flush(view, None);
     }
 
-    fn yielded(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         self.now = view.now().as_ns();
         let (e, p) = (v.index(), view.vcpu(v).processor.index());
         if self.is_realtime(e) {
@@ -398,7 +398,7 @@ impl Scheduler for Fair {
         self.flush(view, None);
     }
 
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         self.now = view.now().as_ns();
         let at = p.index();
         let prev = prev.map(|v| v.index());
@@ -421,7 +421,7 @@ impl Scheduler for Fair {
         Decision { next: next.map(|e| Vcpu(e as u16)), run_for: None }
     }
 
-    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         let e = v.index();
         if view.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
             self.now = view.now().as_ns();
@@ -430,7 +430,7 @@ impl Scheduler for Fair {
         }
     }
 
-    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
         self.now = view.now().as_ns();
         match self.alarm(timer) {
             Alarm::Tick(p) => self.tick(view.facts, p),
@@ -443,11 +443,11 @@ impl Scheduler for Fair {
         self.flush(view, None);
     }
 
-    fn cgroup_stats(&self, view: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
+    fn cgroup_stats(&self, view: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
         self.stats_of(cgroup.index() + 1, view.now)
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), String> {
+    fn check(&self, facts: &HostState) -> Result<(), String> {
         self.check_books(facts)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A scheduler is told of wake-ups, blocks and timers, may ask that a pCPU enter its
 //! scheduler ("tickle"), and there decides who runs next and until when. It sees and
-//! changes the host only through its [`View`]. What a hypervisor does around its
+//! changes the host only through its [`SchedContext`]. What a hypervisor does around its
 //! scheduler (run states, delivering the tickle, the slice timer, switching context)
-//! belongs to the [`Machine`](crate::machine::Machine).
+//! belongs to the [`Host`](crate::host::Host).
 
 pub mod credit;
 pub mod credit2;
@@ -17,8 +17,8 @@ use lowtail_engine::{Duration, EventQueue, Time, Timer};
 use crate::cgroup::CgroupStats;
 use crate::event::Event;
 pub use crate::event::SchedTimer;
-pub use crate::facts::Facts;
-use crate::facts::VcpuState;
+pub use crate::host_state::HostState;
+use crate::host_state::VcpuState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::{Note, Recorder};
 
@@ -46,55 +46,55 @@ pub struct Decision {
 ///
 /// The machine calls these in the order of simulated time, never one inside another.
 pub trait Scheduler: Send {
-    /// Called once at time zero, when all vCPUs are in the [`View`], none of them
+    /// Called once at time zero, when all vCPUs are in the [`SchedContext`], none of them
     /// runnable: sets up per-vCPU state, each vCPU's first `processor`, and timers.
-    fn start(&mut self, view: &mut View<'_>);
+    fn start(&mut self, view: &mut SchedContext<'_>);
 
     /// `v` has become runnable, or it was runnable already (a wake-up may be spurious).
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu);
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu);
 
     /// `v`, runnable but not on a pCPU, is notified once more. Xen's schedulers are not told;
     /// a hypervisor sees it when it delivers the event.
-    fn kicked(&mut self, _view: &mut View<'_>, _v: Vcpu) {}
+    fn kicked(&mut self, _view: &mut SchedContext<'_>, _v: Vcpu) {}
 
     /// `v`, which runs on some pCPU, gives up the rest of its slice but stays runnable.
     /// The pCPU enters [`schedule`](Self::schedule) right after.
-    fn yielded(&mut self, view: &mut View<'_>, v: Vcpu);
+    fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu);
 
     /// `p`, where `prev` runs or has just blocked (`None`: idle), asks who is next.
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision;
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision;
 
     /// `p` has finished switching away from `v`, which may now run elsewhere.
-    fn context_saved(&mut self, view: &mut View<'_>, p: Pcpu, v: Vcpu);
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, p: Pcpu, v: Vcpu);
 
-    /// A timer armed through [`View::arm`] has fired.
-    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer);
+    /// A timer armed through [`SchedContext::arm`] has fired.
+    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer);
 
     /// What has happened to `cgroup` so far; `None` if it has no limit or the scheduler knows no
     /// groups.
-    fn cgroup_stats(&self, _view: &Facts, _cgroup: Cgroup) -> Option<CgroupStats> {
+    fn cgroup_stats(&self, _view: &HostState, _cgroup: Cgroup) -> Option<CgroupStats> {
         None
     }
 
     /// Checks the scheduler's own bookkeeping against the host; used by tests between
     /// events. Returns what is wrong.
-    fn check(&self, _view: &Facts) -> Result<(), String> {
+    fn check(&self, _view: &HostState) -> Result<(), String> {
         Ok(())
     }
 }
 
 /// What a scheduler can see and do while it handles a call.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct SchedContext<'a> {
     /// The host's state; `processor` and `paused` of a vCPU are the scheduler's to change.
-    pub facts: &'a mut Facts,
+    pub facts: &'a mut HostState,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) timers: &'a mut Vec<Timer>,
     pub(crate) tickled: &'a mut CpuSet,
     pub(crate) recorder: &'a mut Recorder,
 }
 
-impl View<'_> {
+impl SchedContext<'_> {
     /// Now.
     pub fn now(&self) -> Time {
         self.facts.now

@@ -5,7 +5,7 @@
 //! more vCPUs than pCPUs is refused when the machine is built.
 
 use crate::ids::{CpuSet, Pcpu, Vcpu};
-use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
 
 /// The null scheduler.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub fn assign(allowed: &[CpuSet], pcpus: usize) -> Result<Vec<Option<Vcpu>>, Vcp
 }
 
 impl Scheduler for Null {
-    fn start(&mut self, view: &mut View<'_>) {
+    fn start(&mut self, view: &mut SchedContext<'_>) {
         let allowed: Vec<CpuSet> = view.facts.vcpus.iter().map(|v| v.hard).collect();
         self.owner = assign(&allowed, view.facts.current.len()).unwrap_or_default();
         for (p, owner) in self.owner.iter().enumerate() {
@@ -62,25 +62,25 @@ impl Scheduler for Null {
         }
     }
 
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         view.tickle(view.vcpu(v).processor);
     }
 
-    fn yielded(&mut self, _view: &mut View<'_>, _v: Vcpu) {}
+    fn yielded(&mut self, _view: &mut SchedContext<'_>, _v: Vcpu) {}
 
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, _prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, _prev: Option<Vcpu>) -> Decision {
         let owner = self.owner.get(p.index()).copied().flatten();
         Decision { next: owner.filter(|&v| view.vcpu(v).runnable()), run_for: None }
     }
 
-    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         // It may have been woken while it was being switched out.
         if view.vcpu(v).runnable() {
             view.tickle(view.vcpu(v).processor);
         }
     }
 
-    fn timer(&mut self, _view: &mut View<'_>, _timer: SchedTimer) {}
+    fn timer(&mut self, _view: &mut SchedContext<'_>, _timer: SchedTimer) {}
 }
 
 #[cfg(test)]

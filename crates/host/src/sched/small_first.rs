@@ -16,10 +16,10 @@ pub use lowtail_policy::Params;
 use lowtail_policy::{self as policy, Class, NEVER};
 
 use crate::cgroup::CgroupStats;
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, SchedTimer, Scheduler, View};
+use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
 pub(crate) use limits::check as check_limits;
 use limits::{Limits, Pauses};
 use share::Shares;
@@ -129,26 +129,26 @@ impl SmallFirst {
     }
 
     /// Whether `v` or its VM has a limit.
-    fn is_limited(&self, facts: &Facts, v: Vcpu) -> bool {
+    fn is_limited(&self, facts: &HostState, v: Vcpu) -> bool {
         let vm = &self.vms[facts.vcpus[v.index()].dom.index()];
         vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
     }
 
     /// The better of two that could run.
-    fn better(&self, facts: &Facts, a: Vcpu, b: Vcpu) -> Vcpu {
+    fn better(&self, facts: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
         let vm = |v: Vcpu| &self.vms[facts.vcpus[v.index()].dom.index()];
         let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
         if theirs.before(vm(b), ours, vm(a), facts.now.as_ns()) { b } else { a }
     }
 
     /// The best of those who wait and may run on `p`, and of `also`.
-    fn best(&self, facts: &Facts, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
+    fn best(&self, facts: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
         let here = self.waiting.iter().copied().filter(|v| facts.vcpus[v.index()].hard.has(p));
         here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(facts, best, v))))
     }
 
     /// `v` has run on `p` until now.
-    fn settle(&mut self, facts: &Facts, p: Pcpu, v: Vcpu) {
+    fn settle(&mut self, facts: &HostState, p: Pcpu, v: Vcpu) {
         let state = &facts.vcpus[v.index()];
         let (cpu, vm) = (&mut self.cpus[p.index()], &mut self.vms[state.dom.index()]);
         let ran = facts.now.since(cpu.settled).as_ns();
@@ -162,7 +162,7 @@ impl SmallFirst {
 
     /// Gives `v` a stretch, as its tokens and its VM's cap allow. `None` if it is to be looked
     /// for another: `v` has become large, or is parked.
-    fn stretch(&mut self, view: &mut View<'_>, p: Pcpu, v: Vcpu) -> Option<u64> {
+    fn stretch(&mut self, view: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) -> Option<u64> {
         let now = view.now().as_ns();
         let (unit, vm) = (&mut self.vcpus[v.index()], &mut self.vms[view.vcpu(v).dom.index()]);
         let stretch = unit.grant(vm, &self.params, now);
@@ -189,7 +189,12 @@ impl SmallFirst {
 
     /// Who runs on `p` now that nobody has a claim to it but by order; `prev` is in the order
     /// if it can go on.
-    fn choose(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Option<(Vcpu, u64)> {
+    fn choose(
+        &mut self,
+        view: &mut SchedContext<'_>,
+        p: Pcpu,
+        prev: Option<Vcpu>,
+    ) -> Option<(Vcpu, u64)> {
         loop {
             let prev = prev.filter(|&v| view.vcpu(v).runnable());
             let best = match self.cpus[p.index()].yielded {
@@ -206,7 +211,12 @@ impl SmallFirst {
 
     /// Who runs on `p`, `prev` being in the middle of its stretch: somebody who may interrupt
     /// it, or itself for the rest.
-    fn interrupt(&mut self, view: &mut View<'_>, p: Pcpu, prev: Vcpu) -> Option<(Vcpu, u64)> {
+    fn interrupt(
+        &mut self,
+        view: &mut SchedContext<'_>,
+        p: Pcpu,
+        prev: Vcpu,
+    ) -> Option<(Vcpu, u64)> {
         if let Some(v) = self.interrupter(view, p, prev) {
             let vm = &mut self.vms[view.vcpu(v).dom.index()];
             let cpu = &mut self.cpus[p.index()];
@@ -236,7 +246,7 @@ fn at_ns(ns: u64) -> Time {
 }
 
 impl Scheduler for SmallFirst {
-    fn start(&mut self, view: &mut View<'_>) {
+    fn start(&mut self, view: &mut SchedContext<'_>) {
         let facts = &mut *view.facts;
         let now = facts.now.as_ns();
         let cpu = Cpu {
@@ -263,7 +273,7 @@ impl Scheduler for SmallFirst {
         view.arm(self.id(Alarm::Account), view.now() + share::PERIOD);
     }
 
-    fn wake(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let (now, state) = (view.now(), *view.vcpu(v));
         let vm = &mut self.vms[state.dom.index()];
         self.vcpus[v.index()].wake(vm, &self.params, self.vtime_ns, now.as_ns());
@@ -275,7 +285,7 @@ impl Scheduler for SmallFirst {
         }
     }
 
-    fn kicked(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn kicked(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &mut self.vcpus[v.index()];
         if unit.follow == 0 {
             return;
@@ -287,12 +297,12 @@ impl Scheduler for SmallFirst {
         }
     }
 
-    fn yielded(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         self.cpus[view.vcpu(v).processor.index()].yielded = true;
         self.vcpus[v.index()].yielded();
     }
 
-    fn schedule(&mut self, view: &mut View<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         self.tickled.remove(p);
         if let Some(v) = prev {
             self.settle(view.facts, p, v);
@@ -325,14 +335,14 @@ impl Scheduler for SmallFirst {
         Decision { next: Some(v), run_for: Some(run_for) }
     }
 
-    fn context_saved(&mut self, view: &mut View<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         if view.vcpu(v).runnable() {
             self.waiting.push(v);
             self.place(view, v);
         }
     }
 
-    fn timer(&mut self, view: &mut View<'_>, timer: SchedTimer) {
+    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
         match self.alarm(timer) {
             Alarm::Account => {
                 self.shares.account(&mut self.vms, view.now());
@@ -355,11 +365,11 @@ impl Scheduler for SmallFirst {
         }
     }
 
-    fn cgroup_stats(&self, facts: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
+    fn cgroup_stats(&self, facts: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
         self.pauses.stats(facts, cgroup)
     }
 
-    fn check(&self, facts: &Facts) -> Result<(), String> {
+    fn check(&self, facts: &HostState) -> Result<(), String> {
         for (i, state) in facts.vcpus.iter().enumerate() {
             let v = Vcpu(i as u16);
             let places = self.waiting.iter().filter(|&&other| other == v).count();

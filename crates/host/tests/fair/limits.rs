@@ -41,7 +41,7 @@ fn a_tick_is_the_most_that_is_overrun() {
         let tick = 1.0 / f64::from(fair.hz);
         let config =
             Config { scheduler: SchedulerConfig::Fair(fair), ..lone(version, limit(30, 100)) };
-        let mut machine = Machine::new(&config, 1).expect("valid");
+        let mut machine = Host::new(&config, 1).expect("valid");
         let (mut last, mut most) = (0.0, 0.0f64);
         machine.run_watched(Time::ZERO + Duration::from_s(10), Duration::from_ms(100), |machine| {
             let time = machine.vcpu_time(Vcpu(0)).0.as_s_f64();
@@ -104,7 +104,7 @@ fn a_burst_is_what_was_saved() {
             let mut config = lone(version, Some(limit));
             let (save, burn) = (Duration::from_ms(430), Duration::from_ms(200));
             config.vms[0].workload = Workload::BoostSaver { save, burn };
-            let mut machine = Machine::new(&config, 1).expect("valid");
+            let mut machine = Host::new(&config, 1).expect("valid");
             // The longest stretch that it runs in one go.
             let (mut last, mut stretch, mut longest) = (0.0, 0.0, 0.0f64);
             let (end, every) = (Time::ZERO + Duration::from_s(20), Duration::from_us(250));

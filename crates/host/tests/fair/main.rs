@@ -10,7 +10,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{
-    Cgroup, Config, Costs, CpuSet, Machine, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Cgroup, Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
 
 /// All versions by name.
@@ -44,10 +44,10 @@ fn limit(quota_ms: u64, period_ms: u64) -> Option<Limit> {
 }
 
 /// Processor time of each vCPU from `from` to `to`, in seconds.
-fn times(config: &Config, from: Duration, to: Duration) -> (Machine, Vec<f64>) {
-    let mut machine = Machine::new(config, 1).expect("valid");
+fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
+    let mut machine = Host::new(config, 1).expect("valid");
     let vcpus = machine.facts().vcpus.len() as u16;
-    let look = |machine: &Machine| -> Vec<f64> {
+    let look = |machine: &Host| -> Vec<f64> {
         (0..vcpus).map(|v| machine.vcpu_time(Vcpu(v)).0.as_s_f64()).collect()
     };
     machine.run_to(Time::ZERO + from);

@@ -12,7 +12,7 @@ use lowtail_host::io::ports::Order;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Machine, SchedulerConfig};
+use lowtail_host::{Config, Costs, Host, SchedulerConfig};
 
 use crate::host::{BACKENDS, dom, driver, flow, guest, host, ms, nic, us};
 use crate::random;
@@ -62,7 +62,7 @@ fn outstanding(flow: &Flow) -> Result<u64, String> {
 }
 
 /// What must hold between any two events.
-fn check(machine: &Machine, room: u64) -> Result<(), String> {
+fn check(machine: &Host, room: u64) -> Result<(), String> {
     for (i, flow) in machine.io().flows.iter().enumerate() {
         let somewhere = match flow.config.pace {
             Pace::Requests(_) => continue,
@@ -88,7 +88,7 @@ fn check(machine: &Machine, room: u64) -> Result<(), String> {
 
 /// Runs 3 s in pieces; streams with a window go on in each of them. If there are none, 1 s.
 fn survives(config: &Config, seed: u64, each_event: bool) -> Result<(), String> {
-    let mut machine = Machine::new(config, seed).map_err(|e| e.to_string())?;
+    let mut machine = Host::new(config, seed).map_err(|e| e.to_string())?;
     let room = room(config);
     let mut before = vec![0; config.io.flows.len()];
     let windows = config.io.flows.iter().any(|flow| matches!(flow.pace, Pace::Window(_)));
@@ -222,7 +222,7 @@ fn books_of_random_hosts() {
     random::for_seeds("io", "books_of_random_hosts", 60, |seed| {
         let config = random_host(seed);
         let room = room(&config);
-        let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+        let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
         for _ in 0..20_000 {
             if !machine.step(Time::ZERO + ms(1000)) {
                 break;

@@ -11,7 +11,7 @@ use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::io::ports::Order;
-use lowtail_host::{Config, Costs, Dom, Machine, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
 
 pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
@@ -117,14 +117,14 @@ pub(crate) fn host(
 }
 
 /// The machine after `span`.
-pub(crate) fn run(config: &Config, seed: u64, span: Duration) -> Machine {
-    let mut machine = Machine::new(config, seed).expect("valid");
+pub(crate) fn run(config: &Config, seed: u64, span: Duration) -> Host {
+    let mut machine = Host::new(config, seed).expect("valid");
     machine.run_to(Time::ZERO + span);
     machine
 }
 
 /// Payload of each flow in Mbit/s; `machine` has run for a time that the warm-up is not part of.
-pub(crate) fn mbit(machine: &Machine) -> Vec<f64> {
+pub(crate) fn mbit(machine: &Host) -> Vec<f64> {
     let now = machine.now();
     let flows = machine.io().flows.iter();
     let rate = flows.map(|flow| {

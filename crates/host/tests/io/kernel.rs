@@ -94,7 +94,7 @@ fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
     let driver = driver(Backend::Tasklet);
     let wires = vec![NicConfig { moderation: us(50), ..nic(100) }; 4];
     let config = host(&driver, 3, &computing, wires, flows.collect(), costs);
-    let mut machine = lowtail_host::Machine::new(&config, 1).expect("valid");
+    let mut machine = lowtail_host::Host::new(&config, 1).expect("valid");
     while machine.step(lowtail_engine::Time::ZERO + ms(3000)) {
         machine.check().expect("right");
     }

@@ -9,7 +9,7 @@ use lowtail_host::io::flow::{Pace, Way};
 use lowtail_host::io::nic::{External, NicConfig};
 use lowtail_host::io::port::{Handed, LostAt, Parcel, To};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::{Config, Dom, Machine, SchedulerConfig};
+use lowtail_host::{Config, Dom, Host, SchedulerConfig};
 
 use crate::conserve::{SLOW, schedulers};
 use crate::host::{BACKENDS, dom, driver, flow, guest, host, ms, nic, us};
@@ -31,13 +31,13 @@ fn only_port(backend: Backend, guests: usize, nics: usize, costs: PathCosts) -> 
 
 /// A machine, what has come out of it, and when.
 struct Lab {
-    machine: Machine,
+    machine: Host,
     out: Vec<(Time, Handed)>,
 }
 
 impl Lab {
     fn new(config: &Config) -> Self {
-        Lab { machine: Machine::new(config, 1).expect("valid"), out: Vec::new() }
+        Lab { machine: Host::new(config, 1).expect("valid"), out: Vec::new() }
     }
 
     fn now(&self) -> Time {
@@ -51,7 +51,7 @@ impl Lab {
     }
 
     /// Runs until `end`, and calls `answer` with all that comes out.
-    fn run(&mut self, end: Time, mut answer: impl FnMut(&mut Machine, Time, Handed)) {
+    fn run(&mut self, end: Time, mut answer: impl FnMut(&mut Host, Time, Handed)) {
         loop {
             // An answer may be lost at once.
             let mut seen = self.out.len();
@@ -324,7 +324,7 @@ fn a_wire_has_one_owner() {
 fn flows_keep_off_wires_of_others() {
     let mut config = only_port(Backend::Threads, 1, 1, SLOW);
     config.io.flows = vec![flow(0, Way::In { nic: 0 }, Pace::Window(4))];
-    assert!(Machine::new(&config, 1).is_err());
+    assert!(Host::new(&config, 1).is_err());
 }
 
 /// What is known of a token that has gone in.
@@ -372,7 +372,7 @@ impl Traffic {
     }
 
     /// Something of `from`, or for it, goes in.
-    fn act(&mut self, machine: &mut Machine, now: Time, from: Dom, outside: bool) {
+    fn act(&mut self, machine: &mut Host, now: Time, from: Dom, outside: bool) {
         let (hash, nics) = (self.pick(5) as u16, self.nics);
         let nic = self.pick(nics) as u16;
         match self.pick(if outside { 8 } else { 4 }) {
@@ -476,7 +476,7 @@ fn random_config(seed: u64) -> (Config, u64) {
 
 fn conserves(seed: u64) -> Result<(), String> {
     let (config, nics) = random_config(seed);
-    let mut machine = Machine::new(&config, seed).map_err(|e| e.to_string())?;
+    let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
     let mut traffic = Traffic {
         stream: Stream::new(seed, "traffic"),
         guests: config.vms.len() as u64 - 1,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::CgroupStats;
-use lowtail_host::facts::Facts;
-use lowtail_host::{Cgroup, Machine};
+use lowtail_host::host_state::HostState;
+use lowtail_host::{Cgroup, Host};
 
 use crate::case::{Case, Group};
 use crate::run::Ran;
@@ -73,7 +73,7 @@ pub(crate) fn of_vms(case: &Case, group: &Group, ran: &Ran) -> Vec<(String, f64)
 }
 
 /// `cgroup` and those above it, nearest first.
-fn upwards(facts: &Facts, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cgroup> {
+fn upwards(facts: &HostState, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cgroup> {
     std::iter::successors(cgroup, |cgroup| facts.cgroups[cgroup.index()].parent)
 }
 
@@ -84,7 +84,7 @@ struct Used {
 }
 
 impl Used {
-    fn new(machine: &Machine) -> Self {
+    fn new(machine: &Host) -> Self {
         let facts = machine.facts();
         let mut time = vec![Duration::ZERO; facts.cgroups.len()];
         let mut threads = vec![0; facts.cgroups.len()];
@@ -101,7 +101,7 @@ impl Used {
 
     /// How far `cgroup` is from its quota over the whole run, in percent of it. Threads cannot use
     /// more than a pCPU each.
-    fn error_percent(&self, machine: &Machine, cgroup: Cgroup) -> f64 {
+    fn error_percent(&self, machine: &Host, cgroup: Cgroup) -> f64 {
         let limit = machine.facts().cgroups[cgroup.index()].limit;
         let run_s = machine.now().since(Time::ZERO).as_s_f64();
         let threads = self.threads[cgroup.index()].min(u64::from(machine.facts().pcpus.len()));

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::Time;
 use lowtail_host::io::port::{Handed, Parcel, To};
-use lowtail_host::{Dom, Machine};
+use lowtail_host::{Dom, Host};
 use lowtail_net::packet::PacketId;
 use lowtail_net::{Net, Out};
 
@@ -17,7 +17,7 @@ use super::build::NetworkCase;
 /// A network with its hosts.
 pub(crate) struct World<'c> {
     net: Net,
-    hosts: Vec<Machine>,
+    hosts: Vec<Host>,
     case: &'c NetworkCase,
     /// When the next event of each host is.
     next: Vec<Time>,
@@ -27,7 +27,7 @@ pub(crate) struct World<'c> {
 
 impl<'c> World<'c> {
     /// At rest.
-    pub(crate) fn new(case: &'c NetworkCase, hosts: Vec<Machine>, seed: u64) -> Self {
+    pub(crate) fn new(case: &'c NetworkCase, hosts: Vec<Host>, seed: u64) -> Self {
         let next = vec![Time::ZERO; hosts.len()];
         let net = case.net(seed);
         World { net, hosts, case, next, handed: VecDeque::new(), out: Vec::new() }
@@ -138,7 +138,7 @@ impl<'c> World<'c> {
     }
 
     /// What has become of it.
-    pub(crate) fn into_parts(self) -> (Net, Vec<Machine>) {
+    pub(crate) fn into_parts(self) -> (Net, Vec<Host>) {
         (self.net, self.hosts)
     }
 }

@@ -5,7 +5,7 @@ use lowtail_engine::Time;
 use super::{Credit, CreditConfig, CreditVersion, Priority};
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Facts, View};
+use crate::sched::{HostState, SchedContext};
 
 /// What a millisecond of a pCPU costs.
 pub(super) const CREDITS_PER_MS: i64 = 10;
@@ -64,7 +64,7 @@ impl Shares {
         }
     }
 
-    pub(super) fn start(&mut self, facts: &Facts) {
+    pub(super) fn start(&mut self, facts: &HostState) {
         self.doms.reserve(facts.doms.len());
         self.serving.reserve(facts.doms.len());
         self.active = facts.doms.iter().map(|d| Vec::with_capacity(d.vcpus.len())).collect();
@@ -97,7 +97,7 @@ impl Credit {
 
     /// The tick of `p` (`csched_tick`). In 2007 every third one of the first pCPU is also
     /// the accounting, which has a timer of its own since.
-    pub(super) fn tick(&mut self, view: &mut View<'_>, p: Pcpu) {
+    pub(super) fn tick(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         if let Some(v) = view.current(p) {
             self.tick_running(view, p, v);
         }
@@ -112,7 +112,7 @@ impl Credit {
 
     /// A tick finds `v` running (`csched_unit_acct`). Its boost ends, but nobody is told:
     /// a boosted vCPU that waits behind it goes on waiting.
-    fn tick_running(&mut self, view: &mut View<'_>, p: Pcpu, v: Vcpu) {
+    fn tick_running(&mut self, view: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) {
         let now = view.now();
         if self.units[v.index()].priority == Priority::Boost {
             self.unit(v).priority = Priority::Under;
@@ -151,7 +151,7 @@ impl Credit {
     }
 
     /// `v` takes part in the accounting from now on (`__csched_unit_acct_start`).
-    fn activate(&mut self, facts: &Facts, v: Vcpu) {
+    fn activate(&mut self, facts: &HostState, v: Vcpu) {
         let per_domain = self.is(CreditVersion::Xen2007);
         let unit = &mut self.units[v.index()];
         unit.active = true;
@@ -168,7 +168,7 @@ impl Credit {
 
     /// The active vCPU number `at` of `dom` has enough and stops earning
     /// (`__csched_unit_acct_stop_locked`). In 2007 it loses what it has, later half of it.
-    fn deactivate(&mut self, facts: &Facts, dom: Dom, at: usize) {
+    fn deactivate(&mut self, facts: &HostState, dom: Dom, at: usize) {
         let per_domain = self.is(CreditVersion::Xen2007);
         let shares = &mut self.shares;
         let active = &mut shares.active[dom.index()];
@@ -186,7 +186,7 @@ impl Credit {
 
     /// Tops up the credits of active vCPUs, sets their priorities, and enforces caps
     /// (`csched_acct`).
-    pub(super) fn account(&mut self, view: &mut View<'_>) {
+    pub(super) fn account(&mut self, view: &mut SchedContext<'_>) {
         let weight_total = self.shares.weight;
         let debt = (-self.shares.balance).max(0);
         self.shares.balance = 0;
@@ -208,7 +208,7 @@ impl Credit {
     }
 
     /// What the cap of `dom` allows per slice.
-    fn cap_in_credits(&self, facts: &Facts, dom: Dom) -> Option<i64> {
+    fn cap_in_credits(&self, facts: &HostState, dom: Dom) -> Option<i64> {
         let cap = i64::from(facts.doms[dom.index()].cap_percent);
         (cap != 0).then(|| div_up(cap * self.shares.per_slice, 100))
     }
@@ -218,7 +218,7 @@ impl Credit {
     /// something, is served first next time.
     fn share_of(
         &mut self,
-        facts: &Facts,
+        facts: &HostState,
         dom: Dom,
         pot: &mut Pot,
         weight_total: i64,
@@ -250,7 +250,7 @@ impl Credit {
     }
 
     /// Gives each active vCPU of `dom` its `share`, and with it its priority.
-    fn top_up(&mut self, view: &mut View<'_>, dom: Dom, share: i64, cap: Option<i64>) {
+    fn top_up(&mut self, view: &mut SchedContext<'_>, dom: Dom, share: i64, cap: Option<i64>) {
         let slice = self.shares.per_slice;
         let mut at = 0;
         while let Some(&v) = self.shares.active[dom.index()].get(at) {
@@ -283,7 +283,7 @@ impl Credit {
     }
 
     /// Pauses a vCPU that is over its cap (`vcpu_pause_nosync`, `csched_unit_sleep`).
-    fn park(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn park(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let p = view.vcpu(v).processor;
         view.note(p, v, Note::Parked);
         view.vcpu_mut(v).paused = true;
@@ -297,7 +297,7 @@ impl Credit {
 
     /// Lets a vCPU go on that is within its cap again. In 4.8 it counts as unparked
     /// already when it is woken, and so is boosted.
-    fn unpark(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn unpark(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let early = self.is(CreditVersion::Xen48);
         let unit = self.unit(v);
         unit.parked = !early;
@@ -307,7 +307,7 @@ impl Credit {
     }
 
     /// Checks the sums over active vCPUs.
-    pub(super) fn check_shares(&self, facts: &Facts) -> Result<(), String> {
+    pub(super) fn check_shares(&self, facts: &HostState) -> Result<(), String> {
         let mut weight = 0;
         for (active, params) in self.shares.active.iter().zip(&facts.doms) {
             let counted = active.len().min(match self.config.version {

@@ -5,7 +5,7 @@ use lowtail_engine::Duration;
 use super::{Credit, CreditVersion, Priority};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Facts, VcpuState, View};
+use crate::sched::{HostState, SchedContext, VcpuState};
 
 /// How long a pCPU waits between two searches for work, today (`load-balance-ratelimit`).
 const SEARCH_LIMIT: Duration = Duration::from_ms(1);
@@ -22,7 +22,7 @@ fn affinity(state: &VcpuState, soft_step: bool) -> Option<CpuSet> {
 impl Credit {
     /// Gives each vCPU its first pCPU: an allowed one, preferred if there are such, with
     /// the fewest vCPUs so far.
-    pub(super) fn place(&self, facts: &mut Facts) {
+    pub(super) fn place(&self, facts: &mut HostState) {
         let mut population = vec![0u32; self.runqs.len()];
         for state in &mut facts.vcpus {
             let preferred = affinity(state, true).filter(|_| self.soft);
@@ -43,7 +43,7 @@ impl Credit {
 
     /// Makes one pCPU (2007: several) look at its queue because `v` waits (`__runq_tickle`).
     /// Its short cut for a vCPU pinned to an idle pCPU leads to the same answer.
-    pub(super) fn tickle(&mut self, view: &mut View<'_>, v: Vcpu) {
+    pub(super) fn tickle(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         if self.is(CreditVersion::Xen2007) {
             self.tickle_2007(view, v);
             return;
@@ -95,7 +95,7 @@ impl Credit {
     /// enough. The current one goes to the end of its move and comes back where it was, by
     /// [`wake`](super::Scheduler::wake); and on the way it is not runnable, so that
     /// [`rate_limited`](Self::rate_limited) lets it go at once.
-    fn kick_away(&mut self, view: &mut View<'_>, current: Vcpu) {
+    fn kick_away(&mut self, view: &mut SchedContext<'_>, current: Vcpu) {
         let idle = view.vcpu(current).hard.and(self.idlers);
         let sense = self.is(CreditVersion::Xen48) && !idle.is_empty();
         if sense || self.config.kick_away_boosts {
@@ -104,14 +104,14 @@ impl Credit {
     }
 
     /// Stops a running vCPU so that it can be moved once its context is saved.
-    pub(super) fn begin_move(&mut self, view: &mut View<'_>, v: Vcpu) {
+    pub(super) fn begin_move(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         self.unit(v).moving = true;
         view.vcpu_mut(v).paused = true;
     }
 
     /// The rule of 2007: the vCPU's own pCPU if it outranks who runs there, and if that
     /// one is not idle, *all* idle pCPUs, so that one of them may come and take work.
-    fn tickle_2007(&mut self, view: &mut View<'_>, v: Vcpu) {
+    fn tickle_2007(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let p = view.vcpu(v).processor;
         let current = view.current(p);
         let mut targets = CpuSet::EMPTY;
@@ -133,7 +133,7 @@ impl Credit {
     ///
     /// Of Xen's rules those for hyper-threads are left out: on the same socket one core is
     /// as good as another.
-    pub(super) fn pick(&mut self, facts: &Facts, v: Vcpu, commit: bool) -> Pcpu {
+    pub(super) fn pick(&mut self, facts: &HostState, v: Vcpu, commit: bool) -> Pcpu {
         if self.is(CreditVersion::Xen2007) {
             return self.pick_2007(&facts.vcpus[v.index()]);
         }
@@ -192,7 +192,12 @@ impl Credit {
 
     /// Looks for a waiting vCPU of a priority above `own` on other pCPUs and takes it to
     /// `p` (`csched_load_balance`).
-    pub(super) fn search(&mut self, view: &mut View<'_>, p: Pcpu, own: Priority) -> Option<Vcpu> {
+    pub(super) fn search(
+        &mut self,
+        view: &mut SchedContext<'_>,
+        p: Pcpu,
+        own: Priority,
+    ) -> Option<Vcpu> {
         let now = view.now();
         let runq = &mut self.runqs[p.index()];
         if self.config.version == CreditVersion::Today {
@@ -235,7 +240,7 @@ impl Credit {
     /// Goes once round `workers`, beginning behind `after`. Returns what it took and whence.
     fn search_among(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut SchedContext<'_>,
         p: Pcpu,
         own: Priority,
         soft_step: bool,
@@ -259,7 +264,7 @@ impl Credit {
     /// The first vCPU in the queue of `peer` that `p` may take (`csched_runq_steal`).
     fn find_stealable(
         &self,
-        view: &View<'_>,
+        view: &SchedContext<'_>,
         peer: Pcpu,
         p: Pcpu,
         own: Priority,

@@ -2,11 +2,11 @@
 
 use super::{Credit, Priority, Runq};
 use crate::ids::{Pcpu, Vcpu};
-use crate::sched::Facts;
+use crate::sched::HostState;
 
 impl Credit {
     /// Of a vCPU: its place, its flags and its credits.
-    pub(super) fn check_unit(&self, facts: &Facts, v: Vcpu) -> Result<(), String> {
+    pub(super) fn check_unit(&self, facts: &HostState, v: Vcpu) -> Result<(), String> {
         let (unit, state) = (&self.units[v.index()], &facts.vcpus[v.index()]);
         let current = facts.current[state.processor.index()] == Some(v);
         let wrong = |what: &str| Err(format!("{v:?} at {:?}: {what}: {unit:?}", facts.now));
@@ -43,7 +43,7 @@ impl Credit {
     }
 
     /// Of a pCPU: its queue, which a sort leaves in order unless somebody yields.
-    pub(super) fn check_queue(&self, facts: &Facts, p: Pcpu) -> Result<(), String> {
+    pub(super) fn check_queue(&self, facts: &HostState, p: Pcpu) -> Result<(), String> {
         let runq = &self.runqs[p.index()];
         let wrong = |what: &str| Err(format!("{p:?} at {:?}: {what}: {runq:?}", facts.now));
         if self.busy_queues.has(p) == runq.waiting.is_empty() {

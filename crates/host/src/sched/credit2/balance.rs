@@ -3,7 +3,7 @@
 use super::{Credit2, ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::View;
+use crate::sched::SchedContext;
 
 /// `load_precision_shift`: 2^18 is a load of one vCPU.
 const PRECISION: u32 = 18;
@@ -48,7 +48,7 @@ impl Credit2 {
     }
 
     /// `update_load`: `v` becomes runnable (1), ceases to be (-1), or neither (0).
-    pub(super) fn update_load(&mut self, view: &View<'_>, v: Vcpu, change: i64) {
+    pub(super) fn update_load(&mut self, view: &SchedContext<'_>, v: Vcpu, change: i64) {
         let now_ns = ns(view.now());
         self.update_queue_load(self.units[v.index()].rq, change, now_ns);
         let was_runnable = match change {
@@ -82,7 +82,7 @@ impl Credit2 {
     /// `csched2_res_pick`: a pCPU for `v`, in `wanted` if it was asked to move there, else
     /// in the queue with the lowest load among those of its soft affinity, if it has one,
     /// or of its hard affinity.
-    pub(super) fn pick(&mut self, view: &View<'_>, v: Vcpu, wanted: Option<usize>) -> Pcpu {
+    pub(super) fn pick(&mut self, view: &SchedContext<'_>, v: Vcpu, wanted: Option<usize>) -> Pcpu {
         let state = *view.vcpu(v);
         let own = &self.units[v.index()];
         let member = self.queues[own.rq].members.contains(&v);
@@ -110,7 +110,7 @@ impl Credit2 {
 
     /// `balance_load`: pushes, pulls or swaps the vCPUs that bring this queue and the one
     /// farthest from it closest together.
-    pub(super) fn balance(&mut self, view: &mut View<'_>, p: Pcpu) {
+    pub(super) fn balance(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         if self.queues.len() < 2 {
             return;
         }
@@ -149,7 +149,7 @@ impl Credit2 {
     /// The pair to push and to pull (either may be nobody) that leaves the least distance.
     fn best_exchange(
         &self,
-        view: &View<'_>,
+        view: &SchedContext<'_>,
         here: usize,
         there: usize,
         distance: i64,
@@ -177,7 +177,7 @@ impl Credit2 {
     }
 
     /// `migrate`: moves `v` to another queue, now if it waits, after its slice if it runs.
-    fn migrate(&mut self, view: &mut View<'_>, v: Vcpu, to: usize) {
+    fn migrate(&mut self, view: &mut SchedContext<'_>, v: Vcpu, to: usize) {
         let now_ns = ns(view.now());
         let from = self.units[v.index()].rq;
         if self.units[v.index()].scheduled {
@@ -204,7 +204,7 @@ impl Credit2 {
 
     /// The rest of a move that had to wait until the context was saved: what
     /// `sched_unit_migrate_finish` in `xen/common/sched/core.c` does.
-    pub(super) fn finish_migration(&mut self, view: &mut View<'_>, v: Vcpu) {
+    pub(super) fn finish_migration(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let Some(to) = self.unit(v).migrate_to.take() else { return };
         self.deassign(v);
         let p = self.pick(view, v, Some(to));

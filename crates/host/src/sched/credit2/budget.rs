@@ -9,7 +9,7 @@ use lowtail_engine::{Duration, Time};
 use super::{Credit2, MIN_TIMER_NS, ns};
 use crate::ids::{Dom, Vcpu};
 use crate::record::Note;
-use crate::sched::{SchedTimer, View};
+use crate::sched::{SchedContext, SchedTimer};
 
 /// The pool of one domain.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Budget {
 
 impl Credit2 {
     /// Fills the pools and starts their timers.
-    pub(super) fn start_budgets(&mut self, view: &mut View<'_>) {
+    pub(super) fn start_budgets(&mut self, view: &mut SchedContext<'_>) {
         let period_ns = self.config.cap_period.as_ns() as i64;
         for dom in 0..view.facts.doms.len() {
             let params = &view.facts.doms[dom];
@@ -39,7 +39,7 @@ impl Credit2 {
 
     /// What `v` takes from its domain's pool at a time: its share, but not less than the
     /// shortest slice.
-    pub(super) fn give_quota(&mut self, view: &View<'_>, v: Vcpu, dom: Dom) {
+    pub(super) fn give_quota(&mut self, view: &SchedContext<'_>, v: Vcpu, dom: Dom) {
         let total = self.budgets[dom.index()].total;
         if total > 0 {
             let vcpus = view.facts.doms[dom.index()].vcpus.len() as i64;
@@ -50,7 +50,7 @@ impl Credit2 {
     }
 
     /// `unit_grab_budget`: gets `v` more budget, or parks it. Overruns are paid back here.
-    pub(super) fn grab_budget(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
+    pub(super) fn grab_budget(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
         let unit = &mut self.units[v.index()];
         if unit.budget > 0 {
             return true;
@@ -77,7 +77,7 @@ impl Credit2 {
 
     /// `unit_return_budget`: gives back what `v` has not used. Returns whether there are
     /// parked vCPUs that could use it.
-    pub(super) fn return_budget(&mut self, view: &View<'_>, v: Vcpu) -> bool {
+    pub(super) fn return_budget(&mut self, view: &SchedContext<'_>, v: Vcpu) -> bool {
         if !self.has_cap(v) || self.units[v.index()].budget <= 0 {
             return false;
         }
@@ -87,7 +87,7 @@ impl Credit2 {
     }
 
     /// `unpark_parked_units`: lets the parked vCPUs of `dom` compete again.
-    pub(super) fn unpark(&mut self, view: &mut View<'_>, dom: Dom) {
+    pub(super) fn unpark(&mut self, view: &mut SchedContext<'_>, dom: Dom) {
         let mut parked = std::mem::take(&mut self.budgets[dom.index()].parked);
         for &v in &parked {
             self.unit(v).parked = false;
@@ -105,7 +105,7 @@ impl Credit2 {
     }
 
     /// `replenish_domain_budget`.
-    pub(super) fn replenish(&mut self, view: &mut View<'_>, dom: Dom) {
+    pub(super) fn replenish(&mut self, view: &mut SchedContext<'_>, dom: Dom) {
         let now_ns = ns(view.now());
         let period_ns = self.config.cap_period.as_ns() as i64;
         let pool = &mut self.budgets[dom.index()];

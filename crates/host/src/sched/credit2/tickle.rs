@@ -2,7 +2,7 @@
 
 use super::{CREDIT_INIT_NS, Credit2, ns};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
-use crate::sched::View;
+use crate::sched::SchedContext;
 
 /// `CSCHED2_RATELIMIT_TICKLE_TOLERANCE`: a pCPU this close to its rate limit is tickled.
 const TICKLE_TOLERANCE_NS: i64 = 50_000;
@@ -10,7 +10,7 @@ const TICKLE_TOLERANCE_NS: i64 = 50_000;
 impl Credit2 {
     /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
     /// Returns whether there was anybody.
-    pub(super) fn tickle_for(&mut self, view: &mut View<'_>, v: Vcpu) -> bool {
+    pub(super) fn tickle_for(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
         let state = *view.vcpu(v);
         let queue = &self.queues[self.units[v.index()].rq];
         // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
@@ -34,7 +34,7 @@ impl Credit2 {
 
     /// 4.8.1: the vCPU's own pCPU if its credit is lower at all, else the pCPU with the
     /// lowest credit, if that is lower by the migration resistance.
-    fn lowest_credit(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+    fn lowest_credit(&mut self, view: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
         let now_ns = ns(view.now());
         let own = view.vcpu(v).processor;
         let credit = self.credit(Some(v));
@@ -59,7 +59,7 @@ impl Credit2 {
 
     /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
     /// preferred, else the one with the highest score.
-    fn best_victim(&mut self, view: &View<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+    fn best_victim(&mut self, view: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
         let state = *view.vcpu(v);
         let own = state.processor;
         let mut best: Option<(i64, Pcpu)> = None;
@@ -82,7 +82,7 @@ impl Credit2 {
     }
 
     /// How right it is for `v` to preempt on `p`; zero or less is not at all.
-    fn score(&mut self, view: &View<'_>, v: Vcpu, p: Pcpu) -> i64 {
+    fn score(&mut self, view: &SchedContext<'_>, v: Vcpu, p: Pcpu) -> i64 {
         let Some(current) = view.current(p) else { return -1 };
         let now_ns = ns(view.now());
         let theirs = view.vcpu(current);

@@ -1,8 +1,8 @@
 //! Which pCPU: where a thread wakes, and how load is moved from one pCPU to another.
 
-use super::tree::Come;
+use super::tree::EnqueueReason;
 use super::{Fair, FairVersion};
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
 
@@ -102,7 +102,7 @@ impl Fair {
 
     /// Where a thread wakes that has run on `last`: there if it is idle, else on an idle pCPU of
     /// its socket, else there all the same (`select_idle_sibling`).
-    pub(super) fn pick_wake(&self, facts: &Facts, allowed: CpuSet, last: Pcpu) -> usize {
+    pub(super) fn pick_wake(&self, facts: &HostState, allowed: CpuSet, last: Pcpu) -> usize {
         if self.idles(last.index()) {
             return last.index();
         }
@@ -135,7 +135,7 @@ impl Fair {
     }
 
     /// The pCPU `p` has nothing to do (`newidle_balance`).
-    pub(super) fn balance_newly_idle(&mut self, facts: &mut Facts, p: usize) {
+    pub(super) fn balance_newly_idle(&mut self, facts: &mut HostState, p: usize) {
         if self.cpus[p].mean_idle < HOT {
             return;
         }
@@ -149,7 +149,7 @@ impl Fair {
 
     /// The tick of the busy `p`: its own turn to balance, and that of idle pCPUs if it has more
     /// than it can do (`trigger_load_balance`, `nohz_balancer_kick`).
-    pub(super) fn balance_tick(&mut self, facts: &mut Facts, p: usize) {
+    pub(super) fn balance_tick(&mut self, facts: &mut HostState, p: usize) {
         self.rebalance(facts, p, Why::Busy);
         if !self.config.balance_idle || self.queues[p].runnable < 2 {
             return;
@@ -161,7 +161,7 @@ impl Fair {
         }
     }
 
-    fn rebalance(&mut self, facts: &mut Facts, p: usize, why: Why) {
+    fn rebalance(&mut self, facts: &mut HostState, p: usize, why: Why) {
         for level in 0..2 {
             let pace = self.cpus[p].paces[level];
             if self.now >= pace.last + self.interval(facts, p, level, why) {
@@ -173,7 +173,7 @@ impl Fair {
 
     /// How often (`get_sd_balance_interval`): in ms, as many as there are pCPUs, doubled when
     /// there was nothing to do; a busy one 16 or 32 times that.
-    fn interval(&self, facts: &Facts, p: usize, level: usize, why: Why) -> u64 {
+    fn interval(&self, facts: &HostState, p: usize, level: usize, why: Why) -> u64 {
         let old = self.config.version == FairVersion::Linux2639;
         let span = u64::from(self.span(facts, p, level).len());
         let (least, most) = match (old, level) {
@@ -199,7 +199,7 @@ impl Fair {
     }
 
     /// The pCPUs among which `p` balances: its socket, and the host.
-    fn span(&self, facts: &Facts, p: usize, level: usize) -> CpuSet {
+    fn span(&self, facts: &HostState, p: usize, level: usize) -> CpuSet {
         match level {
             0 => facts.socket_of(self.pcpu(p)),
             _ if facts.sockets.len() > 1 => facts.pcpus,
@@ -223,7 +223,7 @@ impl Fair {
     }
 
     /// One pass of `p` in one domain (`load_balance`).
-    fn balance(&mut self, facts: &mut Facts, p: usize, level: usize, why: Why) {
+    fn balance(&mut self, facts: &mut HostState, p: usize, level: usize, why: Why) {
         let span = self.span(facts, p, level);
         if span.len() < 2 || !self.is_turn(facts, p, level, why) {
             return;
@@ -246,7 +246,7 @@ impl Fair {
     }
 
     /// Nobody who waits can be moved to `p`: who runs there is to come (`active_load_balance`).
-    fn ask_for(&mut self, facts: &Facts, p: usize, busiest: Option<(CpuSet, Amount)>) {
+    fn ask_for(&mut self, facts: &HostState, p: usize, busiest: Option<(CpuSet, Amount)>) {
         let Some((set, amount)) = busiest else { return };
         let Some(from) = self.busiest_pcpu(p, set, amount) else { return };
         let Some(e) = self.cpus[from].current else { return };
@@ -257,7 +257,7 @@ impl Fair {
     }
 
     /// Whether `e`, which runs elsewhere, can go on on `p`, which has nothing to do.
-    pub(super) fn can_push(&self, facts: &Facts, e: usize, p: usize) -> bool {
+    pub(super) fn can_push(&self, facts: &HostState, e: usize, p: usize) -> bool {
         let there = self.queues[self.entities[e].queue].group * self.cpus.len() + p;
         self.idles(p)
             && facts.vcpus[e].hard.has(self.pcpu(p))
@@ -267,7 +267,7 @@ impl Fair {
 
     /// Between sockets one pCPU of each balances: its first idle one, else its first
     /// (`should_we_balance`).
-    fn is_turn(&self, facts: &Facts, p: usize, level: usize, why: Why) -> bool {
+    fn is_turn(&self, facts: &HostState, p: usize, level: usize, why: Why) -> bool {
         if level == 0 || why == Why::NewlyIdle {
             return true;
         }
@@ -277,7 +277,13 @@ impl Fair {
     }
 
     /// The set of pCPUs to take from, and how much (`find_busiest_group`).
-    fn busiest(&self, facts: &Facts, p: usize, level: usize, why: Why) -> Option<(CpuSet, Amount)> {
+    fn busiest(
+        &self,
+        facts: &HostState,
+        p: usize,
+        level: usize,
+        why: Why,
+    ) -> Option<(CpuSet, Amount)> {
         let new = self.config.version >= FairVersion::Linux66;
         let socket = facts.socket_of(self.pcpu(p));
         let local = self.side(if level == 0 { CpuSet::only(self.pcpu(p)) } else { socket });
@@ -318,7 +324,7 @@ impl Fair {
     /// Moves `amount` from the busiest of `set` to `p`; whether anything was moved.
     fn pull(
         &mut self,
-        facts: &mut Facts,
+        facts: &mut HostState,
         p: usize,
         level: usize,
         set: CpuSet,
@@ -373,7 +379,7 @@ impl Fair {
     }
 
     /// Whether the waiting `e` may be moved to `p` (`can_migrate_task`).
-    fn can_move(&self, facts: &Facts, p: usize, e: usize, failed: u32) -> bool {
+    fn can_move(&self, facts: &HostState, p: usize, e: usize, failed: u32) -> bool {
         let state = &facts.vcpus[e];
         let q = self.entities[e].queue;
         let there = self.queues[q].group * self.cpus.len() + p;
@@ -387,11 +393,11 @@ impl Fair {
     }
 
     /// Moves the waiting thread `e` to pCPU `p`.
-    fn move_thread(&mut self, facts: &mut Facts, e: usize, p: usize) {
+    fn move_thread(&mut self, facts: &mut HostState, e: usize, p: usize) {
         self.dequeue(e, false);
         self.forget(e);
         self.set_pcpu(e, p);
-        self.enqueue(e, Come::Move);
+        self.enqueue(e, EnqueueReason::Move);
         self.remember(e);
         facts.vcpus[e].processor = self.pcpu(p);
         self.notes.push((self.pcpu(p), Vcpu(e as u16), Note::Stolen));

@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 
-use super::tree::Come;
+use super::tree::EnqueueReason;
 use super::{Alarm, Fair, FairVersion};
 use crate::cgroup::{CgroupStats, Limit};
 
@@ -272,7 +272,7 @@ impl Fair {
         while let Some(here) = e {
             let above = self.entities[here].queue;
             if !self.entities[here].queued {
-                self.enter(here, Come::Wake);
+                self.enter(here, EnqueueReason::Wake);
             } else {
                 if self.entities[here].delayed {
                     self.stay(here);

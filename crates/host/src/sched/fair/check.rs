@@ -1,12 +1,12 @@
 //! What must hold between two events.
 
 use super::Fair;
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::Vcpu;
 
 impl Fair {
     /// What is wrong with the books.
-    pub(super) fn check_books(&self, facts: &Facts) -> Result<(), String> {
+    pub(super) fn check_books(&self, facts: &HostState) -> Result<(), String> {
         if self.queues.is_empty() {
             // No event has happened yet.
             return Ok(());
@@ -30,7 +30,7 @@ impl Fair {
         Ok(())
     }
 
-    fn check_thread(&self, facts: &Facts, e: usize) -> Result<(), String> {
+    fn check_thread(&self, facts: &HostState, e: usize) -> Result<(), String> {
         let (state, v) = (&facts.vcpus[e], Vcpu(e as u16));
         let entity = &self.entities[e];
         let fail = |what: &str| Err(format!("{v:?} {what}: {state:?} {entity:?}"));

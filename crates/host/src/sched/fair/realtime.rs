@@ -2,7 +2,7 @@
 
 use super::{Alarm, Fair};
 use crate::cgroup::Policy;
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::CpuSet;
 
 /// A turn under `SCHED_RR` (`RR_TIMESLICE`), in ns.
@@ -39,7 +39,7 @@ impl Fair {
 
     /// The real-time thread `e` wakes, having run on `last`: there if it may interrupt there,
     /// else where the least important runs (`select_task_rq_rt`).
-    pub(super) fn wake_realtime(&mut self, facts: &mut Facts, e: usize) {
+    pub(super) fn wake_realtime(&mut self, facts: &mut HostState, e: usize) {
         let (last, allowed) = (facts.vcpus[e].processor.index(), facts.vcpus[e].hard);
         let priority = self.priority(e);
         let rank = |p: usize| {
@@ -113,7 +113,7 @@ impl Fair {
 
     /// The first of them on `p`, if they may run: one of its own, or one that waits elsewhere
     /// and is more important than that (`pull_rt_task`).
-    pub(super) fn pick_realtime(&mut self, facts: &mut Facts, p: usize) -> Option<usize> {
+    pub(super) fn pick_realtime(&mut self, facts: &mut HostState, p: usize) -> Option<usize> {
         if self.is_spent(p) {
             if !self.cpus[p].realtime.is_empty() {
                 self.arm(Alarm::Realtime(p), (self.now / PERIOD + 1) * PERIOD);

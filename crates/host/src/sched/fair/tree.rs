@@ -6,7 +6,7 @@ use super::weight::{LEAST, virtual_time};
 
 /// How a thread comes into a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Come {
+pub(super) enum EnqueueReason {
     /// It slept.
     Wake,
     /// It was in another queue.
@@ -165,7 +165,7 @@ impl Fair {
     }
 
     /// `e` comes into its queue (`enqueue_entity`).
-    pub(super) fn enter(&mut self, e: usize, come: Come) {
+    pub(super) fn enter(&mut self, e: usize, come: EnqueueReason) {
         let q = self.entities[e].queue;
         self.settle(q);
         self.reweigh(e);
@@ -174,7 +174,7 @@ impl Fair {
         if std::mem::take(&mut self.entities[e].relative) {
             self.entities[e].vruntime += min;
         }
-        if self.eevdf() || fresh || come == Come::Wake {
+        if self.eevdf() || fresh || come == EnqueueReason::Wake {
             self.place(q, e, fresh);
         }
         self.add_load(q, self.entities[e].weight as i64);
@@ -233,7 +233,7 @@ impl Fair {
     }
 
     /// The thread `e` comes into its queue, and its groups with it (`enqueue_task_fair`).
-    pub(super) fn enqueue(&mut self, e: usize, come: Come) {
+    pub(super) fn enqueue(&mut self, e: usize, come: EnqueueReason) {
         let (mut e, mut come) = (Some(e), come);
         let mut slice = None;
         while let Some(here) = e {
@@ -254,7 +254,7 @@ impl Fair {
             if self.queues[q].limited.throttled.is_some() {
                 return;
             }
-            come = Come::Wake;
+            come = EnqueueReason::Wake;
             e = self.above(here);
         }
         self.count_up(e, 1);

@@ -10,7 +10,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_policy::{Cap, RATE_MAX, RATE_ONE};
 
 use crate::cgroup::{CgroupStats, Limit};
-use crate::facts::Facts;
+use crate::host_state::HostState;
 use crate::ids::{Cgroup, Dom, Vcpu};
 
 /// `cpu.shares` for each unit of weight: the usual 1024 are the usual 256.
@@ -68,13 +68,13 @@ pub(super) struct Limits {
 }
 
 /// The groups that `v` is in, the innermost first.
-fn groups(facts: &Facts, v: Vcpu) -> impl Iterator<Item = Cgroup> {
+fn groups(facts: &HostState, v: Vcpu) -> impl Iterator<Item = Cgroup> {
     let innermost = facts.vcpus[v.index()].thread.cgroup;
     std::iter::successors(innermost, |cgroup| facts.cgroups[cgroup.index()].parent)
 }
 
 /// Who is in each group.
-fn members(facts: &Facts) -> Vec<Members> {
+fn members(facts: &HostState) -> Vec<Members> {
     let mut members = vec![Members::Nobody; facts.cgroups.len()];
     for v in (0..facts.vcpus.len()).map(|i| Vcpu(i as u16)) {
         let dom = facts.vcpus[v.index()].dom;
@@ -91,13 +91,13 @@ fn members(facts: &Facts) -> Vec<Members> {
 }
 
 /// Refuses limits that the rule does not have.
-pub(crate) fn check(facts: &Facts) -> Result<(), String> {
+pub(crate) fn check(facts: &HostState) -> Result<(), String> {
     Limits::new(facts).map(|_| ())
 }
 
 impl Limits {
     /// What the groups of a host say.
-    pub(super) fn new(facts: &Facts) -> Result<Self, String> {
+    pub(super) fn new(facts: &HostState) -> Result<Self, String> {
         let mut limits = Limits {
             vms: vec![Rate::NONE; facts.doms.len()],
             vcpus: vec![Rate::NONE; facts.vcpus.len()],
@@ -145,7 +145,7 @@ impl Limits {
     }
 
     /// The most that `dom` can use, a rate, of a host with so many pCPUs.
-    pub(super) fn most(&self, facts: &Facts, dom: Dom) -> u32 {
+    pub(super) fn most(&self, facts: &HostState, dom: Dom) -> u32 {
         let of = |v: &Vcpu| match self.vcpus[v.index()].rate {
             0 => RATE_ONE,
             rate => rate.min(RATE_ONE),
@@ -159,14 +159,14 @@ impl Limits {
     }
 
     /// The limit on `dom` as a whole.
-    pub(super) fn vm(&self, facts: &Facts, dom: Dom) -> Cap {
+    pub(super) fn vm(&self, facts: &HostState, dom: Dom) -> Cap {
         let Rate { rate, burst_ns } = self.vms[dom.index()];
         let vcpus = facts.doms[dom.index()].vcpus.len() as u16;
         Cap::new(rate, burst_ns, vcpus, facts.now.as_ns())
     }
 
     /// The limit on `v` alone.
-    pub(super) fn vcpu(&self, facts: &Facts, v: Vcpu) -> Cap {
+    pub(super) fn vcpu(&self, facts: &HostState, v: Vcpu) -> Cap {
         let Rate { rate, burst_ns } = self.vcpus[v.index()];
         Cap::new(rate, burst_ns, 1, facts.now.as_ns())
     }
@@ -200,7 +200,7 @@ impl Pause {
 
 impl Pauses {
     /// Nobody has waited yet.
-    pub(super) fn new(facts: &Facts) -> Self {
+    pub(super) fn new(facts: &HostState) -> Self {
         Pauses {
             vcpus: vec![Pause::default(); facts.vcpus.len()],
             periods: vec![(0, None); facts.cgroups.len()],
@@ -208,7 +208,7 @@ impl Pauses {
     }
 
     /// `v` has to wait from now on.
-    pub(super) fn begin(&mut self, facts: &Facts, v: Vcpu) {
+    pub(super) fn begin(&mut self, facts: &HostState, v: Vcpu) {
         self.vcpus[v.index()].since = Some(facts.now);
         for cgroup in groups(facts, v) {
             let Some(limit) = facts.cgroups[cgroup.index()].limit else { continue };
@@ -226,7 +226,7 @@ impl Pauses {
     }
 
     /// What a group with a limit has seen of it.
-    pub(super) fn stats(&self, facts: &Facts, cgroup: Cgroup) -> Option<CgroupStats> {
+    pub(super) fn stats(&self, facts: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
         let limit = facts.cgroups[cgroup.index()].limit?;
         // The one under way does not count yet.
         let periods = facts.now.since(Time::ZERO).as_ps() / limit.period.as_ps();

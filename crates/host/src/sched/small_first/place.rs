@@ -5,12 +5,12 @@ use lowtail_policy::NEVER;
 use super::{Alarm, SmallFirst, at_ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::View;
+use crate::sched::SchedContext;
 
 impl SmallFirst {
     /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may
     /// interrupt; or sets the timer for that.
-    pub(super) fn place(&mut self, view: &mut View<'_>, v: Vcpu) {
+    pub(super) fn place(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let state = *view.vcpu(v);
         let free = self.idle.minus(self.tickled).and(state.hard);
         let liked = free.and(state.soft);
@@ -47,7 +47,7 @@ impl SmallFirst {
     }
 
     /// When `v` may interrupt `current` on `p`: 0 is now, [`NEVER`] is not as things are.
-    fn may_interrupt(&mut self, view: &View<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
+    fn may_interrupt(&mut self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
         let now = view.now();
         let cpu = &mut self.cpus[p.index()];
         let ran = now.since(cpu.settled).as_ns();
@@ -66,7 +66,7 @@ impl SmallFirst {
     /// is set for the first who may.
     pub(super) fn interrupter(
         &mut self,
-        view: &mut View<'_>,
+        view: &mut SchedContext<'_>,
         p: Pcpu,
         current: Vcpu,
     ) -> Option<Vcpu> {
@@ -88,7 +88,7 @@ impl SmallFirst {
     }
 
     /// Looks whether somebody may interrupt `p` by now.
-    pub(super) fn look(&mut self, view: &mut View<'_>, p: Pcpu) {
+    pub(super) fn look(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
         let Some(current) = view.current(p) else { return };
         if !self.tickled.has(p) && self.interrupter(view, p, current).is_some() {
             self.tickled.insert(p);
@@ -97,7 +97,7 @@ impl SmallFirst {
     }
 
     /// Sets the timer to look at `p` again at `when`, unless it is set for earlier.
-    fn retry(&mut self, view: &mut View<'_>, p: Pcpu, when: u64) {
+    fn retry(&mut self, view: &mut SchedContext<'_>, p: Pcpu, when: u64) {
         let at = at_ns(when.max(view.now().as_ns() + 1));
         let retry = &mut self.cpus[p.index()].retry;
         if retry.is_none_or(|set| at < set) {

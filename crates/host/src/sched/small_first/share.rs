@@ -10,7 +10,7 @@ use lowtail_policy::{self as policy, Params, RATE_ONE};
 
 use super::WeightPer;
 use super::limits::Limits;
-use crate::facts::{DomParams, Facts};
+use crate::host_state::{DomParams, HostState};
 use crate::ids::Dom;
 
 /// How often entitlements are worked out: as often as Xen's credit has its tick.
@@ -48,7 +48,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Nobody wants anything yet.
-    pub(super) fn new(facts: &Facts, weight_per: WeightPer, limits: &Limits) -> Self {
+    pub(super) fn new(facts: &HostState, weight_per: WeightPer, limits: &Limits) -> Self {
         let demand = |(id, dom): (Dom, &DomParams)| {
             let each = match weight_per {
                 WeightPer::Vm => 1,
@@ -70,7 +70,12 @@ impl Shares {
     }
 
     /// The VMs, each entitled to its share of what there is if all want all.
-    pub(super) fn vms(&self, facts: &Facts, params: &Params, limits: &Limits) -> Vec<policy::Vm> {
+    pub(super) fn vms(
+        &self,
+        facts: &HostState,
+        params: &Params,
+        limits: &Limits,
+    ) -> Vec<policy::Vm> {
         let vm = |(dom, demand): (Dom, &Demand)| {
             let share = u64::from(self.capacity) * u64::from(demand.weight) / self.weights.max(1);
             let share = (share as u32).min(demand.most);

@@ -56,7 +56,7 @@ pub struct DomParams {
 
 /// The state of the host that schedulers look at.
 #[derive(Debug)]
-pub struct Facts {
+pub struct HostState {
     /// Now.
     pub now: Time,
     /// All vCPUs, by [`Vcpu::index`].
@@ -74,7 +74,7 @@ pub struct Facts {
     pub pcpus: CpuSet,
 }
 
-impl Facts {
+impl HostState {
     /// The socket that `p` sits in.
     pub fn socket_of(&self, p: Pcpu) -> CpuSet {
         self.sockets.iter().copied().find(|s| s.has(p)).unwrap_or(self.pcpus)

@@ -10,9 +10,9 @@ use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::event::Event;
-use crate::facts::Facts;
 use crate::guest::mix::Part;
 use crate::guest::{Guest, GuestCx, Origin, Step};
+use crate::host_state::HostState;
 use crate::ids::{Cgroup, Dom, Pcpu, Vcpu};
 use crate::io::Io;
 use crate::io::flow::Flow;
@@ -25,7 +25,7 @@ use crate::stats::{PcpuStats, VcpuStats, Worst};
 const STEPS_MAX: u32 = 10_000;
 
 /// A host and its guests.
-pub struct Machine {
+pub struct Host {
     core: Core,
     guests: Vec<Box<dyn Guest>>,
     /// Number of each vCPU within its domain.
@@ -39,13 +39,13 @@ pub struct Machine {
     asking: Option<Vcpu>,
 }
 
-impl std::fmt::Debug for Machine {
+impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("core", &self.core).finish_non_exhaustive()
+        f.debug_struct("Host").field("core", &self.core).finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl Host {
     /// Builds the host that `config` describes, with every random stream drawn from `seed`.
     ///
     /// # Errors
@@ -58,15 +58,7 @@ impl Machine {
         let io = Io::new(&config.io, &facts, vms, seed);
         let core = Core::new(facts, config, watched);
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
-        Ok(Machine {
-            core,
-            guests,
-            vcpu_in_dom,
-            news: Vec::new(),
-            io,
-            started: false,
-            asking: None,
-        })
+        Ok(Host { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false, asking: None })
     }
 
     /// Runs until `end`, or until every guest that measures something is done.
@@ -343,7 +335,7 @@ impl Machine {
     }
 
     /// The host's state.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &HostState {
         &self.core.facts
     }
 

@@ -22,7 +22,7 @@ pub struct VmId(pub(super) u32);
 
 /// What a scheduler is told of a machine.
 #[derive(Clone, Debug, Default)]
-pub struct Machine {
+pub struct Vm {
     /// Its vCPUs: what it can use at most, and by what its turns are counted. 0 is 1.
     pub vcpus: u32,
     /// Its weight, 256 the usual one; `None`: that of its group, where a `cpu.weight` of 100 is the usual one.
@@ -77,7 +77,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(machine: &Machine, before: Stats) -> Result<Self, Error> {
+    pub(super) fn new(machine: &Vm, before: Stats) -> Result<Self, Error> {
         Ok(Placed {
             vcpus: machine.vcpus.max(1),
             weight: machine.weight,

@@ -5,7 +5,7 @@ use lowtail_host::{Config, VmConfig};
 use nix::unistd::Pid;
 
 use crate::plan::Worker;
-use lowtail_control::vcpu::{Cap, Machine, Options, Scheduler, State, Thread};
+use lowtail_control::vcpu::{Cap, Options, Scheduler, State, Thread, Vm};
 use lowtail_kernel::error::Error;
 
 /// Puts the scheduler into the kernel and moves all threads of a scenario there: `tids[i]` is that of `workers[i]`.
@@ -34,13 +34,13 @@ pub(crate) fn schedule(
 }
 
 /// What the scheduler is told of `vm`: what the simulated one reads in the scenario.
-fn machine(vm: &VmConfig, weight_per: WeightPer, threads: Vec<Thread>) -> Machine {
+fn machine(vm: &VmConfig, weight_per: WeightPer, threads: Vec<Thread>) -> Vm {
     let times = match weight_per {
         WeightPer::Vm => 1,
         WeightPer::Vcpu => vm.vcpus,
     };
     let basis_points = u32::from(vm.cap_percent) * 100;
-    Machine {
+    Vm {
         vcpus: vm.vcpus.into(),
         weight: Some(vm.weight.saturating_mul(times)),
         cap: (basis_points > 0).then_some(Cap { basis_points, burst_ns: 0 }),
