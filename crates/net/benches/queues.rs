@@ -148,7 +148,7 @@ fn cake(bencher: Bencher<'_, '_>, waiting: usize) {
 /// A segment of 64 KB becomes 45 frames, and these leave. Budget: 1.2 us.
 #[divan::bench]
 fn split_64_kb(bencher: Bencher<'_, '_>) {
-    let mut world = World::new(Box::new(Split::into_frames(long_fifo())), 0);
+    let mut world = World::new(Box::new(Split::new(0, long_fifo())), 0);
     bencher.bench_local(|| {
         let id = world.pool.put(packet(0, 65_000));
         world.enqueue(id);

@@ -66,7 +66,7 @@ fn nothing_per_packet() {
         ("codel", Box::new(Codel::new(CodelConfig::data_centre(), 1000))),
         ("fq_codel", Box::new(FqCodel::new(fq))),
         ("prio", Box::new(Prio::new(vec![fifo(), fifo()]))),
-        ("split", Box::new(Split::into_frames(fifo()))),
+        ("split", Box::new(Split::new(0, fifo()))),
         ("drr", Box::new(Drr::new(drr))),
         ("tbf", Box::new(Tbf::new(Rate::from_mbit_s(3_000), 100_000, fifo()))),
         ("small_first", Box::new(SmallFirst::new(small))),

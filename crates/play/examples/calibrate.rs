@@ -105,7 +105,7 @@ fn turns(threads: u32, ours: bool) -> Result<Duration, Error> {
         for tid in told.iter().take(threads as usize) {
             if let Some(scheduler) = &mut scheduler {
                 let threads = vec![vcpu::Thread { tid: tid.as_raw() as u32, ..Default::default() }];
-                let machine = vcpu::Host { vcpus: 1, threads, ..Default::default() };
+                let machine = vcpu::Vm { vcpus: 1, threads, ..Default::default() };
                 moved = moved.and_then(|()| scheduler.add(&machine).map(|_| ()));
             }
         }

@@ -38,9 +38,6 @@ pub use key::{Key, Part, Thread};
 #[cfg(feature = "libvirt")]
 pub use shared::with;
 
-/// Whether this build can talk to libvirt.
-pub const BUILT_IN: bool = cfg!(feature = "libvirt");
-
 /// What one should know about machines of libvirt's where lowtail was built without the feature `libvirt`.
 pub const WITHOUT: &str = "this lowtail is built without the feature `libvirt`: values of libvirt's machines are \
     written to their control groups directly; virsh schedinfo shows them, virsh dumpxml does not, and what libvirt \

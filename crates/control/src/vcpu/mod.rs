@@ -16,8 +16,8 @@ use lowtail_policy::Params;
 
 use lowtail_kernel::sched_ext;
 pub use lowtail_kernel::sched_ext::NEEDS;
-pub(crate) use vm::has_class;
 pub use state::{State, Stats};
+pub(crate) use vm::has_class;
 pub use vm::{Cap, Thread, Vm, VmId};
 
 use kernel::{Order, Programs};

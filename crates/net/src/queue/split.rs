@@ -43,11 +43,6 @@ impl Split {
         Split { most_payload, pieces: 0, inner }
     }
 
-    /// Down to single frames.
-    pub fn into_frames(inner: Box<dyn Queue>) -> Self {
-        Split::new(0, inner)
-    }
-
     /// Pieces that were made so far; packets that stayed whole do not count. What they cost is
     /// for whoever runs the host to charge, by this or, packet by packet, by [`pieces_of`].
     pub fn pieces(&self) -> u64 {

@@ -68,7 +68,7 @@ fn disciplines() -> Vec<Discipline> {
         of("fq_codel, few packets", Box::new(FqCodel::new(few)), None, true),
         of("prio", Box::new(Prio::new(vec![fifo(), fifo()])), None, false),
         of("prio over a shaper", Box::new(Prio::new(bands)), None, false),
-        of("split", Box::new(Split::into_frames(fifo())), Some(0), true),
+        of("split", Box::new(Split::new(0, fifo())), Some(0), true),
         of("split by 4", Box::new(Split::new(4 * MSS_BYTES, fifo())), Some(4 * MSS_BYTES), true),
         of("tag", Box::new(Tag::new(by_source, small(9, None))), None, true),
         of("drr by flow", Box::new(drr(DrrKey::Flow, 50)), None, true),
