@@ -11,6 +11,7 @@ mod files;
 mod host;
 mod host_looks;
 mod hostile;
+mod house;
 mod json;
 mod kernel;
 mod network;
