@@ -60,7 +60,7 @@ fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, u32)> {
     let number = text.lines().take(line).filter(machine).count().checked_sub(1)?;
     let path = args.domain_xml.get(number)?;
     let xml = std::fs::read_to_string(path).ok()?;
-    Some((lowtail_out::path(path), lowtail_libvirt::domain::vcpu_line(&xml)?))
+    Some((lowtail_out::path(path), lowtail_libvirt::Domain::parse("", &xml).ok()?.lines.vcpu))
 }
 
 /// The command that does it again on any machine.

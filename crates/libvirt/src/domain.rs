@@ -27,6 +27,38 @@ pub struct Domain {
     pub iothreads: Vec<u32>,
     /// How its threads share the processors.
     pub cputune: Cputune,
+    /// Where its elements are in the file.
+    pub lines: Lines,
+}
+
+/// Lines of a file, from 1: where elements of a machine begin, or the machine itself where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lines {
+    /// `<name>`.
+    pub name: u32,
+    /// `<vcpu>`.
+    pub vcpu: u32,
+    /// `<cputune>`.
+    pub cputune: u32,
+    /// `<shares>` of that.
+    pub shares: u32,
+}
+
+impl Lines {
+    fn of(document: &Document<'_>, domain: Node<'_, '_>) -> Self {
+        let line = |node: Node<'_, '_>| document.text_pos_at(node.range().start).row;
+        let first =
+            |within: Node<'_, '_>, name| elements(within, name).next().map_or(line(within), line);
+        let tunes = elements(domain, "cputune");
+        let shares = tunes.flat_map(|tune| elements(tune, "shares")).next();
+        let cputune = first(domain, "cputune");
+        Lines {
+            name: first(domain, "name"),
+            vcpu: first(domain, "vcpu"),
+            cputune,
+            shares: shares.map_or(cputune, line),
+        }
+    }
 }
 
 impl Domain {
@@ -38,14 +70,6 @@ impl Domain {
     pub fn parse(file: &str, text: &str) -> Result<Self, DomainError> {
         read(text).map_err(|fault| fault.within(file, text))
     }
-}
-
-/// The line, from 1, of the machine's element `<vcpu>`, or of the machine itself, if `text` is one.
-pub fn vcpu_line(text: &str) -> Option<u32> {
-    let document = document(text).ok()?;
-    let domain = domain_of(&document).ok()?;
-    let node = elements(domain, "vcpu").next().unwrap_or(domain);
-    Some(document.text_pos_at(node.range().start).row)
 }
 
 /// `text` as XML, if it is some and not too much.
@@ -89,7 +113,8 @@ fn read(text: &str) -> Result<Domain, Fault> {
     let iothreads = iothreads(domain)?;
     let numbers = Numbers { vcpus: most, iothreads: &iothreads };
     let cputune = Cputune::read(domain, &numbers)?;
-    Ok(Domain { name, vcpus, cpuset, iothreads, cputune })
+    let lines = Lines::of(&document, domain);
+    Ok(Domain { name, vcpus, cpuset, iothreads, cputune, lines })
 }
 
 /// How many vCPUs there can be, the numbers of those that are online, and where they may run.
