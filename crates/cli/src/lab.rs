@@ -41,6 +41,7 @@ impl From<Error> for Fail {
             | Error::NoSuchScheduler { .. }
             | Error::NoSuchCase { .. }
             | Error::NoSuchLink { .. } => Fail::Usage(message),
+            Error::File(file) if file.is_hosts => Fail::Host(message),
             Error::At(_) | Error::File(_) => Fail::Input(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }

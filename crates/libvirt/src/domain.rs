@@ -1,5 +1,7 @@
 //! `<domain>`: a machine as `virsh dumpxml` prints it, or as a file below `/etc/libvirt/qemu`.
 
+use std::fmt::{self, Display, Formatter};
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::cpus::Cpus;
@@ -28,35 +30,52 @@ pub struct Domain {
     /// How its threads share the processors.
     pub cputune: Cputune,
     /// Where its elements are in the file.
-    pub lines: Lines,
+    pub positions: Positions,
 }
 
-/// Lines of a file, from 1: where elements of a machine begin, or the machine itself where it has none.
+/// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lines {
-    /// `<name>`.
-    pub name: u32,
-    /// `<vcpu>`.
-    pub vcpu: u32,
-    /// `<cputune>`.
-    pub cputune: u32,
-    /// `<shares>` of that.
-    pub shares: u32,
+pub struct Position {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
 }
 
-impl Lines {
+/// `2:1`, as it stands behind the file's name.
+impl Display for Position {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Where elements of a machine begin, or the machine itself where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Positions {
+    /// `<name>`.
+    pub name: Position,
+    /// `<vcpu>`.
+    pub vcpu: Position,
+    /// `<cputune>`.
+    pub cputune: Position,
+    /// `<shares>` of that.
+    pub shares: Position,
+}
+
+impl Positions {
     fn of(document: &Document<'_>, domain: Node<'_, '_>) -> Self {
-        let line = |node: Node<'_, '_>| document.text_pos_at(node.range().start).row;
-        let first =
-            |within: Node<'_, '_>, name| elements(within, name).next().map_or(line(within), line);
+        let position = |node: Node<'_, '_>| {
+            let at = document.text_pos_at(node.range().start);
+            Position { line: at.row, column: at.col }
+        };
+        let first = |name| position(elements(domain, name).next().unwrap_or(domain));
         let tunes = elements(domain, "cputune");
         let shares = tunes.flat_map(|tune| elements(tune, "shares")).next();
-        let cputune = first(domain, "cputune");
-        Lines {
-            name: first(domain, "name"),
-            vcpu: first(domain, "vcpu"),
-            cputune,
-            shares: shares.map_or(cputune, line),
+        Positions {
+            name: first("name"),
+            vcpu: first("vcpu"),
+            cputune: first("cputune"),
+            shares: position(shares.unwrap_or(domain)),
         }
     }
 }
@@ -113,8 +132,8 @@ fn read(text: &str) -> Result<Domain, Fault> {
     let iothreads = iothreads(domain)?;
     let numbers = Numbers { vcpus: most, iothreads: &iothreads };
     let cputune = Cputune::read(domain, &numbers)?;
-    let lines = Lines::of(&document, domain);
-    Ok(Domain { name, vcpus, cpuset, iothreads, cputune, lines })
+    let positions = Positions::of(&document, domain);
+    Ok(Domain { name, vcpus, cpuset, iothreads, cputune, positions })
 }
 
 /// How many vCPUs there can be, the numbers of those that are online, and where they may run.

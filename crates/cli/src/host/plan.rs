@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use lowtail_live::discover::{Declared, Found, Name, Roots, Scanner, Vm};
 use lowtail_live::manage::{self, Plan};
-use lowtail_live::policy::{Policy, Scheduler};
+use lowtail_live::policy::{self, Policy, Scheduler};
 use lowtail_live::want::{self, Facts, Settings, VcpusBy};
 use serde_json::{Value, json};
 
@@ -62,7 +62,10 @@ impl State {
 
 impl Wanted {
     pub(crate) fn policy(&self) -> Result<Policy, Fail> {
-        Policy::read(&self.file).map_err(|error| Fail::Input(error.to_string()))
+        Policy::read(&self.file).map_err(|error| match error {
+            policy::Error::File(file) if file.is_hosts => Fail::Host(file.to_string()),
+            error => Fail::Input(error.to_string()),
+        })
     }
 
     /// The machines that there are.

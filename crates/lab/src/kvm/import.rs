@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lowtail_libvirt::name::shown;
 use lowtail_libvirt::range::CgroupVersion;
-use lowtail_libvirt::{Cpus, Cputune, Domain, Policy};
+use lowtail_libvirt::{Cpus, Cputune, Domain, Policy, Position};
 
 use crate::error::{Error, Unreadable};
 
@@ -49,7 +49,7 @@ pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<Str
         if !seen.insert(name) {
             return Err(wrong(
                 file,
-                domain.lines.name,
+                domain.positions.name,
                 format!("another machine is called `{name}`, too"),
             ));
         }
@@ -89,8 +89,8 @@ fn limited(tune: &Cputune) -> bool {
     quotas.iter().any(|quota| quota.is_some_and(|us| us > 0))
 }
 
-fn wrong(file: &str, line: u32, message: String) -> Error {
-    Unreadable { file: format!("{file}:{line}"), message }.into()
+fn wrong(file: &str, at: Position, message: String) -> Error {
+    Unreadable::new(format!("{file}:{at}"), message).into()
 }
 
 /// A text as TOML has it.
@@ -134,7 +134,7 @@ impl Machine<'_> {
         if let Some(shares) = tune.shares {
             let checked = self.host.version.check_shares("shares", shares);
             checked.map_err(|message| {
-                wrong(self.file, domain.lines.shares, format!("<shares>: {message}"))
+                wrong(self.file, domain.positions.shares, format!("<shares>: {message}"))
             })?;
         }
         let values = [
@@ -193,9 +193,10 @@ impl Machine<'_> {
                  give it more with --pcpus",
                 pcpus - 1
             );
-            let lines = self.domain.lines;
-            let line = if self.domain.cputune.pins() { lines.cputune } else { lines.vcpu };
-            return Err(wrong(self.file, line, message));
+            let positions = &self.domain.positions;
+            let pins = self.domain.cputune.pins();
+            let at = if pins { positions.cputune } else { positions.vcpu };
+            return Err(wrong(self.file, at, message));
         }
         Ok(list(here))
     }
