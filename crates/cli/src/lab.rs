@@ -86,7 +86,7 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
             Ok(embedded) => embedded.text.to_string(),
             Err(_) => fs::read_to_string(name).map_err(|e| Fail::Input(format!("{name}: {e}")))?,
         };
-        out::data(&text)?;
+        out::data(&text, global)?;
     } else if global.json {
         out::json(&show::json(&experiment))?;
     } else if !global.quiet {
