@@ -72,6 +72,15 @@ pub enum Error {
         /// What libbpf says.
         source: libbpf_rs::Error,
     },
+    /// The kernel has no memory for what is to be loaded.
+    #[error(
+        "no memory in the kernel for {0}: free some, or let lowtail's control group have more (memory.max, or \
+         memory.limit_in_bytes with cgroup v1)"
+    )]
+    Memory(String),
+    /// Which machines there are cannot be found out.
+    #[error("{0}")]
+    Unseen(String),
     /// Something of the network that cannot be done.
     #[error("{what}: {why}")]
     Network {
