@@ -1,8 +1,13 @@
 //! BPF programs in the running kernel.
 
+use std::io;
+
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::Error;
+
+/// Open files for the largest of our objects.
+const FILES: usize = 64;
 
 /// Opens a compiled program, lets `prepare` set its sizes and constants, and loads it. Nothing is attached, nothing
 /// is pinned: when the process ends, however it does, the kernel removes it all. `what` says what the kernel needs memory
@@ -15,6 +20,7 @@ pub(crate) fn load(
     what: impl FnOnce() -> String,
     prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
 ) -> Result<Object, Error> {
+    room().map_err(Error::Files)?;
     // What libbpf says goes into the error, not to the terminal.
     libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
     let loaded = ObjectBuilder::default().open_memory(compiled).and_then(|mut object| {
@@ -26,4 +32,12 @@ pub(crate) fn load(
         ErrorKind::OutOfMemory => Error::Memory(what()),
         _ => Error::Bpf { what: "load a BPF program", source },
     })
+}
+
+/// Whether so many files can be opened as programs, maps and links are together, and what libbpf tries out before: where one
+/// cannot, it gives other reasons.
+fn room() -> io::Result<()> {
+    let (end, _other) = io::pipe()?;
+    let ends: io::Result<Vec<_>> = (0..FILES).map(|_| end.try_clone()).collect();
+    ends.map(drop)
 }

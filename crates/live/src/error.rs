@@ -65,7 +65,7 @@ pub enum Error {
         have: usize,
     },
     /// What the kernel says to a BPF program.
-    #[error("{what}: {source}; `lowtail host doctor` says what this host lacks")]
+    #[error("{what}: {source:#}; `lowtail host doctor` says what this host lacks")]
     Bpf {
         /// What was tried.
         what: &'static str,
@@ -78,6 +78,11 @@ pub enum Error {
          memory.limit_in_bytes with cgroup v1)"
     )]
     Memory(String),
+    /// Too few files can be opened.
+    #[error(
+        "programs in the kernel take some 64 open files: {0}; let lowtail have more (ulimit -n)"
+    )]
+    Files(io::Error),
     /// Which machines there are cannot be found out.
     #[error("{0}")]
     Unseen(String),
