@@ -47,8 +47,17 @@ fn beside_a_storm(is_machine: bool) {
     sleep(300);
     let first = observer.snapshot().expect("figures");
     let tid = thread(vm(&first, "calm"), "CPU 0/KVM").tid;
-    let (begun, ran, own, memory) = (number(&mut storm), ran_ns(tid), own_cpu_ms(), memory_mb());
-    let (mut told, mut unseen, mut seen_ns, mut passed_ms) = (0, 0, 0, 0.0);
+    let (ran, own, memory) = (ran_ns(tid), own_cpu_ms(), memory_mb());
+    let (mut seen_ns, mut passed_ms) = (0, 0.0);
+    // From the beginning on: what found no room is counted from look to look, and the first snapshot took no look of its own.
+    let gusts = |snapshot: &Snapshot| -> (u64, u64) {
+        let Some(storm) = snapshot.vms.iter().find(|vm| vm.name.as_given() == "storm") else {
+            return (0, 0);
+        };
+        let gusts = storm.threads.iter().filter(|thread| thread.comm.as_given() == "gust");
+        (gusts.count() as u64, storm.unseen_threads.begun)
+    };
+    let (mut told, mut unseen) = gusts(&first);
     for _ in 0..SECONDS {
         sleep(1000);
         let snapshot = observer.snapshot().expect("figures");
@@ -61,12 +70,12 @@ fn beside_a_storm(is_machine: bool) {
             // One CPU runs all of it.
             let ran: f64 = storm.threads.iter().map(|thread| ms(thread.cpu_ns)).sum();
             assert!(ran <= 1.05 * snapshot.interval_ms, "{ran} ms of {}", snapshot.interval_ms);
-            told += storm.threads.iter().filter(|t| t.comm.as_given() == "gust").count() as u64;
-            unseen += storm.unseen_threads.begun;
         }
+        let (more_told, more_unseen) = gusts(&snapshot);
+        (told, unseen) = (told + more_told, unseen + more_unseen);
         assert!(snapshot.vms.len() <= 2, "nobody else is a machine");
     }
-    let (begun, ran) = (number(&mut storm) - begun, ran_ns(tid) - ran);
+    let (ran, begun) = (ran_ns(tid) - ran, number(&mut storm));
     let (own, more) = (own_cpu_ms() - own, memory_mb().saturating_sub(memory));
     println!(
         "{begun} threads begun in {passed_ms:.0} ms: {told} told, {unseen} told as unseen; observing took {own:.0} ms of a CPU, {more} MB more"
