@@ -95,9 +95,11 @@ fn clocks_that_jump() {
     let (first, last) = (hours(&seen[0]), hours(&seen[seen.len() - 1]));
     assert!(first > 400_000 && last <= 2, "the clock has jumped under it: {first} {last}");
     let mut wakes = 0;
-    for line in &seen {
+    for (i, line) in seen.iter().enumerate() {
         let interval_ms = line["interval_ms"].as_f64().expect("a number");
-        assert!((400.0..=2000.0).contains(&interval_ms), "{line}");
+        // The last one ends with the duration.
+        let least = if i + 1 < seen.len() { 495.0 } else { 0.0 };
+        assert!((least..=2000.0).contains(&interval_ms), "{line}");
         for thread in line["vms"].as_array().expect("machines").iter().flat_map(|vm| {
             assert_eq!((&vm["name"], &vm["ended"]), (&Value::from("one"), &Value::from(false)));
             vm["threads"].as_array().expect("threads")
@@ -125,7 +127,7 @@ fn clocks_that_jump() {
         assert!(applied.iter().any(|line| line.ends_with(limit)), "{limit}: {applied:?}");
     }
     let status = said.lines("status", 0);
-    assert_eq!(status.iter().filter(|line| line.ends_with("in force")).count(), 2, "{status:?}");
+    assert_eq!(status.iter().filter(|line| line.ends_with("  in force")).count(), 2, "{status:?}");
     said.lines("revert", 0);
     // What was there; `late` has come since, with the kernel's own values.
     let own = |lines: Vec<String>| -> Vec<String> {
