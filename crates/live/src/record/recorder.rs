@@ -97,7 +97,7 @@ impl Recorder {
             Error::file(what, types, source)
         })?;
         let need = || {
-            let mib = (cpus << page_shift) * PAGE_BYTES as u64 >> 20;
+            let mib = ((cpus << page_shift) * PAGE_BYTES as u64) >> 20;
             format!("rings of events, {mib} MiB for {cpus} CPUs (less with --buffer)")
         };
         let object =
