@@ -25,10 +25,8 @@ pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
         let vms = serde_json::to_value(&found.vms);
         let vms = vms.map_err(|error| Fail::Bug(format!("JSON: {error}")))?;
         out::json(&json!({ "vms": vms, "troubles": found.troubles, "unknown": found.unknown }))?;
-    } else if !global.quiet {
-        if found.unknown.is_none() || !found.vms.is_empty() {
-            out::text(&table(&found.vms))?;
-        }
+    } else if !global.quiet && (found.unknown.is_none() || !found.vms.is_empty()) {
+        out::text(&table(&found.vms))?;
     }
     if !global.json && !global.quiet {
         tell(&found);
