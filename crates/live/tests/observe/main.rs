@@ -9,6 +9,7 @@ mod blame;
 mod needs;
 mod quota;
 mod standin;
+mod storm;
 #[path = "../common/tries.rs"]
 mod tries;
 
