@@ -6,8 +6,8 @@ use lowtail_lab::error::Located;
 use lowtail_lab::kvm::import::{HostOptions, read, scenario};
 use lowtail_lab::outcome::quoted;
 use lowtail_lab::{Error, Experiment};
-use lowtail_libvirt::Domain;
 use lowtail_libvirt::range::CgroupVersion;
+use lowtail_libvirt::{Domain, Position};
 
 use crate::args::LabRun;
 use crate::exit::Fail;
@@ -33,8 +33,8 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
         Error::At(Located { line, message, .. }) => {
-            if let Some((file, xml_line)) = vcpus_at(args, &text, line) {
-                return Fail::Input(format!("{file}:{xml_line}: <vcpu>: {message}"));
+            if let Some((file, at)) = vcpus_at(args, &text, line) {
+                return Fail::Input(format!("{file}:{at}: <vcpu>: {message}"));
             }
             let first = args.domain_xml.first().map(|path| lowtail_out::path(path));
             let what = match args.domain_xml.len() {
@@ -50,7 +50,7 @@ pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
 }
 
 /// The file and its line that say how many vCPUs a machine has, if that is what `line` of the scenario `text` is about.
-fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, u32)> {
+fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, Position)> {
     let wrong = text.lines().nth(line.checked_sub(1)?)?;
     let machine = |line: &&str| line.starts_with("[vm.") && !line.ends_with(".cputune]");
     if !wrong.starts_with("vcpus = ") && !machine(&wrong) {
@@ -60,7 +60,7 @@ fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, u32)> {
     let number = text.lines().take(line).filter(machine).count().checked_sub(1)?;
     let path = args.domain_xml.get(number)?;
     let xml = std::fs::read_to_string(path).ok()?;
-    Some((lowtail_out::path(path), lowtail_libvirt::domain::vcpu_line(&xml)?))
+    Some((lowtail_out::path(path), lowtail_libvirt::Domain::parse("", &xml).ok()?.positions.vcpu))
 }
 
 /// The command that does it again on any machine.

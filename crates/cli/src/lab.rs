@@ -41,6 +41,7 @@ impl From<Error> for Fail {
             | Error::NoSuchScheduler { .. }
             | Error::NoSuchCase { .. }
             | Error::NoSuchLink { .. } => Fail::Usage(message),
+            Error::File(file) if file.is_hosts => Fail::Host(message),
             Error::At(_) | Error::File(_) => Fail::Input(message),
             Error::Simulator { .. } => Fail::Bug(message),
         }
@@ -85,7 +86,7 @@ fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
             Ok(embedded) => embedded.text.to_string(),
             Err(_) => fs::read_to_string(name).map_err(|e| Fail::Input(format!("{name}: {e}")))?,
         };
-        out::data(&text)?;
+        out::data(&text, global)?;
     } else if global.json {
         out::json(&show::json(&experiment))?;
     } else if !global.quiet {

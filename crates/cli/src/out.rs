@@ -67,9 +67,13 @@ pub(crate) fn json_line(value: &serde_json::Value) -> Result<(), Fail> {
     bytes(lowtail_out::json(&format!("{value}\n")).as_bytes())
 }
 
-/// Writes what a user has asked for as it is; on a terminal, as that may have it.
-pub(crate) fn data(text: &str) -> Result<(), Fail> {
-    if std::io::stdout().is_terminal() { self::text(text) } else { bytes(text.as_bytes()) }
+/// Writes what a user has asked for as it is; on a terminal, or where `--color always` says that there will be one, as that may have it.
+pub(crate) fn data(text: &str, global: &Global) -> Result<(), Fail> {
+    let always = matches!(global.color, Color::Always);
+    if always || std::io::stdout().is_terminal() {
+        return self::text(text);
+    }
+    bytes(text.as_bytes())
 }
 
 /// Writes bytes.

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use lowtail_lab::error::Unreadable;
 use lowtail_trace::{Error, Layout, Options, Races};
 use serde_json::{Value, json};
 
@@ -64,7 +65,10 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
     if file == Path::new("-") {
         return Ok((Box::new(io::stdin().lock()), 0));
     }
-    let failed = |error: io::Error| Fail::Input(format!("{}: {error}", lowtail_out::path(file)));
+    let failed = |error: io::Error| {
+        let unreadable = Unreadable::io(&file.display().to_string(), &error);
+        Fail::from(lowtail_lab::Error::File(unreadable))
+    };
     let opened = File::open(file).map_err(failed)?;
     let meta = opened.metadata().map_err(failed)?;
     if meta.is_dir() {

@@ -1,7 +1,6 @@
 //! Control groups of a machine.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::vm::Group;
@@ -58,7 +57,7 @@ pub(super) fn threads(hierarchy: &Hierarchy, group: &Path) -> Result<Vec<(u32, P
         if seen > GROUPS_MAX || found.len() > THREADS_MAX {
             break;
         }
-        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        let entries = file::entries(&dir).into_iter().flatten().flatten();
         let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         open.extend(dirs.map(|entry| group.join(entry.file_name())));
     }

@@ -85,7 +85,7 @@ pub(super) struct Machines(Vec<(u32, u32)>);
 impl Machines {
     /// Those of now; none where debugfs is not mounted, or not for us.
     pub(super) fn list(roots: &Roots) -> Self {
-        let names = std::fs::read_dir(roots.sys.join("kernel/debug/kvm")).into_iter().flatten();
+        let names = file::entries(&roots.sys.join("kernel/debug/kvm")).into_iter().flatten();
         let pairs = names.flatten().filter_map(|entry| {
             let name = entry.file_name();
             let (tid, fd) = name.to_str()?.split_once('-')?;

@@ -4,7 +4,7 @@
 //! `drivers/net/tun.c`); that of a macvtap is `/dev/tapN` with N the interface's number (`drivers/net/tap.c`).
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 use std::thread;
 
@@ -111,7 +111,7 @@ fn index_here(roots: &Roots, name: &str) -> Option<u32> {
 }
 
 fn name_here(roots: &Roots, index: u32) -> Option<String> {
-    let names = fs::read_dir(roots.sys.join("class/net")).ok()?.flatten();
+    let names = file::entries(&roots.sys.join("class/net")).ok()?.flatten();
     let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
     names.find(|name| index_here(roots, name) == Some(index))
 }
@@ -131,7 +131,7 @@ fn listed(net: &Path, names: &BTreeSet<String>) -> Vec<(String, u32)> {
 
 /// Numbers of interfaces in another network namespace: a thread goes there to look, and ends.
 fn indexes_in(netns: &Path, names: &BTreeSet<String>) -> Vec<(String, u32)> {
-    let Ok(netns) = File::open(netns) else { return Vec::new() };
+    let Ok(netns) = File::open(netns).map_err(Unread::from) else { return Vec::new() };
     thread::scope(|scope| {
         let look = || {
             setns(&netns, CloneFlags::CLONE_NEWNET).ok()?;

@@ -1,6 +1,7 @@
 //! The host's clocks, in nanoseconds.
 
 use std::io;
+use std::sync::OnceLock;
 
 use lowtail_engine::Duration;
 use nix::errno::Errno;
@@ -19,9 +20,16 @@ impl Instant {
         Instant(clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, ns))
     }
 
-    /// As the kernel counts it, `ktime_get_ns()`.
+    /// As the kernel counts it, `ktime_get_ns()`. In a time namespace this process has another `CLOCK_MONOTONIC` than the
+    /// kernel's programs.
     pub fn as_ns(self) -> u64 {
-        self.0
+        static OFFSET: OnceLock<i64> = OnceLock::new();
+        let offset = OFFSET.get_or_init(|| {
+            // A kernel without time namespaces has no such file.
+            let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+            monotonic_offset(&text)
+        });
+        self.0.saturating_add_signed(offset.saturating_neg())
     }
 
     /// So much later.
@@ -40,6 +48,16 @@ impl Instant {
         let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
         while clock_nanosleep(ClockId::CLOCK_MONOTONIC, absolute, &until) == Err(Errno::EINTR) {}
     }
+}
+
+/// What is added to the kernel's `CLOCK_MONOTONIC` here, in nanoseconds: seconds and nanoseconds behind its name
+/// (time_namespaces(7)).
+fn monotonic_offset(text: &str) -> i64 {
+    let numbers = text.lines().find_map(|line| line.strip_prefix("monotonic"));
+    let mut numbers =
+        numbers.into_iter().flat_map(str::split_ascii_whitespace).map(str::parse::<i64>);
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    next().saturating_mul(1_000_000_000).saturating_add(next())
 }
 
 fn ns(time: TimeSpec) -> u64 {
@@ -74,6 +92,16 @@ mod tests {
         let (low, seen, high) = (own_cpu(), cpu_of(gettid()).expect("own thread"), own_cpu());
         assert!(low <= seen && seen <= high, "{low} {seen} {high}");
         assert!(cpu_of(Pid::from_raw(1)).is_err(), "not a thread of this process");
+    }
+
+    /// As Linux prints them: `%-10s %10lld %9ld`, timens_offsets_show of kernel/time/namespace.c.
+    #[test]
+    fn offsets_of_a_time_namespace() {
+        let text = "monotonic           -3 500000000\nboottime         86400         0\n";
+        assert_eq!(monotonic_offset(text), -2_500_000_000);
+        for text in ["", "monotonic", "monotonic  x y\n", "boottime 1 0\n"] {
+            assert_eq!(monotonic_offset(text), 0, "{text}");
+        }
     }
 
     #[test]

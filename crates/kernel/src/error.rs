@@ -65,13 +65,27 @@ pub enum Error {
         have: usize,
     },
     /// What the kernel says to a BPF program.
-    #[error("{what}: {source}; `lowtail host doctor` says what this host lacks")]
+    #[error("{what}: {source:#}; `lowtail host doctor` says what this host lacks")]
     Bpf {
         /// What was tried.
         what: &'static str,
         /// What libbpf says.
         source: libbpf_rs::Error,
     },
+    /// The kernel has no memory for what is to be loaded.
+    #[error(
+        "no memory in the kernel for {0}: free some, or let lowtail's control group have more (memory.max, or \
+         memory.limit_in_bytes with cgroup v1)"
+    )]
+    Memory(String),
+    /// Too few files can be opened.
+    #[error(
+        "programs in the kernel take some 64 open files: {0}; let lowtail have more (ulimit -n)"
+    )]
+    Files(io::Error),
+    /// Which machines there are cannot be found out.
+    #[error("{0}")]
+    Unseen(String),
     /// Something of the network that cannot be done.
     #[error("{what}: {why}")]
     Network {

@@ -1,6 +1,7 @@
 //! Small files of `proc` and `sys`, of which nobody can make us read too much.
 
-use std::fs::{self, File};
+use std::cell::Cell;
+use std::fs::{self, File, ReadDir};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -15,8 +16,21 @@ pub enum Unread {
     Odd,
 }
 
+thread_local! {
+    static LACKED: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
+/// What this process lacked when something was read in this thread since the last call: then what was not there to be read may
+/// well be there.
+pub fn lacked() -> Option<io::Error> {
+    LACKED.take().map(io::Error::from_raw_os_error)
+}
+
 impl From<io::Error> for Unread {
     fn from(error: io::Error) -> Self {
+        if let Some(number @ (libc::EMFILE | libc::ENFILE | libc::ENOMEM)) = error.raw_os_error() {
+            LACKED.set(Some(number));
+        }
         match (error.kind(), error.raw_os_error()) {
             // A process that ends while its file is open gives ESRCH.
             (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _)
@@ -42,9 +56,14 @@ pub fn link(path: &Path) -> Result<String, Unread> {
 
 /// The entries of a directory that are numbers, in order.
 pub fn numbers(dir: &Path) -> Result<Vec<u32>, Unread> {
-    let names = fs::read_dir(dir)?.flatten();
+    let names = entries(dir)?.flatten();
     let mut numbers: Vec<u32> =
         names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The entries of a directory.
+pub fn entries(dir: &Path) -> Result<ReadDir, Unread> {
+    Ok(fs::read_dir(dir)?)
 }

@@ -106,6 +106,11 @@ impl Cputune {
         Ok(tune)
     }
 
+    /// Whether any of its threads has CPUs of its own.
+    pub fn pins(&self) -> bool {
+        !self.vcpupin.is_empty() || self.emulatorpin.is_some() || !self.iothreadpin.is_empty()
+    }
+
     /// The value that an element called `name` has.
     fn value(&mut self, name: &str) -> Option<(&'static str, &mut Option<i64>)> {
         Some(match name {

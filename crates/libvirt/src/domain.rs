@@ -1,5 +1,7 @@
 //! `<domain>`: a machine as `virsh dumpxml` prints it, or as a file below `/etc/libvirt/qemu`.
 
+use std::fmt::{self, Display, Formatter};
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::cpus::Cpus;
@@ -27,6 +29,55 @@ pub struct Domain {
     pub iothreads: Vec<u32>,
     /// How its threads share the processors.
     pub cputune: Cputune,
+    /// Where its elements are in the file.
+    pub positions: Positions,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
+
+/// `2:1`, as it stands behind the file's name.
+impl Display for Position {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Where elements of a machine begin, or the machine itself where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Positions {
+    /// `<name>`.
+    pub name: Position,
+    /// `<vcpu>`.
+    pub vcpu: Position,
+    /// `<cputune>`.
+    pub cputune: Position,
+    /// `<shares>` of that.
+    pub shares: Position,
+}
+
+impl Positions {
+    fn of(document: &Document<'_>, domain: Node<'_, '_>) -> Self {
+        let position = |node: Node<'_, '_>| {
+            let at = document.text_pos_at(node.range().start);
+            Position { line: at.row, column: at.col }
+        };
+        let first = |name| position(elements(domain, name).next().unwrap_or(domain));
+        let tunes = elements(domain, "cputune");
+        let shares = tunes.flat_map(|tune| elements(tune, "shares")).next();
+        Positions {
+            name: first("name"),
+            vcpu: first("vcpu"),
+            cputune: first("cputune"),
+            shares: position(shares.unwrap_or(domain)),
+        }
+    }
 }
 
 impl Domain {
@@ -38,14 +89,6 @@ impl Domain {
     pub fn parse(file: &str, text: &str) -> Result<Self, DomainError> {
         read(text).map_err(|fault| fault.within(file, text))
     }
-}
-
-/// The line, from 1, of the machine's element `<vcpu>`, or of the machine itself, if `text` is one.
-pub fn vcpu_line(text: &str) -> Option<u32> {
-    let document = document(text).ok()?;
-    let domain = domain_of(&document).ok()?;
-    let node = elements(domain, "vcpu").next().unwrap_or(domain);
-    Some(document.text_pos_at(node.range().start).row)
 }
 
 /// `text` as XML, if it is some and not too much.
@@ -89,7 +132,8 @@ fn read(text: &str) -> Result<Domain, Fault> {
     let iothreads = iothreads(domain)?;
     let numbers = Numbers { vcpus: most, iothreads: &iothreads };
     let cputune = Cputune::read(domain, &numbers)?;
-    Ok(Domain { name, vcpus, cpuset, iothreads, cputune })
+    let positions = Positions::of(&document, domain);
+    Ok(Domain { name, vcpus, cpuset, iothreads, cputune, positions })
 }
 
 /// How many vCPUs there can be, the numbers of those that are online, and where they may run.

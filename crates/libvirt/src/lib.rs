@@ -14,6 +14,6 @@ pub mod range;
 
 pub use cpus::Cpus;
 pub use cputune::{Cputune, Policy};
-pub use domain::Domain;
+pub use domain::{Domain, Position, Positions};
 pub use error::DomainError;
 pub use labels::{Label, labels};

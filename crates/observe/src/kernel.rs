@@ -24,6 +24,8 @@ const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 const FEW: usize = 4;
 /// And of more than those, so many in two intervals for each thread, all together.
 const PAIRS_PER_THREAD: u32 = 4;
+/// Memory of the kernel for each slot, in all maps.
+const SLOT_BYTES: u64 = 5_000;
 /// Entries that are fetched by one call of the kernel.
 const BATCH: u32 = 4096;
 
@@ -79,7 +81,12 @@ impl Programs {
         })?;
         let tids = fs::read_to_string(PID_MAX).ok().and_then(|text| text.trim().parse().ok());
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
-        let object = lowtail_kernel::bpf::load(COMPILED, |object| size(object, slots, cpus, tids));
+        let need = || {
+            let mb = u64::from(slots) * SLOT_BYTES / 1_000_000 + 1;
+            format!("{slots} threads of machines, some {mb} MB (fewer with --threads)")
+        };
+        let object =
+            lowtail_kernel::bpf::load(COMPILED, need, |object| size(object, slots, cpus, tids));
         let object = object.map_err(denied)?;
         let mut maps = HashMap::new();
         for name in MAPS {

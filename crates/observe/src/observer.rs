@@ -71,7 +71,8 @@ impl Observer {
     /// Looks from now on.
     ///
     /// # Errors
-    /// If the kernel has no types (BTF) or no BPF, or does not let this user use it.
+    /// If the kernel has no types (BTF), no BPF or no memory, or does not let this user use it; if processes cannot be looked
+    /// at.
     pub fn start(options: Options) -> Result<Self, Error> {
         let threads = options.threads.clamp(1, THREADS_MAX);
         let programs = Programs::start(threads + reserve(threads))?;
@@ -98,6 +99,9 @@ impl Observer {
             lost: Lost::default(),
         };
         observer.look_around()?;
+        if let Some(why) = observer.found.unknown {
+            return Err(Error::Unseen(why));
+        }
         // The first interval begins when all are looked at.
         observer.look_at_quotas();
         observer.last = Instant::now();
@@ -110,7 +114,14 @@ impl Observer {
     /// # Errors
     /// If the kernel refuses it.
     pub fn look_around(&mut self) -> Result<(), Error> {
-        self.found = self.scanner.scan();
+        let found = self.scanner.scan();
+        self.looked = Instant::now();
+        if found.unknown.is_some() {
+            // Who is not found has not ended. What is known is looked at further.
+            (self.found.troubles, self.found.unknown) = (found.troubles, found.unknown);
+            return Ok(());
+        }
+        self.found = found;
         let names = &self.options.names;
         let wanted = |vm: &Vm| {
             names.is_empty()
@@ -125,7 +136,6 @@ impl Observer {
         if let Ok(traffic) = &mut self.traffic {
             traffic.follow(&self.vms)?;
         }
-        self.looked = Instant::now();
         Ok(())
     }
 
@@ -196,6 +206,7 @@ impl Observer {
             vms,
             lost: self.lost_since()?,
             blind: self.blind(),
+            unknown: self.found.unknown.is_some(),
         })
     }
 

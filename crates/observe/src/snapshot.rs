@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub lost: Lost,
     /// What cannot be seen on this host, and why: a word to people.
     pub blind: Vec<String>,
+    /// Processes could not be looked at, for a reason that `blind` has: there may be other machines, and more threads of these.
+    pub unknown: bool,
 }
 
 /// A machine, over one interval.

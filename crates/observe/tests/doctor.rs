@@ -27,6 +27,7 @@ fn unfair() -> Result<Vec<Qdisc>, String> {
 /// A host that has everything.
 fn good() -> (Tree, Host) {
     let tree = Tree::new(Groups::V2);
+    tree.process(1, "init", "/sbin/init", "/sbin/init", "init.scope");
     tree.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64\n");
     tree.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
     tree.link("proc/self/ns/pid", "pid:[4026531836]");
@@ -75,6 +76,16 @@ fn good() -> (Tree, Host) {
 fn check<'a>(diagnosis: &'a Diagnosis, id: &str) -> &'a Check {
     let check = diagnosis.checks.iter().find(|check| check.id == id);
     check.unwrap_or_else(|| panic!("no {id}"))
+}
+
+/// Without processes it is not known which machines there are: no command can work.
+#[test]
+fn a_host_without_processes() {
+    let (tree, host) = good();
+    tree.remove("proc/1");
+    let diagnosis = examine(&host);
+    let check = check(&diagnosis, "machines");
+    assert_eq!((check.state, check.found.as_str()), (State::Missing, "not known"));
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl Watch {
 
 /// Whether it is not known of some machine how it is: nobody says that nothing hurts then.
 fn is_dark(snapshot: &Snapshot) -> bool {
-    snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
+    snapshot.unknown || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
 }
 
 /// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use lowtail_control::desired::{self, Facts, Settings, VcpusBy};
 use lowtail_control::manage::{self, Plan};
-use lowtail_control::policy::{Policy, Scheduler};
+use lowtail_control::policy::{self, Policy, Scheduler};
 use lowtail_discover::{Declared, Found, Scanner, Vm};
 use lowtail_kernel::{Name, Roots};
 use serde_json::{Value, json};
@@ -63,7 +63,10 @@ impl State {
 
 impl Wanted {
     pub(crate) fn policy(&self) -> Result<Policy, Fail> {
-        Policy::read(&self.file).map_err(|error| Fail::Input(error.to_string()))
+        Policy::read(&self.file).map_err(|error| match error {
+            policy::Error::File(file) if file.is_hosts => Fail::Host(file.to_string()),
+            error => Fail::Input(error.to_string()),
+        })
     }
 
     /// The machines that there are.

@@ -150,8 +150,10 @@ impl Screen {
         let block = Block::bordered().title(" What hurts ");
         if self.findings.is_empty() {
             let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
-                None => "Nothing: no machine waits for long in any of the three queues.",
-                Some(_) => "Nothing that is seen.",
+                None if !self.snapshot.unknown => {
+                    "Nothing: no machine waits for long in any of the three queues."
+                }
+                _ => "Nothing that is seen.",
             })];
             lines.extend(dark(&self.snapshot).map(|line| Line::from(line).fg(Color::Yellow)));
             lines.extend(self.snapshot.blind.iter().map(|why| Line::from(why.as_str()).dim()));

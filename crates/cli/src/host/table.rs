@@ -11,7 +11,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
-        [] if dark(snapshot).next().is_some() => {}
+        [] if snapshot.unknown || dark(snapshot).next().is_some() => {}
         [] => text.push_str("  nothing hurts\n"),
         _ => findings.iter().for_each(|finding| {
             let _ = writeln!(text, "  {}", sentence(finding));
@@ -93,6 +93,9 @@ mod tests {
         assert!(said.contains("batch: not known; 1 of 2 vCPUs are not seen"), "{said}");
         assert!(said.contains("batch: not seen: 1 vCPUs"), "{said}");
         snapshot.vms[0].unseen_threads = Default::default();
+        snapshot.unknown = true;
+        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
+        snapshot.unknown = false;
         snapshot.vms[0].threads.clear();
         assert!(!text(&snapshot, &[]).contains("nothing hurts"));
     }

@@ -25,19 +25,22 @@ pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
     if global.json {
         let vms = serde_json::to_value(&found.vms);
         let vms = vms.map_err(|error| Fail::Bug(format!("JSON: {error}")))?;
-        out::json(&json!({ "vms": vms, "troubles": found.troubles }))?;
-    } else if !global.quiet {
+        out::json(&json!({ "vms": vms, "troubles": found.troubles, "unknown": found.unknown }))?;
+    } else if !global.quiet && (found.unknown.is_none() || !found.vms.is_empty()) {
         out::text(&table(&found.vms))?;
     }
     if !global.json && !global.quiet {
         tell(&found);
     }
-    Ok(ExitCode::SUCCESS)
+    // Nobody seen is not nobody there.
+    found.unknown.map_or(Ok(ExitCode::SUCCESS), |why| Err(Fail::Host(why)))
 }
 
 /// What could not be found out, on standard error.
 fn tell(found: &Found) {
-    for trouble in &found.troubles {
+    // Why nothing is known is the error.
+    for trouble in found.troubles.iter().filter(|trouble| found.unknown.as_ref() != Some(*trouble))
+    {
         out::note(&format!("note: {trouble}"));
     }
 }

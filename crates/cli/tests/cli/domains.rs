@@ -68,16 +68,16 @@ fn bad_machines_are_refused_with_their_place() {
     let db = "<name>db</name>";
     bad("150000", "150", &["bad.xml:6:1: <global_quota>: global_quota 150: libvirt takes 1000 to"]);
     bad("</vcpu>", "", &["bad.xml:8:", "no XML"]);
-    bad(db, db, &["bad.xml: another machine is called `db`, too"]);
+    bad(db, db, &["bad.xml:2:1: another machine is called `db`, too"]);
     bad(
         db,
         "<name>x</name><cputune><vcpupin vcpu='0' cpuset='8'/></cputune>",
-        &["bad.xml: vCPU 0 may only run on pCPU 8 and beyond", "pCPUs 0 to 3", "--pcpus"],
+        &["bad.xml:2:15: vCPU 0 may only run on pCPU 8 and beyond", "pCPUs 0 to 3", "--pcpus"],
     );
     bad(
         db,
         "<name>x</name><cputune><shares>20480</shares></cputune>",
-        &["bad.xml: <shares>: shares 20480: a weight with cgroup v2", "1 to 10000"],
+        &["bad.xml:2:24: <shares>: shares 20480: a weight with cgroup v2", "1 to 10000"],
     );
     // With v1 the same are good.
     let v1 = "lab run --domain-xml bad.xml --pcpus 4 --no-report --cgroup-version 1";

@@ -237,7 +237,7 @@ fn too_many_vcpus_are_a_bad_file_with_its_line() {
             let taken = vcpus <= 1_024 || line.contains("print");
             match taken {
                 true => ran.expect(0, &[]),
-                false => ran.expect(3, &["error: big.xml:4: <vcpu>: ", " vCPUs"]),
+                false => ran.expect(3, &["error: big.xml:4:1: <vcpu>: ", " vCPUs"]),
             };
             assert!(!ran.err.contains("Usage"), "{}", ran.err);
         }

@@ -48,8 +48,12 @@ fn the_diagram_is_what_the_manifests_say() {
         }
     }
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("it is there");
-    let drawn: BTreeSet<String> =
-        text.lines().map(str::trim).filter(|line| line.contains(" --> ")).map(String::from).collect();
+    let drawn: BTreeSet<String> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.contains(" --> "))
+        .map(String::from)
+        .collect();
     assert_eq!(drawn, expected);
     for (a, b) in [("observe", "control"), ("control", "observe"), ("net", "host")] {
         assert!(!reached(&arrows, a, ("", "")).contains(b), "{a} knows {b}");

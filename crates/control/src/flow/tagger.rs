@@ -62,7 +62,8 @@ impl Tagger {
         }
         let shared = layout::shared(params, numbers, SETS - 1, marks)
             .map_err(|why| Error::network("a tagger", why))?;
-        let object = bpf::load(PROGRAM, |object| {
+        let need = || "a tagger of packets, some 3 MB".to_string();
+        let object = bpf::load(PROGRAM, need, |object| {
             let sizes = [("sets", SETS), ("vms", MACHINES_MAX), ("owners", INTERFACES_MAX)];
             for mut map in object.maps_mut() {
                 let name = map.name().to_string_lossy().into_owned();

@@ -62,8 +62,12 @@ impl std::fmt::Debug for Programs {
 impl Programs {
     pub(super) fn load(options: &Options) -> Result<Self, Error> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
+        let need = || {
+            let (vms, threads) = (options.vms, options.threads);
+            format!("a scheduler of {vms} machines and {threads} threads, some 3 MB")
+        };
         let mut object =
-            lowtail_kernel::bpf::load(COMPILED, |object| prepare(object, options, cpus))?;
+            lowtail_kernel::bpf::load(COMPILED, need, |object| prepare(object, options, cpus))?;
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
         let link =
             ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());

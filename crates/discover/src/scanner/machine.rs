@@ -23,7 +23,7 @@ pub(super) type Read = (u32, String, Option<PathBuf>);
 /// What is remembered of a thread.
 #[derive(Debug)]
 pub(super) struct Thread {
-    looks: u8,
+    pub(super) looks: u8,
     pub(super) round: u32,
     comm: String,
     group: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct Thread {
 /// What is remembered of a machine.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
-    looks: u8,
+    pub(super) looks: u8,
     pub(super) round: u32,
     taps: Vec<Tap>,
     lost: Vec<Name>,

@@ -43,8 +43,8 @@ pub struct Found {
     pub vms: Vec<Vm>,
     /// What could not be found out, and what to do about it: words to people.
     pub troubles: Vec<String>,
-    /// Why it is not known which machines there are, where processes cannot be listed: that there are none here does not
-    /// say that they have ended.
+    /// Why it is not known which machines there are, where processes cannot be listed or looked at: one that is not here
+    /// need not have ended, and one that is may have more threads and interfaces.
     pub unknown: Option<String>,
     /// The hierarchy in which their control groups are, if one controls processors here.
     #[serde(skip)]
@@ -127,8 +127,26 @@ impl Scanner {
         (self.files, self.kvm) = (FILES_MAX, None);
         let mut troubles = Troubles::default();
         let mut unknown = None;
+        // Of what was read before this scan.
+        let _ = file::lacked();
         match file::numbers(&self.roots.proc) {
+            // There is always a process: this one.
+            Ok(pids) if pids.is_empty() => {
+                let proc = self.roots.proc.display();
+                unknown = Some(format!(
+                    "{proc} has no processes, so no machine can be found: mount proc at {proc}"
+                ));
+            }
             Ok(mut pids) => {
+                // The first process is there as long as any is. A tree of files need not have it.
+                let is_hidden = !pids.contains(&1) && self.roots.proc.join("self").is_symlink();
+                if is_hidden {
+                    troubles.told.push(format!(
+                        "{} hides processes of others (its mount option hidepid). Machines may be missing; run lowtail as \
+                         root, or with CAP_SYS_PTRACE",
+                        self.roots.proc.display()
+                    ));
+                }
                 // Whoever has so many open files that a scan ends with them is not first the next time.
                 let first = (self.round as usize).wrapping_mul(31) % pids.len().max(1);
                 pids.rotate_left(first);
@@ -139,17 +157,33 @@ impl Scanner {
                 unknown = Some(format!("{} {why}", self.roots.proc.display()));
             }
         }
-        troubles.told.extend(unknown.clone());
         let round = self.round;
-        self.processes.retain(|_, process| process.round == round);
+        let listed = unknown.is_none();
+        if listed {
+            self.processes.retain(|_, process| process.round == round);
+        }
         let mut vms = self.discovered(&mut troubles);
         for declared in self.declared.clone() {
             if let Err(why) = self.declare(&declared, &mut vms, &mut troubles) {
                 troubles.told.push(format!("`{}`: {why}", declared.name));
             }
         }
-        self.threads.retain(|_, thread| thread.round == round);
-        self.machines.retain(|_, machine| machine.round == round);
+        if let Some(error) = file::lacked().filter(|_| listed) {
+            unknown = Some(format!(
+                "{}: not all processes could be looked at, so machines and parts of them may be missing: {error}; let \
+                 lowtail have more open files (ulimit -n) and memory",
+                self.roots.proc.display()
+            ));
+        }
+        match unknown {
+            None => {
+                self.threads.retain(|_, thread| thread.round == round);
+                self.machines.retain(|_, machine| machine.round == round);
+            }
+            // What was read of it now may be a part: the next scan looks at all anew.
+            Some(_) => self.look_anew(),
+        }
+        troubles.told.extend(unknown.clone());
         vms.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
         if self.hierarchy.is_none() {
             troubles.told.push(
@@ -158,6 +192,13 @@ impl Scanner {
             );
         }
         Found { vms, troubles: troubles.told(), unknown, hierarchy: self.hierarchy.clone() }
+    }
+
+    /// Trusts nothing that is remembered. Which threads run vCPUs is: that was seen.
+    fn look_anew(&mut self) {
+        self.processes.values_mut().for_each(|process| process.looks = 0);
+        self.threads.values_mut().for_each(|thread| thread.looks = 0);
+        self.machines.values_mut().for_each(|machine| machine.looks = 0);
     }
 
     /// Whether something known is to be looked at in full.

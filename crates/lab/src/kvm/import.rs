@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lowtail_libvirt::name::shown;
 use lowtail_libvirt::range::CgroupVersion;
-use lowtail_libvirt::{Cpus, Cputune, Domain, Policy};
+use lowtail_libvirt::{Cpus, Cputune, Domain, Policy, Position};
 
 use crate::error::{Error, Unreadable};
 
@@ -45,9 +45,13 @@ pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<Str
     let names = machines.iter().map(|(_, domain)| shown(&domain.name));
     let names: Vec<String> = names.collect();
     let mut seen = BTreeSet::new();
-    for (name, (file, _)) in names.iter().zip(machines) {
+    for (name, (file, domain)) in names.iter().zip(machines) {
         if !seen.insert(name) {
-            return Err(wrong(file, format!("another machine is called `{name}`, too")));
+            return Err(wrong(
+                file,
+                domain.positions.name,
+                format!("another machine is called `{name}`, too"),
+            ));
         }
     }
     let mut show = vec!["guest_share".to_string()];
@@ -85,8 +89,8 @@ fn limited(tune: &Cputune) -> bool {
     quotas.iter().any(|quota| quota.is_some_and(|us| us > 0))
 }
 
-fn wrong(file: &str, message: String) -> Error {
-    Unreadable { file: file.to_string(), message }.into()
+fn wrong(file: &str, at: Position, message: String) -> Error {
+    Unreadable::new(format!("{file}:{at}"), message).into()
 }
 
 /// A text as TOML has it.
@@ -129,7 +133,9 @@ impl Machine<'_> {
         }
         if let Some(shares) = tune.shares {
             let checked = self.host.version.check_shares("shares", shares);
-            checked.map_err(|message| wrong(self.file, format!("<shares>: {message}")))?;
+            checked.map_err(|message| {
+                wrong(self.file, domain.positions.shares, format!("<shares>: {message}"))
+            })?;
         }
         let values = [
             ("shares", tune.shares),
@@ -187,7 +193,10 @@ impl Machine<'_> {
                  give it more with --pcpus",
                 pcpus - 1
             );
-            return Err(wrong(self.file, message));
+            let positions = &self.domain.positions;
+            let pins = self.domain.cputune.pins();
+            let at = if pins { positions.cputune } else { positions.vcpu };
+            return Err(wrong(self.file, at, message));
         }
         Ok(list(here))
     }

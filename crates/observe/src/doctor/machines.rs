@@ -83,6 +83,14 @@ fn machines(host: &Host) -> Check {
         (false, 0) => shown.join(", "),
         (false, more) => format!("{} and {more} more", shown.join(", ")),
     };
+    if let Some(why) = found.unknown {
+        let check = Check::ok("machines", "machines", "not known");
+        return check.needed_for(&[Vms, Observe, Record, Apply]).but(
+            State::Missing,
+            why,
+            "mount proc at /proc, and let lowtail have some 64 open files",
+        );
+    }
     let check = Check::ok("machines", "machines", text).needed_for(&[Vms, Observe]);
     match found.troubles.first() {
         Some(trouble) => check.but(

@@ -80,7 +80,9 @@ impl Path {
     pub fn start(options: &PathOptions) -> Result<Self, Error> {
         let failed = |what| move |source| Error::Bpf { what, source };
         let reasons = Reasons::of_kernel().map_err(failed("read the kernel's BTF"))?;
-        let object = bpf::load(COMPILED, |object| prepare(object, options, reasons.is_some()))?;
+        let need = || "packets and connections, some 15 MB".to_string();
+        let object =
+            bpf::load(COMPILED, need, |object| prepare(object, options, reasons.is_some()))?;
         let path = Path {
             _attached: Vec::new(),
             object,

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, RingBuffer,
@@ -14,7 +14,6 @@ use libbpf_rs::{
 };
 use lowtail_trace::recording::{About, End, Writer};
 use lowtail_trace::{Role as TraceRole, Trigger};
-use nix::time::{ClockId, clock_gettime};
 
 use super::names::{self, Inbox, Named, Names};
 use super::rings::{PAGE_BYTES, Rings, at_ns};
@@ -23,6 +22,7 @@ use crate::{Candidate, choose};
 use lowtail_discover::{Role, Scanner, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
+use lowtail_kernel::clock::Instant;
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
@@ -55,6 +55,8 @@ pub struct Recorder {
     /// Machines, by process and when that started.
     vms: BTreeMap<(u32, u64), Vm>,
     troubles: Vec<String>,
+    /// Machines were looked for with success.
+    begun: bool,
     watched: BTreeSet<u32>,
     /// Threads whose waits do not count, for there are too many.
     unwatched: usize,
@@ -94,7 +96,12 @@ impl Recorder {
             let what = "recording needs a kernel that tells its types (CONFIG_DEBUG_INFO_BTF):";
             Error::file(what, types, source)
         })?;
-        let object = bpf::load(PROGRAMS, |object| prepare(object, cpus, page_shift, threshold_ns));
+        let need = || {
+            let mib = ((cpus << page_shift) * PAGE_BYTES as u64) >> 20;
+            format!("rings of events, {mib} MiB for {cpus} CPUs (less with --buffer)")
+        };
+        let object =
+            bpf::load(PROGRAMS, need, |object| prepare(object, cpus, page_shift, threshold_ns));
         let object = object.map_err(|error| match error {
             Error::Bpf { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 let what = "recording needs root, or CAP_BPF and CAP_PERFMON: load its programs";
@@ -148,6 +155,7 @@ impl Recorder {
             scanner,
             vms: BTreeMap::new(),
             troubles: Vec::new(),
+            begun: false,
             watched: BTreeSet::new(),
             unwatched: 0,
             scanned_ns: 0,
@@ -201,7 +209,7 @@ impl Recorder {
         let mut events = Vec::new();
         let mut complete_to_ns = begin_ns;
         loop {
-            let over = stop(Duration::from_nanos(now_ns() - begin_ns));
+            let over = stop(Duration::from_nanos(now_ns().saturating_sub(begin_ns)));
             // Names go before the events in which they are.
             let round_ns = now_ns();
             let to = self.rings.written()?;
@@ -376,6 +384,11 @@ impl Recorder {
     fn scan(&mut self) -> Result<(), Error> {
         let found = self.scanner.scan();
         self.troubles = found.troubles;
+        if let Some(why) = found.unknown {
+            // Those that were there are still recorded. Without any to begin with nobody's wait would count.
+            return if self.begun { Ok(()) } else { Err(Error::Unseen(why)) };
+        }
+        self.begun = true;
         self.vms = found.vms.into_iter().map(|vm| ((vm.pid, vm.started_ticks), vm)).collect();
         if self.options.threshold.is_none() {
             return Ok(());
@@ -486,9 +499,11 @@ pub(super) fn trigger(bytes: &[u8]) -> Option<Trigger> {
 fn about(begin_ns: u64) -> About {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let since_ns = now_ns().saturating_sub(begin_ns);
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     About {
         begin_ns,
-        begin_unix_ns: clock_ns(ClockId::CLOCK_REALTIME).saturating_sub(since_ns),
+        // What a recording is called by; nothing is measured with it.
+        begin_unix_ns: (unix.as_nanos() as u64).saturating_sub(since_ns),
         cpus: libbpf_rs::num_possible_cpus().unwrap_or_default() as u32,
         kernel: kernel.trim_end().to_owned(),
     }
@@ -496,10 +511,5 @@ fn about(begin_ns: u64) -> About {
 
 /// Now, by the clock of the events.
 fn now_ns() -> u64 {
-    clock_ns(ClockId::CLOCK_MONOTONIC)
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    // Neither of them can be missing.
-    clock_gettime(clock).map_or(0, |at| at.tv_sec() as u64 * 1_000_000_000 + at.tv_nsec() as u64)
+    Instant::now().as_ns()
 }

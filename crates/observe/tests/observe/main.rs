@@ -6,6 +6,7 @@ mod bad;
 mod blame;
 mod quota;
 mod standin;
+mod storm;
 
 use lowtail_testkit::{needs, tries};
 use std::sync::MutexGuard;

@@ -93,6 +93,7 @@ fn stand_in() {
         "many" => many(numbers[0]),
         "crowd" => crowd(numbers[0]),
         "churn" => churn(),
+        "storm" => storm(numbers[0]),
         "observe" => observe(numbers[0] as u32),
         _ => panic!("`{kind}`?"),
     }
@@ -259,6 +260,25 @@ fn churn() {
     }
     say("done");
     listen();
+}
+
+/// Threads that begin and end at once, on `cpu`, from "go" on until the end; how many, when asked.
+fn storm(cpu: usize) {
+    let begun = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&begun);
+    say("ready");
+    listen();
+    spawn("storm", move || {
+        set_cpus(Pid::from_raw(0), &[cpu]).expect("a CPU of ours");
+        loop {
+            count.fetch_add(1, Ordering::SeqCst);
+            spawn("gust", || ()).join().expect("no panic");
+        }
+    });
+    loop {
+        listen();
+        say(&begun.load(Ordering::SeqCst).to_string());
+    }
 }
 
 /// Observes a process until it is killed.
