@@ -128,6 +128,7 @@ pub struct Net {
 
 impl Net {
     /// With IPv4 only: what IPv6 sends by itself would be counted too.
+    #[allow(clippy::new_without_default, reason = "it asks the kernel for something")]
     pub fn new() -> Self {
         Self::with(false)
     }
