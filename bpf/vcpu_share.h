@@ -8,7 +8,7 @@
 #define LOWTAIL_VCPU_SHARE_H
 
 #include "vcpu_group.h"
-#include "vcpu_queue.h"
+#include "vcpu_alarm.h"
 
 /* How often entitlements are worked out: as often as Xen's credit has its tick. */
 #define PERIOD_NS 10000000ull
@@ -58,7 +58,7 @@ static __always_inline int takes_part(const struct vm *vm)
 __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 {
 	struct vm_order *order = bpf_map_lookup_elem(&orders, &i);
-	__u32 weight, vcpus, weights = all_weights;
+	__u32 weight, vcpus, turns, wanting, weights = all_weights;
 	struct vm *vm = vm_of(i);
 	struct rate limit = {}, most;
 	struct lt_vm fresh;
@@ -82,14 +82,22 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	limit = strictest(limit, vm->within);
 	most = strictest(limit, vm->above);
 	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
-	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
-	    same(vm->limit, limit))
+	/*
+	 * Who is one of many waits for many turns, be they more than vCPUs: those of a machine with a crowd of threads would all
+	 * have waited too long else, and go before everybody.
+	 */
+	turns = vm->vcpus == vcpus ? vm->turns : vcpus;
+	wanting = vm->rule.runnable;
+	if (wanting > turns || 2 * wanting < turns)
+		turns = lt_max(wanting, vcpus);
+	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->turns == turns &&
+	    vm->weights == weights && same(vm->limit, limit))
 		return weight;
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
 	share = lt_min(share, vm->most);
-	lt_vm_init(&fresh, PARAMS, weight, vcpus, share, now);
+	lt_vm_init(&fresh, PARAMS, weight, turns, share, now);
 	fresh.wait_max_ns = lt_min(fresh.wait_max_ns, WAIT_MAX_NS);
-	lt_cap_init(&fresh.cap, limit.rate, limit.burst_ns, vcpus, now);
+	fresh.cap = cap_of(limit, vcpus, now);
 	bpf_spin_lock(&vm->lock);
 	if (!vm->ready) {
 		vm->rule = fresh;
@@ -105,6 +113,7 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	bpf_spin_unlock(&vm->lock);
 	vm->weight = weight;
 	vm->vcpus = vcpus;
+	vm->turns = turns;
 	vm->weights = weights;
 	return weight;
 }
@@ -130,7 +139,7 @@ static __always_inline void own_limit(struct task_struct *p, struct vcpu *v, __u
 	limit = strictest(limit, limit_of(group_of(member->group)));
 	if (same(v->limit, limit))
 		return;
-	lt_cap_init(&fresh, limit.rate, limit.burst_ns, 1, now);
+	fresh = cap_of(limit, 1, now);
 	bpf_spin_lock(&vm->lock);
 	v->rule.cap = fresh;
 	v->limit = limit;

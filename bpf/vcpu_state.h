@@ -107,7 +107,7 @@ struct vm {
 	__u32 vcpus;
 	struct rate limit;
 	__u32 weights;		/* of all machines */
-	__u32 pad;
+	__u32 turns;		/* threads that share what is its, for how long one may wait */
 	struct vm_figures figures;
 };
 

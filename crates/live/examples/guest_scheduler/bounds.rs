@@ -1,13 +1,15 @@
 //! What nobody may bring about: a thread that waits until the kernel's watchdog ends the scheduler. Weights, limits, parameters and
 //! crowds that are legal, each as hard as it can be. The watchdog is near, so that a scenario is short; all bounds follow it.
 
-use std::time::Duration;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use lowtail_live::vcpu::{Cap, Options};
+use lowtail_live::vcpu::{Cap, Machine, Options, State, Thread};
 use lowtail_policy::Params;
 use serde_json::{Value, json};
 
-use crate::play::{Group, Part, play_with, secs};
+use crate::play::{Group, Part, load, play_with, secs, wanted};
 use crate::standin::Kind;
 
 /// How far away it is here.
@@ -17,19 +19,16 @@ fn options() -> Options {
     Options { watchdog: WATCHDOG, ..Options::default() }
 }
 
-/// Whether a scenario is to be played: all are, or the one that is the second argument.
-fn wanted(name: &str) -> bool {
-    std::env::args().nth(2).is_none_or(|only| only == name)
-}
-
 fn crowd(name: &str, threads: usize) -> Part {
     Part { threads, ..Part::new(name, Kind::Loop) }
 }
 
+fn limited(part: Part, basis_points: u32) -> Part {
+    Part { cap: Some(Cap { basis_points, burst_ns: 0 }), ..part }
+}
+
 /// Threads that others leave little to, for twice as long as the watchdog waits.
 pub(crate) fn starved() -> Value {
-    let limited =
-        |part: Part, basis_points| Part { cap: Some(Cap { basis_points, burst_ns: 0 }), ..part };
     let weighs = |part: Part, weight| Part { weight: Some(weight), ..part };
     let below = |part: Part| Part {
         group: Some(Group::default()),
@@ -50,16 +49,91 @@ pub(crate) fn starved() -> Value {
         ("limited-above", options(), vec![below(crowd("a", 100)), crowd("b", 20)]),
         // Most of these have no number: one runs in each turn of the others.
         ("no-room", Options { threads: 64, ..options() }, vec![crowd("bomb", 1000), crowd("a", 1)]),
+        // A machine of one vCPU with three hundred threads.
+        ("bomb", options(), vec![Part { vcpus: Some(1), ..crowd("bomb", 300) }, crowd("a", 1)]),
     ] {
         if wanted(name) {
             figures[name] = play_with(Some(options), &parts, span);
         }
     }
-    // With nobody else who wants the CPU a limit is one as well.
-    if wanted("alone") {
-        figures["alone"] = play_with(Some(options()), &[limited(crowd("a", 1), 1_000)], secs(4));
+    figures
+}
+
+/// Limits where nobody else wants the CPUs, of which there may be more than one.
+pub(crate) fn idle() -> Value {
+    let quota = Group { max: "10000 100000".to_string(), ..Group::default() };
+    let sleeps = Kind::Burst { sleep_us: 60_000_000, work_us: 1 };
+    let mut figures = json!({});
+    for (name, parts) in [
+        ("ten", vec![limited(crowd("a", 1), 1_000)]),
+        ("ten-of-four", vec![limited(crowd("a", 4), 1_000)]),
+        ("twenty", vec![limited(crowd("a", 1), 2_000)]),
+        ("twenty-of-four", vec![limited(crowd("a", 4), 2_000)]),
+        ("group", vec![Part { group: Some(quota.clone()), ..crowd("a", 1) }]),
+        (
+            "group-above",
+            vec![Part {
+                group: Some(Group::default()),
+                above: Some(("p", quota)),
+                ..crowd("a", 1)
+            }],
+        ),
+        ("beside-a-sleeper", vec![limited(crowd("a", 1), 1_000), Part::new("b", sleeps)]),
+    ] {
+        if wanted(name) {
+            figures[name] = play_with(Some(Options::default()), &parts, secs(4));
+        }
     }
     figures
+}
+
+/// A process of loops with the least limit is killed: how long it takes until it has ended.
+pub(crate) fn exits() -> Value {
+    let own = std::env::current_exe().expect("a program");
+    let child = Command::new(own).arg("loops").stdout(Stdio::null()).spawn();
+    let mut child = child.expect("a child");
+    let tids = || -> Vec<u32> {
+        let entries = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it lives");
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("it lives").file_name();
+        entries.filter_map(|entry| name(entry).to_str()?.parse().ok()).collect()
+    };
+    while tids().len() <= LOOPS {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut scheduler = load(&options());
+    let machine = Machine {
+        vcpus: LOOPS as u32,
+        cap: Some(Cap { basis_points: 1, burst_ns: 0 }),
+        threads: tids().iter().map(|&tid| Thread { tid, ..Thread::default() }).collect(),
+        ..Machine::default()
+    };
+    scheduler.add(&machine).expect("room");
+    std::thread::sleep(secs(1));
+    let began = Instant::now();
+    child.kill().expect("our child");
+    while child.try_wait().expect("our child").is_none() && began.elapsed() < 4 * WATCHDOG {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let took = began.elapsed();
+    let state = scheduler.state().expect("it says");
+    drop(scheduler);
+    json!({ "took_ms": took.as_millis() as u64, "enabled": state == State::Enabled, "state": state })
+}
+
+/// Threads of the process that [`exits`] kills, beside its first one.
+const LOOPS: usize = 20;
+
+/// That process.
+pub(crate) fn loops() -> Value {
+    for _ in 0..LOOPS {
+        std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    std::thread::sleep(secs(60));
+    json!({})
 }
 
 /// Each parameter as small and as large as the check lets it be, and all of them at once, under a mixed load.

@@ -1,7 +1,7 @@
 //! Plays scenarios of threads under a scheduler of the kernel's and under small first, inside the guest of `scripts/guest`, and
 //! prints what came of them as JSON. `crates/live/tests/scheduler` boots the guest and judges.
 //!
-//! `guest_scheduler GROUP`, see `main`.
+//! `guest_scheduler GROUP`, see `main`; of groups and bounds `guest_scheduler GROUP SCENARIO` plays one scenario.
 
 mod bounds;
 mod ends;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use lowtail_live::vcpu::Cap;
 use serde_json::{Value, json};
 
-use play::{Group, Part, play, secs};
+use play::{Group, Part, play, secs, wanted};
 use standin::Kind;
 
 /// What the victim of the experiments `attack-*` does: 5 ms between requests, 100 us for each, both exponential.
@@ -35,11 +35,14 @@ fn main() {
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
         "starved" => bounds::starved(),
+        "idle" => bounds::idle(),
+        "exits" => bounds::exits(),
+        "loops" => bounds::loops(),
         "extremes" => bounds::extremes(),
         "paid" => bounds::paid(),
         _ => panic!(
-            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, extremes \
-             or paid"
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, idle, exits, \
+             extremes or paid"
         ),
     };
     println!("{figures}");
@@ -172,10 +175,10 @@ fn groups() -> Value {
             ],
         ),
     ] {
-        // A limit lets one run once more than its rate, for what it has saved up: here that is 1 % of twice the time.
-        if std::env::args().nth(2).is_some_and(|only| only != name) {
+        if !wanted(name) {
             continue;
         }
+        // A limit lets one run once more than its rate, for what it has saved up: here that is 1 % of twice the time.
         let span = if name == "limits-nested" { secs(8) } else { secs(4) };
         figures[name] = play(true, &parts, span);
     }

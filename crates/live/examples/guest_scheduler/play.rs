@@ -38,6 +38,8 @@ pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) threads: usize,
+    /// What its vCPUs are said to be, if that is not all threads.
+    pub(crate) vcpus: Option<u32>,
     pub(crate) weight: Option<u16>,
     pub(crate) cap: Option<Cap>,
     pub(crate) group: Option<Group>,
@@ -59,6 +61,7 @@ impl Part {
             name: name.to_string(),
             kind,
             threads: 1,
+            vcpus: None,
             weight: None,
             cap: None,
             group: None,
@@ -69,6 +72,11 @@ impl Part {
             ring: false,
         }
     }
+}
+
+/// Whether a scenario is to be played: all are, or the one that is the second argument.
+pub(crate) fn wanted(name: &str) -> bool {
+    std::env::args().nth(2).is_none_or(|only| only == name)
 }
 
 pub(crate) fn secs(n: u64) -> Duration {
@@ -150,7 +158,7 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
             threads[0].group = Some(make(group, &name, &running.tids[..1], &mut made));
         }
         let machine = Machine {
-            vcpus: part.threads as u32,
+            vcpus: part.vcpus.unwrap_or(part.threads as u32),
             weight: part.weight,
             cap: part.cap,
             group,
