@@ -89,18 +89,20 @@ pub(crate) fn idle() -> Value {
 
 /// A process of loops with the least limit is killed: how long it takes until it has ended.
 pub(crate) fn exits() -> Value {
+    // Before the loops, which would take most of the CPU from the kernel's check of the programs.
+    let mut scheduler = load(&options());
     let own = std::env::current_exe().expect("a program");
     let child = Command::new(own).arg("loops").stdout(Stdio::null()).spawn();
     let mut child = child.expect("a child");
+    let tasks = format!("/proc/{}/task", child.id());
     let tids = || -> Vec<u32> {
-        let entries = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it lives");
+        let entries = fs::read_dir(&tasks).expect("it lives");
         let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("it lives").file_name();
         entries.filter_map(|entry| name(entry).to_str()?.parse().ok()).collect()
     };
     while tids().len() <= LOOPS {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let mut scheduler = load(&options());
     let machine = Machine {
         vcpus: LOOPS as u32,
         cap: Some(Cap { basis_points: 1, burst_ns: 0 }),
