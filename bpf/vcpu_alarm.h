@@ -25,6 +25,7 @@ __attribute__((noinline)) __u64 let_go(__u32 slot, __u64 now)
 	bpf_spin_lock(&vm->lock);
 	v->parked_ns = 0;
 	v->rule.queued_ns = now;
+	v->waiting = 1;
 	bpf_spin_unlock(&vm->lock);
 	return key_of(v, vm);
 }

@@ -101,6 +101,14 @@ __attribute__((noinline)) int before(__u32 a, __u32 b, __u64 now)
 	return lt_before(&va->rule, &vm_a->rule, &vb->rule, &vm_b->rule, now);
 }
 
+/* Whether thread @slot is still there for a CPU to take. Others look at the same queues at the same time. */
+static __always_inline int is_waiting(__u32 slot)
+{
+	struct vcpu *v = vcpu_of(slot);
+
+	return v && v->waiting;
+}
+
 __attribute__((noinline)) int overdue(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
@@ -141,7 +149,7 @@ __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
 		if (!left--)
 			break;
 		slot = slot_of(p);
-		if (slot == NONE)
+		if (!is_waiting(slot))
 			continue;
 		if (best == NONE)
 			best = slot;
@@ -278,7 +286,7 @@ __attribute__((noinline)) __u64 interrupter(__u64 queue, __u32 cpu, __u64 now)
 		if (!pass--)
 			break;
 		slot = slot_of(p);
-		if (slot == NONE || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!is_waiting(slot) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		if (!left--)
 			break;

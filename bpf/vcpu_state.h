@@ -115,6 +115,8 @@ struct vcpu {
 	struct lt_vcpu rule;
 	__u32 vm;
 	__u32 limits;		/* the state of all groups at which its own limit was looked at */
+	__u32 waiting;		/* it is in a queue, and no CPU has taken it: who makes that 0 has */
+	__u32 pad0;
 	struct rate limit;	/* its own */
 	__u64 since_ns;		/* runs, settled up to here; 0: does not run */
 	__u64 waits_ns;		/* since when it waits, limits or not: since it ran last, or wanted to run */

@@ -41,7 +41,10 @@ static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int o
 		arm(c, deadline(c), now);
 }
 
-/* @next, who waits, runs now on this CPU, if it can be given a stretch. */
+/*
+ * @next, who waits, runs now on this CPU, if it can be given a stretch. Another CPU may have chosen the same one: only one of
+ * them gives it a stretch, or what the other takes back would be what it runs on.
+ */
 __attribute__((noinline)) int take(__u64 next, __u64 now)
 {
 	__u64 queue = QUEUE_OF_NEXT(next);
@@ -49,7 +52,7 @@ __attribute__((noinline)) int take(__u64 next, __u64 now)
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm = v ? vm_of(v->vm) : 0;
 
-	if (!vm)
+	if (!vm || __sync_val_compare_and_swap(&v->waiting, 1, 0) != 1)
 		return 0;
 	if (prepare(slot, now)) {
 		if (move(queue, slot, SCX_DSQ_LOCAL, 0))
@@ -57,12 +60,15 @@ __attribute__((noinline)) int take(__u64 next, __u64 now)
 		/* It has gone elsewhere, or out of sight. */
 		give_back(slot, now);
 	} else if (v->parked_ns) {
-		if (move(queue, slot, PARKED, v->parked_ns))
+		if (move(queue, slot, PARKED, v->parked_ns)) {
 			arm_unpark(v->parked_ns, now);
+			return 0;
+		}
 	} else {
 		/* The queue of large ones is beside that of small ones. */
 		move(queue, slot, queue | 1, vm->rule.vtime_ns);
 	}
+	v->waiting = 1;
 	return 0;
 }
 
@@ -190,12 +196,10 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 		arm(c, c->until_ns, now);
 		return;
 	}
-	/*
-	 * The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. They get more than a
-	 * switch costs: the kernel would choose them again and again, and none of them would ever come to its end.
-	 */
+	v->waiting = 0;
+	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
-		v->stretch_ns = lt_max(PARAMS->grain_ns, FOREIGN_RUN_NS);
+		v->stretch_ns = PARAMS->grain_ns;
 	/* The switch is charged to who comes, or those that switch often would have that for nothing. */
 	runs(slot, c->left_ns ? c->left_ns : now, now);
 	c->left_ns = 0;

@@ -131,6 +131,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		park(p, v, enq_flags, now);
 		return;
 	}
+	v->waiting = 1;
 	stays = bound_now(p, c);
 	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->rule.class), PARAMS->slice_ns,
 				 key_of(v, vm), enq_flags);

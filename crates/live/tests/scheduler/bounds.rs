@@ -19,8 +19,8 @@ fn nobody_waits_for_the_watchdog() {
     assert!(beside >= 0.45, "{beside}");
 }
 
-/// Within 2 % of the limit where nobody else wants the CPUs, by the policy and by control groups.
-fn hold_on_idle_cpus(cpus: u32) {
+/// As near to the limit as `off` where nobody else wants the CPUs, by the policy and by control groups.
+fn hold_on_idle_cpus(cpus: u32, off: f64) {
     let Some(figures) = guest("idle", cpus) else { return };
     let scenarios = figures.as_object().expect("scenarios");
     assert!(scenarios.len() >= 7);
@@ -28,18 +28,20 @@ fn hold_on_idle_cpus(cpus: u32) {
         still_there(&figures, scenario);
         let limit = if scenario.starts_with("twenty") { 0.2 } else { 0.1 };
         let had = share(&figures, scenario, "a");
-        assert!((had / limit - 1.0).abs() <= 0.02, "{scenario}: {had}, not {limit}");
+        assert!((had / limit - 1.0).abs() <= off, "{scenario}: {had}, not {limit}");
     }
 }
 
 #[test]
 fn limits_hold_on_an_idle_cpu() {
-    hold_on_idle_cpus(1);
+    hold_on_idle_cpus(1, 0.02);
 }
 
+/// Before, 10 % was 57 % here as well. What it costs to choose who runs is part of a limit, some 40 us in this guest for each run of
+/// 500 us, and the kernel does not count it for one that it fetches from another CPU: these have up to 7 % less than their limit.
 #[test]
 fn limits_hold_on_two_idle_cpus() {
-    hold_on_idle_cpus(2);
+    hold_on_idle_cpus(2, 0.1);
 }
 
 /// All parameters at their ends.
