@@ -129,7 +129,7 @@ static __always_inline int gone(__u32 cpu)
 }
 
 /*
- * The first of @queue that may run on @cpu, or one behind it that has waited too long; NONE if there is none.
+ * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none.
  */
 __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
 {
@@ -151,12 +151,13 @@ __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
 		slot = slot_of(p);
 		if (!is_waiting(slot))
 			continue;
-		if (best == NONE)
-			best = slot;
-		else if (overdue(slot, now)) {
+		/* The first of these, or one that others come behind would never be it. */
+		if (overdue(slot, now)) {
 			best = slot;
 			break;
 		}
+		if (best == NONE)
+			best = slot;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return best;

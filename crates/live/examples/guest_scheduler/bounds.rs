@@ -44,6 +44,12 @@ pub(crate) fn starved() -> Value {
             options(),
             vec![weighs(crowd("heavy", 40), u16::MAX), weighs(crowd("light", 1), 1)],
         ),
+        // Many light ones have waited too long at the same time.
+        (
+            "lights",
+            options(),
+            vec![weighs(crowd("heavy", 40), u16::MAX), weighs(crowd("light", 100), 1)],
+        ),
         // A hundredth of a percent for a hundred threads.
         ("limited", options(), vec![limited(crowd("a", 100), 1), crowd("b", 20)]),
         ("limited-above", options(), vec![below(crowd("a", 100)), crowd("b", 20)]),

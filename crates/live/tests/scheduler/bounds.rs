@@ -6,12 +6,17 @@ use crate::{at, guest, share, still_there};
 #[test]
 fn nobody_waits_for_the_watchdog() {
     let Some(figures) = guest("starved", 1) else { return };
-    for scenario in ["light", "limited", "limited-above", "no-room", "bomb"] {
+    for scenario in ["light", "lights", "limited", "limited-above", "no-room", "bomb"] {
         still_there(&figures, scenario);
     }
     // Who has waited for a quarter of the four seconds goes first, and runs for a millisecond. Its weight would give it 3 us.
     let light = share(&figures, "light", "light");
     assert!((0.0005..0.004).contains(&light), "{light}");
+    // A hundred threads, 16 us each once in a sixth of the four seconds, and as many switches of less than 100 us.
+    for scenario in ["limited", "limited-above"] {
+        let had = share(&figures, scenario, "a");
+        assert!(had < 0.02, "{scenario}: {had}");
+    }
     // A machine of 1,000 threads, of which 64 could have numbers, was there first: the next one has its number.
     assert!(at(&figures, "/no-room/a/runs") > 0.0, "all numbers were one machine's");
     // One of 300 threads has no more than its half: they are not overdue because there are many of them.
