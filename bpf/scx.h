@@ -26,6 +26,7 @@ struct cpumask {
 struct sched_ext_entity {
 	__u32 flags;
 	__u64 slice;
+	__u64 dsq_vtime;
 };
 
 struct task_struct {

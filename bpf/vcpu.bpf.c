@@ -92,16 +92,16 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 		scx_bpf_error_bstr(format, data, sizeof(data));
 		return;
 	}
-	if (bpf_map_pop_elem(&free_slots, &slot))
+	/* No machine has more than half of what the others leave: one with many threads leaves numbers to all others. */
+	if (vm->threads >= free_left || bpf_map_pop_elem(&free_slots, &slot))
 		return;
 	v = vcpu_of(slot);
 	if (!v)
 		return;
+	__sync_fetch_and_add(&free_left, -1);
 	__sync_fetch_and_add(&vm->threads, 1);
 	if (!vm->lead)
 		vm->lead = slot + 1;
-	if (known_vms <= member->vm)
-		known_vms = member->vm + 1;
 	refresh(member->vm, now);
 	__builtin_memset(v, 0, sizeof(*v));
 	v->vm = member->vm;
@@ -130,6 +130,7 @@ void BPF_PROG(lowtail_disable, struct task_struct *p)
 			vm->lead = 0;
 	}
 	bpf_map_push_elem(&free_slots, &slot, 0);
+	__sync_fetch_and_add(&free_left, 1);
 }
 
 /* ---- beginning and end ----------------------------------------------- */
@@ -183,7 +184,6 @@ static long begin_cpu(__u32 cpu, __s32 *failed)
 	if (!c)
 		return 1;
 	c->current = NONE;
-	c->paid = NONE;
 	lt_pcpu_init(&c->rule, PARAMS, bpf_ktime_get_ns());
 	*failed = scx_bpf_create_dsq(QUEUE_OF(cpu, LT_SMALL), -1);
 	if (!*failed)
@@ -197,6 +197,7 @@ __s32 BPF_PROG(lowtail_init)
 	__s32 failed = 0;
 
 	online = settings.online;
+	free_left = settings.threads;
 	bpf_loop(settings.threads, begin_slot, 0, 0);
 	bpf_loop(settings.cpus, begin_cpu, &failed, 0);
 	if (!failed)

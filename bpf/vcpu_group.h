@@ -43,14 +43,25 @@ static __always_inline struct rate strictest(struct rate a, struct rate b)
 	return b.rate && (!a.rate || b.rate < a.rate) ? b : a;
 }
 
+/*
+ * A limit saves up so many grains at least, and lets one run for half of them: of a tiny one a turn would be so short else
+ * that switches and timers, which come too late by some microseconds, were most of it. Not so for 1.4 % and more.
+ */
+#define LIMIT_GRAINS 16
+
+static __always_inline struct lt_cap cap_of(struct rate limit, __u32 vcpus, __u64 now)
+{
+	__u64 least = (__u64)PARAMS->grain_ns * LIMIT_GRAINS;
+	struct lt_cap cap;
+
+	lt_cap_init(&cap, limit.rate, lt_max(limit.burst_ns, least), vcpus, now);
+	return cap;
+}
+
 /* What those in groups below @group share. */
 static __always_inline struct lt_cap pool_of(const struct group *group, __u64 now)
 {
-	struct rate limit = limit_of(group);
-	struct lt_cap cap;
-
-	lt_cap_init(&cap, limit.rate, limit.burst_ns, POOL_TURNS, now);
-	return cap;
+	return cap_of(limit_of(group), POOL_TURNS, now);
 }
 
 static __always_inline int same(struct rate a, struct rate b)

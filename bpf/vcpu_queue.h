@@ -14,13 +14,13 @@
 #include "vcpu_run.h"
 
 /*
- * So many of a queue are looked at, at most: a queue of others' threads must not cost everybody. So many of those that
- * a limit has stopped are let go at a time. Variables, so that the kernel, when it checks a loop, does not go
- * through it once for each number.
+ * So many of a queue that may run on a CPU are looked at, at most, and so many in all: a queue of others' threads must not
+ * cost everybody, and threads that may run on some CPUs only must not hide those behind them from the others. Variables,
+ * so that the kernel, when it checks a loop, does not go through it once for each number.
  */
 #define LOOK 16
 __u32 look_most = LOOK;
-__u32 unpark_most = 64;
+__u32 pass_most = 16 * LOOK;
 
 /* Numbers of queues: twice the CPU, or twice the number of CPUs for those of all, and 1 for large ones. */
 #define QUEUE_OF(cpu, class) (2ull * (cpu) + ((class) == LT_LARGE))
@@ -101,6 +101,14 @@ __attribute__((noinline)) int before(__u32 a, __u32 b, __u64 now)
 	return lt_before(&va->rule, &vm_a->rule, &vb->rule, &vm_b->rule, now);
 }
 
+/* Whether thread @slot is still there for a CPU to take. Others look at the same queues at the same time. */
+static __always_inline int is_waiting(__u32 slot)
+{
+	struct vcpu *v = vcpu_of(slot);
+
+	return v && v->waiting;
+}
+
 __attribute__((noinline)) int overdue(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
@@ -121,32 +129,35 @@ static __always_inline int gone(__u32 cpu)
 }
 
 /*
- * The first of @queue that may run on @cpu, or one behind it that has waited too long; NONE if there is none.
+ * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none.
  */
 __attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	__u32 slot, best = NONE;
-	__u32 left = look_most;
+	__u32 left = look_most, pass = pass_most;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return NONE;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (!left--)
+		if (!pass--)
 			break;
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
+		if (!left--)
+			break;
 		slot = slot_of(p);
-		if (slot == NONE)
+		if (!is_waiting(slot))
 			continue;
-		if (best == NONE)
-			best = slot;
-		else if (overdue(slot, now)) {
+		/* The first of these, or one that others come behind would never be it. */
+		if (overdue(slot, now)) {
 			best = slot;
 			break;
 		}
+		if (best == NONE)
+			best = slot;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return best;
@@ -157,7 +168,7 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	__u32 left = 2 * look_most;
+	__u32 left = 2 * pass_most;
 	int moved = 0;
 
 	bpf_iter_scx_dsq_new(&it, queue, 0);
@@ -184,6 +195,14 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 #define NEXT(queue, slot) ((__u64)(queue) << 32 | (slot))
 #define QUEUE_OF_NEXT(next) ((next) >> 32)
 #define SLOT_OF_NEXT(next) ((__u32)(next))
+
+/* The one of two that goes before the other, or the only one. */
+static __always_inline __u64 first_of(__u64 own, __u64 all, __u64 now)
+{
+	if (own == NOBODY)
+		return all;
+	return all != NOBODY && before(SLOT_OF_NEXT(all), SLOT_OF_NEXT(own), now) ? all : own;
+}
 
 static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
 {
@@ -222,11 +241,8 @@ __attribute__((noinline)) int anybody(__u32 cpu)
 	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_LARGE));
 }
 
-/*
- * When thread @slot may interrupt who runs on @cpu: 0 is now, and it has paid if it is to @pay; LT_NEVER is not as
- * things are.
- */
-__attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, int pay, __u64 now)
+/* When thread @slot may interrupt who runs on @cpu: 0 is now; LT_NEVER is not as things are. It pays when it begins. */
+__attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 	struct vcpu *v = vcpu_of(slot), *cur;
@@ -247,37 +263,35 @@ __attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, int pay, __
 		return LT_NEVER;
 	bpf_spin_lock(&vm->lock);
 	when = lt_preempt_when(&v->rule, &vm->rule, &c->rule, PARAMS, now);
-	if (!when && pay) {
-		lt_preempt_take(&v->rule, &vm->rule, &c->rule, PARAMS);
-		vm->figures.preemptions++;
-	}
 	bpf_spin_unlock(&vm->lock);
 	return when;
 }
 
 /*
- * Of those who wait in @queue, the first who may interrupt on @cpu now; NONE if there is none, and the timer is set for
- * the first who may later.
+ * Of those who wait in @queue, the first who may interrupt on @cpu now, and the queue, in one number; NOBODY if there is
+ * none, and the timer is set for the first who may later.
  */
-__attribute__((noinline)) __u32 interrupter(__u64 queue, __u32 cpu, __u64 now)
+__attribute__((noinline)) __u64 interrupter(__u64 queue, __u32 cpu, __u64 now)
 {
 	__u64 when, soonest = LT_NEVER;
 	struct cpu *c = cpu_of(cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	__u32 slot, found = NONE;
-	__u32 left = look_most;
+	__u32 left = look_most, pass = pass_most;
 
 	if (!c || !scx_bpf_dsq_nr_queued(queue))
-		return NONE;
+		return NOBODY;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (!left--)
+		if (!pass--)
 			break;
 		slot = slot_of(p);
-		if (slot == NONE || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!is_waiting(slot) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		when = may_interrupt(slot, cpu, 0, now);
+		if (!left--)
+			break;
+		when = may_interrupt(slot, cpu, now);
 		if (!when) {
 			found = slot;
 			break;
@@ -287,29 +301,38 @@ __attribute__((noinline)) __u32 interrupter(__u64 queue, __u32 cpu, __u64 now)
 	bpf_iter_scx_dsq_destroy(&it);
 	if (found == NONE && soonest != LT_NEVER)
 		arm(c, soonest, now);
-	return found;
+	return found == NONE ? NOBODY : NEXT(queue, found);
 }
 
-/* Looks whether somebody who waits may interrupt who runs on @cpu, and sees to it. */
+/*
+ * Of all who wait, the first who may interrupt who runs on @cpu now, and its queue, in one number; NOBODY if there is none.
+ */
+__attribute__((noinline)) __u64 claimant(__u32 cpu, __u64 now)
+{
+	__u64 own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now);
+	__u64 all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now);
+
+	own = first_of(own, all, now);
+	if (own != NOBODY)
+		return own;
+	own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	all = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now);
+	return first_of(own, all, now);
+}
+
+/*
+ * Looks whether somebody who waits may interrupt who runs on @cpu, and sees to it. Who that is turns out when the CPU asks:
+ * another one may have come meanwhile that goes before it, as all do whom a limit lets go at a time. It pays when it begins
+ * to run: until then it may go elsewhere, or be stopped by a limit.
+ */
 __attribute__((noinline)) int look(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
-	__u32 own, all;
 
-	if (!c || c->current == NONE || c->paid != NONE)
+	if (!c || c->current == NONE || c->claimed || claimant(cpu, now) == NOBODY)
 		return 0;
-	own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now);
-	all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now);
-	if (own == NONE || (all != NONE && before(all, own, now)))
-		own = all;
-	if (own == NONE)
-		own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now);
-	if (own == NONE)
-		own = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now);
-	if (own != NONE && !may_interrupt(own, cpu, 1, now)) {
-		c->paid = own;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	}
+	c->claimed = 1;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 
@@ -320,7 +343,14 @@ static int cpu_timer(void *map, __u32 *key, struct cpu *c)
 	__u32 cpu = *key;
 
 	c->armed_ns = 0;
-	if (c->current == NONE || !anybody(cpu))
+	if (c->foreign) {
+		if (now < c->until_ns)
+			arm(c, c->until_ns, now);
+		else if (anybody(cpu) || scx_bpf_dsq_nr_queued(FOREIGN))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return 0;
+	}
+	if (c->current == NONE || !(c->limited || anybody(cpu)))
 		return 0;
 	if (now >= deadline(c)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -355,50 +385,6 @@ static __always_inline void announce(struct task_struct *p, __u32 cpu, int stays
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 	}
 	arm_turn(cpu, now);
-}
-
-/* The timer of those who are stopped by limits: they wait like others from now on. */
-static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
-{
-	__u64 now = bpf_ktime_get_ns(), next = LT_NEVER, queue, order;
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	struct vcpu *v;
-	struct vm *vm;
-	__u32 cpu, left = unpark_most;
-	int stays;
-
-	alarm->armed_ns = 0;
-	bpf_iter_scx_dsq_new(&it, PARKED, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		v = vcpu_of(slot_of(p));
-		vm = v ? vm_of(v->vm) : 0;
-		if (!left--) {
-			next = now + 1;
-			break;
-		}
-		if (!vm)
-			continue;
-		if (v->parked_ns > now) {
-			next = v->parked_ns;
-			break;
-		}
-		v->parked_ns = 0;
-		cpu = scx_bpf_task_cpu(p);
-		stays = bound(p);
-		queue = place(cpu, stays, v->rule.class);
-		order = key_of(v, vm);
-		scx_bpf_dsq_move_set_vtime(&it, order);
-		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
-		if (scx_bpf_test_and_clear_cpu_idle(cpu))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		announce(p, cpu, stays, now);
-		look(cpu, now);
-	}
-	bpf_iter_scx_dsq_destroy(&it);
-	if (next != LT_NEVER)
-		arm_unpark(next, now);
-	return 0;
 }
 
 #endif

@@ -9,10 +9,22 @@
 #include "vcpu_pool.h"
 
 /*
- * Who has been stopped by a limit for so long runs for a grain. The kernel ends a scheduler that lets a thread wait for
- * 30 s (SCX_WATCHDOG_MAX_TIMEOUT), which a tiny limit on many threads comes to; a grain in 10 s is 2 millionths.
+ * No turn is longer than so much, so that all who want to run have had one before the watchdog comes, even if all of them
+ * want the same CPU. Whom a limit stops that has not run for STOPPED_MAX_NS runs for a grain, or a tiny limit on many threads
+ * would stop one for longer than that, too; a grain in 5 s is 3 millionths.
  */
-#define STOPPED_MAX_NS 10000000000ull
+static __always_inline __u64 turn_max(void)
+{
+	return lt_max(ROUND_NS / lt_max(crowd, 1), PARAMS->grain_ns);
+}
+
+/* A thread without a number runs for so long, once in a turn of the others: a tenth of the time, whatever their number. */
+#define FOREIGN_RUN_NS 1000000ull
+
+static __always_inline __u64 foreign_run(void)
+{
+	return lt_min(turn_max() / 8, FOREIGN_RUN_NS);
+}
 
 /* The machine wants so much up to @now. */
 static __always_inline void measure(struct vm *vm, __u64 now)
@@ -75,7 +87,7 @@ __attribute__((noinline)) int ends(__u32 slot, int sleeps, __u64 now)
 __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
-	__u64 stretch, when, ready = 0, pool;
+	__u64 stretch, when, ready = 0, pool, most = turn_max();
 	struct vm *vm;
 	int small;
 
@@ -92,6 +104,7 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 		bpf_spin_unlock(&vm->lock);
 		return 0;
 	}
+	stretch = lt_min(stretch, most);
 	when = lt_cap_grant(&v->rule, &vm->rule, PARAMS, stretch, now);
 	pool = vm->pool;
 	if (when && pool) {
@@ -106,11 +119,10 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 			lt_cap_refuse(&v->rule);
 	}
 	v->pool = pool;
-	if (!when && v->stopped_ns && lt_since(now, v->stopped_ns) > STOPPED_MAX_NS)
+	if (!when && lt_since(now, v->waits_ns) > STOPPED_MAX_NS)
 		when = PARAMS->grain_ns;
 	if (when) {
 		v->stretch_ns = lt_min(stretch, when);
-		v->stopped_ns = 0;
 		bpf_spin_unlock(&vm->lock);
 		return 1;
 	}
@@ -118,8 +130,6 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
 	when = lt_max(lt_cap_when(&v->rule, &vm->rule, PARAMS), ready);
 	v->parked_ns = when == LT_NEVER ? now + PARAMS->guard_ns : lt_max(when, now + 1);
-	if (!v->stopped_ns)
-		v->stopped_ns = now;
 	vm->figures.parked++;
 	bpf_spin_unlock(&vm->lock);
 	return 0;
@@ -209,6 +219,26 @@ __attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
 	bpf_spin_unlock(&vm->lock);
 	if (v->pool)
 		pool_settle(v->pool, drawn, ran, now);
+	return 0;
+}
+
+/* A thread that has interrupted somebody on @cpu begins to run there, and pays for that. */
+__attribute__((noinline)) int pay(__u32 slot, __u32 cpu)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct cpu *c = cpu_of(cpu);
+	struct vm *vm;
+
+	if (!v || !c)
+		return 0;
+	vm = vm_of(v->vm);
+	if (!vm)
+		return 0;
+	bpf_spin_lock(&vm->lock);
+	v->pays = 0;
+	if (lt_preempt_take(&v->rule, &vm->rule, &c->rule, PARAMS))
+		vm->figures.preemptions++;
+	bpf_spin_unlock(&vm->lock);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 #define LOWTAIL_VCPU_SHARE_H
 
 #include "vcpu_group.h"
-#include "vcpu_run.h"
+#include "vcpu_alarm.h"
 
 /* How often entitlements are worked out: as often as Xen's credit has its tick. */
 #define PERIOD_NS 10000000ull
@@ -25,6 +25,7 @@ struct pass {
 	__u64 demand;
 	__u32 spare;
 	__u32 level;
+	__u32 runnable;
 };
 
 /*
@@ -41,6 +42,8 @@ __u32 shared_changes;
 __u64 joined;
 /* When the last pass was. */
 __u64 passed_ns;
+/* When those who have waited too long were looked for last. */
+__u64 rescued_ns;
 
 /*
  * Whether @vm takes part in the sharing out between groups: it has wanted something in the last half second, by
@@ -55,7 +58,7 @@ static __always_inline int takes_part(const struct vm *vm)
 __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 {
 	struct vm_order *order = bpf_map_lookup_elem(&orders, &i);
-	__u32 weight, vcpus, weights = all_weights;
+	__u32 weight, vcpus, turns, wanting, weights = all_weights;
 	struct vm *vm = vm_of(i);
 	struct rate limit = {}, most;
 	struct lt_vm fresh;
@@ -79,13 +82,22 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	limit = strictest(limit, vm->within);
 	most = strictest(limit, vm->above);
 	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
-	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->weights == weights &&
-	    same(vm->limit, limit))
+	/*
+	 * Who is one of many waits for many turns, be they more than vCPUs: those of a machine with a crowd of threads would all
+	 * have waited too long else, and go before everybody.
+	 */
+	turns = vm->vcpus == vcpus ? vm->turns : vcpus;
+	wanting = vm->rule.runnable;
+	if (wanting > turns || 2 * wanting < turns)
+		turns = lt_max(wanting, vcpus);
+	if (vm->ready && vm->weight == weight && vm->vcpus == vcpus && vm->turns == turns &&
+	    vm->weights == weights && same(vm->limit, limit))
 		return weight;
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
 	share = lt_min(share, vm->most);
-	lt_vm_init(&fresh, PARAMS, weight, vcpus, share, now);
-	lt_cap_init(&fresh.cap, limit.rate, limit.burst_ns, vcpus, now);
+	lt_vm_init(&fresh, PARAMS, weight, turns, share, now);
+	fresh.wait_max_ns = lt_min(fresh.wait_max_ns, WAIT_MAX_NS);
+	fresh.cap = cap_of(limit, vcpus, now);
 	bpf_spin_lock(&vm->lock);
 	if (!vm->ready) {
 		vm->rule = fresh;
@@ -101,6 +113,7 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	bpf_spin_unlock(&vm->lock);
 	vm->weight = weight;
 	vm->vcpus = vcpus;
+	vm->turns = turns;
 	vm->weights = weights;
 	return weight;
 }
@@ -126,7 +139,7 @@ static __always_inline void own_limit(struct task_struct *p, struct vcpu *v, __u
 	limit = strictest(limit, limit_of(group_of(member->group)));
 	if (same(v->limit, limit))
 		return;
-	lt_cap_init(&fresh, limit.rate, limit.burst_ns, 1, now);
+	fresh = cap_of(limit, 1, now);
 	bpf_spin_lock(&vm->lock);
 	v->rule.cap = fresh;
 	v->limit = limit;
@@ -165,6 +178,7 @@ static long measure_one(__u32 i, struct pass *pass)
 		return 0;
 	pass->weights += weight;
 	pass->demand += vm->demand;
+	pass->runnable += vm->rule.runnable;
 	return 0;
 }
 
@@ -210,8 +224,8 @@ __attribute__((noinline)) int weigh(void)
 	shared_changes = changes;
 	sharing++;
 	joined = 0;
-	bpf_loop(known_vms, join_one, 0, 0);
-	bpf_loop(known_vms, weigh_one, 0, 0);
+	bpf_loop(known_vms(), join_one, 0, 0);
+	bpf_loop(known_vms(), weigh_one, 0, 0);
 	return 0;
 }
 
@@ -235,7 +249,7 @@ __attribute__((noinline)) __u32 next_level(__u32 level, __u32 capacity)
 
 	unmet_weights = 0;
 	met_demand = 0;
-	bpf_loop(known_vms, level_one, &pass, 0);
+	bpf_loop(known_vms(), level_one, &pass, 0);
 	if (!unmet_weights)
 		return level;
 	return lt_min((lt_since(capacity, met_demand) << 16) / unmet_weights, ~0u);
@@ -278,7 +292,7 @@ __attribute__((noinline)) int entitle_all(__u32 level, __u32 spare, __u64 now)
 {
 	struct pass pass = { .level = level, .spare = spare, .now = now };
 
-	bpf_loop(known_vms, entitle_one, &pass, 0);
+	bpf_loop(known_vms(), entitle_one, &pass, 0);
 	return 0;
 }
 
@@ -291,7 +305,12 @@ __attribute__((noinline)) int account(__u64 now)
 	pass.period_ns = lt_max(lt_since(now, passed_ns), 1);
 	passed_ns = now;
 	sharers = 0;
-	bpf_loop(known_vms, measure_one, &pass, 0);
+	bpf_loop(known_vms(), measure_one, &pass, 0);
+	crowd = pass.runnable + scx_bpf_dsq_nr_queued(FOREIGN);
+	if (lt_since(now, rescued_ns) > RESCUE_NS) {
+		rescued_ns = now;
+		rescue(now);
+	}
 	weigh();
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {

@@ -76,7 +76,7 @@ struct rate {
 struct vm_figures {
 	__u64 small_ns;		/* run time as small ones */
 	__u64 large_ns;
-	__u64 preemptions;	/* that it paid for */
+	__u64 preemptions;	/* that it paid for, each when the thread began to run */
 	__u64 demotions;	/* small ones that became large */
 	__u64 parked;		/* times that one had to wait for a limit */
 };
@@ -107,7 +107,7 @@ struct vm {
 	__u32 vcpus;
 	struct rate limit;
 	__u32 weights;		/* of all machines */
-	__u32 pad;
+	__u32 turns;		/* threads that share what is its, for how long one may wait */
 	struct vm_figures figures;
 };
 
@@ -115,18 +115,20 @@ struct vcpu {
 	struct lt_vcpu rule;
 	__u32 vm;
 	__u32 limits;		/* the state of all groups at which its own limit was looked at */
+	__u32 waiting;		/* it is in a queue, and no CPU has taken it: who makes that 0 has */
+	__u32 pad0;
 	struct rate limit;	/* its own */
 	__u64 since_ns;		/* runs, settled up to here; 0: does not run */
-	__u64 waits_ns;		/* since when it waits */
+	__u64 waits_ns;		/* since when it waits, limits or not: since it ran last, or wanted to run */
 	__u64 stretch_ns;	/* what it was given; 0: nothing */
 	__u64 parked_ns;	/* until when a limit stops it; 0: none does */
-	__u64 stopped_ns;	/* since when limits have; 0: they do not */
 	__u64 pool;		/* the group that has given it, and those above, 0: none */
 	__u64 drawn_ns;		/* what it holds of their limits */
 	__u8 woken;		/* the rule knows of this wake-up */
 	__u8 idle;		/* it was promised an idle CPU */
 	__u8 fresh;		/* it has never been runnable here */
-	__u8 pad[5];
+	__u8 pays;		/* it is to interrupt somebody, and pays when it begins to run */
+	__u8 pad[4];
 };
 
 struct cpu {
@@ -140,13 +142,15 @@ struct cpu {
 	__u64 asked_ns;		/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
 	__u32 current;		/* who runs: its number, or NONE */
-	__u32 paid;		/* who may interrupt it, and has paid: its number, or NONE */
 	__u8 yielded;
+	__u8 claimed;		/* somebody who waits may interrupt who runs */
 	__u8 chosen;		/* whoever begins to run was compared with those who wait */
 	__u8 gone;		/* it is offline, or about to be */
 	__u8 empty;		/* nobody follows who leaves */
 	__u8 releases;		/* another class takes it */
-	__u8 pad[3];
+	__u8 limited;		/* who runs has a limit: its stretch ends though nobody waits */
+	__u8 foreign;		/* who runs has no number */
+	__u8 pad[4];
 };
 
 /* A timer of which there is one. */
@@ -172,6 +176,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct vm_order);
 } orders SEC(".maps");
+
+/*
+ * Machines below this number have been told of: the others need not be looked at. The loader alone writes it, before a
+ * thread is of such a machine, so that no two writers meet; the kernel refuses a program that would.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_RDONLY_PROG);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} known SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -244,6 +260,7 @@ struct settings {
 	__u32 threads;
 	__u32 cpus;	/* that there can be */
 	__u32 online;	/* that there are at the beginning */
+	__u32 watchdog_ms;	/* after which the kernel ends a scheduler that leaves a thread waiting */
 };
 
 const volatile struct settings settings SEC(".rodata.settings") = {
@@ -252,18 +269,39 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 	.threads = THREADS,
 	.cpus = 1,
 	.online = 1,
+	.watchdog_ms = 30000,
 };
+
+/*
+ * How the time up to the watchdog is spent, at worst: limits stop a thread again and again for a sixth, and for a second
+ * more until it is tried again; a quarter goes by until it has waited too long, a thirtieth until that is seen, a sixth until
+ * all others that have waited as long have had a turn. That leaves a third.
+ */
+#define WATCHDOG_NS (1000000ull * settings.watchdog_ms)
+#define STOPPED_MAX_NS (WATCHDOG_NS / 6)
+#define WAIT_MAX_NS (WATCHDOG_NS / 4)
+#define RESCUE_NS (WATCHDOG_NS / 30)
+#define ROUND_NS (WATCHDOG_NS / 6)
 
 /* Sum of the weights of all machines that are there, as of the last pass. */
 __u64 all_weights = LT_WEIGHT_USUAL;
-/* Machines up to this number have had threads: the others need not be looked at. */
-__u32 known_vms = 1;
+/* Threads that wanted to run at the last pass. */
+__u32 crowd;
+/* Numbers that no thread has. */
+__u32 free_left;
 /* CPUs that are there. */
 __u32 online;
 /* Counts changes of what groups say. */
 __u32 group_changes = 1;
 
 #define PARAMS ((const struct lt_params *)&settings.params)
+
+static __always_inline __u32 known_vms(void)
+{
+	__u32 zero = 0, *vms = bpf_map_lookup_elem(&known, &zero);
+
+	return vms ? *vms : 0;
+}
 
 static __always_inline struct vm *vm_of(__u32 vm)
 {

@@ -8,6 +8,9 @@
 #include "vcpu_queue.h"
 #include "vcpu_share.h"
 
+/* A thread exits (include/linux/sched.h); the kernel itself chooses it. */
+#define PF_EXITING 0x00000004
+
 /* So many who wait are tried before the CPU enters the kernel's scheduler anew. */
 #define TRIES 16
 
@@ -23,17 +26,25 @@ static __always_inline void advance(struct cpu *c, struct vcpu *v, __u64 now)
 /* @v, which was given a stretch, begins it on @c; @anew: a turn, too; @others wait. */
 static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int others, __u64 now)
 {
+	struct vm *vm = vm_of(v->vm);
+	__u64 turn = lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
+
 	c->asked_ns = 0;
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
-		c->until_ns = now + lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
+		c->until_ns = now + lt_min(turn, turn_max());
 	v->stretch_ns = 0;
 	advance(c, v, now);
-	if (others)
+	/* A limit holds though nobody else wants the CPU. */
+	c->limited = v->pool || lt_capped(&v->rule.cap) || (vm && lt_capped(&vm->rule.cap));
+	if (others || c->limited)
 		arm(c, deadline(c), now);
 }
 
-/* @next, who waits, runs now on this CPU, if it can be given a stretch. */
+/*
+ * @next, who waits, runs now on this CPU, if it can be given a stretch. Another CPU may have chosen the same one: only one of
+ * them gives it a stretch, or what the other takes back would be what it runs on.
+ */
 __attribute__((noinline)) int take(__u64 next, __u64 now)
 {
 	__u64 queue = QUEUE_OF_NEXT(next);
@@ -41,7 +52,7 @@ __attribute__((noinline)) int take(__u64 next, __u64 now)
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm = v ? vm_of(v->vm) : 0;
 
-	if (!vm)
+	if (!vm || __sync_val_compare_and_swap(&v->waiting, 1, 0) != 1)
 		return 0;
 	if (prepare(slot, now)) {
 		if (move(queue, slot, SCX_DSQ_LOCAL, 0))
@@ -49,13 +60,25 @@ __attribute__((noinline)) int take(__u64 next, __u64 now)
 		/* It has gone elsewhere, or out of sight. */
 		give_back(slot, now);
 	} else if (v->parked_ns) {
-		if (move(queue, slot, PARKED, v->parked_ns))
+		if (move(queue, slot, PARKED, v->parked_ns)) {
 			arm_unpark(v->parked_ns, now);
+			return 0;
+		}
 	} else {
 		/* The queue of large ones is beside that of small ones. */
 		move(queue, slot, queue | 1, vm->rule.vtime_ns);
 	}
+	v->waiting = 1;
 	return 0;
+}
+
+/* Thread @slot was chosen to interrupt who runs. */
+static __always_inline void pays_later(__u32 slot)
+{
+	struct vcpu *v = vcpu_of(slot);
+
+	if (v)
+		v->pays = 1;
 }
 
 SEC("struct_ops/lowtail_dispatch")
@@ -63,9 +86,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cpu *c = cpu_of(cpu);
-	__u32 slot = NONE, paid;
 	struct vcpu *v = 0;
-	int over, yielded, stays = 0;
+	__u32 slot = NONE;
+	int over, yielded, claimed, stays = 0;
 	__u64 next = NOBODY;
 
 	if (!c)
@@ -74,18 +97,34 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		slot = slot_of(prev);
 	yielded = c->yielded;
 	over = yielded || c->chosen || now >= c->until_ns;
-	paid = c->paid;
+	claimed = c->claimed;
 	c->yielded = 0;
 	c->chosen = 0;
-	c->paid = NONE;
+	c->claimed = 0;
 	if (slot != NONE) {
 		v = vcpu_of(slot);
 		if (!v)
 			return;
 		own_limit(prev, v, now);
 		settle(slot, 1, now);
+		/* The kernel would choose it again at once, for as short a time, and nobody would come to an end. */
+		if (prev->flags & PF_EXITING) {
+			prev->scx.slice = PARAMS->slice_ns;
+			return;
+		}
 		c->asked_ns = now;
-		if (!over && paid == NONE) {
+		/* At the end of a turn nobody interrupts: who would is one of all. */
+		for (int i = 0; i < TRIES && claimed && !over; i++) {
+			next = claimant(cpu, now);
+			if (next == NOBODY)
+				break;
+			if (take(next, now)) {
+				pays_later(SLOT_OF_NEXT(next));
+				c->chosen = 1;
+				return;
+			}
+		}
+		if (!over) {
 			/* Its turn goes on. */
 			if (prepare(slot, now)) {
 				prev->scx.slice = PARAMS->slice_ns;
@@ -96,21 +135,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				slot = NONE;
 		}
 	}
-	if (paid != NONE) {
-		next = NEXT(QUEUE_OF(cpu, LT_SMALL), paid);
-		if (first(QUEUE_OF(cpu, LT_SMALL), cpu, now) != paid &&
-		    scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)))
-			next = NEXT(QUEUE_OF(ALL, LT_SMALL), paid);
-		if (take(next, now)) {
-			c->chosen = 1;
-			return;
-		}
-	}
-	if (!c->gone && lt_since(now, c->foreign_ns) > PARAMS->slice_ns &&
-	    scx_bpf_dsq_move_to_local(FOREIGN)) {
-		c->foreign_ns = now;
+	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
+	    scx_bpf_dsq_move_to_local(FOREIGN))
 		return;
-	}
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
 		stays = slot != NONE &&
@@ -125,6 +152,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 			break;
 		} else if (take(next, now)) {
 			c->chosen = 1;
+			/* On a CPU that has slept, the choice is charged to who was chosen, too. */
+			if (!c->left_ns)
+				c->left_ns = now;
 			return;
 		}
 	}
@@ -153,13 +183,20 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 
 	if (!c)
 		return;
+	if (v && v->pays)
+		pay(slot, cpu);
 	chosen = c->chosen;
 	c->chosen = 0;
-	c->paid = NONE;
+	c->claimed = 0;
 	c->current = NONE;
 	c->asked_ns = 0;
-	if (!v)
+	c->foreign = !v;
+	if (!v) {
+		c->until_ns = now + foreign_run();
+		arm(c, c->until_ns, now);
 		return;
+	}
+	v->waiting = 0;
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
 		v->stretch_ns = PARAMS->grain_ns;
@@ -167,6 +204,11 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	runs(slot, c->left_ns ? c->left_ns : now, now);
 	c->left_ns = 0;
 	c->empty = 0;
+	if (p->flags & PF_EXITING) {
+		/* No limit and nobody who waits ends that: who exits may hold what others wait for. */
+		v->stretch_ns = 0;
+		return;
+	}
 	c->current = slot;
 	others = anybody(cpu);
 	begin(c, v, 1, others, now);
@@ -187,6 +229,9 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 			now = c->asked_ns;
 		c->asked_ns = 0;
 		c->current = NONE;
+		if (c->foreign)
+			c->foreign_ns = now;
+		c->foreign = 0;
 		c->left_ns = c->empty ? 0 : now;
 	}
 	if (slot != NONE)

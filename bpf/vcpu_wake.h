@@ -9,9 +9,6 @@
 #include "vcpu_queue.h"
 #include "vcpu_share.h"
 
-/* A thread without a number runs for so long, once in a turn of the others. */
-#define FOREIGN_RUN_NS 1000000ull
-
 SEC("struct_ops/lowtail_select_cpu")
 __s32 BPF_PROG(lowtail_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
 {
@@ -30,7 +27,7 @@ __s32 BPF_PROG(lowtail_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 
 	if (idle)
 		return cpu;
 	/* Where it may interrupt at once, or soonest. */
-	soonest = may_interrupt(slot, cpu, 0, now);
+	soonest = may_interrupt(slot, cpu, now);
 	other = cpu;
 	for (int i = 0; i < LOOK && soonest; i++) {
 		if (i + 1 >= n)
@@ -39,7 +36,7 @@ __s32 BPF_PROG(lowtail_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 
 			other = 0;
 		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
 			continue;
-		when = may_interrupt(slot, other, 0, now);
+		when = may_interrupt(slot, other, now);
 		if (when < soonest) {
 			soonest = when;
 			cpu = other;
@@ -90,7 +87,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 
 	vm = v ? vm_of(v->vm) : 0;
 	if (!vm || !c) {
-		scx_bpf_dsq_insert(p, FOREIGN, FOREIGN_RUN_NS, enq_flags);
+		scx_bpf_dsq_insert(p, FOREIGN, foreign_run(), enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		announce(p, cpu, p->nr_cpus_allowed == 1, now);
 		return;
@@ -98,6 +95,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	own_limit(p, v, now);
 	if (v->stretch_ns)
 		give_back(slot, now);
+	v->pays = 0;
 	idle = v->idle || scx_bpf_test_and_clear_cpu_idle(cpu);
 	v->idle = 0;
 	if (v->parked_ns > now) {
@@ -112,13 +110,14 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 			return;
 		}
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else if (c->current != NONE && !c->chosen && c->paid == NONE) {
+	} else if (c->current != NONE && !c->chosen && !c->claimed) {
 		/* Who waits and goes before it is asked first. */
 		waiting = SLOT_OF_NEXT(next_small(cpu, now));
 		if (waiting == NONE || before(slot, waiting, now)) {
-			when = may_interrupt(slot, cpu, 1, now);
+			when = may_interrupt(slot, cpu, now);
 			if (!when && prepared(slot, v, now)) {
 				c->chosen = 1;
+				v->pays = 1;
 				scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns,
 						   enq_flags | SCX_ENQ_PREEMPT);
 				return;
@@ -132,6 +131,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		park(p, v, enq_flags, now);
 		return;
 	}
+	v->waiting = 1;
 	stays = bound_now(p, c);
 	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->rule.class), PARAMS->slice_ns,
 				 key_of(v, vm), enq_flags);

@@ -1,8 +1,9 @@
 //! Plays scenarios of threads under a scheduler of the kernel's and under small first, inside the guest of `scripts/guest`, and
 //! prints what came of them as JSON. `crates/control/tests/scheduler` boots the guest and judges.
 //!
-//! `guest_scheduler GROUP`, see `main`.
+//! `guest_scheduler GROUP`, see `main`; of groups and bounds `guest_scheduler GROUP SCENARIO` plays one scenario.
 
+mod bounds;
 mod ends;
 mod play;
 mod standin;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use lowtail_control::vcpu::Cap;
 use serde_json::{Value, json};
 
-use play::{Group, Part, play, secs};
+use play::{Group, Part, play, secs, wanted};
 use standin::Kind;
 
 /// What the victim of the experiments `attack-*` does: 5 ms between requests, 100 us for each, both exponential.
@@ -33,8 +34,15 @@ fn main() {
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
         "hotplug" => ends::hotplug(),
+        "starved" => bounds::starved(),
+        "idle" => bounds::idle(),
+        "exits" => bounds::exits(),
+        "loops" => bounds::loops(),
+        "extremes" => bounds::extremes(),
+        "paid" => bounds::paid(),
         _ => panic!(
-            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd or hotplug"
+            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, idle, exits, \
+             extremes or paid"
         ),
     };
     println!("{figures}");
@@ -167,6 +175,9 @@ fn groups() -> Value {
             ],
         ),
     ] {
+        if !wanted(name) {
+            continue;
+        }
         // A limit lets one run once more than its rate, for what it has saved up: here that is 1 % of twice the time.
         let span = if name == "limits-nested" { secs(8) } else { secs(4) };
         figures[name] = play(true, &parts, span);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lowtail_control::vcpu::{Cap, Options, Scheduler, State, Thread, Vm};
+use lowtail_control::vcpu::{Cap, Options, Scheduler, State, Stats, Thread, Vm, VmId};
 use serde_json::{Value, json};
 
 use crate::standin::{Answers, Kind, Ring, Scene, perform};
@@ -16,6 +16,8 @@ use crate::standin::{Answers, Kind, Ring, Scene, perform};
 const GROUPS: &str = "/sys/fs/cgroup";
 /// From the start to where answers count and shares are measured.
 const WARM_UP: Duration = Duration::from_millis(300);
+/// How long a thread that has ended may take to leave its group.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A control group.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) threads: usize,
+    /// What its vCPUs are said to be, if that is not all threads.
+    pub(crate) vcpus: Option<u32>,
     pub(crate) weight: Option<u16>,
     pub(crate) cap: Option<Cap>,
     pub(crate) group: Option<Group>,
@@ -57,6 +61,7 @@ impl Part {
             name: name.to_string(),
             kind,
             threads: 1,
+            vcpus: None,
             weight: None,
             cap: None,
             group: None,
@@ -67,6 +72,11 @@ impl Part {
             ring: false,
         }
     }
+}
+
+/// Whether a scenario is to be played: all are, or the one that is the second argument.
+pub(crate) fn wanted(name: &str) -> bool {
+    std::env::args().nth(2).is_none_or(|only| only == name)
 }
 
 pub(crate) fn secs(n: u64) -> Duration {
@@ -118,7 +128,12 @@ fn tids_of(tids: &Mutex<Vec<u32>>) -> Vec<u32> {
 
 /// Plays the machines for so long, under small first or under the kernel's own scheduler.
 pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
-    let mut scheduler = small_first.then(|| load(&Options::default()));
+    play_with(small_first.then(Options::default), parts, span)
+}
+
+/// Plays them under small first with these options, or under the kernel's own scheduler.
+pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration) -> Value {
+    let mut scheduler = options.map(|options| load(&options));
     let start_in =
         Duration::from_millis(200 + parts.iter().map(|part| part.threads as u64).sum::<u64>());
     let start_at = Instant::now() + start_in;
@@ -142,8 +157,13 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
             let name = format!("{}-first", part.name);
             threads[0].group = Some(make(group, &name, &running.tids[..1], &mut made));
         }
-        let machine =
-            Vm { vcpus: part.threads as u32, weight: part.weight, cap: part.cap, group, threads };
+        let machine = Vm {
+            vcpus: part.vcpus.unwrap_or(part.threads as u32),
+            weight: part.weight,
+            cap: part.cap,
+            group,
+            threads,
+        };
         vms.push(scheduler.as_mut().map(|scheduler| scheduler.add(&machine).expect("room")));
     }
     for (part, running) in parts.iter().zip(&running) {
@@ -161,7 +181,15 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
     let (began, before) = (Instant::now(), times(&running));
     std::thread::sleep(span);
     let (took, after) = (began.elapsed(), times(&running));
+    let stats = |vm: &Option<VmId>| {
+        let both = scheduler.as_ref().zip(*vm);
+        both.map(|(scheduler, vm)| scheduler.stats(vm).expect("it is there"))
+    };
+    let stats: Vec<Option<Stats>> = vms.iter().map(stats).collect();
+    let state = scheduler.as_ref().map(|scheduler| scheduler.state().expect("it says"));
     scene.stop.store(true, Ordering::Relaxed);
+    // A tiny limit would let threads come to their end by and by only.
+    drop(scheduler.take());
     let mut figures = json!({});
     for (i, (part, running)) in parts.iter().zip(running).enumerate() {
         let ran: Vec<u64> = after[i].iter().zip(&before[i]).map(|(a, b)| a - b).collect();
@@ -182,24 +210,28 @@ pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
             figure["p99_us"] = at(0.99).into();
             figure["max_us"] = at(1.0).into();
         }
-        if let (Some(scheduler), Some(vm)) = (&scheduler, vms[i]) {
-            let stats = scheduler.stats(vm).expect("it is there");
+        if let Some(stats) = &stats[i] {
             figure["small_ms"] = (stats.small_ns / 1_000_000).into();
             figure["large_ms"] = (stats.large_ns / 1_000_000).into();
             figure["preemptions"] = stats.preemptions.into();
             figure["demotions"] = stats.demotions.into();
             figure["parked"] = stats.parked.into();
+            figure["runs"] = stats.waits.count().into();
             figure["wait_max_us"] = (stats.waits.max_ns() / 1_000).into();
         }
         figures[&part.name] = figure;
     }
-    if let Some(scheduler) = scheduler.take() {
-        let state = scheduler.state().expect("it says");
+    if let Some(state) = state {
         figures["enabled"] = (state == State::Enabled).into();
         figures["state"] = serde_json::to_value(&state).expect("plain");
     }
     for path in made.iter().rev() {
-        fs::remove_dir(path).expect("nobody is in it");
+        // A thread that has been waited for leaves its group when it has run for the last time.
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = fs::remove_dir(path) {
+            assert!(Instant::now() < until, "somebody is in {}: {error}", path.display());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
     figures
 }

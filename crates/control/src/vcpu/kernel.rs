@@ -1,5 +1,6 @@
 //! The programs of `bpf/vcpu.bpf.c` in the running kernel, and their maps (`bpf/vcpu_state.h`).
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,6 +19,8 @@ static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"))
 
 /// The map that is the scheduler itself.
 const OPS: &str = "lowtail";
+/// One number, below which machines are looked at. No program can write it.
+const KNOWN: &str = "known";
 /// `name` of `struct sched_ext_ops`, its last field; the timeout is two words before.
 const NAME_BYTES: usize = 128;
 /// `struct vm_figures`, with which `struct vm` ends: five words of 8 bytes.
@@ -51,6 +54,8 @@ pub(super) struct Programs {
     /// First, so that the scheduler ends before its maps do.
     _link: Link,
     object: Object,
+    /// What was written to [`KNOWN`] last.
+    known: Cell<u32>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -71,11 +76,16 @@ impl Programs {
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
         let link =
             ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());
-        Ok(Programs { _link: link.map_err(failed("start the scheduler"))?, object })
+        let link = link.map_err(failed("start the scheduler"))?;
+        let programs = Programs { _link: link, object, known: Cell::new(0) };
+        // Threads that nobody has told of are those of machine 0.
+        programs.know(VmId(0))?;
+        Ok(programs)
     }
 
     /// Says what is wanted of a machine; the scheduler follows within 10 ms.
     pub(super) fn order(&self, vm: VmId, order: &Order) -> Result<(), Error> {
+        self.know(vm)?;
         let mut value = [0; 32];
         value[..8].copy_from_slice(&order.group.to_ne_bytes());
         let words =
@@ -86,6 +96,20 @@ impl Programs {
         let map = self.map("orders");
         let put = map.and_then(|map| map.update(&vm.0.to_ne_bytes(), &value, MapFlags::ANY));
         put.map_err(failed("write a map of the scheduler"))
+    }
+
+    /// The scheduler looks at machines up to this one from now on. Nobody else writes that number.
+    fn know(&self, vm: VmId) -> Result<(), Error> {
+        if vm.0 < self.known.get() {
+            return Ok(());
+        }
+        let known = vm.0 + 1;
+        let map = self.map(KNOWN);
+        let put = map
+            .and_then(|map| map.update(&0u32.to_ne_bytes(), &known.to_ne_bytes(), MapFlags::ANY));
+        put.map_err(failed("write a map of the scheduler"))?;
+        self.known.set(known);
+        Ok(())
     }
 
     /// Says to which machine the thread of this descriptor belongs. It is not in the scheduler yet.
@@ -172,7 +196,8 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
     };
     let online = stat.lines().filter(is_cpu).count().max(1) as u32;
     let words = options.params.words();
-    let more = [options.vms, options.threads, cpus, online];
+    let watchdog_ms = options.watchdog.as_millis() as u32;
+    let more = [options.vms, options.threads, cpus, online, watchdog_ms];
     words.into_iter().chain(more).flat_map(u32::to_ne_bytes).collect()
 }
 

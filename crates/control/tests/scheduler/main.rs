@@ -3,6 +3,7 @@
 //! QEMU and Debian's archive: without them the tests say so and pass, unless `CI` is set.
 
 mod attackers;
+mod bounds;
 mod ends;
 mod figures;
 
