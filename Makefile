@@ -1,12 +1,13 @@
 # Two commands do it all on a fresh machine:
 #   make lab    builds, runs every experiment, prints the table, writes report/lab.html
 #   make test   all tests, lints and documentation
+# For daily work, make check: formatting, lints, unit tests and tests of properties; no guest, no root, no browser.
 # Both install what is missing when root, else they name the packages.
 
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -20,6 +21,16 @@ lab-full: need-build need-bpf
 	target/release/lowtail lab run --all --full --report report/lab-full.html
 
 test: need-test fmt lint unit docs prove
+
+# Crates whose tests need neither root nor a guest.
+QUICK := engine fuzz host lab libvirt net out serve testkit toml trace
+
+check: need-build need-bpf fmt lint
+	$(CARGO) test --locked $(addprefix -p lowtail-,$(QUICK))
+	$(CARGO) test --locked -p lowtail-kernel -p lowtail-observe -p lowtail-play -p lowtail-standin -p lowtail-policy --lib
+	$(CARGO) test --locked -p lowtail-control --lib --test policy
+	$(CARGO) test --locked -p lowtail --features libvirt --bins
+	$(CARGO) test --locked -p lowtail --features libvirt --test cli house
 
 fmt:
 	$(CARGO) fmt --all --check
