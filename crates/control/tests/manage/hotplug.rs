@@ -17,7 +17,8 @@ fn it_is_asked_again_at_once() {
     let sys = dir.path().join("sys");
     let cpus = sys.join("devices/system/cpu");
     fs::create_dir_all(&cpus).expect("a directory");
-    fs::create_dir(dir.path().join("proc")).expect("a directory");
+    // A host has the first process at least.
+    fs::create_dir_all(dir.path().join("proc/1")).expect("a directory");
     let online = |list: &str| fs::write(cpus.join("online"), list).expect("a file");
     online("0-3\n");
     let mut options = Options::new(&dir.path().join("state"));
