@@ -1,9 +1,10 @@
 //! What a host is made of: pCPUs, scheduler, costs, domains and their workloads.
 
-use lowtail_engine::{Duration, Stream};
+use lowtail_engine::{Duration, Spread, Stream};
 
 use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
+use crate::guest::Guest;
 use crate::guest::boost_saver::BoostSaver;
 use crate::guest::bucket_surfer::BucketSurfer;
 use crate::guest::cpu_loop::CpuLoop;
@@ -18,7 +19,6 @@ use crate::guest::tick_dodger::{self, TickDodger};
 use crate::guest::timer_sleeper::TimerSleeper;
 use crate::guest::wake_storm::WakeStorm;
 use crate::guest::yielder::Yielder;
-use crate::guest::{Guest, Spread};
 use crate::host_state::{DomParams, HostState, VcpuState};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
@@ -425,6 +425,12 @@ impl Config {
             records: 0,
             watch: None,
         }
+    }
+
+    /// The domain that has the NICs and the back ends.
+    pub(crate) fn driver(&self) -> Option<Dom> {
+        let driver = self.vms.iter().position(|vm| matches!(vm.workload, Workload::Driver(_)));
+        driver.map(|dom| Dom(dom as u16))
     }
 
     /// Refuses partners that would not answer.

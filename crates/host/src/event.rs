@@ -1,7 +1,7 @@
 //! What can happen in a host.
 
 use crate::ids::{Dom, Pcpu, Vcpu};
-use crate::io::IoEvent;
+use crate::io::event::IoEvent;
 
 /// A timer of a scheduler's own, such as a tick; the scheduler numbers them itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

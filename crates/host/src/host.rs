@@ -7,17 +7,18 @@
 use lowtail_engine::{Duration, Hist, Time};
 
 use crate::cgroup::CgroupStats;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, VmConfig};
 use crate::core::Core;
 use crate::event::Event;
-use crate::guest::mix::Part;
-use crate::guest::{Guest, GuestCx, Origin, Step};
+use crate::guest::part::MixPart;
+use crate::guest::{Guest, GuestContext, Step};
 use crate::host_state::HostState;
 use crate::ids::{Cgroup, Dom, Pcpu, Vcpu};
 use crate::io::Io;
 use crate::io::flow::Flow;
 use crate::io::packet::Course;
 use crate::io::port::{Errand, Handed, Parcel, To};
+use crate::notification::Origin;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
@@ -55,7 +56,8 @@ impl Host {
         let vcpu_in_dom = facts.doms.iter().flat_map(|dom| 0..dom.vcpus.len()).collect();
         let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
         let vms = &config.vms;
-        let io = Io::new(&config.io, &facts, vms, seed);
+        let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
+        let io = Io::new(&config.io, &facts, &queues, config.driver(), seed);
         let core = Core::new(facts, config, watched);
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
         Ok(Host { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false, asking: None })
@@ -277,14 +279,14 @@ impl Host {
     fn with_guest<T>(
         &mut self,
         dom: Dom,
-        call: impl FnOnce(&mut dyn Guest, &mut GuestCx<'_>) -> T,
+        call: impl FnOnce(&mut dyn Guest, &mut GuestContext<'_>) -> T,
     ) -> T {
         let Core { facts, queue, .. } = &mut self.core;
-        let mut cx = GuestCx {
+        let mut cx = GuestContext {
             facts,
             queue,
             dom,
-            part: Part::WHOLE,
+            part: MixPart::WHOLE,
             news: &mut self.news,
             io: &mut self.io,
             left: Duration::ZERO,

@@ -14,6 +14,7 @@ pub mod host;
 pub mod host_state;
 pub mod ids;
 pub mod io;
+pub mod notification;
 pub mod record;
 pub mod sched;
 pub mod stats;

@@ -7,7 +7,9 @@
 
 use lowtail_engine::Duration;
 
-use super::{Guest, GuestCx, Origin, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
+use crate::notification::Origin;
 
 /// Where a vCPU is in its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +39,14 @@ impl BoostSaver {
 }
 
 impl Guest for BoostSaver {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.phases = vec![Phase::Saving; cx.vcpus()];
         for vcpu in 0..cx.vcpus() {
             cx.after(self.save, vcpu as u32);
         }
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         match self.phases[vcpu] {
             Phase::Saving => Step::Block,
             Phase::Rested => {
@@ -59,7 +61,7 @@ impl Guest for BoostSaver {
         }
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         self.phases[token as usize] = Phase::Rested;
         cx.notify(token as usize, Origin::OwnProcessor);
     }

@@ -8,7 +8,9 @@
 
 use lowtail_engine::{Duration, Time};
 
-use super::{Guest, GuestCx, Origin, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
+use crate::notification::Origin;
 
 /// Where a vCPU is in its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +43,11 @@ impl BucketSurfer {
 }
 
 impl Guest for BucketSurfer {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.phases = vec![Phase::Due; cx.vcpus()];
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         let now = cx.now();
         if let Phase::Working(began) = self.phases[vcpu] {
             let next = began + self.period;
@@ -62,7 +64,7 @@ impl Guest for BucketSurfer {
         Step::Compute(self.burst)
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         self.phases[token as usize] = Phase::Due;
         cx.notify(token as usize, Origin::OwnProcessor);
     }

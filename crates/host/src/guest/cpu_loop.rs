@@ -1,6 +1,7 @@
 //! A loop that never ends: the neighbour that computes.
 
-use super::{Guest, GuestCx, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
 use lowtail_engine::Duration;
 
 /// Computes on all its vCPUs for ever.
@@ -8,11 +9,11 @@ use lowtail_engine::Duration;
 pub struct CpuLoop;
 
 impl Guest for CpuLoop {
-    fn start(&mut self, _cx: &mut GuestCx<'_>) {}
+    fn start(&mut self, _cx: &mut GuestContext<'_>) {}
 
-    fn step(&mut self, _cx: &mut GuestCx<'_>, _vcpu: usize) -> Step {
+    fn step(&mut self, _cx: &mut GuestContext<'_>, _vcpu: usize) -> Step {
         Step::Compute(Duration::MAX)
     }
 
-    fn timer(&mut self, _cx: &mut GuestCx<'_>, _token: u32) {}
+    fn timer(&mut self, _cx: &mut GuestContext<'_>, _token: u32) {}
 }

@@ -7,7 +7,10 @@
 
 use lowtail_engine::{Duration, Stream};
 
-use super::{Guest, GuestCx, Origin, Spread, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
+use crate::notification::Origin;
+use lowtail_engine::Spread;
 
 /// Where a vCPU of the hog is in its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,7 @@ impl DutyHog {
 }
 
 impl Guest for DutyHog {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.phases = vec![Phase::Asleep; cx.vcpus()];
         // Hogs that start together would stay in step for a while; a random first sleep
         // spreads them over a period.
@@ -50,7 +53,7 @@ impl Guest for DutyHog {
         }
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         match self.phases[vcpu] {
             Phase::Asleep => Step::Block,
             _ if self.sleep.is_zero() => Step::Compute(Duration::MAX),
@@ -66,7 +69,7 @@ impl Guest for DutyHog {
         }
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         self.phases[token as usize] = Phase::Awake;
         cx.notify(token as usize, Origin::OwnProcessor);
     }

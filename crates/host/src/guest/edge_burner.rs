@@ -8,8 +8,10 @@
 
 use lowtail_engine::Duration;
 
+use super::context::GuestContext;
+use super::model::{Guest, Step};
 use super::windows::{Window, Windows, compute_for};
-use super::{Guest, GuestCx, Origin, Step};
+use crate::notification::Origin;
 
 /// Computes across each multiple of a period and sleeps in between, on all its vCPUs.
 #[derive(Debug)]
@@ -29,9 +31,9 @@ impl EdgeBurner {
 }
 
 impl Guest for EdgeBurner {
-    fn start(&mut self, _cx: &mut GuestCx<'_>) {}
+    fn start(&mut self, _cx: &mut GuestContext<'_>) {}
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         match self.windows.at(cx.now()) {
             Window::Open(left) => compute_for(left),
             Window::OpensAt(time) => {
@@ -41,7 +43,7 @@ impl Guest for EdgeBurner {
         }
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         cx.notify(token as usize, Origin::OwnProcessor);
     }
 }

@@ -1,42 +1,20 @@
 //! Several workloads in one domain: a machine whose vCPUs compute while its I/O threads wait.
 //!
 //! Each part has threads of its own and knows only of them: the numbers of vCPUs and the tokens
-//! of timers that it gives and gets are its own (`GuestCx::part`).
+//! of timers that it gives and gets are its own (`GuestContext::part`).
 
 use lowtail_engine::Hist;
 
-use super::{Guest, GuestCx, Outcome, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Outcome, Step};
+use super::part::{MixPart, TOKEN_BITS};
 
 /// Most parts of one domain: a timer's token has room for as many.
 pub const PARTS_MAX: usize = 255;
-/// Bits of a token that a part has for itself.
-const TOKEN_BITS: u32 = 24;
-
-/// Which of a domain's vCPUs a workload has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The first of them.
-    pub(crate) first: usize,
-    /// How many; [`usize::MAX`] is all there are.
-    pub(crate) count: usize,
-    /// Its number among the parts.
-    pub(crate) number: u32,
-}
-
-impl Part {
-    /// A domain with one workload.
-    pub(crate) const WHOLE: Part = Part { first: 0, count: usize::MAX, number: 0 };
-
-    /// What the domain calls the part's `token`.
-    pub(crate) fn token(self, token: u32) -> u32 {
-        debug_assert!(token >> TOKEN_BITS == 0 || self.number == 0, "a token of many bits");
-        token | self.number << TOKEN_BITS
-    }
-}
 
 /// Workloads side by side.
 pub struct Mix {
-    parts: Vec<(Part, Box<dyn Guest>)>,
+    parts: Vec<(MixPart, Box<dyn Guest>)>,
 }
 
 impl Mix {
@@ -44,7 +22,7 @@ impl Mix {
     pub fn new(guests: impl IntoIterator<Item = (u16, Box<dyn Guest>)>) -> Self {
         let mut first = 0;
         let parts = (0..).zip(guests).map(|(number, (count, guest))| {
-            let part = Part { first, count: usize::from(count), number };
+            let part = MixPart { first, count: usize::from(count), number };
             first += part.count;
             (part, guest)
         });
@@ -55,14 +33,14 @@ impl Mix {
 }
 
 impl Guest for Mix {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         for (part, guest) in &mut self.parts {
             cx.part = *part;
             guest.start(cx);
         }
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         let mine = self.parts.iter_mut().find(|(part, _)| vcpu - part.first < part.count);
         // A vCPU that no part has is idle for good.
         let Some((part, guest)) = mine else { return Step::Block };
@@ -70,7 +48,7 @@ impl Guest for Mix {
         guest.step(cx, vcpu - part.first)
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         let (part, guest) = &mut self.parts[(token >> TOKEN_BITS) as usize];
         cx.part = *part;
         guest.timer(cx, token & ((1 << TOKEN_BITS) - 1));

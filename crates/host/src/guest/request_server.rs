@@ -7,7 +7,10 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Hist, Stream, Time};
 
-use super::{Guest, GuestCx, Origin, Outcome, Spread, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Outcome, Step};
+use crate::notification::Origin;
+use lowtail_engine::Spread;
 
 /// When the client sends its next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +151,7 @@ impl RequestServer {
         self.config.requests + self.config.warmup
     }
 
-    fn send(&mut self, cx: &mut GuestCx<'_>) {
+    fn send(&mut self, cx: &mut GuestContext<'_>) {
         if self.sent >= self.wanted() {
             return;
         }
@@ -162,7 +165,7 @@ impl RequestServer {
         }
     }
 
-    fn reply_received(&mut self, cx: &mut GuestCx<'_>) {
+    fn reply_received(&mut self, cx: &mut GuestContext<'_>) {
         // Packets may overtake each other on the jittery way; replies are matched in
         // order all the same. With one request in flight there is nothing to mix up.
         let Some(sent_at) = self.returning.pop_front() else { return };
@@ -186,7 +189,7 @@ impl RequestServer {
 }
 
 impl Guest for RequestServer {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         let worker = || Worker { waiting: VecDeque::with_capacity(64), tx_done: 0, busy: Busy::No };
         self.workers = (0..cx.vcpus()).map(|_| worker()).collect();
         // The first request comes at a random moment of the first millisecond, so that
@@ -196,7 +199,7 @@ impl Guest for RequestServer {
         cx.after(first, SEND);
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         let worker = &mut self.workers[vcpu];
         if let Busy::Request(sent_at) = worker.busy {
             self.returning.push_back(sent_at);
@@ -220,7 +223,7 @@ impl Guest for RequestServer {
         Step::Block
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         match token {
             SEND => self.send(cx),
             REPLY => self.reply_received(cx),

@@ -7,7 +7,8 @@
 
 use lowtail_engine::Duration;
 
-use super::{Guest, GuestCx, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
 
 /// Hands its work from vCPU to vCPU.
 #[derive(Debug)]
@@ -30,9 +31,9 @@ impl Splitter {
 }
 
 impl Guest for Splitter {
-    fn start(&mut self, _cx: &mut GuestCx<'_>) {}
+    fn start(&mut self, _cx: &mut GuestContext<'_>) {}
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         if vcpu != self.holder {
             return Step::Block;
         }
@@ -45,5 +46,5 @@ impl Guest for Splitter {
         Step::Block
     }
 
-    fn timer(&mut self, _cx: &mut GuestCx<'_>, _token: u32) {}
+    fn timer(&mut self, _cx: &mut GuestContext<'_>, _token: u32) {}
 }

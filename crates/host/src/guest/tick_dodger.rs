@@ -10,8 +10,10 @@
 
 use lowtail_engine::Duration;
 
+use super::context::GuestContext;
+use super::model::{Guest, Step};
 use super::windows::{Window, Windows, compute_for};
-use super::{Guest, GuestCx, Origin, Step};
+use crate::notification::Origin;
 
 /// How a [`TickDodger`] leaves the pCPU before a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +61,11 @@ impl TickDodger {
 }
 
 impl Guest for TickDodger {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.worked = vec![false; cx.vcpus()];
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         match (self.windows.at(cx.now()), self.config.give_up) {
             (Window::Open(left), _) => {
                 self.worked[vcpu] = true;
@@ -82,7 +84,7 @@ impl Guest for TickDodger {
         }
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         cx.notify(token as usize, Origin::OwnProcessor);
     }
 }

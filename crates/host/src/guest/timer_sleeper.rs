@@ -3,7 +3,9 @@
 
 use lowtail_engine::{Duration, Hist, Time};
 
-use super::{Guest, GuestCx, Origin, Outcome, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Outcome, Step};
+use crate::notification::Origin;
 
 /// A single vCPU that sleeps for a fixed time, over and over.
 #[derive(Debug)]
@@ -38,12 +40,12 @@ impl TimerSleeper {
 }
 
 impl Guest for TimerSleeper {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.began = cx.now();
         self.due = Some(cx.now());
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, _vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, _vcpu: usize) -> Step {
         let now = cx.now();
         if !self.working {
             let Some(due) = self.due.filter(|&due| due <= now) else { return Step::Block };
@@ -61,7 +63,7 @@ impl Guest for TimerSleeper {
         Step::Block
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, _token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, _token: u32) {
         cx.notify(0, Origin::OwnProcessor);
     }
 

@@ -9,7 +9,8 @@
 
 use lowtail_engine::Duration;
 
-use super::{Guest, GuestCx, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Step};
 use crate::ids::Dom;
 
 /// Works, wakes the vCPU of the same number in its partner, blocks; on each of its vCPUs.
@@ -33,11 +34,11 @@ impl WakeStorm {
 }
 
 impl Guest for WakeStorm {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.working = vec![false; cx.vcpus()];
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         // An interrupt that finds the partner awake is lost. None is needed then: whoever is
         // awake will send one back.
         self.working[vcpu] = !self.working[vcpu];
@@ -48,5 +49,5 @@ impl Guest for WakeStorm {
         Step::Block
     }
 
-    fn timer(&mut self, _cx: &mut GuestCx<'_>, _token: u32) {}
+    fn timer(&mut self, _cx: &mut GuestContext<'_>, _token: u32) {}
 }

@@ -7,7 +7,7 @@
 
 use lowtail_engine::{Duration, Time};
 
-use super::Step;
+use super::model::Step;
 
 /// From one look at the clock to the next.
 const LOOK: Duration = Duration::from_us(50);

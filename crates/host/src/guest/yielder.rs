@@ -2,7 +2,8 @@
 
 use lowtail_engine::Duration;
 
-use super::{Guest, GuestCx, Outcome, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Outcome, Step};
 
 /// Yields after each piece of work, on all its vCPUs.
 #[derive(Debug)]
@@ -24,11 +25,11 @@ impl Yielder {
 }
 
 impl Guest for Yielder {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.worked = vec![false; cx.vcpus()];
     }
 
-    fn step(&mut self, _cx: &mut GuestCx<'_>, vcpu: usize) -> Step {
+    fn step(&mut self, _cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         self.worked[vcpu] = !self.worked[vcpu];
         if self.worked[vcpu] {
             return Step::Compute(self.work);
@@ -37,7 +38,7 @@ impl Guest for Yielder {
         Step::Yield
     }
 
-    fn timer(&mut self, _cx: &mut GuestCx<'_>, _token: u32) {}
+    fn timer(&mut self, _cx: &mut GuestContext<'_>, _token: u32) {}
 
     fn outcome(&self) -> Outcome {
         Outcome { latency: None, counters: vec![("yields", self.yields)] }

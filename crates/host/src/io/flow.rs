@@ -9,8 +9,8 @@
 use lowtail_engine::{Duration, Hist, Stream, Time};
 
 use super::packet::{FlowId, Foreign, HEADER_BYTES, Kind, MTU_BYTES, Packet};
-use crate::guest::Spread;
 use crate::ids::Dom;
+use lowtail_engine::Spread;
 
 /// After how long a lost packet of a window is sent again: Linux's least time-out
 /// (`TCP_RTO_MIN`, 200 ms).

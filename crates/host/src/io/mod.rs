@@ -7,6 +7,7 @@
 //! ring of a guest and notifies that; and back. A machine outside sends and answers at once.
 
 pub mod costs;
+pub(crate) mod event;
 pub mod flow;
 pub mod lock;
 pub mod nic;
@@ -17,33 +18,18 @@ pub mod ring;
 
 use lowtail_engine::{EventQueue, Stream};
 
-use crate::config::{VmConfig, Workload};
 use crate::event::Event;
-use crate::guest::Origin;
 use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
+use crate::notification::Origin;
 use costs::PathCosts;
+pub use event::IoEvent;
 use flow::{Flow, FlowConfig, Pace, RESEND_AFTER, Way};
 use nic::{Nic, NicConfig};
 use packet::{FlowId, Kind, Packet};
 use port::{Handed, LostAt};
 use ports::{Order, Port, Ports};
 use ring::{RxRing, TxRing};
-
-/// What can happen on the way of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IoEvent {
-    /// A packet arrives at a NIC.
-    Arrive(u16),
-    /// A NIC interrupts.
-    Interrupt(u16),
-    /// A packet arrives at the other end of a NIC's wire.
-    Depart(u16),
-    /// It is time for the outside to send the next packet of a flow.
-    Send(FlowId),
-    /// The time has come to send a lost packet again.
-    Resend(FlowId),
-}
 
 /// NICs, traffic, and how events are delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,11 +105,15 @@ pub struct Io {
 }
 
 impl Io {
-    /// At rest.
-    pub(crate) fn new(config: &IoConfig, facts: &HostState, vms: &[VmConfig], seed: u64) -> Self {
-        let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
-        let driver = vms.iter().position(|vm| matches!(vm.workload, Workload::Driver(_)));
-        let driver = driver.map(|dom| Dom(dom as u16));
+    /// At rest. `queues` are the queues of each domain's virtual interface; `driver` is the
+    /// domain that has the NICs.
+    pub(crate) fn new(
+        config: &IoConfig,
+        facts: &HostState,
+        queues: &[u16],
+        driver: Option<Dom>,
+        seed: u64,
+    ) -> Self {
         let mut all = Vec::new();
         let vifs = queues.iter().enumerate().map(|(dom, &n)| {
             let first = all.len() as u16;

@@ -85,9 +85,13 @@ mod check;
 
 use lowtail_engine::{Duration, Time};
 
+use crate::event::SchedTimer;
+use crate::host_state::HostState;
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, HostState, SchedContext, SchedTimer, Scheduler, check_ratelimit};
+use crate::sched::context::SchedContext;
+use crate::sched::ratelimit::check_ratelimit;
+use crate::sched::scheduler::{Decision, Scheduler};
 
 use account::Shares;
 

@@ -29,9 +29,13 @@ mod tickle;
 
 use lowtail_engine::{Duration, Time};
 
+use crate::event::SchedTimer;
+use crate::host_state::HostState;
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, HostState, SchedContext, SchedTimer, Scheduler, check_ratelimit};
+use crate::sched::context::SchedContext;
+use crate::sched::ratelimit::check_ratelimit;
+use crate::sched::scheduler::{Decision, Scheduler};
 
 use budget::Budget;
 use queue::RunQueue;

@@ -25,10 +25,12 @@ mod weight;
 use lowtail_engine::{Duration, Time};
 
 use crate::cgroup::{CgroupStats, Policy};
+use crate::event::SchedTimer;
 use crate::host_state::HostState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
+use crate::sched::context::SchedContext;
+use crate::sched::scheduler::{Decision, Scheduler};
 use balance::Pace;
 use bandwidth::Pool;
 use entity::Entity;

@@ -4,8 +4,10 @@
 //! bound to a free pCPU for good, those that find none never run. Here a host with
 //! more vCPUs than pCPUs is refused when the machine is built.
 
+use crate::event::SchedTimer;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
-use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
+use crate::sched::context::SchedContext;
+use crate::sched::scheduler::{Decision, Scheduler};
 
 /// The null scheduler.
 #[derive(Debug, Default)]

@@ -16,10 +16,12 @@ pub use lowtail_policy::Params;
 use lowtail_policy::{self as policy, Class, NEVER};
 
 use crate::cgroup::CgroupStats;
+use crate::event::SchedTimer;
 use crate::host_state::HostState;
 use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{Decision, SchedContext, SchedTimer, Scheduler};
+use crate::sched::context::SchedContext;
+use crate::sched::scheduler::{Decision, Scheduler};
 pub(crate) use limits::check as check_limits;
 use limits::{Limits, Pauses};
 use share::Shares;

@@ -20,7 +20,7 @@ use lowtail_engine::Duration;
 
 use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
-use crate::guest::GuestCx;
+use crate::guest::context::GuestContext;
 use crate::io::flow::Way;
 use crate::io::lock::{GrantLock, SpinLock};
 use crate::io::packet::Packet;
@@ -216,7 +216,7 @@ impl Driver {
     }
 
     /// The work of a batch of `station`, with its waits for locks.
-    fn cost(&mut self, cx: &mut GuestCx<'_>, station: usize) -> Duration {
+    fn cost(&mut self, cx: &mut GuestContext<'_>, station: usize) -> Duration {
         let costs = cx.io().costs;
         let now = cx.now();
         let receives = self.stations[station].work == Work::Receive;

@@ -22,7 +22,8 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Hist, Time};
 
-use super::{Guest, GuestCx, Outcome, Step};
+use super::context::GuestContext;
+use super::model::{Guest, Outcome, Step};
 use crate::io::port::Errand;
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
@@ -96,7 +97,7 @@ pub trait Program: Send {
 #[derive(Debug)]
 pub struct Hands<'a, 'c> {
     /// The world outside the kernel.
-    pub cx: &'a mut GuestCx<'c>,
+    pub cx: &'a mut GuestContext<'c>,
     kernel: &'a mut Kernel,
     /// The number of the vCPU.
     pub cpu: usize,
@@ -165,7 +166,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// Puts an end to what vCPU number `cpu` was at: done, or interrupted with some `left`.
-    fn settle(&mut self, cx: &mut GuestCx<'_>, cpu: usize) {
+    fn settle(&mut self, cx: &mut GuestContext<'_>, cpu: usize) {
         let (left, ran) = (cx.left(), cx.ran());
         let doing = std::mem::replace(&mut self.kernel.cpus[cpu].doing, Doing::Nothing);
         self.task_asks = matches!(doing, Doing::Task(..));
@@ -225,7 +226,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// The handler of `port` has run.
-    fn handle(&mut self, cx: &mut GuestCx<'_>, cpu: usize, port: Port) {
+    fn handle(&mut self, cx: &mut GuestContext<'_>, cpu: usize, port: Port) {
         self.kernel.cpus[cpu].entered = true;
         if port == timer_port(cpu) {
             let mut expired = std::mem::take(&mut self.kernel.expired[cpu]);
@@ -249,7 +250,7 @@ impl<P: Program> KernelGuest<P> {
         }
     }
 
-    fn soft_done(&mut self, cx: &mut GuestCx<'_>, cpu: usize, soft: SoftId) {
+    fn soft_done(&mut self, cx: &mut GuestContext<'_>, cpu: usize, soft: SoftId) {
         self.kernel.tasklet(soft).running_on = None;
         let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
         if self.program.soft_end(&mut hands, soft) {
@@ -264,7 +265,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// The next event of `cpu`, and the work of its handler.
-    fn next_irq(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+    fn next_irq(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
         let port = cx.take_event(cpu)?;
         let costs = cx.io().costs;
         let device = device_of(port, self.kernel.cpus.len());
@@ -274,7 +275,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// A step of softirqs; `held`: with interrupts held back.
-    fn next_soft(&mut self, cx: &mut GuestCx<'_>, cpu: usize, held: bool) -> Option<Step> {
+    fn next_soft(&mut self, cx: &mut GuestContext<'_>, cpu: usize, held: bool) -> Option<Step> {
         let step = |work| if held { Step::Compute(work) } else { Step::Run(work) };
         let state = &mut self.kernel.cpus[cpu];
         if let Some((soft, left)) = state.unfinished.take() {
@@ -305,7 +306,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// Softirqs outside of their thread.
-    fn soft_after_irq(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+    fn soft_after_irq(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
         let held = self.rules.soft_each;
         let state = &mut self.kernel.cpus[cpu];
         if std::mem::take(&mut state.entered) && state.unfinished.is_none() {
@@ -332,7 +333,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// A step of threads and processes.
-    fn next_task(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Option<Step> {
+    fn next_task(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
         loop {
             self.preempt(cpu);
             let Some(current) = self.kernel.cpus[cpu].current else {
@@ -410,13 +411,13 @@ impl<P: Program> KernelGuest<P> {
 }
 
 impl<P: Program> Guest for KernelGuest<P> {
-    fn start(&mut self, cx: &mut GuestCx<'_>) {
+    fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.kernel = Kernel::new(cx.vcpus());
         let mut hands = Hands { cx, kernel: &mut self.kernel, cpu: 0 };
         self.program.start(&mut hands);
     }
 
-    fn step(&mut self, cx: &mut GuestCx<'_>, cpu: usize) -> Step {
+    fn step(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Step {
         self.settle(cx, cpu);
         if cx.io().asks() {
             // The stack goes on with its answer before anything else is done here.
@@ -437,7 +438,7 @@ impl<P: Program> Guest for KernelGuest<P> {
         self.next_task(cx, cpu).unwrap_or(Step::Block)
     }
 
-    fn timer(&mut self, cx: &mut GuestCx<'_>, token: u32) {
+    fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         let task = TaskId(token as u16);
         let cpu = self.kernel.tasks[task.index()].cpu;
         self.kernel.expired[cpu].push(task);
@@ -445,7 +446,7 @@ impl<P: Program> Guest for KernelGuest<P> {
         cx.raise(None, own, timer_port(cpu));
     }
 
-    fn errand(&mut self, cx: &mut GuestCx<'_>, vcpu: Option<usize>, errand: Errand) {
+    fn errand(&mut self, cx: &mut GuestContext<'_>, vcpu: Option<usize>, errand: Errand) {
         let Some(cpu) = vcpu else {
             self.errands.push_back(errand);
             let own = cx.own();

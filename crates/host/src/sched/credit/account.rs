@@ -3,9 +3,10 @@
 use lowtail_engine::Time;
 
 use super::{Credit, CreditConfig, CreditVersion, Priority};
+use crate::host_state::HostState;
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{HostState, SchedContext};
+use crate::sched::context::SchedContext;
 
 /// What a millisecond of a pCPU costs.
 pub(super) const CREDITS_PER_MS: i64 = 10;

@@ -3,9 +3,10 @@
 use lowtail_engine::Duration;
 
 use super::{Credit, CreditVersion, Priority};
+use crate::host_state::{HostState, VcpuState};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::{HostState, SchedContext, VcpuState};
+use crate::sched::context::SchedContext;
 
 /// How long a pCPU waits between two searches for work, today (`load-balance-ratelimit`).
 const SEARCH_LIMIT: Duration = Duration::from_ms(1);

@@ -1,8 +1,8 @@
 //! Checks of the bookkeeping, for tests.
 
 use super::{Credit, Priority, Runq};
+use crate::host_state::HostState;
 use crate::ids::{Pcpu, Vcpu};
-use crate::sched::HostState;
 
 impl Credit {
     /// Of a vCPU: its place, its flags and its credits.

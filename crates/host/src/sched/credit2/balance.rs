@@ -3,7 +3,7 @@
 use super::{Credit2, ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::SchedContext;
+use crate::sched::context::SchedContext;
 
 /// `load_precision_shift`: 2^18 is a load of one vCPU.
 const PRECISION: u32 = 18;

@@ -7,9 +7,10 @@
 use lowtail_engine::{Duration, Time};
 
 use super::{Credit2, MIN_TIMER_NS, ns};
+use crate::event::SchedTimer;
 use crate::ids::{Dom, Vcpu};
 use crate::record::Note;
-use crate::sched::{SchedContext, SchedTimer};
+use crate::sched::context::SchedContext;
 
 /// The pool of one domain.
 #[derive(Debug, Clone)]

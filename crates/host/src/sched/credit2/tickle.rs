@@ -2,7 +2,7 @@
 
 use super::{CREDIT_INIT_NS, Credit2, ns};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
-use crate::sched::SchedContext;
+use crate::sched::context::SchedContext;
 
 /// `CSCHED2_RATELIMIT_TICKLE_TOLERANCE`: a pCPU this close to its rate limit is tickled.
 const TICKLE_TOLERANCE_NS: i64 = 50_000;

@@ -5,7 +5,7 @@ use lowtail_policy::NEVER;
 use super::{Alarm, SmallFirst, at_ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
-use crate::sched::SchedContext;
+use crate::sched::context::SchedContext;
 
 impl SmallFirst {
     /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may

@@ -1,0 +1,151 @@
+//! What a guest can see and do while the host calls it.
+
+use lowtail_engine::{Duration, EventQueue, Time, Timer};
+
+use super::part::MixPart;
+use crate::event::Event;
+use crate::host_state::HostState;
+use crate::ids::{Dom, Vcpu};
+use crate::io::packet::Packet;
+use crate::io::port::LostAt;
+use crate::io::ports::Port;
+use crate::io::{Io, device_port};
+use crate::notification::Origin;
+
+/// A guest's access to the world.
+#[derive(Debug)]
+pub struct GuestContext<'a> {
+    pub(crate) facts: &'a HostState,
+    pub(crate) queue: &'a mut EventQueue<Event>,
+    pub(crate) dom: Dom,
+    /// The vCPUs that the guest knows of, if it is one of several in its domain.
+    pub(crate) part: MixPart,
+    /// Whom to notify when the call is over.
+    pub(crate) news: &'a mut Vec<(Vcpu, Origin)>,
+    /// What domains share, and the hardware.
+    pub(crate) io: &'a mut Io,
+    /// What was left of the vCPU's last step, and what it has done of that.
+    pub(crate) left: Duration,
+    pub(crate) ran: Duration,
+    /// The vCPU has served all its events.
+    pub(crate) served: bool,
+}
+
+impl GuestContext<'_> {
+    /// Now.
+    pub fn now(&self) -> Time {
+        self.facts.now
+    }
+
+    /// How many vCPUs the guest has.
+    pub fn vcpus(&self) -> usize {
+        self.facts.doms[self.dom.index()].vcpus.len().min(self.part.count)
+    }
+
+    /// The guest's vCPU number `vcpu`.
+    fn vcpu(&self, vcpu: usize) -> Vcpu {
+        self.facts.doms[self.dom.index()].vcpus[self.part.first + vcpu]
+    }
+
+    /// Has [`Guest::timer`](super::Guest::timer) called with `token` after `delay`.
+    pub fn after(&mut self, delay: Duration, token: u32) -> Timer {
+        self.queue.after(delay, Event::Guest { dom: self.dom, token: self.part.token(token) })
+    }
+
+    /// Has [`Guest::timer`](super::Guest::timer) called with `token` at `time`.
+    pub fn at(&mut self, time: Time, token: u32) -> Timer {
+        self.queue.at(time, Event::Guest { dom: self.dom, token: self.part.token(token) })
+    }
+
+    /// Undoes [`after`](Self::after).
+    pub fn cancel(&mut self, timer: Timer) {
+        self.queue.cancel(timer);
+    }
+
+    /// Notifies the domain's vCPU number `vcpu` as soon as this call is over; wakes it if it
+    /// is blocked.
+    pub fn notify(&mut self, vcpu: usize, origin: Origin) {
+        self.news.push((self.vcpu(vcpu), origin));
+    }
+
+    /// In [`Guest::step`](super::Guest::step): what was left of the vCPU's last step when it was ended early.
+    pub fn left(&self) -> Duration {
+        self.left
+    }
+
+    /// In [`Guest::step`](super::Guest::step): how much work the vCPU has done in its last step.
+    pub fn ran(&self) -> Duration {
+        self.ran
+    }
+
+    /// What domains share, and the hardware.
+    pub fn io(&mut self) -> &mut Io {
+        self.io
+    }
+
+    /// Gives `packet` to NIC number `nic`; for the driver domain.
+    pub fn transmit(&mut self, nic: usize, packet: Packet) {
+        self.io.transmit(self.queue, nic, packet);
+    }
+
+    /// Loses `packet`, there.
+    pub fn lose(&mut self, packet: &Packet, at: LostAt) {
+        self.io.lose(self.queue, packet, at);
+    }
+
+    /// Asks NIC number `nic` for interrupts again.
+    pub fn listen(&mut self, nic: usize) {
+        self.io.nics[nic].listen();
+        self.io.moderate(self.queue, nic as u16);
+    }
+
+    /// The next event that the domain's vCPU number `vcpu` is to serve.
+    pub fn take_event(&mut self, vcpu: usize) -> Option<Port> {
+        let v = self.vcpu(vcpu);
+        self.io.pending(v).take()
+    }
+
+    /// The port of device number `device` of `dom`.
+    pub fn device_port(&self, dom: Dom, device: usize) -> Port {
+        device_port(device, self.facts.doms[dom.index()].vcpus.len())
+    }
+
+    /// Raises `port` of `dom`; `from` is the number of the vCPU of this domain that does.
+    pub fn raise(&mut self, from: Option<usize>, dom: Dom, port: Port) {
+        let Some(to) = self.io.raise(self.facts, dom, port) else { return };
+        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let from = from.map(|from| self.vcpu(from));
+        let origin = match from {
+            None => Origin::OwnProcessor,
+            Some(from) if processor(from) == processor(to) => Origin::Beside,
+            Some(_) => Origin::Elsewhere,
+        };
+        self.news.push((to, origin));
+    }
+
+    /// The domain's vCPU number `vcpu`, which spins, is to look again.
+    pub fn poke(&mut self, vcpu: usize) {
+        self.news.push((self.vcpu(vcpu), Origin::Memory));
+    }
+
+    /// In [`Guest::step`](super::Guest::step): the vCPU has served all events that were pending.
+    pub fn served(&mut self) {
+        self.served = true;
+    }
+
+    /// The guest's own domain.
+    pub fn own(&self) -> Dom {
+        self.dom
+    }
+
+    /// The domain's vCPU number `from`, which has a pCPU, sends an interrupt to vCPU number
+    /// `to` of `dom`, which may be another domain (an event channel). Nothing happens if
+    /// there is no such vCPU.
+    pub fn interrupt(&mut self, from: usize, dom: Dom, to: usize) {
+        let Some(&to) = self.facts.doms[dom.index()].vcpus.get(to) else { return };
+        let from = self.vcpu(from);
+        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let near = processor(from) == processor(to);
+        self.news.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));
+    }
+}
