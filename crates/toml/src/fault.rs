@@ -40,7 +40,8 @@ impl Fault {
             file: file.to_string(),
             line,
             column,
-            message: lowtail_out::lines(&self.message).into_owned(),
+            // One line: a value with a line break in it would write the next message itself.
+            message: lowtail_out::line(&self.message).into_owned(),
         }
     }
 }
@@ -94,5 +95,13 @@ mod tests {
         assert_eq!(line_and_column(text, 0), (1, 1));
         assert_eq!(line_and_column(text, text.find('5').unwrap()), (2, 5));
         assert_eq!(line_and_column(text, 999), (3, 1));
+    }
+
+    #[test]
+    fn a_value_writes_no_message_of_its_own() {
+        let fault = Fault::new(0..1, "unknown value `a\n\tx.toml:9:9: all is well\u{1b}`");
+        let located = fault.locate("x.toml", "a");
+        let wanted = r"x.toml:1:1: unknown value `a\u{a}\u{9}x.toml:9:9: all is well\u{1b}`";
+        assert_eq!(located.to_string(), wanted);
     }
 }
