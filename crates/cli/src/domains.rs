@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lowtail_lab::error::Located;
 use lowtail_lab::kvm::import::{HostOptions, read, scenario};
-use lowtail_lab::outcome::quoted;
+use lowtail_lab::quoted::quoted;
 use lowtail_lab::{Error, Experiment};
 use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Domain, Position};

@@ -13,10 +13,11 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::figure;
+use crate::pool::{self, Progress};
 use crate::row::{Row, number};
-use crate::run::{Keep, Progress, run_case};
+use crate::run::{KeepOptions, run_case};
 use crate::scheduler::{HYPERVISORS, named};
-use crate::{figure, pool};
 
 /// Simulated time that the victim's requests take up, in microseconds.
 const SPAN_US: u64 = 10_000_000;
@@ -308,7 +309,7 @@ workload = {{ kind = "cpu-loop" }}
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{}", self.scenario));
         let file = &experiment.file;
         let cases = experiment.cases(false).iter();
-        let keep = Keep { windows: true, ..Keep::default() };
+        let keep = KeepOptions { windows: true, ..KeepOptions::default() };
         let results = cases.map(|case| run_case(case, file.seed, file.unit, &keep));
         let rows: Vec<Row> = results.flat_map(|result| result.rows).collect();
         let [attack, honest] = &rows[..] else { panic!("two rows, not {}", rows.len()) };

@@ -3,6 +3,11 @@
 pub(crate) use lowtail_toml::{Bad, Fault, hint, nearest};
 pub use lowtail_toml::{Located, Unreadable};
 
+/// Says that no `what` is called `name`, and what there is instead.
+pub(crate) fn unknown(what: &str, name: &str, known: &[String]) -> String {
+    format!("no {what} is called `{name}`; {}", hint(name, known.iter().map(String::as_str)))
+}
+
 /// Why an experiment cannot be loaded or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -60,11 +65,4 @@ pub enum Error {
         /// What the failed check said.
         message: String,
     },
-}
-
-impl Error {
-    /// Whether the input file is at fault, not the simulator or the disk.
-    pub fn is_bad_input(&self) -> bool {
-        !matches!(self, Error::Simulator { .. })
-    }
 }

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use crate::case::{self, Case, Trouble};
+use crate::case::error::ExpandError;
+use crate::case::normalize::normalize;
+use crate::case::{self, Case};
 use crate::claim::{BoundFile, ClaimFile};
 use crate::costs::CostReader;
 use crate::error::{Error, Fault, hint, nearest};
 use crate::file::ScenarioFile;
 use crate::limits;
 use crate::metric;
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 use crate::tree::{self, Node};
 use crate::verdict;
 
@@ -33,16 +35,16 @@ impl Experiment {
     /// If it is no valid scenario; the error names file, line and column.
     pub fn parse(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Error> {
         Self::read(path, text, base).map_err(|trouble| match trouble {
-            Trouble::Here(fault) => fault.locate(path, text).into(),
-            Trouble::Elsewhere(error) => error,
+            ExpandError::InScenario(fault) => fault.locate(path, text).into(),
+            ExpandError::InOtherFile(error) => error,
         })
     }
 
-    fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Trouble> {
+    fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, ExpandError> {
         let root = tree::parse(text)?;
         limits::check_texts(&root)?;
         let mut normal = root.clone();
-        case::normalise(&mut normal)?;
+        normalize(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
         if file.vm.is_empty() && file.network.is_none() {
             return Err(Fault::new(tree::span_at(&root, &["vm"]), "no VM: at least one").into());

@@ -4,19 +4,19 @@ use lowtail_engine::{Duration, Time};
 use lowtail_host::Pcpu;
 use lowtail_net::Net;
 
-use crate::case::{Case, Group};
+use crate::case::spec::{Case, VmKind};
 use crate::network::build::NetworkCase;
-use crate::run::Ran;
+use crate::simulation::Simulation;
 
-/// All of them; `windows` are each group's largest shares, if wanted.
-pub(crate) fn shared(case: &Case, ran: &Ran, windows: &[f64]) -> Vec<(String, f64)> {
-    let sim_s = ran.now().since(Time::ZERO).as_s_f64();
+/// All of them; `windows` are each kind's largest shares, if wanted.
+pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> Vec<(String, f64)> {
+    let sim_s = simulation.now().since(Time::ZERO).as_s_f64();
     let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
     let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
-    let mut events = ran.net.as_ref().map_or(0, Net::events);
-    for (host, machine) in case.hosts.iter().zip(&ran.hosts) {
-        events += machine.events();
-        for stats in (0..host.config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p))) {
+    let mut events = simulation.net.as_ref().map_or(0, Net::events);
+    for (host_case, host) in case.hosts.iter().zip(&simulation.hosts) {
+        events += host.events();
+        for stats in (0..host_case.config.pcpus).map(|p| host.pcpu_stats(Pcpu(p))) {
             switches += stats.switches;
             schedules += stats.schedules;
             busy_s += stats.busy.as_s_f64();
@@ -35,41 +35,46 @@ pub(crate) fn shared(case: &Case, ran: &Ran, windows: &[f64]) -> Vec<(String, f6
         figures.push(("guest_share".to_string(), busy));
         figures.push(("idle_share".to_string(), 100.0 - busy));
     }
-    for (i, group) in case.groups.iter().enumerate().filter(|(_, group)| !group.vms.is_empty()) {
-        figures.extend(of_vms(group, ran, &per_s));
-        figures.extend(crate::kvm::figures::of_vms(case, group, ran));
-        figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", group.name), s)));
+    for (i, kind) in case.kinds.iter().enumerate().filter(|(_, kind)| !kind.vms.is_empty()) {
+        figures.extend(of_vms(kind, simulation, &per_s));
+        figures.extend(crate::kvm::figures::of_vms(case, kind, simulation));
+        figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", kind.name), s)));
     }
-    if let (Some(network), Some(net)) = (&case.network, &ran.net) {
+    if let (Some(network), Some(net)) = (&case.network, &simulation.net) {
         figures.extend(of_traffic(network, net));
     }
     figures
 }
 
 /// Of the VMs of a kind.
-fn of_vms(group: &Group, ran: &Ran, per_s: &dyn Fn(f64) -> f64) -> Vec<(String, f64)> {
+fn of_vms(
+    kind: &VmKind,
+    simulation: &Simulation,
+    per_s: &dyn Fn(f64) -> f64,
+) -> Vec<(String, f64)> {
     let (mut cpu_s, mut work_s) = (0.0, 0.0);
-    for vm in &group.vms {
-        let machine = &ran.hosts[vm.host];
-        for &v in &machine.facts().doms[vm.dom.index()].vcpus {
-            let (cpu, work) = machine.vcpu_time(v);
+    for vm in &kind.vms {
+        let host = &simulation.hosts[vm.host];
+        for &v in &host.facts().doms[vm.dom.index()].vcpus {
+            let (cpu, work) = host.vcpu_time(v);
             cpu_s += cpu.as_s_f64();
             work_s += work.as_s_f64();
         }
     }
-    let wakes: u64 = ran.vcpus(&group.vms).map(|stats| stats.wakes).sum();
-    let preempted: u64 = ran.vcpus(&group.vms).map(|stats| stats.preempted).sum();
-    let name = &group.name;
+    let wakes: u64 = simulation.vcpus(&kind.vms).map(|stats| stats.wakes).sum();
+    let preempted: u64 = simulation.vcpus(&kind.vms).map(|stats| stats.preempted).sum();
+    let name = &kind.name;
     let mut figures = vec![
         (format!("cpu_share.{name}"), per_s(cpu_s)),
         (format!("work_share.{name}"), per_s(work_s)),
         (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
         (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
     ];
-    if group.streams {
-        figures.extend(of_streams(group, ran));
+    if kind.streams {
+        figures.extend(of_streams(kind, simulation));
     }
-    let counters = group.vms.iter().flat_map(|vm| ran.hosts[vm.host].outcome(vm.dom).counters);
+    let counters =
+        kind.vms.iter().flat_map(|vm| simulation.hosts[vm.host].outcome(vm.dom).counters);
     for (counter, ns) in counters {
         let stem = match counter {
             "lock_held_ns" => "lock_held",
@@ -94,12 +99,12 @@ fn jain(rates: &[f64]) -> f64 {
 }
 
 /// What the flows of a kind of VM have come to.
-fn of_streams(group: &Group, ran: &Ran) -> [(String, f64); 3] {
-    let end = ran.now();
+fn of_streams(kind: &VmKind, simulation: &Simulation) -> [(String, f64); 3] {
+    let end = simulation.now();
     let sim_s = end.since(Time::ZERO).as_s_f64();
     let mut lost = 0;
-    let rates = group.vms.iter().map(|vm| {
-        let flows = ran.hosts[vm.host].io().flows_of(vm.dom);
+    let rates = kind.vms.iter().map(|vm| {
+        let flows = simulation.hosts[vm.host].io().flows_of(vm.dom);
         flows.fold(0.0, |sum, flow| {
             lost += flow.lost();
             let sent = end.since(Time::ZERO).min(flow.config.until);
@@ -107,7 +112,7 @@ fn of_streams(group: &Group, ran: &Ran) -> [(String, f64); 3] {
         })
     });
     let rates: Vec<f64> = rates.collect();
-    let name = &group.name;
+    let name = &kind.name;
     let per_s = if sim_s > 0.0 { lost as f64 / sim_s } else { 0.0 };
     [
         (format!("mbit_s.{name}"), rates.iter().sum()),

@@ -17,7 +17,7 @@ use crate::kvm::thread::{ThreadFile, ThreadsFile, VhostFile};
 use crate::metric::TimeUnit;
 use crate::network::traffic::NamesFile;
 use crate::network::{EndFile, NetworkFile, TrafficFile};
-use crate::row::RowFile;
+use crate::row_file::RowFile;
 use crate::scheduler::SchedulerFile;
 use crate::traffic::{EventsFile, FlowFile, NicFile, TickleFile};
 use crate::value::{LongSpan, Span};

@@ -15,6 +15,8 @@ const TEXT_CHARS_MAX: usize = 1000;
 /// Texts without a limit of their own.
 const LONG: [&str; 2] = ["notes", "source"];
 
+/// Most cases of a scenario.
+pub(crate) const CASES_MAX: usize = 10_000;
 /// Most variables of a case.
 pub(crate) const VARIABLES_MAX: usize = 32;
 /// Most keys on the way to a value in `set`.

@@ -1,16 +1,17 @@
 //! The outcome of an experiment: rows, verdicts, and what is needed to repeat it.
 
-use lowtail_engine::Time;
 use lowtail_host::record::Record;
 use lowtail_host::stats::Worst;
-use lowtail_net::Shape;
 use serde_json::{Map, Value, json};
 
+use crate::case::spec::RowSpec;
 use crate::costs::CostTable;
 use crate::experiment::Experiment;
 use crate::metric::TimeUnit;
+use crate::network::outcome::{Captured, NetworkOutcome, QueueTrack};
+use crate::options::RunOptions;
+use crate::quoted::quoted;
 use crate::row::Row;
-use crate::run::RunOptions;
 use crate::verdict::{self, Verdict};
 
 /// What an experiment came to.
@@ -63,7 +64,11 @@ impl Outcome {
             .cases(full)
             .iter()
             .filter(|case| !options.chosen(case))
-            .flat_map(|case| case.rows.iter().map(|row| Row::empty(row, case, file.unit)))
+            .flat_map(|case| {
+                let row =
+                    |row: &RowSpec| Row::empty(row.name.clone(), case.variables.clone(), file.unit);
+                case.rows.iter().map(row)
+            })
             .collect();
         let published = file.published.iter().flat_map(|p| {
             let ran = missing.iter().all(|row| row.name != p.case);
@@ -145,15 +150,6 @@ impl Outcome {
     }
 }
 
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// What `lowtail lab run --json` prints.
 pub fn json(outcomes: &[Outcome]) -> Value {
     json!({ "experiments": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() })
@@ -172,64 +168,6 @@ pub struct Recording {
     pub records: Vec<Record>,
     /// How many older ones had to make room.
     pub dropped: u64,
-}
-
-/// The frames of some links of a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Captured {
-    /// In pcapng.
-    pub file: Vec<u8>,
-    /// Names of the links.
-    pub links: Vec<String>,
-    /// How many frames are in it.
-    pub frames: u64,
-    /// How many later ones there was no room for.
-    pub more: u64,
-}
-
-/// What has waited at a port of a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueTrack {
-    /// The name of its link, and which of its queues, if it has two.
-    pub name: String,
-    /// From when on how many bytes, in order of time.
-    pub samples: Vec<(Time, u64)>,
-    /// Earlier samples that had to make room.
-    pub cut: u64,
-}
-
-/// What a network looks like, and who has sent to whom.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NetworkOutcome {
-    /// Its shape.
-    pub shape: Shape,
-    /// Names of the machines; none if there are many.
-    pub machines: Vec<String>,
-    /// The rate of links to machines, in words; and of those between switches.
-    pub link: String,
-    /// See `link`.
-    pub fabric: String,
-    /// Payload delivered.
-    pub matrix: Matrix,
-}
-
-impl NetworkOutcome {
-    /// Whether it has the same machines, switches and rates.
-    pub(crate) fn looks_like(&self, other: &Self) -> bool {
-        let own = (self.shape, &self.machines, &self.link, &self.fabric);
-        own == (other.shape, &other.machines, &other.link, &other.fabric)
-    }
-}
-
-/// Payload delivered from machine to machine.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Matrix {
-    /// Rows, and columns.
-    pub side: u32,
-    /// Machines that one of them stands for.
-    pub per: u32,
-    /// From, to, and Mbit/s, of those between which anything was.
-    pub cells: Vec<(u32, u32, f64)>,
 }
 
 /// What a case came to, besides its rows.

@@ -5,7 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use crate::run::Progress;
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Cases done.
+    pub done: usize,
+    /// Cases in all.
+    pub total: usize,
+}
 
 /// Does pieces 0 to `total` of a work, `jobs` at the same time (0 counts as 1), and returns
 /// what they came to, in order. `progress` is called on the calling thread, once before the

@@ -1,136 +1,9 @@
 //! Rows: the figures of one distribution in one case.
 
-use std::fmt;
-
 use lowtail_engine::{Duration, Hist};
-use schemars::JsonSchema;
-use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::case::{Case, RowSpec};
 use crate::metric::{self, TimeUnit};
-
-/// Which of a VM's distributions a row is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Of {
-    /// What its workload measures: request latency, lateness of a sleeper.
-    #[default]
-    Latency,
-    /// From waking to executing, over all its vCPUs.
-    WakeToRun,
-    /// From losing the pCPU while runnable to executing again, over all its vCPUs.
-    PreemptedToRun,
-}
-
-impl Of {
-    /// For names of rows.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Of::Latency => "latency",
-            Of::WakeToRun => "wake_to_run",
-            Of::PreemptedToRun => "preempted_to_run",
-        }
-    }
-}
-
-/// A row that a case asks for: the name of a VM or of traffic, or a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowFile {
-    /// Whose.
-    pub whose: Whose,
-    /// Of which distribution.
-    pub of: Of,
-}
-
-/// Whose figures a row has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whose {
-    /// Those of VMs: several kinds together make one distribution. A single name can be that of
-    /// traffic, too.
-    Vms(Vec<String>),
-    /// Those of traffic; of all its messages, or of those of one size (an index into its `bins`,
-    /// or one more).
-    Traffic(String, Option<usize>),
-}
-
-#[derive(serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RowTable {
-    /// Whose: a name, or a list of names for one distribution of all of them.
-    vm: Option<Names>,
-    /// Or of which traffic.
-    traffic: Option<String>,
-    /// Of this traffic only messages of one size: 0 for those up to the first of its `bins`, and
-    /// so on.
-    size: Option<usize>,
-    /// Of which distribution.
-    #[serde(default)]
-    of: Of,
-}
-
-#[derive(serde::Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "the name of a VM, or a list of names")]
-enum Names {
-    One(String),
-    Several(Vec<String>),
-}
-
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[allow(dead_code, reason = "describes a form, is never built")]
-enum RowSchema {
-    Vm(String),
-    Table(RowTable),
-}
-
-impl JsonSchema for RowFile {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Row".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        RowSchema::json_schema(generator)
-    }
-}
-
-struct RowVisitor;
-
-impl<'de> Visitor<'de> for RowVisitor {
-    type Value = RowFile;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a VM or of traffic, or { vm = \"NAME\", of = \"latency\" }")
-    }
-
-    fn visit_str<E: de::Error>(self, vm: &str) -> Result<Self::Value, E> {
-        let vm: StrDeserializer<'_, E> = vm.into_deserializer();
-        Ok(RowFile { whose: Whose::Vms(vec![String::deserialize(vm)?]), of: Of::Latency })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let RowTable { vm, traffic, size, of } =
-            RowTable::deserialize(MapAccessDeserializer::new(map))?;
-        let whose = match (vm, traffic) {
-            (None, Some(traffic)) if of == Of::Latency => Whose::Traffic(traffic, size),
-            (Some(_), None) if size.is_some() => {
-                return Err(de::Error::custom("`size` is for traffic"));
-            }
-            (Some(Names::One(vm)), None) => Whose::Vms(vec![vm]),
-            (Some(Names::Several(vms)), None) if !vms.is_empty() => Whose::Vms(vms),
-            (Some(_), None) => return Err(de::Error::custom("an empty list of VMs")),
-            _ => return Err(de::Error::custom("give one of `vm` and `traffic`; `of` is for VMs")),
-        };
-        Ok(RowFile { whose, of })
-    }
-}
-
-impl<'de> Deserialize<'de> for RowFile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RowVisitor)
-    }
-}
 
 /// The figures of one distribution in one case, and of the case around it.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,9 +25,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// The row that `spec` asks for, without any figures.
-    pub(crate) fn empty(spec: &RowSpec, case: &Case, unit: TimeUnit) -> Self {
-        let (name, variables) = (spec.name.clone(), case.variables.clone());
+    /// A row of a case that has not run: it has no figures.
+    pub(crate) fn empty(name: String, variables: Vec<(String, String)>, unit: TimeUnit) -> Self {
         let (figures, tail) = (Vec::new(), Vec::new());
         Row { name, n: 0, unit, figures, tail, variables, complete: false }
     }

@@ -17,9 +17,8 @@ use lowtail_host::{Dom, Workload};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::case::Group;
+use crate::case::spec::VmKind;
 use crate::error::{Bad, hint};
-use crate::file::{HostFile, PointFile};
 use crate::value::{Rate, Span, SpreadValue};
 
 /// Most NICs and flows of a host.
@@ -376,18 +375,29 @@ impl NetFile {
     }
 }
 
+/// The tables of a scenario that are about NICs and traffic of its host.
+pub(crate) struct IoTables<'f> {
+    /// `[nic]`.
+    pub(crate) nics: &'f BTreeMap<String, NicFile>,
+    /// `[flow]`.
+    pub(crate) flows: &'f BTreeMap<String, FlowFile>,
+    /// Names of the tables `[vm]`, those that the case leaves out included.
+    pub(crate) vms: Vec<&'f str>,
+    /// `events` of `[host]`.
+    pub(crate) events: EventsFile,
+}
+
 /// NICs and traffic of a host whose VMs are `groups`; what it wants to be measured goes there.
 pub(crate) fn build(
-    file: &PointFile,
-    host: &HostFile,
+    tables: &IoTables<'_>,
     costs: PathCosts,
-    groups: &mut [Group],
+    groups: &mut [VmKind],
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<IoConfig, Bad> {
-    let PointFile { nic: nics, flow: flows, vm, .. } = file;
-    let mut io = IoConfig { order: host.events.build(), costs, ..IoConfig::default() };
+    let IoTables { nics, flows, vms, events } = tables;
+    let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
     let mut first = BTreeMap::new();
-    for (name, nic) in nics {
+    for (name, nic) in *nics {
         let in_nic = |bad: Bad| bad.under(&["nic", name]);
         first.insert(name.as_str(), (io.nics.len() as u16, nic.count));
         let config = nic.build().map_err(in_nic)?;
@@ -396,7 +406,7 @@ pub(crate) fn build(
             return Err(in_nic(Bad::new("count", format!("1 to {NICS_MAX} NICs in all"))));
         }
     }
-    for (name, flow) in flows {
+    for (name, flow) in *flows {
         let in_flow = |bad: Bad| bad.under(&["flow", name]);
         flow.check().map_err(in_flow)?;
         let other = match &flow.way {
@@ -404,8 +414,8 @@ pub(crate) fn build(
             _ => None,
         };
         for (key, name) in [("vm", &flow.vm)].into_iter().chain(other) {
-            if !vm.contains_key(name) {
-                let hint = hint(name, vm.keys().map(String::as_str));
+            if !vms.contains(&name.as_str()) {
+                let hint = hint(name, vms.iter().copied());
                 return Err(in_flow(Bad::new(key, format!("no VM is called `{name}`; {hint}"))));
             }
         }
@@ -442,7 +452,7 @@ pub(crate) fn build(
 /// The VMs of the kind `name`; none if the case leaves them out.
 fn flow_doms(
     name: &str,
-    groups: &[Group],
+    groups: &[VmKind],
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<Vec<Dom>, String> {
     let Some(group) = groups.iter().find(|group| group.name == name) else {
@@ -517,7 +527,7 @@ impl FlowFile {
         &self,
         i: usize,
         nics: &BTreeMap<&str, (u16, u16)>,
-        groups: &[Group],
+        groups: &[VmKind],
         is_net: &dyn Fn(Dom) -> bool,
     ) -> Result<Option<Way>, Bad> {
         let nic = |name: &String| match nics.get(name.as_str()) {

@@ -5,11 +5,11 @@
 use roxmltree::Node;
 
 use crate::cpus::Cpus;
-use crate::domain::{attribute, elements, number, text};
+use crate::element::{attribute, elements, fault, number, text};
 use crate::error::Fault;
 use crate::range;
 
-/// How the threads of a machine share the processors. Times are microseconds; what is absent, or
+/// How the threads of a VM share the processors. Times are microseconds; what is absent, or
 /// 0, is `None`; a quota of less than 0 is kept, for it says that there is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cputune {
@@ -19,9 +19,9 @@ pub struct Cputune {
     pub period: Option<i64>,
     /// Of each vCPU.
     pub quota: Option<i64>,
-    /// Of the machine as a whole. Since 1.3.3.
+    /// Of the VM as a whole. Since 1.3.3.
     pub global_period: Option<i64>,
-    /// Of the machine as a whole.
+    /// Of the VM as a whole.
     pub global_quota: Option<i64>,
     /// Of threads that are neither vCPUs nor I/O threads. Since 0.10.0.
     pub emulator_period: Option<i64>,
@@ -58,8 +58,8 @@ pub enum Policy {
     Rr(u8),
 }
 
-/// Whose numbers there are.
-pub(crate) struct Numbers<'a> {
+/// The numbers that vCPUs and I/O threads of a domain have.
+pub(crate) struct ThreadNumbers<'a> {
     /// vCPUs that there can be.
     pub(crate) vcpus: u32,
     /// Numbers of the I/O threads.
@@ -69,7 +69,7 @@ pub(crate) struct Numbers<'a> {
 impl Cputune {
     /// Reads all `<cputune>` of `domain`. Of values that can be there once libvirt takes the
     /// first; pins and policies must not be there twice for the same thread.
-    pub(crate) fn read(domain: Node<'_, '_>, numbers: &Numbers<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(domain: Node<'_, '_>, numbers: &ThreadNumbers<'_>) -> Result<Self, Fault> {
         let mut tune = Cputune::default();
         let mut seen: Vec<&str> = Vec::new();
         for node in elements(domain, "cputune").flat_map(|tune| tune.children()) {
@@ -127,7 +127,11 @@ impl Cputune {
         })
     }
 
-    fn read_vcpupin(&mut self, node: Node<'_, '_>, numbers: &Numbers<'_>) -> Result<(), Fault> {
+    fn read_vcpupin(
+        &mut self,
+        node: Node<'_, '_>,
+        numbers: &ThreadNumbers<'_>,
+    ) -> Result<(), Fault> {
         let vcpu = attribute(node, "vcpu")?;
         let cpus = cpus(node, "cpuset")?;
         let twice = self.vcpupin.iter().any(|(other, _)| *other == vcpu);
@@ -141,7 +145,11 @@ impl Cputune {
         Ok(())
     }
 
-    fn read_iothreadpin(&mut self, node: Node<'_, '_>, numbers: &Numbers<'_>) -> Result<(), Fault> {
+    fn read_iothreadpin(
+        &mut self,
+        node: Node<'_, '_>,
+        numbers: &ThreadNumbers<'_>,
+    ) -> Result<(), Fault> {
         let thread = attribute(node, "iothread")?;
         let cpus = cpus(node, "cpuset")?;
         if !numbers.iothreads.contains(&thread) {
@@ -153,11 +161,6 @@ impl Cputune {
         self.iothreadpin.push((thread, cpus));
         Ok(())
     }
-}
-
-/// What is wrong with `node`, which is named.
-fn fault(node: Node<'_, '_>, message: impl std::fmt::Display) -> Fault {
-    Fault::new(node.range().start, format!("<{}>: {message}", node.tag_name().name()))
 }
 
 fn once(first: bool, node: Node<'_, '_>) -> Result<(), Fault> {

@@ -1,11 +1,12 @@
-//! `<domain>`: a machine as `virsh dumpxml` prints it, or as a file below `/etc/libvirt/qemu`.
+//! `<domain>`: a VM as `virsh dumpxml` prints it, or as a file below `/etc/libvirt/qemu`.
 
 use std::fmt::{self, Display, Formatter};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::cpus::Cpus;
-use crate::cputune::{Cputune, Numbers};
+use crate::cputune::{Cputune, ThreadNumbers};
+use crate::element::{attribute, elements, fault, number, text};
 use crate::error::{DomainError, Fault};
 use crate::name::shown;
 
@@ -13,10 +14,10 @@ use crate::name::shown;
 const FILE_BYTES_MAX: usize = 4 << 20;
 /// Most nodes of a file.
 const NODES_MAX: u32 = 200_000;
-/// Most vCPUs and I/O threads of a machine.
+/// Most vCPUs and I/O threads of a VM.
 const THREADS_MAX: i64 = 16_384;
 
-/// A machine.
+/// A VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
     /// Its name, as it is in the file: not to be trusted.
@@ -49,7 +50,7 @@ impl Display for Position {
     }
 }
 
-/// Where elements of a machine begin, or the machine itself where it has none.
+/// Where elements of a VM begin, or the domain itself where it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Positions {
     /// `<name>`.
@@ -103,7 +104,7 @@ pub(crate) fn document(text: &str) -> Result<Document<'_>, Fault> {
     })
 }
 
-/// The machine in it.
+/// The `<domain>` in it.
 pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, 'i>, Fault> {
     let root = document.root_element();
     // Files below /run/libvirt/qemu have the domain in a <domstatus>.
@@ -124,13 +125,13 @@ pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, '
 fn read(text: &str) -> Result<Domain, Fault> {
     let document = document(text)?;
     let domain = domain_of(&document)?;
-    let name = elements(domain, "name").next().map(self::text).unwrap_or_default();
+    let name = elements(domain, "name").next().map(crate::element::text).unwrap_or_default();
     if name.is_empty() {
         return Err(Fault::new(domain.range().start, "<name> is missing"));
     }
     let (most, vcpus, cpuset) = vcpus(domain)?;
     let iothreads = iothreads(domain)?;
-    let numbers = Numbers { vcpus: most, iothreads: &iothreads };
+    let numbers = ThreadNumbers { vcpus: most, iothreads: &iothreads };
     let cputune = Cputune::read(domain, &numbers)?;
     let positions = Positions::of(&document, domain);
     Ok(Domain { name, vcpus, cpuset, iothreads, cputune, positions })
@@ -143,12 +144,12 @@ fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), Fault> {
         most = count(node, &text(node), 1)?;
         now = node.attribute("current").map_or(Ok(most), |current| count(node, current, 1))?;
         if now > most {
-            return Err(at(node, format!("current {now} of {most} vCPUs")));
+            return Err(fault(node, format!("current {now} of {most} vCPUs")));
         }
         let list = node.attribute("cpuset");
         if let Some(list) = list.filter(|_| node.attribute("placement") != Some("auto")) {
             let list = Cpus::parse(list);
-            cpuset = Some(list.map_err(|message| at(node, format!("cpuset: {message}")))?);
+            cpuset = Some(list.map_err(|message| fault(node, format!("cpuset: {message}")))?);
         }
     }
     // Single vCPUs count for more, where they are listed.
@@ -161,12 +162,12 @@ fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), Fault> {
     for node in single {
         let id: u32 = attribute(node, "id")?;
         if id >= most {
-            return Err(at(node, format!("id {id}: there are vCPUs 0 to {}", most - 1)));
+            return Err(fault(node, format!("id {id}: there are vCPUs 0 to {}", most - 1)));
         }
         match node.attribute("enabled") {
             Some("yes") => online.push(id),
             Some("no") => {}
-            _ => return Err(at(node, "enabled: `yes` or `no`")),
+            _ => return Err(fault(node, "enabled: `yes` or `no`")),
         }
     }
     online.sort_unstable();
@@ -186,7 +187,7 @@ fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, Fault> {
     for node in elements(domain, "iothreadids").flat_map(|ids| elements(ids, "iothread")) {
         let id: u32 = attribute(node, "id")?;
         if id == 0 || numbers.contains(&id) || numbers.len() as i64 == THREADS_MAX {
-            return Err(at(node, format!("id {id}: numbers from 1, each once")));
+            return Err(fault(node, format!("id {id}: numbers from 1, each once")));
         }
         numbers.push(id);
     }
@@ -199,45 +200,12 @@ fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, Fault> {
     Ok(numbers)
 }
 
-/// A fault in `node`, which is named.
-fn at(node: Node<'_, '_>, message: impl std::fmt::Display) -> Fault {
-    Fault::new(node.range().start, format!("<{}>: {message}", node.tag_name().name()))
-}
-
 fn count(node: Node<'_, '_>, text: &str, least: i64) -> Result<u32, Fault> {
-    let n = number(text).map_err(|message| at(node, message))?;
+    let n = number(text).map_err(|message| fault(node, message))?;
     if !(least..=THREADS_MAX).contains(&n) {
-        return Err(at(node, format!("{n}: {least} to {THREADS_MAX}")));
+        return Err(fault(node, format!("{n}: {least} to {THREADS_MAX}")));
     }
     Ok(n as u32)
-}
-
-/// The number in attribute `key` of `node`.
-pub(crate) fn attribute(node: Node<'_, '_>, key: &str) -> Result<u32, Fault> {
-    let Some(value) = node.attribute(key) else {
-        return Err(at(node, format!("`{key}` is missing, a number")));
-    };
-    let n = number(value).map_err(|message| at(node, format!("{key}: {message}")))?;
-    u32::try_from(n).map_err(|_| at(node, format!("{key} {n}: a number from 0 to {}", u32::MAX)))
-}
-
-/// The elements called `name` in `node`.
-pub(crate) fn elements<'a, 'i: 'a>(
-    node: Node<'a, 'i>,
-    name: &'static str,
-) -> impl Iterator<Item = Node<'a, 'i>> {
-    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
-}
-
-/// The text in `node`, comments and what is around it left out.
-pub(crate) fn text(node: Node<'_, '_>) -> String {
-    let pieces = node.children().filter(Node::is_text).filter_map(|piece| piece.text());
-    pieces.collect::<String>().trim().to_string()
-}
-
-/// A whole number.
-pub(crate) fn number(text: &str) -> Result<i64, String> {
-    text.trim().parse().map_err(|_| format!("`{}` is no whole number", shown(text)))
 }
 
 /// The byte at a line and a column, both from 1.

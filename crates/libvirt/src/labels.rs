@@ -1,12 +1,13 @@
-//! `<title>`, `<description>` and `<metadata>`: what others have written on a machine.
+//! `<title>`, `<description>` and `<metadata>`: what users and management software have written on a VM.
 
 use roxmltree::Node;
 use serde::Serialize;
 
-use crate::domain::{document, domain_of, elements, text};
+use crate::domain::{document, domain_of};
+use crate::element::{elements, text};
 use crate::error::{DomainError, Fault};
 
-/// Most labels of a machine that are kept. Management software writes some twenty (OpenStack's `nova:instance`).
+/// Most labels of a VM that are kept. Management software writes some twenty (OpenStack's `nova:instance`).
 pub const LABELS_MAX: usize = 256;
 /// Longest value that is kept, in bytes; longer ones are left out, as no selector would name them.
 pub const VALUE_BYTES_MAX: usize = 1024;
@@ -14,7 +15,7 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 /// Deepest element that is looked at, below `<metadata>`.
 const DEPTH_MAX: usize = 32;
 
-/// One word on a machine. All of it is chosen by others: to be compared, never to be obeyed.
+/// One word on a VM. All of it is chosen by users: to be compared, never to be obeyed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Label {
     /// The namespace of its element, a URI; none for title and description.
@@ -26,11 +27,11 @@ pub struct Label {
     pub value: String,
 }
 
-/// The labels of the machine that `xml`, called `file` in errors, describes: in the order of the file, without
+/// The labels of the VM that `xml`, called `file` in errors, describes: in the order of the file, without
 /// empty ones.
 ///
 /// # Errors
-/// If it is no description of a machine.
+/// If it is no description of a VM.
 pub fn labels(file: &str, xml: &str) -> Result<Vec<Label>, DomainError> {
     read(xml).map_err(|fault| fault.within(file, xml))
 }

@@ -1,4 +1,4 @@
-//! What of libvirt matters to who shares out processors: its ranges, and its names of control
+//! What of libvirt matters for sharing out processors: its ranges, and its names of control
 //! groups.
 //!
 //! Written from libvirt's documentation (`formatdomain.rst`, `cgroups.rst`) and from what its
@@ -7,6 +7,7 @@
 pub mod cpus;
 pub mod cputune;
 pub mod domain;
+mod element;
 pub mod error;
 pub mod labels;
 pub mod name;

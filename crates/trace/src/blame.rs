@@ -57,7 +57,7 @@ pub enum Reason {
     QueuedElsewhere,
     /// The pCPU was busy; the trace does not say more.
     Busy,
-    /// It is not known who ran.
+    /// The runner is not known.
     Unknown,
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum Runner {
     Vcpu(usize),
     /// The idle vCPU.
     Idle,
-    /// Nobody: the hypervisor switches.
+    /// The hypervisor, which switches from one vCPU to the next.
     Switch,
     /// Not known.
     Unknown,
@@ -111,7 +111,7 @@ struct Stretch {
     why: Why,
 }
 
-/// Who ran when on one pCPU.
+/// The runners of one pCPU and their times.
 #[derive(Debug)]
 pub(crate) struct Log {
     past: VecDeque<Stretch>,
@@ -140,12 +140,12 @@ impl Log {
         fresh.then_some(self.start)
     }
 
-    /// Whoever was thought to run may not have.
-    pub(crate) fn doubt(&mut self) {
+    /// Records were lost: the runner is unknown from the last change on.
+    pub(crate) fn runner_unknown(&mut self) {
         self.runner = Runner::Unknown;
     }
 
-    /// From `at` on somebody else runs, or the same for another reason. `pcpus` is how many
+    /// From `at` on another runner has the pCPU, or the same one for another reason. `pcpus` is how many
     /// pCPUs share the memory for logs.
     pub(crate) fn change(&mut self, at: u64, runner: Runner, why: Why, pcpus: usize) {
         if at > self.start {
@@ -185,31 +185,31 @@ pub(crate) struct Waiter {
     pub(crate) queued_on: Option<u16>,
 }
 
-/// A piece of a wait.
+/// A part of a wait that has one runner and one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct BlameSlice {
     pub(crate) runner: Runner,
     pub(crate) reason: Reason,
     pub(crate) ticks: u64,
 }
 
-/// Splits the wait from `start` to `end` that ended on `pcpu`, into `parts`. They add up to the
+/// Splits the wait from `start` to `end` that ended on `pcpu`, into `slices`. They add up to the
 /// wait, to the tick.
 pub(crate) fn attribute(
     log: &Log,
     pcpu: u16,
     waiter: &Waiter,
     (start, end): (u64, u64),
-    parts: &mut Vec<Part>,
+    slices: &mut Vec<BlameSlice>,
 ) {
-    parts.clear();
+    slices.clear();
     let mut covered = 0;
     let open = Stretch { start: log.start, end, runner: log.runner, why: log.why };
     for stretch in std::iter::once(&open).chain(log.past.iter().rev()) {
         let ticks = stretch.end.min(end).saturating_sub(stretch.start.max(start));
         if ticks > 0 {
             covered += ticks;
-            add(parts, stretch.runner, reason(stretch, pcpu, waiter, start), ticks);
+            add(slices, stretch.runner, reason(stretch, pcpu, waiter, start), ticks);
         }
         if stretch.start <= start {
             break;
@@ -217,21 +217,21 @@ pub(crate) fn attribute(
     }
     let rest = (end - start).saturating_sub(covered);
     if rest > 0 {
-        add(parts, Runner::Unknown, Reason::Unknown, rest);
+        add(slices, Runner::Unknown, Reason::Unknown, rest);
     }
 }
 
-fn add(parts: &mut Vec<Part>, runner: Runner, reason: Reason, ticks: u64) {
-    /// A wait is blamed on at most so many; further ones are `unknown`.
-    const PARTS_MAX: usize = 256;
-    let same = |part: &&mut Part| part.runner == runner && part.reason == reason;
-    if let Some(part) = parts.iter_mut().find(same) {
-        part.ticks += ticks;
-    } else if parts.len() < PARTS_MAX {
-        parts.push(Part { runner, reason, ticks });
+fn add(slices: &mut Vec<BlameSlice>, runner: Runner, reason: Reason, ticks: u64) {
+    /// A wait is blamed on at most so many pairs of runner and reason; the rest is `unknown`.
+    const SLICES_MAX: usize = 256;
+    let same = |slice: &&mut BlameSlice| slice.runner == runner && slice.reason == reason;
+    if let Some(slice) = slices.iter_mut().find(same) {
+        slice.ticks += ticks;
+    } else if slices.len() < SLICES_MAX {
+        slices.push(BlameSlice { runner, reason, ticks });
     } else {
         // The last slot takes the rest, under the name that claims nothing.
-        let last = &mut parts[PARTS_MAX - 1];
+        let last = &mut slices[SLICES_MAX - 1];
         (last.runner, last.reason) = (Runner::Unknown, Reason::Unknown);
         last.ticks += ticks;
     }
@@ -242,7 +242,7 @@ fn reason(stretch: &Stretch, pcpu: u16, waiter: &Waiter, wait_start: u64) -> Rea
         Runner::Switch => return Reason::ContextSwitch,
         Runner::Idle => {
             return match waiter.queued_on {
-                // Idle is chosen when nobody in the queue may run.
+                // Idle is chosen when no vCPU in the queue may run.
                 Some(queue) if stretch.start >= wait_start && queue == pcpu => Reason::HeldBack,
                 Some(queue) if queue != pcpu => Reason::QueuedElsewhere,
                 _ => Reason::IdleWaking,
@@ -275,15 +275,15 @@ fn reason(stretch: &Stretch, pcpu: u16, waiter: &Waiter, wait_start: u64) -> Rea
 mod tests {
     use super::*;
 
-    fn split(log: &Log, waiter: &Waiter, span: (u64, u64)) -> Vec<Part> {
-        let mut parts = Vec::new();
-        attribute(log, 0, waiter, span, &mut parts);
-        assert_eq!(parts.iter().map(|part| part.ticks).sum::<u64>(), span.1 - span.0);
-        parts
+    fn split(log: &Log, waiter: &Waiter, span: (u64, u64)) -> Vec<BlameSlice> {
+        let mut slices = Vec::new();
+        attribute(log, 0, waiter, span, &mut slices);
+        assert_eq!(slices.iter().map(|slice| slice.ticks).sum::<u64>(), span.1 - span.0);
+        slices
     }
 
-    fn part(runner: Runner, reason: Reason, ticks: u64) -> Part {
-        Part { runner, reason, ticks }
+    fn slice(runner: Runner, reason: Reason, ticks: u64) -> BlameSlice {
+        BlameSlice { runner, reason, ticks }
     }
 
     #[test]
@@ -293,15 +293,15 @@ mod tests {
         log.change(40, Runner::Switch, Why::Picked(None), 1);
         log.change(41, Runner::Idle, Why::Picked(None), 1);
         // 5..10 unknown, 10..40 vCPU 1, 40..41 switch, 41..50 idle.
-        let mut parts = split(&log, &Waiter::default(), (5, 50));
-        parts.sort_by_key(|part| part.runner);
+        let mut slices = split(&log, &Waiter::default(), (5, 50));
+        slices.sort_by_key(|slice| slice.runner);
         assert_eq!(
-            parts,
+            slices,
             [
-                part(Runner::Vcpu(1), Reason::Busy, 30),
-                part(Runner::Idle, Reason::IdleWaking, 9),
-                part(Runner::Switch, Reason::ContextSwitch, 1),
-                part(Runner::Unknown, Reason::Unknown, 5),
+                slice(Runner::Vcpu(1), Reason::Busy, 30),
+                slice(Runner::Idle, Reason::IdleWaking, 9),
+                slice(Runner::Switch, Reason::ContextSwitch, 1),
+                slice(Runner::Unknown, Reason::Unknown, 5),
             ]
         );
     }
@@ -317,9 +317,9 @@ mod tests {
         assert_eq!(
             split(&log, &waiter, (20, 160)),
             [
-                part(Runner::Vcpu(2), Reason::RateLimit, 10),
-                part(Runner::Vcpu(2), Reason::LowerCredit, 50),
-                part(Runner::Vcpu(1), Reason::RateLimitNoTickle, 80),
+                slice(Runner::Vcpu(2), Reason::RateLimit, 10),
+                slice(Runner::Vcpu(2), Reason::LowerCredit, 50),
+                slice(Runner::Vcpu(1), Reason::RateLimitNoTickle, 80),
             ]
         );
         // Of a decision about another pCPU nothing follows for this one.
@@ -327,7 +327,10 @@ mod tests {
         let waiter = Waiter { credit: Some(9), decision, passed_over: true, queued_on: None };
         assert_eq!(
             split(&log, &waiter, (20, 110)),
-            [part(Runner::Vcpu(2), Reason::Pinned, 10), part(Runner::Vcpu(1), Reason::Pinned, 80),]
+            [
+                slice(Runner::Vcpu(2), Reason::Pinned, 10),
+                slice(Runner::Vcpu(1), Reason::Pinned, 80),
+            ]
         );
     }
 
@@ -341,8 +344,8 @@ mod tests {
         assert_eq!(
             split(&log, &Waiter::default(), (0, end)),
             [
-                part(Runner::Vcpu(1), Reason::Busy, LOG_STRETCHES_MAX as u64),
-                part(Runner::Unknown, Reason::Unknown, LOG_STRETCHES_MAX as u64),
+                slice(Runner::Vcpu(1), Reason::Busy, LOG_STRETCHES_MAX as u64),
+                slice(Runner::Unknown, Reason::Unknown, LOG_STRETCHES_MAX as u64),
             ]
         );
     }

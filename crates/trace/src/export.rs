@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::Options;
 use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 use crate::error::Error;
-use crate::latency::RecordTroubles;
 use crate::perfetto::{State, VcpuTrack, Writer};
-use crate::schedule::{Cut, Observer, Run, Schedule, Wait};
+use crate::problems::RecordProblems;
+use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::vcpu::{Origin, Vcpu};
 
@@ -26,7 +26,7 @@ pub struct Exported {
     /// Slices and marks written.
     pub events: u64,
     /// What did not go smoothly in reading.
-    pub records: RecordTroubles,
+    pub records: RecordProblems,
 }
 
 struct Exporter<W> {
@@ -96,12 +96,12 @@ impl<W: Write> Observer for Exporter<W> {
         self.state(Some(track), State::Waiting, detail, (wait.start, wait.end))
     }
 
-    fn cut(&mut self, vcpu: usize, since: u64, at: u64, cut: Cut) -> Result<(), Error> {
+    fn wait_ended(&mut self, vcpu: usize, since: u64, at: u64, cut: WaitEnd) -> Result<(), Error> {
         let detail = match cut {
-            Cut::Lost => "until records were lost",
-            Cut::Inconsistent => "until the records contradict each other",
-            Cut::Paused => "until paused",
-            Cut::End => "until the end of the trace",
+            WaitEnd::Lost => "until records were lost",
+            WaitEnd::Inconsistent => "until the records contradict each other",
+            WaitEnd::Paused => "until paused",
+            WaitEnd::End => "until the end of the trace",
         };
         let track = self.tracks.get(&vcpu).copied();
         self.state(track, State::Waiting, detail, (since, at))
@@ -151,7 +151,7 @@ pub(crate) fn export_perfetto<R: Read, W: Write>(
         cpu_hz: hz.hz,
         cpu_hz_source: hz.source,
         events: schedule.observer.events,
-        records: source.troubles(&schedule),
+        records: source.problems(&schedule),
     };
     Ok((exported, schedule.observer.writer.finish()?))
 }

@@ -1,4 +1,4 @@
-//! Per vCPU: how long it waited, how long it ran, and who ran instead.
+//! Per vCPU: how long it waited, how long it ran, and which vCPUs ran instead.
 
 use std::io::Read;
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::blame::{Reason, Runner};
 use crate::clock::{CpuHz, CpuHzSource};
 use crate::error::Error;
-use crate::linux::Thread;
-use crate::merge::Troubles;
-use crate::schedule::{Cut, Observer, Run, Schedule, Wait};
+use crate::linux::ThreadInfo;
+use crate::problems::RecordProblems;
+use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::stats::{Budget, Distribution, Samples};
 use crate::tables::ByPcpu;
@@ -35,7 +35,7 @@ pub struct Latency {
     /// The pCPUs.
     pub pcpus: Vec<PcpuUse>,
     /// What did not go smoothly in reading.
-    pub records: RecordTroubles,
+    pub records: RecordProblems,
 }
 
 /// One vCPU.
@@ -45,7 +45,7 @@ pub struct VcpuLatency {
     pub vcpu: String,
     /// If it is a thread of a Linux host: which.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread: Option<Thread>,
+    pub thread: Option<ThreadInfo>,
     /// Time running, as a share of the span. Time in which it is unknown counts as not running.
     pub cpu_share: f64,
     /// How often it was put on a pCPU, per second of the span.
@@ -62,9 +62,9 @@ pub struct VcpuLatency {
     pub yielded_to_run: Distribution,
     /// Stays on a pCPU, both ends of which are in the trace.
     pub run_length: Distribution,
-    /// Who ran while it waited; shares of all waiting time counted above, the largest first.
+    /// The vCPUs that ran while it waited; shares of all waiting time counted above, the largest first.
     pub blame: Vec<Blame>,
-    /// Waits during which an idle pCPU looked at it and stayed idle: it is bound to others.
+    /// Waits during which an idle pCPU looked at it and stayed idle: it is bound to other pCPUs.
     pub passed_over_by_idle: u64,
     /// What a pause had part in, in none of the figures above.
     pub paused: Paused,
@@ -72,14 +72,14 @@ pub struct VcpuLatency {
     pub excluded: Excluded,
 }
 
-/// Who ran while a vCPU waited, and why.
+/// A vCPU that ran while another one waited, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Blame {
     /// The vCPU that ran; `idle`; `xen` for switching; or `unknown`.
     pub vcpu: String,
     /// Of the waiting time.
     pub share: f64,
-    /// Why it and not the waiter.
+    /// Why that vCPU ran and not the waiting one.
     pub reason: Reason,
     /// The waiting time itself, in microseconds.
     pub waited_us: f64,
@@ -120,36 +120,6 @@ pub struct PcpuUse {
     pub idle_share: f64,
     /// How often a vCPU, idle included, was put on it, per second.
     pub switches_per_s: f64,
-}
-
-/// Troubles in reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RecordTroubles {
-    /// Records that Xen, or the recorder, says it dropped.
-    pub lost: u64,
-    /// Losses that became known only after later records had been used.
-    pub losses_known_late: u64,
-    /// Records out of time order.
-    pub late: u64,
-    /// Records that contradict what came before.
-    pub inconsistent: u64,
-    /// Records with fewer words than their event has, skipped.
-    pub short: u64,
-    /// Records without a time, skipped.
-    pub untimed: u64,
-}
-
-impl From<Troubles> for RecordTroubles {
-    fn from(troubles: Troubles) -> Self {
-        RecordTroubles {
-            lost: troubles.lost_records,
-            losses_known_late: troubles.late_losses,
-            late: troubles.late_records,
-            inconsistent: 0,
-            short: troubles.short_records,
-            untimed: troubles.untimed_records,
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -210,17 +180,17 @@ impl Sums {
             return;
         }
         sums.passed_over += u64::from(wait.passed_over);
-        for part in &wait.parts {
+        for slice in &wait.slices {
             let same = |entry: &&mut (Runner, Reason, u64)| {
-                entry.0 == part.runner && entry.1 == part.reason
+                entry.0 == slice.runner && entry.1 == slice.reason
             };
             if let Some(entry) = sums.blame.iter_mut().find(same) {
-                entry.2 += part.ticks;
+                entry.2 += slice.ticks;
             } else if sums.blame.len() < BLAME_MAX {
-                sums.blame.push((part.runner, part.reason, part.ticks));
+                sums.blame.push((slice.runner, slice.reason, slice.ticks));
             } else {
                 let last = &mut sums.blame[BLAME_MAX - 1];
-                *last = (Runner::Unknown, Reason::Unknown, last.2 + part.ticks);
+                *last = (Runner::Unknown, Reason::Unknown, last.2 + slice.ticks);
             }
         }
     }
@@ -256,7 +226,7 @@ impl Observer for Sums {
     }
 
     fn wait(&mut self, vcpu: &Vcpu, wait: Wait) -> Result<(), Error> {
-        if wait.doubt.is_empty() {
+        if wait.maybe_lost.is_empty() {
             self.accept(&wait);
         } else if touches(vcpu, &wait) || self.doubts.len() >= DOUBTS_MAX {
             self.vcpu(wait.vcpu).excluded.lost += 1;
@@ -266,13 +236,19 @@ impl Observer for Sums {
         Ok(())
     }
 
-    fn cut(&mut self, vcpu: usize, _since: u64, _at: u64, cut: Cut) -> Result<(), Error> {
+    fn wait_ended(
+        &mut self,
+        vcpu: usize,
+        _since: u64,
+        _at: u64,
+        cut: WaitEnd,
+    ) -> Result<(), Error> {
         let sums = self.vcpu(vcpu);
         match cut {
-            Cut::Lost => sums.excluded.lost += 1,
-            Cut::Inconsistent => sums.excluded.inconsistent += 1,
-            Cut::End => sums.excluded.at_end += 1,
-            Cut::Paused => sums.waits_ended += 1,
+            WaitEnd::Lost => sums.excluded.lost += 1,
+            WaitEnd::Inconsistent => sums.excluded.inconsistent += 1,
+            WaitEnd::End => sums.excluded.at_end += 1,
+            WaitEnd::Paused => sums.waits_ended += 1,
         }
         Ok(())
     }
@@ -289,7 +265,7 @@ impl Observer for Sums {
 
 /// Could the vCPU have been on one of the pCPUs that lost records during the wait?
 fn touches(vcpu: &Vcpu, wait: &Wait) -> bool {
-    wait.doubt.iter().any(|pcpu| vcpu.seen_on.contains(pcpu))
+    wait.maybe_lost.iter().any(|pcpu| vcpu.seen_on.contains(pcpu))
 }
 
 /// See [`crate::latency()`].
@@ -329,7 +305,7 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
         cpu_hz_source: hz.source,
         vcpus,
         pcpus: pcpus.collect(),
-        records: source.troubles(&schedule),
+        records: source.problems(&schedule),
     })
 }
 

@@ -1,11 +1,11 @@
-//! Schedules recorded on real hosts: who waited for whom, and why.
+//! Schedules recorded on real hosts: which vCPU waited for which, and why.
 //!
 //! Reads what Xen's `xentrace` writes (the record format since 2013, little-endian), what
 //! `lowtail host record` does ([`recording`]), and perf's `perf.data` with scheduling tracepoints,
 //! told by their first bytes, from any [`Read`], however long, in bounded memory:
 //!
 //! * [`info()`]: what is in the trace;
-//! * [`latency()`]: per vCPU, how long it waited and ran, and who ran while it waited;
+//! * [`latency()`]: per vCPU, how long it waited and ran, and which vCPUs ran while it waited;
 //! * [`export_perfetto`]: the schedule for the Perfetto UI.
 //!
 //! The input is untrusted: whatever it is, the answer is a result or an [`Error`] with the byte
@@ -38,6 +38,7 @@ mod merge;
 pub mod names;
 mod order;
 pub mod perfetto;
+mod problems;
 pub mod reader;
 pub mod record;
 mod schedule;
@@ -60,9 +61,10 @@ pub use clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 pub use error::Error;
 pub use export::Exported;
 pub use info::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
-pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, RecordTroubles, VcpuLatency};
-pub use linux::{Layout, Machine, Recorded, Role, THREADS_MAX, Thread, Trigger, recording};
+pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, VcpuLatency};
+pub use linux::{Layout, Recorded, Role, THREADS_MAX, ThreadInfo, Trigger, VmInfo, recording};
 pub use merge::QUEUE_RECORDS_MAX;
+pub use problems::RecordProblems;
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
 pub use vcpu::VCPUS_MAX;
 
@@ -81,7 +83,7 @@ pub struct Options {
 /// What to call a wait of a vCPU that blocked itself and was woken while it was being switched
 /// out.
 ///
-/// Its run state went from *running* to *runnable*, which looks like a preemption, but nobody
+/// Its run state went from *running* to *runnable*, which looks like a preemption, but no other vCPU
 /// took the pCPU from it. In Xen 4.20 this is what a wake-up within some ten microseconds of
 /// blocking looks like, and under a closed loop of requests it is the common case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +103,7 @@ pub fn info<R: Read>(input: R, options: &Options) -> Result<Info, Error> {
     info::info(input, options)
 }
 
-/// Tells how long each vCPU waited and ran, and who ran while it waited.
+/// Tells how long each vCPU waited and ran, and which vCPUs ran while it waited.
 ///
 /// Memory is bounded whatever the input, see [`QUEUE_RECORDS_MAX`], [`SAMPLES_TOTAL_MAX`],
 /// [`VCPUS_MAX`] and [`LOG_STRETCHES_MAX`].

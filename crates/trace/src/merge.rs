@@ -8,7 +8,7 @@
 //!
 //! One more round is held back for the sake of lost records. A pCPU whose buffer is full says so
 //! in its next record after the buffer was read, that is, one round later; its loss reaches back
-//! to a time at which the others' records must not have been handed out yet. Only a pCPU that
+//! to a time at which other pCPUs' records must not have been handed out yet. Only a pCPU that
 //! stays silent for a round after it lost records is known too late; that is counted.
 //!
 //! Memory: the records of three rounds that the analysis needs, at most [`QUEUE_RECORDS_MAX`] of
@@ -66,7 +66,7 @@ impl Happened for Timed {
 
 /// What did not go smoothly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Troubles {
+pub(crate) struct MergeProblems {
     /// Records out of time order.
     pub(crate) late_records: u64,
     /// Losses whose begin lay before what had already been handed out.
@@ -98,7 +98,7 @@ pub(crate) struct Merger<R> {
     handed_out: Option<u64>,
     ended: bool,
     span: Option<(u64, u64)>,
-    pub(crate) troubles: Troubles,
+    pub(crate) problems: MergeProblems,
     pub(crate) meter: HzMeter,
 }
 
@@ -117,7 +117,7 @@ impl<R: Read> Merger<R> {
             handed_out: None,
             ended: false,
             span: None,
-            troubles: Troubles::default(),
+            problems: MergeProblems::default(),
             meter: HzMeter::default(),
         }
     }
@@ -167,7 +167,7 @@ impl<R: Read> Merger<R> {
         let before = times.last_tsc;
         let late = matches!((record.tsc, before), (Some(tsc), Some(last)) if tsc < last);
         let Some(tsc) = record.tsc.max(before) else {
-            self.troubles.untimed_records += u64::from(record.event != event::WRAP_BUFFER);
+            self.problems.untimed_records += u64::from(record.event != event::WRAP_BUFFER);
             return;
         };
         times.first_tsc = times.first_tsc.or(Some(tsc));
@@ -176,7 +176,7 @@ impl<R: Read> Merger<R> {
         self.latest[2] = self.latest[2].max(Some(tsc));
         let Some(words_min) = words_needed(record.event) else { return };
         if record.word_count < words_min {
-            self.troubles.short_records += 1;
+            self.problems.short_records += 1;
             return;
         }
         let mut words = [0; WORDS_KEPT];
@@ -184,7 +184,7 @@ impl<R: Read> Merger<R> {
         let (pcpu, offset, event) = (record.pcpu, record.offset, record.event);
         let mut timed = Timed { tsc, offset, event, words, pcpu, kind: Kind::Record, late };
         if event == event::LOST_RECORDS {
-            self.troubles.lost_records += u64::from(words[0]);
+            self.problems.lost_records += u64::from(words[0]);
             let begin = u64::from(words[2]) | u64::from(words[3]) << 32;
             let begin = begin.max(before.unwrap_or(0)).min(tsc);
             self.order.push(Timed { tsc: begin, kind: Kind::LossBegin, late: false, ..timed });
@@ -197,13 +197,13 @@ impl<R: Read> Merger<R> {
         let mut timed = self.order.pop()?;
         if let Some(last) = self.handed_out.filter(|&last| timed.tsc < last) {
             if timed.kind == Kind::LossBegin {
-                self.troubles.late_losses += 1;
+                self.problems.late_losses += 1;
             } else {
                 timed.late = true;
             }
             timed.tsc = last;
         }
-        self.troubles.late_records += u64::from(timed.late);
+        self.problems.late_records += u64::from(timed.late);
         self.handed_out = Some(timed.tsc);
         Some(timed)
     }
@@ -240,14 +240,14 @@ mod tests {
         }
     }
 
-    fn merged(bytes: &[u8], queue_max: usize) -> (Vec<(u64, u16)>, Troubles, usize) {
+    fn merged(bytes: &[u8], queue_max: usize) -> (Vec<(u64, u16)>, MergeProblems, usize) {
         let mut merger = Merger::with_queue_max(bytes, queue_max);
         let (mut order, mut queued_max) = (Vec::new(), 0);
         while let Some(timed) = merger.next_timed().unwrap() {
             order.push((timed.tsc, timed.pcpu));
             queued_max = queued_max.max(merger.order.queued() + 1);
         }
-        (order, merger.troubles, queued_max)
+        (order, merger.problems, queued_max)
     }
 
     #[test]
@@ -262,10 +262,10 @@ mod tests {
         window(&mut bytes, 1, &[95]);
         window(&mut bytes, 2, &[91, 96]);
         window(&mut bytes, 0, &[100]);
-        let (order, troubles, _) = merged(&bytes, usize::MAX);
+        let (order, problems, _) = merged(&bytes, usize::MAX);
         let times: Vec<u64> = order.iter().map(|&(tsc, _)| tsc).collect();
         assert_eq!(times, [10, 20, 30, 40, 50, 55, 60, 90, 91, 95, 96, 100]);
-        assert_eq!(troubles, Troubles::default());
+        assert_eq!(problems, MergeProblems::default());
     }
 
     #[test]
@@ -283,10 +283,10 @@ mod tests {
             window(&mut bytes, 0, &[round * 10, round * 10 + 4]);
             window(&mut bytes, 1, &[round * 10 + 2, round * 10 + 6]);
         }
-        let (order, troubles, queued_max) = merged(&bytes, usize::MAX);
+        let (order, problems, queued_max) = merged(&bytes, usize::MAX);
         assert_eq!(order.len(), 4000);
         assert!(order.is_sorted());
-        assert_eq!(troubles, Troubles::default());
+        assert_eq!(problems, MergeProblems::default());
         assert!(queued_max <= 16, "{queued_max} records queued, 4 in a round");
     }
 
@@ -296,10 +296,10 @@ mod tests {
         let mut bytes = Vec::new();
         window(&mut bytes, 0, &(100..200).collect::<Vec<_>>());
         window(&mut bytes, 1, &(0..20).collect::<Vec<_>>());
-        let (order, troubles, _) = merged(&bytes, 50);
+        let (order, problems, _) = merged(&bytes, 50);
         assert_eq!(order.len(), 120);
         assert!(order.is_sorted_by_key(|&(tsc, _)| tsc));
-        assert_eq!(troubles.late_records, 20);
+        assert_eq!(problems.late_records, 20);
     }
 
     /// A loss of 9 records on pCPU 1, from 25 to 60.
@@ -317,10 +317,10 @@ mod tests {
         window(&mut bytes, 0, &[40, 70]);
         loss(&mut bytes);
         window(&mut bytes, 0, &[80]);
-        let (order, troubles, _) = merged(&bytes, usize::MAX);
+        let (order, problems, _) = merged(&bytes, usize::MAX);
         let expected = [(10, 0), (20, 1), (25, 1), (30, 0), (40, 0), (60, 1), (70, 0), (80, 0)];
         assert_eq!(order, expected);
-        assert_eq!(troubles, Troubles { lost_records: 9, ..Troubles::default() });
+        assert_eq!(problems, MergeProblems { lost_records: 9, ..MergeProblems::default() });
     }
 
     #[test]
@@ -333,17 +333,17 @@ mod tests {
         window(&mut bytes, 0, &[50]);
         window(&mut bytes, 0, &[55]);
         loss(&mut bytes);
-        let (order, troubles, _) = merged(&bytes, usize::MAX);
+        let (order, problems, _) = merged(&bytes, usize::MAX);
         assert!(order.is_sorted_by_key(|&(tsc, _)| tsc));
-        assert_eq!((troubles.late_losses, troubles.late_records), (1, 0));
+        assert_eq!((problems.late_losses, problems.late_records), (1, 0));
     }
 
     #[test]
     fn time_running_backwards_is_late() {
         let mut bytes = Vec::new();
         window(&mut bytes, 0, &[10, 5, 12]);
-        let (order, troubles, _) = merged(&bytes, usize::MAX);
+        let (order, problems, _) = merged(&bytes, usize::MAX);
         assert_eq!(order, [(10, 0), (10, 0), (12, 0)]);
-        assert_eq!(troubles.late_records, 1);
+        assert_eq!(problems.late_records, 1);
     }
 }

@@ -68,7 +68,7 @@ impl<T: Happened> Order<T> {
         }
     }
 
-    /// The next one whose turn it is.
+    /// The next record in order of time.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let &Reverse((at, pcpu)) = self.heads.peek()?;
         if self.queued <= self.drain_to {

@@ -423,7 +423,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A name that others have chosen, in a file that others open.
+/// A name that is not to be trusted, for a file that other programs open.
 fn shown(name: &str) -> String {
     lowtail_out::line(name).into_owned()
 }

@@ -16,12 +16,12 @@
 //!
 //! *Lost records.* While a pCPU loses records, nothing is known of it, nor of the vCPUs that have
 //! been seen on it and do not run elsewhere: their waits are cut. A wait of any other vCPU that
-//! overlaps a loss is *in doubt*: it counts only if the vCPU is never seen on the losing pCPU in
-//! the whole trace. After the loss, the trace says who runs there.
+//! overlaps a loss is *maybe lost*: it counts only if the vCPU is never seen on the losing pCPU in
+//! the whole trace. After the loss, the trace says which vCPU runs there.
 //!
 //! This file knows no format: [`crate::xen`] and [`crate::linux`] tell it what happened.
 
-use crate::blame::{self, Log, Part, Runner, Why};
+use crate::blame::{self, BlameSlice, Log, Runner, Why};
 use crate::error::Error;
 use crate::record::Runstate;
 use crate::tables::ByPcpu;
@@ -45,15 +45,15 @@ pub(crate) struct Wait {
     pub(crate) origin: Origin,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) slices: Vec<BlameSlice>,
     pub(crate) passed_over: bool,
     /// pCPUs that lost records meanwhile.
-    pub(crate) doubt: Vec<u16>,
+    pub(crate) maybe_lost: Vec<u16>,
 }
 
-/// Why a wait came to nothing.
+/// How a wait ended that did not end with the vCPU running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum WaitEnd {
     /// Records were lost.
     Lost,
     /// The records contradict each other, or came out of order.
@@ -64,7 +64,7 @@ pub(crate) enum Cut {
     End,
 }
 
-/// Is told what comes of the vCPUs' states, idle ones' runs included.
+/// Receives what follows from the vCPUs' states, runs of idle vCPUs included.
 pub(crate) trait Observer {
     /// The earliest time stamp of all.
     fn begin(&mut self, _tsc: u64) {}
@@ -76,8 +76,8 @@ pub(crate) trait Observer {
     fn waits(&mut self, _vcpu: usize, _origin: Origin) {}
     /// A wait ended.
     fn wait(&mut self, vcpu: &Vcpu, wait: Wait) -> Result<(), Error>;
-    /// A wait that began at `since` was cut at `at`.
-    fn cut(&mut self, vcpu: usize, since: u64, at: u64, cut: Cut) -> Result<(), Error>;
+    /// A wait that began at `since` ended at `at` without the vCPU running.
+    fn wait_ended(&mut self, vcpu: usize, since: u64, at: u64, cut: WaitEnd) -> Result<(), Error>;
     /// A vCPU was blocked or paused.
     fn rest(&mut self, vcpu: usize, span: (u64, u64), paused: bool) -> Result<(), Error>;
     /// Something worth a mark happened to a vCPU.
@@ -123,8 +123,8 @@ impl<O: Observer> Schedule<O> {
         Schedule { vcpus, pcpus, observer, losing: Vec::new(), inconsistent_records: 0 }
     }
 
-    /// From now on there is this pCPU; what ran on it is on record since `first`.
-    pub(crate) fn see_pcpu(&mut self, pcpu: u16, first: u64) {
+    /// Adds this pCPU; what ran on it is on record since `first`.
+    pub(crate) fn register_pcpu(&mut self, pcpu: u16, first: u64) {
         self.pcpus.get_or_insert_with(pcpu, || Pcpu {
             log: Log::new(first),
             current: None,
@@ -140,7 +140,7 @@ impl<O: Observer> Schedule<O> {
         let Some(on) = self.pcpus.get_mut(pcpu) else { return };
         let Some(current) = on.current.filter(|&current| current != number) else { return };
         on.current = None;
-        on.log.doubt();
+        on.log.runner_unknown();
         self.inconsistent_records += 1;
         self.vcpus.get_mut(current).state = State::Unknown;
     }
@@ -163,14 +163,14 @@ impl<O: Observer> Schedule<O> {
         };
         if !agrees {
             self.inconsistent_records += 1;
-            self.lose(number, at, Cut::Inconsistent)?;
+            self.lose(number, at, WaitEnd::Inconsistent)?;
         }
         if old == Runstate::Running {
             self.leaves(number, pcpu, at)?;
         }
         match self.vcpus.get(number).state {
             State::Waiting { since, .. } if new != Runstate::Running => {
-                self.observer.cut(number, since, at, Cut::Paused)?;
+                self.observer.wait_ended(number, since, at, WaitEnd::Paused)?;
             }
             State::Resting { since, paused } => self.observer.rest(number, (since, at), paused)?,
             _ => {}
@@ -199,7 +199,7 @@ impl<O: Observer> Schedule<O> {
             // since the beginning.
             _ if on.current.is_none() && !vcpu.seen => {
                 on.log.reveal(runner(vcpu, number)).map(|since| {
-                    vcpu.see_on(pcpu);
+                    vcpu.note_pcpu(pcpu);
                     (since, false)
                 })
             }
@@ -223,21 +223,29 @@ impl<O: Observer> Schedule<O> {
         if let Some(other) = current.filter(|&other| other != number) {
             // Somebody else was thought to run here.
             self.inconsistent_records += 1;
-            self.lose(other, at, Cut::Inconsistent)?;
+            self.lose(other, at, WaitEnd::Inconsistent)?;
         }
         let Some(on) = self.pcpus.get_mut(pcpu) else { return Ok(()) };
         let vcpu = self.vcpus.get_mut(number);
         let mut ended = None;
-        // The log's last stretch reaches up to now, whoever runs from now on.
+        // The log's last stretch reaches up to now, whichever vCPU runs from now on.
         if let State::Waiting { since, origin } = vcpu.state {
-            let mut parts = Vec::new();
-            blame::attribute(&on.log, pcpu, &vcpu.waiter(), (since, at), &mut parts);
-            let (passed_over, doubt) = (vcpu.passed_over, std::mem::take(&mut vcpu.doubt));
-            let wait =
-                Wait { vcpu: number, origin, start: since, end: at, parts, passed_over, doubt };
+            let mut slices = Vec::new();
+            blame::attribute(&on.log, pcpu, &vcpu.waiter(), (since, at), &mut slices);
+            let (passed_over, maybe_lost) =
+                (vcpu.passed_over, std::mem::take(&mut vcpu.maybe_lost));
+            let wait = Wait {
+                vcpu: number,
+                origin,
+                start: since,
+                end: at,
+                slices,
+                passed_over,
+                maybe_lost,
+            };
             ended = Some(wait);
         }
-        vcpu.see_on(pcpu);
+        vcpu.note_pcpu(pcpu);
         vcpu.state = State::Running { pcpu, since: at, whole: true };
         on.current = Some(number);
         on.log.change(at, runner(vcpu, number), Why::Picked(vcpu.credit), pcpus);
@@ -250,7 +258,7 @@ impl<O: Observer> Schedule<O> {
 
     fn waits(&mut self, number: usize, old: Runstate, at: u64) {
         let vcpu = self.vcpus.get_mut(number);
-        vcpu.doubt.clear();
+        vcpu.maybe_lost.clear();
         (vcpu.decision, vcpu.passed_over) = (None, false);
         if vcpu.label.idle {
             // Idle does not wait, it fills in.
@@ -264,13 +272,13 @@ impl<O: Observer> Schedule<O> {
             Runstate::Offline => Origin::Unpaused,
             Runstate::Running | Runstate::Runnable => Origin::Preempted,
         };
-        vcpu.doubt.extend(&self.losing);
+        vcpu.maybe_lost.extend(&self.losing);
         vcpu.state = State::Waiting { since: at, origin };
         self.observer.waits(number, origin);
     }
 
     /// Nothing more is known of the vCPU.
-    pub(crate) fn lose(&mut self, number: usize, at: u64, cut: Cut) -> Result<(), Error> {
+    pub(crate) fn lose(&mut self, number: usize, at: u64, cut: WaitEnd) -> Result<(), Error> {
         let pcpus = self.pcpus.len();
         let vcpu = self.vcpus.get_mut(number);
         let state = std::mem::replace(&mut vcpu.state, State::Unknown);
@@ -284,7 +292,7 @@ impl<O: Observer> Schedule<O> {
                 let run = Run { vcpu: number, pcpu, start: since, end: at, whole: false };
                 self.observer.run(self.vcpus.get(number), run)
             }
-            State::Waiting { since, .. } => self.observer.cut(number, since, at, cut),
+            State::Waiting { since, .. } => self.observer.wait_ended(number, since, at, cut),
             State::Resting { .. } | State::Unknown => Ok(()),
         }
     }
@@ -305,13 +313,13 @@ impl<O: Observer> Schedule<O> {
                 State::Running { pcpu: on, .. } if on != pcpu => {}
                 State::Unknown => {}
                 State::Waiting { .. } if !vcpu.seen_on.contains(&pcpu) => {
-                    // A vCPU's list of doubts is as long as the list of losing pCPUs at most.
-                    if !vcpu.doubt.contains(&pcpu) {
-                        vcpu.doubt.push(pcpu);
+                    // A vCPU's `maybe_lost` is as long as the list of losing pCPUs at most.
+                    if !vcpu.maybe_lost.contains(&pcpu) {
+                        vcpu.maybe_lost.push(pcpu);
                     }
                 }
                 State::Resting { .. } if !vcpu.seen_on.contains(&pcpu) => {}
-                _ => self.lose(number, at, Cut::Lost)?,
+                _ => self.lose(number, at, WaitEnd::Lost)?,
             }
         }
         if let Some(on) = self.pcpus.get_mut(pcpu) {
@@ -324,10 +332,10 @@ impl<O: Observer> Schedule<O> {
     /// And until here, where vCPU `number` runs on it.
     pub(crate) fn loss_ends(&mut self, pcpu: u16, at: u64, number: usize) -> Result<(), Error> {
         self.losing.retain(|&losing| losing != pcpu);
-        self.lose(number, at, Cut::Lost)?;
+        self.lose(number, at, WaitEnd::Lost)?;
         let pcpus = self.pcpus.len();
         let vcpu = self.vcpus.get_mut(number);
-        vcpu.see_on(pcpu);
+        vcpu.note_pcpu(pcpu);
         vcpu.seen = true;
         vcpu.state = State::Running { pcpu, since: at, whole: false };
         if let Some(on) = self.pcpus.get_mut(pcpu) {
@@ -344,7 +352,7 @@ impl<O: Observer> Schedule<O> {
                 State::Resting { since, paused } => {
                     self.observer.rest(number, (since, at), paused)?;
                 }
-                _ => self.lose(number, at, Cut::End)?,
+                _ => self.lose(number, at, WaitEnd::End)?,
             }
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::io::{Chain, Cursor, Read};
 use crate::Options;
 use crate::clock::{CpuHz, CpuHzSource, check_cpu_hz};
 use crate::error::Error;
-use crate::latency::RecordTroubles;
 use crate::linux;
 use crate::merge::Merger;
+use crate::problems::RecordProblems;
 use crate::schedule::{Observer, Schedule};
 use crate::xen;
 
@@ -82,13 +82,13 @@ impl<R: Read> Source<R> {
     }
 
     /// What did not go smoothly, once all is read.
-    pub(crate) fn troubles<O>(&self, schedule: &Schedule<O>) -> RecordTroubles {
-        let mut troubles = match self {
-            Source::Xen(merger) => RecordTroubles::from(merger.troubles),
-            Source::Linux(feed) => feed.troubles(),
+    pub(crate) fn problems<O>(&self, schedule: &Schedule<O>) -> RecordProblems {
+        let mut problems = match self {
+            Source::Xen(merger) => RecordProblems::from(merger.problems),
+            Source::Linux(feed) => feed.problems(),
         };
-        troubles.inconsistent = schedule.inconsistent_records;
-        troubles
+        problems.inconsistent = schedule.inconsistent_records;
+        problems
     }
 
     /// Whether it is a schedule of a Linux host.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::clock::CpuHzSource;
 use crate::info::Info;
 use crate::latency::{Latency, VcpuLatency};
-use crate::linux::{Recorded, Role, Thread, harmless};
+use crate::linux::{Recorded, Role, ThreadInfo, harmless};
 use crate::stats::Distribution;
 
 /// Rows of cells; the first column is flush left, the others right unless told otherwise.
@@ -151,7 +151,7 @@ impl Recorded {
     fn machines(&self, out: &mut String) {
         let mut table = Table::new(&["machine", "by", "vCPUs", "other threads"], &[1]);
         for vm in &self.vms {
-            let is_vcpu = |thread: &&Thread| matches!(thread.role, Some(Role::Vcpu(_)));
+            let is_vcpu = |thread: &&ThreadInfo| matches!(thread.role, Some(Role::Vcpu(_)));
             let vcpus = vm.threads.iter().filter(is_vcpu).count();
             table.row([
                 harmless(&vm.name),
@@ -208,14 +208,14 @@ impl Latency {
             ]);
         }
         table.render(&mut out);
-        let troubles = self.records;
+        let problems = self.records;
         let notes = [
-            (troubles.lost, "records lost in recording"),
-            (troubles.losses_known_late, "losses known only after later records had been used"),
-            (troubles.late, "records out of time order"),
-            (troubles.inconsistent, "records that contradict what came before"),
-            (troubles.short, "records shorter than their event, skipped"),
-            (troubles.untimed, "records without a time, skipped"),
+            (problems.lost, "records lost in recording"),
+            (problems.losses_known_late, "losses known only after later records had been used"),
+            (problems.late, "records out of time order"),
+            (problems.inconsistent, "records that contradict what came before"),
+            (problems.short, "records shorter than their event, skipped"),
+            (problems.untimed, "records without a time, skipped"),
         ];
         for (count, text) in notes.into_iter().filter(|&(count, _)| count > 0) {
             let _ = writeln!(out, "note: {count} {text}");

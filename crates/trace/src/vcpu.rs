@@ -2,7 +2,7 @@
 //! vCPUs do, and the vCPUs of its machines are threads.
 
 use crate::blame::{Decision, Waiter};
-use crate::linux::Thread;
+use crate::linux::ThreadInfo;
 use crate::tables::NumberMap;
 
 /// The trace may name so many vCPUs, idle ones included. A damaged file could claim 2^32.
@@ -13,12 +13,12 @@ pub const VCPUS_MAX: usize = 16_384;
 pub(crate) struct Label {
     /// For people; fit for a terminal.
     pub(crate) name: String,
-    /// It fills in when nobody wants the pCPU.
+    /// The idle vCPU, which runs when no other one wants the pCPU.
     pub(crate) idle: bool,
-    /// Where it stands among the others: by machine, by what it is in it, by number.
+    /// Its place in the order of tables: by VM, by role, by number.
     pub(crate) rank: (u32, u32, u32),
     /// If it is a thread of a Linux host.
-    pub(crate) thread: Option<Box<Thread>>,
+    pub(crate) thread: Option<Box<ThreadInfo>>,
 }
 
 /// How a vCPU came to wait.
@@ -74,7 +74,7 @@ pub(crate) struct Vcpu {
     /// The pCPU in whose queue it waits, where the trace tells.
     pub(crate) queued_on: Option<u16>,
     /// pCPUs that lost records during its wait.
-    pub(crate) doubt: Vec<u16>,
+    pub(crate) maybe_lost: Vec<u16>,
 }
 
 impl Vcpu {
@@ -91,11 +91,12 @@ impl Vcpu {
             decision: None,
             passed_over: false,
             queued_on: None,
-            doubt: Vec::new(),
+            maybe_lost: Vec::new(),
         }
     }
 
-    pub(crate) fn see_on(&mut self, pcpu: u16) {
+    /// Remembers that it ran on `pcpu`.
+    pub(crate) fn note_pcpu(&mut self, pcpu: u16) {
         if !self.seen_on.contains(&pcpu) {
             self.seen_on.push(pcpu);
         }

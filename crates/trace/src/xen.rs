@@ -5,7 +5,7 @@ use std::io::Read;
 use crate::error::Error;
 use crate::merge::{Kind, Merger, Timed};
 use crate::record::{Runstate, VcpuId, event};
-use crate::schedule::{Cut, Observer, Schedule};
+use crate::schedule::{Observer, Schedule, WaitEnd};
 use crate::vcpu::{Label, VCPUS_MAX};
 
 /// Sends a whole trace through a schedule.
@@ -19,7 +19,7 @@ pub(crate) fn follow<R: Read, O: Observer>(
             schedule.observer.begin(first);
             begun = true;
         }
-        schedule.see_pcpu(timed.pcpu, merger.first_tsc(timed.pcpu).unwrap_or(timed.tsc));
+        schedule.register_pcpu(timed.pcpu, merger.first_tsc(timed.pcpu).unwrap_or(timed.tsc));
         match timed.kind {
             Kind::Record => schedule.record(&timed)?,
             Kind::LossBegin => schedule.loss_begins(timed.pcpu, timed.tsc)?,
@@ -52,7 +52,7 @@ impl<O: Observer> Schedule<O> {
         if let Some((old, new)) = Runstate::change(timed.event) {
             let number = self.vcpu(VcpuId::from_packed(words[0]), timed.offset)?;
             return if timed.late {
-                self.lose(number, timed.tsc, Cut::Inconsistent)
+                self.lose(number, timed.tsc, WaitEnd::Inconsistent)
             } else {
                 self.change((timed.tsc, timed.pcpu), number, old, new)
             };

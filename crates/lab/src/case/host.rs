@@ -1,14 +1,17 @@
 //! The hosts of a case, and the network between them.
 
-use lowtail_host::{Config, ConfigError, CpuSet, Dom, Pcpu, VmConfig, Workload};
+use lowtail_host::{Config, ConfigError, CpuSet, Dom, VmConfig, Workload};
 
-use super::{Group, HostCase, Threads, VmRef, contradiction};
+use super::contradiction::contradiction;
+use super::spec::{HostCase, VmKind, VmRef, VmThreads};
 use crate::costs::CostTable;
+use crate::cpu_set::cpu_set;
 use crate::error::Bad;
 use crate::file::{HostFile, PointFile, VmFile};
 use crate::kvm::machine::Kvm;
 use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
 use crate::network::build::{EndSpec, NetworkCase};
+use crate::traffic::IoTables;
 use crate::workload::WorkloadFile;
 
 /// Most vCPUs of a host.
@@ -16,9 +19,9 @@ const VCPUS_MAX: u32 = 4096;
 
 /// What a case is about, in the making.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct CaseParts {
     pub(super) hosts: Vec<HostCase>,
-    pub(super) groups: Vec<Group>,
+    pub(super) kinds: Vec<VmKind>,
     pub(super) network: Option<NetworkCase>,
     /// Traffic by number: its name, how many values it measures, and in how many sizes.
     pub(super) traffic: Vec<(String, u64, usize)>,
@@ -29,8 +32,8 @@ pub(super) fn make(
     file: &PointFile,
     host: Option<(&HostFile, &CostTable)>,
     chosen: &[String],
-) -> Result<Made, Bad> {
-    let mut made = Made::default();
+) -> Result<CaseParts, Bad> {
+    let mut made = CaseParts::default();
     let Some(network) = &file.network else {
         for (table, some) in
             [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
@@ -85,11 +88,11 @@ pub(super) fn make(
                 );
                 return Err(Bad::new("on", message).under(&["vm", vm]));
             }
-            for group in &made.groups {
-                for vm in group.vms.iter().filter(|vm| vm.host == at) {
+            for kind in &made.kinds {
+                for vm in kind.vms.iter().filter(|vm| vm.host == at) {
                     let config = &made.hosts[at].config.vms[vm.dom.index()];
                     if matches!(config.workload, Workload::Net(_)) {
-                        let (name, machine) = (group.name.clone(), number as u32);
+                        let (name, machine) = (kind.name.clone(), number as u32);
                         ends.push(EndSpec { name, machine, home: Some((at, vm.dom.0)) });
                     }
                 }
@@ -105,7 +108,7 @@ pub(super) fn make(
     Ok(made)
 }
 
-impl Made {
+impl CaseParts {
     /// Adds a host with the VMs `chosen`; in a network it is called `machine`.
     fn host(
         &mut self,
@@ -122,7 +125,7 @@ impl Made {
         }
         let at = self.hosts.len();
         let (mut vms, mut vcpus) = (Vec::new(), 0);
-        let mut own: Vec<Group> = Vec::new();
+        let mut own: Vec<VmKind> = Vec::new();
         let (mut kvm, mut threads) = (Kvm::new(file, host)?, Vec::new());
         for name in chosen {
             let vm = &file.vm[name];
@@ -146,10 +149,10 @@ impl Made {
                 let mut config = VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() };
                 let vcpus = config.vcpus;
                 let others = kvm.add(table, vm, &mut config).map_err(in_vm)?;
-                threads.push(Threads { vcpus, others });
+                threads.push(VmThreads { vcpus, others });
                 vms.push(config);
             }
-            own.push(Group {
+            own.push(VmKind {
                 name: name.clone(),
                 vms: (first..first + vm.count)
                     .map(|dom| VmRef { host: at, dom: Dom(dom) })
@@ -161,7 +164,13 @@ impl Made {
         }
         let (pcpus, sockets) = (host.pcpus, host.sockets);
         let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
-        let mut io = crate::traffic::build(file, host, costs.path(), &mut own, &is_net)?;
+        let tables = IoTables {
+            nics: &file.nic,
+            flows: &file.flow,
+            vms: file.vm.keys().map(String::as_str).collect(),
+            events: host.events,
+        };
+        let mut io = crate::traffic::build(&tables, costs.path(), &mut own, &is_net)?;
         if let Some(network) = &file.network {
             io.nics.push(NetworkCase::host_nic(network));
         }
@@ -189,10 +198,10 @@ impl Made {
         })?;
         let name = machine.unwrap_or_default().to_string();
         self.hosts.push(HostCase { name, config, threads });
-        for group in own {
-            match self.groups.iter_mut().find(|known| known.name == group.name) {
-                Some(known) => known.vms.extend(group.vms),
-                None => self.groups.push(group),
+        for kind in own {
+            match self.kinds.iter_mut().find(|known| known.name == kind.name) {
+                Some(known) => known.vms.extend(kind.vms),
+                None => self.kinds.push(kind),
             }
         }
         Ok(())
@@ -228,19 +237,4 @@ fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
         config.soft = cpu_set("soft", soft, pcpus)?;
     }
     Ok(config)
-}
-
-/// The set of pCPUs that `list`, called `key`, has.
-pub(crate) fn cpu_set(key: &str, list: &[u16], pcpus: u16) -> Result<CpuSet, Bad> {
-    if list.is_empty() {
-        return Err(Bad::new(key, "an empty list: leave it out to allow all pCPUs"));
-    }
-    if let Some((i, p)) = list.iter().enumerate().find(|&(_, &p)| p >= pcpus) {
-        let message = match pcpus {
-            1 => format!("pCPU {p}: the host has only pCPU 0"),
-            _ => format!("pCPU {p}: the host has pCPUs 0 to {}", pcpus - 1),
-        };
-        return Err(Bad::new(&i.to_string(), message).under(&[key]));
-    }
-    Ok(list.iter().map(|&p| Pcpu(p)).collect())
 }

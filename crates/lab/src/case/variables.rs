@@ -1,8 +1,7 @@
 //! The variables of a case.
 
-use super::CASES_MAX;
 use crate::error::Fault;
-use crate::limits::VARIABLES_MAX;
+use crate::limits::{CASES_MAX, VARIABLES_MAX};
 use crate::tree::{self, Node, Variable};
 
 /// Longest text of a variable's value.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::micros::{LimitFile, Micros};
 use super::thread::{Each, SchedFile, nice, slice};
-use crate::case::cpu_set;
+use crate::cpu_set::cpu_set;
 use crate::error::Bad;
 use crate::value::Span;
 

@@ -7,23 +7,23 @@ use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::host_state::HostState;
 use lowtail_host::{Cgroup, Host};
 
-use crate::case::{Case, Group};
-use crate::run::Ran;
+use crate::case::spec::{Case, VmKind};
+use crate::simulation::Simulation;
 
 /// Of the VMs of a kind; none if nothing limits any of them.
-pub(crate) fn of_vms(case: &Case, group: &Group, ran: &Ran) -> Vec<(String, f64)> {
+pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec<(String, f64)> {
     let (mut sum, mut seen, mut error) = (CgroupStats::default(), false, None::<f64>);
-    let mut hosts: Vec<usize> = group.vms.iter().map(|vm| vm.host).collect();
+    let mut hosts: Vec<usize> = kind.vms.iter().map(|vm| vm.host).collect();
     hosts.dedup();
     for host in hosts {
-        let machine = &ran.hosts[host];
-        let facts = machine.facts();
+        let simulated = &simulation.hosts[host];
+        let facts = simulated.facts();
         if facts.cgroups.iter().all(|cgroup| cgroup.limit.is_none()) {
             continue;
         }
-        let used = Used::new(machine);
+        let used = CgroupUse::new(simulated);
         let (mut limited, mut nearest) = (BTreeSet::new(), BTreeSet::new());
-        for vm in group.vms.iter().filter(|vm| vm.host == host) {
+        for vm in kind.vms.iter().filter(|vm| vm.host == host) {
             for &v in &facts.doms[vm.dom.index()].vcpus {
                 let cgroup = facts.vcpus[v.index()].thread.cgroup;
                 let mut above =
@@ -41,7 +41,7 @@ pub(crate) fn of_vms(case: &Case, group: &Group, ran: &Ran) -> Vec<(String, f64)
                 );
             }
         }
-        for stats in limited.iter().filter_map(|&cgroup| machine.cgroup_stats(cgroup)) {
+        for stats in limited.iter().filter_map(|&cgroup| simulated.cgroup_stats(cgroup)) {
             seen = true;
             sum.periods += stats.periods;
             sum.throttled_periods += stats.throttled_periods;
@@ -49,11 +49,11 @@ pub(crate) fn of_vms(case: &Case, group: &Group, ran: &Ran) -> Vec<(String, f64)
             sum.longest_pause = sum.longest_pause.max(stats.longest_pause);
         }
         for &cgroup in &nearest {
-            let off = used.error_percent(machine, cgroup);
+            let off = used.error_percent(simulated, cgroup);
             error = Some(error.map_or(off, |known| known.max(off)));
         }
     }
-    let name = &group.name;
+    let name = &kind.name;
     let mut figures = Vec::new();
     if seen {
         let share = match sum.periods {
@@ -77,34 +77,34 @@ fn upwards(facts: &HostState, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cg
     std::iter::successors(cgroup, |cgroup| facts.cgroups[cgroup.index()].parent)
 }
 
-/// What the threads in and below each group have used.
-struct Used {
+/// Run time and number of the threads in and below each control group.
+struct CgroupUse {
     time: Vec<Duration>,
     threads: Vec<u64>,
 }
 
-impl Used {
-    fn new(machine: &Host) -> Self {
-        let facts = machine.facts();
+impl CgroupUse {
+    fn new(host: &Host) -> Self {
+        let facts = host.facts();
         let mut time = vec![Duration::ZERO; facts.cgroups.len()];
         let mut threads = vec![0; facts.cgroups.len()];
         for dom in &facts.doms {
             for &v in &dom.vcpus {
                 for cgroup in upwards(facts, facts.vcpus[v.index()].thread.cgroup) {
-                    time[cgroup.index()] += machine.vcpu_time(v).0;
+                    time[cgroup.index()] += host.vcpu_time(v).0;
                     threads[cgroup.index()] += 1;
                 }
             }
         }
-        Used { time, threads }
+        CgroupUse { time, threads }
     }
 
     /// How far `cgroup` is from its quota over the whole run, in percent of it. Threads cannot use
     /// more than a pCPU each.
-    fn error_percent(&self, machine: &Host, cgroup: Cgroup) -> f64 {
-        let limit = machine.facts().cgroups[cgroup.index()].limit;
-        let run_s = machine.now().since(Time::ZERO).as_s_f64();
-        let threads = self.threads[cgroup.index()].min(u64::from(machine.facts().pcpus.len()));
+    fn error_percent(&self, host: &Host, cgroup: Cgroup) -> f64 {
+        let limit = host.facts().cgroups[cgroup.index()].limit;
+        let run_s = host.now().since(Time::ZERO).as_s_f64();
+        let threads = self.threads[cgroup.index()].min(u64::from(host.facts().pcpus.len()));
         let share =
             limit.map_or(f64::INFINITY, |limit| limit.quota.as_s_f64() / limit.period.as_s_f64());
         let due_s = share.min(threads as f64) * run_s;

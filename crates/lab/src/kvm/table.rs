@@ -2,7 +2,7 @@
 
 use lowtail_out::line;
 
-use crate::case::Case;
+use crate::case::spec::Case;
 use crate::figure::aligned;
 use crate::outcome::Outcome;
 use crate::row::Row;

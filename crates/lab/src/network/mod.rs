@@ -6,6 +6,7 @@
 
 pub(crate) mod build;
 pub mod file;
+pub mod outcome;
 pub mod pattern;
 pub mod queue;
 pub mod tcp;

@@ -8,8 +8,8 @@ use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
 
 use super::build::{NetworkCase, machine};
-use crate::case::Case;
-use crate::outcome::{Captured, Matrix, NetworkOutcome, QueueTrack};
+use super::outcome::{Captured, Matrix, NetworkOutcome, QueueTrack};
+use crate::case::spec::Case;
 
 /// Most ports whose queues are sampled without being asked for by name.
 const PORTS_MAX: usize = 64;

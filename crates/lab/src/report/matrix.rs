@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::svg::{cut, escape, px};
 use crate::figure::figure;
-use crate::outcome::{Matrix, NetworkOutcome, Outcome};
+use crate::network::outcome::{Matrix, NetworkOutcome};
+use crate::outcome::Outcome;
 
 const LEFT: f64 = 110.0;
 /// Room for names above; more for those that are turned.

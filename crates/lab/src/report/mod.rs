@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
-use svg::escape;
+use svg::{escape, label};
 
 /// Most rows whose distribution functions fit into one chart.
 const CDF_ROWS_MAX: usize = 8;
@@ -194,11 +194,6 @@ fn rows(outcome: &Outcome) -> String {
         out += "</tr>\n";
     }
     out + "</tbody></table></div>\n"
-}
-
-/// A metric as people write it.
-pub(crate) fn label(metric: &str) -> String {
-    escape(&metric.replace("p99_9", "p99.9"))
 }
 
 /// The schedules around the longest waits; of many cases those with published figures, or

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use lowtail_net::{Clos, Shape};
 
 use super::svg::{cut, escape, px};
-use crate::outcome::{NetworkOutcome, Outcome};
+use crate::network::outcome::NetworkOutcome;
+use crate::outcome::Outcome;
 
 const WIDTH: f64 = 1000.0;
 const HIGH: f64 = 30.0;
@@ -273,7 +274,7 @@ mod tests {
             machines: Vec::new(),
             link: "1 Gbit/s".to_string(),
             fabric: "10 Gbit/s".to_string(),
-            matrix: crate::outcome::Matrix::default(),
+            matrix: crate::network::outcome::Matrix::default(),
         };
         picture(&network, "").matches("<rect").count()
     }

@@ -110,6 +110,11 @@ pub(crate) fn tick(x: f64) -> String {
     }
 }
 
+/// A metric as people write it.
+pub(super) fn label(metric: &str) -> String {
+    escape(&metric.replace("p99_9", "p99.9"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use lowtail_engine::Duration;
 
-use super::label;
-use super::svg::{Scale, cut, escape, px, tick};
+use super::svg::{Scale, cut, escape, label, px, tick};
 use crate::figure::figure;
 use crate::metric;
 use crate::outcome::Outcome;

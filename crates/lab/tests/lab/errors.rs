@@ -449,6 +449,6 @@ fn unreadable_files_name_themselves() {
     assert!(message.contains("bytes.toml: "), "{message}");
     assert!(lowtail_lab::load(&dir).is_err());
     let error = lowtail_lab::find("bobtial").unwrap_err();
-    assert!(error.is_bad_input());
+    assert!(matches!(error, lowtail_lab::Error::NoSuchExperiment { .. }));
     assert!(error.to_string().contains("did you mean `bobtail`?"), "{error}");
 }

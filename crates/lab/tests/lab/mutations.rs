@@ -33,7 +33,10 @@ fn damaged_files_never_panic() {
                 Ok(()) => good += 1,
                 Err(error) => {
                     bad += 1;
-                    assert!(error.is_bad_input(), "seed {seed}: {error}");
+                    assert!(
+                        !matches!(error, lowtail_lab::Error::Simulator { .. }),
+                        "seed {seed}: {error}"
+                    );
                     assert!(error.to_string().starts_with("x.toml:"), "seed {seed}: {error}");
                 }
             }

@@ -39,7 +39,7 @@ fn delays_are_those_of_the_servers_own_clock_and_the_hog_is_blamed() {
         own.sort_unstable();
         let found = latency(&file[..], &Default::default()).unwrap();
         let of = |tid: u32| {
-            let is = |thread: &lowtail_trace::Thread| thread.tid == tid;
+            let is = |thread: &lowtail_trace::ThreadInfo| thread.tid == tid;
             found.vcpus.iter().find(|vcpu| vcpu.thread.as_ref().is_some_and(is)).unwrap()
         };
         let server = of(tid);

@@ -104,7 +104,7 @@ fn two_thousand_threads() {
     assert_eq!((summary.lost, summary.lost_names), (0, 0));
     let found = latency(&file[..], &Default::default()).unwrap();
     for (number, &tid) in tids.iter().enumerate() {
-        let is = |thread: &lowtail_trace::Thread| thread.tid == tid;
+        let is = |thread: &lowtail_trace::ThreadInfo| thread.tid == tid;
         let vcpu = found.vcpus.iter().find(|vcpu| vcpu.thread.as_ref().is_some_and(is)).unwrap();
         let thread = vcpu.thread.as_ref().unwrap();
         assert_eq!(thread.comm.as_deref(), Some(&*format!("CPU {number}/KVM")));

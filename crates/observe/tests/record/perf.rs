@@ -75,7 +75,7 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         };
         let found = read(&path);
         let of = |found: &lowtail_trace::Latency| {
-            let is = |thread: &lowtail_trace::Thread| thread.tid == tid;
+            let is = |thread: &lowtail_trace::ThreadInfo| thread.tid == tid;
             let found = found.vcpus.iter().find(|vcpu| vcpu.thread.as_ref().is_some_and(is));
             found.unwrap().clone()
         };

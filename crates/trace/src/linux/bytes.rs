@@ -65,7 +65,7 @@ impl<R: Read> Bytes<R> {
         Ok(true)
     }
 
-    /// Reads so many bytes that nobody needs.
+    /// Skips so many bytes.
     pub(crate) fn skip(
         &mut self,
         mut bytes: u64,

@@ -7,7 +7,7 @@
 //!   here it is a preemption, whether it was taken off its CPU, has yielded, or was woken in the middle of going to sleep.
 //! * `sched_wakeup` is told when a thread has been put into a CPU's queue, or while it still runs or waits and is told
 //!   not to sleep. The latter starts no wait.
-//! * The idle thread, number 0 on each CPU, runs when nobody in the CPU's queue may.
+//! * The idle thread, number 0 on each CPU, runs when no thread in the CPU's queue may.
 
 use std::io::Read;
 
@@ -18,11 +18,11 @@ use super::threads::{THREADS_MAX, Threads};
 use super::{Format, Trigger, bytes::Bytes};
 use crate::Options;
 use crate::error::Error;
-use crate::latency::RecordTroubles;
 use crate::merge::QUEUE_RECORDS_MAX;
 use crate::order::Order;
+use crate::problems::RecordProblems;
 use crate::record::Runstate;
-use crate::schedule::{Cut, Observer, Schedule};
+use crate::schedule::{Observer, Schedule, WaitEnd};
 use crate::tables::ByPcpu;
 use crate::vcpu::{Label, State};
 
@@ -92,26 +92,26 @@ impl<R: Read> File<R> {
     }
 }
 
-/// What is known of a CPU's part of the file.
+/// How far a CPU's events have been read.
 #[derive(Debug, Default)]
-struct Part {
+struct CpuProgress {
     last_ns: Option<u64>,
     /// Events were lost since.
     losing: bool,
 }
 
-/// Reads a file and tells a schedule.
+/// Reads a file and feeds a schedule.
 #[derive(Debug)]
 pub(crate) struct Feed<R> {
     file: File<R>,
     order: Order<Event>,
-    parts: ByPcpu<Part>,
+    cpus: ByPcpu<CpuProgress>,
     /// The latest time of all, and when the last round ended.
     latest: [Option<u64>; 2],
     span: Option<(u64, u64)>,
     handed_out: u64,
     ended: bool,
-    troubles: RecordTroubles,
+    problems: RecordProblems,
 }
 
 impl<R: Read> Feed<R> {
@@ -121,12 +121,12 @@ impl<R: Read> Feed<R> {
         Ok(Feed {
             file,
             order: Order::new(QUEUE_RECORDS_MAX),
-            parts: ByPcpu::default(),
+            cpus: ByPcpu::default(),
             latest: [None; 2],
             span,
             handed_out: 0,
             ended: false,
-            troubles: RecordTroubles::default(),
+            problems: RecordProblems::default(),
         })
     }
 
@@ -134,8 +134,8 @@ impl<R: Read> Feed<R> {
         self.span
     }
 
-    pub(crate) fn troubles(&self) -> RecordTroubles {
-        self.troubles
+    pub(crate) fn problems(&self) -> RecordProblems {
+        self.problems
     }
 
     /// See [`crate::source::Source::follow`].
@@ -155,7 +155,7 @@ impl<R: Read> Feed<R> {
                 let vcpu = schedule.vcpus.get(number);
                 schedule.observer.mark(vcpu, number, trigger.at_ns, "waited too long")?;
             }
-            schedule.see_pcpu(event.cpu, begin);
+            schedule.register_pcpu(event.cpu, begin);
             self.tell(schedule, &event)?;
         }
         for number in 0..schedule.vcpus.len() {
@@ -181,7 +181,7 @@ impl<R: Read> Feed<R> {
                     event.late = true;
                     event.at_ns = self.handed_out;
                 }
-                self.troubles.late += u64::from(event.late);
+                self.problems.late += u64::from(event.late);
                 self.handed_out = event.at_ns;
                 return Ok(Some(event));
             }
@@ -203,9 +203,9 @@ impl<R: Read> Feed<R> {
                     self.latest = [latest, latest];
                 }
                 Some(Item::Piece { cpu, lost, .. }) => {
-                    let part = self.parts.get_or_insert_with(cpu, Part::default);
-                    part.losing |= lost > 0;
-                    self.troubles.lost = self.troubles.lost.saturating_add(lost);
+                    let progress = self.cpus.get_or_insert_with(cpu, CpuProgress::default);
+                    progress.losing |= lost > 0;
+                    self.problems.lost = self.problems.lost.saturating_add(lost);
                 }
                 Some(Item::Event(event, _)) => self.queue(event),
             }
@@ -217,19 +217,19 @@ impl<R: Read> Feed<R> {
         self.span = Some(self.span.map_or((at, at), |(a, b)| (a.min(at), b.max(at))));
         self.latest[0] = self.latest[0].max(Some(at));
         let begin = self.span.map_or(at, |(begin, _)| begin);
-        let part = self.parts.get_or_insert_with(event.cpu, Part::default);
-        if let Some(last) = part.last_ns.filter(|&last| at < last) {
+        let progress = self.cpus.get_or_insert_with(event.cpu, CpuProgress::default);
+        if let Some(last) = progress.last_ns.filter(|&last| at < last) {
             event.late = true;
             event.at_ns = last;
         }
-        if part.losing && event.runner() != UNKNOWN {
-            part.losing = false;
-            let at_ns = part.last_ns.unwrap_or(begin);
+        if progress.losing && event.runner() != UNKNOWN {
+            progress.losing = false;
+            let at_ns = progress.last_ns.unwrap_or(begin);
             self.order.push(Event { at_ns, what: What::LossBegin, late: false, ..event });
             let what = What::LossEnd { runs: event.runner() };
             self.order.push(Event { what, late: false, ..event });
         }
-        part.last_ns = Some(event.at_ns);
+        progress.last_ns = Some(event.at_ns);
         self.order.push(event);
     }
 
@@ -244,7 +244,7 @@ impl<R: Read> Feed<R> {
             What::Wake { tid, on, .. } if tid != IDLE => {
                 let number = self.number(schedule, event, tid)?;
                 if event.late {
-                    return schedule.lose(number, event.at_ns, Cut::Inconsistent);
+                    return schedule.lose(number, event.at_ns, WaitEnd::Inconsistent);
                 }
                 schedule.vcpus.get_mut(number).queued_on = on;
                 match schedule.vcpus.get(number).state {
@@ -259,8 +259,8 @@ impl<R: Read> Feed<R> {
                 let out = self.number(schedule, event, prev)?;
                 let into = self.number(schedule, event, next)?;
                 if event.late {
-                    schedule.lose(out, event.at_ns, Cut::Inconsistent)?;
-                    return schedule.lose(into, event.at_ns, Cut::Inconsistent);
+                    schedule.lose(out, event.at_ns, WaitEnd::Inconsistent)?;
+                    return schedule.lose(into, event.at_ns, WaitEnd::Inconsistent);
                 }
                 let new = match left {
                     Left::Runnable => Runstate::Runnable,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Format;
 use super::event::Item;
 use super::feed::File;
-use super::threads::Thread;
+use super::threads::ThreadInfo;
 use crate::Options;
 use crate::clock::CpuHzSource;
 use crate::error::Error;
@@ -21,14 +21,14 @@ const LOSSES_LISTED_MAX: usize = 1000;
 /// What a recording of a Linux host says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recorded {
-    /// Who wrote the file.
+    /// The program that wrote the file.
     pub by: &'static str,
     /// The kernel's release, if the file has it.
     pub kernel: Option<String>,
     /// When it began by the host's clock of day, in milliseconds since 1970 (UTC), if the file has it.
     pub begin_unix_ms: Option<u64>,
-    /// The machines, as far as they were known.
-    pub vms: Vec<Machine>,
+    /// The VMs, as far as they were known.
+    pub vms: Vec<VmInfo>,
     /// How many threads have a name.
     pub threads: usize,
     /// Waits for whose sake the recording was kept.
@@ -37,15 +37,15 @@ pub struct Recorded {
     pub lost_names: u64,
 }
 
-/// A machine.
+/// A VM.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Machine {
-    /// Its name, as others have chosen it.
+pub struct VmInfo {
+    /// Its name, as its owner has chosen it: not to be trusted.
     pub name: String,
-    /// Who runs it.
+    /// The software that runs it, such as `libvirt`.
     pub runs: Option<String>,
     /// Its threads.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadInfo>,
 }
 
 /// A wait for whose sake a recording was kept.
@@ -55,7 +55,7 @@ pub struct Trigger {
     pub at_ns: u64,
     /// How long it was.
     pub delay_ns: u64,
-    /// Who waited.
+    /// The thread that waited.
     pub tid: u32,
     /// On which CPU it then ran.
     pub cpu: u32,
@@ -157,8 +157,8 @@ fn recorded<R: Read>(file: &File<R>) -> Recorded {
         File::Recording(file) => file.runs.get(at).cloned(),
         File::Perf(_) => None,
     };
-    let machines = file.threads().machines().into_iter().enumerate();
-    let vms = machines.map(|(at, (name, threads))| Machine { name, runs: runs(at), threads });
+    let vms = file.threads().vms().into_iter().enumerate();
+    let vms = vms.map(|(at, (name, threads))| VmInfo { name, runs: runs(at), threads });
     let about = match file {
         File::Recording(file) => Some(&file.about),
         File::Perf(_) => None,

@@ -11,9 +11,9 @@ mod perf;
 pub mod recording;
 mod threads;
 
-pub use info::{Machine, Recorded, Trigger};
+pub use info::{Recorded, Trigger, VmInfo};
 pub use perf::Layout;
-pub use threads::{Role, THREADS_MAX, Thread};
+pub use threads::{Role, THREADS_MAX, ThreadInfo};
 
 pub(crate) use feed::Feed;
 pub(crate) use info::info;

@@ -50,16 +50,16 @@ impl Role {
     }
 }
 
-/// A thread of a Linux host. Names are as others have chosen them, guests among them.
+/// A thread of a Linux host. Names are chosen by users of the host, guests among them: not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Thread {
+pub struct ThreadInfo {
     /// Its number.
     pub tid: u32,
     /// Its process, if the recording names it.
     pub tgid: Option<u32>,
     /// Its name for itself, if the recording has it.
     pub comm: Option<String>,
-    /// The machine that it works for.
+    /// The VM that it works for.
     pub vm: Option<String>,
     /// What it does for that.
     #[serde(flatten)]
@@ -78,7 +78,7 @@ struct Known {
 pub(crate) struct Threads {
     known: HashMap<u32, Known>,
     vms: Vec<String>,
-    /// Machine, by its place in `vms`, and role.
+    /// VM, by its place in `vms`, and role.
     members: HashMap<u32, (usize, Role)>,
 }
 
@@ -118,9 +118,9 @@ impl Threads {
         vm < self.vms.len()
     }
 
-    /// The machines and the numbers and roles of their threads.
-    pub(crate) fn machines(&self) -> Vec<(String, Vec<Thread>)> {
-        let mut all: Vec<(String, Vec<Thread>)> =
+    /// The VMs with the numbers and roles of their threads.
+    pub(crate) fn vms(&self) -> Vec<(String, Vec<ThreadInfo>)> {
+        let mut all: Vec<(String, Vec<ThreadInfo>)> =
             self.vms.iter().map(|name| (name.clone(), Vec::new())).collect();
         for (&tid, &(vm, _)) in &self.members {
             if let Some((_, threads)) = all.get_mut(vm) {
@@ -138,10 +138,10 @@ impl Threads {
         self.known.len()
     }
 
-    pub(crate) fn thread(&self, tid: u32) -> Thread {
+    pub(crate) fn thread(&self, tid: u32) -> ThreadInfo {
         let known = self.known.get(&tid);
         let member = self.members.get(&tid).copied();
-        Thread {
+        ThreadInfo {
             tid,
             tgid: known.map(|known| known.tgid).filter(|&tgid| tgid != 0),
             comm: known.map(|known| text(&known.comm)),

@@ -21,7 +21,7 @@ pub(crate) struct Recording<R> {
     bytes: Bytes<R>,
     pub(crate) about: About,
     pub(crate) threads: Threads,
-    /// The word for who runs each machine.
+    /// The word for the software that runs each VM.
     pub(crate) runs: Vec<String>,
     pub(crate) triggers: Vec<Trigger>,
     pub(crate) end: Option<End>,

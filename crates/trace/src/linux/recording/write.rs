@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
         self.block(kind::THREADS, bytes)
     }
 
-    /// A machine, with what people call it and the word for who runs it; gives its number.
+    /// A VM, with its name and the word for the software that runs it; returns its number.
     ///
     /// # Errors
     /// See [`Writer::new`].
@@ -68,7 +68,7 @@ impl<W: Write> Writer<W> {
         Ok(self.vms - 1)
     }
 
-    /// Thread `tid` works for machine `vm`.
+    /// Thread `tid` works for VM `vm`.
     ///
     /// # Errors
     /// See [`Writer::new`].
