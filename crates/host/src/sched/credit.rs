@@ -82,251 +82,28 @@
 mod account;
 mod balance;
 mod check;
+mod config;
+mod shares;
+mod state;
 
 use lowtail_engine::{Duration, Time};
 
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
-use crate::sched::ratelimit::check_ratelimit;
 use crate::sched::scheduler::{Decision, Scheduler};
 
-use account::Shares;
-
-/// Which Xen's rules to follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CreditVersion {
-    /// As of late 2007, Xen 3.2: debit by tick sampling.
-    Xen2007,
-    /// Xen 4.8.
-    Xen48,
-    /// Xen as of 2026.
-    Today,
-}
-
-/// Parameters of the credit scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreditConfig {
-    /// Whose rules.
-    pub version: CreditVersion,
-    /// Time slice (`sched_credit_tslice_ms`), whole milliseconds from 1 ms to 1 s, default
-    /// 30 ms. Ticks come three times per slice, or once if it is shorter than 3 ms. The
-    /// Xen of 2007 knows no other slice than the default.
-    pub timeslice: Duration,
-    /// Rate limit (`sched_ratelimit_us`): 0 or 100 us to 500 ms, at most the time
-    /// slice; default 1000 us. Did not exist in 2007 and is ignored there.
-    pub ratelimit: Duration,
-    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`), 0 to
-    /// 100 ms, default 0. Did not exist in 2007 and is ignored there.
-    pub migration_delay: Duration,
-    /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is
-    /// Better" (SoCC'13). Not in Xen; default false. The rate limit still holds.
-    pub boost_preempts_boost: bool,
-    /// Whether a vCPU that wakes is boosted: in Xen since 59f9d8ef44 (October 2006); default
-    /// true. Ongaro, Cox and Rixner (2007) measured without and with it.
-    pub boost: bool,
-    /// Whether the queue is ordered by remaining credits within a priority, most first, instead
-    /// of first come first served: an extension of theirs. Not in Xen; default false.
-    pub sort_by_credit: bool,
-    /// Whether a current vCPU that is outranked is kicked away although no pCPU is idle for
-    /// it, and its return to the queue counts as a wake-up, with a boost: Xen before 4.7, where
-    /// f02a5760c7 (November 2015) and 66c7449a4d (2016) mended the two halves; default false.
-    /// In 2007 nobody was kicked away, and it is ignored there.
-    pub kick_away_boosts: bool,
-}
-
-impl CreditConfig {
-    /// The defaults of `version`.
-    pub fn new(version: CreditVersion) -> Self {
-        CreditConfig {
-            version,
-            timeslice: Duration::from_ms(30),
-            ratelimit: Duration::from_us(1000),
-            migration_delay: Duration::ZERO,
-            boost_preempts_boost: false,
-            boost: true,
-            sort_by_credit: false,
-            kick_away_boosts: false,
-        }
-    }
-
-    /// Refuses what Xen refuses (`csched_sys_cntl`); the text says what would be right.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let CreditConfig { timeslice, ratelimit, migration_delay, .. } = *self;
-        let whole_ms = timeslice.as_ps().is_multiple_of(Duration::from_ms(1).as_ps());
-        if !whole_ms || !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&timeslice) {
-            return Err(format!("time slice {timeslice}: Xen accepts whole ms from 1ms to 1s"));
-        }
-        check_ratelimit(ratelimit)?;
-        if ratelimit > timeslice {
-            let range = format!("Xen accepts at most the time slice, {timeslice}");
-            return Err(format!("rate limit {ratelimit}: {range}"));
-        }
-        if migration_delay > Duration::from_ms(100) {
-            return Err(format!("migration delay {migration_delay}: Xen accepts 0us to 100ms"));
-        }
-        Ok(())
-    }
-
-    /// Ticks per time slice and accounting period (`__csched_set_tslice`).
-    fn ticks_per_slice(&self) -> u64 {
-        if self.timeslice < Duration::from_ms(3) { 1 } else { 3 }
-    }
-
-    /// From tick to tick, in whole microseconds as in Xen.
-    fn tick(&self) -> Duration {
-        Duration::from_us(self.timeslice.as_ns() / 1000 / self.ticks_per_slice())
-    }
-
-    /// Credits that a pCPU is worth per time slice: 10 per ms.
-    fn credits_per_slice(&self) -> i64 {
-        (self.timeslice.as_ns() / 1_000_000) as i64 * account::CREDITS_PER_MS
-    }
-}
+pub use config::{CreditConfig, CreditVersion};
+pub use state::Credit;
+use state::{Priority, Runq, Unit};
 
 /// A running vCPU is not cut short to less than this after a refused preemption
 /// (`CSCHED_MIN_TIMER`).
 const MIN_TIMER: Duration = Duration::from_us(100);
 
-/// Idle pCPUs have the lowest priority of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Priority {
-    Idle,
-    Over,
-    Under,
-    Boost,
-}
-
-/// What the scheduler keeps about a vCPU.
-#[derive(Debug, Clone)]
-struct Unit {
-    priority: Priority,
-    credit: i64,
-    /// Run time not charged yet, in units of 100 fs so that a credit is 10^9 of them
-    /// (`residual`).
-    residual: i64,
-    /// Up to when it has been charged, in ps; while it does not run, as seen from the
-    /// moment when it left, and so mostly within 100 us of zero (`start_time`).
-    charged_to: i64,
-    /// When it was last on a pCPU that entered its scheduler; `None` if never.
-    last_ran: Option<Time>,
-    dom: Dom,
-    /// Takes part in the accounting.
-    active: bool,
-    /// Waits in its processor's queue.
-    queued: bool,
-    /// Over its cap, and therefore paused.
-    parked: bool,
-    /// Paused until it has left its pCPU, to be given another one (`_VPF_migrating`).
-    moving: bool,
-    /// Given a pCPU anew; its next wake-up is no reason for a boost.
-    moved: bool,
-    /// Has yielded and not been picked since.
-    yielded: bool,
-}
-
-/// What the scheduler keeps about a pCPU.
-#[derive(Debug)]
-struct Runq {
-    /// Who waits, in the order in which they will run.
-    waiting: Vec<Vcpu>,
-    /// Accounting period up to which the queue has been sorted.
-    sorted: u32,
-    /// A yielding vCPU was put behind a lower priority since then.
-    unsorted: bool,
-    /// Where to look first among equally good idle pCPUs of this socket.
-    idle_bias: Pcpu,
-    last_search: Time,
-    /// When it went from idle to busy.
-    busy_since: Time,
-    /// Its tick's timer is set.
-    ticking: bool,
-    socket: CpuSet,
-}
-
-/// The credit scheduler.
-#[derive(Debug)]
-pub struct Credit {
-    config: CreditConfig,
-    units: Vec<Unit>,
-    runqs: Vec<Runq>,
-    /// pCPUs that idle and, today, have not been tickled since.
-    idlers: CpuSet,
-    /// pCPUs with a vCPU in their queue.
-    busy_queues: CpuSet,
-    last_tickled: Pcpu,
-    /// By socket: the pCPU after which the search for work begins.
-    search_bias: Vec<Pcpu>,
-    /// Whether any vCPU has a useful soft affinity.
-    soft: bool,
-    shares: Shares,
-}
-
 impl Credit {
-    /// At rest.
-    pub fn new(config: CreditConfig) -> Self {
-        let shares = Shares::new(&config);
-        Credit {
-            config,
-            units: Vec::new(),
-            runqs: Vec::new(),
-            idlers: CpuSet::EMPTY,
-            busy_queues: CpuSet::EMPTY,
-            last_tickled: Pcpu(0),
-            search_bias: Vec::new(),
-            soft: false,
-            shares,
-        }
-    }
-
-    fn is(&self, version: CreditVersion) -> bool {
-        self.config.version == version
-    }
-
-    fn unit(&mut self, v: Vcpu) -> &mut Unit {
-        &mut self.units[v.index()]
-    }
-
-    fn priority(&self, v: Option<Vcpu>) -> Priority {
-        v.map_or(Priority::Idle, |v| self.units[v.index()].priority)
-    }
-
-    /// Puts `v` into the queue of `p`, behind its equals (`__runq_insert`). One that has
-    /// yielded goes behind one lower-priority vCPU, too, if there is one.
-    fn enqueue(&mut self, p: Pcpu, v: Vcpu) {
-        let Unit { priority, yielded, credit, .. } = self.units[v.index()];
-        let sorted = self.config.sort_by_credit;
-        debug_assert!(!self.units[v.index()].queued);
-        let runq = &mut self.runqs[p.index()];
-        let lower = |w: &Vcpu| {
-            let w = &self.units[w.index()];
-            w.priority < priority || sorted && w.priority == priority && w.credit < credit
-        };
-        let mut at = runq.waiting.iter().position(lower).unwrap_or(runq.waiting.len());
-        if yielded && at < runq.waiting.len() {
-            at += 1;
-            runq.unsorted = true;
-        }
-        runq.waiting.insert(at, v);
-        self.busy_queues.insert(p);
-        self.unit(v).queued = true;
-    }
-
-    /// Takes the vCPU at position `at` out of the queue of `p` (`__runq_remove`).
-    fn dequeue(&mut self, p: Pcpu, at: usize) -> Vcpu {
-        let waiting = &mut self.runqs[p.index()].waiting;
-        let v = waiting.remove(at);
-        if waiting.is_empty() {
-            self.busy_queues.remove(p);
-        }
-        let unit = self.unit(v);
-        unit.queued = false;
-        unit.yielded = false;
-        v
-    }
-
     /// Whether the rate limit keeps `v` on its pCPU, and if so, until when (`csched_schedule`).
     ///
     /// Xen means to program no timer shorter than 100 us, but compares the time *run* with

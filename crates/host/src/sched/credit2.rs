@@ -24,28 +24,28 @@
 
 mod balance;
 mod budget;
+mod caps;
+mod config;
 mod queue;
+mod state;
 mod tickle;
+mod unit;
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::Duration;
 
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
-use crate::sched::ratelimit::check_ratelimit;
 use crate::sched::scheduler::{Decision, Scheduler};
 
-use budget::Budget;
+pub use config::{Credit2Config, Credit2Version, Runqueue};
 use queue::RunQueue;
+pub use state::Credit2;
+use state::{CREDIT_MIN_NS, MIN_TIMER_NS, ns};
+use unit::{CREDIT_INIT_NS, Unit};
 
-/// `CSCHED2_CREDIT_INIT`: what a reset gives, in ns of the heaviest vCPU's time.
-const CREDIT_INIT_NS: i64 = 10_000_000;
-/// `CSCHED2_CREDIT_MIN` (since 4.10): nobody sinks deeper.
-const CREDIT_MIN_NS: i64 = -CREDIT_INIT_NS;
-/// `CSCHED2_MIN_TIMER`: no slice is shorter.
-const MIN_TIMER_NS: i64 = 500_000;
 /// `CSCHED2_MAX_TIMER`: no slice is longer. It was 2 ms until commit da92ec5bd1, which
 /// is in 4.8.
 const MAX_TIMER_NS: i64 = CREDIT_INIT_NS;
@@ -53,182 +53,7 @@ const MAX_TIMER_NS: i64 = CREDIT_INIT_NS;
 const CARRYOVER_MAX_NS: i64 = MIN_TIMER_NS;
 /// `CSCHED2_MIGRATE_COMPENSATION`: credit for having moved to another pCPU.
 const MIGRATE_COMPENSATION_NS: i64 = 50_000;
-/// `CSCHED2_IDLE_CREDIT`: less than anybody's. Since 4.10 just below the floor ...
-const IDLE_CREDIT_NS: i64 = CREDIT_MIN_NS - 1;
-/// ... and before, when there was no floor, far down.
-const IDLE_CREDIT_481_NS: i64 = -(1 << 30);
-
-/// Which Xen's rules to follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Credit2Version {
-    /// Xen 4.8.1.
-    Xen481,
-    /// Xen 4.10 to 4.20.
-    Xen410,
-    /// Xen 4.21.
-    Xen421,
-}
-
-/// Which pCPUs share a run queue (`credit2_runqueue`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runqueue {
-    /// Each core by itself; with SMT off each pCPU. The default of 4.8.
-    Core,
-    /// Each socket. The default since commit 3a782c7603 (4.9).
-    Socket,
-    /// All pCPUs.
-    All,
-}
-
-/// Parameters of the credit2 scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credit2Config {
-    /// Whose rules.
-    pub version: Credit2Version,
-    /// Rate limit (`sched_ratelimit_us`): 0 (off) or 100 us to 500 ms, default 1000 us.
-    pub ratelimit: Duration,
-    /// Which pCPUs share a run queue.
-    pub runqueue: Runqueue,
-    /// Credit that a vCPU has to be ahead to be pulled to another pCPU
-    /// (`sched_credit2_migrate_resist`), default 500 us.
-    pub migrate_resist: Duration,
-    /// Period of caps (`credit2_cap_period_ms`), default 10 ms, at least 1 ms.
-    pub cap_period: Duration,
-}
-
-impl Credit2Config {
-    /// The defaults of `version`.
-    pub fn new(version: Credit2Version) -> Self {
-        let old = version == Credit2Version::Xen481;
-        Credit2Config {
-            version,
-            ratelimit: Duration::from_us(1000),
-            runqueue: if old { Runqueue::Core } else { Runqueue::Socket },
-            migrate_resist: Duration::from_us(500),
-            cap_period: Duration::from_ms(10),
-        }
-    }
-
-    /// Refuses what Xen refuses; the text says what would be right.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        check_ratelimit(self.ratelimit)?;
-        if self.migrate_resist > Duration::from_ms(100) {
-            return Err(format!("migrate_resist {}: 0us to 100ms", self.migrate_resist));
-        }
-        if !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&self.cap_period) {
-            return Err(format!("cap_period {}: 1ms to 1s", self.cap_period));
-        }
-        Ok(())
-    }
-}
-
-/// A vCPU as credit2 sees it: Xen's `struct csched2_unit`.
-#[derive(Debug, Clone)]
-struct Unit {
-    /// ns; burnt while running, the faster the lighter the domain.
-    credit: i64,
-    /// Remainder of the last division by the weight.
-    residual: i64,
-    weight: i64,
-    /// Up to when `credit` is accounted for.
-    start_ns: i64,
-    /// The run queue that it belongs to.
-    rq: usize,
-    on_queue: bool,
-    /// Given a pCPU and its context not yet saved.
-    scheduled: bool,
-    /// To be put on the queue once its context is saved.
-    delayed_add: bool,
-    yielding: bool,
-    /// The pCPU tickled on its behalf.
-    tickled_cpu: Option<Pcpu>,
-    /// Out of budget.
-    parked: bool,
-    /// The run queue that it shall move to once it has left its pCPU.
-    migrate_to: Option<usize>,
-    /// ns of run time left of its quota; `i64::MAX` without a cap.
-    budget: i64,
-    /// ns that it takes from its domain's budget at a time.
-    quota: i64,
-    /// Average runnable share, 2^18 being 1.
-    avgload: i64,
-    load_updated: i64,
-}
-
-/// The credit2 scheduler.
-#[derive(Debug)]
-pub struct Credit2 {
-    config: Credit2Config,
-    /// Whether pCPUs under the rate limit are left alone, and caps, soft affinity and the
-    /// floor under credits exist.
-    since_410: bool,
-    ratelimit_ns: i64,
-    migrate_resist_ns: i64,
-    units: Vec<Unit>,
-    queues: Vec<RunQueue>,
-    queue_of: Vec<usize>,
-    budgets: Vec<Budget>,
-}
-
-fn ns(time: Time) -> i64 {
-    time.as_ns() as i64
-}
-
 impl Credit2 {
-    /// At rest.
-    pub fn new(config: Credit2Config) -> Self {
-        Credit2 {
-            since_410: config.version >= Credit2Version::Xen410,
-            ratelimit_ns: config.ratelimit.as_ns() as i64,
-            migrate_resist_ns: config.migrate_resist.as_ns() as i64,
-            units: Vec::new(),
-            queues: Vec::new(),
-            queue_of: Vec::new(),
-            budgets: Vec::new(),
-            config,
-        }
-    }
-
-    fn unit(&mut self, v: Vcpu) -> &mut Unit {
-        &mut self.units[v.index()]
-    }
-
-    fn credit(&self, v: Option<Vcpu>) -> i64 {
-        let idle = if self.since_410 { IDLE_CREDIT_NS } else { IDLE_CREDIT_481_NS };
-        v.map_or(idle, |v| self.units[v.index()].credit)
-    }
-
-    /// Tells the machine whether `v` may run: two reasons to pause it, one flag.
-    fn update_paused(&self, view: &mut SchedContext<'_>, v: Vcpu) {
-        let unit = &self.units[v.index()];
-        view.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();
-    }
-
-    fn has_cap(&self, v: Vcpu) -> bool {
-        self.units[v.index()].budget != i64::MAX
-    }
-
-    /// `burn_credits` and `t2c_update`: brings the credit of a running vCPU up to date.
-    fn burn(&mut self, now_ns: i64, v: Vcpu) {
-        let max_weight = self.queues[self.units[v.index()].rq].max_weight;
-        let floor = self.since_410;
-        let unit = self.unit(v);
-        let delta = now_ns - unit.start_ns;
-        if delta <= 0 {
-            return;
-        }
-        let burnt = delta * max_weight + unit.residual;
-        unit.residual = burnt % unit.weight;
-        unit.credit -= burnt / unit.weight;
-        if floor {
-            unit.credit = unit.credit.max(CREDIT_MIN_NS);
-        }
-        unit.start_ns = now_ns;
-        if unit.budget != i64::MAX {
-            unit.budget -= delta;
-        }
-    }
-
     /// `reset_credit`: a new round for everybody in the queue.
     fn reset_credit(&mut self, view: &mut SchedContext<'_>, p: Pcpu, next: Vcpu) {
         let now_ns = ns(view.now());
@@ -257,13 +82,6 @@ impl Credit2 {
             unit.start_ns = now_ns;
         }
         view.note(p, next, Note::CreditReset);
-    }
-
-    /// `tickle_cpu`.
-    fn tickle(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
-        let rq = self.queue_of[p.index()];
-        self.queues[rq].tickled.insert(p);
-        view.tickle(p);
     }
 
     /// `runq_candidate`: who runs next on `p`. Also says, for 4.8.1, whether somebody in
@@ -506,28 +324,5 @@ impl Scheduler for Credit2 {
             }
         }
         Ok(())
-    }
-}
-
-impl Unit {
-    fn new(weight: i64) -> Self {
-        Unit {
-            credit: CREDIT_INIT_NS,
-            residual: 0,
-            weight,
-            start_ns: 0,
-            rq: 0,
-            on_queue: false,
-            scheduled: false,
-            delayed_add: false,
-            yielding: false,
-            tickled_cpu: None,
-            parked: false,
-            migrate_to: None,
-            budget: i64::MAX,
-            quota: i64::MAX,
-            avgload: balance::LOAD_START,
-            load_updated: 0,
-        }
     }
 }

@@ -12,12 +12,15 @@
 //! at once.
 
 mod balance;
+mod balance_state;
 mod bandwidth;
 mod check;
 mod choose;
 mod entity;
+mod pool;
 mod queue;
 mod realtime;
+mod state;
 mod tree;
 mod version;
 mod weight;
@@ -27,152 +30,19 @@ use lowtail_engine::{Duration, Time};
 use crate::cgroup::{CgroupStats, Policy};
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
-use crate::record::Note;
+use crate::ids::{Cgroup, Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
-use balance::Pace;
-use bandwidth::Pool;
+use balance_state::Pace;
 use entity::Entity;
+use pool::Pool;
 use queue::Queue;
-use tree::EnqueueReason;
+pub use state::Fair;
+use state::{Alarm, Cpu, EnqueueReason, Group, MEAN_IDLE, Task};
 use version::Tunables;
 pub use version::{FairConfig, FairVersion};
 
-/// What a pCPU idles for on average before anything is known, and at most: two migration costs.
-const MEAN_IDLE: u64 = 1_000_000;
-
-/// A pCPU. Times in nanoseconds.
-#[derive(Debug, Clone, Default)]
-struct Cpu {
-    /// Who runs.
-    current: Option<usize>,
-    /// It has a tick ahead.
-    ticking: bool,
-    yielded: bool,
-    /// Who runs is to go to this pCPU.
-    push: Option<usize>,
-    /// Threads in its queues, also throttled ones: first who was picked longest ago.
-    threads: Vec<usize>,
-    /// Real-time threads, who runs with them, the most important first.
-    realtime: Vec<usize>,
-    realtime_period: u64,
-    realtime_ran: u64,
-    /// Since when it idles, if a wake-up is to tell for how long.
-    idle_since: Option<u64>,
-    mean_idle: u64,
-    paces: [Pace; 2],
-}
-
-/// A thread, besides its entity.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    policy: Policy,
-    /// Left of its turn under `SCHED_RR`, in ns.
-    turn: u64,
-    /// A real-time thread in some queue.
-    waits: bool,
-    /// It is on its way to this pCPU, where it goes on.
-    pushed: Option<usize>,
-}
-
-/// A control group; the first is the root.
-#[derive(Debug, Clone)]
-struct Group {
-    above: usize,
-    /// Itself, and all groups below it.
-    below: Vec<usize>,
-    shares: u64,
-    /// Of its queues on all pCPUs.
-    load: u64,
-    pool: Option<Pool>,
-}
-
-/// The scheduler.
-#[derive(Debug)]
-pub struct Fair {
-    config: FairConfig,
-    tunables: Tunables,
-    /// Now, in ns.
-    now: u64,
-    /// How many entities are threads: the first ones, numbered as vCPUs are. Behind them is one
-    /// for each queue.
-    threads: usize,
-    entities: Vec<Entity>,
-    /// Group after group, pCPU after pCPU.
-    queues: Vec<Queue>,
-    groups: Vec<Group>,
-    cpus: Vec<Cpu>,
-    tasks: Vec<Task>,
-    any_realtime: bool,
-    /// pCPUs that are to choose again.
-    reschedule: CpuSet,
-    /// Timers to arm when this call is over, and remarks to leave.
-    arms: Vec<(Alarm, u64)>,
-    notes: Vec<(Pcpu, Vcpu, Note)>,
-}
-
-/// A timer of this scheduler's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alarm {
-    /// A pCPU's tick.
-    Tick(usize),
-    /// Real-time threads may run again.
-    Realtime(usize),
-    /// A group's period is over.
-    Period(usize),
-    /// What a group's pCPUs have given back is shared out.
-    Slack(usize),
-}
-
 impl Fair {
-    /// A host on which nothing has run yet.
-    pub fn new(config: FairConfig) -> Self {
-        Fair {
-            tunables: Tunables::new(&config, 1),
-            config,
-            now: 0,
-            threads: 0,
-            entities: Vec::new(),
-            queues: Vec::new(),
-            groups: Vec::new(),
-            cpus: Vec::new(),
-            tasks: Vec::new(),
-            any_realtime: false,
-            reschedule: CpuSet::EMPTY,
-            arms: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    fn pcpu(&self, p: usize) -> Pcpu {
-        Pcpu(p as u16)
-    }
-
-    fn id(&self, alarm: Alarm) -> SchedTimer {
-        let (pcpus, groups) = (self.cpus.len(), self.groups.len());
-        SchedTimer(match alarm {
-            Alarm::Tick(p) => p,
-            Alarm::Realtime(p) => pcpus + p,
-            Alarm::Period(group) => 2 * pcpus + group,
-            Alarm::Slack(group) => 2 * pcpus + groups + group,
-        } as u32)
-    }
-
-    fn alarm(&self, timer: SchedTimer) -> Alarm {
-        let (pcpus, groups) = (self.cpus.len(), self.groups.len());
-        match timer.0 as usize {
-            n if n < pcpus => Alarm::Tick(n),
-            n if n < 2 * pcpus => Alarm::Realtime(n - pcpus),
-            n if n < 2 * pcpus + groups => Alarm::Period(n - 2 * pcpus),
-            n => Alarm::Slack(n - 2 * pcpus - groups),
-        }
-    }
-
-    fn arm(&mut self, alarm: Alarm, at: u64) {
-        self.arms.push((alarm, at));
-    }
-
     /// Lets the host see what this call has led to; `p` is choosing anyway.
     fn flush(&mut self, view: &mut SchedContext<'_>, p: Option<Pcpu>) {
         if let Some(p) = p {
@@ -186,17 +56,6 @@ impl Fair {
         for (p, v, note) in self.notes.drain(..) {
             view.note(p, v, note);
         }
-    }
-
-    /// The thread `e` is in a queue: whoever balances may find it.
-    fn remember(&mut self, e: usize) {
-        let p = self.queues[self.entities[e].queue].pcpu;
-        self.cpus[p].threads.push(e);
-    }
-
-    fn forget(&mut self, e: usize) {
-        let p = self.queues[self.entities[e].queue].pcpu;
-        self.cpus[p].threads.retain(|&other| other != e);
     }
 
     /// The thread `e` wakes, and is nowhere.

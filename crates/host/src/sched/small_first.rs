@@ -7,148 +7,30 @@
 //! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
 //! the queue alone; only what interrupts a stretch pays for a preemption.
 
+mod config;
 mod limits;
 mod place;
 mod share;
+mod state;
 
-use lowtail_engine::{Duration, Time};
-pub use lowtail_policy::Params;
+use lowtail_engine::Duration;
 use lowtail_policy::{self as policy, Class, NEVER};
 
 use crate::cgroup::CgroupStats;
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
+use crate::ids::{Cgroup, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
+pub use config::{Params, SmallFirstConfig, WeightPer};
 pub(crate) use limits::check as check_limits;
 use limits::{Limits, Pauses};
 use share::Shares;
-
-/// Parameters of the scheduler.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SmallFirstConfig {
-    /// The rule's own.
-    pub params: Params,
-    /// What a VM's weight is for.
-    pub weight_per: WeightPer,
-}
-
-/// What a VM's weight is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WeightPer {
-    /// The VM as a whole, however many vCPUs it has, as libvirt's shares.
-    #[default]
-    Vm,
-    /// Each of its vCPUs, as under Xen's schedulers: a VM with four of them has four times the
-    /// weight.
-    Vcpu,
-}
-
-impl SmallFirstConfig {
-    /// Refuses what the rule's arithmetic is not made for.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.params.check()
-    }
-}
-
-/// A pCPU.
-#[derive(Debug, Clone, Copy)]
-struct Cpu {
-    rule: policy::Pcpu,
-    /// Up to when its current vCPU is settled.
-    settled: Time,
-    /// The end of the current turn.
-    until: Time,
-    /// When it will be asked again whether somebody may interrupt.
-    retry: Option<Time>,
-    /// Its current vCPU has just yielded.
-    yielded: bool,
-}
-
-/// The small-first scheduler.
-#[derive(Debug)]
-pub struct SmallFirst {
-    params: Params,
-    weight_per: WeightPer,
-    cpus: Vec<Cpu>,
-    vms: Vec<policy::Vm>,
-    vcpus: Vec<policy::Vcpu>,
-    /// Runnable vCPUs that do not run, in no order.
-    waiting: Vec<Vcpu>,
-    idle: CpuSet,
-    tickled: CpuSet,
-    /// The virtual time of those who run.
-    vtime_ns: u64,
-    shares: Shares,
-    pauses: Pauses,
-}
-
-/// A timer of this scheduler's.
-enum Alarm {
-    /// Entitlements are to be worked out again.
-    Account,
-    /// Somebody may be allowed to interrupt this pCPU now.
-    Retry(Pcpu),
-    /// This vCPU's cap may let it run again.
-    Unpark(Vcpu),
-}
+pub use state::SmallFirst;
+use state::{Alarm, Cpu, at_ns};
 
 impl SmallFirst {
-    /// A host on which nothing has run yet.
-    pub fn new(config: SmallFirstConfig) -> Self {
-        SmallFirst {
-            params: config.params,
-            weight_per: config.weight_per,
-            cpus: Vec::new(),
-            vms: Vec::new(),
-            vcpus: Vec::new(),
-            waiting: Vec::new(),
-            idle: CpuSet::EMPTY,
-            tickled: CpuSet::EMPTY,
-            vtime_ns: 0,
-            shares: Shares::default(),
-            pauses: Pauses::default(),
-        }
-    }
-
-    fn id(&self, alarm: Alarm) -> SchedTimer {
-        SchedTimer(match alarm {
-            Alarm::Account => 0,
-            Alarm::Retry(p) => 1 + u32::from(p.0),
-            Alarm::Unpark(v) => 1 + self.cpus.len() as u32 + u32::from(v.0),
-        })
-    }
-
-    fn alarm(&self, timer: SchedTimer) -> Alarm {
-        let cpus = self.cpus.len() as u32;
-        match timer.0 {
-            0 => Alarm::Account,
-            n if n <= cpus => Alarm::Retry(Pcpu((n - 1) as u16)),
-            n => Alarm::Unpark(Vcpu((n - 1 - cpus) as u16)),
-        }
-    }
-
-    /// Whether `v` or its VM has a limit.
-    fn is_limited(&self, facts: &HostState, v: Vcpu) -> bool {
-        let vm = &self.vms[facts.vcpus[v.index()].dom.index()];
-        vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
-    }
-
-    /// The better of two that could run.
-    fn better(&self, facts: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
-        let vm = |v: Vcpu| &self.vms[facts.vcpus[v.index()].dom.index()];
-        let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
-        if theirs.before(vm(b), ours, vm(a), facts.now.as_ns()) { b } else { a }
-    }
-
-    /// The best of those who wait and may run on `p`, and of `also`.
-    fn best(&self, facts: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
-        let here = self.waiting.iter().copied().filter(|v| facts.vcpus[v.index()].hard.has(p));
-        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(facts, best, v))))
-    }
-
     /// `v` has run on `p` until now.
     fn settle(&mut self, facts: &HostState, p: Pcpu, v: Vcpu) {
         let state = &facts.vcpus[v.index()];
@@ -240,11 +122,6 @@ impl SmallFirst {
             None => self.choose(view, p, Some(prev)),
         }
     }
-}
-
-/// The instant at so many nanoseconds.
-fn at_ns(ns: u64) -> Time {
-    Time::ZERO + Duration::from_ns(ns)
 }
 
 impl Scheduler for SmallFirst {

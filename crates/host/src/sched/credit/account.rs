@@ -2,39 +2,17 @@
 
 use lowtail_engine::Time;
 
-use super::{Credit, CreditConfig, CreditVersion, Priority};
+use super::config::{CREDITS_PER_MS, CreditVersion};
+use super::state::{Credit, Priority};
 use crate::host_state::HostState;
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
+use crate::sched::scheduler::Scheduler;
 
-/// What a millisecond of a pCPU costs.
-pub(super) const CREDITS_PER_MS: i64 = 10;
 /// One credit as run time, in ps: 100 us.
 const PS_PER_CREDIT: i64 = PS_PER_MS / CREDITS_PER_MS;
 const PS_PER_MS: i64 = 1_000_000_000;
-
-/// Who takes part in the accounting, and the sums over them.
-#[derive(Debug)]
-pub(super) struct Shares {
-    /// Domains with active vCPUs, in the order in which they are served.
-    doms: Vec<Dom>,
-    /// The same during an accounting, which changes the order.
-    serving: Vec<Dom>,
-    /// Active vCPUs by domain, last activated first.
-    active: Vec<Vec<Vcpu>>,
-    /// Sum of the weights: of active domains in 2007, of active vCPUs since.
-    weight: i64,
-    /// What all pCPUs together are worth per slice.
-    credit: i64,
-    /// Credits of all active vCPUs after the last top-up.
-    balance: i64,
-    /// Accountings that changed priorities, after which queues are sorted (`runq_sort`).
-    pub(super) period: u32,
-    /// Ticks of pCPU 0 in 2007, every third of which is an accounting.
-    ticks: u64,
-    per_slice: i64,
-}
 
 /// What is being handed out in one accounting.
 struct Pot {
@@ -48,29 +26,6 @@ struct Pot {
 /// Quotient of two numbers not below zero, rounded up as everywhere in Xen's accounting.
 fn div_up(a: i64, b: i64) -> i64 {
     (a + b - 1) / b
-}
-
-impl Shares {
-    pub(super) fn new(config: &CreditConfig) -> Self {
-        Shares {
-            doms: Vec::new(),
-            serving: Vec::new(),
-            active: Vec::new(),
-            weight: 0,
-            credit: 0,
-            balance: 0,
-            period: 0,
-            ticks: 0,
-            per_slice: config.credits_per_slice(),
-        }
-    }
-
-    pub(super) fn start(&mut self, facts: &HostState) {
-        self.doms.reserve(facts.doms.len());
-        self.serving.reserve(facts.doms.len());
-        self.active = facts.doms.iter().map(|d| Vec::with_capacity(d.vcpus.len())).collect();
-        self.credit = self.per_slice * i64::from(facts.pcpus.len());
-    }
 }
 
 impl Credit {
@@ -303,7 +258,7 @@ impl Credit {
         let unit = self.unit(v);
         unit.parked = !early;
         view.vcpu_mut(v).paused = unit.moving;
-        super::Scheduler::wake(self, view, v);
+        Scheduler::wake(self, view, v);
         self.unit(v).parked = false;
     }
 

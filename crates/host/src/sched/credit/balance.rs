@@ -2,7 +2,8 @@
 
 use lowtail_engine::Duration;
 
-use super::{Credit, CreditVersion, Priority};
+use super::config::CreditVersion;
+use super::state::{Credit, Priority};
 use crate::host_state::{HostState, VcpuState};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
@@ -94,7 +95,7 @@ impl Credit {
     ///
     /// Before f02a5760c7 nobody looked: a pCPU that is idle somewhere, whoever may use it, was
     /// enough. The current one goes to the end of its move and comes back where it was, by
-    /// [`wake`](super::Scheduler::wake); and on the way it is not runnable, so that
+    /// [`wake`](crate::sched::Scheduler::wake); and on the way it is not runnable, so that
     /// [`rate_limited`](Self::rate_limited) lets it go at once.
     fn kick_away(&mut self, view: &mut SchedContext<'_>, current: Vcpu) {
         let idle = view.vcpu(current).hard.and(self.idlers);

@@ -1,6 +1,6 @@
 //! Checks of the bookkeeping, for tests.
 
-use super::{Credit, Priority, Runq};
+use super::state::{Credit, Priority, Runq};
 use crate::host_state::HostState;
 use crate::ids::{Pcpu, Vcpu};
 

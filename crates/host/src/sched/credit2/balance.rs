@@ -1,18 +1,15 @@
 //! Load averages of credit2, and the moves between run queues that follow from them.
 
-use super::{Credit2, ns};
+use super::state::{Credit2, ns};
+use super::unit::PRECISION;
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 
-/// `load_precision_shift`: 2^18 is a load of one vCPU.
-const PRECISION: u32 = 18;
 /// Time for the averages is counted in units of 2^10 ns (`LOADAVG_GRANULARITY_SHIFT`).
 const GRANULARITY: u32 = 10;
 /// The window of the averages, 2^30 ns, in those units.
 const WINDOW: u32 = 30 - GRANULARITY;
-/// A new vCPU is taken for busy half of the time.
-pub(super) const LOAD_START: i64 = 1 << (PRECISION - 1);
 /// Below capacity, queues may differ by this much before anybody is moved
 /// (`opt_underload_balance_tolerance` 0) ...
 const TOLERANCE_UNDER: i64 = 1 << PRECISION;

@@ -1,6 +1,6 @@
 //! A run queue of credit2: the pCPUs that share it, and who waits, sorted by credit.
 
-use super::Unit;
+use super::unit::Unit;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 
 /// Xen's `struct csched2_runqueue_data`.

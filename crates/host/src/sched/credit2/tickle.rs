@@ -1,6 +1,7 @@
 //! Whom credit2 interrupts for a vCPU that has become runnable.
 
-use super::{CREDIT_INIT_NS, Credit2, ns};
+use super::state::{Credit2, ns};
+use super::unit::CREDIT_INIT_NS;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 

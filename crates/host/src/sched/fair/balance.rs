@@ -1,7 +1,7 @@
 //! Which pCPU: where a thread wakes, and how load is moved from one pCPU to another.
 
-use super::tree::EnqueueReason;
-use super::{Fair, FairVersion};
+use super::state::{EnqueueReason, Fair};
+use super::version::FairVersion;
 use crate::host_state::HostState;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
@@ -66,22 +66,6 @@ impl Side {
     /// Load per thread.
     fn per_thread(&self) -> u64 {
         self.load / u64::from(self.threads.max(1))
-    }
-}
-
-/// When a pCPU last balanced within a domain, and with what success.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pace {
-    last: u64,
-    /// How much longer it waits than at least, a power of two.
-    relaxed: bool,
-    failed: u32,
-}
-
-impl Pace {
-    /// One that looks for the first time at `last` plus its interval.
-    pub(super) fn from(last: u64) -> Self {
-        Pace { last, ..Pace::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What must hold between two events.
 
-use super::Fair;
+use super::state::Fair;
 use crate::host_state::HostState;
 use crate::ids::Vcpu;
 

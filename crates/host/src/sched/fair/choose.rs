@@ -1,6 +1,6 @@
 //! Who is next on a pCPU, and whether somebody who wakes interrupts.
 
-use super::Fair;
+use super::state::Fair;
 use super::weight::virtual_time;
 use crate::cgroup::Policy;
 

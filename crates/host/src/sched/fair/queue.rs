@@ -160,7 +160,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FairVersion;
+    use super::super::version::FairVersion;
     use super::*;
 
     /// Entities of `(weight, vruntime, deadline)` in one queue; the first one runs.

@@ -1,6 +1,6 @@
 //! `SCHED_FIFO` and `SCHED_RR`: above all others, by priority.
 
-use super::{Alarm, Fair};
+use super::state::{Alarm, Fair};
 use crate::cgroup::Policy;
 use crate::host_state::HostState;
 use crate::ids::CpuSet;

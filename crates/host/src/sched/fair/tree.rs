@@ -1,49 +1,11 @@
 //! The tree of queues: threads and groups come and go, run time is accounted, the shares of a
 //! group are spread over pCPUs.
 
-use super::Fair;
-use super::weight::{LEAST, virtual_time};
-
-/// How a thread comes into a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EnqueueReason {
-    /// It slept.
-    Wake,
-    /// It was in another queue.
-    Move,
-}
+use super::state::{EnqueueReason, Fair};
+use super::version::FairVersion;
+use super::weight::LEAST;
 
 impl Fair {
-    fn shift(&self) -> u32 {
-        self.config.version.weight_shift()
-    }
-
-    pub(super) fn eevdf(&self) -> bool {
-        self.config.version.is_eevdf()
-    }
-
-    /// The entity of the group that `e` is in, if that is not the root.
-    pub(super) fn above(&self, e: usize) -> Option<usize> {
-        let queue = self.entities[e].queue;
-        (self.queues[queue].group != 0).then(|| self.threads + queue)
-    }
-
-    pub(super) fn running(&self, q: usize) -> Option<usize> {
-        self.queues[q].running(&self.entities)
-    }
-
-    pub(super) fn virtually(&self, span: i64, e: usize) -> i64 {
-        virtual_time(span, self.entities[e].weight, self.shift())
-    }
-
-    pub(super) fn average(&self, q: usize) -> i64 {
-        self.queues[q].average(&self.entities, self.shift())
-    }
-
-    pub(super) fn eligible(&self, e: usize) -> bool {
-        self.queues[self.entities[e].queue].eligible(&self.entities, e, self.shift())
-    }
-
     /// Accounts for what the current one of `q` has run (`update_curr`).
     pub(super) fn settle(&mut self, q: usize) {
         let Some(e) = self.queues[q].current else { return };
@@ -207,7 +169,7 @@ impl Fair {
                 // What it has waited out is not owed to it (DELAY_ZERO).
                 entity.lag = entity.lag.min(0);
             }
-            if !sleeps && self.config.version >= super::FairVersion::Linux612 {
+            if !sleeps && self.config.version >= FairVersion::Linux612 {
                 entity.deadline -= entity.vruntime;
                 entity.relative_deadline = true;
             }
@@ -262,7 +224,7 @@ impl Fair {
 
     /// EEVDF since 6.12: a group's slice is the shortest in it.
     fn least_slice(&self, q: usize) -> Option<i64> {
-        if self.config.version < super::FairVersion::Linux612 {
+        if self.config.version < FairVersion::Linux612 {
             return None;
         }
         let queue = &self.queues[q];

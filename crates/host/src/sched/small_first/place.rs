@@ -2,7 +2,7 @@
 
 use lowtail_policy::NEVER;
 
-use super::{Alarm, SmallFirst, at_ns};
+use super::state::{Alarm, SmallFirst, at_ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;

@@ -8,7 +8,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_policy::{self as policy, Params, RATE_ONE};
 
-use super::WeightPer;
+use super::config::WeightPer;
 use super::limits::Limits;
 use crate::host_state::{DomParams, HostState};
 use crate::ids::Dom;

@@ -1,0 +1,99 @@
+//! Whose rules, and the parameters of credit.
+
+use lowtail_engine::Duration;
+
+use crate::sched::ratelimit::check_ratelimit;
+
+/// What a millisecond of a pCPU costs.
+pub(super) const CREDITS_PER_MS: i64 = 10;
+
+/// Which Xen's rules to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreditVersion {
+    /// As of late 2007, Xen 3.2: debit by tick sampling.
+    Xen2007,
+    /// Xen 4.8.
+    Xen48,
+    /// Xen as of 2026.
+    Today,
+}
+
+/// Parameters of the credit scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreditConfig {
+    /// Whose rules.
+    pub version: CreditVersion,
+    /// Time slice (`sched_credit_tslice_ms`), whole milliseconds from 1 ms to 1 s, default
+    /// 30 ms. Ticks come three times per slice, or once if it is shorter than 3 ms. The
+    /// Xen of 2007 knows no other slice than the default.
+    pub timeslice: Duration,
+    /// Rate limit (`sched_ratelimit_us`): 0 or 100 us to 500 ms, at most the time
+    /// slice; default 1000 us. Did not exist in 2007 and is ignored there.
+    pub ratelimit: Duration,
+    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`), 0 to
+    /// 100 ms, default 0. Did not exist in 2007 and is ignored there.
+    pub migration_delay: Duration,
+    /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is
+    /// Better" (SoCC'13). Not in Xen; default false. The rate limit still holds.
+    pub boost_preempts_boost: bool,
+    /// Whether a vCPU that wakes is boosted: in Xen since 59f9d8ef44 (October 2006); default
+    /// true. Ongaro, Cox and Rixner (2007) measured without and with it.
+    pub boost: bool,
+    /// Whether the queue is ordered by remaining credits within a priority, most first, instead
+    /// of first come first served: an extension of theirs. Not in Xen; default false.
+    pub sort_by_credit: bool,
+    /// Whether a current vCPU that is outranked is kicked away although no pCPU is idle for
+    /// it, and its return to the queue counts as a wake-up, with a boost: Xen before 4.7, where
+    /// f02a5760c7 (November 2015) and 66c7449a4d (2016) mended the two halves; default false.
+    /// In 2007 nobody was kicked away, and it is ignored there.
+    pub kick_away_boosts: bool,
+}
+
+impl CreditConfig {
+    /// The defaults of `version`.
+    pub fn new(version: CreditVersion) -> Self {
+        CreditConfig {
+            version,
+            timeslice: Duration::from_ms(30),
+            ratelimit: Duration::from_us(1000),
+            migration_delay: Duration::ZERO,
+            boost_preempts_boost: false,
+            boost: true,
+            sort_by_credit: false,
+            kick_away_boosts: false,
+        }
+    }
+
+    /// Refuses what Xen refuses (`csched_sys_cntl`); the text says what would be right.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let CreditConfig { timeslice, ratelimit, migration_delay, .. } = *self;
+        let whole_ms = timeslice.as_ps().is_multiple_of(Duration::from_ms(1).as_ps());
+        if !whole_ms || !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&timeslice) {
+            return Err(format!("time slice {timeslice}: Xen accepts whole ms from 1ms to 1s"));
+        }
+        check_ratelimit(ratelimit)?;
+        if ratelimit > timeslice {
+            let range = format!("Xen accepts at most the time slice, {timeslice}");
+            return Err(format!("rate limit {ratelimit}: {range}"));
+        }
+        if migration_delay > Duration::from_ms(100) {
+            return Err(format!("migration delay {migration_delay}: Xen accepts 0us to 100ms"));
+        }
+        Ok(())
+    }
+
+    /// Ticks per time slice and accounting period (`__csched_set_tslice`).
+    pub(super) fn ticks_per_slice(&self) -> u64 {
+        if self.timeslice < Duration::from_ms(3) { 1 } else { 3 }
+    }
+
+    /// From tick to tick, in whole microseconds as in Xen.
+    pub(super) fn tick(&self) -> Duration {
+        Duration::from_us(self.timeslice.as_ns() / 1000 / self.ticks_per_slice())
+    }
+
+    /// Credits that a pCPU is worth per time slice: 10 per ms.
+    pub(super) fn credits_per_slice(&self) -> i64 {
+        (self.timeslice.as_ns() / 1_000_000) as i64 * CREDITS_PER_MS
+    }
+}

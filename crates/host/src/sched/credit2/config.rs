@@ -1,0 +1,69 @@
+//! Whose rules, and the parameters of credit2.
+
+use lowtail_engine::Duration;
+
+use crate::sched::ratelimit::check_ratelimit;
+
+/// Which Xen's rules to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Credit2Version {
+    /// Xen 4.8.1.
+    Xen481,
+    /// Xen 4.10 to 4.20.
+    Xen410,
+    /// Xen 4.21.
+    Xen421,
+}
+
+/// Which pCPUs share a run queue (`credit2_runqueue`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runqueue {
+    /// Each core by itself; with SMT off each pCPU. The default of 4.8.
+    Core,
+    /// Each socket. The default since commit 3a782c7603 (4.9).
+    Socket,
+    /// All pCPUs.
+    All,
+}
+
+/// Parameters of the credit2 scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credit2Config {
+    /// Whose rules.
+    pub version: Credit2Version,
+    /// Rate limit (`sched_ratelimit_us`): 0 (off) or 100 us to 500 ms, default 1000 us.
+    pub ratelimit: Duration,
+    /// Which pCPUs share a run queue.
+    pub runqueue: Runqueue,
+    /// Credit that a vCPU has to be ahead to be pulled to another pCPU
+    /// (`sched_credit2_migrate_resist`), default 500 us.
+    pub migrate_resist: Duration,
+    /// Period of caps (`credit2_cap_period_ms`), default 10 ms, at least 1 ms.
+    pub cap_period: Duration,
+}
+
+impl Credit2Config {
+    /// The defaults of `version`.
+    pub fn new(version: Credit2Version) -> Self {
+        let old = version == Credit2Version::Xen481;
+        Credit2Config {
+            version,
+            ratelimit: Duration::from_us(1000),
+            runqueue: if old { Runqueue::Core } else { Runqueue::Socket },
+            migrate_resist: Duration::from_us(500),
+            cap_period: Duration::from_ms(10),
+        }
+    }
+
+    /// Refuses what Xen refuses; the text says what would be right.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_ratelimit(self.ratelimit)?;
+        if self.migrate_resist > Duration::from_ms(100) {
+            return Err(format!("migrate_resist {}: 0us to 100ms", self.migrate_resist));
+        }
+        if !(Duration::from_ms(1)..=Duration::from_s(1)).contains(&self.cap_period) {
+            return Err(format!("cap_period {}: 1ms to 1s", self.cap_period));
+        }
+        Ok(())
+    }
+}

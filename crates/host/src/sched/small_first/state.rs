@@ -1,0 +1,113 @@
+//! What small-first keeps, and the order of those who wait.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_policy as policy;
+
+use super::config::{Params, SmallFirstConfig, WeightPer};
+use super::limits::Pauses;
+use super::share::Shares;
+use crate::event::SchedTimer;
+use crate::host_state::HostState;
+use crate::ids::{CpuSet, Pcpu, Vcpu};
+
+/// A pCPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cpu {
+    pub(super) rule: policy::Pcpu,
+    /// Up to when its current vCPU is settled.
+    pub(super) settled: Time,
+    /// The end of the current turn.
+    pub(super) until: Time,
+    /// When it will be asked again whether somebody may interrupt.
+    pub(super) retry: Option<Time>,
+    /// Its current vCPU has just yielded.
+    pub(super) yielded: bool,
+}
+
+/// The small-first scheduler.
+#[derive(Debug)]
+pub struct SmallFirst {
+    pub(super) params: Params,
+    pub(super) weight_per: WeightPer,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) vms: Vec<policy::Vm>,
+    pub(super) vcpus: Vec<policy::Vcpu>,
+    /// Runnable vCPUs that do not run, in no order.
+    pub(super) waiting: Vec<Vcpu>,
+    pub(super) idle: CpuSet,
+    pub(super) tickled: CpuSet,
+    /// The virtual time of those who run.
+    pub(super) vtime_ns: u64,
+    pub(super) shares: Shares,
+    pub(super) pauses: Pauses,
+}
+
+/// A timer of this scheduler's.
+pub(super) enum Alarm {
+    /// Entitlements are to be worked out again.
+    Account,
+    /// Somebody may be allowed to interrupt this pCPU now.
+    Retry(Pcpu),
+    /// This vCPU's cap may let it run again.
+    Unpark(Vcpu),
+}
+
+impl SmallFirst {
+    /// A host on which nothing has run yet.
+    pub fn new(config: SmallFirstConfig) -> Self {
+        SmallFirst {
+            params: config.params,
+            weight_per: config.weight_per,
+            cpus: Vec::new(),
+            vms: Vec::new(),
+            vcpus: Vec::new(),
+            waiting: Vec::new(),
+            idle: CpuSet::EMPTY,
+            tickled: CpuSet::EMPTY,
+            vtime_ns: 0,
+            shares: Shares::default(),
+            pauses: Pauses::default(),
+        }
+    }
+
+    pub(super) fn id(&self, alarm: Alarm) -> SchedTimer {
+        SchedTimer(match alarm {
+            Alarm::Account => 0,
+            Alarm::Retry(p) => 1 + u32::from(p.0),
+            Alarm::Unpark(v) => 1 + self.cpus.len() as u32 + u32::from(v.0),
+        })
+    }
+
+    pub(super) fn alarm(&self, timer: SchedTimer) -> Alarm {
+        let cpus = self.cpus.len() as u32;
+        match timer.0 {
+            0 => Alarm::Account,
+            n if n <= cpus => Alarm::Retry(Pcpu((n - 1) as u16)),
+            n => Alarm::Unpark(Vcpu((n - 1 - cpus) as u16)),
+        }
+    }
+
+    /// Whether `v` or its VM has a limit.
+    pub(super) fn is_limited(&self, facts: &HostState, v: Vcpu) -> bool {
+        let vm = &self.vms[facts.vcpus[v.index()].dom.index()];
+        vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
+    }
+
+    /// The better of two that could run.
+    pub(super) fn better(&self, facts: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
+        let vm = |v: Vcpu| &self.vms[facts.vcpus[v.index()].dom.index()];
+        let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
+        if theirs.before(vm(b), ours, vm(a), facts.now.as_ns()) { b } else { a }
+    }
+
+    /// The best of those who wait and may run on `p`, and of `also`.
+    pub(super) fn best(&self, facts: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
+        let here = self.waiting.iter().copied().filter(|v| facts.vcpus[v.index()].hard.has(p));
+        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(facts, best, v))))
+    }
+}
+
+/// The instant at so many nanoseconds.
+pub(super) fn at_ns(ns: u64) -> Time {
+    Time::ZERO + Duration::from_ns(ns)
+}
