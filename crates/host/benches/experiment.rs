@@ -6,7 +6,7 @@
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
@@ -22,7 +22,7 @@ fn main() {
 /// The host of the experiment under `scheduler`.
 fn config(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
-    let server = Server {
+    let server = RequestServerConfig {
         load: Load::Open(Spread::Fixed(us(1000))),
         service: Spread::Fixed(us(8)),
         path: Path {

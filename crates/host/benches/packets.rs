@@ -5,9 +5,9 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::driver::{self, Backend, Interrupts};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net;
+use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -35,7 +35,7 @@ fn config(backend: Backend, pace: Pace) -> Config {
         front_packet: Duration::from_ns(2_600),
         ..Default::default()
     };
-    let driver = driver::Config {
+    let driver = DriverConfig {
         backend,
         interrupts: Interrupts::Spread,
         lock: GrantLock::None,
@@ -44,7 +44,7 @@ fn config(backend: Backend, pace: Pace) -> Config {
         rules: Rules::default(),
         users: Vec::new(),
     };
-    let net = net::Config { queues: 1, rules: Rules::default(), computes: false };
+    let net = NetGuestConfig { queues: 1, rules: Rules::default(), computes: false };
     let dom0 = VmConfig::new("dom0", Workload::Driver(driver));
     let mut vms = vec![VmConfig { vcpus: GUESTS, ..dom0 }];
     vms.extend((0..GUESTS).map(|i| VmConfig::new(&format!("guest{i}"), Workload::Net(net))));

@@ -7,83 +7,19 @@
 //! decides; if somebody else is to run, the context is switched for its cost, the vCPU
 //! that left may run elsewhere ("context saved"), and the new one goes on with its work.
 
-use lowtail_engine::{Duration, EventQueue, Time, Timer};
+mod check;
+mod figures;
+mod state;
 
-use crate::cgroup::CgroupStats;
-use crate::config::{Config, Tickle};
-use crate::costs::Costs;
+use lowtail_engine::Duration;
+
+use crate::config::Tickle;
 use crate::event::{Event, SchedTimer};
-use crate::host_state::HostState;
-use crate::ids::{Cgroup, CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::notification::Origin;
-use crate::record::{Recorder, What};
-use crate::sched::{SchedContext, Scheduler};
-use crate::stats::{PcpuStats, VcpuStats, Worst};
-
-/// A pCPU as the machine sees it.
-#[derive(Debug)]
-struct PcpuState {
-    /// A tickle is under way or waits for the switch to end.
-    tickled: bool,
-    /// The context is being switched, away from this vCPU (or from idle).
-    switching: Option<Option<Vcpu>>,
-    slice: Timer,
-    /// Whose state is in the caches.
-    warm_for: Option<Vcpu>,
-    stats: PcpuStats,
-    busy_since: Time,
-}
-
-/// A vCPU's progress and figures.
-#[derive(Debug)]
-struct Progress {
-    /// Work left in this step, [`Duration::MAX`] if it never ends.
-    left: Duration,
-    /// Time that has to pass before work goes on: scheduler passes, cold caches.
-    overhead: Duration,
-    /// Since when it executes, if it does.
-    executing: Option<Time>,
-    done: Timer,
-    /// A notification ends this step early.
-    interruptible: bool,
-    /// Work done in this step.
-    ran: Duration,
-    notified: bool,
-    woken_at: Option<Time>,
-    preempted_at: Option<Time>,
-    began: Time,
-    stats: VcpuStats,
-}
-
-/// pCPUs, vCPUs and their scheduler; everything but the guests.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) facts: HostState,
-    pub(crate) queue: EventQueue<Event>,
-    sched: SchedulerBox,
-    timers: Vec<Timer>,
-    tickled: CpuSet,
-    pub(crate) recorder: Recorder,
-    pcpus: Vec<PcpuState>,
-    progress: Vec<Progress>,
-    costs: Costs,
-    tickle: Tickle,
-    /// pCPUs to tickle when who runs there has served its events.
-    held: CpuSet,
-    /// A vCPU that executes and has nothing to do: the machine asks its guest.
-    pub(crate) idle_hands: Option<Vcpu>,
-    watched: Option<Vcpu>,
-    pub(crate) worst: Option<Worst>,
-}
-
-/// Only so that `Core` can be printed.
-struct SchedulerBox(Box<dyn Scheduler>);
-
-impl std::fmt::Debug for SchedulerBox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scheduler")
-    }
-}
+use crate::record::What;
+use crate::sched::SchedContext;
+pub(crate) use state::Core;
 
 /// Calls a method of the scheduler with a view of the rest.
 macro_rules! with_sched {
@@ -101,47 +37,6 @@ macro_rules! with_sched {
 }
 
 impl Core {
-    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
-    pub(crate) fn new(facts: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
-        let progress = facts.vcpus.iter().map(|_| Progress {
-            left: Duration::ZERO,
-            overhead: Duration::ZERO,
-            executing: None,
-            done: Timer::NONE,
-            interruptible: false,
-            ran: Duration::ZERO,
-            notified: false,
-            woken_at: None,
-            preempted_at: None,
-            began: Time::ZERO,
-            stats: VcpuStats::default(),
-        });
-        let pcpus = facts.current.iter().map(|_| PcpuState {
-            tickled: false,
-            switching: None,
-            slice: Timer::NONE,
-            warm_for: None,
-            stats: PcpuStats::default(),
-            busy_since: Time::ZERO,
-        });
-        Core {
-            queue: EventQueue::new(),
-            sched: SchedulerBox(config.scheduler.build()),
-            timers: Vec::new(),
-            tickled: CpuSet::EMPTY,
-            recorder: Recorder::new(config.records),
-            pcpus: pcpus.collect(),
-            progress: progress.collect(),
-            costs: config.costs,
-            tickle: config.tickle,
-            held: CpuSet::EMPTY,
-            idle_hands: None,
-            watched,
-            worst: None,
-            facts,
-        }
-    }
-
     /// Sets up the scheduler.
     pub(crate) fn start(&mut self) {
         with_sched!(self, start);
@@ -410,19 +305,6 @@ impl Core {
         self.resume(v);
     }
 
-    /// Keeps the schedule around the longest wait so far.
-    fn watch(&mut self, woke: Time, wait: Duration) {
-        if self.worst.as_ref().is_some_and(|w| w.ran.since(w.woke) >= wait) {
-            return;
-        }
-        // As much again before the wake-up as the wait itself, for the cause.
-        let from = Time::from_ps(woke.as_ps().saturating_sub(wait.as_ps() * 2));
-        let records = self.recorder.iter().rev().take_while(|r| r.time >= from);
-        let mut records: Vec<_> = records.copied().collect();
-        records.reverse();
-        self.worst = Some(Worst { woke, ran: self.facts.now, records });
-    }
-
     /// `v` blocks, unless it was notified since its step began.
     pub(crate) fn block(&mut self, v: Vcpu) {
         if self.progress[v.index()].notified {
@@ -458,83 +340,5 @@ impl Core {
         } else {
             self.schedule(p);
         }
-    }
-
-    /// What `v` has experienced, up to the last time it lost a pCPU.
-    pub(crate) fn vcpu_stats(&self, v: Vcpu) -> &VcpuStats {
-        &self.progress[v.index()].stats
-    }
-
-    /// Processor time and work of `v` up to now, also of the slice that it is in.
-    pub(crate) fn vcpu_time(&self, v: Vcpu) -> (Duration, Duration) {
-        let now = self.facts.now;
-        let progress = &self.progress[v.index()];
-        let (mut cpu, mut work) = (progress.stats.cpu, progress.stats.work);
-        if self.facts.current.contains(&Some(v)) {
-            cpu += now.since(progress.began);
-        }
-        if let Some(since) = progress.executing {
-            work += now.since(since).saturating_sub(progress.overhead);
-        }
-        (cpu, work)
-    }
-
-    /// What has happened to `cgroup`.
-    pub(crate) fn cgroup_stats(&self, cgroup: Cgroup) -> Option<CgroupStats> {
-        self.sched.0.cgroup_stats(&self.facts, cgroup)
-    }
-
-    /// What `p` has done.
-    pub(crate) fn pcpu_stats(&self, p: Pcpu) -> PcpuStats {
-        let pcpu = &self.pcpus[p.index()];
-        let mut stats = pcpu.stats;
-        if self.facts.current[p.index()].is_some() {
-            stats.busy += self.facts.now.since(pcpu.busy_since);
-        }
-        stats
-    }
-
-    /// Checks what must hold between any two events, whatever the scheduler; for tests.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let facts = &self.facts;
-        for (i, state) in facts.vcpus.iter().enumerate() {
-            let v = Vcpu(i as u16);
-            let places = facts.current.iter().filter(|&&c| c == Some(v)).count();
-            if places > 1 {
-                return Err(format!("{v:?} runs on {places} pCPUs at {:?}", facts.now));
-            }
-            if places == 1 && !state.hard.has(state.processor) {
-                return Err(format!("{v:?} runs outside its affinity at {:?}", facts.now));
-            }
-        }
-        for (p, pcpu) in self.pcpus.iter().enumerate() {
-            let Some(v) = facts.current[p] else { continue };
-            let idle = pcpu.switching.is_none() && self.progress[v.index()].executing.is_none();
-            // One that waits for an answer from the port is next.
-            if idle && self.idle_hands != Some(v) {
-                return Err(format!("{v:?} has a pCPU and does nothing at {:?}", facts.now));
-            }
-        }
-        self.sched.0.check(facts)
-    }
-
-    /// pCPUs that idle although a vCPU that may run there waits, and nothing is under way
-    /// that would change it (no tickle, no switch): lost work.
-    pub(crate) fn idle_beside_waiting(&self) -> Option<(Pcpu, Vcpu)> {
-        let facts = &self.facts;
-        let idle = |p: Pcpu| {
-            let pcpu = &self.pcpus[p.index()];
-            facts.current[p.index()].is_none() && !pcpu.tickled && pcpu.switching.is_none()
-        };
-        let waiting = facts.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
-        for (i, state) in waiting {
-            if let Some(p) = state.hard.and(facts.pcpus).iter().find(|&p| idle(p)) {
-                return Some((p, Vcpu(i as u16)));
-            }
-        }
-        None
     }
 }

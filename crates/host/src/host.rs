@@ -59,7 +59,8 @@ impl Host {
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
         let io = Io::new(&config.io, &facts, &queues, config.driver(), seed);
         let core = Core::new(facts, config, watched);
-        let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, vms)).collect();
+        let names: Vec<&str> = vms.iter().map(|vm| vm.name.as_str()).collect();
+        let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, &names)).collect();
         Ok(Host { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false, asking: None })
     }
 

@@ -2,10 +2,13 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
-use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
+use lowtail_host::guest::Spread;
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
+use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
-use lowtail_host::guest::{Spread, net};
+use lowtail_host::guest::net::NetGuestConfig;
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
+use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -24,7 +27,7 @@ static COUNTING: Counting = Counting;
 
 fn host(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
-    let server = Server {
+    let server = RequestServerConfig {
         load: Load::Open(Spread::Exponential(us(500))),
         service: Spread::Fixed(us(8)),
         path: Path::fixed(us(50)),
@@ -34,10 +37,11 @@ fn host(scheduler: SchedulerConfig) -> Config {
         warmup: 0,
         half: true,
     };
-    let hog = Workload::DutyHog { burst: Spread::Exponential(us(3000)), busy_percent: 60 };
+    let hog =
+        Workload::DutyHog(DutyHogConfig { burst: Spread::Exponential(us(3000)), busy_percent: 60 });
     let mut vms = vec![VmConfig::new("io", Workload::RequestServer(server))];
     vms.extend((0..4).map(|i| VmConfig::new(&format!("hog{i}"), hog.clone())));
-    vms.push(VmConfig::new("yielder", Workload::Yielder { work: us(200) }));
+    vms.push(VmConfig::new("yielder", Workload::Yielder(YielderConfig { work: us(200) })));
     vms.push(VmConfig { vcpus: 3, ..VmConfig::new("loop", Workload::CpuLoop) });
     Config { sockets: 2, records: 1024, ..Config::new(4, scheduler, Costs::FREE, vms) }
 }
@@ -67,7 +71,7 @@ fn traffic(backend: Backend) -> Config {
         notify: us(3),
         ..Default::default()
     };
-    let driver = driver::Config {
+    let driver = DriverConfig {
         backend,
         interrupts: Interrupts::Balanced,
         lock: GrantLock::PerDomain,
@@ -76,7 +80,7 @@ fn traffic(backend: Backend) -> Config {
         rules: Rules::default(),
         users: vec![User::Loop, User::Sleeper { sleep: us(10_000), work: us(100) }],
     };
-    let net = Workload::Net(net::Config { queues: 2, rules: Rules::default(), computes: true });
+    let net = Workload::Net(NetGuestConfig { queues: 2, rules: Rules::default(), computes: true });
     let mut vms = vec![VmConfig { vcpus: 3, ..VmConfig::new("dom0", Workload::Driver(driver)) }];
     vms.extend((0..10).map(|i| VmConfig::new(&format!("guest{i}"), net.clone())));
     let flows = (0..20).map(|i| {

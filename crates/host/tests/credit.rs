@@ -3,7 +3,10 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::record::{Note, Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{
@@ -57,7 +60,10 @@ fn hog(name: &str) -> VmConfig {
 fn sleeper(name: &str, sleep: Duration, work: Duration) -> VmConfig {
     let wakeups = 1_000_000;
     let late_limit = Duration::from_s(1);
-    VmConfig::new(name, Workload::TimerSleeper { sleep, work, wakeups, late_limit })
+    VmConfig::new(
+        name,
+        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }),
+    )
 }
 
 fn on(mut vm: VmConfig, pcpus: &[u16]) -> VmConfig {
@@ -138,7 +144,7 @@ fn only_xen48_boosts_who_is_unparked() {
 }
 
 fn server() -> VmConfig {
-    let config = Server {
+    let config = RequestServerConfig {
         load: Load::Think(Spread::Exponential(us(3_000))),
         service: Spread::Fixed(us(20)),
         path: Path::fixed(us(30)),
@@ -207,7 +213,7 @@ fn the_shortest_rate_limit_is_exceeded_by_its_timer() {
 #[test]
 fn a_yield_is_not_rate_limited() {
     for version in [Xen48, Today] {
-        let yielder = VmConfig::new("y", Workload::Yielder { work: us(100) });
+        let yielder = VmConfig::new("y", Workload::Yielder(YielderConfig { work: us(100) }));
         let config = host(CreditConfig::new(version), 1, vec![yielder, hog("hog")]);
         let machine = run(&config, ms(10_000));
         let yields = machine.outcome(Dom(0)).counters[0].1;
@@ -309,7 +315,7 @@ fn idle_pcpus_take_work() {
 fn today_a_vcpu_may_wait_beside_an_idle_pcpu() {
     let lost = |version| {
         let burst = Spread::Exponential(us(300));
-        let duty = Workload::DutyHog { burst, busy_percent: 40 };
+        let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 40 });
         let pinned = |name, p| on(VmConfig::new(name, duty.clone()), &[p]);
         let vms = vec![pinned("c", 0), pinned("d", 1), server()];
         let mut machine = Host::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
@@ -458,7 +464,10 @@ fn the_time_slice_is_kept() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for version in VERSIONS {
-        let bursts = Workload::DutyHog { burst: Spread::Exponential(ms(4)), busy_percent: 60 };
+        let bursts = Workload::DutyHog(DutyHogConfig {
+            burst: Spread::Exponential(ms(4)),
+            busy_percent: 60,
+        });
         let duty = |name: &str, vcpus| VmConfig { vcpus, ..VmConfig::new(name, bursts.clone()) };
         let vms = vec![
             server(),
@@ -466,7 +475,7 @@ fn the_same_seed_gives_the_same_run() {
             VmConfig { cap_percent: 50, ..duty("capped", 2) },
             VmConfig { weight: 1024, ..hog("heavy") },
             on(duty("pinned", 1), &[1]),
-            VmConfig::new("y", Workload::Yielder { work: us(300) }),
+            VmConfig::new("y", Workload::Yielder(YielderConfig { work: us(300) })),
         ];
         let mut config = host(CreditConfig::new(version), 4, vms);
         config.sockets = 2;

@@ -1,7 +1,12 @@
 //! What hostile guests do, on a host where nothing is in their way, against sums done by hand.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::tick_dodger::{Config as Dodger, GiveUp};
+use lowtail_host::guest::boost_saver::BoostSaverConfig;
+use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
+use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
+use lowtail_host::guest::splitter::SplitterConfig;
+use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
+use lowtail_host::guest::wake_storm::WakeStormConfig;
 use lowtail_host::record::{Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{Config, Costs, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload};
@@ -49,7 +54,7 @@ fn runs_at(machine: &Host, v: u16, time: Time) -> bool {
 }
 
 fn dodger(give_up: GiveUp) -> Workload {
-    Workload::TickDodger(Dodger { tick: ms(10), margin: us(500), after: us(50), give_up })
+    Workload::TickDodger(TickDodgerConfig { tick: ms(10), margin: us(500), after: us(50), give_up })
 }
 
 /// 50 us to 9.5 ms of each 10 ms, and never at a tick.
@@ -92,14 +97,15 @@ fn a_tick_dodger_robs_a_loop_under_credit_2007() {
 /// 10 ms of sleep, 5 ms of work: 66 whole cycles make 990 ms, then 10 ms of sleep.
 #[test]
 fn a_boost_saver_sleeps_and_burns() {
-    let saver = Workload::BoostSaver { save: ms(10), burn: ms(5) };
+    let saver = Workload::BoostSaver(BoostSaverConfig { save: ms(10), burn: ms(5) });
     assert_eq!(undisturbed(vec![vm("a", 2, saver)]), [ms(66 * 5); 2]);
 }
 
 /// A burst of 2 ms each 8 ms.
 #[test]
 fn a_bucket_surfer_takes_its_share() {
-    let surfer = |share_percent| Workload::BucketSurfer { burst: ms(2), share_percent };
+    let surfer =
+        |share_percent| Workload::BucketSurfer(BucketSurferConfig { burst: ms(2), share_percent });
     assert_eq!(undisturbed(vec![vm("a", 2, surfer(25))]), [ms(250); 2]);
     assert_eq!(undisturbed(vec![vm("a", 1, surfer(100))]), [ms(1000)]);
 }
@@ -109,7 +115,7 @@ fn a_bucket_surfer_takes_its_share() {
 #[test]
 fn a_bucket_surfer_makes_up_for_lost_time() {
     let credit = SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen48));
-    let surfer = Workload::BucketSurfer { burst: ms(4), share_percent: 40 };
+    let surfer = Workload::BucketSurfer(BucketSurferConfig { burst: ms(4), share_percent: 40 });
     let vms = vec![vm("a", 1, surfer.clone()), vm("b", 1, surfer)];
     let machine = run(&host(credit, vms), ms(10_000));
     for v in 0..2 {
@@ -121,7 +127,7 @@ fn a_bucket_surfer_makes_up_for_lost_time() {
 /// Five vCPUs share out one pCPU's worth of work in equal turns, and no two work at once.
 #[test]
 fn a_splitter_works_on_one_vcpu_at_a_time() {
-    let splitter = Workload::Splitter { turn: us(500) };
+    let splitter = Workload::Splitter(SplitterConfig { turn: us(500) });
     let config = host(SchedulerConfig::Null, vec![vm("a", 5, splitter.clone())]);
     let machine = run(&config, ms(1000));
     for v in 0..5 {
@@ -138,12 +144,13 @@ fn a_splitter_works_on_one_vcpu_at_a_time() {
 /// whole.
 #[test]
 fn an_edge_burner_works_across_edges() {
-    let burner = Workload::EdgeBurner { period: ms(30), before: ms(1), after: ms(2) };
+    let burner =
+        Workload::EdgeBurner(EdgeBurnerConfig { period: ms(30), before: ms(1), after: ms(2) });
     assert_eq!(undisturbed(vec![vm("a", 2, burner)]), [ms(3 * 33); 2]);
 }
 
 fn storm(partner: &str, work: Duration) -> Workload {
-    Workload::WakeStorm { partner: partner.to_string(), work }
+    Workload::WakeStorm(WakeStormConfig { partner: partner.to_string(), work })
 }
 
 /// Each works while the other sleeps; both begin at once, and after that only one interrupt

@@ -2,15 +2,16 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-fn server() -> Server {
-    Server {
+fn server() -> RequestServerConfig {
+    RequestServerConfig {
         load: Load::Think(Spread::Fixed(us(100))),
         service: Spread::Fixed(us(10)),
         path: Path::fixed(us(50)),
@@ -65,7 +66,7 @@ fn a_cpu_loop_gets_all_of_its_pcpu() {
 #[test]
 fn a_duty_hog_is_busy_for_its_share() {
     let burst = Spread::Exponential(Duration::from_ms(3));
-    let hog = Workload::DutyHog { burst, busy_percent: 30 };
+    let hog = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 30 });
     let mut machine = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
     machine.run_to(Time::ZERO + Duration::from_s(200));
     // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.
@@ -78,7 +79,7 @@ fn a_duty_hog_is_busy_for_its_share() {
 /// exponential with mean 1 / (m - l). Here 1 / (20,000 - 14,000) s = 166.7 us at 70 % load.
 #[test]
 fn an_open_loop_server_is_an_mm1_queue() {
-    let config = Server {
+    let config = RequestServerConfig {
         load: Load::Open(Spread::Exponential(Duration::from_s(1) / 14_000)),
         service: Spread::Exponential(Duration::from_s(1) / 20_000),
         path: Path::fixed(us(0)),

@@ -6,6 +6,7 @@
 mod random;
 
 use lowtail_engine::{Duration, Stream, Time};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
@@ -295,12 +296,12 @@ fn no_wakeup_is_lost() {
     for (name, scheduler) in all() {
         for_seeds("no_wakeup_is_lost", 12, |seed| {
             let mut config = random_host(seed, &scheduler);
-            let sleeper = Workload::TimerSleeper {
+            let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
                 sleep: us(500),
                 work: us(10),
                 wakeups: u64::MAX,
                 late_limit: us(1000),
-            };
+            });
             config.vms.push(VmConfig::new("sleeper", sleeper));
             config.pcpus += u16::from(config.scheduler == SchedulerConfig::Null);
             let v = Vcpu(config.vms.iter().map(|vm| vm.vcpus).sum::<u16>() - 1);

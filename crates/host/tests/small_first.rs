@@ -5,7 +5,7 @@ mod random;
 use lowtail_engine::{Duration, Stream, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
     Cgroup, Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
@@ -86,7 +86,7 @@ fn nobody_waits_too_long() {
 /// as many as are paid for, or the storm would wait for nothing.
 #[test]
 fn a_storm_interrupts_once_per_millisecond() {
-    let server = Server {
+    let server = RequestServerConfig {
         load: Load::Open(Spread::Exponential(us(50))),
         service: Spread::Fixed(us(1)),
         path: Path::fixed(us(20)),

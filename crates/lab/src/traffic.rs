@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use lowtail_engine::Duration;
 use lowtail_host::config::Tickle;
-use lowtail_host::guest::driver::{self, Backend, Interrupts, User};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net;
+use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -329,7 +329,7 @@ impl DriverFile {
             GrantLockFile::PerDomain => GrantLock::PerDomain,
             GrantLockFile::PerCpu => GrantLock::PerCpu,
         };
-        Ok(Workload::Driver(driver::Config {
+        Ok(Workload::Driver(DriverConfig {
             backend,
             interrupts,
             lock,
@@ -371,7 +371,7 @@ impl NetFile {
             return Err(Bad::new("queues", format!("{} queues: 1 to 64", self.queues)));
         }
         let rules = self.softirqs.build();
-        Ok(Workload::Net(net::Config { queues: self.queues, rules, computes: self.computes }))
+        Ok(Workload::Net(NetGuestConfig { queues: self.queues, rules, computes: self.computes }))
     }
 }
 
@@ -572,7 +572,7 @@ impl FlowFile {
 }
 
 /// One line about a driver domain, for reports.
-pub(crate) fn describe_driver(config: &driver::Config) -> String {
+pub(crate) fn describe_driver(config: &DriverConfig) -> String {
     let backend = match config.backend {
         Backend::Tasklet => "one tasklet pair".to_string(),
         Backend::Tasklets(0) => "a tasklet pair for each vCPU".to_string(),

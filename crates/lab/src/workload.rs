@@ -3,8 +3,16 @@
 use lowtail_engine::Duration;
 use lowtail_host::Workload;
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{self, Load, Path};
-use lowtail_host::guest::tick_dodger::{self, GiveUp};
+use lowtail_host::guest::boost_saver::BoostSaverConfig;
+use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
+use lowtail_host::guest::splitter::SplitterConfig;
+use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::wake_storm::WakeStormConfig;
+use lowtail_host::guest::yielder::YielderConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -330,7 +338,7 @@ impl DutyHogFile {
             _ => return Err(Bad::new("busy_percent", "a duty-hog has a burst or a period")),
         };
         at_least_1us("burst", burst.mean())?;
-        Ok(Workload::DutyHog { burst, busy_percent: self.busy_percent })
+        Ok(Workload::DutyHog(DutyHogConfig { burst, busy_percent: self.busy_percent }))
     }
 }
 
@@ -351,7 +359,7 @@ impl RequestServerFile {
                 Load::Open(gap.0)
             }
         };
-        Ok(Workload::RequestServer(request_server::Config {
+        Ok(Workload::RequestServer(RequestServerConfig {
             load,
             service: self.service.0,
             path: self.path.build().map_err(|bad| bad.under(&["path"]))?,
@@ -396,19 +404,19 @@ impl TimerSleeperFile {
     fn build(&self) -> Result<Workload, Bad> {
         count("wakeups", self.wakeups, 1)?;
         at_least_1us("sleep", self.sleep.0)?;
-        Ok(Workload::TimerSleeper {
+        Ok(Workload::TimerSleeper(TimerSleeperConfig {
             sleep: self.sleep.0,
             work: self.work.0,
             wakeups: self.wakeups,
             late_limit: self.late_limit.0,
-        })
+        }))
     }
 }
 
 impl YielderFile {
     fn build(&self) -> Result<Workload, Bad> {
         at_least_1us("work", self.work.0)?;
-        Ok(Workload::Yielder { work: self.work.0 })
+        Ok(Workload::Yielder(YielderConfig { work: self.work.0 }))
     }
 }
 
@@ -425,14 +433,14 @@ impl TickDodgerFile {
             GiveUpFile::Sleep => GiveUp::Sleep,
             GiveUpFile::Yield => GiveUp::Yield,
         };
-        Ok(Workload::TickDodger(tick_dodger::Config { tick, margin, after, give_up }))
+        Ok(Workload::TickDodger(TickDodgerConfig { tick, margin, after, give_up }))
     }
 }
 
 impl BoostSaverFile {
     fn build(&self) -> Result<Workload, Bad> {
         at_least_1us("burn", self.burn.0)?;
-        Ok(Workload::BoostSaver { save: self.save.0, burn: self.burn.0 })
+        Ok(Workload::BoostSaver(BoostSaverConfig { save: self.save.0, burn: self.burn.0 }))
     }
 }
 
@@ -440,7 +448,10 @@ impl WakeStormFile {
     /// Whether the partner plays is for the host to say, which knows them all.
     fn build(&self) -> Result<Workload, Bad> {
         at_least_1us("work", self.work.0)?;
-        Ok(Workload::WakeStorm { partner: self.partner.clone(), work: self.work.0 })
+        Ok(Workload::WakeStorm(WakeStormConfig {
+            partner: self.partner.clone(),
+            work: self.work.0,
+        }))
     }
 }
 
@@ -451,14 +462,17 @@ impl BucketSurferFile {
             let message = format!("share {} %: 1 to 100", self.share_percent);
             return Err(Bad::new("share_percent", message));
         }
-        Ok(Workload::BucketSurfer { burst: self.burst.0, share_percent: self.share_percent })
+        Ok(Workload::BucketSurfer(BucketSurferConfig {
+            burst: self.burst.0,
+            share_percent: self.share_percent,
+        }))
     }
 }
 
 impl SplitterFile {
     fn build(&self) -> Result<Workload, Bad> {
         at_least_1us("turn", self.turn.0)?;
-        Ok(Workload::Splitter { turn: self.turn.0 })
+        Ok(Workload::Splitter(SplitterConfig { turn: self.turn.0 }))
     }
 }
 
@@ -471,7 +485,7 @@ impl EdgeBurnerFile {
             let message = format!("before {before} and after {after}: all of {period}");
             return Err(Bad::new("before", message));
         }
-        Ok(Workload::EdgeBurner { period, before, after })
+        Ok(Workload::EdgeBurner(EdgeBurnerConfig { period, before, after }))
     }
 }
 
@@ -515,7 +529,7 @@ pub(crate) fn describe(workload: &Workload) -> String {
                 |(vcpus, workload): &(u16, Workload)| format!("{vcpus} x ({})", describe(workload));
             parts.iter().map(part).collect::<Vec<_>>().join(", ")
         }
-        Workload::DutyHog { burst, busy_percent } => {
+        Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
             format!("busy {busy_percent} % when alone, bursts {}", spread_text(*burst))
         }
         Workload::RequestServer(config) => {
@@ -534,21 +548,25 @@ pub(crate) fn describe(workload: &Workload) -> String {
             };
             format!("{n}, {load}, service {service}{}{half}", tx.unwrap_or_default())
         }
-        Workload::TimerSleeper { sleep, work, wakeups, late_limit } => {
+        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }) => {
             format!("{wakeups} sleeps of {sleep}, work {work}, late from {late_limit}")
         }
-        Workload::Yielder { work } => format!("yields after each {work}"),
+        Workload::Yielder(YielderConfig { work }) => format!("yields after each {work}"),
         Workload::TickDodger(config) => {
             let how = match config.give_up {
                 GiveUp::Sleep => "sleeps",
                 GiveUp::Yield => "yields",
             };
-            let tick_dodger::Config { tick, margin, after, .. } = config;
+            let TickDodgerConfig { tick, margin, after, .. } = config;
             format!("{how} {margin} before each tick of {tick}, is back {after} after it")
         }
-        Workload::BoostSaver { save, burn } => format!("sleeps {save}, works {burn}"),
-        Workload::WakeStorm { partner, work } => format!("works {work}, wakes {partner}"),
-        Workload::BucketSurfer { burst, share_percent } => {
+        Workload::BoostSaver(BoostSaverConfig { save, burn }) => {
+            format!("sleeps {save}, works {burn}")
+        }
+        Workload::WakeStorm(WakeStormConfig { partner, work }) => {
+            format!("works {work}, wakes {partner}")
+        }
+        Workload::BucketSurfer(BucketSurferConfig { burst, share_percent }) => {
             format!("bursts of {burst}, {share_percent} % of the time by the clock")
         }
         Workload::Driver(config) => crate::traffic::describe_driver(config),
@@ -556,8 +574,10 @@ pub(crate) fn describe(workload: &Workload) -> String {
             let computes = if config.computes { ", and computes" } else { "" };
             format!("virtual interface, {} queues{computes}", config.queues)
         }
-        Workload::Splitter { turn } => format!("one vCPU works at a time, turns of {turn}"),
-        Workload::EdgeBurner { period, before, after } => {
+        Workload::Splitter(SplitterConfig { turn }) => {
+            format!("one vCPU works at a time, turns of {turn}")
+        }
+        Workload::EdgeBurner(EdgeBurnerConfig { period, before, after }) => {
             format!("works from {before} before each multiple of {period} to {after} behind it")
         }
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use lowtail_control::vcpu;
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::{Policy, Thread};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
 use lowtail_kernel::Error;
@@ -23,8 +24,12 @@ const TURNS: u32 = 5_000;
 
 fn main() -> Result<(), Error> {
     let (sleep, late_limit) = (Duration::from_ms(2), Duration::from_ms(10));
-    let sleeper =
-        Workload::TimerSleeper { sleep, work: Duration::from_us(20), wakeups: 1, late_limit };
+    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        sleep,
+        work: Duration::from_us(20),
+        wakeups: 1,
+        late_limit,
+    });
     let ours = std::env::args().nth(1).is_some_and(|word| word == "small-first");
     let scheduler = if ours {
         SchedulerConfig::SmallFirst(Default::default())

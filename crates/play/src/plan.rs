@@ -2,6 +2,8 @@
 
 use lowtail_engine::{Duration, Spread};
 use lowtail_host::cgroup::Thread;
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Config, SchedulerConfig, Workload};
 
 use lowtail_kernel::error::Error;
@@ -75,11 +77,13 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
 fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
-        Workload::DutyHog { burst, busy_percent } => {
+        Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
             let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
             if sleep.is_zero() { Task::Loop } else { Task::Hog { burst, sleep } }
         }
-        Workload::TimerSleeper { sleep, work, .. } => Task::Sleeper { sleep, work },
+        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, .. }) => {
+            Task::Sleeper { sleep, work }
+        }
         Workload::Mix(ref parts) => {
             let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm));
             return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
@@ -99,24 +103,26 @@ fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error
 fn kind(workload: &Workload) -> &'static str {
     match workload {
         Workload::CpuLoop => "cpu-loop",
-        Workload::DutyHog { .. } => "duty-hog",
+        Workload::DutyHog(_) => "duty-hog",
         Workload::RequestServer(_) => "request-server",
-        Workload::TimerSleeper { .. } => "timer-sleeper",
-        Workload::Yielder { .. } => "yielder",
+        Workload::TimerSleeper(_) => "timer-sleeper",
+        Workload::Yielder(_) => "yielder",
         Workload::TickDodger(_) => "tick-dodger",
-        Workload::BoostSaver { .. } => "boost-saver",
-        Workload::WakeStorm { .. } => "wake-storm",
-        Workload::BucketSurfer { .. } => "bucket-surfer",
-        Workload::Splitter { .. } => "splitter",
+        Workload::BoostSaver(_) => "boost-saver",
+        Workload::WakeStorm(_) => "wake-storm",
+        Workload::BucketSurfer(_) => "bucket-surfer",
+        Workload::Splitter(_) => "splitter",
         Workload::Driver(_) => "driver-domain",
         Workload::Net(_) => "net",
         Workload::Mix(_) => "mix",
-        Workload::EdgeBurner { .. } => "edge-burner",
+        Workload::EdgeBurner(_) => "edge-burner",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lowtail_host::guest::yielder::YielderConfig;
+
     use super::*;
     use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
     use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};
@@ -130,9 +136,10 @@ mod tests {
     fn a_mix_is_threads_one_after_another() {
         let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
         let late_limit = Duration::from_ms(10);
-        let sleeper = Workload::TimerSleeper { sleep, work, wakeups: 9, late_limit };
+        let sleeper =
+            Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: 9, late_limit });
         let burst = Spread::Fixed(Duration::from_ms(3));
-        let hog = |busy_percent| Workload::DutyHog { burst, busy_percent };
+        let hog = |busy_percent| Workload::DutyHog(DutyHogConfig { burst, busy_percent });
         let mut vm =
             VmConfig::new("m", Workload::Mix(vec![(1, hog(75)), (1, sleeper), (1, hog(100))]));
         vm.vcpus = 3;
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_threads_cannot_do_is_named() {
-        let yielder = Workload::Yielder { work: Duration::from_us(5) };
+        let yielder = Workload::Yielder(YielderConfig { work: Duration::from_us(5) });
         let error = plan(&config(vec![VmConfig::new("web", yielder)])).unwrap_err();
         let text = error.to_string();
         assert!(

@@ -2,6 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Cgroup, Config, Dom, Host, Workload};
 
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
@@ -46,7 +47,7 @@ pub fn simulate(
 /// Wake-ups without end: what is measured is a span of time.
 fn endless(workload: &mut Workload) {
     match workload {
-        Workload::TimerSleeper { wakeups, .. } => *wakeups = u64::MAX,
+        Workload::TimerSleeper(TimerSleeperConfig { wakeups, .. }) => *wakeups = u64::MAX,
         Workload::Mix(parts) => parts.iter_mut().for_each(|(_, part)| endless(part)),
         _ => {}
     }

@@ -19,6 +19,15 @@ enum Phase {
     Burning,
 }
 
+/// Parameters of a [`BoostSaver`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoostSaverConfig {
+    /// How long to sleep.
+    pub save: Duration,
+    /// Work after each sleep, more than zero.
+    pub burn: Duration,
+}
+
 /// Sleeps for a fixed time, computes for a fixed amount, over and over on all its vCPUs.
 #[derive(Debug)]
 pub struct BoostSaver {
@@ -32,7 +41,8 @@ impl BoostSaver {
     ///
     /// # Panics
     /// If `burn` is zero.
-    pub fn new(save: Duration, burn: Duration) -> Self {
+    pub fn new(config: BoostSaverConfig) -> Self {
+        let BoostSaverConfig { save, burn } = config;
         assert!(!burn.is_zero(), "nothing to burn");
         BoostSaver { save, burn, phases: Vec::new() }
     }

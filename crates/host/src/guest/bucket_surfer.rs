@@ -21,6 +21,15 @@ enum Phase {
     Working(Time),
 }
 
+/// Parameters of a [`BucketSurfer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketSurferConfig {
+    /// Work of a burst, more than zero.
+    pub burst: Duration,
+    /// Share of a pCPU that it takes, 1 to 100.
+    pub share_percent: u64,
+}
+
 /// Uses a share of a pCPU in bursts of a fixed size, on each of its vCPUs.
 #[derive(Debug)]
 pub struct BucketSurfer {
@@ -35,7 +44,8 @@ impl BucketSurfer {
     ///
     /// # Panics
     /// If `burst` is zero, or `share_percent` is not within 1 to 100.
-    pub fn new(burst: Duration, share_percent: u64) -> Self {
+    pub fn new(config: BucketSurferConfig) -> Self {
+        let BucketSurferConfig { burst, share_percent } = config;
         assert!(!burst.is_zero() && (1..=100).contains(&share_percent), "share {share_percent} %");
         let period = burst.mul_div(100, share_percent);
         BucketSurfer { burst, period, phases: Vec::new() }

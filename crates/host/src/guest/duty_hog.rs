@@ -20,6 +20,15 @@ enum Phase {
     Working,
 }
 
+/// Parameters of a [`DutyHog`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DutyHogConfig {
+    /// Length of a burst of work.
+    pub burst: Spread,
+    /// Busy share when alone, 1 to 100.
+    pub busy_percent: u64,
+}
+
 /// Bursts of work with sleeps between them, each vCPU for itself.
 #[derive(Debug)]
 pub struct DutyHog {
@@ -35,7 +44,8 @@ impl DutyHog {
     ///
     /// # Panics
     /// If `busy_percent` is not within 1 to 100.
-    pub fn new(burst: Spread, busy_percent: u64, stream: Stream) -> Self {
+    pub fn new(config: DutyHogConfig, stream: Stream) -> Self {
+        let DutyHogConfig { burst, busy_percent } = config;
         assert!((1..=100).contains(&busy_percent), "busy share {busy_percent} %");
         let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
         DutyHog { burst, sleep, stream, phases: Vec::new() }

@@ -13,6 +13,17 @@ use super::model::{Guest, Step};
 use super::windows::{Window, Windows, compute_for};
 use crate::notification::Origin;
 
+/// Parameters of a [`EdgeBurner`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EdgeBurnerConfig {
+    /// From one edge to the next.
+    pub period: Duration,
+    /// How long before an edge it begins, more than zero.
+    pub before: Duration,
+    /// How long behind an edge it stops; less than the period with `before`.
+    pub after: Duration,
+}
+
 /// Computes across each multiple of a period and sleeps in between, on all its vCPUs.
 #[derive(Debug)]
 pub struct EdgeBurner {
@@ -24,7 +35,8 @@ impl EdgeBurner {
     ///
     /// # Panics
     /// If `before` is zero, or the two take up all of the period.
-    pub fn new(period: Duration, before: Duration, after: Duration) -> Self {
+    pub fn new(config: EdgeBurnerConfig) -> Self {
+        let EdgeBurnerConfig { period, before, after } = config;
         assert!(!before.is_zero() && before + after < period, "no edge to burn across");
         EdgeBurner { windows: Windows::new(period, period - before, before + after) }
     }

@@ -67,7 +67,7 @@ impl Path {
 
 /// What server and client are like.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config {
+pub struct RequestServerConfig {
     /// When requests are sent.
     pub load: Load,
     /// Processor work per request.
@@ -114,7 +114,7 @@ struct Worker {
 /// as a network card with a queue per vCPU spreads connections.
 #[derive(Debug)]
 pub struct RequestServer {
-    config: Config,
+    config: RequestServerConfig,
     stream: Stream,
     grid: Time,
     sent: u64,
@@ -131,7 +131,7 @@ pub struct RequestServer {
 
 impl RequestServer {
     /// A server and client at rest.
-    pub fn new(config: Config, stream: Stream) -> Self {
+    pub fn new(config: RequestServerConfig, stream: Stream) -> Self {
         let room = || VecDeque::with_capacity(64);
         RequestServer {
             config,

@@ -10,6 +10,13 @@ use lowtail_engine::Duration;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 
+/// Parameters of a [`Splitter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitterConfig {
+    /// Work of a vCPU until it is the next one's turn, more than zero.
+    pub turn: Duration,
+}
+
 /// Hands its work from vCPU to vCPU.
 #[derive(Debug)]
 pub struct Splitter {
@@ -24,7 +31,8 @@ impl Splitter {
     ///
     /// # Panics
     /// If `turn` is zero.
-    pub fn new(turn: Duration) -> Self {
+    pub fn new(config: SplitterConfig) -> Self {
+        let SplitterConfig { turn } = config;
         assert!(!turn.is_zero(), "turns without work would go round at one instant");
         Splitter { turn, holder: 0, working: false }
     }

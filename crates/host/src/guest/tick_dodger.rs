@@ -27,7 +27,7 @@ pub enum GiveUp {
 
 /// When a [`TickDodger`] computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct TickDodgerConfig {
     /// From one tick of the host to the next; they come at multiples of this.
     pub tick: Duration,
     /// How long before a tick it leaves the pCPU.
@@ -41,7 +41,7 @@ pub struct Config {
 /// Computes from just after each tick until shortly before the next, on all its vCPUs.
 #[derive(Debug)]
 pub struct TickDodger {
-    config: Config,
+    config: TickDodgerConfig,
     windows: Windows,
     /// Whether the vCPU has computed since it last left: what is owed to the yield.
     worked: Vec<bool>,
@@ -52,8 +52,8 @@ impl TickDodger {
     ///
     /// # Panics
     /// If `margin` and `after` leave nothing of a tick, or are both zero.
-    pub fn new(config: Config) -> Self {
-        let Config { tick, margin, after, .. } = config;
+    pub fn new(config: TickDodgerConfig) -> Self {
+        let TickDodgerConfig { tick, margin, after, .. } = config;
         assert!(margin + after < tick, "nothing left of a tick of {tick}");
         let windows = Windows::new(tick, after, tick - margin - after);
         TickDodger { config, windows, worked: Vec::new() }

@@ -7,6 +7,19 @@ use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use crate::notification::Origin;
 
+/// Parameters of a [`TimerSleeper`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimerSleeperConfig {
+    /// How long to sleep.
+    pub sleep: Duration,
+    /// Work after each wake-up.
+    pub work: Duration,
+    /// How many wake-ups to measure.
+    pub wakeups: u64,
+    /// From when on a turn counts as late.
+    pub late_limit: Duration,
+}
+
 /// A single vCPU that sleeps for a fixed time, over and over.
 #[derive(Debug)]
 pub struct TimerSleeper {
@@ -24,7 +37,8 @@ pub struct TimerSleeper {
 impl TimerSleeper {
     /// Sleeps for `sleep`, then works for `work`, `wakeups` times; counts as late each
     /// turn in which `late_limit` or more passes from going to sleep to running again.
-    pub fn new(sleep: Duration, work: Duration, wakeups: u64, late_limit: Duration) -> Self {
+    pub fn new(config: TimerSleeperConfig) -> Self {
+        let TimerSleeperConfig { sleep, work, wakeups, late_limit } = config;
         TimerSleeper {
             sleep,
             work,

@@ -13,6 +13,15 @@ use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::ids::Dom;
 
+/// Parameters of a [`WakeStorm`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WakeStormConfig {
+    /// Name of the domain that it wakes: another one with this workload and as many vCPUs.
+    pub partner: String,
+    /// Work after each wake-up, more than zero.
+    pub work: Duration,
+}
+
 /// Works, wakes the vCPU of the same number in its partner, blocks; on each of its vCPUs.
 #[derive(Debug)]
 pub struct WakeStorm {

@@ -5,6 +5,13 @@ use lowtail_engine::Duration;
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 
+/// Parameters of a [`Yielder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct YielderConfig {
+    /// Work between yields, more than zero.
+    pub work: Duration,
+}
+
 /// Yields after each piece of work, on all its vCPUs.
 #[derive(Debug)]
 pub struct Yielder {
@@ -18,7 +25,8 @@ impl Yielder {
     ///
     /// # Panics
     /// If `work` is zero: it would yield for ever at one instant.
-    pub fn new(work: Duration) -> Self {
+    pub fn new(config: YielderConfig) -> Self {
+        let YielderConfig { work } = config;
         assert!(!work.is_zero(), "a yielder has to work in between");
         Yielder { work, worked: Vec::new(), yields: 0 }
     }

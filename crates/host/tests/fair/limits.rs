@@ -103,7 +103,7 @@ fn a_burst_is_what_was_saved() {
             let limit = Limit { quota, period: Duration::from_ms(100), burst: burst_of };
             let mut config = lone(version, Some(limit));
             let (save, burn) = (Duration::from_ms(430), Duration::from_ms(200));
-            config.vms[0].workload = Workload::BoostSaver { save, burn };
+            config.vms[0].workload = Workload::BoostSaver(BoostSaverConfig { save, burn });
             let mut machine = Host::new(&config, 1).expect("valid");
             // The longest stretch that it runs in one go.
             let (mut last, mut stretch, mut longest) = (0.0, 0.0, 0.0f64);

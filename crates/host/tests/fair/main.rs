@@ -8,6 +8,8 @@ mod shares;
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
+use lowtail_host::guest::boost_saver::BoostSaverConfig;
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{
     Cgroup, Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
@@ -60,6 +62,7 @@ fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
 /// A VM of one thread that sleeps and works in turn for ever.
 fn sleeper(name: &str, sleep: Duration, work: Duration, thread: Thread) -> VmConfig {
     let late_limit = Duration::from_ms(1);
-    let workload = Workload::TimerSleeper { sleep, work, wakeups: u64::MAX, late_limit };
+    let workload =
+        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: u64::MAX, late_limit });
     VmConfig { threads: vec![thread], ..VmConfig::new(name, workload) }
 }

@@ -2,7 +2,7 @@
 
 use lowtail_host::Dom;
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::driver::{self, Backend, Interrupts};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::ports::Order;
@@ -12,8 +12,7 @@ use crate::host::{BACKENDS, costs, driver, flow, guest, host, mbit, ms, nic, run
 /// Eight guests that send as fast as they can; what the first and the last get.
 fn first_and_last(order: Order) -> (f64, f64) {
     let rules = Rules { soft_each: true, polite: false };
-    let driver =
-        driver::Config { interrupts: Interrupts::Fixed, rules, ..driver(Backend::Tasklet) };
+    let driver = DriverConfig { interrupts: Interrupts::Fixed, rules, ..driver(Backend::Tasklet) };
     let flows = (0..8).map(|i| flow(i, Way::Out { nic: 0 }, Pace::Window(16))).collect();
     let mut config = host(&driver, 1, &[guest(); 8], vec![nic(10_000)], flows, costs());
     config.io.order = order;
@@ -45,8 +44,8 @@ fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
         service: us(20),
         ..flow(2, Way::In { nic: 0 }, Pace::Requests(Spread::Exponential(us(500))))
     });
-    let users = vec![driver::User::Sleeper { sleep: ms(1), work: us(50) }];
-    let driver = driver::Config { users, ..driver(backend) };
+    let users = vec![User::Sleeper { sleep: ms(1), work: us(50) }];
+    let driver = DriverConfig { users, ..driver(backend) };
     let config = host(&driver, 2, &[guest(); 3], vec![nic(1000); 3], flows, costs());
     let machine = run(&config, seed, ms(300));
     let flows = machine.io().flows.iter();

@@ -2,9 +2,9 @@
 //! nothing unless said otherwise, so that theory needs few terms.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::driver::{self, Backend, Interrupts};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net;
+use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -47,8 +47,8 @@ pub(crate) const BACKENDS: [Backend; 6] = [
 ];
 
 /// A driver domain without locks, drops late, interrupts spread.
-pub(crate) fn driver(backend: Backend) -> driver::Config {
-    driver::Config {
+pub(crate) fn driver(backend: Backend) -> DriverConfig {
+    DriverConfig {
         backend,
         interrupts: Interrupts::Spread,
         lock: GrantLock::None,
@@ -60,8 +60,8 @@ pub(crate) fn driver(backend: Backend) -> driver::Config {
 }
 
 /// A guest with one queue.
-pub(crate) fn guest() -> net::Config {
-    net::Config { queues: 1, rules: Rules::default(), computes: false }
+pub(crate) fn guest() -> NetGuestConfig {
+    NetGuestConfig { queues: 1, rules: Rules::default(), computes: false }
 }
 
 /// A NIC with `mbit` and 20 us of wire, without moderation.
@@ -100,9 +100,9 @@ pub(crate) fn dom(guest: u16) -> Dom {
 
 /// A host whose vCPUs have a pCPU each and switch for nothing.
 pub(crate) fn host(
-    driver: &driver::Config,
+    driver: &DriverConfig,
     dom0_vcpus: u16,
-    guests: &[net::Config],
+    guests: &[NetGuestConfig],
     nics: Vec<NicConfig>,
     flows: Vec<FlowConfig>,
     costs: PathCosts,

@@ -3,9 +3,9 @@
 use lowtail_engine::Duration;
 use lowtail_host::Vcpu;
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::driver::{self, Backend, User};
+use lowtail_host::guest::driver::{Backend, DriverConfig, User};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net;
+use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::nic::NicConfig;
@@ -22,7 +22,7 @@ fn costs() -> PathCosts {
 fn process_beside_overload(backend: Backend, polite: bool) -> f64 {
     let users = vec![User::Sleeper { sleep: ms(20), work: ms(4) }];
     let rules = Rules { soft_each: false, polite };
-    let driver = driver::Config { users, rules, ..driver(backend) };
+    let driver = DriverConfig { users, rules, ..driver(backend) };
     // 341 k packets/s in all, of which it does 200 k/s; what NICs cost is little, 3 %.
     let costs = PathCosts { upcall: us(0), irq: us(0), nic_packet: us(1) / 10, ..costs() };
     let flows = (0..4).map(|i| flow(i, Way::In { nic: i }, Pace::Open(None))).collect();
@@ -80,7 +80,7 @@ fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
         notify: us(3),
         ..Default::default()
     };
-    let computing = [net::Config { queues: 2, computes: true, ..guest() }; 10];
+    let computing = [NetGuestConfig { queues: 2, computes: true, ..guest() }; 10];
     let flows = (0..16).map(|i| {
         let nic = i % 4;
         let (way, pace) = match i / 4 {
@@ -102,7 +102,7 @@ fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
 
 /// The latencies of pings to a guest that may compute beside.
 fn ping(computes: bool) -> (Duration, Duration) {
-    let guests = [net::Config { computes, ..guest() }];
+    let guests = [NetGuestConfig { computes, ..guest() }];
     let flows = vec![FlowConfig {
         payload_bytes: 56,
         requests: 500,
@@ -134,7 +134,7 @@ fn an_interrupt_ends_a_process_step_at_once() {
 /// A request with 300 ms of work beside a process in a loop takes twice that, within a turn.
 #[test]
 fn two_processes_share_by_half() {
-    let guests = [net::Config { computes: true, ..guest() }];
+    let guests = [NetGuestConfig { computes: true, ..guest() }];
     let flows = vec![FlowConfig {
         payload_bytes: 56,
         requests: 3,
@@ -156,7 +156,7 @@ fn two_processes_share_by_half() {
 #[test]
 fn a_sleeper_waits_less_than_a_turn() {
     let users = vec![User::Loop, User::Sleeper { sleep: ms(10), work: us(100) }];
-    let driver = driver::Config { users, ..driver(Backend::Tasklet) };
+    let driver = DriverConfig { users, ..driver(Backend::Tasklet) };
     let config = host(&driver, 1, &[], Vec::<NicConfig>::new(), Vec::new(), costs());
     let machine = run(&config, 1, ms(3000));
     let waits = machine.outcome(lowtail_host::Dom(0)).latency.expect("a sleeper is measured");
@@ -177,7 +177,7 @@ fn who_moves_waits_no_longer() {
         User::Sleeper { sleep: ms(5), work: ms(2) },
         User::Sleeper { sleep: ms(7), work: ms(1) },
     ];
-    let driver = driver::Config { users, ..driver(Backend::Tasklet) };
+    let driver = DriverConfig { users, ..driver(Backend::Tasklet) };
     let config = host(&driver, 2, &[], Vec::<NicConfig>::new(), Vec::new(), costs());
     let machine = run(&config, 1, ms(10_000));
     let waits = machine.outcome(lowtail_host::Dom(0)).latency.expect("sleepers are measured");

@@ -2,8 +2,15 @@
 
 use lowtail_engine::{Duration, Stream};
 use lowtail_host::guest::Spread;
-use lowtail_host::guest::request_server::{Config as Server, Load, Path};
-use lowtail_host::guest::tick_dodger::{Config as Dodger, GiveUp};
+use lowtail_host::guest::boost_saver::BoostSaverConfig;
+use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
+use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
+use lowtail_host::guest::splitter::SplitterConfig;
+use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::{Costs, CpuSet, Pcpu, VmConfig, Workload};
 
 pub(crate) fn us(n: u64) -> Duration {
@@ -50,25 +57,34 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> 
     };
     let workload = match stream.below(10) {
         0 => Workload::CpuLoop,
-        1 => Workload::DutyHog { burst: spread, busy_percent: 1 + stream.below(100) },
-        2 => Workload::Yielder { work: span(stream) },
-        3 => Workload::TimerSleeper {
+        1 => {
+            Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + stream.below(100) })
+        }
+        2 => Workload::Yielder(YielderConfig { work: span(stream) }),
+        3 => Workload::TimerSleeper(TimerSleeperConfig {
             sleep: span(stream),
             work: us(5),
             wakeups: u64::MAX,
             late_limit: us(1000),
-        },
-        4 => Workload::TickDodger(Dodger {
+        }),
+        4 => Workload::TickDodger(TickDodgerConfig {
             tick: us(10_000),
             margin: span(stream),
             after: us(50),
             give_up: if stream.below(2) == 0 { GiveUp::Sleep } else { GiveUp::Yield },
         }),
-        5 => Workload::BoostSaver { save: span(stream), burn: span(stream) },
-        6 => Workload::BucketSurfer { burst: span(stream), share_percent: 1 + stream.below(100) },
-        7 => Workload::Splitter { turn: span(stream) },
-        8 => Workload::EdgeBurner { period: us(30_000), before: span(stream), after: span(stream) },
-        _ => Workload::RequestServer(Server {
+        5 => Workload::BoostSaver(BoostSaverConfig { save: span(stream), burn: span(stream) }),
+        6 => Workload::BucketSurfer(BucketSurferConfig {
+            burst: span(stream),
+            share_percent: 1 + stream.below(100),
+        }),
+        7 => Workload::Splitter(SplitterConfig { turn: span(stream) }),
+        8 => Workload::EdgeBurner(EdgeBurnerConfig {
+            period: us(30_000),
+            before: span(stream),
+            after: span(stream),
+        }),
+        _ => Workload::RequestServer(RequestServerConfig {
             load: Load::Open(Spread::Exponential(span(stream))),
             service: Spread::Exponential(us(20)),
             path: Path::fixed(us(20)),
@@ -79,7 +95,7 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> 
             half: false,
         }),
     };
-    let single = matches!(workload, Workload::TimerSleeper { .. });
+    let single = matches!(workload, Workload::TimerSleeper(_));
     let mut vm = VmConfig::new(&format!("vm{i}"), workload);
     vm.vcpus = if single { 1 } else { 1 + stream.below(3) as u16 };
     vm.weight = 64 << stream.below(5);

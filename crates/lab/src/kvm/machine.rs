@@ -78,7 +78,7 @@ impl Kvm {
         if !others.is_empty() {
             let single = |workload: &Workload| {
                 matches!(workload, Workload::Driver(_) | Workload::Net(_))
-                    || matches!(workload, Workload::WakeStorm { .. })
+                    || matches!(workload, Workload::WakeStorm(_))
             };
             if single(&config.workload) {
                 let message = "this workload has its VM to itself: no emulator, iothread or vhost";
@@ -202,7 +202,7 @@ fn both(
 ) -> Result<(Thread, Workload), Bad> {
     let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
     let parts = matches!(workload, Workload::Driver(_) | Workload::Net(_));
-    if parts || matches!(workload, Workload::WakeStorm { .. }) {
+    if parts || matches!(workload, Workload::WakeStorm(_)) {
         let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
         return Err(Bad::new("workload", message));
     }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::tries::tries;
 use lowtail_engine::Spread;
+use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{CpuSet, Pcpu};
 
 fn near(is: f64, wanted: f64, percent: f64, what: &str) {
@@ -47,7 +49,7 @@ fn a_quota_is_run_time_per_period() {
             limited("outer/wide", Some(0), ms(20), ms(20)),
         ];
         let burst = Spread::Fixed(ms(1));
-        let duty = Workload::DutyHog { burst, busy_percent: 10 };
+        let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 10 });
         let light = VmConfig { workload: duty.clone(), ..hogs("light", 1, 2) };
         let twin = VmConfig::new("twin", duty);
         let config = config(vec![hogs("tight", 2, 1), light, twin], cgroups);
@@ -70,7 +72,12 @@ fn a_sleeper_knows_how_late_it_is() {
     tries(|| {
         let state = tempfile::tempdir().expect("a directory");
         let (sleep, work) = (ms(2), Duration::from_us(50));
-        let sleeper = Workload::TimerSleeper { sleep, work, wakeups: 1, late_limit: ms(1) };
+        let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+            sleep,
+            work,
+            wakeups: 1,
+            late_limit: ms(1),
+        });
         let mut vm = VmConfig::new("sleeper", sleeper);
         vm.threads = vec![Thread { nice: -5, slice: Some(ms(1)), ..Thread::default() }];
         let measured = measure(&config(vec![vm], Vec::new()), ms(1_000), state.path());

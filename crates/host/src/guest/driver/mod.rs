@@ -60,7 +60,7 @@ pub enum Interrupts {
 
 /// A driver domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct DriverConfig {
     /// Who does the work.
     pub backend: Backend,
     /// Where events go.
@@ -95,7 +95,7 @@ struct BackQueue {
 /// The back ends of a host.
 #[derive(Debug)]
 pub struct Driver {
-    config: Config,
+    config: DriverConfig,
     nics: usize,
     /// Packets of each NIC that are being polled.
     polled: Vec<usize>,
@@ -116,7 +116,7 @@ pub struct Driver {
 
 impl Driver {
     /// The domain.
-    pub fn guest(config: &Config) -> KernelGuest<Driver> {
+    pub fn guest(config: &DriverConfig) -> KernelGuest<Driver> {
         let driver = Driver {
             config: config.clone(),
             nics: 0,

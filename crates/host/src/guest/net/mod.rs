@@ -20,7 +20,7 @@ use crate::io::port::{Errand, Handed, LostAt};
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct NetGuestConfig {
     /// Queues of its interface, 1 to 64.
     pub queues: u16,
     /// How its kernel goes about softirqs.
@@ -52,7 +52,7 @@ struct Lane {
 /// Programs and interface of a guest.
 #[derive(Debug)]
 pub struct NetGuest {
-    config: Config,
+    config: NetGuestConfig,
     lanes: Vec<Lane>,
     processes: Processes,
     looper: Option<TaskId>,
@@ -69,7 +69,7 @@ struct Worker {
 
 impl NetGuest {
     /// The domain.
-    pub fn guest(config: Config) -> KernelGuest<NetGuest> {
+    pub fn guest(config: NetGuestConfig) -> KernelGuest<NetGuest> {
         let processes = Processes::default();
         let guest = NetGuest { config, lanes: Vec::new(), processes, looper: None, worker: None };
         KernelGuest::new(config.rules, guest)

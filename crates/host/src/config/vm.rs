@@ -1,0 +1,85 @@
+//! One domain: its vCPUs, its share of the pCPUs, and what runs in it.
+
+use super::error::ConfigError;
+use super::workload::Workload;
+use crate::cgroup::Thread;
+use crate::guest::mix::PARTS_MAX;
+use crate::ids::CpuSet;
+
+/// One domain.
+#[derive(Debug, Clone)]
+pub struct VmConfig {
+    /// Its name; the random streams of its workload belong to it.
+    pub name: String,
+    /// Number of vCPUs, at least 1.
+    pub vcpus: u16,
+    /// Share of the processors, relative to others. 1 to 65535.
+    pub weight: u16,
+    /// Upper limit in percent of one pCPU, 0 for none.
+    pub cap_percent: u16,
+    /// pCPUs on which it may run.
+    pub hard: CpuSet,
+    /// pCPUs on which it would rather run.
+    pub soft: CpuSet,
+    /// What its vCPUs are on a Linux host, in order; the last one is for all further vCPUs as
+    /// well. Empty: ordinary threads in the root.
+    pub threads: Vec<Thread>,
+    /// What runs in it.
+    pub workload: Workload,
+}
+
+impl VmConfig {
+    /// A domain with one vCPU, weight 256, no cap, free to run anywhere.
+    pub fn new(name: &str, workload: Workload) -> Self {
+        let all = CpuSet::first_n(CpuSet::MAX_PCPUS);
+        VmConfig {
+            name: name.to_string(),
+            vcpus: 1,
+            weight: 256,
+            cap_percent: 0,
+            hard: all,
+            soft: all,
+            threads: Vec::new(),
+            workload,
+        }
+    }
+
+    /// Queues of its virtual interface.
+    pub fn queues(&self) -> u16 {
+        match &self.workload {
+            Workload::Net(net) => net.queues,
+            _ => 0,
+        }
+    }
+
+    /// Refuses what contradicts itself, on a host with these pCPUs.
+    pub(super) fn check(&self, pcpus: CpuSet) -> Result<(), ConfigError> {
+        let name = || self.name.clone();
+        if !(1..=1024).contains(&self.vcpus) {
+            return Err(ConfigError::Vcpus(name()));
+        }
+        if self.weight == 0 {
+            return Err(ConfigError::Weight(name()));
+        }
+        let most = u32::from(self.vcpus) * 100;
+        if u32::from(self.cap_percent) > most {
+            let (cap, vcpus) = (self.cap_percent, self.vcpus);
+            return Err(ConfigError::Cap { name: name(), cap, vcpus, most });
+        }
+        if self.hard.and(pcpus).is_empty() {
+            let (pinned, last) = (self.hard, pcpus.len() as u16 - 1);
+            return Err(ConfigError::Pinned { name: name(), pinned, last });
+        }
+        if self.vcpus > 1 && self.workload.is_single() {
+            return Err(ConfigError::OneVcpu(name()));
+        }
+        if let Workload::Mix(parts) = &self.workload {
+            let vcpus: u32 = parts.iter().map(|(vcpus, _)| u32::from(*vcpus)).sum();
+            let fit = parts.iter().all(|(vcpus, part)| part.can_mix(*vcpus));
+            if vcpus != u32::from(self.vcpus) || parts.len() > PARTS_MAX || !fit {
+                return Err(ConfigError::Mix(name()));
+            }
+        }
+        Ok(())
+    }
+}

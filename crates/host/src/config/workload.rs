@@ -1,0 +1,100 @@
+//! Workloads with their parameters, and the guests that they describe.
+
+use lowtail_engine::Stream;
+
+use crate::guest::Guest;
+use crate::guest::boost_saver::{BoostSaver, BoostSaverConfig};
+use crate::guest::bucket_surfer::{BucketSurfer, BucketSurferConfig};
+use crate::guest::cpu_loop::CpuLoop;
+use crate::guest::driver::{Driver, DriverConfig};
+use crate::guest::duty_hog::{DutyHog, DutyHogConfig};
+use crate::guest::edge_burner::{EdgeBurner, EdgeBurnerConfig};
+use crate::guest::mix::Mix;
+use crate::guest::net::{NetGuest, NetGuestConfig};
+use crate::guest::request_server::{RequestServer, RequestServerConfig};
+use crate::guest::splitter::{Splitter, SplitterConfig};
+use crate::guest::tick_dodger::{TickDodger, TickDodgerConfig};
+use crate::guest::timer_sleeper::{TimerSleeper, TimerSleeperConfig};
+use crate::guest::wake_storm::{WakeStorm, WakeStormConfig};
+use crate::guest::yielder::{Yielder, YielderConfig};
+use crate::ids::Dom;
+
+/// A workload with its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Workload {
+    /// See [`CpuLoop`].
+    CpuLoop,
+    /// See [`DutyHog`].
+    DutyHog(DutyHogConfig),
+    /// See [`RequestServer`].
+    RequestServer(RequestServerConfig),
+    /// See [`TimerSleeper`].
+    TimerSleeper(TimerSleeperConfig),
+    /// See [`Yielder`].
+    Yielder(YielderConfig),
+    /// See [`TickDodger`].
+    TickDodger(TickDodgerConfig),
+    /// See [`BoostSaver`].
+    BoostSaver(BoostSaverConfig),
+    /// See [`WakeStorm`].
+    WakeStorm(WakeStormConfig),
+    /// See [`BucketSurfer`].
+    BucketSurfer(BucketSurferConfig),
+    /// See [`Splitter`].
+    Splitter(SplitterConfig),
+    /// The driver domain, which has the NICs and the back ends; see [`driver`](crate::guest::driver).
+    Driver(DriverConfig),
+    /// A guest with a virtual interface; see [`net`](crate::guest::net).
+    Net(NetGuestConfig),
+    /// Several workloads on so many vCPUs each, one after another; see [`Mix`].
+    Mix(Vec<(u16, Workload)>),
+    /// See [`EdgeBurner`].
+    EdgeBurner(EdgeBurnerConfig),
+}
+
+impl Workload {
+    /// The guest of a domain called `name` on a host with the domains `vms`, by name, with a
+    /// random stream of its own.
+    pub fn build(&self, seed: u64, name: &str, vms: &[&str]) -> Box<dyn Guest> {
+        let stream = Stream::new(seed, name);
+        match *self {
+            Workload::CpuLoop => Box::new(CpuLoop),
+            Workload::DutyHog(config) => Box::new(DutyHog::new(config, stream)),
+            Workload::RequestServer(config) => Box::new(RequestServer::new(config, stream)),
+            Workload::TimerSleeper(config) => Box::new(TimerSleeper::new(config)),
+            Workload::Yielder(config) => Box::new(Yielder::new(config)),
+            Workload::TickDodger(config) => Box::new(TickDodger::new(config)),
+            Workload::BoostSaver(config) => Box::new(BoostSaver::new(config)),
+            Workload::WakeStorm(ref config) => {
+                // That there is one was checked; without it the interrupts go to nobody.
+                let partner = vms.iter().position(|vm| *vm == config.partner).unwrap_or_default();
+                Box::new(WakeStorm::new(Dom(partner as u16), config.work))
+            }
+            Workload::BucketSurfer(config) => Box::new(BucketSurfer::new(config)),
+            Workload::Splitter(config) => Box::new(Splitter::new(config)),
+            Workload::Driver(ref config) => Box::new(Driver::guest(config)),
+            Workload::Net(config) => Box::new(NetGuest::guest(config)),
+            Workload::Mix(ref parts) => {
+                let part = |(i, (vcpus, workload)): (usize, &(u16, Workload))| {
+                    (*vcpus, workload.build(seed, &format!("{name}, part {i}"), vms))
+                };
+                Box::new(Mix::new(parts.iter().enumerate().map(part)))
+            }
+            Workload::EdgeBurner(config) => Box::new(EdgeBurner::new(config)),
+        }
+    }
+
+    /// Whether it has one vCPU.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self, Workload::TimerSleeper(_))
+    }
+
+    /// Whether it, on so many vCPUs, may be a part of a mix.
+    pub(super) fn can_mix(&self, vcpus: u16) -> bool {
+        let alone = matches!(
+            self,
+            Workload::Driver(_) | Workload::Net(_) | Workload::Mix(_) | Workload::WakeStorm(_)
+        );
+        !alone && (vcpus == 1 || vcpus > 1 && !self.is_single())
+    }
+}

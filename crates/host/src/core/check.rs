@@ -1,0 +1,50 @@
+//! What must hold between any two events; for tests.
+
+use super::state::Core;
+use crate::ids::{Pcpu, Vcpu};
+
+impl Core {
+    /// Checks what must hold between any two events, whatever the scheduler; for tests.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let facts = &self.facts;
+        for (i, state) in facts.vcpus.iter().enumerate() {
+            let v = Vcpu(i as u16);
+            let places = facts.current.iter().filter(|&&c| c == Some(v)).count();
+            if places > 1 {
+                return Err(format!("{v:?} runs on {places} pCPUs at {:?}", facts.now));
+            }
+            if places == 1 && !state.hard.has(state.processor) {
+                return Err(format!("{v:?} runs outside its affinity at {:?}", facts.now));
+            }
+        }
+        for (p, pcpu) in self.pcpus.iter().enumerate() {
+            let Some(v) = facts.current[p] else { continue };
+            let idle = pcpu.switching.is_none() && self.progress[v.index()].executing.is_none();
+            // One that waits for an answer from the port is next.
+            if idle && self.idle_hands != Some(v) {
+                return Err(format!("{v:?} has a pCPU and does nothing at {:?}", facts.now));
+            }
+        }
+        self.sched.0.check(facts)
+    }
+
+    /// pCPUs that idle although a vCPU that may run there waits, and nothing is under way
+    /// that would change it (no tickle, no switch): lost work.
+    pub(crate) fn idle_beside_waiting(&self) -> Option<(Pcpu, Vcpu)> {
+        let facts = &self.facts;
+        let idle = |p: Pcpu| {
+            let pcpu = &self.pcpus[p.index()];
+            facts.current[p.index()].is_none() && !pcpu.tickled && pcpu.switching.is_none()
+        };
+        let waiting = facts.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
+        for (i, state) in waiting {
+            if let Some(p) = state.hard.and(facts.pcpus).iter().find(|&p| idle(p)) {
+                return Some((p, Vcpu(i as u16)));
+            }
+        }
+        None
+    }
+}

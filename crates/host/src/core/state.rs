@@ -1,0 +1,120 @@
+//! pCPUs and the progress of vCPUs: what the mechanics of a host keep.
+
+use lowtail_engine::{Duration, EventQueue, Time, Timer};
+
+use crate::config::{Config, Tickle};
+use crate::costs::Costs;
+use crate::event::Event;
+use crate::host_state::HostState;
+use crate::ids::{CpuSet, Vcpu};
+use crate::record::Recorder;
+use crate::sched::Scheduler;
+use crate::stats::{PcpuStats, VcpuStats, Worst};
+
+/// A pCPU as the host sees it.
+#[derive(Debug)]
+pub(super) struct PcpuState {
+    /// A tickle is under way or waits for the switch to end.
+    pub(super) tickled: bool,
+    /// The context is being switched, away from this vCPU (or from idle).
+    pub(super) switching: Option<Option<Vcpu>>,
+    pub(super) slice: Timer,
+    /// Whose state is in the caches.
+    pub(super) warm_for: Option<Vcpu>,
+    pub(super) stats: PcpuStats,
+    pub(super) busy_since: Time,
+}
+
+/// A vCPU's progress and figures.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Work left in this step, [`Duration::MAX`] if it never ends.
+    pub(super) left: Duration,
+    /// Time that has to pass before work goes on: scheduler passes, cold caches.
+    pub(super) overhead: Duration,
+    /// Since when it executes, if it does.
+    pub(super) executing: Option<Time>,
+    pub(super) done: Timer,
+    /// A notification ends this step early.
+    pub(super) interruptible: bool,
+    /// Work done in this step.
+    pub(super) ran: Duration,
+    pub(super) notified: bool,
+    pub(super) woken_at: Option<Time>,
+    pub(super) preempted_at: Option<Time>,
+    pub(super) began: Time,
+    pub(super) stats: VcpuStats,
+}
+
+/// pCPUs, vCPUs and their scheduler; everything but the guests.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) facts: HostState,
+    pub(crate) queue: EventQueue<Event>,
+    pub(super) sched: SchedulerBox,
+    pub(super) timers: Vec<Timer>,
+    pub(super) tickled: CpuSet,
+    pub(crate) recorder: Recorder,
+    pub(super) pcpus: Vec<PcpuState>,
+    pub(super) progress: Vec<Progress>,
+    pub(super) costs: Costs,
+    pub(super) tickle: Tickle,
+    /// pCPUs to tickle when who runs there has served its events.
+    pub(super) held: CpuSet,
+    /// A vCPU that executes and has nothing to do: the host asks its guest.
+    pub(crate) idle_hands: Option<Vcpu>,
+    pub(super) watched: Option<Vcpu>,
+    pub(crate) worst: Option<Worst>,
+}
+
+/// Only so that `Core` can be printed.
+pub(super) struct SchedulerBox(pub(super) Box<dyn Scheduler>);
+
+impl std::fmt::Debug for SchedulerBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scheduler")
+    }
+}
+
+impl Core {
+    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
+    pub(crate) fn new(facts: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
+        let progress = facts.vcpus.iter().map(|_| Progress {
+            left: Duration::ZERO,
+            overhead: Duration::ZERO,
+            executing: None,
+            done: Timer::NONE,
+            interruptible: false,
+            ran: Duration::ZERO,
+            notified: false,
+            woken_at: None,
+            preempted_at: None,
+            began: Time::ZERO,
+            stats: VcpuStats::default(),
+        });
+        let pcpus = facts.current.iter().map(|_| PcpuState {
+            tickled: false,
+            switching: None,
+            slice: Timer::NONE,
+            warm_for: None,
+            stats: PcpuStats::default(),
+            busy_since: Time::ZERO,
+        });
+        Core {
+            queue: EventQueue::new(),
+            sched: SchedulerBox(config.scheduler.build()),
+            timers: Vec::new(),
+            tickled: CpuSet::EMPTY,
+            recorder: Recorder::new(config.records),
+            pcpus: pcpus.collect(),
+            progress: progress.collect(),
+            costs: config.costs,
+            tickle: config.tickle,
+            held: CpuSet::EMPTY,
+            idle_hands: None,
+            watched,
+            worst: None,
+            facts,
+        }
+    }
+}
