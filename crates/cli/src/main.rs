@@ -2,18 +2,13 @@
 //! reads schedules recorded on real hosts, and `host`, which looks at a live one.
 
 mod args;
-mod attack;
-mod domains;
 mod exit;
+mod global;
 mod host;
-mod kernel;
 mod lab;
 mod man;
 mod out;
-mod pcap;
-mod perfetto;
 mod progress;
-mod show;
 mod span;
 mod trace;
 

@@ -6,8 +6,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::args::{Color, Global};
 use crate::exit::Fail;
+use crate::global::{Color, Global};
 
 /// Bold red, and plain again.
 pub(crate) const RED: (&str, &str) = ("\x1b[1;31m", "\x1b[0m");
@@ -57,6 +57,11 @@ fn people(text: &str) -> Result<(), Fail> {
     bytes(text.as_bytes())
 }
 
+/// `value` as JSON.
+pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, Fail> {
+    serde_json::to_value(value).map_err(|error| Fail::Bug(format!("JSON: {error}")))
+}
+
 /// Writes JSON, indented, with a line end.
 pub(crate) fn json(value: &serde_json::Value) -> Result<(), Fail> {
     bytes(lowtail_out::json(&format!("{value:#}\n")).as_bytes())
@@ -90,6 +95,13 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Fail> {
 /// Writes a line to standard error, and no more than tries: there may be nobody to read it.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", lowtail_out::lines(text));
+}
+
+/// The same for what is said beside a result, unless `--quiet` is given.
+pub(crate) fn remark(global: &Global, text: &str) {
+    if !global.quiet {
+        note(text);
+    }
 }
 
 /// Whether to colour what goes to standard output.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::Global;
+use crate::global::Global;
 
 /// Work that is done sooner is not worth a bar.
 const PATIENCE: Duration = Duration::from_millis(700);

@@ -3,17 +3,54 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::{Args, Subcommand};
 use lowtail_lab::error::Unreadable;
 use lowtail_trace::{Error, Layout, Options, Races};
 use serde_json::{Value, json};
 
-use crate::args::{Global, Trace, TraceInput};
-use crate::exit::Fail;
+use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 use crate::progress::Bar;
+
+/// `lowtail trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// What is in a trace: span, pCPUs, domains, records by class, losses
+    #[command(after_help = exit::help())]
+    Info(TraceInput),
+    /// How long each vCPU waited and ran, and who ran while it waited
+    #[command(after_help = exit::help())]
+    Latency(TraceInput),
+    /// Write a trace in another format
+    #[command(after_help = exit::help())]
+    Export {
+        #[command(flatten)]
+        input: TraceInput,
+        /// Write a Perfetto trace into this file (open it at ui.perfetto.dev)
+        #[arg(long, value_name = "FILE")]
+        perfetto: PathBuf,
+    },
+}
+
+/// A recorded schedule.
+#[derive(Debug, Args)]
+pub(crate) struct TraceInput {
+    /// What xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
+    /// (not for export)
+    file: PathBuf,
+    /// Ticks per second of xentrace's time stamp counter [default: measured in the trace]; files
+    /// of Linux hosts have nanoseconds
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    cpu_hz: Option<u64>,
+    /// Count a wake-up that came while its vCPU was being switched out as a preemption, as
+    /// tools do that go by run states alone
+    #[arg(long)]
+    by_run_state: bool,
+}
 
 pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
     match command {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::kernel::Programs;
 use super::share::max_min;
-use super::tracker::Key;
+use super::vm_key::VmKey;
 use lowtail_kernel::error::Error;
 
 /// So many slots a machine wants at least, whatever it had before.
@@ -28,15 +28,15 @@ struct Counts {
 /// All machines that have a number on the kernel's side.
 #[derive(Debug, Default)]
 pub(crate) struct Beginners {
-    machines: HashMap<Key, Counts>,
+    machines: HashMap<VmKey, Counts>,
     free: BTreeSet<u32>,
     highest: u32,
 }
 
 impl Beginners {
     /// Gives numbers to machines that have come, and takes those of machines that have gone.
-    pub(crate) fn follow(&mut self, programs: &Programs, keys: &[Key]) -> Result<(), Error> {
-        let here: BTreeSet<&Key> = keys.iter().collect();
+    pub(crate) fn follow(&mut self, programs: &Programs, keys: &[VmKey]) -> Result<(), Error> {
+        let here: BTreeSet<&VmKey> = keys.iter().collect();
         let free = &mut self.free;
         self.machines.retain(|key, counts| {
             let stays = here.contains(key);
@@ -60,14 +60,14 @@ impl Beginners {
     }
 
     /// The number of a machine on the kernel's side.
-    pub(crate) fn machine(&self, key: Key) -> u32 {
+    pub(crate) fn machine(&self, key: VmKey) -> u32 {
         self.machines.get(&key).map_or(NOBODY, |counts| counts.machine)
     }
 
     /// Divides that many slots: max-min fair, as far as it is known from the last interval who wants how many, and what
     /// is left in equal parts.
     pub(crate) fn allow(&mut self, programs: &Programs, slots: usize) -> Result<(), Error> {
-        let mut all: Vec<(&Key, &mut Counts)> = self.machines.iter_mut().collect();
+        let mut all: Vec<(&VmKey, &mut Counts)> = self.machines.iter_mut().collect();
         all.sort_by_key(|(key, _)| **key);
         let wants: Vec<usize> = all.iter().map(|(_, counts)| LEAST + 2 * counts.begun).collect();
         let shares = max_min(slots, &wants);
@@ -87,7 +87,7 @@ impl Beginners {
     }
 
     /// New threads of a machine that have found no slot, since this was last asked.
-    pub(crate) fn refused(&mut self, key: Key) -> u64 {
+    pub(crate) fn refused(&mut self, key: VmKey) -> u64 {
         self.machines.get_mut(&key).map_or(0, |counts| std::mem::take(&mut counts.untold))
     }
 }

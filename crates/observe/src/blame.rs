@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::slot::{Ahead, Ran, Runner};
-use super::tracker::{Key, comm};
+use super::tracker::comm;
+use super::vm_key::VmKey;
 use super::{Blame, Who};
 use lowtail_discover::Vm;
 use lowtail_kernel::Name;
@@ -14,8 +15,8 @@ const NAMES: usize = 32;
 /// Who is who, at one time.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
-    pub(crate) owners: HashMap<u32, Key>,
-    pub(crate) vms: &'a BTreeMap<Key, Vm>,
+    pub(crate) owners: HashMap<u32, VmKey>,
+    pub(crate) vms: &'a BTreeMap<VmKey, Vm>,
     pub(crate) processes: HashMap<u32, Name>,
 }
 

@@ -24,6 +24,7 @@ mod throttle;
 mod told;
 mod tracker;
 mod traffic;
+mod vm_key;
 
 pub(crate) use allot::{Candidate, choose};
 pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble, Unit};

@@ -9,8 +9,9 @@ use super::blame::{Names, merge, rank, settle};
 use super::kernel::Programs;
 use super::pool::{THREADS_MAX, reserve};
 use super::throttle::Quotas;
-use super::tracker::{Key, Read, Tracker, key};
+use super::tracker::{Read, Tracker};
 use super::traffic::Traffic;
+use super::vm_key::{VmKey, key};
 use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, Unseen, VmSnapshot, Who};
 use lowtail_discover::{Declared, Found, Scanner, Vm};
 use lowtail_kernel::Roots;
@@ -59,7 +60,7 @@ pub struct Observer {
     tracker: Tracker,
     quotas: Quotas,
     found: Found,
-    vms: BTreeMap<Key, Vm>,
+    vms: BTreeMap<VmKey, Vm>,
     looked: Instant,
     last: Instant,
     lost: Lost,
@@ -167,7 +168,7 @@ impl Observer {
         let new = self.tracker.advance(&self.programs, slots, read)?;
         let mut names = Names { owners, vms: &self.vms, processes: HashMap::new() };
         let mut blame = names.sort(self.programs.blame()?);
-        let mut threads: BTreeMap<Key, Vec<ThreadSnapshot>> = BTreeMap::new();
+        let mut threads: BTreeMap<VmKey, Vec<ThreadSnapshot>> = BTreeMap::new();
         for (vm, mut new) in new {
             let mut mine = blame.remove(&new.number).unwrap_or_default();
             if new.others_ns > 0 {
@@ -212,7 +213,7 @@ impl Observer {
 
     /// What has come since the start, or since a machine or thread is there: totals that never fall. Up to the last snapshot.
     pub fn totals(&self) -> Vec<VmSnapshot> {
-        let mut threads: BTreeMap<Key, Vec<ThreadSnapshot>> = BTreeMap::new();
+        let mut threads: BTreeMap<VmKey, Vec<ThreadSnapshot>> = BTreeMap::new();
         for (vm, thread) in self.tracker.totals(self.last.as_ns()) {
             threads.entry(vm).or_default().push(thread);
         }
@@ -242,10 +243,10 @@ impl Observer {
 
     fn vm_snapshots(
         &self,
-        mut threads: BTreeMap<Key, Vec<ThreadSnapshot>>,
-        mut networks: BTreeMap<Key, Network>,
+        mut threads: BTreeMap<VmKey, Vec<ThreadSnapshot>>,
+        mut networks: BTreeMap<VmKey, Network>,
     ) -> Vec<VmSnapshot> {
-        let snapshot = |(key, vm): (&Key, &Vm)| {
+        let snapshot = |(key, vm): (&VmKey, &Vm)| {
             let mut threads = threads.remove(key).unwrap_or_default();
             threads.sort_by_key(|thread| thread.tid);
             VmSnapshot {
@@ -266,13 +267,13 @@ impl Observer {
         vms
     }
 
-    fn is_there(&self, vm: Key) -> bool {
+    fn is_there(&self, vm: VmKey) -> bool {
         self.found.vms.iter().any(|found| key(found) == vm)
     }
 
     /// Machines that have ended, once their last figures were told.
     fn drop_ended(&mut self) -> Result<(), Error> {
-        let ended: Vec<Key> = self.vms.keys().copied().filter(|&vm| !self.is_there(vm)).collect();
+        let ended: Vec<VmKey> = self.vms.keys().copied().filter(|&vm| !self.is_there(vm)).collect();
         for vm in ended {
             for number in self.tracker.of(vm) {
                 self.tracker.forget(&self.programs, number)?;

@@ -9,25 +9,19 @@ use super::kernel::{Programs, Wait};
 use super::pool::Pool;
 use super::slot::{Ahead, Slot, State};
 use super::told::Spent;
+use super::vm_key::{VmKey, key};
 use super::{Blame, Histogram, ThreadSnapshot, Unseen, Who};
 use lowtail_discover::{Kind, Role, Vm, VmThread};
 use lowtail_kernel::Name;
 use lowtail_kernel::error::Error;
 
-/// A machine: its process, and when that started.
-pub(crate) type Key = (u32, u64);
-
 /// After so many looks without it, a thread that has not ended is no longer its machine's.
 const ABSENT: u8 = 2;
-
-pub(crate) fn key(vm: &Vm) -> Key {
-    (vm.pid, vm.started_ticks)
-}
 
 /// A thread that is looked at.
 #[derive(Debug)]
 pub(crate) struct Tracked {
-    pub(crate) vm: Key,
+    pub(crate) vm: VmKey,
     pub(crate) thread: VmThread,
     /// As it was last.
     slot: Slot,
@@ -79,7 +73,7 @@ pub(crate) struct Tracker {
     pool: Pool,
     beginners: Beginners,
     /// Threads that did not fit at the last look, of machines that have such.
-    unseen: HashMap<Key, Unseen>,
+    unseen: HashMap<VmKey, Unseen>,
 }
 
 impl Tracker {
@@ -109,7 +103,7 @@ impl Tracker {
         vms.sort_by_key(|vm| (vm.started_ticks, vm.pid));
         self.forget_absent(programs, &vms)?;
         let machines = self.candidates(programs, &vms)?;
-        let here: HashSet<Key> = vms.iter().map(|vm| key(vm)).collect();
+        let here: HashSet<VmKey> = vms.iter().map(|vm| key(vm)).collect();
         // Those of a machine that has just ended stay for its last figures.
         let ended = self.threads.values().filter(|tracked| !here.contains(&tracked.vm)).count();
         let chosen = choose(self.room.saturating_sub(ended), machines);
@@ -117,7 +111,7 @@ impl Tracker {
             self.forget(programs, number)?;
         }
         self.unseen.clear();
-        let keys: Vec<Key> = vms.iter().map(|vm| key(vm)).collect();
+        let keys: Vec<VmKey> = vms.iter().map(|vm| key(vm)).collect();
         self.beginners.follow(programs, &keys)?;
         let all: HashMap<(usize, u32), &VmThread> = vms
             .iter()
@@ -145,7 +139,7 @@ impl Tracker {
 
     /// Threads that were not seen: those that did not fit at the last look, and those that found no slot when they began, since
     /// this was last asked.
-    pub(crate) fn unseen(&mut self, vm: Key) -> Unseen {
+    pub(crate) fn unseen(&mut self, vm: VmKey) -> Unseen {
         let found = self.unseen.get(&vm).copied().unwrap_or_default();
         Unseen { begun: self.beginners.refused(vm), ..found }
     }
@@ -158,8 +152,8 @@ impl Tracker {
     /// A thread that ends says so. Others are moved to another group, serve another machine, or have the number of their
     /// process now, since they have executed another program.
     fn forget_absent(&mut self, programs: &Programs, vms: &[&Vm]) -> Result<(), Error> {
-        let kinds: HashMap<Key, Kind> = vms.iter().map(|vm| (key(vm), vm.kind)).collect();
-        let listed: HashSet<(Key, u32)> = vms
+        let kinds: HashMap<VmKey, Kind> = vms.iter().map(|vm| (key(vm), vm.kind)).collect();
+        let listed: HashSet<(VmKey, u32)> = vms
             .iter()
             .flat_map(|vm| vm.threads.iter().map(|thread| (key(vm), thread.tid)))
             .collect();
@@ -217,7 +211,8 @@ impl Tracker {
         }
         // They are other machines' now.
         another.into_iter().try_for_each(|number| self.forget(programs, number))?;
-        let at: HashMap<Key, usize> = vms.iter().enumerate().map(|(i, vm)| (key(vm), i)).collect();
+        let at: HashMap<VmKey, usize> =
+            vms.iter().enumerate().map(|(i, vm)| (key(vm), i)).collect();
         let listed: HashSet<u32> = machines.iter().flatten().filter_map(|one| one.slot).collect();
         // Threads that the kernel's side has found by itself, and those that have ended and were not told yet.
         for (&number, tracked) in self.threads.iter().filter(|(number, _)| !listed.contains(number))
@@ -229,7 +224,7 @@ impl Tracker {
         Ok(machines)
     }
 
-    fn begin(&mut self, programs: &Programs, vm: Key, thread: &VmThread) -> Result<bool, Error> {
+    fn begin(&mut self, programs: &Programs, vm: VmKey, thread: &VmThread) -> Result<bool, Error> {
         let Some(free) = self.pool.take(programs)? else { return Ok(false) };
         let begin_ns = run_time(thread.tid);
         let number = programs.look_at(thread.tid, free, self.beginners.machine(vm))?;
@@ -243,7 +238,7 @@ impl Tracker {
         Ok(true)
     }
 
-    fn insert(&mut self, number: u32, vm: Key, thread: VmThread, begin_ns: Option<u64>) {
+    fn insert(&mut self, number: u32, vm: VmKey, thread: VmThread, begin_ns: Option<u64>) {
         self.slot_of_tid.insert(thread.tid, number);
         let tracked = Tracked {
             vm,
@@ -285,7 +280,7 @@ impl Tracker {
         &mut self,
         programs: &Programs,
         slots: &[(u32, Slot)],
-        vms: &BTreeMap<Key, Vm>,
+        vms: &BTreeMap<VmKey, Vm>,
     ) -> Result<(), Error> {
         let owners = self.owners(slots, vms);
         let retired = self.retired.iter().chain(&self.retired_before);
@@ -331,10 +326,10 @@ impl Tracker {
     pub(crate) fn owners(
         &self,
         slots: &[(u32, Slot)],
-        vms: &BTreeMap<Key, Vm>,
-    ) -> HashMap<u32, Key> {
+        vms: &BTreeMap<VmKey, Vm>,
+    ) -> HashMap<u32, VmKey> {
         let of_slots = slots.iter().filter(|(_, slot)| slot.tgid != 0);
-        let mut owners: HashMap<u32, Key> = of_slots
+        let mut owners: HashMap<u32, VmKey> = of_slots
             .filter_map(|(number, slot)| Some((slot.tgid, self.threads.get(number)?.vm)))
             .collect();
         owners.extend(vms.keys().map(|key| (key.0, *key)));
@@ -347,7 +342,7 @@ impl Tracker {
         programs: &Programs,
         slots: Vec<(u32, Slot)>,
         read: Read,
-    ) -> Result<Vec<(Key, New)>, Error> {
+    ) -> Result<Vec<(VmKey, New)>, Error> {
         let mut all = Vec::with_capacity(slots.len());
         for (number, slot) in slots {
             let Some(tracked) = self.threads.get_mut(&number) else { continue };
@@ -363,12 +358,12 @@ impl Tracker {
     }
 
     /// All threads, by machine.
-    pub(crate) fn totals(&self, now_ns: u64) -> Vec<(Key, ThreadSnapshot)> {
+    pub(crate) fn totals(&self, now_ns: u64) -> Vec<(VmKey, ThreadSnapshot)> {
         self.threads.values().map(|tracked| (tracked.vm, tracked.total(now_ns))).collect()
     }
 
     /// Slots of this machine's threads.
-    pub(crate) fn of(&self, vm: Key) -> Vec<u32> {
+    pub(crate) fn of(&self, vm: VmKey) -> Vec<u32> {
         let threads = self.threads.iter().filter(|(_, tracked)| tracked.vm == vm);
         threads.map(|(&number, _)| number).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path;
 
 use super::network::{Interface, Path, PathLost, PathOptions};
-use super::tracker::Key;
+use super::vm_key::VmKey;
 use super::{Lost, Network};
 use lowtail_discover::{Tap, Vm};
 use lowtail_kernel::error::Error;
@@ -15,8 +15,8 @@ const SLOTS: u32 = 1024;
 /// Which machine has which slot of the kernel's, and what it had counted at the last look.
 pub(crate) struct Traffic {
     path: Path,
-    slots: BTreeMap<Key, u32>,
-    last: BTreeMap<Key, Network>,
+    slots: BTreeMap<VmKey, u32>,
+    last: BTreeMap<VmKey, Network>,
     lost: PathLost,
     /// Machines that found no slot.
     without: usize,
@@ -36,8 +36,8 @@ impl Traffic {
     }
 
     /// These are the machines now. What those that are gone have counted can be read no more.
-    pub(crate) fn follow(&mut self, vms: &BTreeMap<Key, Vm>) -> Result<(), Error> {
-        let has = |vm: &Key| vms.get(vm).is_some_and(|vm| !vm.taps.is_empty());
+    pub(crate) fn follow(&mut self, vms: &BTreeMap<VmKey, Vm>) -> Result<(), Error> {
+        let has = |vm: &VmKey| vms.get(vm).is_some_and(|vm| !vm.taps.is_empty());
         self.slots.retain(|vm, _| has(vm));
         self.last.retain(|vm, _| has(vm));
         self.without = 0;
@@ -61,8 +61,8 @@ impl Traffic {
     /// What has come since the last look.
     pub(crate) fn read(
         &mut self,
-        vms: &BTreeMap<Key, Vm>,
-    ) -> Result<BTreeMap<Key, Network>, Error> {
+        vms: &BTreeMap<VmKey, Vm>,
+    ) -> Result<BTreeMap<VmKey, Network>, Error> {
         let mut counted = self.path.read()?;
         let (nothing, mut new) = (Network::default(), BTreeMap::new());
         for (&key, slot) in &self.slots {
@@ -76,7 +76,7 @@ impl Traffic {
     }
 
     /// What has come since the start, up to the last look.
-    pub(crate) fn totals(&self) -> &BTreeMap<Key, Network> {
+    pub(crate) fn totals(&self) -> &BTreeMap<VmKey, Network> {
         &self.last
     }
 

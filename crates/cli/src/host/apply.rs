@@ -2,16 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use lowtail_control::desired::VcpusBy;
 use lowtail_control::manage::{Applied, Error, Hold, OnError, Plan, Refused};
 use lowtail_control::policy::Policy;
-use lowtail_control::reconcile::{
-    Follower, Keep, Notes, Options, Round, Taggers, forget_scheduler,
-};
+use lowtail_control::reconcile::{Follower, Keep, Notes, Options, Round, Taggers};
 use lowtail_discover::Found;
 use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
@@ -19,10 +16,12 @@ use serde_json::{Value, json};
 
 use super::effect::Look;
 use super::log::{Kind, Log};
-use super::plan::{self, State, Wanted, host};
+use super::plan::{self, not_given};
 use super::revert;
-use crate::args::Global;
+use super::state::{self, State, host};
+use super::wanted::{self, Wanted};
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host apply`.
@@ -54,9 +53,9 @@ pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
 fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let mut hold = Hold::take(&dir).map_err(host)?;
-    forget_dead(&dir)?;
+    state::forget_dead(&dir)?;
     let found = args.wanted.found(policy);
-    let settings = plan::settings(policy, &found, &plan::facts(policy, &found, false)?)?;
+    let settings = wanted::settings(policy, &found, &wanted::facts(policy, &found, false)?)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan_wanted(&settings.wanted(), args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
@@ -67,7 +66,7 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     }
     if global.json {
         let mut json = plan::as_json(&found, &settings, &plan)?;
-        json["applied"] = to_json(&applied)?;
+        json["applied"] = out::to_json(&applied)?;
         out::json(&json)?;
     } else if !global.quiet {
         out::text(&plan::text(&found, &settings, &plan))?;
@@ -89,11 +88,11 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     options.declared.clone_from(&args.wanted.vm);
     // What cannot be had at all is told before anything is changed.
     let found = args.wanted.found(policy);
-    let facts = plan::facts(policy, &found, true)?;
+    let facts = wanted::facts(policy, &found, true)?;
     options.users.clone_from(&facts.users);
-    let settings = plan::settings(policy, &found, &facts)?;
+    let settings = wanted::settings(policy, &found, &facts)?;
     let mut keep = Keep::start(options).map_err(host)?;
-    forget_dead(&dir)?;
+    state::forget_dead(&dir)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let mut follower = Follower::new(policy, facts, &dir);
     if settings.vcpus == VcpusBy::SmallFirst {
@@ -123,17 +122,12 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let reverted = keep.end().map_err(host)?;
     let code = match reverted {
         Some(reverted) => {
-            revert::forget(&dir)?;
+            state::forget(&dir)?;
             revert::say(&reverted, global)?
         }
         None => ExitCode::SUCCESS,
     };
     failed.map_or(Ok(code), Err)
-}
-
-/// Nobody has a scheduler of ours while this process holds the host and has none; `status` shall not tell of one that was killed.
-fn forget_dead(dir: &Path) -> Result<(), Fail> {
-    forget_scheduler(dir).map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }
 
 /// What places were not given: of themselves, or by the kernel.
@@ -202,9 +196,9 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
     if happened {
         let line = json!({
             "changes": changes,
-            "applied": applied.map(to_json).transpose()?,
-            "foreign": to_json(&round.foreign)?,
-            "refused": to_json(&round.refused)?,
+            "applied": applied.map(out::to_json).transpose()?,
+            "foreign": out::to_json(&round.foreign)?,
+            "refused": out::to_json(&round.refused)?,
             "unknown": round.unknown,
             "came": moved.came,
             "gone": moved.gone,
@@ -259,11 +253,7 @@ impl Moved {
 }
 
 fn changes(plan: &Plan) -> Result<Value, Fail> {
-    to_json(&plan.changes)
-}
-
-pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> Result<Value, Fail> {
-    serde_json::to_value(value).map_err(|error| Fail::Bug(format!("JSON: {error}")))
+    out::to_json(&plan.changes)
 }
 
 fn done(applied: &Applied) -> String {
@@ -282,10 +272,4 @@ fn tell(plan: &Plan, applied: &Applied) {
     for refused in refused(plan, applied) {
         out::note(&not_given(&refused));
     }
-}
-
-/// A value that a place was not given.
-pub(crate) fn not_given(refused: &Refused) -> String {
-    let Refused { place, wanted, why } = refused;
-    format!("refused: {place}: {}: {}", Name::new(wanted), Name::new(why))
 }

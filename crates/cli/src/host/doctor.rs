@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use lowtail_observe::doctor::{Check, Command, Diagnosis, Host, State, examine};
 use serde_json::json;
 
-use crate::args::Global;
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host doctor`.

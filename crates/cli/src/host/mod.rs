@@ -14,16 +14,18 @@ mod privileges;
 mod record;
 mod revert;
 mod screen;
+mod state;
 mod status;
 mod table;
 mod vms;
+mod wanted;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::args::Global;
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host`.

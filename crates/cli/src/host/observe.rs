@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use super::metrics::Metrics;
 use super::screen::{Next, Screen};
 use super::{privileges, table};
-use crate::args::Global;
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 use crate::span::{of_wall, span};
 

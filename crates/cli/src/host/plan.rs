@@ -1,20 +1,19 @@
 //! `lowtail host plan`: what a policy would change, and why.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lowtail_control::desired::{self, Facts, Settings, VcpusBy};
-use lowtail_control::manage::{self, Plan};
-use lowtail_control::policy::{self, Policy, Scheduler};
-use lowtail_discover::{Declared, Found, Scanner, Vm};
-use lowtail_kernel::{Name, Roots};
+use lowtail_control::desired::{Settings, VcpusBy};
+use lowtail_control::manage::{self, Plan, Refused};
+use lowtail_discover::{Found, Vm};
+use lowtail_kernel::Name;
 use serde_json::{Value, json};
 
-use super::apply::not_given;
 use super::columns::columns;
-use crate::args::Global;
+use super::state::{State, host};
+use super::wanted::{Wanted, facts, settings};
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// Machines that the table names.
@@ -35,83 +34,6 @@ pub(crate) struct PlanArgs {
     watch: bool,
 }
 
-/// A policy, and machines that are not found by themselves.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Wanted {
-    /// The policy file; an empty one is one
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
-    /// each of its interfaces. May be given several times
-    #[arg(long, value_name = "NAME=GROUP|PID")]
-    pub(crate) vm: Vec<Declared>,
-}
-
-/// Where it is written down what is to be restored.
-#[derive(Debug, clap::Args)]
-pub(crate) struct State {
-    /// Where it is written down what was there before [default: /run/lowtail]
-    #[arg(long = "state", value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-impl State {
-    pub(crate) fn dir(&self) -> PathBuf {
-        self.dir.clone().unwrap_or_else(lowtail_kernel::journal::directory)
-    }
-}
-
-impl Wanted {
-    pub(crate) fn policy(&self) -> Result<Policy, Fail> {
-        Policy::read(&self.file).map_err(|error| match error {
-            policy::Error::File(file) if file.is_hosts => Fail::Host(file.to_string()),
-            error => Fail::Input(error.to_string()),
-        })
-    }
-
-    /// The machines that there are.
-    pub(crate) fn found(&self, policy: &Policy) -> Found {
-        let (users, _) = policy.users.on_this_host();
-        Scanner::new(Roots::default(), self.vm.clone()).trusting(users).scan()
-    }
-}
-
-/// Facts about this host. The scheduler small-first lives as long as who has loaded it, so that only who watches has it.
-pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
-    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
-    let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
-    facts.ask_users(policy);
-    if facts.small_first.is_ok() && !watch {
-        match policy.scheduler {
-            Scheduler::SchedExt => {
-                let why =
-                    "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
-                return Err(Fail::Usage(why.to_string()));
-            }
-            Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
-        }
-        facts.small_first = Err("it lives as long as its process does: add --watch".to_string());
-    }
-    Ok(facts)
-}
-
-/// What a policy comes to for these machines.
-pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<Settings, Fail> {
-    // Nobody there is not the same as nobody seen: settings of all machines would be taken back.
-    if let Some(why) = &found.unknown {
-        return Err(Fail::Host(why.clone()));
-    }
-    let settings = desired::settings(policy, found, facts);
-    match settings.notes.iter().find(|note| note.fatal) {
-        Some(note) => Err(Fail::Host(note.to_string())),
-        None => Ok(settings),
-    }
-}
-
-pub(crate) fn host(error: manage::Error) -> Fail {
-    Fail::Host(error.to_string())
-}
-
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
     let found = args.wanted.found(&policy);
@@ -129,15 +51,12 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {
-    let value = |value: serde_json::Result<Value>| {
-        value.map_err(|error| Fail::Bug(format!("JSON: {error}")))
-    };
     Ok(json!({
         "vms": found.vms.len(),
         "machines": found.vms.iter().map(machine).collect::<Vec<_>>(),
         "vcpus": settings.vcpus,
-        "plan": value(serde_json::to_value(plan))?,
-        "notes": value(serde_json::to_value(&settings.notes))?,
+        "plan": out::to_json(plan)?,
+        "notes": out::to_json(&settings.notes)?,
         "troubles": found.troubles,
     }))
 }
@@ -151,6 +70,12 @@ fn machine(vm: &Vm) -> Value {
         of.extend(origin);
     }
     value
+}
+
+/// A value that a place was not given.
+pub(crate) fn not_given(refused: &Refused) -> String {
+    let Refused { place, wanted, why } = refused;
+    format!("refused: {place}: {}: {}", Name::new(wanted), Name::new(why))
 }
 
 /// What cannot be had here, and what could not be found out, on standard error.

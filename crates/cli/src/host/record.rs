@@ -11,8 +11,8 @@ use lowtail_out::{Access, Output};
 use serde_json::json;
 
 use super::privileges;
-use crate::args::Global;
 use crate::exit::Fail;
+use crate::global::Global;
 use crate::out;
 use crate::progress::Bar;
 use crate::span::wall;

@@ -1,15 +1,12 @@
 //! `lowtail host revert`: restores what was there.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_control::manage::{Hold, Reverted};
-use lowtail_control::reconcile::{self, Effect, Notes};
 
-use super::apply::to_json;
-use super::plan::{State, host};
-use crate::args::Global;
+use super::state::{State, forget, host};
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host revert`.
@@ -30,19 +27,10 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     say(&reverted, global)
 }
 
-/// Forgets how machines did before, what could not be had, and that a killed process had the scheduler: nothing is changed
-/// any more.
-pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
-    let forgotten = Effect::forget(dir)
-        .and_then(|()| Notes::forget(dir))
-        .and_then(|()| reconcile::forget_scheduler(dir));
-    forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
-}
-
 /// What was restored and what not; the exit code says whether it was all.
 pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail> {
     if global.json {
-        out::json_line(&to_json(reverted)?)?;
+        out::json_line(&out::to_json(reverted)?)?;
     } else if !global.quiet {
         out::text(&text(reverted))?;
         for foreign in &reverted.foreign {

@@ -9,12 +9,12 @@ use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
 use lowtail_kernel::Name;
 use serde_json::json;
 
-use super::apply::{not_given, to_json};
 use super::columns::columns;
 use super::effect::Look;
-use super::plan::{State, host};
-use crate::args::Global;
+use super::plan::not_given;
+use super::state::{State, host};
 use crate::exit::{self, Fail};
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host status`.
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let taggers = taggers(&status);
     if global.json {
         out::json(&json!({
-            "status": to_json(&status)?,
-            "scheduler": to_json(&scheduler)?,
+            "status": out::to_json(&status)?,
+            "scheduler": out::to_json(&scheduler)?,
             "notes": notes,
-            "refused": to_json(&refused)?,
-            "taggers": to_json(&taggers)?,
-            "effect": to_json(&effect)?,
+            "refused": out::to_json(&refused)?,
+            "taggers": out::to_json(&taggers)?,
+            "effect": out::to_json(&effect)?,
         }))?;
     } else if !global.quiet {
         out::text(&text(&status))?;

@@ -7,8 +7,8 @@ use lowtail_discover::{Declared, Found, Kind, Role, Vm, scan};
 use lowtail_kernel::Roots;
 use serde_json::json;
 
-use crate::args::Global;
 use crate::exit::Fail;
+use crate::global::Global;
 use crate::out;
 
 /// `lowtail host vms`.

@@ -4,42 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::order::{Step, order};
+use super::order::order;
+use super::step::{Failed, Moment, OnError, Step};
 use super::walk::{Walked, walk};
 use super::{Change, Entry, Error, Hold, Ledger, Place, Plan};
-
-/// Where an apply or revert is: whoever is told so may stop it there, as tests do that kill the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment<'a> {
-    /// All inverses are on disk, no step is done.
-    Written,
-    /// Before this step.
-    Before(&'a Step),
-    /// After it.
-    After(&'a Step),
-    /// All steps are done, and the ledger says so.
-    Settled,
-}
-
-/// What an error in the middle means to the steps behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnError {
-    /// They are not done.
-    Stop,
-    /// They are done.
-    GoOn,
-}
-
-/// A step that could not be done, or not so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failed {
-    /// Where.
-    pub place: Place,
-    /// What was to be there.
-    pub to: String,
-    /// Why it is not, in words.
-    pub why: String,
-}
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::order::Step;
+use super::step::Step;
 use super::{Libvirt, Place};
 use crate::libvirt::{Domain, Key, Part};
 

@@ -18,17 +18,7 @@ use std::collections::BTreeMap;
 
 use super::domains;
 use super::place::{Group, Key, Place, Size, cpus};
-
-/// One value put in one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Where.
-    pub place: Place,
-    /// What is there before.
-    pub now: String,
-    /// What is there after.
-    pub to: String,
-}
+use super::step::Step;
 
 /// The steps in an order in which the kernel takes them, with steps in between where that takes any. No place is in
 /// `steps` twice.

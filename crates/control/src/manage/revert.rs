@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::order::{Step, order};
+use super::order::order;
+use super::step::Step;
 use super::walk::walk;
 use super::{Error, Failed, Foreign, Hold, Ledger, Moment, OnError};
 

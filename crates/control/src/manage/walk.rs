@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::apply::{Failed, Moment, OnError};
-use super::order::Step;
+use super::step::{Failed, Moment, OnError, Step};
 use super::{Key, Place};
 
 /// What has become of steps.

@@ -9,7 +9,7 @@ use libbpf_rs::{
     Error as Refusal, ErrorKind, Link, Map, MapCore, MapFlags, MapMut, Object, OpenObject,
 };
 
-use super::Options;
+use super::options::Options;
 use super::state::{State, Stats};
 use super::vm::VmId;
 use lowtail_kernel::Histogram;

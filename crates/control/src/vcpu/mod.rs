@@ -6,50 +6,26 @@
 //! [`Scheduler::state`] says whether it is still there, and if not, why.
 
 mod kernel;
+mod options;
+mod placed;
 mod state;
 mod vm;
 
 use std::path::Path;
-use std::time::Duration;
-
-use lowtail_policy::Params;
 
 use lowtail_kernel::sched_ext;
 pub use lowtail_kernel::sched_ext::NEEDS;
+pub use options::Options;
+pub(crate) use placed::has_class;
 pub use state::{State, Stats};
-pub(crate) use vm::has_class;
 pub use vm::{Cap, Thread, Vm, VmId};
 
 use kernel::{Order, Programs};
 use lowtail_kernel::error::Error;
-use vm::Placed;
+use placed::Placed;
 
 /// Where the kernel tells of the class.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
-/// `SCX_WATCHDOG_MAX_TIMEOUT` of Linux 6.12 and later.
-const WATCHDOG_MAX: Duration = Duration::from_secs(30);
-
-/// How the scheduler is to be.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Parameters of the rule.
-    pub params: Params,
-    /// Machines for which there is room.
-    pub vms: u32,
-    /// Threads for which there is room. More than that still run, for a millisecond in each turn of the others.
-    pub threads: u32,
-    /// For how long a thread may be left waiting before the kernel ends the scheduler: 1 ms to 30 s.
-    pub watchdog: Duration,
-}
-
-impl Default for Options {
-    /// The rule's own parameters; room for 255 machines and 4,096 threads, some 2 MiB of the kernel's memory; the
-    /// watchdog as far away as the kernel lets it be.
-    fn default() -> Self {
-        Options { params: Params::default(), vms: 256, threads: 4096, watchdog: WATCHDOG_MAX }
-    }
-}
-
 /// The scheduler in the kernel.
 #[derive(Debug)]
 pub struct Scheduler {
@@ -65,23 +41,7 @@ impl Scheduler {
     /// [`Error::Scheduler`] if this kernel has no such class (`CONFIG_SCHED_CLASS_EXT`) or not all that is needed of it (Linux 6.17), if
     /// somebody else's scheduler is loaded, or if an option is out of its range; [`Error::Bpf`] if the kernel refuses the programs.
     pub fn load(options: &Options) -> Result<Self, Error> {
-        options.params.check().map_err(Error::Scheduler)?;
-        if options.vms < 2
-            || options.vms > 1 << 16
-            || options.threads == 0
-            || options.threads > 1 << 20
-        {
-            return Err(Error::Scheduler(format!(
-                "room for {} machines and {} threads: 2 to 65536, and 1 to 1048576",
-                options.vms, options.threads
-            )));
-        }
-        if options.watchdog < Duration::from_millis(1) || options.watchdog > WATCHDOG_MAX {
-            return Err(Error::Scheduler(format!(
-                "a watchdog of {:?}: 1 ms to 30 s",
-                options.watchdog
-            )));
-        }
+        options.check()?;
         available()?;
         let programs = Programs::load(options)?;
         let vms = std::iter::once(Some(Placed::default()))
@@ -120,7 +80,7 @@ impl Scheduler {
     pub fn add_threads(&mut self, vm: VmId, threads: &[Thread]) -> Result<(), Error> {
         for thread in threads {
             if !self.placed(vm)?.has(thread.tid)
-                && let Some(before) = vm::enter(&self.programs, vm, thread)?
+                && let Some(before) = placed::enter(&self.programs, vm, thread)?
             {
                 self.placed(vm)?.entered(thread.tid, before);
             }

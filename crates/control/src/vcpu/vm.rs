@@ -1,20 +1,8 @@
-//! Machines and their threads, on this side.
+//! What a scheduler is told of VMs and their threads.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lowtail_policy::{RATE_MAX, RATE_ONE};
-use nix::unistd::Pid;
-
-use super::kernel::{Member, Order, Programs};
-use super::state::Stats;
-use lowtail_kernel::error::Error;
-use lowtail_kernel::syscall::{pidfd_open, sched_getattr, sched_setattr};
-
-/// The policy of the class: include/uapi/linux/sched.h.
-const SCHED_EXT: u32 = 7;
 
 /// A machine that a [`Scheduler`](super::Scheduler) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,147 +45,8 @@ pub struct Cap {
 
 impl Cap {
     /// As a rate of the rule, 1 or more: 0 is none there.
-    fn rate(self) -> u32 {
+    pub(super) fn rate(self) -> u32 {
         let rate = u64::from(self.basis_points) * u64::from(RATE_ONE) / 10_000;
         rate.clamp(1, RATE_MAX.into()) as u32
     }
-}
-
-/// A machine that was told of.
-#[derive(Debug, Default)]
-pub(super) struct Placed {
-    vcpus: u32,
-    pub(super) weight: Option<u16>,
-    pub(super) cap: Option<Cap>,
-    group: u64,
-    /// What its number had counted before.
-    pub(super) before: Stats,
-    /// Its threads, with what they had before.
-    threads: BTreeMap<u32, libc::sched_attr>,
-}
-
-impl Placed {
-    pub(super) fn new(machine: &Vm, before: Stats) -> Result<Self, Error> {
-        Ok(Placed {
-            vcpus: machine.vcpus.max(1),
-            weight: machine.weight,
-            cap: machine.cap,
-            group: machine.group.as_deref().map(group_id).transpose()?.unwrap_or(0),
-            before,
-            threads: BTreeMap::new(),
-        })
-    }
-
-    pub(super) fn order(&self, used: bool) -> Order {
-        Order {
-            group: self.group,
-            used,
-            weight: self.weight.map_or(0, |weight| u32::from(weight.max(1))),
-            cap_rate: self.cap.map_or(0, Cap::rate),
-            cap_burst_ns: self.cap.map_or(0, |cap| cap.burst_ns),
-            vcpus: self.vcpus,
-        }
-    }
-
-    pub(super) fn has(&self, tid: u32) -> bool {
-        self.threads.contains_key(&tid)
-    }
-
-    pub(super) fn tids(&self) -> Vec<u32> {
-        self.threads.keys().copied().collect()
-    }
-
-    pub(super) fn entered(&mut self, tid: u32, before: libc::sched_attr) {
-        self.threads.insert(tid, before);
-    }
-
-    /// Thread `tid` has the policy again that it had, unless somebody has given it another one meanwhile.
-    pub(super) fn leave(&mut self, tid: u32) -> Result<(), Error> {
-        let Some(before) = self.threads.get(&tid) else { return Ok(()) };
-        let pid = Pid::from_raw(tid as i32);
-        let left = sched_getattr(pid).and_then(|attr| match attr.sched_policy {
-            SCHED_EXT => sched_setattr(pid, before),
-            _ => Ok(()),
-        });
-        match left {
-            Err(error) if !gone(&error) => {
-                Err(failed(tid, "give it back the policy that it had", error))
-            }
-            _ => {
-                self.threads.remove(&tid);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Moves a thread into the scheduler, as one of `vm`. Gives what it had before; `None` if it has ended.
-pub(super) fn enter(
-    programs: &Programs,
-    vm: VmId,
-    thread: &Thread,
-) -> Result<Option<libc::sched_attr>, Error> {
-    let tid = thread.tid;
-    let pid = Pid::from_raw(tid as i32);
-    let group = thread.group.as_deref().map(group_id).transpose()?.unwrap_or(0);
-    let cap = thread.cap.unwrap_or_default();
-    let cap_rate = thread.cap.map_or(0, Cap::rate);
-    let member = Member { group, vm: vm.0, cap_rate, cap_burst_ns: cap.burst_ns };
-    let moved = || -> Result<libc::sched_attr, (&'static str, io::Error)> {
-        let fd = pidfd_open(pid).map_err(|error| ("look for it", error))?;
-        let mut before = sched_getattr(pid).map_err(|error| ("read its policy", error))?;
-        let was_here = (before.sched_policy == SCHED_EXT).then_some(before);
-        if was_here.is_some() {
-            // A scheduler that was here before has left it so; it takes the policy anew to be of this machine.
-            before.sched_policy = libc::SCHED_OTHER as u32;
-            sched_setattr(pid, &before).map_err(|error| ("set its policy", error))?;
-        }
-        if let Err(error) = programs.enlist(&fd, &member) {
-            // The kernel may have no memory for it. It has the class again that it had, as one of nobody's.
-            if let Some(was) = &was_here {
-                let _ = sched_setattr(pid, was);
-            }
-            return Err(("tell the scheduler of it", error));
-        }
-        let attr = libc::sched_attr {
-            sched_policy: SCHED_EXT,
-            sched_flags: 0,
-            sched_priority: 0,
-            // A slice of its own stays, for whoever has the thread after us.
-            sched_runtime: if is_fair(before.sched_policy) { before.sched_runtime } else { 0 },
-            ..before
-        };
-        sched_setattr(pid, &attr).map_err(|error| ("move it into the scheduler", error))?;
-        Ok(before)
-    };
-    match moved() {
-        Ok(before) => Ok(Some(before)),
-        Err((_, error)) if gone(&error) => Ok(None),
-        Err((what, error)) => Err(failed(tid, what, error)),
-    }
-}
-
-/// The number by which the kernel knows a control group: that of its directory.
-fn group_id(path: &Path) -> Result<u64, Error> {
-    let metadata = std::fs::metadata(path);
-    let metadata = metadata.map_err(|error| Error::file("look for the group", path, error))?;
-    Ok(metadata.ino())
-}
-
-/// Whether thread `tid` has the class already.
-pub(crate) fn has_class(tid: u32) -> bool {
-    sched_getattr(Pid::from_raw(tid as i32)).is_ok_and(|attr| attr.sched_policy == SCHED_EXT)
-}
-
-/// Policies that have a slice (`sched_setattr(2)`).
-fn is_fair(policy: u32) -> bool {
-    [libc::SCHED_OTHER as u32, libc::SCHED_BATCH as u32, SCHED_EXT].contains(&policy)
-}
-
-fn gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ESRCH)
-}
-
-fn failed(tid: u32, what: &'static str, source: io::Error) -> Error {
-    Error::Tid { tid, what, source }
 }

@@ -114,7 +114,7 @@ fn a_limited_ring_is_known() {
     let choice = find();
     assert!(choice.limited && !choice.to_string().contains("nothing limits"), "{choice}");
     let was = Tree::read(&nic).expect("it can be read").expect("it is there");
-    choice.tree.put(&nic).expect("it was rehearsed");
+    choice.tree.put(&nic).expect("its dry run went well");
     send();
     assert!(find().limited);
     was.put(&nic).expect("it was the kernel's own");

@@ -252,7 +252,7 @@ fn asking_again_is_cheap() {
     assert!(took < Duration::from_millis(50), "{took:?}");
 }
 
-/// The tree that is put there reads as it was rehearsed, so that a second plan finds nothing to do.
+/// The tree that is put there reads as its dry run went well, so that a second plan finds nothing to do.
 #[test]
 fn each_form_of_splitting_is_taken_by_the_kernel() {
     let Some(_kernel) = kernel() else { return };

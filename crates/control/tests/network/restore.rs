@@ -55,7 +55,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         assert_eq!(hooks.as_deref(), Some("none"));
         let wanted = Wanted { rate: Some(1_000_000_000), ..Wanted::default() };
         let choice = Choice::find(&up, &wanted).expect("something suits");
-        choice.tree.put(&up).expect("it was rehearsed");
+        choice.tree.put(&up).expect("its dry run went well");
         assert_eq!(Tree::read(&up).expect("it can be read").as_ref(), Some(&choice.tree));
         assert!(choice.tree.is_ours() && !was.is_ours());
         up.set_segments(&choice.segments.expect("shorter ones")).expect("shorter ones");
@@ -68,7 +68,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         flow::write(&up, "none").expect("it is ours");
         tc::set_hooks(&up, false).expect("nobody else is there");
         up.set_segments(&segments).expect("as before");
-        Tree::parse(&text).expect("as written").put(&up).expect("it was rehearsed");
+        Tree::parse(&text).expect("as written").put(&up).expect("its dry run went well");
         assert_eq!(Tree::read(&up).expect("it can be read"), Some(was));
     });
     assert_eq!(told(&host), before);
@@ -85,7 +85,7 @@ pub(crate) fn without_a_rate() -> Outer {
         assert_eq!((choice.rate, choice.segments), (None, None));
         // Nothing of veth's limits a ring.
         assert!(!choice.limited && choice.to_string().contains("nothing limits its ring"));
-        choice.tree.put(&nic).expect("it was rehearsed");
+        choice.tree.put(&nic).expect("its dry run went well");
         assert_eq!(Tree::read(&nic).expect("it can be read"), Some(choice.tree));
         was.put(&nic).expect("it was the kernel's own");
         choice.shape.outer

@@ -66,7 +66,7 @@ impl Net {
         self.host.within(move || {
             let uplink = Link::find("uplink").expect("it is there");
             let choice = Choice::find(&uplink, &wanted).expect("something suits");
-            choice.tree.put(&uplink).expect("it was rehearsed");
+            choice.tree.put(&uplink).expect("its dry run went well");
             if let Some(segments) = &choice.segments {
                 uplink.set_segments(segments).expect("shorter ones");
             }
@@ -78,7 +78,7 @@ impl Net {
             let tagger = Tagger::running(&uplink).expect("it is ours").expect("it runs");
             tagger.know(&[(taps[0], 1), (taps[1], 2)]).expect("there is room");
             let there = Tree::read(&uplink).expect("it can be read");
-            assert_eq!(there.as_ref(), Some(&choice.tree), "as it was rehearsed");
+            assert_eq!(there.as_ref(), Some(&choice.tree), "as its dry run went well");
             choice
         })
     }

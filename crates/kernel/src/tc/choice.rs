@@ -170,7 +170,7 @@ impl Choice {
         let mut last = Error::network(what(), "there is no form to try");
         for shape in forms {
             let mut choice = Self::of(shape, &facts, wanted);
-            match choice.tree.rehearse(link) {
+            match choice.tree.dry_run(link) {
                 Ok(tree) => {
                     (choice.tree, choice.without) = (tree, without);
                     return Ok(choice);

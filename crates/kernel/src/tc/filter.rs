@@ -6,7 +6,7 @@ use super::link::Link;
 use super::netlink::{
     Answer, Attribute, Message, Session, attributes, find, name, nest, text, u32_at,
 };
-use super::tree::{KIND, OPTIONS, TCMSG, tcmsg};
+use super::tcmsg::{KIND, OPTIONS, TCMSG, tcmsg};
 use super::{CLSACT, OWN_FILTER, OWN_PREFERENCE};
 use crate::Error;
 
@@ -108,7 +108,7 @@ fn held(what: String) -> Result<Vec<(u32, Hooks)>, Error> {
     let fixed = tcmsg(0, 0, 0, 0);
     let question =
         Message { kind: libc::RTM_GETQDISC, flags: 0, fixed, attributes: Vec::new(), what };
-    let answers = Session::open()?.ask(&question, TCMSG)?;
+    let answers = Session::open()?.dump(&question, TCMSG)?;
     Ok(answers.iter().filter_map(hook).collect())
 }
 
@@ -174,7 +174,7 @@ pub fn put_hooks(link: &Link, wanted: Hooks) -> Result<(), Error> {
         attributes: vec![(KIND, name(which))],
         what: format!("cannot {verb} the hooks ({which}) of {link}"),
     };
-    Ok(session.order(&[order])?)
+    Ok(session.execute(&[order])?)
 }
 
 /// The number of the program of our filter at a hook: `None` if there is no such filter.
@@ -217,7 +217,7 @@ pub fn attach(link: &Link, hook: Hook, program: BorrowedFd<'_>) -> Result<(), Er
         attributes: vec![(KIND, name("bpf")), (OPTIONS, nest(&options))],
         what: format!("cannot attach to {link}"),
     };
-    Ok(session.order(&[order])?)
+    Ok(session.execute(&[order])?)
 }
 
 /// Removes our filter, if there is one.
@@ -237,7 +237,7 @@ pub fn detach(link: &Link, hook: Hook) -> Result<(), Error> {
         attributes: vec![(KIND, name("bpf"))],
         what: format!("cannot remove our filter from {link}"),
     };
-    Ok(session.order(&[order])?)
+    Ok(session.execute(&[order])?)
 }
 
 /// How many filters are at a discipline or class.
@@ -262,7 +262,7 @@ pub(super) fn dump(session: &mut Session, link: &Link, parent: u32) -> Result<Ve
         attributes: Vec::new(),
         what: format!("cannot read the filters of {link}"),
     };
-    Ok(session.ask(&question, TCMSG)?)
+    Ok(session.dump(&question, TCMSG)?)
 }
 
 /// The filter that an answer tells of.

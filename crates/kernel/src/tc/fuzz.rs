@@ -3,7 +3,8 @@
 use super::filter::{filter, hook};
 use super::link::{IFINFOMSG, facts};
 use super::netlink::{attributes, messages, nest, verdict};
-use super::tree::{TCMSG, as_taken, canonical, node};
+use super::tcmsg::TCMSG;
+use super::tree::{canonical, node, undo_rounding};
 use super::{Link, Tree};
 
 fn link() -> Link {
@@ -30,7 +31,7 @@ pub fn netlink(bytes: &[u8]) {
                 let tree = Tree { disciplines: vec![node], ..Tree::default() };
                 assert_eq!(Tree::parse(&tree.to_text()).expect("as written"), tree);
                 for kind in ["codel", "fq_codel", "htb"] {
-                    let _ = as_taken(kind, options.clone());
+                    let _ = undo_rounding(kind, options.clone());
                 }
             }
         }

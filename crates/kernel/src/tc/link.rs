@@ -112,7 +112,7 @@ impl Link {
     /// `None` if it is gone.
     pub(super) fn facts(&self) -> Result<Option<Facts>, Error> {
         let question = question(self.ifindex, format!("cannot look at {self}"));
-        let answer = Session::open()?.ask_one(&question, IFINFOMSG)?;
+        let answer = Session::open()?.get(&question, IFINFOMSG)?;
         Ok(answer.as_ref().and_then(facts).filter(|facts| facts.link == *self))
     }
 
@@ -147,14 +147,14 @@ impl Link {
         let mut orders =
             vec![set(GSO_SIZE, segments.gso_max_size), set(GSO_SEGS, segments.gso_max_segs)];
         orders.extend(segments.gso_ipv4_max_size.map(|size| set(GSO_IPV4_SIZE, size)));
-        Ok(Session::open()?.order(&orders)?)
+        Ok(Session::open()?.execute(&orders)?)
     }
 }
 
 /// All interfaces and their facts.
 pub(super) fn all() -> Result<Vec<Facts>, Error> {
     let question = question(0, "cannot list interfaces".to_string());
-    let answers = Session::open()?.ask(&question, IFINFOMSG)?;
+    let answers = Session::open()?.dump(&question, IFINFOMSG)?;
     Ok(answers.iter().filter_map(facts).collect())
 }
 

@@ -3,7 +3,7 @@
 use super::filter::{Filter, Hook, dump, filter, hooked};
 use super::link::Link;
 use super::netlink::{Answer, Message, Session, attributes, find, text, u32_at};
-use super::tree::OPTIONS;
+use super::tcmsg::OPTIONS;
 use super::{OWN_NAME, OWN_PREFERENCE};
 use crate::Error;
 
@@ -49,7 +49,7 @@ pub fn marked_rules() -> Result<Vec<(u32, u32)>, Error> {
         let what = "cannot read the rules of routing".to_string();
         let kind = libc::RTM_GETRULE;
         let question = Message { kind, flags: 0, fixed, attributes: Vec::new(), what };
-        let rules = session.ask(&question, RULE)?;
+        let rules = session.dump(&question, RULE)?;
         found.extend(rules.iter().filter_map(|(_, attributes)| {
             let number = |kind| find(attributes, kind).and_then(|value| u32_at(value, 0));
             // Without a mask all bits count, if there is a mark.

@@ -16,7 +16,8 @@ mod marked;
 mod memory;
 mod netlink;
 mod options;
-mod scratch;
+mod tcmsg;
+mod test_netns;
 mod tree;
 
 pub use bql::is_limited;

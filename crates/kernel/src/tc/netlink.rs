@@ -133,7 +133,7 @@ impl Session {
     ///
     /// # Errors
     /// The first that it refuses. Those behind it are tried nevertheless.
-    pub(super) fn order(&mut self, orders: &[Message]) -> Result<(), Refused> {
+    pub(super) fn execute(&mut self, orders: &[Message]) -> Result<(), Refused> {
         let Some(last) = orders.last() else { return Ok(()) };
         let first = self.sequence.wrapping_add(1);
         let mut bytes = Vec::new();
@@ -164,9 +164,13 @@ impl Session {
     }
 
     /// All answers to a question: their fixed parts, of `fixed` bytes, and attributes.
-    pub(super) fn ask(&mut self, question: &Message, fixed: usize) -> Result<Vec<Answer>, Refused> {
+    pub(super) fn dump(
+        &mut self,
+        question: &Message,
+        fixed: usize,
+    ) -> Result<Vec<Answer>, Refused> {
         for _ in 0..TRIES {
-            if let Some(answers) = self.ask_once(question, NLM_F_DUMP, fixed)? {
+            if let Some(answers) = self.request(question, NLM_F_DUMP, fixed)? {
                 return Ok(answers);
             }
         }
@@ -176,12 +180,12 @@ impl Session {
 
     /// The answer to a question about one thing, which costs the same however many there are; `None` if there is no such
     /// thing.
-    pub(super) fn ask_one(
+    pub(super) fn get(
         &mut self,
         question: &Message,
         fixed: usize,
     ) -> Result<Option<Answer>, Refused> {
-        match self.ask_once(question, NLM_F_ACK, fixed) {
+        match self.request(question, NLM_F_ACK, fixed) {
             Ok(answers) => Ok(answers.and_then(|mut answers| answers.pop())),
             Err(refused) => match refused.error.raw_os_error() {
                 Some(libc::ENODEV | libc::ENOENT) => Ok(None),
@@ -191,7 +195,7 @@ impl Session {
     }
 
     /// `None` if it changed meanwhile.
-    fn ask_once(
+    fn request(
         &mut self,
         question: &Message,
         flags: u16,

@@ -1,22 +1,18 @@
 //! The queueing disciplines of an interface, from its root on: read as they are, and put there as they were.
 //!
 //! Options are bytes that nobody here understands, but for one counter among them. Whether they can be put back is
-//! tried out ([`Tree::rehearse`]), not known by heart.
+//! tried out ([`Tree::dry_run`]), not known by heart.
 
 use serde::{Deserialize, Serialize};
 
 use super::filter;
 use super::link::Link;
 use super::netlink::{Answer, Message, Session, attributes, find, name, nest, text, u32_at};
-use super::{CLSACT, ROOT, scratch};
+use super::tcmsg::{KIND, OPTIONS, TCMSG, tcmsg};
+use super::{CLSACT, ROOT};
 use crate::Error;
 use crate::Name;
 
-/// Bytes of `struct tcmsg`.
-pub(super) const TCMSG: usize = 20;
-/// `TCA_*` of `linux/rtnetlink.h`.
-pub(super) const KIND: u16 = 1;
-pub(super) const OPTIONS: u16 = 2;
 /// Kinds whose classes somebody has made one by one, unlike those of `prio` or `mq`.
 const CLASSFUL: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 /// `TCA_HTB_INIT`: `struct tc_htb_glob`, of 20 bytes. Its `direct_pkts`, the last four, counts packets. Its version,
@@ -80,7 +76,7 @@ impl Node {
         })?;
         let mut attributes = vec![(KIND, name(&self.kind))];
         if !options.is_empty() {
-            attributes.push((OPTIONS, as_taken(&self.kind, options)));
+            attributes.push((OPTIONS, undo_rounding(&self.kind, options)));
         }
         let what = format!("cannot make {what}");
         let fixed = tcmsg(link.ifindex, self.handle, self.parent, 0);
@@ -146,7 +142,7 @@ impl Tree {
         for (node, kind) in self.in_order(link)? {
             orders.push(node.order(link, kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL)?);
         }
-        Ok(Session::open()?.order(&orders)?)
+        Ok(Session::open()?.execute(&orders)?)
     }
 
     /// Disciplines and classes, each after what it is below.
@@ -172,44 +168,6 @@ impl Tree {
             placed.push(left.remove(ready));
         }
         Ok(placed)
-    }
-
-    /// Builds it at an interface like `link`, in a network namespace of its own, and tells how it reads there.
-    ///
-    /// # Errors
-    /// What the kernel says: it does not know a kind, or does not take its options.
-    pub fn rehearse(&self, link: &Link) -> Result<Self, Error> {
-        scratch::rehearse(self, link.present()?)
-    }
-
-    /// Whether it can be put back exactly: it reads the same where it was rehearsed.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn restorable(&self, link: &Link) -> Result<(), Error> {
-        let what = format!("disciplines of {link}");
-        let foreign = "remove them yourself if they are not wanted: tc qdisc del dev";
-        if self.filters > 0 {
-            let why = format!(
-                "{} filters direct packets in them, and could not be put back; {foreign} {link} root",
-                self.filters
-            );
-            return Err(Error::network(what, why));
-        }
-        if self.default.is_some() {
-            return Ok(());
-        }
-        let back = self.rehearse(link).map_err(|error| {
-            Error::network(
-                &what,
-                format!("they cannot be put back ({error}); {foreign} {link} root"),
-            )
-        })?;
-        if back == *self {
-            return Ok(());
-        }
-        let why = format!("they would not be the same when put back; {foreign} {link} root");
-        Err(Error::network(what, why))
     }
 
     /// Whether its root is one that was put there by lowtail, perhaps not all of it.
@@ -247,7 +205,7 @@ fn list(session: &mut Session, link: &Link, kind: u16, what: &str) -> Result<Vec
         attributes: Vec::new(),
         what: what.to_string(),
     };
-    let answers = session.ask(&question, TCMSG)?;
+    let answers = session.dump(&question, TCMSG)?;
     Ok(answers.iter().filter_map(|answer| node(link, answer)).collect())
 }
 
@@ -281,7 +239,7 @@ pub(super) fn canonical(kind: &str, options: &[u8]) -> Vec<u8> {
 /// Options as they have to be written so that they read like these: CoDel's times. The kernel keeps them in units of
 /// 1,024 ns, and rounds down what it takes and what it tells, microseconds both times (`CODEL_SHIFT`,
 /// `codel_time_to_us`). What is told is less than 1 us below what is kept: 1 us more is the same unit again.
-pub(super) fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
+pub(super) fn undo_rounding(kind: &str, options: Vec<u8>) -> Vec<u8> {
     // `TCA_FQ_CODEL_TARGET`, `_INTERVAL`, `_CE_THRESHOLD`; the last is another number with codel alone.
     let times: [u16; 3] = match kind {
         "fq_codel" => [1, 3, 7],
@@ -295,9 +253,4 @@ pub(super) fn as_taken(kind: &str, options: Vec<u8>) -> Vec<u8> {
         }
     }
     nest(&all)
-}
-
-/// `struct tcmsg`.
-pub(super) fn tcmsg(ifindex: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
-    [0, ifindex, handle, parent, info].map(u32::to_ne_bytes).concat()
 }

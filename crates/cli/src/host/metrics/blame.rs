@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lowtail_observe::Who;
 
-use super::totals::shown;
+use super::label::shown;
 
 /// Names that are told for one machine; the others' time is told together.
 pub(super) const TOLD_MAX: usize = 50;

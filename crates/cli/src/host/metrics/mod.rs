@@ -7,6 +7,7 @@
 mod blame;
 mod delays;
 mod encode;
+mod label;
 #[cfg(test)]
 mod openmetrics;
 #[cfg(test)]

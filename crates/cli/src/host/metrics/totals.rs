@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lowtail_kernel::Name;
 use lowtail_observe::{Finding, Lost, Snapshot, ThreadSnapshot, Trouble, VmSnapshot};
 
 use super::blame::{By, Ledger};
 use super::delays::Delays;
+use super::label::shown;
 use crate::host::screen;
 
 /// Machines that are told. Whoever starts more has them counted, and no more.
@@ -22,8 +22,6 @@ const REASONS_MAX: usize = 64;
 /// Machines that are gone and may come back, such as one that was not recognised for a moment: their
 /// counters then go on.
 const GONE_MAX: usize = 512;
-/// Characters of a name.
-const NAME_MAX: usize = 64;
 /// What threads and drops are called that are told together.
 const OTHERS: &str = "others";
 
@@ -98,21 +96,6 @@ pub(super) struct Traffic {
     pub(super) beyond: Delays,
     /// Packets by reason.
     pub(super) drops: BTreeMap<String, u64>,
-}
-
-/// A name as a terminal can show it, and not longer than anybody reads.
-pub(super) fn shown(name: &Name) -> String {
-    let given = name.as_given();
-    let Some((end, _)) = given.char_indices().nth(NAME_MAX) else { return cut(name.to_string()) };
-    cut(format!("{}…", Name::new(&given[..end])))
-}
-
-fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(NAME_MAX) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 impl Totals {

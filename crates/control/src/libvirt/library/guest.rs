@@ -1,14 +1,51 @@
 //! A machine of a connection: its names, its numbers, its CPUs.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
 
 use super::host::Host;
 use super::parameter::{Number, TypedParameter};
-use super::{Fail, Functions, IoThreadInfo, owned_text, text};
+use super::{Fail, Functions, IoThreadInfo, Object, owned_text, text};
 
 /// `VIR_UUID_STRING_BUFLEN`.
 const UUID_BYTES: usize = 37;
+
+/// `VIR_CONNECT_LIST_DOMAINS_ACTIVE`.
+const ACTIVE: c_uint = 1;
+/// `VIR_ERR_NO_DOMAIN`.
+const NO_DOMAIN: c_int = 42;
+
+impl Host {
+    /// The machines that run.
+    pub(crate) fn running(&self) -> Result<Vec<Guest<'_>>, Fail> {
+        let mut list: *mut Object = ptr::null_mut();
+        // SAFETY: libvirt puts the address of a list there, which has as many machines as it says, and a null.
+        let found = unsafe { (self.library.list_domains)(self.to.as_ptr(), &raw mut list, ACTIVE) };
+        let found = self.library.count(found)?;
+        // SAFETY: as above; each machine is ours to free, and so is the list.
+        let guests = unsafe {
+            let all = (0..found).filter_map(|i| NonNull::new(*list.add(i)));
+            let guests = all.map(|at| Guest::new(at, self)).collect();
+            libc::free(list.cast());
+            guests
+        };
+        Ok(guests)
+    }
+
+    /// The machine of this number, running or not, if there is one.
+    pub(crate) fn guest(&self, uuid: &CStr) -> Result<Option<Guest<'_>>, Fail> {
+        // SAFETY: of a connection; the text ends with a zero.
+        let at = unsafe { (self.library.lookup_uuid)(self.to.as_ptr(), uuid.as_ptr()) };
+        match NonNull::new(at) {
+            // SAFETY: the machine is ours to free.
+            Some(at) => Ok(Some(unsafe { Guest::new(at, self) })),
+            None => match self.library.fail() {
+                Fail { code: NO_DOMAIN, .. } => Ok(None),
+                fail => Err(fail),
+            },
+        }
+    }
+}
 
 /// A machine of a connection.
 pub(crate) struct Guest<'a> {

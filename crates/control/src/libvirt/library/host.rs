@@ -1,23 +1,18 @@
 //! A connection to a libvirtd, or to the test driver.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_uint, c_void};
 use std::ptr::{self, NonNull};
 
-use super::guest::Guest;
-use super::{Fail, Functions, Object, functions};
+use super::{Fail, Functions, functions};
 
 /// `VIR_DOMAIN_AFFECT_LIVE`: the machine that runs, not its file.
 const LIVE: c_uint = 1;
 /// `VIR_DOMAIN_AFFECT_CURRENT`: the machine if it runs, else its file. The test driver knows nothing else.
 const CURRENT: c_uint = 0;
-/// `VIR_CONNECT_LIST_DOMAINS_ACTIVE`.
-const ACTIVE: c_uint = 1;
-/// `VIR_ERR_NO_DOMAIN`.
-const NO_DOMAIN: c_int = 42;
 
 /// A connection. It stays in the thread that has made it.
 pub(crate) struct Host {
-    to: NonNull<c_void>,
+    pub(super) to: NonNull<c_void>,
     pub(super) library: &'static Functions,
     /// CPUs that the host can have.
     pub(super) cpus: usize,
@@ -49,36 +44,6 @@ impl Host {
     /// Bytes of a set of CPUs: `VIR_CPU_MAPLEN`.
     pub(super) fn cpumap(&self) -> Vec<u8> {
         vec![0; self.cpus.div_ceil(8)]
-    }
-
-    /// The machines that run.
-    pub(crate) fn running(&self) -> Result<Vec<Guest<'_>>, Fail> {
-        let mut list: *mut Object = ptr::null_mut();
-        // SAFETY: libvirt puts the address of a list there, which has as many machines as it says, and a null.
-        let found = unsafe { (self.library.list_domains)(self.to.as_ptr(), &raw mut list, ACTIVE) };
-        let found = self.library.count(found)?;
-        // SAFETY: as above; each machine is ours to free, and so is the list.
-        let guests = unsafe {
-            let all = (0..found).filter_map(|i| NonNull::new(*list.add(i)));
-            let guests = all.map(|at| Guest::new(at, self)).collect();
-            libc::free(list.cast());
-            guests
-        };
-        Ok(guests)
-    }
-
-    /// The machine of this number, running or not, if there is one.
-    pub(crate) fn guest(&self, uuid: &CStr) -> Result<Option<Guest<'_>>, Fail> {
-        // SAFETY: of a connection; the text ends with a zero.
-        let at = unsafe { (self.library.lookup_uuid)(self.to.as_ptr(), uuid.as_ptr()) };
-        match NonNull::new(at) {
-            // SAFETY: the machine is ours to free.
-            Some(at) => Ok(Some(unsafe { Guest::new(at, self) })),
-            None => match self.library.fail() {
-                Fail { code: NO_DOMAIN, .. } => Ok(None),
-                fail => Err(fail),
-            },
-        }
     }
 }
 

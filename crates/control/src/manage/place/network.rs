@@ -109,7 +109,7 @@ impl Kind for Network {
                     let tree = Tree::parse(to)?;
                     match tree.default {
                         Some(_) => Ok(tree.to_text()),
-                        None => Ok(tree.rehearse(&self.link)?.to_text()),
+                        None => Ok(tree.dry_run(&self.link)?.to_text()),
                     }
                 }
                 Part::Segments => Ok(text(&segments(to)?.at_most(&segments(was)?))),

@@ -9,17 +9,14 @@ use lowtail_lab::{Error, Experiment};
 use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Domain, Position};
 
-use crate::args::LabRun;
+use super::args::{LabRun, SCHEDULER, processors};
 use crate::exit::Fail;
-use crate::lab::processors;
 
-/// Who decides if nobody says so.
-const SCHEDULER: &str = "eevdf-6.12";
 /// Most pCPUs of a host.
 const PCPUS_MAX: usize = 128;
 
 /// The scenario of a host with the machines that `args` name.
-pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
+pub(super) fn text(args: &LabRun) -> Result<String, Fail> {
     let machines = args.domain_xml.iter().map(|path| machine(path));
     let machines = machines.collect::<Result<Vec<_>, Fail>>()?;
     let version = if version(args) == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
@@ -29,7 +26,7 @@ pub(crate) fn text(args: &LabRun) -> Result<String, Fail> {
 }
 
 /// The same as an experiment.
-pub(crate) fn load(args: &LabRun) -> Result<Experiment, Fail> {
+pub(super) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
         Error::At(Located { line, message, .. }) => {
@@ -64,7 +61,7 @@ fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, Position)
 }
 
 /// The command that does it again on any machine.
-pub(crate) fn command(args: &LabRun, seed: u64) -> String {
+pub(super) fn command(args: &LabRun, seed: u64) -> String {
     let files = args.domain_xml.iter().map(|path| quoted(&path.display().to_string()));
     let files: Vec<String> = files.collect();
     format!(
@@ -89,13 +86,8 @@ fn version(args: &LabRun) -> u8 {
     args.cgroup_version.unwrap_or(2)
 }
 
-/// What `--scheduler` is.
-pub(crate) fn scheduler_help() -> String {
-    format!("Scheduler of the host for --domain-xml [default: {SCHEDULER}]")
-}
-
 /// Refuses options that are about machines where there are none.
-pub(crate) fn check(args: &LabRun) -> Result<(), Fail> {
+pub(super) fn check(args: &LabRun) -> Result<(), Fail> {
     let options = [
         ("--pcpus", args.pcpus.is_some()),
         ("--scheduler", args.scheduler.is_some()),

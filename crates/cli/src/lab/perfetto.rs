@@ -13,8 +13,8 @@ use crate::exit::Fail;
 
 /// The file of `--perfetto`: one trace with a section for each case. It appears when all is
 /// written.
-pub(crate) struct Schedules<'a> {
-    pub(crate) path: &'a Path,
+pub(super) struct Schedules<'a> {
+    pub(super) path: &'a Path,
     /// Until the first schedule has come.
     file: Option<Output>,
     /// From then on.
@@ -23,14 +23,14 @@ pub(crate) struct Schedules<'a> {
 
 impl<'a> Schedules<'a> {
     /// Begins the file.
-    pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
+    pub(super) fn new(path: &'a Path) -> Result<Self, Fail> {
         let file = Output::create(path, Access::Usual);
         let file = file.map_err(|error| cannot_write(path, &error))?;
         Ok(Schedules { path, file: Some(file), writer: None })
     }
 
     /// Writes the schedules of all cases, and lets go of what the cases recorded.
-    pub(crate) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
+    pub(super) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
         for case in &mut outcome.cases {
             let (recording, queues) = (case.recording.take(), std::mem::take(&mut case.queues));
             if recording.is_none() && queues.is_empty() {
@@ -62,7 +62,7 @@ impl<'a> Schedules<'a> {
     }
 
     /// Puts the file in its place.
-    pub(crate) fn finish(self) -> Result<(), Fail> {
+    pub(super) fn finish(self) -> Result<(), Fail> {
         let finished = match (self.writer, self.file) {
             (Some(writer), _) => writer.finish().and_then(Output::commit),
             (None, Some(file)) => file.commit(),

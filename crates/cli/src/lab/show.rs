@@ -1,13 +1,38 @@
 //! `lowtail lab show`: what an experiment is about, before it is run.
 
+use std::fs;
+use std::process::ExitCode;
+
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
 use lowtail_lab::claim::{ClaimFile, PublishedFile};
 use lowtail_out::line;
 use serde_json::{Value, json};
 
+use super::catalogue;
+use crate::exit::Fail;
+use crate::global::Global;
+use crate::out;
+
+/// Prints what the experiment `name` is about, or its file.
+pub(super) fn run(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
+    let experiment = catalogue::load(name)?;
+    if toml {
+        let text = match lowtail_lab::find(name) {
+            Ok(embedded) => embedded.text.to_string(),
+            Err(_) => fs::read_to_string(name).map_err(|e| Fail::Input(format!("{name}: {e}")))?,
+        };
+        out::data(&text, global)?;
+    } else if global.json {
+        out::json(&self::json(&experiment))?;
+    } else if !global.quiet {
+        out::text(&text(&experiment))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// For people.
-pub(crate) fn text(experiment: &Experiment) -> String {
+fn text(experiment: &Experiment) -> String {
     let file = &experiment.file;
     let mut text = format!("{}: {}\n", line(&experiment.name), line(&file.title));
     if !file.source.is_empty() {
@@ -84,7 +109,7 @@ fn id(claim: &ClaimFile) -> String {
 }
 
 /// For programs.
-pub(crate) fn json(experiment: &Experiment) -> Value {
+fn json(experiment: &Experiment) -> Value {
     let file = &experiment.file;
     let case = |case: &Case| json!({ "case": case.name, "scheduler": scheduler(case) });
     let published = file.published.iter().flat_map(|published| {

@@ -15,10 +15,11 @@ use lowtail_play::compare::Line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-use crate::args::{Global, LabRun};
+use super::args::LabRun;
 use crate::exit::{self, Fail};
+use crate::global::Global;
+use crate::out;
 use crate::progress::Bar;
-use crate::{lab, out};
 
 impl From<Error> for Fail {
     fn from(error: Error) -> Self {
@@ -45,7 +46,7 @@ struct Compareds<'e> {
 }
 
 /// Runs the cases that are chosen on this host, one after another, and in the simulator.
-pub(crate) fn run(
+pub(super) fn run(
     args: &LabRun,
     experiments: &[Experiment],
     global: &Global,
@@ -125,7 +126,7 @@ fn failed(error: Error, case: &Case) -> Fail {
 /// The cases that a kernel can play: one host, no network, a scheduler of Linux or one that we can give it.
 fn chosen<'e>(args: &LabRun, experiment: &'e Experiment) -> Result<Vec<&'e Case>, Fail> {
     let name = &experiment.name;
-    let mut cases = experiment.chosen(&lab::options(args, 1))?;
+    let mut cases = experiment.chosen(&args.options(1))?;
     let linux = |case: &Case| {
         let [host] = &case.hosts[..] else { return false };
         let scheduler = &host.config.scheduler;

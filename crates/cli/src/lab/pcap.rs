@@ -9,7 +9,7 @@ use lowtail_out::{Access, Output};
 use crate::exit::Fail;
 
 /// The file, which appears when all is written.
-pub(crate) struct Frames<'a> {
+pub(super) struct Frames<'a> {
     path: &'a Path,
     file: Output,
     /// What it has, for the reader of the terminal.
@@ -18,14 +18,14 @@ pub(crate) struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     /// Begins the file.
-    pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
+    pub(super) fn new(path: &'a Path) -> Result<Self, Fail> {
         let file = Output::create(path, Access::Usual);
         let file = file.map_err(|error| cannot_write(path, &error))?;
         Ok(Frames { path, file, text: String::new() })
     }
 
     /// Writes the frames of the one case that has some, and lets go of them.
-    pub(crate) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
+    pub(super) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
         for case in &mut outcome.cases {
             let Some(captured) = case.captured.take() else { continue };
             let written = self.file.write_all(&captured.file);
@@ -41,7 +41,7 @@ impl<'a> Frames<'a> {
     }
 
     /// Puts the file in its place, and says what is in it.
-    pub(crate) fn finish(self) -> Result<String, Fail> {
+    pub(super) fn finish(self) -> Result<String, Fail> {
         self.file.commit().map_err(|error| cannot_write(self.path, &error))?;
         Ok(format!("{}: {}", self.text, lowtail_out::path(self.path)))
     }

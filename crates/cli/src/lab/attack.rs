@@ -8,12 +8,14 @@ use std::process::ExitCode;
 use lowtail_lab::{AttackOptions, Attacks, Error, Progress};
 use lowtail_out::{Access, Output};
 
-use crate::args::{Global, LabAttack};
+use super::args::{LabAttack, processors};
+use super::failure::bug;
 use crate::exit::Fail;
+use crate::global::Global;
+use crate::out;
 use crate::progress::Bar;
-use crate::{lab, out};
 
-pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
+pub(super) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
     // A directory that cannot be made is told before the search, not after.
     if let Some(dir) = &args.save {
         fs::create_dir_all(dir)
@@ -23,12 +25,12 @@ pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
         scheduler: args.scheduler.clone(),
         seed: args.seed,
         budget: args.budget,
-        jobs: args.jobs.map_or_else(lab::processors, usize::from),
+        jobs: args.jobs.map_or_else(processors, usize::from),
     };
     let bar = Bar::new(global, args.budget.into(), "{wide_bar} {pos}/{len} runs, {eta} left");
     let progress = |progress: Progress| bar.set(progress.done as u64, "");
     let attacks = lowtail_lab::attack(&options, &progress).map_err(|error| match error {
-        Error::Simulator { .. } => lab::bug(&error, &options.command()),
+        Error::Simulator { .. } => bug(&error, &options.command()),
         error => error.into(),
     })?;
     drop(bar);
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
         out::text(&attacks.text())?;
     }
     if let Some(dir) = &args.save {
-        lab::note(global, &format!("scenarios: {}", lowtail_out::path(dir)));
+        out::remark(global, &format!("scenarios: {}", lowtail_out::path(dir)));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,101 +1,24 @@
-//! `lowtail lab`.
+//! `lowtail lab run`.
 
 use std::cell::Cell;
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions, Watch};
+use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions};
 use lowtail_out::{Access, Output};
-use serde_json::{Value, json};
 
-use crate::args::{Global, Lab, LabRun, On};
+use super::args::{LabRun, On, processors};
+use super::failure::{bug, failed};
+use super::pcap::Frames;
+use super::perfetto::Schedules;
+use super::{catalogue, domains, kernel};
 use crate::exit::{self, Fail};
-use crate::pcap::Frames;
-use crate::perfetto::Schedules;
+use crate::global::Global;
+use crate::out;
 use crate::progress::{self, Bar};
-use crate::{attack, domains, kernel, out, show};
 
-/// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
-const RECORDS: usize = 1 << 16;
-
-pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
-    match command {
-        Lab::List => list(global),
-        Lab::Show { experiment, toml } => show(experiment, *toml, global),
-        Lab::Run(args) => run_all(args, global),
-        Lab::Attack(args) => attack::run(args, global),
-        Lab::Schema => {
-            out::text(&lowtail_lab::schema())?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-impl From<Error> for Fail {
-    fn from(error: Error) -> Self {
-        let message = error.to_string();
-        match error {
-            Error::NoSuchExperiment { .. }
-            | Error::NoSuchScheduler { .. }
-            | Error::NoSuchCase { .. }
-            | Error::NoSuchLink { .. } => Fail::Usage(message),
-            Error::File(file) if file.is_hosts => Fail::Host(message),
-            Error::At(_) | Error::File(_) => Fail::Input(message),
-            Error::Simulator { .. } => Fail::Bug(message),
-        }
-    }
-}
-
-/// What ends in `.toml` or contains a `/` is a path, all else a name of the catalogue.
-fn load(name: &str) -> Result<Experiment, Fail> {
-    if name.ends_with(".toml") || name.contains('/') {
-        return Ok(lowtail_lab::load(Path::new(name))?);
-    }
-    Ok(lowtail_lab::find(name)?.load()?)
-}
-
-fn list(global: &Global) -> Result<ExitCode, Fail> {
-    let mut rows = Vec::new();
-    for embedded in lowtail_lab::catalogue() {
-        let experiment = embedded.load()?;
-        let cases = experiment.cases(false).len();
-        rows.push((embedded.name, cases, experiment.file.title.clone()));
-    }
-    if global.json {
-        let entry = |(name, cases, title): &(&str, usize, String)| -> Value {
-            json!({ "name": name, "cases": cases, "title": title })
-        };
-        out::json(&json!({ "experiments": rows.iter().map(entry).collect::<Vec<_>>() }))?;
-    } else if !global.quiet {
-        let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-        let mut text = format!("{:width$}  {:>5}  TITLE\n", "NAME", "CASES");
-        for (name, cases, title) in rows {
-            text += &format!("{name:width$}  {cases:>5}  {title}\n");
-        }
-        out::text(&text)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(name: &str, toml: bool, global: &Global) -> Result<ExitCode, Fail> {
-    let experiment = load(name)?;
-    if toml {
-        let text = match lowtail_lab::find(name) {
-            Ok(embedded) => embedded.text.to_string(),
-            Err(_) => fs::read_to_string(name).map_err(|e| Fail::Input(format!("{name}: {e}")))?,
-        };
-        out::data(&text, global)?;
-    } else if global.json {
-        out::json(&show::json(&experiment))?;
-    } else if !global.quiet {
-        out::text(&show::text(&experiment))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
+pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     domains::check(args)?;
     if args.print_toml {
         out::text(&domains::text(args)?)?;
@@ -111,10 +34,10 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     };
     // All files are read before the first run: a mistake in the last shows at once. So does
     // a place that cannot be written to.
-    let read = |name: &&str| if machines { domains::load(args) } else { load(name) };
+    let read = |name: &&str| if machines { domains::load(args) } else { catalogue::load(name) };
     let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
     if args.on == On::Kernel {
-        check_choice(args, &experiments, &options(args, 1))?;
+        check_choice(args, &experiments, &args.options(1))?;
         return kernel::run(args, &experiments, global);
     }
     let report = (!args.no_report).then_some(args.report.as_path());
@@ -123,7 +46,7 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     // Whoever cannot be written to is told before the run.
     let report = report.map(Report::new).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let options = options(args, jobs);
+    let options = args.options(jobs);
     check_choice(args, &experiments, &options)?;
     let mut schedules = schedules.map(Schedules::new).transpose()?;
     let mut frames = frames.map(Frames::new).transpose()?;
@@ -165,35 +88,19 @@ fn run_all(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     if let Some(schedules) = schedules {
         let path = schedules.path;
         schedules.finish()?;
-        note(global, &format!("schedules for ui.perfetto.dev: {}", lowtail_out::path(path)));
+        out::remark(global, &format!("schedules for ui.perfetto.dev: {}", lowtail_out::path(path)));
     }
     if let Some(frames) = frames {
         let text = frames.finish()?;
-        note(global, &text);
+        out::remark(global, &text);
     }
     if let Some(report) = report {
         let path = lowtail_out::path(report.path);
         report.finish(&lowtail_lab::report::html(&outcomes))?;
-        note(global, &format!("report: {path}"));
+        out::remark(global, &format!("report: {path}"));
     }
     let holds = outcomes.iter().all(Outcome::holds);
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
-}
-
-pub(crate) fn options(args: &LabRun, jobs: usize) -> RunOptions {
-    let watch = Watch {
-        links: args.link.clone(),
-        frames: args.pcap.as_ref().map_or(0, |_| args.pcap_frames as usize),
-        queues: args.perfetto.is_some(),
-    };
-    RunOptions {
-        seed: args.seed,
-        jobs,
-        full: args.full,
-        record: if args.perfetto.is_some() { RECORDS } else { 0 },
-        cases: args.case.clone(),
-        watch,
-    }
 }
 
 /// Whether the cases and links that are asked for exist and fit together.
@@ -233,22 +140,6 @@ fn check_choice(
     Ok(())
 }
 
-/// How to repeat what went wrong, if it was the simulator.
-fn failed(error: Error, name: &str, full: bool) -> Fail {
-    let Error::Simulator { seed, .. } = error else { return error.into() };
-    let full = if full { " --full" } else { "" };
-    bug(&error, &format!("lowtail lab run {name} --seed {seed}{full}"))
-}
-
-/// A failure of the simulator that `command` repeats.
-pub(crate) fn bug(error: &Error, command: &str) -> Fail {
-    Fail::Bug(format!(
-        "{error}\nThis is a bug in lowtail {}, not in what it was given. It comes again with\n  \
-         {command}",
-        lowtail_lab::VERSION
-    ))
-}
-
 /// The file of `--report`, which appears when all is written.
 struct Report<'a> {
     path: &'a Path,
@@ -268,17 +159,6 @@ impl<'a> Report<'a> {
 
     fn wrong(path: &Path, error: &std::io::Error) -> Fail {
         Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
-    }
-}
-
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Says something beside the result, where it does not get into a pipe.
-pub(crate) fn note(global: &Global, text: &str) {
-    if !global.quiet {
-        out::note(text);
     }
 }
 
@@ -313,27 +193,4 @@ fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
         }
     }
     out::coloured(&text, color)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A failed check inside the simulator is nobody's input: it is said to be a bug, with
-    /// the command that repeats it. No input is known that does it, hence a made-up error.
-    #[test]
-    fn a_failure_of_the_simulator_can_be_repeated() {
-        let error = Error::Simulator {
-            experiment: "x".to_string(),
-            case: "a".to_string(),
-            seed: 7,
-            message: "runs twice".to_string(),
-        };
-        let fail = failed(error, "dir/x.toml", true);
-        assert!(matches!(fail, Fail::Bug(_)));
-        let message = fail.message();
-        assert!(message.contains("case `a`") && message.contains("runs twice"), "{message}");
-        assert!(message.ends_with("lowtail lab run dir/x.toml --seed 7 --full"), "{message}");
-        assert_eq!(format!("{:?}", fail.code()), format!("{:?}", ExitCode::from(exit::HOST)));
-    }
 }

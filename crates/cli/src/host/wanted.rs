@@ -1,0 +1,69 @@
+//! What a policy wants of this host: options that name it, and the settings that follow.
+
+use std::path::PathBuf;
+
+use lowtail_control::desired::{self, Facts, Settings};
+use lowtail_control::policy::{self, Policy, Scheduler};
+use lowtail_discover::{Declared, Found, Scanner};
+use lowtail_kernel::Roots;
+
+use crate::exit::Fail;
+
+/// A policy, and machines that are not found by themselves.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wanted {
+    /// The policy file; an empty one is one
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
+    /// each of its interfaces. May be given several times
+    #[arg(long, value_name = "NAME=GROUP|PID")]
+    pub(crate) vm: Vec<Declared>,
+}
+
+impl Wanted {
+    pub(crate) fn policy(&self) -> Result<Policy, Fail> {
+        Policy::read(&self.file).map_err(|error| match error {
+            policy::Error::File(file) if file.is_hosts => Fail::Host(file.to_string()),
+            error => Fail::Input(error.to_string()),
+        })
+    }
+
+    /// The machines that there are.
+    pub(crate) fn found(&self, policy: &Policy) -> Found {
+        let (users, _) = policy.users.on_this_host();
+        Scanner::new(Roots::default(), self.vm.clone()).trusting(users).scan()
+    }
+}
+
+/// Facts about this host. The scheduler small-first lives as long as who has loaded it, so that only who watches has it.
+pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
+    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
+    let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
+    facts.ask_users(policy);
+    if facts.small_first.is_ok() && !watch {
+        match policy.scheduler {
+            Scheduler::SchedExt => {
+                let why =
+                    "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
+                return Err(Fail::Usage(why.to_string()));
+            }
+            Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
+        }
+        facts.small_first = Err("it lives as long as its process does: add --watch".to_string());
+    }
+    Ok(facts)
+}
+
+/// What a policy comes to for these machines.
+pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<Settings, Fail> {
+    // Nobody there is not the same as nobody seen: settings of all machines would be taken back.
+    if let Some(why) = &found.unknown {
+        return Err(Fail::Host(why.clone()));
+    }
+    let settings = desired::settings(policy, found, facts);
+    match settings.notes.iter().find(|note| note.fatal) {
+        Some(note) => Err(Fail::Host(note.to_string())),
+        None => Ok(settings),
+    }
+}

@@ -1,0 +1,148 @@
+//! Options of `lowtail lab run` and `lowtail lab attack`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lowtail_lab::{RunOptions, Watch};
+
+/// Scheduler of the host for `--domain-xml` where the command names none.
+pub(super) const SCHEDULER: &str = "eevdf-6.12";
+
+/// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
+const RECORDS: usize = 1 << 16;
+
+/// Where a scenario is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum On {
+    /// By the simulator
+    Simulator,
+    /// By this host's kernel, too
+    Kernel,
+}
+
+/// `lowtail lab run`.
+#[derive(Debug, Args)]
+pub(crate) struct LabRun {
+    /// Names of experiments, or paths of scenario files (end in .toml)
+    #[arg(required_unless_present_any = ["all", "domain_xml"], conflicts_with = "all")]
+    #[arg(value_name = "NAME|PATH")]
+    pub(super) experiments: Vec<String>,
+    /// Run every experiment of the catalogue
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Machines of libvirt's (what `virsh dumpxml` prints) on a host, instead of experiments; all
+    /// their vCPUs compute
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["experiments", "all"])]
+    pub(super) domain_xml: Vec<PathBuf>,
+    /// pCPUs of the host for --domain-xml [default: as many as here]
+    #[arg(long, value_name = "N", requires = "domain_xml")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(super) pcpus: Option<u16>,
+    #[arg(long, value_name = "NAME", requires = "domain_xml", help = scheduler_help())]
+    pub(super) scheduler: Option<String>,
+    /// Version of the host's control groups for --domain-xml: with 1 `shares` are cpu.shares,
+    /// with 2 cpu.weight [default: 2]
+    #[arg(long, value_name = "1|2", requires = "domain_xml")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(super) cgroup_version: Option<u8>,
+    /// Print the scenario that --domain-xml comes to, to go on from, and run nothing
+    #[arg(long, requires = "domain_xml")]
+    pub(super) print_toml: bool,
+    /// Seed in place of the one in the file
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Where: simulator; or kernel, the same scenario with threads in control groups of this host,
+    /// beside the simulated one. Needs root; writes no report
+    #[arg(long, value_enum, default_value_t = On::Simulator, value_name = "WHERE")]
+    #[arg(hide_possible_values = true)]
+    pub(super) on: On,
+    /// With --on kernel: seconds to measure each case at most
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(super) seconds: u32,
+    /// With --on kernel: latencies are claimed, too, since the clock of this host counts
+    /// instructions and nobody else is on it
+    #[arg(long)]
+    pub(super) exact_clock: bool,
+    /// Cases to run at the same time [default: one per processor]; results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+    /// The longer form: more samples, steadier tails
+    #[arg(long)]
+    pub(super) full: bool,
+    /// Where to write the HTML report
+    #[arg(long, value_name = "FILE", default_value = "lowtail-report.html")]
+    pub(super) report: PathBuf,
+    /// Write no report
+    #[arg(long, conflicts_with = "report")]
+    pub(super) no_report: bool,
+    /// Run only this case; may be given several times. Claims about others are not judged
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(super) case: Vec<String>,
+    /// Also write the end of each case's schedule, and how much waited at the ports of its
+    /// network, into this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(super) perfetto: Option<PathBuf>,
+    /// Also write the frames on links of one case's network into this file, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub(super) pcap: Option<PathBuf>,
+    /// Which link: A is that from the NIC of machine A, to:A that from its switch; up:0, down:0
+    /// and so on are those between switches. May be given several times [default for --pcap: both
+    /// of the first machine; for --perfetto: both of the first 32]
+    #[arg(long, value_name = "LINK")]
+    pub(super) link: Vec<String>,
+    /// Frames of each link to write at most, the first ones
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "pcap")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub(super) pcap_frames: u32,
+}
+
+/// `lowtail lab attack`.
+#[derive(Debug, Args)]
+pub(crate) struct LabAttack {
+    /// Scheduler to attack, such as credit2-4.21, or all of a kind, such as credit2 [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(super) scheduler: Option<String>,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How many random hosts to try
+    #[arg(long, value_name = "RUNS", default_value_t = 200)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) budget: u32,
+    /// Runs at the same time [default: one per processor]; results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+    /// Also write the scenarios of what was found into this directory; made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(super) save: Option<PathBuf>,
+}
+
+impl LabRun {
+    /// What the simulator is asked for, on `jobs` threads.
+    pub(super) fn options(&self, jobs: usize) -> RunOptions {
+        let watch = Watch {
+            links: self.link.clone(),
+            frames: self.pcap.as_ref().map_or(0, |_| self.pcap_frames as usize),
+            queues: self.perfetto.is_some(),
+        };
+        RunOptions {
+            seed: self.seed,
+            jobs,
+            full: self.full,
+            record: if self.perfetto.is_some() { RECORDS } else { 0 },
+            cases: self.case.clone(),
+            watch,
+        }
+    }
+}
+
+/// Processors that this process may use, one if that cannot be found out.
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What `--scheduler` is.
+fn scheduler_help() -> String {
+    format!("Scheduler of the host for --domain-xml [default: {SCHEDULER}]")
+}

@@ -1,0 +1,42 @@
+//! `lowtail lab list`, and experiments by name or path.
+
+use std::path::Path;
+
+use lowtail_lab::Experiment;
+use serde_json::{Value, json};
+
+use crate::exit::Fail;
+use crate::global::Global;
+use crate::out;
+
+/// What ends in `.toml` or contains a `/` is a path, all else a name of the catalogue.
+pub(super) fn load(name: &str) -> Result<Experiment, Fail> {
+    if name.ends_with(".toml") || name.contains('/') {
+        return Ok(lowtail_lab::load(Path::new(name))?);
+    }
+    Ok(lowtail_lab::find(name)?.load()?)
+}
+
+/// Prints the experiments.
+pub(super) fn list(global: &Global) -> Result<(), Fail> {
+    let mut rows = Vec::new();
+    for embedded in lowtail_lab::catalogue() {
+        let experiment = embedded.load()?;
+        let cases = experiment.cases(false).len();
+        rows.push((embedded.name, cases, experiment.file.title.clone()));
+    }
+    if global.json {
+        let entry = |(name, cases, title): &(&str, usize, String)| -> Value {
+            json!({ "name": name, "cases": cases, "title": title })
+        };
+        out::json(&json!({ "experiments": rows.iter().map(entry).collect::<Vec<_>>() }))?;
+    } else if !global.quiet {
+        let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+        let mut text = format!("{:width$}  {:>5}  TITLE\n", "NAME", "CASES");
+        for (name, cases, title) in rows {
+            text += &format!("{name:width$}  {cases:>5}  {title}\n");
+        }
+        out::text(&text)?;
+    }
+    Ok(())
+}

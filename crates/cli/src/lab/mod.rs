@@ -1,0 +1,60 @@
+//! `lowtail lab`.
+
+mod args;
+mod attack;
+mod catalogue;
+mod domains;
+mod failure;
+mod kernel;
+mod pcap;
+mod perfetto;
+mod run;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use self::args::{LabAttack, LabRun};
+use crate::exit::{self, Fail};
+use crate::global::Global;
+use crate::out;
+
+/// `lowtail lab`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Lab {
+    /// List the experiments
+    List,
+    /// Show what an experiment is about: source, notes, cases, claims
+    Show {
+        /// Name of an experiment, or path of a scenario file (ends in .toml)
+        experiment: String,
+        /// Print the scenario file itself, to start one of your own from
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Run experiments; prints published figures beside ours and writes a report
+    #[command(after_help = exit::help())]
+    Run(LabRun),
+    /// Search for guests that take more than their share, or make others wait
+    #[command(after_help = exit::help())]
+    Attack(LabAttack),
+    /// Print the JSON Schema of scenario files
+    Schema,
+}
+
+pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
+    match command {
+        Lab::List => {
+            catalogue::list(global)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Lab::Show { experiment, toml } => show::run(experiment, *toml, global),
+        Lab::Run(args) => run::run(args, global),
+        Lab::Attack(args) => attack::run(args, global),
+        Lab::Schema => {
+            out::text(&lowtail_lab::schema())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
