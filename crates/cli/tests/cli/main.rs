@@ -4,6 +4,7 @@ mod attack;
 mod bad_input;
 mod capabilities;
 mod catalogue;
+mod circles;
 mod codes;
 mod commands;
 mod domains;

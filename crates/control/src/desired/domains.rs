@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lowtail_libvirt::labels::Label;
 
-use super::Wish;
+use super::wish::{Target, Wish};
 use crate::libvirt::{self, Domain, Part, Running};
 use crate::manage::{self, Libvirt, Place, Setting};
 use lowtail_discover::{Found, Kind, Vm};
@@ -89,7 +89,7 @@ fn running(_uri: &str) -> Result<Vec<Running>, String> {
 
 /// Keys and values of libvirt's for what is to be in a control group; `None` if libvirt has none for it.
 fn values_of(vm: &Vm, wish: &Wish) -> Option<Vec<(libvirt::Key, String)>> {
-    let super::Target::Group(path, file) = &wish.target else { return None };
+    let Target::Group(path, file) = &wish.target else { return None };
     let part = part(vm, path)?;
     let (period, quota) = (libvirt::Key::Period(part), libvirt::Key::Quota(part));
     let to = wish.to.clone();

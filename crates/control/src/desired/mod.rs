@@ -13,12 +13,10 @@ mod nice;
 mod settings;
 mod taps;
 mod threads;
-
-use std::path::PathBuf;
+mod wish;
 
 use serde::Serialize;
 
-use crate::manage::Key;
 use crate::policy::{Policy, Rule, Scheduler};
 use lowtail_discover::{Kind, Vm};
 use lowtail_kernel::Name;
@@ -28,6 +26,7 @@ pub use facts::Facts;
 pub(crate) use facts::online;
 pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
+pub use wish::{Target, Wish};
 
 /// Machines that one sentence names.
 const NAMES_MAX: usize = 8;
@@ -54,28 +53,6 @@ pub enum VcpusBy {
     Fair,
     /// Whoever does: the policy does not say.
     Untouched,
-}
-
-/// What one place shall have, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// Where.
-    pub target: Target,
-    /// What, as [`manage`](crate::manage) has it.
-    pub to: String,
-    /// In words to people.
-    pub why: String,
-    /// Whether libvirt owns the place: it may put its own value there when it changes the machine.
-    pub libvirts: bool,
-}
-
-/// A place that is yet to be looked up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A file of a control group, below the mount point.
-    Group(PathBuf, Key),
-    /// Policy, nice value and slice of a thread.
-    Thread(u32),
 }
 
 /// What cannot be had here.

@@ -1,7 +1,7 @@
 //! What uplinks shall have: disciplines, length of segments, tagger.
 
 use super::Settings;
-use crate::flow::{KEEP, Told};
+use crate::flow::{KEEP, TaggerConfig};
 use crate::manage::{Network, Part, Place, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
 use lowtail_kernel::Error;
@@ -31,7 +31,7 @@ impl Settings {
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
         let link = Link::find(&uplink.name)?;
         let choice = self.choose(&link, uplink)?;
-        let mut told = Told::new(&policy.flow, choice.priorities);
+        let mut told = TaggerConfig::new(&policy.flow, choice.priorities);
         told.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
         told.marks = policy.marks();
         let tags = match self.replaceable(&link) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Facts, Note, Settings, managed};
-use crate::flow::Entry;
+use crate::flow::TapTagger;
 use crate::manage::{Part, Unknown};
 use crate::policy::Policy;
 use lowtail_discover::{Found, Tap, Vm};
@@ -41,7 +41,7 @@ impl Settings {
 
     fn entries(&mut self, policy: &Policy, found: &Found, facts: &Facts) -> Result<(), Error> {
         let links = Link::all()?;
-        let entry = Entry::new(&policy.flow, policy.marks()).to_text();
+        let entry = TapTagger::new(&policy.flow, policy.marks()).to_text();
         for (vm, _) in managed(policy, &found.vms, facts) {
             for tap in &vm.taps {
                 if tap.netns.is_some() {

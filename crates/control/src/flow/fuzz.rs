@@ -1,6 +1,6 @@
 //! What holds of taggers' maps and texts.
 
-use super::{Counts, Entry, Told, layout};
+use super::{Counts, TaggerConfig, TapTagger, layout};
 
 /// Any bytes as values of the tagger's maps.
 pub fn flow_maps(bytes: &[u8]) {
@@ -18,12 +18,12 @@ pub fn flow_maps(bytes: &[u8]) {
 /// Any bytes as what a tagger is told: what is read is written the same and read again.
 pub fn tagger_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(Some(told)) = Told::parse(&text) {
+    if let Ok(Some(told)) = TaggerConfig::parse(&text) {
         let again = told.to_text();
-        assert_eq!(Told::parse(&again).expect("what was written"), Some(told), "{again}");
+        assert_eq!(TaggerConfig::parse(&again).expect("what was written"), Some(told), "{again}");
     }
-    if let Ok(Some(entry)) = Entry::parse(&text) {
+    if let Ok(Some(entry)) = TapTagger::parse(&text) {
         let again = entry.to_text();
-        assert_eq!(Entry::parse(&again).expect("what was written"), Some(entry), "{again}");
+        assert_eq!(TapTagger::parse(&again).expect("what was written"), Some(entry), "{again}");
     }
 }

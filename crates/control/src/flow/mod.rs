@@ -6,18 +6,20 @@
 //! packet is that will be routed.
 
 mod counts;
-mod entry;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzz;
 mod layout;
-mod place;
+mod running;
 mod tagger;
-mod told;
+mod tagger_config;
+mod tap_tagger;
+mod uplink_tagger;
 
 pub use counts::Counts;
-pub use entry::{Entry, read_entry, write_entry};
 pub use lowtail_kernel::marks::MACHINES_MAX;
 pub use lowtail_kernel::marks::Mask;
-pub use place::{Running, running};
+pub use running::{Running, running};
 pub use tagger::{INTERFACES_MAX, TaggedVm, Tagger};
-pub use told::{KEEP, LOW_LATENCY, Told, read, write};
+pub use tagger_config::{KEEP, LOW_LATENCY, TaggerConfig};
+pub use tap_tagger::{TapTagger, read_tap, write_tap};
+pub use uplink_tagger::{read, write};

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::{Counts, MACHINES_MAX, Mask, Told, layout};
+use super::{Counts, MACHINES_MAX, Mask, TaggerConfig, layout};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::tc::{self, Hook, Link};
@@ -148,7 +148,7 @@ impl Tagger {
     ///
     /// # Errors
     /// What is out of range in `told`, or what the kernel says.
-    pub fn attach(&self, link: &Link, told: &Told) -> Result<(), Error> {
+    pub fn attach(&self, link: &Link, told: &TaggerConfig) -> Result<(), Error> {
         told.check()?;
         let value = layout::uplink(&told.priorities, &told.dscp);
         let put = self.uplinks.update(&link.ifindex.to_ne_bytes(), &value, MapFlags::ANY);
@@ -272,14 +272,14 @@ impl Tagger {
     }
 
     /// What it is told of an uplink.
-    pub(super) fn told(&self, link: &Link) -> Result<Told, Error> {
+    pub(super) fn told(&self, link: &Link) -> Result<TaggerConfig, Error> {
         let what = "read what a tagger is told";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
         let (params, marks) = self.rule()?;
         let uplink = self.uplinks.lookup(&link.ifindex.to_ne_bytes(), MapFlags::ANY);
         let uplink = uplink.map_err(failed(what))?;
         let told = uplink.and_then(|bytes| layout::parse_uplink(&bytes)).ok_or_else(odd)?;
-        let mut all = Told::new(&params, told.0);
+        let mut all = TaggerConfig::new(&params, told.0);
         (all.dscp, all.marks) = (told.1, marks);
         Ok(all)
     }

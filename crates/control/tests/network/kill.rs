@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_control::flow::{Entry, Told};
+use lowtail_control::flow::{TaggerConfig, TapTagger};
 use lowtail_control::manage::{Network, Part, Place, Setting};
 use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{Choice, Link, Wanted};
@@ -35,14 +35,14 @@ fn settings() -> Vec<Setting> {
     let choice = Choice::find(&link, &wanted).expect("something suits");
     let segments = serde_json::to_string(&choice.segments.expect("shorter ones")).expect("JSON");
     let params = FlowParams::default();
-    let told = Told { marks: Mask::UPPER, ..Told::new(&params, choice.priorities) };
+    let told = TaggerConfig { marks: Mask::UPPER, ..TaggerConfig::new(&params, choice.priorities) };
     let all = [
         (&link, Part::Disciplines, choice.tree.to_text()),
         (&link, Part::Segments, segments),
         (&link, Part::Hooks, "present".to_string()),
         (&link, Part::Tagger, told.to_text()),
         (&tap, Part::Ingress, "present".to_string()),
-        (&tap, Part::Entry, Entry::new(&params, Mask::UPPER).to_text()),
+        (&tap, Part::Entry, TapTagger::new(&params, Mask::UPPER).to_text()),
     ];
     let setting = |(link, part, to): (&Link, Part, String)| {
         let place = Place::Network(Network { link: link.clone(), part });

@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lowtail_control::flow::{Tagger, Told};
+use lowtail_control::flow::{Tagger, TaggerConfig};
 use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{self, Link};
 use lowtail_policy::FlowParams;
@@ -24,7 +24,7 @@ fn tagger(host: &Namespace, marks: Mask) -> Tagger {
         let [uplink, a, b] =
             ["uplink", "tap-a", "tap-b"].map(|name| Link::find(name).expect("it is there"));
         tc::set_hooks(&uplink, true).expect("there are none");
-        let mut told = Told::new(&params, [0; 5]);
+        let mut told = TaggerConfig::new(&params, [0; 5]);
         told.marks = marks;
         tagger.attach(&uplink, &told).expect("nobody else is there");
         tagger.know(&[(a.ifindex, 1), (b.ifindex, 2)]).expect("there is room");

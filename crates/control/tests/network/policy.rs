@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lowtail_control::desired::{Facts, Settings, settings};
-use lowtail_control::flow::{Tagger, Told};
+use lowtail_control::flow::{Tagger, TaggerConfig};
 use lowtail_control::manage::{Hold, OnError, Part, Place, Setting};
 use lowtail_control::policy::Policy;
 use lowtail_control::reconcile::Taggers;
@@ -135,7 +135,7 @@ fn what_is_wanted_of_an_uplink() {
         // The rule's parameters and DSCPs reach the tagger: 46 is EF, 255 leaves them.
         let flow = "[flow]\nbrief = 1234\n[[uplink]]\nname = \"nic\"\ndscp = { small = \"EF\" }";
         let (policy, wanted) = want(flow);
-        let told = Told::parse(value(&wanted, Tagger)).expect("as written").expect("one");
+        let told = TaggerConfig::parse(value(&wanted, Tagger)).expect("as written").expect("one");
         assert_eq!((told.params(), told.dscp), (policy.flow, [46, 46, 255, 255, 255]));
         assert_eq!(told.params().brief_bytes, 1234);
         // What cannot be had is said, and costs nobody anything else.
@@ -171,7 +171,8 @@ fn disciplines_that_could_not_be_put_back_stay_and_are_served() {
         let (_, all) = want(&text);
         assert_eq!(parts(&all.settings), [Part::Hooks, Part::Tagger]);
         assert!(notes(&all).contains("filters direct packets in them"), "{}", notes(&all));
-        let told = Told::parse(value(&all, Part::Tagger)).expect("as written").expect("one");
+        let told =
+            TaggerConfig::parse(value(&all, Part::Tagger)).expect("as written").expect("one");
         // TC_PRIO_BESTEFFORT and TC_PRIO_BULK of linux/pkt_sched.h are 0 and 2.
         assert_eq!(told.priorities, [5, 5, 0, 0, 2]);
         assert_eq!(apply(&at, &text), 2);

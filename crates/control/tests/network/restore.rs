@@ -1,6 +1,6 @@
 //! What was there is there again, byte for byte as the kernel tells it.
 
-use lowtail_control::flow::{self, Told};
+use lowtail_control::flow::{self, TaggerConfig};
 use lowtail_kernel::tc::{self, Choice, Link, Outer, Tree, Wanted};
 use lowtail_policy::FlowParams;
 
@@ -61,7 +61,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         up.set_segments(&choice.segments.expect("shorter ones")).expect("shorter ones");
         assert_eq!(up.segments().expect("they can be read"), choice.segments);
         tc::set_hooks(&up, true).expect("there are none");
-        let tagger = Told::new(&FlowParams::default(), choice.priorities).to_text();
+        let tagger = TaggerConfig::new(&FlowParams::default(), choice.priorities).to_text();
         flow::write(&up, &tagger).expect("it is put there");
         assert_eq!(flow::read(&up).expect("it can be read"), Some(tagger));
         // And back.
@@ -159,7 +159,7 @@ fn others_at_the_hooks_keep_them() {
         let error = tc::set_hooks(&up, false).expect_err("there is a filter").to_string();
         assert!(error.contains("filters are at them"), "{error}");
         // It is at our place.
-        let text = Told::new(&FlowParams::default(), [0; 5]).to_text();
+        let text = TaggerConfig::new(&FlowParams::default(), [0; 5]).to_text();
         let error = flow::write(&up, &text).expect_err("it is taken").to_string();
         assert!(error.contains("it is not ours, but of kind u32"), "{error}");
         let error = flow::read(&up).expect_err("it is taken").to_string();
@@ -181,7 +181,7 @@ fn what_is_gone_is_said_and_nonsense_refused() {
         assert!(Link::find("no\u{1b}[1m").expect_err("none").to_string().is_ascii());
         for text in ["", "{}", "{}x", "{\"disciplines\":3}", "[]"] {
             assert!(Tree::parse(text).is_err(), "{text}");
-            assert!(Told::parse(text).is_err(), "{text}");
+            assert!(TaggerConfig::parse(text).is_err(), "{text}");
         }
         let odd = r#"{"disciplines":[{"handle":65536,"parent":4294967295,"kind":"tbf","options":"0g"}]}"#;
         let error = Tree::parse(odd).expect("JSON").put(&up).expect_err("no bytes").to_string();

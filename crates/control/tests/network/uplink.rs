@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use lowtail_control::flow::{self, Counts, LOW_LATENCY, Tagger, Told};
+use lowtail_control::flow::{self, Counts, LOW_LATENCY, Tagger, TaggerConfig};
 use lowtail_kernel::tc::{self, Choice, Link, Tree, Wanted};
 use lowtail_policy::FlowParams;
 
@@ -71,7 +71,7 @@ impl Net {
                 uplink.set_segments(segments).expect("shorter ones");
             }
             tc::set_hooks(&uplink, true).expect("they are new");
-            let mut told = Told::new(&FlowParams::default(), choice.priorities);
+            let mut told = TaggerConfig::new(&FlowParams::default(), choice.priorities);
             told.dscp = LOW_LATENCY;
             flow::write(&uplink, &told.to_text()).expect("it is put there");
             let taps = ["tap-a", "tap-b"].map(|tap| Link::find(tap).expect("it is there").ifindex);

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use lowtail_control::flow::{LOW_LATENCY, Tagger, Told};
+use lowtail_control::flow::{LOW_LATENCY, Tagger, TaggerConfig};
 use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{self, Link};
 use lowtail_policy::FlowParams;
@@ -50,7 +50,7 @@ fn a_tag_beside_the_frame_makes_no_difference() {
         let uplink = Link::find("uplink").expect("it is there");
         tc::set_hooks(&uplink, true).expect("there are none");
         let params = FlowParams::default();
-        let mut told = Told::new(&params, [0; 5]);
+        let mut told = TaggerConfig::new(&params, [0; 5]);
         told.dscp = LOW_LATENCY;
         let tagger = Tagger::load(&params, Mask::NONE).expect("root may");
         tagger.attach(&uplink, &told).expect("nobody else is there");

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::machine::{Vcpus, with_roles};
-use super::{Scanner, Troubles};
+use super::state::Scanner;
+use super::troubles::Troubles;
+use super::vm::{Vcpus, with_roles};
 use crate::declared::{Declared, Target};
 use crate::{Kind, KnownBy, NamedBy, Origin, Vm, group, labels, tap};
 use lowtail_kernel::Name;

@@ -1,41 +1,26 @@
 //! Looks for machines again and again, and remembers what seldom changes.
 
 mod declare;
-mod machine;
+mod state;
 mod troubles;
+mod vm;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use self::machine::{Machine, Thread};
+use self::state::{EVERY, FILES_MAX, Process};
+pub use self::state::{Scanner, hierarchy};
 use self::troubles::Troubles;
-use super::declared::Declared;
-use super::kvm::{Held, Machines};
+use super::kvm::Held;
 use super::libvirt::Domain;
-use super::task::{self, Stat};
-use super::{Kind, KnownBy, Roots, Users, Vm, owner, part, process};
+use super::task::Stat;
+use super::{Kind, Vm, part, process};
 use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_kernel::file::{self, Unread};
 
-/// What is new is looked at in full this often: threads are named, moved and given interfaces after they start.
-const NEW: u8 = 3;
-/// Processes and machines that are known are looked at in full every so many scans, a part of them in each.
-const EVERY: u32 = 8;
-/// Threads, of which there are more, and which seldom change their name or group.
-const THREADS_EVERY: u32 = 32;
 /// A command line longer than that is not read to its end.
 const CMDLINE_MAX: u64 = 64 << 10;
-/// A list of what is mounted.
-const MOUNTS_MAX: u64 = 16 << 20;
-/// Open files that one scan looks at, of processes that are not known yet; the others are for the next scans.
-const FILES_MAX: usize = 1 << 18;
-/// A process' status: some 60 lines, of which the longest are lists of CPUs and NUMA nodes.
-const STATUS_MAX: u64 = 64 << 10;
-/// A list of control groups; each path has at most `PATH_MAX` bytes.
-const CGROUP_MAX: u64 = 64 << 10;
-
 /// What there was at one time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Found {
@@ -51,76 +36,7 @@ pub struct Found {
     pub hierarchy: Option<Hierarchy>,
 }
 
-/// Looks for machines.
-///
-/// A process that was looked at and is no machine is looked at again in one of eight scans only, as are interfaces of
-/// known machines; names and groups of their threads in one of 32. So a scan takes little time, and a machine that
-/// an old process has become is found within eight. A machine of 2,000 threads takes 65 ms at first, then 11 ms, half of
-/// which the kernel needs to list them (on a virtual machine of two cores, Linux 6.18).
-#[derive(Debug)]
-pub struct Scanner {
-    roots: Roots,
-    declared: Vec<Declared>,
-    hierarchy: Option<Hierarchy>,
-    round: u32,
-    processes: HashMap<u32, Process>,
-    threads: HashMap<u32, Thread>,
-    machines: HashMap<u32, Machine>,
-    /// When the processes started that the user has declared.
-    meant: HashMap<u32, u64>,
-    users: Users,
-    /// Open files that this scan may look at still.
-    files: usize,
-    /// What debugfs tells of KVM in this scan, once somebody has asked.
-    kvm: Option<Machines>,
-}
-
-/// A process, machine or not.
-#[derive(Debug)]
-struct Process {
-    looks: u8,
-    round: u32,
-    stat: Stat,
-    /// By its program.
-    kind: Option<Kind>,
-    /// By what it holds of KVM's.
-    held: Held,
-    /// Whose it is, if it could be a machine.
-    uid: Option<u32>,
-    /// By its control group, if root has made that.
-    domain: Option<Domain>,
-    /// By its command line.
-    given: Option<String>,
-    /// It is a thread of the kernel's that serves this thread.
-    vhost_of: Option<u32>,
-}
-
 impl Scanner {
-    /// One that knows nothing yet. Declared machines may come later.
-    pub fn new(roots: Roots, declared: Vec<Declared>) -> Self {
-        let hierarchy = hierarchy(&roots);
-        Scanner {
-            roots,
-            declared,
-            hierarchy,
-            round: 0,
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            machines: HashMap::new(),
-            meant: HashMap::new(),
-            users: Users::default(),
-            files: FILES_MAX,
-            kvm: None,
-        }
-    }
-
-    /// The same, with users whose word counts on what is a machine without KVM.
-    #[must_use]
-    pub fn trusting(mut self, users: Users) -> Self {
-        self.users = users;
-        self
-    }
-
     /// Looks at all processes there are now. It never fails: who ends meanwhile is left out.
     pub fn scan(&mut self) -> Found {
         self.round = self.round.wrapping_add(1);
@@ -192,18 +108,6 @@ impl Scanner {
             );
         }
         Found { vms, troubles: troubles.told(), unknown, hierarchy: self.hierarchy.clone() }
-    }
-
-    /// Trusts nothing that is remembered. Which threads run vCPUs is: that was seen.
-    fn look_anew(&mut self) {
-        self.processes.values_mut().for_each(|process| process.looks = 0);
-        self.threads.values_mut().for_each(|thread| thread.looks = 0);
-        self.machines.values_mut().for_each(|machine| machine.looks = 0);
-    }
-
-    /// Whether something known is to be looked at in full.
-    fn due(&self, looks: u8, number: u32, every: u32) -> bool {
-        looks < NEW || number.wrapping_add(self.round).is_multiple_of(every)
     }
 
     fn look(&mut self, pid: u32, troubles: &mut Troubles) {
@@ -291,24 +195,6 @@ impl Scanner {
         process
     }
 
-    /// The user whose process it is. Root of a container is not root.
-    fn uid(&self, pid: u32) -> Option<u32> {
-        let status = self.roots.proc.join(pid.to_string()).join("status");
-        let uid = owner::user(&file::text(&status, STATUS_MAX).ok()?)?;
-        (uid != owner::ROOT || owner::is_of_host(&self.roots, pid)).then_some(uid)
-    }
-
-    /// Whether root alone makes and fills this control group.
-    pub(super) fn is_roots(&self, group: &Path) -> bool {
-        let hierarchy = self.hierarchy.as_ref();
-        hierarchy.is_some_and(|hierarchy| owner::is_roots(hierarchy, group))
-    }
-
-    fn group_of(&self, dir: &Path) -> Option<PathBuf> {
-        let text = file::text(&dir.join("cgroup"), CGROUP_MAX).ok()?;
-        task::group(&text, self.hierarchy.as_ref().map(|hierarchy| hierarchy.version))
-    }
-
     /// All machines that are such without anyone's word.
     fn discovered(&mut self, troubles: &mut Troubles) -> Vec<Vm> {
         let mut mains = BTreeMap::new();
@@ -348,30 +234,4 @@ impl Scanner {
         });
         found.collect()
     }
-}
-
-impl Process {
-    /// Which kind of machine it is and how that is known, if it is one. A program's name is its user's word; of processes in
-    /// groups of libvirt's the one that runs such a program, or holds a machine of KVM's, leads.
-    fn is_machine(&self, users: &Users) -> Option<(Kind, KnownBy)> {
-        let kind = self.kind.or_else(|| self.held.is_machine().then_some(Kind::Kvm))?;
-        if self.domain.is_some() {
-            return Some((kind, KnownBy::Libvirt));
-        }
-        if self.held.is_machine() {
-            return Some((kind, KnownBy::Kvm));
-        }
-        let may_say = self.uid.is_some_and(|uid| users.contains(uid));
-        may_say.then_some((kind, KnownBy::Program))
-    }
-}
-
-/// The hierarchy that controls processors, below these roots.
-pub fn hierarchy(roots: &Roots) -> Option<Hierarchy> {
-    let mounts = file::text(&roots.proc.join("self/mountinfo"), MOUNTS_MAX).ok()?;
-    let controllers = |root: &Path| {
-        file::text(&roots.place(root).join("cgroup.controllers"), 4096).unwrap_or_default()
-    };
-    let found = Hierarchy::among(&mounts, controllers)?;
-    Some(Hierarchy { root: roots.place(&found.root), ..found })
 }

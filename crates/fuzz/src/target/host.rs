@@ -6,8 +6,7 @@ use lowtail_discover::fuzz as discover;
 use lowtail_kernel::fuzz as kernel;
 use lowtail_observe::{doctor, fuzz as observe, record};
 
-use super::text;
-use crate::{Most, Target};
+use crate::reader::{Most, Target, text};
 
 const POLICY_MOST: Most = Most { held: (4 << 20, 2048), taken: (16 << 20, 16 << 10) };
 

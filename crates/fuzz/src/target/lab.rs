@@ -5,7 +5,7 @@ use lowtail_lab::kvm::import::{HostOptions, scenario};
 use lowtail_libvirt::Domain;
 use lowtail_libvirt::range::CgroupVersion;
 
-use crate::{Most, Target};
+use crate::reader::{Most, Target};
 
 /// Each case has a copy of the tree: `CASE_BYTES_MAX` of the crate's `case`.
 const MOST: Most = Most { held: (1 << 30, 64 << 10), taken: (4 << 30, 1 << 20) };

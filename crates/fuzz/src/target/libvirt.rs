@@ -4,8 +4,7 @@ use lowtail_libvirt::labels::{LABELS_MAX, VALUE_BYTES_MAX};
 use lowtail_libvirt::name::{escape, machine, scope, shown};
 use lowtail_libvirt::{Cpus, Domain, labels};
 
-use super::text;
-use crate::{Most, Target};
+use crate::reader::{Most, Target, text};
 
 const WORDS: &[&str] = &[
     "<domain>",

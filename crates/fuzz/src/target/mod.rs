@@ -7,7 +7,7 @@ mod serve;
 mod toml;
 mod trace;
 
-use crate::{Most, Target};
+use crate::reader::Target;
 
 /// All readers. One that is new is a line here, a file in `fuzz/fuzz_targets`, and a directory in `fuzz/corpus`.
 pub const TARGETS: &[Target] = &[
@@ -43,8 +43,3 @@ pub const TARGETS: &[Target] = &[
     host::RECORD_MAPS,
     serve::HTTP,
 ];
-
-/// A reader of short texts.
-const fn text(name: &'static str, read: fn(&[u8]), words: &'static [&'static str]) -> Target {
-    Target { name, read, bytes_max: 4096, most: Most::TEXT, words }
-}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lowtail_serve::{HEAD_BYTES, InMemory, Limits, Site, Source};
 
-use crate::{Most, Target};
+use crate::reader::{Most, Target};
 
 /// What is served.
 const TEXT: &str = "lowtail_up 1\n# EOF\n";

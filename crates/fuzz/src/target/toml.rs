@@ -6,8 +6,7 @@ use lowtail_toml::{Bytes, Percent, Rate, Span};
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
 
-use super::text;
-use crate::Target;
+use crate::reader::{Target, text};
 
 pub(super) const VALUES: Target = text(
     "values",

@@ -2,7 +2,7 @@
 
 use lowtail_trace::{Options, export_perfetto, info, latency};
 
-use crate::{Most, Target};
+use crate::reader::{Most, Target};
 
 /// Histograms of each vCPU take some room, and tables.
 const MOST: Most = Most { held: (64 << 20, 64 << 10), taken: (512 << 20, 1 << 20) };

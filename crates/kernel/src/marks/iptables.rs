@@ -1,6 +1,7 @@
 //! Rules of iptables, old and new, as the programs that save them print them.
 
-use super::{Survey, known, tool};
+use super::survey::{Survey, known};
+use super::tool;
 use crate::Name;
 
 /// Each prints all tables. What stands in nftables, the plain ones may print, or the `-nft-` ones.

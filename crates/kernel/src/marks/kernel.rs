@@ -1,6 +1,6 @@
 //! Marks in rules of routing and in filters of tc, as the kernel itself tells of them.
 
-use super::{Survey, known};
+use super::survey::{Survey, known};
 use crate::Name;
 use crate::tc;
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Survey, look};
+use super::scan::look;
+use super::survey::Survey;
 
 /// For so long it is not looked at again.
 const FRESH: Duration = Duration::from_secs(30);

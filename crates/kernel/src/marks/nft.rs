@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Survey, known, tool};
+use super::survey::{Survey, known};
+use super::tool;
 use crate::Name;
 
 pub(super) fn read(survey: &mut Survey) {

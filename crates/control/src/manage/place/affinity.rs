@@ -7,8 +7,9 @@ use std::path::Path;
 use nix::sched::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 
+use super::cpus;
+use super::kind::Kind;
 use super::thread::Thread;
-use super::{Kind, cpus};
 use lowtail_kernel::thread::set_cpus;
 
 /// The CPUs of one thread: `sched_setaffinity(2)`, as a list such as `0-3,8`.

@@ -11,7 +11,8 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, cpus};
+use super::cpus;
+use super::kind::Kind;
 use lowtail_kernel::Name;
 use lowtail_kernel::cgroup::Hierarchy;
 

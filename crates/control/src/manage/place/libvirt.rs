@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::kind::Kind;
 use crate::libvirt::{Domain, Key};
 use lowtail_kernel::Name;
 

@@ -9,6 +9,7 @@
 mod affinity;
 pub(crate) mod cpus;
 mod group;
+mod kind;
 mod libvirt;
 mod network;
 mod sched;
@@ -18,6 +19,8 @@ use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
+
+use kind::Kind;
 
 pub use affinity::Affinity;
 pub(super) use group::Size;
@@ -41,39 +44,6 @@ pub enum Place {
     Libvirt(Libvirt),
     /// A part of a network interface.
     Network(Network),
-}
-
-/// What each kind can do.
-pub(super) trait Kind {
-    /// What people call it; safe for a terminal.
-    fn label(&self) -> String;
-
-    /// The value there now, without the end of its line; `None` if the place is gone.
-    fn read(&self) -> io::Result<Option<String>>;
-
-    /// Puts a value there that [`full`](Kind::full) has given. False if the place is gone.
-    fn write(&self, value: &str) -> io::Result<bool>;
-
-    /// Whether `now` is what one reads where `value` was put.
-    fn holds(&self, value: &str, now: &str) -> bool {
-        value == now
-    }
-
-    /// Whether `now` may be what the kernel has made by itself of `value`, later.
-    fn may_become(&self, value: &str, now: &str) -> bool {
-        self.holds(value, now)
-    }
-
-    /// Whether a write that has failed has changed nothing.
-    fn is_whole(&self) -> bool {
-        true
-    }
-
-    /// What is wanted, as `read` will give it: in its one form, with what `to` leaves open as it `was`.
-    ///
-    /// # Errors
-    /// Why it is no value of this place, in words.
-    fn full(&self, to: &str, was: &str) -> Result<String, String>;
 }
 
 impl Place {

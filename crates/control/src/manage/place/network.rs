@@ -4,8 +4,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
-use crate::flow::{self, Entry, Told};
+use super::kind::Kind;
+use crate::flow::{self, TaggerConfig, TapTagger};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hooks, Link, Segments, Tree};
 
@@ -19,12 +19,12 @@ pub enum Part {
     Segments,
     /// Its hooks (clsact): `present` or `absent`. Whoever wants a tagger wants these first.
     Hooks,
-    /// What the tagger at its egress is told: [`Told::to_text`], or `none`.
+    /// What the tagger at its egress is told: [`TaggerConfig::to_text`], or `none`.
     Tagger,
     /// Its hook for what comes in: `ingress` or `clsact`, or `absent`. `present` is what there is, else `ingress`. Whoever
     /// wants an entry wants this first.
     Ingress,
-    /// Which tagger is at its ingress: [`Entry::to_text`], or `none`.
+    /// Which tagger is at its ingress: [`TapTagger::to_text`], or `none`.
     Entry,
 }
 
@@ -65,7 +65,7 @@ impl Kind for Network {
             Part::Ingress => {
                 tc::hooks(link).map(|hooks| hooks.map(|hooks| hooks.name().to_string()))
             }
-            Part::Entry => flow::read_entry(link),
+            Part::Entry => flow::read_tap(link),
         }
         .map_err(io::Error::other)
     }
@@ -82,7 +82,7 @@ impl Kind for Network {
                 Part::Hooks => tc::set_hooks(link, value == PRESENT),
                 Part::Tagger => flow::write(link, value),
                 Part::Ingress => tc::put_hooks(link, named(value)?),
-                Part::Entry => flow::write_entry(link, value),
+                Part::Entry => flow::write_tap(link, value),
             }
         };
         match write() {
@@ -116,7 +116,7 @@ impl Kind for Network {
                 Part::Hooks if [PRESENT, ABSENT].contains(&to) => Ok(to.to_string()),
                 Part::Hooks => Err(Error::network("hooks", "`present` or `absent` would be right")),
                 Part::Tagger => {
-                    Ok(Told::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text()))
+                    Ok(TaggerConfig::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text()))
                 }
                 Part::Ingress => Ok(match (to, named(was)?) {
                     (PRESENT, Hooks::Absent) => Hooks::Ingress.name().to_string(),
@@ -124,7 +124,7 @@ impl Kind for Network {
                     (to, _) => named(to)?.name().to_string(),
                 }),
                 Part::Entry => {
-                    Ok(Entry::parse(to)?.map_or_else(|| to.to_string(), |e| e.to_text()))
+                    Ok(TapTagger::parse(to)?.map_or_else(|| to.to_string(), |e| e.to_text()))
                 }
             }
         };

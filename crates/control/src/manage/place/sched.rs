@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::kind::Kind;
 use super::thread::Thread;
 use lowtail_kernel::syscall;
 

@@ -4,16 +4,16 @@
 use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
-use super::told::{NONE, numbers, params};
-use super::{Mask, Tagger, place};
+use super::tagger_config::{NONE, numbers, params};
+use super::{Mask, Tagger, running};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};
 
 /// Which tagger is at a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
-    /// That of this rule, with marks: as [`Told::rule`](super::Told::rule).
+pub struct TapTagger {
+    /// That of this rule, with marks: as [`TaggerConfig::rule`](super::TaggerConfig::rule).
     pub rule: [u32; 7],
     /// The bits of marks in which it notes machines.
     #[serde(default = "upper")]
@@ -25,10 +25,10 @@ fn upper() -> Mask {
     Mask::UPPER
 }
 
-impl Entry {
+impl TapTagger {
     /// The tagger of this rule.
     pub fn new(params: &FlowParams, marks: Mask) -> Self {
-        Entry { rule: numbers(params), marks }
+        TapTagger { rule: numbers(params), marks }
     }
 
     /// As text: JSON in one line, always the same for the same.
@@ -45,7 +45,7 @@ impl Entry {
             return Ok(None);
         }
         let what = "a tap's tagger that was written down";
-        let entry: Entry =
+        let entry: TapTagger =
             serde_json::from_str(text).map_err(|error| Error::network(what, error))?;
         params(entry.rule).check().map_err(|why| Error::network(what, why))?;
         Ok(Some(entry))
@@ -56,28 +56,26 @@ impl Entry {
 ///
 /// # Errors
 /// What the kernel says, or that somebody else's filter is in our place.
-pub fn read_entry(link: &Link) -> Result<Option<String>, Error> {
+pub fn read_tap(link: &Link) -> Result<Option<String>, Error> {
     let running = match tc::hooks(link)? {
         None => return Ok(None),
         Some(Hooks::Absent) => None,
         Some(Hooks::Ingress | Hooks::Clsact) => Tagger::running_at(link, Hook::Ingress)?,
     };
     let rule = running.map(|tagger| tagger.rule()).transpose()?;
-    Ok(Some(
-        rule.map_or_else(
-            || NONE.to_string(),
-            |(params, marks)| Entry::new(&params, marks).to_text(),
-        ),
-    ))
+    Ok(Some(rule.map_or_else(
+        || NONE.to_string(),
+        |(params, marks)| TapTagger::new(&params, marks).to_text(),
+    )))
 }
 
 /// Puts at a tap the tagger that the uplinks of this network namespace have, or removes it.
 ///
 /// # Errors
 /// If the text is none, there are no hooks, or the kernel refuses.
-pub fn write_entry(link: &Link, text: &str) -> Result<(), Error> {
-    match Entry::parse(text)? {
-        Some(entry) => place::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
+pub fn write_tap(link: &Link, text: &str) -> Result<(), Error> {
+    match TapTagger::parse(text)? {
+        Some(entry) => running::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
         None => tc::detach(link, Hook::Ingress),
     }
 }

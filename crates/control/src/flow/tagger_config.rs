@@ -1,11 +1,10 @@
-//! What an uplink's tagger is told, as text that can be put there and read back.
+//! What an uplink's tagger goes by, as text that can be written down and read back.
 
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 use serde::{Deserialize, Serialize};
 
-use super::{Mask, Tagger, place};
+use super::Mask;
 use lowtail_kernel::Error;
-use lowtail_kernel::tc::{self, Hook, Link};
 
 const BANDS: usize = FLOW_BANDS as usize;
 /// A DSCP that stays as it is.
@@ -19,11 +18,11 @@ pub(super) const NONE: &str = "none";
 /// What an uplink's tagger goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct TaggerConfig {
     /// `rate`, `burst_ns`, `vm_rate`, `vm_burst_ns`, `brief_bytes`, `large_bytes`, `long_bytes` of
     /// [`FlowParams`].
     pub rule: [u32; 7],
-    /// The priority of each band, as [`tc::Choice`] has them.
+    /// The priority of each band, as [`Choice`](lowtail_kernel::tc::Choice) has them.
     pub priorities: [u32; BANDS],
     /// The DSCP of each band, 0 to 63 or [`KEEP`].
     pub dscp: [u8; BANDS],
@@ -31,10 +30,10 @@ pub struct Told {
     pub marks: Mask,
 }
 
-impl Told {
+impl TaggerConfig {
     /// With the rule's parameters, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        Told { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: Mask::NONE }
+        TaggerConfig { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: Mask::NONE }
     }
 
     /// The rule's parameters.
@@ -68,42 +67,14 @@ impl Told {
         if text == NONE {
             return Ok(None);
         }
-        let told: Told = serde_json::from_str(text)
+        let told: TaggerConfig = serde_json::from_str(text)
             .map_err(|error| Error::network("a tagger that was written down", error))?;
         told.check()?;
         Ok(Some(told))
     }
 }
 
-/// What the tagger of an uplink is told, as text; `none` without one. `None` if the interface is gone.
-///
-/// # Errors
-/// What the kernel says, or that somebody else's filter is in our place.
-pub fn read(link: &Link) -> Result<Option<String>, Error> {
-    let present = tc::has_hooks(link)?;
-    if present != Some(true) {
-        return Ok(present.map(|_| NONE.to_string()));
-    }
-    let told = Tagger::running(link)?.map(|tagger| tagger.told(link)).transpose()?;
-    Ok(Some(told.map_or_else(|| NONE.to_string(), |told| told.to_text())))
-}
-
-/// Puts a tagger at an uplink that is told so, or removes it. It is one that runs already in this network namespace, if
-/// that has the same rule.
-///
-/// # Errors
-/// If the text is none, there are no hooks, or the kernel refuses.
-pub fn write(link: &Link, text: &str) -> Result<(), Error> {
-    match Told::parse(text)? {
-        Some(told) => place::tagger(&told.params(), told.marks)?.attach(link, &told),
-        None => match Tagger::running(link)? {
-            Some(tagger) => tagger.detach(link),
-            None => tc::detach(link, Hook::Egress),
-        },
-    }
-}
-
-/// A rule's parameters as a text has them: [`Told::rule`].
+/// A rule's parameters as a text has them: [`TaggerConfig::rule`].
 pub(super) fn numbers(params: &FlowParams) -> [u32; 7] {
     let [numbers @ .., _pad] = params.words();
     numbers

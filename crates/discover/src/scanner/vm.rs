@@ -3,46 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{EVERY, Scanner, THREADS_EVERY, Troubles};
+use super::state::{EVERY, Read, Scanner, THREADS_MAX};
+use super::troubles::Troubles;
 use crate::kvm::{Held, Machines};
 use crate::libvirt::Domain;
 use crate::part::{self, Part};
 use crate::task::Stat;
-use crate::{Kind, KnownBy, NamedBy, Origin, Role, Tap, Vm, VmThread, group, labels, owner, tap};
+use crate::{Kind, KnownBy, NamedBy, Origin, Role, Vm, VmThread, group, labels, owner, tap};
 use lowtail_kernel::Name;
 use lowtail_kernel::file::{self, Unread};
 
 /// Characters of a name.
 const NAME_MAX: usize = 256;
-/// Threads of one machine.
-const THREADS_MAX: usize = 65_536;
-
-/// A thread as it was read: its number, its name, its control group.
-pub(super) type Read = (u32, String, Option<PathBuf>);
-
-/// What is remembered of a thread.
-#[derive(Debug)]
-pub(super) struct Thread {
-    pub(super) looks: u8,
-    pub(super) round: u32,
-    comm: String,
-    group: Option<PathBuf>,
-}
-
-/// What is remembered of a machine.
-#[derive(Debug, Default)]
-pub(super) struct Machine {
-    pub(super) looks: u8,
-    pub(super) round: u32,
-    taps: Vec<Tap>,
-    lost: Vec<Name>,
-    denied: bool,
-    cgroup: Option<PathBuf>,
-    root_cgroup: bool,
-    /// Threads that run vCPUs of KVM's.
-    runners: BTreeMap<u32, u16>,
-}
-
 /// What tells the vCPUs of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Vcpus<'a> {
@@ -205,36 +177,6 @@ impl Scanner {
             self.hierarchy.is_some() && threads.iter().any(|(_, _, group)| group.is_none());
         troubles.outside += u32::from(outside);
         machine.cgroup.clone()
-    }
-
-    /// The threads of a process, with their names and groups.
-    fn tasks(&mut self, pid: u32) -> Vec<Read> {
-        let dir = self.roots.proc.join(pid.to_string()).join("task");
-        let tids = file::numbers(&dir).unwrap_or_default();
-        let threads = tids.into_iter().take(THREADS_MAX).filter_map(|tid| {
-            let (comm, group) = self.thread(tid, &dir.join(tid.to_string()))?;
-            Some((tid, comm, group))
-        });
-        threads.collect()
-    }
-
-    /// Name and group of a thread, from memory or anew.
-    pub(super) fn thread(&mut self, tid: u32, dir: &Path) -> Option<(String, Option<PathBuf>)> {
-        let round = self.round;
-        let looks = self.threads.get(&tid).map_or(0, |known| known.looks);
-        if !self.due(looks, tid, THREADS_EVERY)
-            && let Some(known) = self.threads.get_mut(&tid)
-        {
-            known.round = round;
-            return Some((known.comm.clone(), known.group.clone()));
-        }
-        let comm = file::text(&dir.join("comm"), 64).ok()?;
-        let comm = comm.strip_suffix('\n').unwrap_or(&comm).to_string();
-        let group = self.group_of(dir);
-        let looks = looks.saturating_add(1);
-        let known = Thread { looks, round, comm: comm.clone(), group: group.clone() };
-        self.threads.insert(tid, known);
-        Some((comm, group))
     }
 }
 
