@@ -39,7 +39,7 @@ pub fn scan(roots: &Roots, declared: &[Declared]) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_engine::Stream;
+    use lowtail_engine::Rng;
 
     use super::*;
     use lowtail_testkit::seed::seed;
@@ -74,8 +74,8 @@ mod tests {
             ") S ",
             "é",
         ];
-        let mut stream = Stream::new(seed(), "discover");
-        let mut draw = |n: usize| stream.below(n as u64) as usize;
+        let mut rng = Rng::new(seed(), "discover");
+        let mut draw = |n: usize| rng.below(n as u64) as usize;
         for _ in 0..200_000 {
             let text: String = (0..draw(8)).map(|_| PIECES[draw(PIECES.len())]).collect();
             let mut end = draw(text.len() + 1);

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use lowtail_engine::{Calendar, Duration, EventQueue, Stream, Time};
+use lowtail_engine::{Calendar, Duration, EventQueue, Rng, Time};
 
 const HOLDS: usize = 100_000;
 const PENDING: [usize; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -20,8 +20,8 @@ fn main() {
 
 /// Random delays, drawn beforehand so that only the queues are measured.
 fn delays() -> Vec<u64> {
-    let mut stream = Stream::new(1, "hold");
-    (0..1 << 16).map(|_| stream.exponential(Duration::from_us(10)).as_ps()).collect()
+    let mut rng = Rng::new(1, "hold");
+    (0..1 << 16).map(|_| rng.exponential(Duration::from_us(10)).as_ps()).collect()
 }
 
 #[divan::bench(args = PENDING)]

@@ -67,24 +67,24 @@ const EMPTY: Bucket = Bucket { last: NO_CHUNK, len: 0 };
 
 /// An event behind the horizon.
 #[derive(Debug, Clone, Copy)]
-struct Far<E> {
+struct Overflow<E> {
     ps: u64,
     seq: u64,
     event: E,
 }
 
-impl<E> PartialEq for Far<E> {
+impl<E> PartialEq for Overflow<E> {
     fn eq(&self, other: &Self) -> bool {
         (self.ps, self.seq) == (other.ps, other.seq)
     }
 }
-impl<E> Eq for Far<E> {}
-impl<E> PartialOrd for Far<E> {
+impl<E> Eq for Overflow<E> {}
+impl<E> PartialOrd for Overflow<E> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<E> Ord for Far<E> {
+impl<E> Ord for Overflow<E> {
     /// The earliest is the greatest, and so on top of the heap.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (other.ps, other.seq).cmp(&(self.ps, self.seq))
@@ -100,7 +100,7 @@ struct Counts {
     times: u64,
     /// Events put into the wheel or behind it, and behind it.
     put: u64,
-    far: u64,
+    overflow: u64,
 }
 
 /// Pending events of type `E`, and the clock that they move.
@@ -114,20 +114,20 @@ pub struct Calendar<E> {
     /// A bucket is 2^shift ps wide.
     shift: u32,
     /// Number, from time zero, of the first bucket that is not in the batch.
-    turn: u64,
-    /// Buckets `turn..turn + buckets.len()`, each at its number modulo their number, a power of 2.
+    head: u64,
+    /// Buckets `head..head + buckets.len()`, each at its number modulo their number, a power of 2.
     buckets: Vec<Bucket>,
     /// A bit for each bucket that holds something.
     filled: Vec<u64>,
     in_wheel: usize,
     chunks: Vec<Chunk<E>>,
     free: Vec<u32>,
-    far: BinaryHeap<Far<E>>,
-    far_seq: u64,
+    overflow: BinaryHeap<Overflow<E>>,
+    overflow_seq: u64,
     counts: Counts,
     /// For sorting, empty between calls.
     keys: Vec<u64>,
-    loose: Vec<Entry<E>>,
+    scratch: Vec<Entry<E>>,
 }
 
 impl<E: Copy> Default for Calendar<E> {
@@ -146,17 +146,17 @@ impl<E: Copy> Calendar<E> {
             batch: Vec::with_capacity(256),
             next: 0,
             shift: SHIFT_START,
-            turn: 0,
+            head: 0,
             buckets: vec![EMPTY; BUCKETS_START],
             filled: vec![0; BUCKETS_START / 64],
             in_wheel: 0,
             chunks: Vec::new(),
             free: Vec::new(),
-            far: BinaryHeap::new(),
-            far_seq: 0,
+            overflow: BinaryHeap::new(),
+            overflow_seq: 0,
             counts: Counts::default(),
             keys: Vec::with_capacity(256),
-            loose: Vec::with_capacity(256),
+            scratch: Vec::with_capacity(256),
         }
     }
 
@@ -168,7 +168,7 @@ impl<E: Copy> Calendar<E> {
 
     /// Events that are still to come.
     pub fn len(&self) -> usize {
-        self.batch.len() - self.next + self.in_wheel + self.far.len()
+        self.batch.len() - self.next + self.in_wheel + self.overflow.len()
     }
 
     /// Whether nothing is still to come.
@@ -196,14 +196,14 @@ impl<E: Copy> Calendar<E> {
         assert!(time >= self.now, "event in the past: {time:?} at {:?}", self.now);
         let ps = time.as_ps();
         let bucket = ps >> self.shift;
-        if bucket < self.turn {
+        if bucket < self.head {
             return self.insert(ps, event);
         }
         self.counts.put += 1;
-        if bucket - self.turn < self.buckets.len() as u64 {
+        if bucket - self.head < self.buckets.len() as u64 {
             self.put(bucket, Entry { ps, event });
         } else {
-            self.put_far(ps, event);
+            self.put_overflow(ps, event);
         }
     }
 
@@ -219,7 +219,7 @@ impl<E: Copy> Calendar<E> {
         let ps = match self.batch.get(self.next) {
             Some(entry) => Some(entry.ps),
             None if self.in_wheel > 0 => {
-                let bucket = self.buckets[self.place(self.first_filled())];
+                let bucket = self.buckets[self.slot(self.first_filled())];
                 let (mut at, mut least, mut len) = (bucket.last, u64::MAX, bucket.len as usize);
                 while len > 0 {
                     let (chunk, n) = (&self.chunks[at as usize], (len - 1) % CHUNK + 1);
@@ -228,7 +228,7 @@ impl<E: Copy> Calendar<E> {
                 }
                 Some(least)
             }
-            None => self.far.peek().map(|far| far.ps),
+            None => self.overflow.peek().map(|event| event.ps),
         };
         ps.map(Time::from_ps)
     }
@@ -274,21 +274,21 @@ impl<E: Copy> Calendar<E> {
     }
 
     #[cold]
-    fn put_far(&mut self, ps: u64, event: E) {
-        self.counts.far += 1;
-        self.far.push(Far { ps, seq: self.far_seq, event });
-        self.far_seq += 1;
+    fn put_overflow(&mut self, ps: u64, event: E) {
+        self.counts.overflow += 1;
+        self.overflow.push(Overflow { ps, seq: self.overflow_seq, event });
+        self.overflow_seq += 1;
     }
 
     /// Where bucket number `bucket` is in the wheel.
     #[inline]
-    fn place(&self, bucket: u64) -> usize {
+    fn slot(&self, bucket: u64) -> usize {
         bucket as usize & (self.buckets.len() - 1)
     }
 
     #[inline]
     fn put(&mut self, bucket: u64, entry: Entry<E>) {
-        let place = self.place(bucket);
+        let place = self.slot(bucket);
         let bucket = &mut self.buckets[place];
         let at = bucket.len as usize % CHUNK;
         if at == 0 {
@@ -312,8 +312,8 @@ impl<E: Copy> Calendar<E> {
 
     /// The number of the first bucket with something in it. There is one.
     fn first_filled(&self) -> u64 {
-        let start = self.place(self.turn);
-        // From the turn's bit on; the word it is in comes once more at the end.
+        let start = self.slot(self.head);
+        // From the head's bit on; the word it is in comes once more at the end.
         let mut word = start / 64;
         let mut bits = self.filled[word] & (!0 << (start % 64));
         while bits == 0 {
@@ -321,7 +321,7 @@ impl<E: Copy> Calendar<E> {
             bits = self.filled[word];
         }
         let place = word * 64 + bits.trailing_zeros() as usize;
-        self.turn + (place.wrapping_sub(start) & (self.buckets.len() - 1)) as u64
+        self.head + (place.wrapping_sub(start) & (self.buckets.len() - 1)) as u64
     }
 
     /// Moves buckets into the batch until that is long enough, as far as they begin by `end`.
@@ -337,8 +337,10 @@ impl<E: Copy> Calendar<E> {
             }
             if self.in_wheel == 0 {
                 // Nothing until what is behind the horizon.
-                let Some(far) = self.far.peek().filter(|far| far.ps <= end) else { return };
-                self.turn = self.turn.max(far.ps >> self.shift);
+                let Some(event) = self.overflow.peek().filter(|event| event.ps <= end) else {
+                    return;
+                };
+                self.head = self.head.max(event.ps >> self.shift);
                 self.draw_near();
             }
             let bucket = self.first_filled();
@@ -346,7 +348,7 @@ impl<E: Copy> Calendar<E> {
                 return;
             }
             self.take(bucket);
-            self.turn = bucket + 1;
+            self.head = bucket + 1;
             self.draw_near();
         }
     }
@@ -354,37 +356,37 @@ impl<E: Copy> Calendar<E> {
     /// Moves into the wheel what is not behind its horizon any more.
     #[inline]
     fn draw_near(&mut self) {
-        while let Some(&far) = self.far.peek() {
-            let bucket = far.ps >> self.shift;
-            if bucket - self.turn >= self.buckets.len() as u64 {
+        while let Some(&event) = self.overflow.peek() {
+            let bucket = event.ps >> self.shift;
+            if bucket - self.head >= self.buckets.len() as u64 {
                 return;
             }
-            self.far.pop();
-            self.put(bucket, Entry { ps: far.ps, event: far.event });
+            self.overflow.pop();
+            self.put(bucket, Entry { ps: event.ps, event: event.event });
         }
     }
 
     /// Sorts a bucket and moves it behind the batch.
     fn take(&mut self, number: u64) {
-        let place = self.place(number);
+        let place = self.slot(number);
         let first = self.batch.len();
         self.empty(place);
-        let loose = &self.loose[..];
-        if loose.len() < 1 << PLACE_BITS {
+        let scratch = &self.scratch[..];
+        if scratch.len() < 1 << PLACE_BITS {
             // Time in the bucket, then place in it: integers are sorted fastest, in place, and
             // equal times keep their order.
             let start = number << self.shift;
             let key = |(i, entry): (usize, &Entry<E>)| (entry.ps - start) << PLACE_BITS | i as u64;
-            self.keys.extend(loose.iter().enumerate().map(key));
+            self.keys.extend(scratch.iter().enumerate().map(key));
             self.keys.sort_unstable();
             let mask = (1 << PLACE_BITS) - 1;
-            self.batch.extend(self.keys.iter().map(|&key| loose[(key & mask) as usize]));
+            self.batch.extend(self.keys.iter().map(|&key| scratch[(key & mask) as usize]));
             self.keys.clear();
         } else {
-            self.batch.extend_from_slice(loose);
+            self.batch.extend_from_slice(scratch);
             self.batch[first..].sort_by_key(|entry| entry.ps);
         }
-        self.loose.clear();
+        self.scratch.clear();
         let fresh = &self.batch[first..];
         let times = 1 + fresh.windows(2).filter(|pair| pair[0].ps != pair[1].ps).count();
         self.counts.times += times as u64;
@@ -392,26 +394,26 @@ impl<E: Copy> Calendar<E> {
         self.counts.buckets += 1;
     }
 
-    /// Moves what is in the bucket at `place` to `loose`, in the order in which it came.
+    /// Moves what is in the bucket at `place` to `scratch`, in the order in which it came.
     fn empty(&mut self, place: usize) {
         let bucket = std::mem::replace(&mut self.buckets[place], EMPTY);
         self.filled[place / 64] &= !(1 << (place % 64));
         let mut left = bucket.len as usize;
         self.in_wheel -= left;
         let mut at = bucket.last;
-        let begin = self.loose.len();
+        let begin = self.scratch.len();
         // The last chunk comes first: fill from the end.
         if left > CHUNK {
             let any = self.chunks[at as usize].entries[0];
-            self.loose.resize(begin + left, any);
+            self.scratch.resize(begin + left, any);
             while left > 0 {
                 let (chunk, n) = (&self.chunks[at as usize], (left - 1) % CHUNK + 1);
-                self.loose[begin + left - n..begin + left].copy_from_slice(&chunk.entries[..n]);
+                self.scratch[begin + left - n..begin + left].copy_from_slice(&chunk.entries[..n]);
                 self.free.push(at);
                 (at, left) = (chunk.before, left - n);
             }
         } else if left > 0 {
-            self.loose.extend_from_slice(&self.chunks[at as usize].entries[..left]);
+            self.scratch.extend_from_slice(&self.chunks[at as usize].entries[..left]);
             self.free.push(at);
         }
     }
@@ -419,7 +421,7 @@ impl<E: Copy> Calendar<E> {
     /// Chooses width and number of buckets by what has been counted, and moves everything if
     /// they change.
     fn adapt(&mut self) {
-        let Counts { buckets, times, put, far, .. } = std::mem::take(&mut self.counts);
+        let Counts { buckets, times, put, overflow, .. } = std::mem::take(&mut self.counts);
         let (mut shift, mut n) = (self.shift, self.buckets.len());
         // Equal times cannot be told apart by any width, so that they count once.
         if times > BUCKET_MOST * buckets && shift > 0 {
@@ -428,7 +430,7 @@ impl<E: Copy> Calendar<E> {
             shift += 1;
         }
         // Most of what is scheduled is to lie within the horizon.
-        if far * 8 > put {
+        if overflow * 8 > put {
             if n < BUCKETS_MAX {
                 n *= 2;
             } else {
@@ -441,32 +443,33 @@ impl<E: Copy> Calendar<E> {
     }
 
     fn rebuild(&mut self, shift: u32, n: usize) {
-        for bucket in self.turn..self.turn + self.buckets.len() as u64 {
-            let place = self.place(bucket);
+        for bucket in self.head..self.head + self.buckets.len() as u64 {
+            let place = self.slot(bucket);
             self.empty(place);
         }
         // The batch ends where a bucket begins; what of the wheel comes before that goes into it.
-        let end = u128::from(self.turn) << self.shift;
-        (self.shift, self.turn) = (shift, end.div_ceil(1 << shift) as u64);
+        let end = u128::from(self.head) << self.shift;
+        (self.shift, self.head) = (shift, end.div_ceil(1 << shift) as u64);
         self.buckets.resize(n, EMPTY);
         self.filled.resize(n / 64, 0);
-        let loose = std::mem::take(&mut self.loose);
-        for &Entry { ps, event } in &loose {
+        let scratch = std::mem::take(&mut self.scratch);
+        for &Entry { ps, event } in &scratch {
             let bucket = ps >> shift;
-            if bucket < self.turn {
+            if bucket < self.head {
                 self.insert(ps, event);
-            } else if bucket - self.turn < n as u64 {
+            } else if bucket - self.head < n as u64 {
                 self.put(bucket, Entry { ps, event });
             } else {
-                self.put_far(ps, event);
+                self.put_overflow(ps, event);
             }
         }
-        while let Some(&far) = self.far.peek().filter(|far| far.ps >> shift < self.turn) {
-            self.far.pop();
-            self.insert(far.ps, far.event);
+        while let Some(&event) = self.overflow.peek().filter(|event| event.ps >> shift < self.head)
+        {
+            self.overflow.pop();
+            self.insert(event.ps, event.event);
         }
-        self.loose = loose;
-        self.loose.clear();
+        self.scratch = scratch;
+        self.scratch.clear();
         self.counts = Counts::default();
         self.draw_near();
     }

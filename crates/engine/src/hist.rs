@@ -107,7 +107,7 @@ impl Hist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Stream;
+    use crate::rng::Rng;
 
     #[test]
     fn empty_has_no_values() {
@@ -120,9 +120,9 @@ mod tests {
     /// Against the definition, on the sorted samples themselves.
     #[test]
     fn quantiles_are_nearest_rank_within_a_bin() {
-        let mut stream = Stream::new(3, "hist");
+        let mut rng = Rng::new(3, "hist");
         let mut spans: Vec<_> =
-            (0..9_999).map(|_| stream.exponential(Duration::from_us(100))).collect();
+            (0..9_999).map(|_| rng.exponential(Duration::from_us(100))).collect();
         let mut hist = Hist::new();
         let mut halves = (Hist::new(), Hist::new());
         for (i, &span) in spans.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Inputs changed at random, the same for the same seed.
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 
 /// Bytes that mean something in many formats.
 const BYTES: [u8; 12] = [0, 1, 0x1b, 0x7f, 0x80, 0xff, b'\n', b'"', b',', b'-', b'=', b'/'];
@@ -9,9 +9,9 @@ const NUMBERS: [u64; 8] =
     [0, 1, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff, u64::MAX];
 
 /// Changes `bytes` in one to four places; some become those of a word of `words`, or of another input.
-pub fn mutate(bytes: &mut Vec<u8>, words: &[&str], other: &[u8], stream: &mut Stream) {
-    for _ in 0..=stream.below(4) {
-        let mut below = |n: usize| stream.below(n.max(1) as u64) as usize;
+pub fn mutate(bytes: &mut Vec<u8>, words: &[&str], other: &[u8], rng: &mut Rng) {
+    for _ in 0..=rng.below(4) {
+        let mut below = |n: usize| rng.below(n.max(1) as u64) as usize;
         let at = below(bytes.len() + 1);
         let end = (at + below(16)).min(bytes.len());
         match below(9) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use lowtail_fuzz::mutate::mutate;
 use lowtail_fuzz::{TARGETS, Target, find, run};
 
@@ -64,12 +64,12 @@ fn replay(name: &str) {
     let usual = if long { INPUTS / 16 } else { INPUTS };
     let inputs = number("LOWTAIL_FUZZ_INPUTS").unwrap_or(usual);
     println!("LOWTAIL_SEED={seed} LOWTAIL_FUZZ_INPUTS={inputs} repeats it");
-    let mut stream = Stream::new(seed, name);
+    let mut rng = Rng::new(seed, name);
     let seeds: Vec<&Vec<u8>> = corpus.iter().chain(&found).map(|(_, bytes)| bytes).collect();
     for input in 0..inputs {
-        let mut any = || seeds[stream.below(seeds.len() as u64) as usize];
+        let mut any = || seeds[rng.below(seeds.len() as u64) as usize];
         let (mut bytes, other) = (any().clone(), any());
-        mutate(&mut bytes, target.words, other, &mut stream);
+        mutate(&mut bytes, target.words, other, &mut rng);
         attempt(target, &bytes, &format!("input {input} of LOWTAIL_SEED={seed}"), false);
     }
 }

@@ -5,7 +5,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
@@ -23,8 +23,8 @@ fn main() {
 fn config(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
     let server = RequestServerConfig {
-        load: Load::Open(Spread::Fixed(us(1000))),
-        service: Spread::Fixed(us(8)),
+        load: Load::Open(Distribution::Fixed(us(1000))),
+        service: Distribution::Fixed(us(8)),
         path: Path {
             fixed: Duration::from_ns(51_300),
             jitter_median: us(5),
@@ -32,7 +32,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
             extra_share: 0.03,
             extra_mean: us(4),
         },
-        tx_completion: Some(Spread::Fixed(us(40))),
+        tx_completion: Some(Distribution::Fixed(us(40))),
         tx_completion_work: us(3),
         requests: REQUESTS,
         warmup: 0,

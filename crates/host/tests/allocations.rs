@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::kernel::Rules;
@@ -28,17 +28,19 @@ static COUNTING: Counting = Counting;
 fn host(scheduler: SchedulerConfig) -> Config {
     let us = Duration::from_us;
     let server = RequestServerConfig {
-        load: Load::Open(Spread::Exponential(us(500))),
-        service: Spread::Fixed(us(8)),
+        load: Load::Open(Distribution::Exponential(us(500))),
+        service: Distribution::Fixed(us(8)),
         path: Path::fixed(us(50)),
-        tx_completion: Some(Spread::Fixed(us(40))),
+        tx_completion: Some(Distribution::Fixed(us(40))),
         tx_completion_work: us(3),
         requests: 1 << 40,
         warmup: 0,
         half: true,
     };
-    let hog =
-        Workload::DutyHog(DutyHogConfig { burst: Spread::Exponential(us(3000)), busy_percent: 60 });
+    let hog = Workload::DutyHog(DutyHogConfig {
+        burst: Distribution::Exponential(us(3000)),
+        busy_percent: 60,
+    });
     let mut vms = vec![VmConfig::new("io", Workload::RequestServer(server))];
     vms.extend((0..4).map(|i| VmConfig::new(&format!("hog{i}"), hog.clone())));
     vms.push(VmConfig::new("yielder", Workload::Yielder(YielderConfig { work: us(200) })));
@@ -90,7 +92,7 @@ fn traffic(backend: Backend) -> Config {
             4..8 => (Way::In { nic }, Pace::Window(20)),
             8..12 => (Way::Out { nic }, Pace::Window(20)),
             12..16 => (Way::Between { to }, Pace::Window(20)),
-            _ => (Way::In { nic }, Pace::Requests(Spread::Exponential(us(1000)))),
+            _ => (Way::In { nic }, Pace::Requests(Distribution::Exponential(us(1000)))),
         };
         FlowConfig {
             dom: Dom(1 + i % 10),

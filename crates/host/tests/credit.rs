@@ -2,7 +2,7 @@
 //! here, so that each expected figure follows from the rules alone.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
@@ -145,8 +145,8 @@ fn only_xen48_boosts_who_is_unparked() {
 
 fn server() -> VmConfig {
     let config = RequestServerConfig {
-        load: Load::Think(Spread::Exponential(us(3_000))),
-        service: Spread::Fixed(us(20)),
+        load: Load::Think(Distribution::Exponential(us(3_000))),
+        service: Distribution::Fixed(us(20)),
         path: Path::fixed(us(30)),
         tx_completion: None,
         tx_completion_work: us(0),
@@ -314,7 +314,7 @@ fn idle_pcpus_take_work() {
 #[test]
 fn today_a_vcpu_may_wait_beside_an_idle_pcpu() {
     let lost = |version| {
-        let burst = Spread::Exponential(us(300));
+        let burst = Distribution::Exponential(us(300));
         let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 40 });
         let pinned = |name, p| on(VmConfig::new(name, duty.clone()), &[p]);
         let vms = vec![pinned("c", 0), pinned("d", 1), server()];
@@ -465,7 +465,7 @@ fn the_time_slice_is_kept() {
 fn the_same_seed_gives_the_same_run() {
     for version in VERSIONS {
         let bursts = Workload::DutyHog(DutyHogConfig {
-            burst: Spread::Exponential(ms(4)),
+            burst: Distribution::Exponential(ms(4)),
             busy_percent: 60,
         });
         let duty = |name: &str, vcpus| VmConfig { vcpus, ..VmConfig::new(name, bursts.clone()) };

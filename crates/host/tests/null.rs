@@ -1,7 +1,7 @@
 //! The machine under the simplest scheduler, against sums done by hand.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
@@ -12,8 +12,8 @@ fn us(n: u64) -> Duration {
 
 fn server() -> RequestServerConfig {
     RequestServerConfig {
-        load: Load::Think(Spread::Fixed(us(100))),
-        service: Spread::Fixed(us(10)),
+        load: Load::Think(Distribution::Fixed(us(100))),
+        service: Distribution::Fixed(us(10)),
         path: Path::fixed(us(50)),
         tx_completion: None,
         tx_completion_work: us(0),
@@ -65,7 +65,7 @@ fn a_cpu_loop_gets_all_of_its_pcpu() {
 
 #[test]
 fn a_duty_hog_is_busy_for_its_share() {
-    let burst = Spread::Exponential(Duration::from_ms(3));
+    let burst = Distribution::Exponential(Duration::from_ms(3));
     let hog = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 30 });
     let mut machine = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
     machine.run_to(Time::ZERO + Duration::from_s(200));
@@ -80,8 +80,8 @@ fn a_duty_hog_is_busy_for_its_share() {
 #[test]
 fn an_open_loop_server_is_an_mm1_queue() {
     let config = RequestServerConfig {
-        load: Load::Open(Spread::Exponential(Duration::from_s(1) / 14_000)),
-        service: Spread::Exponential(Duration::from_s(1) / 20_000),
+        load: Load::Open(Distribution::Exponential(Duration::from_s(1) / 14_000)),
+        service: Distribution::Exponential(Duration::from_s(1) / 20_000),
         path: Path::fixed(us(0)),
         requests: 2_000_000,
         warmup: 10_000,

@@ -5,7 +5,7 @@
 
 mod random;
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
@@ -73,18 +73,18 @@ fn for_seeds(test: &str, n: u64, property: impl Fn(u64) -> Result<(), String>) {
 
 /// A random host under `scheduler`.
 fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
-    let mut stream = Stream::new(seed, "random host");
-    let sockets = 1 + stream.below(2) as u16;
-    let pcpus = sockets * (1 + stream.below(3) as u16);
+    let mut rng = Rng::new(seed, "random host");
+    let sockets = 1 + rng.below(2) as u16;
+    let pcpus = sockets * (1 + rng.below(3) as u16);
     let limits = [us(0), us(100), us(1000), us(5000)];
-    let scheduler = with_ratelimit(scheduler, limits[stream.below(4) as usize]);
+    let scheduler = with_ratelimit(scheduler, limits[rng.below(4) as usize]);
     let capless = match &scheduler {
         SchedulerConfig::Credit2(config) => config.version == Credit2Version::Xen481,
         SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => false,
         SchedulerConfig::Fair(_) | SchedulerConfig::Null => true,
     };
-    let vms = 1 + stream.below(3 * u64::from(pcpus));
-    let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut stream)).collect();
+    let vms = 1 + rng.below(3 * u64::from(pcpus));
+    let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut rng)).collect();
     let mut config = host(pcpus, &scheduler, COSTS, vms);
     config.sockets = sockets;
     config.records = 64;

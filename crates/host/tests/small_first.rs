@@ -2,9 +2,9 @@
 
 mod random;
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
@@ -23,14 +23,14 @@ fn cpu_loop(name: &str) -> VmConfig {
 
 /// A random host under small-first: nobody pinned or capped.
 fn random_host(seed: u64) -> Config {
-    let mut stream = Stream::new(seed, "random host");
-    let pcpus = 1 + stream.below(4) as u16;
+    let mut rng = Rng::new(seed, "random host");
+    let pcpus = 1 + rng.below(4) as u16;
     // Full ones mostly: who shares a pCPU with nobody does not wait.
-    let vms = u64::from(pcpus) + 1 + stream.below(2 * u64::from(pcpus));
+    let vms = u64::from(pcpus) + 1 + rng.below(2 * u64::from(pcpus));
     let vm = |i| VmConfig {
         hard: CpuSet::first_n(CpuSet::MAX_PCPUS),
         soft: CpuSet::first_n(CpuSet::MAX_PCPUS),
-        ..random_vm(i, pcpus, false, &mut stream)
+        ..random_vm(i, pcpus, false, &mut rng)
     };
     host(pcpus, COSTS, (0..vms).map(vm).collect())
 }
@@ -87,10 +87,10 @@ fn nobody_waits_too_long() {
 #[test]
 fn a_storm_interrupts_once_per_millisecond() {
     let server = RequestServerConfig {
-        load: Load::Open(Spread::Exponential(us(50))),
-        service: Spread::Fixed(us(1)),
+        load: Load::Open(Distribution::Exponential(us(50))),
+        service: Distribution::Fixed(us(1)),
         path: Path::fixed(us(20)),
-        tx_completion: Some(Spread::Fixed(us(50))),
+        tx_completion: Some(Distribution::Fixed(us(50))),
         tx_completion_work: us(1),
         requests: u64::MAX / 2,
         warmup: 0,

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -192,46 +192,46 @@ struct Setup {
 
 /// A span over `octaves` octaves from `low_us` on, each octave as likely as the others, and
 /// uniform within: as good as log-uniform, and in whole numbers.
-fn span(stream: &mut Stream, low_us: u64, octaves: u64) -> String {
-    let octave = low_us << stream.below(octaves);
-    format!("\"{}us\"", octave + stream.below(octave))
+fn span(rng: &mut Rng, low_us: u64, octaves: u64) -> String {
+    let octave = low_us << rng.below(octaves);
+    format!("\"{}us\"", octave + rng.below(octave))
 }
 
 /// Kind and keys of a random attacker; a wake-storm has its partner's name to come.
-fn workload(stream: &mut Stream) -> (&'static str, String) {
-    match stream.below(7) {
+fn workload(rng: &mut Rng) -> (&'static str, String) {
+    match rng.below(7) {
         0 => {
-            let tick = ["10ms", "10ms", "30ms", "5ms"][stream.below(4) as usize];
-            let (margin, after) = (span(stream, 20, 7), span(stream, 5, 6));
-            let give_up = ["sleep", "yield"][stream.below(2) as usize];
+            let tick = ["10ms", "10ms", "30ms", "5ms"][rng.below(4) as usize];
+            let (margin, after) = (span(rng, 20, 7), span(rng, 5, 6));
+            let give_up = ["sleep", "yield"][rng.below(2) as usize];
             let times = format!("tick = \"{tick}\", margin = {margin}, after = {after}");
             ("tick-dodger", format!("{times}, give_up = \"{give_up}\""))
         }
         1 => {
-            let (save, burn) = (span(stream, 100, 12), span(stream, 50, 12));
+            let (save, burn) = (span(rng, 100, 12), span(rng, 50, 12));
             ("boost-saver", format!("save = {save}, burn = {burn}"))
         }
-        2 => ("wake-storm", format!("work = {}", span(stream, 20, 9))),
+        2 => ("wake-storm", format!("work = {}", span(rng, 20, 9))),
         3 => {
-            let (burst, share) = (span(stream, 20, 11), 1 + stream.below(100));
+            let (burst, share) = (span(rng, 20, 11), 1 + rng.below(100));
             ("bucket-surfer", format!("burst = {burst}, share_percent = {share}"))
         }
-        4 => ("splitter", format!("turn = {}", span(stream, 50, 9))),
+        4 => ("splitter", format!("turn = {}", span(rng, 50, 9))),
         5 => {
-            let (period, low) = [("30ms", 150), ("10ms", 50)][stream.below(2) as usize];
-            let (before, after) = (span(stream, low, 6), span(stream, low, 6));
+            let (period, low) = [("30ms", 150), ("10ms", 50)][rng.below(2) as usize];
+            let (before, after) = (span(rng, low, 6), span(rng, low, 6));
             ("edge-burner", format!("period = \"{period}\", before = {before}, after = {after}"))
         }
-        _ => ("yielder", format!("work = {}", span(stream, 10, 9))),
+        _ => ("yielder", format!("work = {}", span(rng, 10, 9))),
     }
 }
 
 /// `wanted` attackers; those that need a partner come in twos.
-fn attackers(stream: &mut Stream, wanted: usize) -> Vec<Attacker> {
+fn attackers(rng: &mut Rng, wanted: usize) -> Vec<Attacker> {
     let mut attackers: Vec<Attacker> = Vec::new();
     while attackers.len() < wanted {
-        let (kind, keys) = workload(stream);
-        let vcpus = 1 + stream.below(8);
+        let (kind, keys) = workload(rng);
+        let vcpus = 1 + rng.below(8);
         let name = |i: usize| format!("a{}", i + 1);
         let first = attackers.len();
         if kind != "wake-storm" {
@@ -253,13 +253,13 @@ impl Setup {
         schedulers: &[(&'static str, &'static str)],
         command: &str,
     ) -> Self {
-        let stream = &mut Stream::new(seed, &format!("attack {run}"));
-        let (scheduler, keys) = schedulers[stream.below(schedulers.len() as u64) as usize];
-        let pcpus = 1 + stream.below(2);
-        let wanted = 1 + stream.below(3) as usize;
-        let attackers = attackers(stream, wanted);
-        let gap_us = (500 << stream.below(4)) + stream.below(500);
-        let (requests, service) = (SPAN_US / gap_us, span(stream, 20, 3));
+        let rng = &mut Rng::new(seed, &format!("attack {run}"));
+        let (scheduler, keys) = schedulers[rng.below(schedulers.len() as u64) as usize];
+        let pcpus = 1 + rng.below(2);
+        let wanted = 1 + rng.below(3) as usize;
+        let attackers = attackers(rng, wanted);
+        let gap_us = (500 << rng.below(4)) + rng.below(500);
+        let (requests, service) = (SPAN_US / gap_us, span(rng, 20, 3));
         let show = attackers.iter().flat_map(|a| {
             ["cpu_share", "window_share"].map(|stem| format!("\"{stem}.{}\", ", a.name))
         });
@@ -287,7 +287,7 @@ requests = {requests}
 count = {pcpus}
 workload = {{ kind = "cpu-loop" }}
 "#,
-            stream.below(1 << 32),
+            rng.below(1 << 32),
             show.collect::<String>(),
         );
         let mut honest = String::new();

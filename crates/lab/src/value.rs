@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use lowtail_engine::Duration;
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -14,7 +14,7 @@ pub use lowtail_toml::{Bytes, LongSpan, Rate, Span};
 /// A span of time that may vary: `"200us"`, `{ exponential = "1ms" }` (the mean) or
 /// `{ uniform = ["0us", "1ms"] }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpreadValue(pub Spread);
+pub struct SpreadValue(pub Distribution);
 
 struct SpreadVisitor;
 
@@ -29,7 +29,7 @@ impl<'de> Visitor<'de> for SpreadVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Span::<1000>::parse(text).map(|span| SpreadValue(Spread::Fixed(span.0)))
+        Span::<1000>::parse(text).map(|span| SpreadValue(Distribution::Fixed(span.0)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -40,7 +40,7 @@ impl<'de> Visitor<'de> for SpreadVisitor {
             Uniform,
         }
         let spread = match map.next_key::<Key>()? {
-            Some(Key::Exponential) => Spread::Exponential(map.next_value::<Span>()?.0),
+            Some(Key::Exponential) => Distribution::Exponential(map.next_value::<Span>()?.0),
             Some(Key::Uniform) => {
                 let [low, high] = map.next_value::<[Span; 2]>()?;
                 if low > high {
@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for SpreadVisitor {
                         format!("uniform from {} to {}: the first is longer", low.0, high.0);
                     return Err(de::Error::custom(message));
                 }
-                Spread::Uniform(low.0, high.0)
+                Distribution::Uniform(low.0, high.0)
             }
             None => return Err(de::Error::custom("empty: give `exponential` or `uniform`")),
         };
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for SpreadValue {
 
 impl JsonSchema for SpreadValue {
     fn schema_name() -> Cow<'static, str> {
-        "Spread".into()
+        "Distribution".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -93,7 +93,7 @@ impl JsonSchema for SpreadValue {
 
 /// A spread of time, or `"never"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaybeSpread(pub Option<Spread>);
+pub struct MaybeSpread(pub Option<Distribution>);
 
 impl<'de> Deserialize<'de> for MaybeSpread {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -2,7 +2,7 @@
 
 use lowtail_engine::Duration;
 use lowtail_host::Workload;
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
@@ -330,9 +330,9 @@ impl DutyHogFile {
             (None, Some(period)) => {
                 let mean = period.0.mul_div(self.busy_percent, 100);
                 match self.bursts {
-                    Bursts::Fixed => Spread::Fixed(mean),
-                    Bursts::Exponential => Spread::Exponential(mean),
-                    Bursts::Uniform => Spread::Uniform(Duration::ZERO, mean * 2),
+                    Bursts::Fixed => Distribution::Fixed(mean),
+                    Bursts::Exponential => Distribution::Exponential(mean),
+                    Bursts::Uniform => Distribution::Uniform(Duration::ZERO, mean * 2),
                 }
             }
             _ => return Err(Bad::new("busy_percent", "a duty-hog has a burst or a period")),
@@ -512,11 +512,11 @@ fn at_least(key: &str, span: Duration, least: Duration) -> Result<(), Bad> {
 }
 
 /// As a scenario file would write it, for reports.
-pub(crate) fn spread_text(spread: Spread) -> String {
+pub(crate) fn spread_text(spread: Distribution) -> String {
     match spread {
-        Spread::Fixed(span) => span.to_string(),
-        Spread::Exponential(mean) => format!("exponential, mean {mean}"),
-        Spread::Uniform(low, high) => format!("uniform {low} to {high}"),
+        Distribution::Fixed(span) => span.to_string(),
+        Distribution::Exponential(mean) => format!("exponential, mean {mean}"),
+        Distribution::Uniform(low, high) => format!("uniform {low} to {high}"),
     }
 }
 

@@ -14,7 +14,7 @@
 //! Processor time is read, not wall time, so that a busy machine disturbs little, and of several
 //! runs (`--repeat N`) the least.
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 use lowtail_net::{
     Clos, End, EndConfig, LinkConfig, Net, NetConfig, Pattern, Port, Rate, Shape, TrafficConfig,
     traffic,
@@ -39,7 +39,7 @@ fn permutation(k: u32, bytes: u64, window: u64, seed: u64) -> Net {
         _ => Port::plain(link),
     };
     let ends: Vec<End> = (0..hosts).map(End).collect();
-    let pairs = traffic::permutation(&ends, &mut Stream::new(seed, "permutation"));
+    let pairs = traffic::permutation(&ends, &mut Rng::new(seed, "permutation"));
     let mut traffic = TrafficConfig::new("transfer", pairs, Pattern::Transfer { bytes });
     traffic.tcp.receive_window = window;
     let config = NetConfig {

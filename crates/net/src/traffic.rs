@@ -1,6 +1,6 @@
 //! Traffic: who talks to whom, how much and when, and what is measured.
 
-use lowtail_engine::{Duration, Hist, Spread, Stream};
+use lowtail_engine::{Distribution, Duration, Hist, Rng};
 
 use crate::packet::End;
 use crate::tcp;
@@ -25,16 +25,16 @@ pub enum Size {
 
 impl Size {
     /// Draws one, 1 or more.
-    pub fn draw(&self, stream: &mut Stream) -> u64 {
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
         let bytes = match *self {
             Size::Fixed(bytes) => bytes,
             Size::Pareto { shape, least, most } => {
                 // Inversion of the truncated distribution: one draw, whatever the limits.
                 let tail = libm::pow(least as f64 / most as f64, shape);
-                let u = stream.unit() * (1.0 - tail);
+                let u = rng.unit() * (1.0 - tail);
                 (least as f64 / libm::pow(1.0 - u, 1.0 / shape)) as u64
             }
-            Size::Exponential(mean) => (-libm::log1p(-stream.unit()) * mean as f64) as u64,
+            Size::Exponential(mean) => (-libm::log1p(-rng.unit()) * mean as f64) as u64,
         };
         bytes.max(1)
     }
@@ -72,7 +72,7 @@ pub enum Pattern {
         /// Their size.
         bytes: Size,
         /// From one to the next.
-        gap: Spread,
+        gap: Distribution,
         /// Each goes to another end, at random: one source for all pairs with the same first
         /// end. Else each pair has a source.
         anywhere: bool,
@@ -84,7 +84,7 @@ pub enum Pattern {
         /// Bytes of a reply.
         reply: Size,
         /// From one request to the next, or from a reply to the next request.
-        gap: Spread,
+        gap: Distribution,
         /// The next request waits for the reply.
         closed: bool,
         /// Work at who is asked.
@@ -95,7 +95,7 @@ pub enum Pattern {
         /// Payload.
         bytes: u32,
         /// From one to the next, or from an answer to the next.
-        gap: Spread,
+        gap: Distribution,
         /// The next one waits for the answer.
         closed: bool,
     },
@@ -104,7 +104,7 @@ pub enum Pattern {
         /// Payload; each is one frame, however long.
         bytes: Size,
         /// From one to the next.
-        gap: Spread,
+        gap: Distribution,
     },
 }
 
@@ -158,10 +158,10 @@ impl TrafficConfig {
 
 /// Each end with another one, at random, all in one circle (Sattolo's shuffle): nobody is paired with
 /// itself, and who receives, receives from one.
-pub fn permutation(ends: &[End], stream: &mut Stream) -> Vec<(End, End)> {
+pub fn permutation(ends: &[End], rng: &mut Rng) -> Vec<(End, End)> {
     let mut to = ends.to_vec();
     for i in (1..to.len()).rev() {
-        to.swap(i, stream.below(i as u64) as usize);
+        to.swap(i, rng.below(i as u64) as usize);
     }
     ends.iter().copied().zip(to).collect()
 }
@@ -200,15 +200,15 @@ mod tests {
     /// The mean of draws against the formula, with a shape whose variance is finite.
     #[test]
     fn sizes_have_their_mean() {
-        let mut stream = Stream::new(3, "sizes");
+        let mut rng = Rng::new(3, "sizes");
         let pareto = Size::Pareto { shape: 1.2, least: 2_000, most: 1_000_000 };
         for size in [Size::Fixed(7), Size::Exponential(30_000), pareto] {
             let n = 400_000;
-            let mean = (0..n).map(|_| size.draw(&mut stream) as f64).sum::<f64>() / f64::from(n);
+            let mean = (0..n).map(|_| size.draw(&mut rng) as f64).sum::<f64>() / f64::from(n);
             // The largest deviation is Pareto's, about 4 times its mean: 5 sigma are 3.2 %.
             assert!((mean / size.mean() - 1.0).abs() < 0.032, "{size:?} {mean} {}", size.mean());
         }
-        let draws = (0..10_000).map(|_| pareto.draw(&mut stream));
+        let draws = (0..10_000).map(|_| pareto.draw(&mut rng));
         assert!(draws.into_iter().all(|bytes| (2_000..=1_000_000).contains(&bytes)));
     }
 }

@@ -1,9 +1,9 @@
 //! No allocation per packet: once a network has grown to its size, it allocates nothing, whatever
 //! its ports and its traffic.
 
-use lowtail_engine::{Duration, Spread, Time};
+use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::queue::Queue;
-use lowtail_net::queue::codel::CodelConfig;
+use lowtail_net::queue::codel::{CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::tcp::{Config, Control};
@@ -26,7 +26,12 @@ fn tree(queued: bool, control: Control) -> Net {
         buffer_bytes: 45_000,
         mark_bytes: Some(30_000),
     };
-    let codel = CodelConfig::data_centre();
+    let codel = CodelConfig {
+        target: DC_TARGET,
+        interval: DC_INTERVAL,
+        ecn: true,
+        ..CodelConfig::default()
+    };
     let fq = || FqCodel::new(FqCodelConfig { flows: 64, codel, ..Default::default() });
     let nic = NicConfig { ring: 256, bql: true, whole: false };
     let port = |place| match place {
@@ -39,7 +44,7 @@ fn tree(queued: bool, control: Control) -> Net {
     };
     let next = |by: u32| (0..n).map(|i| (End(i), End((i + by) % n))).collect::<Vec<_>>();
     let us = Duration::from_us;
-    let exponential = Spread::Exponential;
+    let exponential = Distribution::Exponential;
     let requests = Pattern::Requests {
         request: 100,
         reply: Size::Exponential(20_000),
@@ -53,7 +58,7 @@ fn tree(queued: bool, control: Control) -> Net {
         gap: exponential(us(1_000)),
         anywhere: true,
     };
-    let ping = Pattern::Ping { bytes: 56, gap: Spread::Fixed(us(100)), closed: false };
+    let ping = Pattern::Ping { bytes: 56, gap: Distribution::Fixed(us(100)), closed: false };
     let datagrams = Pattern::Datagrams { bytes: Size::Fixed(900), gap: exponential(us(50)) };
     let tcp = Config {
         control,

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lowtail_engine::{Duration, Spread, Time};
+use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::packet::{Kind, Packet};
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
@@ -25,7 +25,7 @@ fn network() -> Net {
     let transfer = Pattern::Transfer { bytes: 2_000_000 };
     let mut marked = traffic("marked", 0, Pattern::Transfer { bytes: 300_000 });
     marked.tcp.ecn = true;
-    let gap = Spread::Fixed(Duration::from_ms(7));
+    let gap = Distribution::Fixed(Duration::from_ms(7));
     // 17 bytes of payload: a frame that Ethernet pads, and an odd number for checksums.
     let mut ping = traffic("ping", 0, Pattern::Ping { bytes: 17, gap, closed: false });
     let mut grams =

@@ -3,10 +3,10 @@
 #[path = "queues/packet.rs"]
 mod packet;
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 use lowtail_net::packet::{Packet, Pool};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
-use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
@@ -24,7 +24,7 @@ static COUNTING: Counting = Counting;
 
 /// Allocations of 100,000 packets after as many to grow by, at twice what the queue can send.
 fn allocations(mut queue: Box<dyn Queue>) -> u64 {
-    let mut random = Stream::new(1, "packets");
+    let mut random = Rng::new(1, "packets");
     let (mut pool, mut dropped, mut now) = (Pool::new(), Vec::new(), Time::ZERO);
     let mut before = 0;
     for n in 0..200_000u64 {
@@ -63,7 +63,18 @@ fn nothing_per_packet() {
     let fq = FqCodelConfig { memory_limit: 2_000_000, ..FqCodelConfig::default() };
     let all: Vec<(&str, Box<dyn Queue>)> = vec![
         ("fifo", fifo()),
-        ("codel", Box::new(Codel::new(CodelConfig::data_centre(), 1000))),
+        (
+            "codel",
+            Box::new(Codel::new(
+                CodelConfig {
+                    target: DC_TARGET,
+                    interval: DC_INTERVAL,
+                    ecn: true,
+                    ..CodelConfig::default()
+                },
+                1000,
+            )),
+        ),
         ("fq_codel", Box::new(FqCodel::new(fq))),
         ("prio", Box::new(Prio::new(vec![fifo(), fifo()]))),
         ("split", Box::new(Split::new(0, fifo()))),

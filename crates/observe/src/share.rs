@@ -46,7 +46,7 @@ pub(crate) fn divide(room: usize, wants: &[Wants]) -> Vec<Wants> {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_engine::Stream;
+    use lowtail_engine::Rng;
 
     use super::*;
 
@@ -70,11 +70,10 @@ mod tests {
     fn shares_are_max_min_fair() {
         let seed = std::process::id().into();
         eprintln!("seed {seed}");
-        let mut stream = Stream::new(seed, "share");
+        let mut rng = Rng::new(seed, "share");
         for _ in 0..2_000 {
-            let room = stream.below(500) as usize;
-            let wants: Vec<usize> =
-                (0..stream.below(20)).map(|_| stream.below(60) as usize).collect();
+            let room = rng.below(500) as usize;
+            let wants: Vec<usize> = (0..rng.below(20)).map(|_| rng.below(60) as usize).collect();
             let shares = max_min(room, &wants);
             let (given, wanted) = (shares.iter().sum::<usize>(), wants.iter().sum::<usize>());
             assert_eq!(given, room.min(wanted), "seed {seed}: {room} for {wants:?}: {shares:?}");

@@ -67,7 +67,7 @@ impl Spent {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_engine::Stream;
+    use lowtail_engine::Rng;
 
     use super::super::slot::{Slot, State};
     use super::*;
@@ -78,14 +78,14 @@ mod tests {
     }
 
     impl History {
-        fn random(stream: &mut Stream, until_ns: u64) -> Self {
+        fn random(rng: &mut Rng, until_ns: u64) -> Self {
             let (mut at, mut states) = (0, vec![(0, State::Blocked)]);
             while at < until_ns {
                 // From microseconds to seconds, each order of magnitude as often.
-                at += (stream.below(900) + 100) * 10_u64.pow(1 + stream.below(6) as u32);
+                at += (rng.below(900) + 100) * 10_u64.pow(1 + rng.below(6) as u32);
                 let next = match states[states.len() - 1].1 {
                     State::Blocked => State::Woken,
-                    State::Running if stream.below(2) == 0 => State::Preempted,
+                    State::Running if rng.below(2) == 0 => State::Preempted,
                     State::Running => State::Blocked,
                     _ => State::Running,
                 };
@@ -122,14 +122,14 @@ mod tests {
     fn intervals_add_up_and_none_has_more_than_its_length() {
         let seed = std::process::id().into();
         eprintln!("seed {seed}");
-        let mut stream = Stream::new(seed, "told");
+        let mut rng = Rng::new(seed, "told");
         const LATE_NS: u64 = 2_000_000;
         for _ in 0..300 {
-            let history = History::random(&mut stream, 20_000_000_000);
+            let history = History::random(&mut rng, 20_000_000_000);
             let (mut spent, mut last, mut sum) = (Spent::default(), 0, Sums::default());
             for _ in 0..20 {
-                let read = last + 10_000_000 + stream.below(2_000_000_000);
-                let now = read + stream.below(LATE_NS);
+                let read = last + 10_000_000 + rng.below(2_000_000_000);
+                let now = read + rng.below(LATE_NS);
                 let slot = history.slot(read);
                 let new = spent.advance(slot.sums(now), now - last, LATE_NS);
                 let all = new.cpu_ns + new.woken_ns + new.preempted_ns;

@@ -1,6 +1,6 @@
 //! Who runs what, in which group and on which CPUs: a scenario as threads.
 
-use lowtail_engine::{Duration, Spread};
+use lowtail_engine::{Distribution, Duration};
 use lowtail_host::cgroup::Thread;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
@@ -16,7 +16,7 @@ pub(crate) enum Task {
     /// Computes for a burst, sleeps, and so on.
     Hog {
         /// Processor time of a burst.
-        burst: Spread,
+        burst: Distribution,
         /// How long it sleeps.
         sleep: Duration,
     },
@@ -138,7 +138,7 @@ mod tests {
         let late_limit = Duration::from_ms(10);
         let sleeper =
             Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: 9, late_limit });
-        let burst = Spread::Fixed(Duration::from_ms(3));
+        let burst = Distribution::Fixed(Duration::from_ms(3));
         let hog = |busy_percent| Workload::DutyHog(DutyHogConfig { burst, busy_percent });
         let mut vm =
             VmConfig::new("m", Workload::Mix(vec![(1, hog(75)), (1, sleeper), (1, hog(100))]));

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use lowtail_engine::{Duration, Hist, Stream};
+use lowtail_engine::{Duration, Hist, Rng};
 use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::{Config, SchedulerConfig};
 use nix::unistd::{Pid, gettid};
@@ -268,13 +268,13 @@ impl Crew {
     fn hire(&mut self, config: &Config, worker: &Worker, seed: u64) -> Result<Pid, Error> {
         let vm = &config.vms[worker.vm].name;
         let name = format!("{vm}.{}", worker.vcpu);
-        let stream = Stream::new(seed, &name);
+        let rng = Rng::new(seed, &name);
         let shared = Arc::clone(&self.shared);
         let task = worker.task;
         let (tell, told) = mpsc::channel();
         // Names of threads are cut at 15 bytes by the kernel, and have no NUL.
         let named = std::thread::Builder::new().name(name.replace('\0', ""));
-        let spawned = named.spawn(move || labour(&shared, task, stream, &tell));
+        let spawned = named.spawn(move || labour(&shared, task, rng, &tell));
         let failed = |what: String| Error::Worker { vm: vm.clone(), vcpu: worker.vcpu, what };
         let thread =
             spawned.map_err(|error| failed(format!("cannot start its thread: {error}")))?;
@@ -325,7 +325,7 @@ fn hear(told: &Receiver<Pid>) -> Option<Pid> {
 }
 
 /// The life of a thread.
-fn labour(shared: &Shared, task: Task, stream: Stream, tell: &Sender<Pid>) -> Option<Hist> {
+fn labour(shared: &Shared, task: Task, rng: Rng, tell: &Sender<Pid>) -> Option<Hist> {
     // Ordinary threads may be woken 50 us late, to save energy.
     let _ = nix::sys::prctl::set_timerslack(1);
     tell.send(gettid()).ok()?;
@@ -341,7 +341,7 @@ fn labour(shared: &Shared, task: Task, stream: Stream, tell: &Sender<Pid>) -> Op
     };
     drop(order);
     window.start.sleep();
-    Work { window, stop: &shared.stop, stream }.run(task)
+    Work { window, stop: &shared.stop, rng }.run(task)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lowtail_engine::{Duration, Hist, Stream};
+use lowtail_engine::{Duration, Hist, Rng};
 
 use crate::plan::Task;
 use lowtail_kernel::clock::{Instant, own_cpu};
@@ -33,7 +33,7 @@ pub(crate) struct Work<'a> {
     /// Set when all is over.
     pub(crate) stop: &'a AtomicBool,
     /// Random draws of this thread.
-    pub(crate) stream: Stream,
+    pub(crate) rng: Rng,
 }
 
 impl Work<'_> {
@@ -48,10 +48,10 @@ impl Work<'_> {
             }
             Task::Hog { burst, sleep } => {
                 // The same first sleep as in the simulator, for the same reason.
-                let first = self.stream.uniform(Duration::ZERO, sleep + burst.mean());
+                let first = self.rng.uniform(Duration::ZERO, sleep + burst.mean());
                 self.sleep(Instant::now().after(first));
                 while !self.over() {
-                    let burst = burst.draw(&mut self.stream);
+                    let burst = burst.draw(&mut self.rng);
                     self.compute(burst);
                     self.sleep(Instant::now().after(sleep));
                 }

@@ -43,7 +43,7 @@ fn wake_to_block(bencher: Bencher<'_, '_>) {
         }
         let grant = v.grant(vm, p, *now);
         *vtime_ns = v.vtime(vm, p, *vtime_ns, *now);
-        v.settle(vm, 20_000, *now + 20_000);
+        v.charge(vm, 20_000, *now + 20_000);
         v.block(vm, *now + 20_000);
         black_box(grant)
     });
@@ -72,14 +72,14 @@ fn before(bencher: Bencher<'_, '_>) {
 
 /// A small vCPU gets its stretch and gives it back.
 #[divan::bench]
-fn grant_and_settle(bencher: Bencher<'_, '_>) {
+fn grant_and_charge(bencher: Bencher<'_, '_>) {
     let mut w = World::new();
     w.vcpus[0].wake(&mut w.vms[0], &w.params, 0, w.now);
     bencher.bench_local(|| {
         let World { params: p, vms: [vm, _], vcpus: [v, _], now, .. } = &mut w;
         *now += 700_000;
         let grant = v.grant(vm, p, *now);
-        v.settle(vm, 20_000, *now + 20_000);
+        v.charge(vm, 20_000, *now + 20_000);
         black_box(grant)
     });
 }

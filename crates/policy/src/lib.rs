@@ -20,7 +20,7 @@ pub use flow::{
 };
 pub use flow_table::{FlowTable, Verdict};
 pub use params::{Params, WAIT_MAX_NS};
-pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, served};
+pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, share_at};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
 
 #[cfg(test)]

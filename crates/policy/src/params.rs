@@ -13,19 +13,19 @@ pub struct Params {
     /// Longest grant to a small vCPU.
     pub grant_ns: u32,
     /// Fewer tokens than this are none.
-    pub grain_ns: u32,
+    pub min_grant_ns: u32,
     /// Turn of a large vCPU.
     pub slice_ns: u32,
     /// Longest wait of a large vCPU, in its turns.
     pub wait_turns: u32,
     /// How long one that has waited too long runs undisturbed.
-    pub guard_ns: u32,
+    pub starvation_boost_ns: u32,
     /// By how much a small vCPU must be shorter than a small one that it interrupts.
     pub margin_ns: u32,
     /// A shorter sleep makes a wake-up a follow-up.
-    pub follow_ns: u32,
+    pub completion_window_ns: u32,
     /// One that has waited so long is urgent too.
-    pub follow_wait_ns: u32,
+    pub completion_wait_ns: u32,
     /// Price of a preemption: one per this time.
     pub preempt_ns: u32,
     /// What a pCPU's preemption bucket holds, in that price.
@@ -57,13 +57,13 @@ impl Params {
         let Params {
             burst_ns,
             grant_ns,
-            grain_ns,
+            min_grant_ns,
             slice_ns,
             wait_turns,
-            guard_ns,
+            starvation_boost_ns,
             margin_ns,
-            follow_ns,
-            follow_wait_ns,
+            completion_window_ns,
+            completion_wait_ns,
             preempt_ns,
             preempt_burst_ns,
             preempt_reserve_ns,
@@ -72,13 +72,13 @@ impl Params {
         [
             burst_ns,
             grant_ns,
-            grain_ns,
+            min_grant_ns,
             slice_ns,
             wait_turns,
-            guard_ns,
+            starvation_boost_ns,
             margin_ns,
-            follow_ns,
-            follow_wait_ns,
+            completion_window_ns,
+            completion_wait_ns,
             preempt_ns,
             preempt_burst_ns,
             preempt_reserve_ns,
@@ -93,15 +93,15 @@ impl Params {
     pub fn check(&self) -> Result<(), String> {
         let most = 1 << 30;
         let ranges = [
-            ("burst", self.burst_ns, self.grain_ns.saturating_mul(2), most),
-            ("grant", self.grant_ns, self.grain_ns, most),
-            ("grain", self.grain_ns, 1_000, 1_000_000),
+            ("burst", self.burst_ns, self.min_grant_ns.saturating_mul(2), most),
+            ("grant", self.grant_ns, self.min_grant_ns, most),
+            ("grain", self.min_grant_ns, 1_000, 1_000_000),
             ("slice", self.slice_ns, 100_000, most),
             ("wait_turns", self.wait_turns, 1, 64),
-            ("guard", self.guard_ns, 1, self.slice_ns),
+            ("guard", self.starvation_boost_ns, 1, self.slice_ns),
             ("margin", self.margin_ns, 0, most),
-            ("follow", self.follow_ns, 0, most),
-            ("follow_wait", self.follow_wait_ns, 0, most),
+            ("follow", self.completion_window_ns, 0, most),
+            ("follow_wait", self.completion_wait_ns, 0, most),
             ("preempt", self.preempt_ns, 1_000, most / 4),
             ("preempt_reserve", self.preempt_reserve_ns, 0, most / 4),
             ("preempt_own", self.preempt_own_ns, self.preempt_ns, most),

@@ -36,7 +36,7 @@ pub struct Vm {
     /// The longest that a large vCPU is to wait.
     pub wait_max_ns: u64,
     /// Usual weight over its weight, 16 bits behind the point.
-    pub charge: u32,
+    pub inv_weight: u32,
     /// Its vCPUs that wait or run.
     pub runnable: u32,
 }
@@ -54,11 +54,11 @@ pub struct Vcpu {
     /// Since when it waits.
     pub queued_ns: u64,
     /// Until when nobody interrupts it.
-    pub guarded_ns: u64,
+    pub boosted_until_ns: u64,
     /// Run time since it woke.
     pub ran_ns: u32,
     /// Moving average of that, at blocking.
-    pub usual_ns: u32,
+    pub avg_burst_ns: u32,
     /// What it holds out of the small buckets.
     pub grant_ns: u32,
     /// What it holds out of its limits.
@@ -66,8 +66,8 @@ pub struct Vcpu {
     /// [`Class`] as a number.
     pub class: u8,
     /// 1 if its wake-up is a follow-up.
-    pub follow: u8,
-    /// 1 if `usual_ns` has been measured.
+    pub is_completion_wakeup: u8,
+    /// 1 if `avg_burst_ns` has been measured.
     pub known: u8,
     /// Zero.
     pub pad: [u8; 5],
@@ -104,8 +104,6 @@ unsafe extern "C" {
     fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
     fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
     fn lowtail_due(v: *const Vcpu) -> u64;
-    fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
-    fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
     fn lowtail_before(
         a: *const Vcpu,
         vm_a: *const Vm,
@@ -143,7 +141,7 @@ unsafe extern "C" {
 // layouts of its structs (a test compares the sizes), and keeps no pointer.
 
 /// `lt_served`: what a VM gets of its demand if every weight is worth `level`.
-pub fn served(demand: u32, weight: u16, level: u32) -> u32 {
+pub fn share_at(demand: u32, weight: u16, level: u32) -> u32 {
     // SAFETY: plain numbers.
     unsafe { lowtail_served(demand, u32::from(weight), level) }
 }
@@ -227,7 +225,7 @@ impl Vcpu {
     }
 
     /// `lt_vcpu_settle`: it has run for `ran_ns` since its grant.
-    pub fn settle(&mut self, vm: &mut Vm, ran_ns: u64, now: u64) {
+    pub fn charge(&mut self, vm: &mut Vm, ran_ns: u64, now: u64) {
         // SAFETY: see above.
         unsafe { lowtail_vcpu_settle(self, vm, ran_ns, now) }
     }
@@ -261,18 +259,6 @@ impl Vcpu {
     pub fn due(&self) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_due(self) }
-    }
-
-    /// `lt_overdue`: whether it has waited too long.
-    pub fn overdue(&self, vm: &Vm, now: u64) -> bool {
-        // SAFETY: see above.
-        unsafe { lowtail_overdue(self, vm, now) != 0 }
-    }
-
-    /// `lt_guarded`: whether nobody is to interrupt it yet.
-    pub fn guarded(&self, params: &Params, now: u64) -> bool {
-        // SAFETY: see above.
-        unsafe { lowtail_guarded(self, params, now) != 0 }
     }
 
     /// `lt_before`: whether it goes before `other`, both waiting.

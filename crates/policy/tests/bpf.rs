@@ -6,7 +6,9 @@
 mod kernel;
 
 use kernel::{Kernel, skip};
-use lowtail_policy::{Cap, Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm, entitled, served};
+use lowtail_policy::{
+    Cap, Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm, entitled, share_at,
+};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -58,6 +60,23 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+unsafe extern "C" {
+    fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
+    fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
+}
+
+/// `lt_overdue`: whether `v` has waited too long. The rule alone asks that; here it is compared.
+fn overdue(v: &Vcpu, vm: &Vm, now: u64) -> bool {
+    // SAFETY: C reads what the references are to, which have the layouts of its structs.
+    unsafe { lowtail_overdue(v, vm, now) != 0 }
+}
+
+/// `lt_guarded`: whether nobody is to interrupt `v` yet.
+fn guarded(v: &Vcpu, params: &Params, now: u64) -> bool {
+    // SAFETY: as above.
+    unsafe { lowtail_guarded(v, params, now) != 0 }
+}
+
 impl World {
     fn checksum(&self) -> u64 {
         let words = bytes(self).chunks_exact(8);
@@ -95,7 +114,7 @@ impl World {
             3 => v.grant(vm, p, now),
             4 => v.turn(p, amount),
             5 => {
-                v.settle(vm, amount, now);
+                v.charge(vm, amount, now);
                 0
             }
             6 => {
@@ -106,8 +125,8 @@ impl World {
             8 => v.cap_when(vm, p),
             9 => v.left(amount),
             10 => v.due(),
-            11 => u64::from(v.overdue(vm, now)),
-            12 => u64::from(v.guarded(p, now)),
+            11 => u64::from(overdue(v, vm, now)),
+            12 => u64::from(guarded(v, p, now)),
             13 => u64::from(v.before(vm, &other, &other_vm, now)),
             14 => {
                 *vtime_ns = v.vtime(vm, p, *vtime_ns, now);
@@ -134,7 +153,7 @@ impl World {
                 *cpu = Pcpu::new(p, now);
                 0
             }
-            22 => u64::from(served(low, high as u16, now as u32)),
+            22 => u64::from(share_at(low, high as u16, now as u32)),
             23 => {
                 let (level, spare) = (now as u32, (now >> 32) as u32);
                 u64::from(entitled(low, high as u16, level, spare, call.other))

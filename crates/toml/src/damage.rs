@@ -1,6 +1,6 @@
 //! Files damaged at random, for tests of who reads them.
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 
 /// Bits of files that mean something, so that damage gets past the parser.
 const PIECES: [&str; 19] = [
@@ -36,10 +36,10 @@ fn place(text: &str, mut at: usize) -> usize {
 
 /// A copy of `text` that is damaged in one to `most` places. `pieces` are bits that mean something in such a file;
 /// those that do in each are known.
-pub fn damage(text: &str, pieces: &[&str], most: u64, stream: &mut Stream) -> String {
+pub fn damage(text: &str, pieces: &[&str], most: u64, rng: &mut Rng) -> String {
     let mut text = text.to_string();
-    for _ in 0..=stream.below(most) {
-        let mut below = |n: usize| stream.below(n as u64) as usize;
+    for _ in 0..=rng.below(most) {
+        let mut below = |n: usize| rng.below(n as u64) as usize;
         let at = place(&text, below(text.len() + 1));
         let end = place(&text, at + below(12)).max(at);
         let piece = below(PIECES.len() + pieces.len());

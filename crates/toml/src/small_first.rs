@@ -65,12 +65,12 @@ macro_rules! small_first_keys {
                 for (value, file) in [
                     (&mut params.burst_ns, self.burst),
                     (&mut params.grant_ns, self.grant),
-                    (&mut params.grain_ns, self.grain),
+                    (&mut params.min_grant_ns, self.grain),
                     (&mut params.slice_ns, self.slice),
-                    (&mut params.guard_ns, self.guard),
+                    (&mut params.starvation_boost_ns, self.guard),
                     (&mut params.margin_ns, self.margin),
-                    (&mut params.follow_ns, self.follow),
-                    (&mut params.follow_wait_ns, self.follow_wait),
+                    (&mut params.completion_window_ns, self.follow),
+                    (&mut params.completion_wait_ns, self.follow_wait),
                 ] {
                     *value = file.map_or(*value, ns);
                 }

@@ -172,12 +172,18 @@ fn extreme_params() -> Vec<(&'static str, Params)> {
     let usual = Params::default;
     let most = 1 << 30;
     vec![
-        ("grain-least", Params { grain_ns: 1_000, grant_ns: 1_000, burst_ns: most, ..usual() }),
-        ("grain-most", Params { grain_ns: 1_000_000, grant_ns: 1_000_000, ..usual() }),
-        ("burst-least", Params { burst_ns: 2 * usual().grain_ns, ..usual() }),
+        ("grain-least", Params { min_grant_ns: 1_000, grant_ns: 1_000, burst_ns: most, ..usual() }),
+        ("grain-most", Params { min_grant_ns: 1_000_000, grant_ns: 1_000_000, ..usual() }),
+        ("burst-least", Params { burst_ns: 2 * usual().min_grant_ns, ..usual() }),
         ("burst-most", Params { burst_ns: most, grant_ns: most, ..usual() }),
-        ("slice-least", Params { slice_ns: 100_000, guard_ns: 1, wait_turns: 1, ..usual() }),
-        ("slice-most", Params { slice_ns: most, guard_ns: most, wait_turns: 6, ..usual() }),
+        (
+            "slice-least",
+            Params { slice_ns: 100_000, starvation_boost_ns: 1, wait_turns: 1, ..usual() },
+        ),
+        (
+            "slice-most",
+            Params { slice_ns: most, starvation_boost_ns: most, wait_turns: 6, ..usual() },
+        ),
         ("turns-most", Params { slice_ns: 117_000_000, wait_turns: 64, ..usual() }),
         (
             "preempt-least",
@@ -202,7 +208,12 @@ fn extreme_params() -> Vec<(&'static str, Params)> {
         ),
         (
             "follow-most",
-            Params { follow_ns: most, follow_wait_ns: most, margin_ns: most, ..usual() },
+            Params {
+                completion_window_ns: most,
+                completion_wait_ns: most,
+                margin_ns: most,
+                ..usual()
+            },
         ),
     ]
 }

@@ -40,7 +40,7 @@ pub(super) fn spread(workers: &[Worker], cpus: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_engine::Stream;
+    use lowtail_engine::Rng;
 
     use super::*;
     use lowtail_testkit::seed::seed;
@@ -71,8 +71,8 @@ mod tests {
     /// Whatever there is: even, the same again from there, and nobody moves who need not.
     #[test]
     fn always_even_and_at_rest() {
-        let mut stream = Stream::new(seed(), "spread");
-        let mut draw = |n: usize| stream.below(n as u64) as usize;
+        let mut rng = Rng::new(seed(), "spread");
+        let mut draw = |n: usize| rng.below(n as u64) as usize;
         for _ in 0..2_000 {
             let cpus: Vec<usize> = (0..1 + draw(6)).map(|i| 3 * i).collect();
             let workers: Vec<Worker> = (0..draw(30))

@@ -25,7 +25,7 @@ mod world;
 mod killed;
 
 use lowtail_control::manage::{Applied, Hold, Moment, OnError, Reverted, Setting};
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_testkit::{needs, seed};
 use std::path::Path;
@@ -63,11 +63,11 @@ fn revert(dir: &Path) -> Reverted {
 }
 
 /// Numbers that a seed repeats.
-struct Draw(Stream);
+struct Draw(Rng);
 
 impl Draw {
     fn new() -> Self {
-        Draw(Stream::new(seed::seed(), "manage"))
+        Draw(Rng::new(seed::seed(), "manage"))
     }
 
     /// Below `n`.

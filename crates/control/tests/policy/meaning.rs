@@ -164,7 +164,7 @@ fn limits_are_shares_of_a_cpu_or_quotas() {
 #[test]
 fn parameters_of_the_rules() {
     let policy = parse(FULL).expect("all keys");
-    assert_eq!((policy.small_first.burst_ns, policy.small_first.grain_ns), (4_000_000, 16_000));
+    assert_eq!((policy.small_first.burst_ns, policy.small_first.min_grant_ns), (4_000_000, 16_000));
     // Prices of a preemption, 2 ms each.
     let own = policy.small_first;
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use lowtail_control::policy::Policy;
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use lowtail_toml::damage;
 
 use crate::seed::seed;
@@ -30,14 +30,14 @@ const FILES: u64 = 100_000;
 
 #[test]
 fn damaged_files_never_panic() {
-    let mut stream = Stream::new(seed(), "policy");
+    let mut rng = Rng::new(seed(), "policy");
     let schema = schema::shipped();
     // Tables one by one, so that most damage leaves the rest of the file whole.
     let parts: Vec<&str> = FULL.split("\n\n").filter(|part| !part.trim().is_empty()).collect();
     let (mut good, mut bad) = (0, 0);
     for i in 0..FILES {
-        let part = parts[stream.below(parts.len() as u64) as usize];
-        let text = damage(if i % 10 == 0 { FULL } else { part }, PIECES, 2, &mut stream);
+        let part = parts[rng.below(parts.len() as u64) as usize];
+        let text = damage(if i % 10 == 0 { FULL } else { part }, PIECES, 2, &mut rng);
         let parsed = catch_unwind(|| Policy::parse("x.toml", &text));
         match parsed.unwrap_or_else(|_| panic!("file {i}:\n{text}")) {
             Ok(_) => {

@@ -59,7 +59,7 @@ fn the_width_follows_and_chunks_are_used_again() {
     }
     assert_eq!(queue.len(), 1_000);
     assert_eq!(queue.chunks.len(), largest);
-    let (buckets, far) = (queue.buckets.len() as u64, queue.far.len());
+    let (buckets, far) = (queue.buckets.len() as u64, queue.overflow.len());
     assert!(buckets << queue.shift >= 7_000_000_000 && far < 200, "{buckets} {far}");
 }
 

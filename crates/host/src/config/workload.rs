@@ -1,6 +1,6 @@
 //! Workloads with their parameters, and the guests that they describe.
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 
 use crate::guest::Guest;
 use crate::guest::boost_saver::{BoostSaver, BoostSaverConfig};
@@ -56,11 +56,11 @@ impl Workload {
     /// The guest of a domain called `name` on a host with the domains `vms`, by name, with a
     /// random stream of its own.
     pub fn build(&self, seed: u64, name: &str, vms: &[&str]) -> Box<dyn Guest> {
-        let stream = Stream::new(seed, name);
+        let rng = Rng::new(seed, name);
         match *self {
             Workload::CpuLoop => Box::new(CpuLoop),
-            Workload::DutyHog(config) => Box::new(DutyHog::new(config, stream)),
-            Workload::RequestServer(config) => Box::new(RequestServer::new(config, stream)),
+            Workload::DutyHog(config) => Box::new(DutyHog::new(config, rng)),
+            Workload::RequestServer(config) => Box::new(RequestServer::new(config, rng)),
             Workload::TimerSleeper(config) => Box::new(TimerSleeper::new(config)),
             Workload::Yielder(config) => Box::new(Yielder::new(config)),
             Workload::TickDodger(config) => Box::new(TickDodger::new(config)),

@@ -5,12 +5,12 @@
 //! company its bursts take longer and the share that it asks for falls, as it does for
 //! a real program that sleeps between chunks of work.
 
-use lowtail_engine::{Duration, Stream};
+use lowtail_engine::{Duration, Rng};
 
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::notification::Origin;
-use lowtail_engine::Spread;
+use lowtail_engine::Distribution;
 
 /// Where a vCPU of the hog is in its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DutyHogConfig {
     /// Length of a burst of work.
-    pub burst: Spread,
+    pub burst: Distribution,
     /// Busy share when alone, 1 to 100.
     pub busy_percent: u64,
 }
@@ -32,9 +32,9 @@ pub struct DutyHogConfig {
 /// Bursts of work with sleeps between them, each vCPU for itself.
 #[derive(Debug)]
 pub struct DutyHog {
-    burst: Spread,
+    burst: Distribution,
     sleep: Duration,
-    stream: Stream,
+    rng: Rng,
     phases: Vec<Phase>,
 }
 
@@ -44,11 +44,11 @@ impl DutyHog {
     ///
     /// # Panics
     /// If `busy_percent` is not within 1 to 100.
-    pub fn new(config: DutyHogConfig, stream: Stream) -> Self {
+    pub fn new(config: DutyHogConfig, rng: Rng) -> Self {
         let DutyHogConfig { burst, busy_percent } = config;
         assert!((1..=100).contains(&busy_percent), "busy share {busy_percent} %");
         let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
-        DutyHog { burst, sleep, stream, phases: Vec::new() }
+        DutyHog { burst, sleep, rng, phases: Vec::new() }
     }
 }
 
@@ -58,7 +58,7 @@ impl Guest for DutyHog {
         // Hogs that start together would stay in step for a while; a random first sleep
         // spreads them over a period.
         for vcpu in 0..cx.vcpus() {
-            let delay = self.stream.uniform(Duration::ZERO, self.sleep + self.burst.mean());
+            let delay = self.rng.uniform(Duration::ZERO, self.sleep + self.burst.mean());
             cx.after(delay, vcpu as u32);
         }
     }
@@ -69,7 +69,7 @@ impl Guest for DutyHog {
             _ if self.sleep.is_zero() => Step::Compute(Duration::MAX),
             Phase::Awake => {
                 self.phases[vcpu] = Phase::Working;
-                Step::Compute(self.burst.draw(&mut self.stream))
+                Step::Compute(self.burst.draw(&mut self.rng))
             }
             Phase::Working => {
                 self.phases[vcpu] = Phase::Asleep;

@@ -26,5 +26,5 @@ mod windows;
 pub mod yielder;
 
 pub use context::GuestContext;
-pub use lowtail_engine::Spread;
+pub use lowtail_engine::Distribution;
 pub use model::{Guest, Outcome, Step};

@@ -5,24 +5,24 @@
 
 use std::collections::VecDeque;
 
-use lowtail_engine::{Duration, Hist, Stream, Time};
+use lowtail_engine::{Duration, Hist, Rng, Time};
 
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use crate::notification::Origin;
-use lowtail_engine::Spread;
+use lowtail_engine::Distribution;
 
 /// When the client sends its next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Closed loop: one request in flight, the next one a think time after the reply.
-    Think(Spread),
+    Think(Distribution),
     /// Closed loop on a grid: one request in flight, sent at the next multiple of the
     /// period, or at once if that has passed already. This is sockperf's ping-pong mode
     /// with a message rate (`SwitchOnCycleDuration` in its `src/switches.h`).
     Paced(Duration),
     /// Open loop: the next request is sent a gap after the last, answered or not.
-    Open(Spread),
+    Open(Distribution),
 }
 
 /// The delay between client and guest, one way: `fixed`, plus a log-normal jitter, plus
@@ -53,13 +53,13 @@ impl Path {
         }
     }
 
-    fn draw(&self, stream: &mut Stream) -> Duration {
+    fn draw(&self, rng: &mut Rng) -> Duration {
         let mut delay = self.fixed;
         if !self.jitter_median.is_zero() {
-            delay += stream.log_normal(self.jitter_median, self.jitter_sigma);
+            delay += rng.log_normal(self.jitter_median, self.jitter_sigma);
         }
-        if self.extra_share > 0.0 && stream.unit() < self.extra_share {
-            delay += stream.exponential(self.extra_mean);
+        if self.extra_share > 0.0 && rng.unit() < self.extra_share {
+            delay += rng.exponential(self.extra_mean);
         }
         delay
     }
@@ -71,12 +71,12 @@ pub struct RequestServerConfig {
     /// When requests are sent.
     pub load: Load,
     /// Processor work per request.
-    pub service: Spread,
+    pub service: Distribution,
     /// The way from client to guest and back.
     pub path: Path,
     /// How long after a reply was sent the back end notifies the guest that the packet
     /// has left, so that its buffer can be reused; `None` if it never does.
-    pub tx_completion: Option<Spread>,
+    pub tx_completion: Option<Distribution>,
     /// Processor work of that notification.
     pub tx_completion_work: Duration,
     /// Requests to measure.
@@ -115,7 +115,7 @@ struct Worker {
 #[derive(Debug)]
 pub struct RequestServer {
     config: RequestServerConfig,
-    stream: Stream,
+    rng: Rng,
     grid: Time,
     sent: u64,
     replied: u64,
@@ -131,11 +131,11 @@ pub struct RequestServer {
 
 impl RequestServer {
     /// A server and client at rest.
-    pub fn new(config: RequestServerConfig, stream: Stream) -> Self {
+    pub fn new(config: RequestServerConfig, rng: Rng) -> Self {
         let room = || VecDeque::with_capacity(64);
         RequestServer {
             config,
-            stream,
+            rng,
             grid: Time::ZERO,
             sent: 0,
             replied: 0,
@@ -157,10 +157,10 @@ impl RequestServer {
         }
         self.sent += 1;
         self.flying.push_back(cx.now());
-        let delay = self.config.path.draw(&mut self.stream);
+        let delay = self.config.path.draw(&mut self.rng);
         cx.after(delay, ARRIVE);
         if let Load::Open(gap) = self.config.load {
-            let gap = gap.draw(&mut self.stream);
+            let gap = gap.draw(&mut self.rng);
             cx.after(gap, SEND);
         }
     }
@@ -176,7 +176,7 @@ impl RequestServer {
         }
         match self.config.load {
             Load::Think(think) => {
-                let think = think.draw(&mut self.stream);
+                let think = think.draw(&mut self.rng);
                 cx.after(think, SEND);
             }
             Load::Paced(period) => {
@@ -194,7 +194,7 @@ impl Guest for RequestServer {
         self.workers = (0..cx.vcpus()).map(|_| worker()).collect();
         // The first request comes at a random moment of the first millisecond, so that
         // client and host share no phase by construction.
-        let first = self.stream.uniform(Duration::ZERO, Duration::from_ms(1));
+        let first = self.rng.uniform(Duration::ZERO, Duration::from_ms(1));
         self.grid = cx.now() + first;
         cx.after(first, SEND);
     }
@@ -203,10 +203,10 @@ impl Guest for RequestServer {
         let worker = &mut self.workers[vcpu];
         if let Busy::Request(sent_at) = worker.busy {
             self.returning.push_back(sent_at);
-            let delay = self.config.path.draw(&mut self.stream);
+            let delay = self.config.path.draw(&mut self.rng);
             cx.after(delay, REPLY);
             if let Some(delay) = self.config.tx_completion {
-                let delay = delay.draw(&mut self.stream);
+                let delay = delay.draw(&mut self.rng);
                 cx.after(delay, TX_DONE + vcpu as u32);
             }
         }
@@ -218,7 +218,7 @@ impl Guest for RequestServer {
         }
         if let Some(sent_at) = worker.waiting.pop_front() {
             worker.busy = Busy::Request(sent_at);
-            return Step::Compute(self.config.service.draw(&mut self.stream));
+            return Step::Compute(self.config.service.draw(&mut self.rng));
         }
         Step::Block
     }

@@ -6,11 +6,11 @@
 //! is no congestion control here: a lost packet of a window is sent again after
 //! [`RESEND_AFTER`].
 
-use lowtail_engine::{Duration, Hist, Stream, Time};
+use lowtail_engine::{Duration, Hist, Rng, Time};
 
 use super::packet::{FlowId, Foreign, HEADER_BYTES, Kind, MTU_BYTES, Packet};
 use crate::ids::Dom;
-use lowtail_engine::Spread;
+use lowtail_engine::Distribution;
 
 /// After how long a lost packet of a window is sent again: Linux's least time-out
 /// (`TCP_RTO_MIN`, 200 ms).
@@ -44,11 +44,11 @@ pub enum Way {
 pub enum Pace {
     /// One after another with this gap, whatever becomes of them; `None` is as fast as the
     /// wire takes them.
-    Open(Option<Spread>),
+    Open(Option<Distribution>),
     /// So many packets in flight.
     Window(u16),
     /// A request after this gap from the last one, answered or not; answers are measured.
-    Requests(Spread),
+    Requests(Distribution),
 }
 
 /// A flow.
@@ -95,7 +95,7 @@ pub struct Flow {
     pub in_flight: u32,
     /// Packets that have arrived and are not acknowledged.
     pub unacked: u8,
-    stream: Stream,
+    rng: Rng,
     /// Payload that has arrived, in bytes.
     delivered: u64,
     /// Packets that have arrived.
@@ -108,12 +108,12 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(config: FlowConfig, stream: Stream) -> Self {
+    pub(super) fn new(config: FlowConfig, rng: Rng) -> Self {
         Flow {
             config,
             in_flight: 0,
             unacked: 0,
-            stream,
+            rng,
             delivered: 0,
             packets: 0,
             lost: 0,
@@ -152,14 +152,14 @@ impl Flow {
 
     pub(super) fn draw_gap(&mut self) -> Option<Duration> {
         match self.config.pace {
-            Pace::Open(gap) => gap.map(|gap| gap.draw(&mut self.stream)),
-            Pace::Requests(gap) => Some(gap.draw(&mut self.stream)),
+            Pace::Open(gap) => gap.map(|gap| gap.draw(&mut self.rng)),
+            Pace::Requests(gap) => Some(gap.draw(&mut self.rng)),
             Pace::Window(_) => None,
         }
     }
 
     pub(super) fn draw_start(&mut self) -> Duration {
-        self.stream.uniform(Duration::ZERO, Duration::from_ms(1))
+        self.rng.uniform(Duration::ZERO, Duration::from_ms(1))
     }
 
     /// A packet of the flow has been sent.

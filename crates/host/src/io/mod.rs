@@ -16,7 +16,7 @@ pub mod port;
 pub mod ports;
 pub mod ring;
 
-use lowtail_engine::{EventQueue, Stream};
+use lowtail_engine::{EventQueue, Rng};
 
 use crate::event::Event;
 use crate::host_state::HostState;
@@ -139,7 +139,7 @@ impl Io {
         }
         let flows = config.flows.iter().enumerate();
         let flows =
-            flows.map(|(i, flow)| Flow::new(flow.clone(), Stream::new(seed, &format!("flow {i}"))));
+            flows.map(|(i, flow)| Flow::new(flow.clone(), Rng::new(seed, &format!("flow {i}"))));
         Io {
             nics: config.nics.iter().map(|&nic| Nic::new(nic)).collect(),
             flows: flows.collect(),

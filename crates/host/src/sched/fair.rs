@@ -33,7 +33,7 @@ use crate::host_state::HostState;
 use crate::ids::{Cgroup, Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
-use balance_state::Pace;
+use balance_state::BalanceState;
 use entity::Entity;
 use pool::Pool;
 use queue::Queue;
@@ -44,16 +44,16 @@ pub use version::{FairConfig, FairVersion};
 
 impl Fair {
     /// Lets the host see what this call has led to; `p` is choosing anyway.
-    fn flush(&mut self, view: &mut SchedContext<'_>, p: Option<Pcpu>) {
+    fn apply_deferred(&mut self, view: &mut SchedContext<'_>, p: Option<Pcpu>) {
         if let Some(p) = p {
             self.reschedule.remove(p);
         }
         std::mem::take(&mut self.reschedule).iter().for_each(|p| view.tickle(p));
-        for &(alarm, at) in &self.arms {
+        for &(alarm, at) in &self.deferred_timers {
             view.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
         }
-        self.arms.clear();
-        for (p, v, note) in self.notes.drain(..) {
+        self.deferred_timers.clear();
+        for (p, v, note) in self.deferred_notes.drain(..) {
             view.note(p, v, note);
         }
     }
@@ -79,10 +79,10 @@ impl Fair {
     }
 
     /// The thread `e` comes into its queue on pCPU `p`.
-    fn arrive(&mut self, facts: &mut HostState, e: usize, p: usize, come: EnqueueReason) {
+    fn arrive(&mut self, facts: &mut HostState, e: usize, p: usize, reason: EnqueueReason) {
         facts.vcpus[e].processor = self.pcpu(p);
-        self.enqueue(e, come);
-        self.remember(e);
+        self.enqueue_task(e, reason);
+        self.link_task(e);
         self.check_preempt(p, e);
     }
 
@@ -94,14 +94,14 @@ impl Fair {
         if self.is_realtime(e) {
             self.stop_realtime(p, e, blocks, yields);
         } else if blocks {
-            self.dequeue(e, true);
+            self.dequeue_task(e, true);
             if !self.entities[e].delayed {
-                self.forget(e);
+                self.unlink_task(e);
             }
         } else if let Some(to) = push.filter(|&to| self.can_push(facts, e, to)) {
             // It goes on there when its context is saved.
-            self.dequeue(e, false);
-            self.forget(e);
+            self.dequeue_task(e, false);
+            self.unlink_task(e);
             self.tasks[e].pushed = Some(to);
         }
     }
@@ -110,7 +110,7 @@ impl Fair {
     fn choose(&mut self, facts: &mut HostState, p: usize, prev: Option<usize>) -> Option<usize> {
         if let Some(e) = self.pick_realtime(facts, p) {
             self.put_back(prev, None);
-            self.entities[e].settled = self.now;
+            self.entities[e].exec_start = self.now;
             return Some(e);
         }
         let before = self.queues[p].runnable == 0;
@@ -123,8 +123,8 @@ impl Fair {
             next = self.pick_thread(p, None);
         }
         if let Some(e) = next {
-            self.forget(e);
-            self.remember(e);
+            self.unlink_task(e);
+            self.link_task(e);
         }
         next
     }
@@ -206,7 +206,7 @@ impl Scheduler for Fair {
             .collect();
         self.entities.extend((0..groups * pcpus).map(|q| Entity {
             queue: self.groups[q / pcpus].above * pcpus + q % pcpus,
-            own: Some(q),
+            my_queue: Some(q),
             weight: self.groups[q / pcpus].shares << shift,
             slice: self.tunables.base_slice,
             ..Entity::default()
@@ -216,7 +216,7 @@ impl Scheduler for Fair {
         for (p, cpu) in self.cpus.iter_mut().enumerate() {
             // Two pCPUs that balance at the same instant undo what the other has done; on a host
             // that has been up for a while they are out of step.
-            cpu.paces = [Pace::from(p as u64 * self.tunables.tick); 2];
+            cpu.balance_states = [BalanceState::from(p as u64 * self.tunables.tick); 2];
             cpu.threads.reserve(self.threads);
             cpu.realtime.reserve(self.threads);
         }
@@ -228,8 +228,8 @@ impl Scheduler for Fair {
         };
         self.tasks = (0..self.threads).map(task).collect();
         self.any_realtime = (0..self.threads).any(|e| self.is_realtime(e));
-        self.arms.reserve(2 * (pcpus + groups));
-        self.notes.reserve(2 * self.threads);
+        self.deferred_timers.reserve(2 * (pcpus + groups));
+        self.deferred_notes.reserve(2 * self.threads);
     }
 
     fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
@@ -238,14 +238,14 @@ impl Scheduler for Fair {
         if self.entities[e].queued {
             if self.entities[e].delayed {
                 let p = self.queues[self.entities[e].queue].pcpu;
-                self.enqueue(e, EnqueueReason::Wake);
+                self.enqueue_task(e, EnqueueReason::Wake);
                 self.check_preempt(p, e);
             }
         } else if !view.vcpu(v).running && !self.tasks[e].waits {
             // One that is on its way out of a pCPU is woken when it has left.
             self.wake_up(view.facts, e);
         }
-        self.flush(view, None);
+        self.apply_deferred(view, None);
     }
 
     fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
@@ -256,7 +256,7 @@ impl Scheduler for Fair {
         } else {
             self.yield_thread(e);
         }
-        self.flush(view, None);
+        self.apply_deferred(view, None);
     }
 
     fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
@@ -278,7 +278,7 @@ impl Scheduler for Fair {
             None if prev.is_some() => self.cpus[at].idle_since = Some(self.now),
             None => {}
         }
-        self.flush(view, Some(p));
+        self.apply_deferred(view, Some(p));
         Decision { next: next.map(|e| Vcpu(e as u16)), run_for: None }
     }
 
@@ -287,7 +287,7 @@ impl Scheduler for Fair {
         if view.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
             self.now = view.now().as_ns();
             self.wake_up(view.facts, e);
-            self.flush(view, None);
+            self.apply_deferred(view, None);
         }
     }
 
@@ -301,7 +301,7 @@ impl Scheduler for Fair {
             Alarm::Period(group) => self.period_over(group),
             Alarm::Slack(group) => self.slack_over(group),
         }
-        self.flush(view, None);
+        self.apply_deferred(view, None);
     }
 
     fn cgroup_stats(&self, view: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {

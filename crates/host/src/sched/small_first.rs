@@ -32,12 +32,12 @@ use state::{Alarm, Cpu, at_ns};
 
 impl SmallFirst {
     /// `v` has run on `p` until now.
-    fn settle(&mut self, facts: &HostState, p: Pcpu, v: Vcpu) {
+    fn charge(&mut self, facts: &HostState, p: Pcpu, v: Vcpu) {
         let state = &facts.vcpus[v.index()];
         let (cpu, vm) = (&mut self.cpus[p.index()], &mut self.vms[state.dom.index()]);
-        let ran = facts.now.since(cpu.settled).as_ns();
-        cpu.settled = facts.now;
-        self.vcpus[v.index()].settle(vm, ran, facts.now.as_ns());
+        let ran = facts.now.since(cpu.charged_to).as_ns();
+        cpu.charged_to = facts.now;
+        self.vcpus[v.index()].charge(vm, ran, facts.now.as_ns());
         if state.blocked {
             self.vcpus[v.index()].block(vm, facts.now.as_ns());
             self.shares.wants_less(state.dom, facts.now);
@@ -58,7 +58,7 @@ impl SmallFirst {
             return Some(stretch.min(capped));
         }
         // What it was granted goes back unused.
-        unit.settle(vm, 0, now);
+        unit.charge(vm, 0, now);
         let when = match unit.cap_when(vm, &self.params) {
             NEVER => now + 1_000_000,
             when => when.max(now + 1),
@@ -116,7 +116,7 @@ impl SmallFirst {
             // The rest of its turn, whatever it is.
             return Some((prev, u64::from(self.params.slice_ns)));
         }
-        // Its grants went back when it was settled.
+        // Its grants went back when it was charged.
         match self.stretch(view, p, prev) {
             Some(stretch) => Some((prev, stretch)),
             None => self.choose(view, p, Some(prev)),
@@ -130,7 +130,7 @@ impl Scheduler for SmallFirst {
         let now = facts.now.as_ns();
         let cpu = Cpu {
             rule: policy::Pcpu::new(&self.params, now),
-            settled: facts.now,
+            charged_to: facts.now,
             until: facts.now,
             retry: None,
             yielded: false,
@@ -166,7 +166,7 @@ impl Scheduler for SmallFirst {
 
     fn kicked(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &mut self.vcpus[v.index()];
-        if unit.follow == 0 {
+        if unit.is_completion_wakeup == 0 {
             return;
         }
         unit.kick();
@@ -184,7 +184,7 @@ impl Scheduler for SmallFirst {
     fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         self.tickled.remove(p);
         if let Some(v) = prev {
-            self.settle(view.facts, p, v);
+            self.charge(view.facts, p, v);
         }
         let cpu = &self.cpus[p.index()];
         let over = view.now() >= cpu.until || cpu.yielded;
@@ -194,7 +194,7 @@ impl Scheduler for SmallFirst {
         };
         let cpu = &mut self.cpus[p.index()];
         cpu.yielded = false;
-        cpu.settled = view.now();
+        cpu.charged_to = view.now();
         let Some((v, stretch)) = next else {
             self.idle.insert(p);
             return Decision { next: None, run_for: None };

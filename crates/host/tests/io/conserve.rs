@@ -1,8 +1,8 @@
 //! No packet is lost without being counted, none is made up, and no window is overrun or
 //! left hanging: over all back ends, ways, paces, and schedulers.
 
-use lowtail_engine::{Duration, Stream, Time};
-use lowtail_host::guest::Spread;
+use lowtail_engine::{Duration, Rng, Time};
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::{Backend, Interrupts};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::io::costs::PathCosts;
@@ -155,8 +155,8 @@ fn no_packet_vanishes_and_no_window_hangs() {
 
 /// A host with random back end, guests, NICs, and flows.
 pub(crate) fn random_host(seed: u64) -> Config {
-    let mut stream = Stream::new(seed, "random io");
-    let mut pick = |n: u64| stream.below(n);
+    let mut rng = Rng::new(seed, "random io");
+    let mut pick = |n: u64| rng.below(n);
     let mut driver = driver(BACKENDS[pick(6) as usize]);
     driver.interrupts =
         [Interrupts::Fixed, Interrupts::Spread, Interrupts::Balanced][pick(3) as usize];
@@ -189,9 +189,9 @@ pub(crate) fn random_host(seed: u64) -> Config {
         };
         let pace = match pick(3) {
             0 if matches!(way, Way::In { .. }) => {
-                Pace::Requests(Spread::Exponential(us(100 << pick(6))))
+                Pace::Requests(Distribution::Exponential(us(100 << pick(6))))
             }
-            0 => Pace::Open(Some(Spread::Exponential(us(100 << pick(6))))),
+            0 => Pace::Open(Some(Distribution::Exponential(us(100 << pick(6))))),
             1 => Pace::Open(None),
             _ => Pace::Window(1 + pick(100) as u16),
         };

@@ -1,7 +1,7 @@
 //! The order in which a kernel serves its events, and that the same seed is the same history.
 
 use lowtail_host::Dom;
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -36,13 +36,13 @@ fn low_ports_starve_high_ones_only_in_the_order_of_bits() {
 fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
     let mut flows: Vec<_> = (0..3)
         .map(|i| {
-            let gap = Some(Spread::Exponential(us(30)));
+            let gap = Some(Distribution::Exponential(us(30)));
             flow(i, Way::In { nic: i }, if i == 0 { Pace::Open(gap) } else { Pace::Window(20) })
         })
         .collect();
     flows.push(FlowConfig {
         service: us(20),
-        ..flow(2, Way::In { nic: 0 }, Pace::Requests(Spread::Exponential(us(500))))
+        ..flow(2, Way::In { nic: 0 }, Pace::Requests(Distribution::Exponential(us(500))))
     });
     let users = vec![User::Sleeper { sleep: ms(1), work: us(50) }];
     let driver = DriverConfig { users, ..driver(backend) };

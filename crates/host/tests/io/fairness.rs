@@ -1,6 +1,6 @@
 //! Who gets how much of a back end that has too little for all.
 
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::Backend;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{FlowConfig, Pace, Way};
@@ -76,7 +76,7 @@ fn a_small_interface_waits_for_a_bounded_time() {
     flows.push(FlowConfig {
         payload_bytes: 56,
         requests: 300,
-        ..flow(9, Way::In { nic: 9 }, Pace::Requests(Spread::Exponential(ms(5))))
+        ..flow(9, Way::In { nic: 9 }, Pace::Requests(Distribution::Exponential(ms(5))))
     });
     let config =
         host(&driver(Backend::SmallFirst), 1, &[guest(); 10], vec![nic(1000); 10], flows, costs());

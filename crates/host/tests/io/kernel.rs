@@ -2,7 +2,7 @@
 
 use lowtail_engine::Duration;
 use lowtail_host::Vcpu;
-use lowtail_host::guest::Spread;
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::{Backend, DriverConfig, User};
 use lowtail_host::guest::kernel::Rules;
 use lowtail_host::guest::net::NetGuestConfig;
@@ -55,7 +55,7 @@ fn a_tasklet_runs_on_one_vcpu_while_the_other_spins() {
     let costs = PathCosts { back_packet: us(3), grant_slot: us(2), ..Default::default() };
     let gap = Duration::from_ns(11_111);
     let busy = |backend| {
-        let pace = Pace::Open(Some(Spread::Exponential(gap)));
+        let pace = Pace::Open(Some(Distribution::Exponential(gap)));
         let flows = (0..2).map(|i| flow(i, Way::In { nic: i }, pace)).collect();
         let config = host(&driver(backend), 2, &[guest(); 2], vec![nic(10_000); 2], flows, costs);
         let machine = run(&config, 1, ms(1100));
@@ -107,7 +107,7 @@ fn ping(computes: bool) -> (Duration, Duration) {
         payload_bytes: 56,
         requests: 500,
         warmup: us(0),
-        ..flow(0, Way::In { nic: 0 }, Pace::Requests(Spread::Exponential(ms(1))))
+        ..flow(0, Way::In { nic: 0 }, Pace::Requests(Distribution::Exponential(ms(1))))
     }];
     let config = host(&driver(Backend::Tasklet), 1, &guests, vec![nic(1000)], flows, costs());
     let machine = run(&config, 1, ms(1000));
@@ -140,7 +140,7 @@ fn two_processes_share_by_half() {
         requests: 3,
         service: ms(300),
         warmup: us(0),
-        ..flow(0, Way::In { nic: 0 }, Pace::Requests(Spread::Fixed(ms(900))))
+        ..flow(0, Way::In { nic: 0 }, Pace::Requests(Distribution::Fixed(ms(900))))
     }];
     let costs = PathCosts::default();
     let config = host(&driver(Backend::Tasklet), 1, &guests, vec![nic(1000)], flows, costs);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 use lowtail_host::guest::driver::Backend;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::flow::{Pace, Way};
@@ -338,7 +338,7 @@ enum Sent {
 
 /// Random traffic, and what has become of it.
 struct Traffic {
-    stream: Stream,
+    rng: Rng,
     guests: u64,
     nics: u64,
     next: u32,
@@ -351,7 +351,7 @@ struct Traffic {
 
 impl Traffic {
     fn pick(&mut self, n: u64) -> u64 {
-        self.stream.below(n)
+        self.rng.below(n)
     }
 
     fn guest(&mut self) -> Dom {
@@ -441,17 +441,17 @@ type Token = Result<Option<Dom>, String>;
 /// A random host with external NICs, beside some that have flows.
 fn random_config(seed: u64) -> (Config, u64) {
     let mut config = crate::conserve::random_host(seed);
-    let mut stream = Stream::new(seed, "random port");
+    let mut rng = Rng::new(seed, "random port");
     let own = config.io.nics.len();
-    if stream.below(2) == 0 {
+    if rng.below(2) == 0 {
         config.io.flows.clear();
     }
-    let nics = 1 + stream.below(3);
+    let nics = 1 + rng.below(3);
     let mut all: Vec<NicConfig> = Vec::new();
     for _ in 0..nics {
-        let pieces = (stream.below(2) == 0).then_some(1500);
-        let ring = 16 << stream.below(5);
-        let moderation = us(stream.below(3) * 60);
+        let pieces = (rng.below(2) == 0).then_some(1500);
+        let ring = 16 << rng.below(5);
+        let moderation = us(rng.below(3) * 60);
         all.push(NicConfig { ring, moderation, external: Some(External { pieces }), ..nic(1) });
     }
     // External ones first: flows move up.
@@ -463,9 +463,9 @@ fn random_config(seed: u64) -> (Config, u64) {
         }
         flow.until = ms(300);
     }
-    if stream.below(2) == 0 {
+    if rng.below(2) == 0 {
         for vm in &mut config.vms[1..] {
-            vm.vcpus = 1 + stream.below(2) as u16;
+            vm.vcpus = 1 + rng.below(2) as u16;
         }
         if config.scheduler == SchedulerConfig::Null {
             config.pcpus = config.vms.iter().map(|vm| vm.vcpus).sum();
@@ -478,7 +478,7 @@ fn conserves(seed: u64) -> Result<(), String> {
     let (config, nics) = random_config(seed);
     let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
     let mut traffic = Traffic {
-        stream: Stream::new(seed, "traffic"),
+        rng: Rng::new(seed, "traffic"),
         guests: config.vms.len() as u64 - 1,
         nics,
         next: 0,

@@ -1,7 +1,7 @@
 //! Random guests and the seeds they come from, for the tests of properties.
 
-use lowtail_engine::{Duration, Stream};
-use lowtail_host::guest::Spread;
+use lowtail_engine::{Duration, Rng};
+use lowtail_host::guest::Distribution;
 use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
@@ -48,47 +48,45 @@ pub(crate) fn for_seeds(
 }
 
 /// A random workload; all kinds, lengths over three orders of magnitude.
-pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> VmConfig {
-    let span = |stream: &mut Stream| us(10 << stream.below(10));
-    let spread = match stream.below(3) {
-        0 => Spread::Fixed(span(stream)),
-        1 => Spread::Exponential(span(stream)),
-        _ => Spread::Uniform(us(1), span(stream)),
+pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConfig {
+    let span = |rng: &mut Rng| us(10 << rng.below(10));
+    let spread = match rng.below(3) {
+        0 => Distribution::Fixed(span(rng)),
+        1 => Distribution::Exponential(span(rng)),
+        _ => Distribution::Uniform(us(1), span(rng)),
     };
-    let workload = match stream.below(10) {
+    let workload = match rng.below(10) {
         0 => Workload::CpuLoop,
-        1 => {
-            Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + stream.below(100) })
-        }
-        2 => Workload::Yielder(YielderConfig { work: span(stream) }),
+        1 => Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + rng.below(100) }),
+        2 => Workload::Yielder(YielderConfig { work: span(rng) }),
         3 => Workload::TimerSleeper(TimerSleeperConfig {
-            sleep: span(stream),
+            sleep: span(rng),
             work: us(5),
             wakeups: u64::MAX,
             late_limit: us(1000),
         }),
         4 => Workload::TickDodger(TickDodgerConfig {
             tick: us(10_000),
-            margin: span(stream),
+            margin: span(rng),
             after: us(50),
-            give_up: if stream.below(2) == 0 { GiveUp::Sleep } else { GiveUp::Yield },
+            give_up: if rng.below(2) == 0 { GiveUp::Sleep } else { GiveUp::Yield },
         }),
-        5 => Workload::BoostSaver(BoostSaverConfig { save: span(stream), burn: span(stream) }),
+        5 => Workload::BoostSaver(BoostSaverConfig { save: span(rng), burn: span(rng) }),
         6 => Workload::BucketSurfer(BucketSurferConfig {
-            burst: span(stream),
-            share_percent: 1 + stream.below(100),
+            burst: span(rng),
+            share_percent: 1 + rng.below(100),
         }),
-        7 => Workload::Splitter(SplitterConfig { turn: span(stream) }),
+        7 => Workload::Splitter(SplitterConfig { turn: span(rng) }),
         8 => Workload::EdgeBurner(EdgeBurnerConfig {
             period: us(30_000),
-            before: span(stream),
-            after: span(stream),
+            before: span(rng),
+            after: span(rng),
         }),
         _ => Workload::RequestServer(RequestServerConfig {
-            load: Load::Open(Spread::Exponential(span(stream))),
-            service: Spread::Exponential(us(20)),
+            load: Load::Open(Distribution::Exponential(span(rng))),
+            service: Distribution::Exponential(us(20)),
             path: Path::fixed(us(20)),
-            tx_completion: Some(Spread::Uniform(us(10), us(60))),
+            tx_completion: Some(Distribution::Uniform(us(10), us(60))),
             tx_completion_work: us(2),
             requests: u64::MAX / 2,
             warmup: 0,
@@ -97,14 +95,14 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, stream: &mut Stream) -> 
     };
     let single = matches!(workload, Workload::TimerSleeper(_));
     let mut vm = VmConfig::new(&format!("vm{i}"), workload);
-    vm.vcpus = if single { 1 } else { 1 + stream.below(3) as u16 };
-    vm.weight = 64 << stream.below(5);
-    if caps && stream.below(4) == 0 {
-        vm.cap_percent = 10 + stream.below(u64::from(vm.vcpus) * 100 - 10) as u16;
+    vm.vcpus = if single { 1 } else { 1 + rng.below(3) as u16 };
+    vm.weight = 64 << rng.below(5);
+    if caps && rng.below(4) == 0 {
+        vm.cap_percent = 10 + rng.below(u64::from(vm.vcpus) * 100 - 10) as u16;
     }
     let mut random_set = |share: u64| -> CpuSet {
-        let one = Pcpu(stream.below(u64::from(pcpus)) as u16);
-        let more = (0..pcpus).map(Pcpu).filter(|_| stream.below(share) == 0);
+        let one = Pcpu(rng.below(u64::from(pcpus)) as u16);
+        let more = (0..pcpus).map(Pcpu).filter(|_| rng.below(share) == 0);
         more.collect::<Vec<_>>().into_iter().chain([one]).collect()
     };
     if i.is_multiple_of(3) {

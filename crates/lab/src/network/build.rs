@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::permutation;
 use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
@@ -104,7 +104,7 @@ pub(crate) fn build(
         let from = find(&kind.from, &names).map_err(|m| bad("from", m))?;
         let to = find(&kind.to, &names).map_err(|m| bad("to", m))?;
         // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
-        let pairs = pairs(kind, &from, &to, Stream::new(0, &format!("pairs {name}")));
+        let pairs = pairs(kind, &from, &to, Rng::new(0, &format!("pairs {name}")));
         let pairs = pairs.map_err(|m| bad("pairs", m))?;
         pairs_all += pairs.len();
         if pairs_all > PAIRS_MAX {
@@ -190,7 +190,7 @@ fn pairs(
     file: &TrafficFile,
     from: &[End],
     to: &[End],
-    mut stream: Stream,
+    mut rng: Rng,
 ) -> Result<Vec<(End, End)>, String> {
     let mut pairs = Vec::new();
     match file.pairs {
@@ -209,7 +209,7 @@ fn pairs(
             pairs.extend(from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b))));
         }
         PairsFile::Permutation => {
-            pairs.extend(permutation(from, &mut stream));
+            pairs.extend(permutation(from, &mut rng));
         }
     }
     pairs.retain(|(a, b)| a != b);

@@ -141,7 +141,7 @@ impl PatternFile {
                     (Some(gap), None) => gap.0,
                     (None, Some(load)) if (0.001..=2.0).contains(load) => {
                         let us = bytes.mean() * 8e6 / (load * rate.0 as f64);
-                        lowtail_engine::Spread::Exponential(Duration::from_us_f64(us))
+                        lowtail_engine::Distribution::Exponential(Duration::from_us_f64(us))
                     }
                     (None, Some(load)) => {
                         return Err(Bad::new("load", format!("{load}: a share from 0.001 to 2")));

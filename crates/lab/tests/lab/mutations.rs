@@ -2,7 +2,7 @@
 
 use std::panic::catch_unwind;
 
-use lowtail_engine::Stream;
+use lowtail_engine::Rng;
 use lowtail_lab::Experiment;
 use lowtail_toml::damage;
 
@@ -27,7 +27,7 @@ fn damaged_files_never_panic() {
     for (name, text) in shipped.chain([("kvm", crate::kvm::threads())]) {
         let (mut good, mut bad) = (0, 0);
         for seed in 0..400 {
-            let text = damage(&text, PIECES, 4, &mut Stream::new(seed, name));
+            let text = damage(&text, PIECES, 4, &mut Rng::new(seed, name));
             let parsed = catch_unwind(|| Experiment::parse("x.toml", &text, None).map(|_| ()));
             match parsed.unwrap_or_else(|_| panic!("seed {seed} of {name}:\n{text}")) {
                 Ok(()) => good += 1,

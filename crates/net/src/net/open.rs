@@ -1,6 +1,6 @@
 //! The conversations of a network, opened before it begins: sources, flows, and their ways.
 
-use lowtail_engine::{Duration, Spread, Stream, Time};
+use lowtail_engine::{Distribution, Duration, Rng, Time};
 
 use super::{Event, HERE, Net};
 use crate::flow::{Channel, Flow};
@@ -25,7 +25,7 @@ impl Net {
             let channel = self.channels.len() as u32;
             if !(anywhere && last == Some(src)) {
                 let name = format!("traffic {} {} {}", traffic.name, src.0, dst.0);
-                let mut stream = Stream::new(seed, &name);
+                let mut rng = Rng::new(seed, &name);
                 let first = match traffic.pattern {
                     Pattern::Bulk | Pattern::Transfer { .. } => Duration::ZERO,
                     Pattern::Messages { gap, .. }
@@ -33,12 +33,12 @@ impl Net {
                     | Pattern::Ping { gap, .. }
                     | Pattern::Datagrams { gap, .. } => match gap {
                         // Sources with the same period are not in step.
-                        Spread::Fixed(period) => stream.uniform(Duration::ZERO, period),
-                        gap => gap.draw(&mut stream),
+                        Distribution::Fixed(period) => rng.uniform(Duration::ZERO, period),
+                        gap => gap.draw(&mut rng),
                     },
                 };
                 let source = self.sources.len() as u32;
-                self.sources.push(Source { traffic: index, first: channel, n: 0, stream });
+                self.sources.push(Source { traffic: index, first: channel, n: 0, rng });
                 self.queue.at(Time::ZERO + traffic.start + first, Event::Write(source));
             }
             last = Some(src);

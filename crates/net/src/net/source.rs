@@ -1,6 +1,6 @@
 //! Where messages and datagrams come from, and what happens where they arrive: they are measured, answered, or are work.
 
-use lowtail_engine::{Stream, Time};
+use lowtail_engine::{Rng, Time};
 
 use super::{Event, Net, Out};
 use crate::flow::{Channel, Message, Role};
@@ -21,7 +21,7 @@ pub(super) struct Source {
     /// Its conversations.
     pub(super) first: u32,
     pub(super) n: u32,
-    pub(super) stream: Stream,
+    pub(super) rng: Rng,
 }
 
 impl Net {
@@ -64,7 +64,7 @@ impl Net {
         let Pattern::Requests { reply, .. } = self.configs[source.traffic as usize].pattern else {
             return;
         };
-        let bytes = reply.draw(&mut source.stream);
+        let bytes = reply.draw(&mut source.rng);
         self.post(FlowId(back), bytes, start, Role::Reply);
     }
 
@@ -96,11 +96,11 @@ impl Net {
     /// In a closed loop the next one follows the answer.
     fn go_on(&mut self, channel: u32) {
         let source = self.channels[channel as usize].source;
-        let Source { traffic, stream, .. } = &mut self.sources[source as usize];
+        let Source { traffic, rng, .. } = &mut self.sources[source as usize];
         match self.configs[*traffic as usize].pattern {
             Pattern::Requests { gap, closed: true, .. }
             | Pattern::Ping { gap, closed: true, .. } => {
-                let after = gap.draw(stream);
+                let after = gap.draw(rng);
                 self.queue.after(after, Event::Write(source));
             }
             _ => {}
@@ -117,7 +117,7 @@ impl Net {
         if enough || now.since(Time::ZERO) > config.until {
             return;
         }
-        let pick = if source.n > 1 { source.stream.below(u64::from(source.n)) as u32 } else { 0 };
+        let pick = if source.n > 1 { source.rng.below(u64::from(source.n)) as u32 } else { 0 };
         let channel = source.first + pick;
         let forth = FlowId(self.channels[channel as usize].forth);
         if now >= Time::ZERO + config.warmup {
@@ -128,21 +128,21 @@ impl Net {
             Pattern::Bulk => self.bulk(forth),
             Pattern::Transfer { bytes } => self.post(forth, bytes, now, Role::OneWay),
             Pattern::Messages { bytes, gap, .. } => {
-                let bytes = bytes.draw(&mut source.stream);
-                next = Some(gap.draw(&mut source.stream));
+                let bytes = bytes.draw(&mut source.rng);
+                next = Some(gap.draw(&mut source.rng));
                 self.post(forth, bytes, now, Role::OneWay);
             }
             Pattern::Requests { request, gap, closed, .. } => {
-                next = (!closed).then(|| gap.draw(&mut source.stream));
+                next = (!closed).then(|| gap.draw(&mut source.rng));
                 self.post(forth, request, now, Role::Request);
             }
             Pattern::Ping { bytes, gap, closed } => {
-                next = (!closed).then(|| gap.draw(&mut source.stream));
+                next = (!closed).then(|| gap.draw(&mut source.rng));
                 self.datagram_out(forth, Kind::Ping, bytes);
             }
             Pattern::Datagrams { bytes, gap } => {
-                let bytes = bytes.draw(&mut source.stream).min(u64::from(u32::MAX / 2)) as u32;
-                next = Some(gap.draw(&mut source.stream));
+                let bytes = bytes.draw(&mut source.rng).min(u64::from(u32::MAX / 2)) as u32;
+                next = Some(gap.draw(&mut source.rng));
                 self.datagram_out(forth, Kind::Datagram, bytes);
             }
         }

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use lowtail_engine::{Duration, Stream, Time};
+use lowtail_engine::{Duration, Rng, Time};
 
 use super::chain::{Chain, Slab, flow_hash};
 use super::codel::{INTERVAL, TARGET, control_law, mark};
@@ -148,7 +148,7 @@ impl Cobalt {
         config: &CobaltConfig,
         packet: &mut Packet,
         now: Time,
-        random: &mut Stream,
+        random: &mut Rng,
     ) -> bool {
         let waited = now.saturating_since(packet.queued);
         let late = waited > config.target && waited > config.mtu_time * 4;
@@ -213,7 +213,7 @@ pub struct Cake {
     from: Vec<u32>,
     to: Vec<u32>,
     next_packet: Time,
-    random: Stream,
+    random: Rng,
     slab: Slab,
     packets: usize,
     bytes: u64,
@@ -254,7 +254,7 @@ impl Cake {
             from: Vec::new(),
             to: Vec::new(),
             next_packet: Time::ZERO,
-            random: Stream::new(config.seed, "cake"),
+            random: Rng::new(config.seed, "cake"),
             slab: Slab::new(),
             packets: 0,
             bytes: 0,

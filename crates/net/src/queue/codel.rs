@@ -79,18 +79,6 @@ impl Default for CodelConfig {
     }
 }
 
-impl CodelConfig {
-    /// With [`DC_TARGET`] and [`DC_INTERVAL`], and marking.
-    pub fn data_centre() -> Self {
-        CodelConfig {
-            target: DC_TARGET,
-            interval: DC_INTERVAL,
-            ecn: true,
-            ..CodelConfig::default()
-        }
-    }
-}
-
 /// `interval` / sqrt(`count`), rounded down to a picosecond, exactly.
 ///
 /// Linux approximates with one Newton step in 16 bits, which from 1 to 2 errs by 29 % (it drops

@@ -148,11 +148,6 @@ impl Receiver {
         }
         blocks
     }
-
-    /// Bytes that have come beyond a gap.
-    pub fn ahead_bytes(&self) -> u64 {
-        self.ahead.bytes()
-    }
 }
 
 impl Default for Receiver {

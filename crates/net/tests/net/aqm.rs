@@ -1,6 +1,6 @@
 //! Disciplines with TCP: what they do to a standing queue, and who has to wait for whom.
 
-use lowtail_engine::{Duration, Spread};
+use lowtail_engine::{Distribution, Duration};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::codel::{Codel, CodelConfig};
 use lowtail_net::queue::fifo::{Fifo, Limit};
@@ -30,7 +30,7 @@ fn bottleneck(flows: u32, tcp: Config, queue: Box<dyn Queue>) -> (Net, Log) {
         ..TrafficConfig::new("bulk", pairs, Pattern::Bulk)
     };
     // Never two in one round of the others, since a queue that has just been empty waits its turn.
-    let gap = Spread::Uniform(ms(5), ms(15));
+    let gap = Distribution::Uniform(ms(5), ms(15));
     let pattern = Pattern::Ping { bytes: 56, gap, closed: false };
     let ping = TrafficConfig {
         warmup: Duration::from_s(10),

@@ -1,11 +1,11 @@
 //! Whatever the network and its traffic: each frame sent is received, dropped or inside; and in
 //! the end all that TCP was given is there.
 
-use lowtail_engine::{Duration, Spread, Stream};
+use lowtail_engine::{Distribution, Duration, Rng};
 use lowtail_net::packet::MSS_BYTES;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
-use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
@@ -22,14 +22,25 @@ use crate::bed::{Fate, Watch, at, ms, net, us};
 
 const SEEDS: u64 = 200;
 
-fn pick<T: Copy>(random: &mut Stream, from: &[T]) -> T {
+fn pick<T: Copy>(random: &mut Rng, from: &[T]) -> T {
     from[random.below(from.len() as u64) as usize]
 }
 
-fn queue(random: &mut Stream) -> Box<dyn Queue> {
+fn queue(random: &mut Rng) -> Box<dyn Queue> {
     let limit = Limit::Bytes(pick(random, &[20_000, 100_000, 1_000_000]));
     let fifo = || Box::new(Fifo::new(limit, Some(30_000)));
-    let codel = pick(random, &[CodelConfig::default(), CodelConfig::data_centre()]);
+    let codel = pick(
+        random,
+        &[
+            CodelConfig::default(),
+            CodelConfig {
+                target: DC_TARGET,
+                interval: DC_INTERVAL,
+                ecn: true,
+                ..CodelConfig::default()
+            },
+        ],
+    );
     let rate = Rate::from_mbit_s(80);
     let memory_limit = 300_000;
     match random.below(10) {
@@ -72,7 +83,7 @@ fn queue(random: &mut Stream) -> Box<dyn Queue> {
     }
 }
 
-fn port(random: &mut Stream, place: Place) -> Port {
+fn port(random: &mut Rng, place: Place) -> Port {
     let link = LinkConfig {
         rate: Rate::from_mbit_s(pick(random, &[100, 1_000, 10_000])),
         delay: pick(random, &[Duration::ZERO, us(1), us(300)]),
@@ -87,7 +98,7 @@ fn port(random: &mut Stream, place: Place) -> Port {
     Port::queued(link, queue(random), nic)
 }
 
-fn random_tcp(random: &mut Stream) -> Config {
+fn random_tcp(random: &mut Rng) -> Config {
     let control = pick(random, &[Control::Reno, Control::Cubic, Control::Dctcp]);
     Config {
         control,
@@ -102,10 +113,10 @@ fn random_tcp(random: &mut Stream) -> Config {
     }
 }
 
-fn random_traffic(random: &mut Stream, hosts: u32, name: &str) -> TrafficConfig {
+fn random_traffic(random: &mut Rng, hosts: u32, name: &str) -> TrafficConfig {
     let mut gap = |low, high| {
         let mean = random.uniform(us(low), us(high));
-        pick(random, &[Spread::Exponential(mean), Spread::Fixed(mean)])
+        pick(random, &[Distribution::Exponential(mean), Distribution::Fixed(mean)])
     };
     let (often, seldom) = (gap(50, 500), gap(1_000, 10_000));
     let sizes = [
@@ -144,7 +155,7 @@ fn random_traffic(random: &mut Stream, hosts: u32, name: &str) -> TrafficConfig 
 
 /// With the patterns of its traffic.
 fn build(seed: u64) -> (Net, Vec<Pattern>) {
-    let mut random = Stream::new(seed, "network");
+    let mut random = Rng::new(seed, "network");
     let clos = Clos { pods: 2, edges: 2, aggregations: 2, cores: 4, hosts: 2 };
     let shapes = [
         Shape::Star { hosts: 5 },

@@ -5,7 +5,7 @@
 //! standard errors (16 replications: Student's t exceeds that 1 time in 860, and the seed is fixed), and
 //! the standard error has to be small enough for that to say something.
 
-use lowtail_engine::{Duration, Hist, Spread};
+use lowtail_engine::{Distribution, Duration, Hist};
 use lowtail_net::{Net, Pattern, Place, Port, Shape, Size, TrafficConfig};
 
 use crate::bed::{Watch, at, fifo, link, net, pass, traffic};
@@ -31,7 +31,7 @@ fn line(exponential: bool, load: f64, n: u64, seed: u64, port: impl Fn() -> Port
     let (mean_s, _) = service(exponential);
     let gap = Duration::from_us_f64(mean_s / load * 1e6);
     let bytes = if exponential { Size::Exponential(MEAN) } else { Size::Fixed(MEAN) };
-    let pattern = Pattern::Datagrams { bytes, gap: Spread::Exponential(gap) };
+    let pattern = Pattern::Datagrams { bytes, gap: Distribution::Exponential(gap) };
     // From empty to the steady state takes 1 / (1 - sqrt(load))^2 times of service (Abate and
     // Whitt 1987: the relaxation time): 380 at a load of 0.9.
     let warmup = Duration::from_us_f64(mean_s * 4000.0 * 1e6);

@@ -1,6 +1,6 @@
 //! Buffers that ports share.
 
-use lowtail_engine::Spread;
+use lowtail_engine::Distribution;
 use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::TrafficConfig;
 use lowtail_net::{End, Pattern, Place, Port, Shape, Size};
@@ -16,7 +16,7 @@ fn backlogs(busy: u32, quarters: u32) -> Vec<u64> {
     let pairs =
         (0..busy).flat_map(|i| [(End(3 * i), End(3 * i + 2)), (End(3 * i + 1), End(3 * i + 2))]);
     // 1538 bytes of the wire in 13.67 us.
-    let gap = Spread::Exponential(us(13) + us(2) / 3);
+    let gap = Distribution::Exponential(us(13) + us(2) / 3);
     let pattern = Pattern::Datagrams { bytes: Size::Fixed(1472), gap };
     let traffic = TrafficConfig::new("test", pairs.collect(), pattern);
     let port = |_: Place| Port::plain(link(1000, us(1)));

@@ -1,6 +1,6 @@
 //! Long TCP flows: how much they get.
 
-use lowtail_engine::{Duration, Spread, Stream, Time};
+use lowtail_engine::{Distribution, Duration, Rng, Time};
 use lowtail_net::packet::{Kind, Packet};
 use lowtail_net::tcp::{Config, Control};
 use lowtail_net::{End, LinkConfig, Net, Pattern, Place, Port, Shape, Size, TrafficConfig};
@@ -70,7 +70,7 @@ fn reno_shares_alike() {
     };
     // Without anything random the same flow is hit for ever, and another one never (phase effects,
     // Floyd and Jacobson 1991): 4 % of the link are datagrams.
-    let gap = Spread::Exponential(us(1_000));
+    let gap = Distribution::Exponential(us(1_000));
     let pattern = Pattern::Datagrams { bytes: Size::Exponential(434), gap };
     let noise = TrafficConfig::new("noise", vec![(End(n), End(2 * n + 1))], pattern);
     let traffic = (0..n).map(bulk).chain([noise]).collect();
@@ -88,7 +88,7 @@ fn reno_shares_alike() {
 
 /// Payload per round trip and segment of Reno, each packet lost with probability `p`.
 fn mathis(p: f64, ack_every: u8) -> f64 {
-    let mut random = Stream::new(1, "loss");
+    let mut random = Rng::new(1, "loss");
     let rtt = ms(100);
     let lossy = move |packet: &Packet, _: Time| {
         let lost = packet.kind == Kind::Data && random.unit() < p;

@@ -1,6 +1,6 @@
 //! How TCP finds losses and what it does about them.
 
-use lowtail_engine::{Duration, Spread, Time};
+use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::packet::Packet;
 use lowtail_net::tcp::congestion::Congestion;
 use lowtail_net::tcp::{Config, Control};
@@ -210,7 +210,7 @@ fn a_dead_link_is_survived() {
 #[test]
 fn new_data_do_not_put_off_the_time_out() {
     let bytes = Size::Fixed(MSS);
-    let pattern = Pattern::Messages { bytes, gap: Spread::Fixed(ms(30)), anywhere: false };
+    let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(ms(30)), anywhere: false };
     let tcp = Config { tail_probe: false, idle_restart: false, ..tcp(Control::Reno) };
     // All from segment 30 on is lost for a second.
     let mut from = None;

@@ -1,6 +1,6 @@
 //! How TCP begins, goes on after a pause, and acknowledges.
 
-use lowtail_engine::{Duration, Spread, Time};
+use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::tcp::{Config, Control};
 use lowtail_net::{LinkConfig, Pattern, Place, Port, Shape, Size};
 
@@ -34,7 +34,7 @@ fn slow_start_doubles() {
 fn acknowledgements_wait() {
     let gap = ms(500);
     let bytes = Size::Fixed(1000);
-    let pattern = Pattern::Messages { bytes, gap: Spread::Fixed(gap), anywhere: false };
+    let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(gap), anywhere: false };
     let (mut net, log) = path(10_000, ms(20), traffic(pattern, tcp(Control::Cubic)), pass);
     net.run(at(gap * 40));
     let (sent, acks) = (data(&log), acks(&log));
@@ -47,7 +47,7 @@ fn acknowledgements_wait() {
     }
     // Two segments: at once, once the first sixteen are through.
     let bytes = Size::Fixed(2 * MSS);
-    let pattern = Pattern::Messages { bytes, gap: Spread::Fixed(gap), anywhere: false };
+    let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(gap), anywhere: false };
     let (mut net, log) = path(10_000, ms(20), traffic(pattern, tcp(Control::Cubic)), pass);
     net.run(at(gap * 40));
     let (sent, acks) = (data(&log), crate::bed::acks(&log));
@@ -61,7 +61,7 @@ fn acknowledgements_wait() {
 /// Segments sent in the first 90 % of a round trip after the last pause.
 fn after_pause(idle_restart: bool, gap: Duration) -> usize {
     let bytes = Size::Fixed(300 * MSS);
-    let pattern = Pattern::Messages { bytes, gap: Spread::Fixed(gap), anywhere: false };
+    let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(gap), anywhere: false };
     let tcp = Config { idle_restart, ..tcp(Control::Reno) };
     let (mut net, log) = path(100_000, ms(100), traffic(pattern, tcp), pass);
     net.run(at(gap * 6));

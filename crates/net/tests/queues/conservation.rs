@@ -7,7 +7,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Ecn, End, MSS_BYTES, Packet};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
-use lowtail_net::queue::codel::{Codel, CodelConfig};
+use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, Limit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
@@ -34,7 +34,12 @@ struct Discipline {
 /// All of them, small enough for random traffic to fill them.
 fn disciplines() -> Vec<Discipline> {
     let fifo = || Box::new(Fifo::new(Limit::Bytes(100_000), None)) as Box<dyn Queue>;
-    let codel = CodelConfig::data_centre();
+    let codel = CodelConfig {
+        target: DC_TARGET,
+        interval: DC_INTERVAL,
+        ecn: true,
+        ..CodelConfig::default()
+    };
     let fq = FqCodelConfig { flows: 4, memory_limit: 200_000, codel, ..Default::default() };
     let few = FqCodelConfig { limit_packets: 5, ..fq };
     let drr = |key, queues| {

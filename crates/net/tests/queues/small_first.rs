@@ -3,7 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_net::packet::{End, Packet};
 use lowtail_net::queue::Queue;
-use lowtail_net::queue::codel::CodelConfig;
+use lowtail_net::queue::codel::{CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
 use lowtail_net::queue::tag::{BySource, Tag};
 
@@ -95,7 +95,12 @@ fn who_floods_loses() {
 /// CoDel on large ones: a queue that stands is cut, one beside it is not; small ones never.
 #[test]
 fn codel_is_for_large_ones() {
-    let codel = Some(CodelConfig::data_centre());
+    let codel = Some(CodelConfig {
+        target: DC_TARGET,
+        interval: DC_INTERVAL,
+        ecn: true,
+        ..CodelConfig::default()
+    });
     let config = SmallFirstConfig { limit_bytes: 20_000_000, codel, ..SmallFirstConfig::default() };
     let mut bed = Bed::new(SmallFirst::new(config));
     for n in 0..2_000 {

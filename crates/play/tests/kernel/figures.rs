@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tries::tries;
-use lowtail_engine::Spread;
+use lowtail_engine::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{CpuSet, Pcpu};
@@ -48,7 +48,7 @@ fn a_quota_is_run_time_per_period() {
             limited("outer/tight", Some(0), ms(10), ms(20)),
             limited("outer/wide", Some(0), ms(20), ms(20)),
         ];
-        let burst = Spread::Fixed(ms(1));
+        let burst = Distribution::Fixed(ms(1));
         let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 10 });
         let light = VmConfig { workload: duty.clone(), ..hogs("light", 1, 2) };
         let twin = VmConfig::new("twin", duty);

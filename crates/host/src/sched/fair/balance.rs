@@ -19,7 +19,7 @@ const PATIENCE: u32 = 3;
 
 /// Why a pCPU looks for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum CpuIdleType {
     /// It would go idle.
     NewlyIdle,
     /// It idles.
@@ -37,7 +37,7 @@ enum Amount {
 
 /// How the load of a set of pCPUs is, in the order in which others look at it (`group_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum GroupType {
     Spare,
     Full,
     Overloaded,
@@ -45,15 +45,15 @@ enum Kind {
 
 /// The load of a set of pCPUs (`struct sg_lb_stats`).
 #[derive(Debug, Clone, Copy)]
-struct Side {
+struct GroupStats {
     set: CpuSet,
     load: u64,
     threads: u32,
     idle: u32,
-    kind: Kind,
+    group_type: GroupType,
 }
 
-impl Side {
+impl GroupStats {
     fn pcpus(&self) -> u64 {
         u64::from(self.set.len())
     }
@@ -124,7 +124,7 @@ impl Fair {
             return;
         }
         for level in 0..2 {
-            self.balance(facts, p, level, Why::NewlyIdle);
+            self.balance(facts, p, level, CpuIdleType::NewlyIdle);
             if self.queues[p].runnable > 0 {
                 return;
             }
@@ -134,30 +134,30 @@ impl Fair {
     /// The tick of the busy `p`: its own turn to balance, and that of idle pCPUs if it has more
     /// than it can do (`trigger_load_balance`, `nohz_balancer_kick`).
     pub(super) fn balance_tick(&mut self, facts: &mut HostState, p: usize) {
-        self.rebalance(facts, p, Why::Busy);
+        self.rebalance(facts, p, CpuIdleType::Busy);
         if !self.config.balance_idle || self.queues[p].runnable < 2 {
             return;
         }
         for other in facts.pcpus.iter().map(|p| p.index()) {
             if self.idles(other) {
-                self.rebalance(facts, other, Why::Idle);
+                self.rebalance(facts, other, CpuIdleType::Idle);
             }
         }
     }
 
-    fn rebalance(&mut self, facts: &mut HostState, p: usize, why: Why) {
+    fn rebalance(&mut self, facts: &mut HostState, p: usize, idle_type: CpuIdleType) {
         for level in 0..2 {
-            let pace = self.cpus[p].paces[level];
-            if self.now >= pace.last + self.interval(facts, p, level, why) {
-                self.cpus[p].paces[level].last = self.now;
-                self.balance(facts, p, level, why);
+            let state = self.cpus[p].balance_states[level];
+            if self.now >= state.last + self.interval(facts, p, level, idle_type) {
+                self.cpus[p].balance_states[level].last = self.now;
+                self.balance(facts, p, level, idle_type);
             }
         }
     }
 
     /// How often (`get_sd_balance_interval`): in ms, as many as there are pCPUs, doubled when
     /// there was nothing to do; a busy one 16 or 32 times that.
-    fn interval(&self, facts: &HostState, p: usize, level: usize, why: Why) -> u64 {
+    fn interval(&self, facts: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> u64 {
         let old = self.config.version == FairVersion::Linux2639;
         let span = u64::from(self.span(facts, p, level).len());
         let (least, most) = match (old, level) {
@@ -165,17 +165,17 @@ impl Fair {
             (true, _) => (8, 32),
             (false, _) => (span, 2 * span),
         };
-        let ms = if self.cpus[p].paces[level].relaxed { most } else { least };
-        let factor = match (why, old, level) {
-            (Why::Busy, true, 0) => 64,
-            (Why::Busy, ..) if self.config.version < FairVersion::Linux66 => 32,
-            (Why::Busy, ..) => 16,
+        let ms = if self.cpus[p].balance_states[level].relaxed { most } else { least };
+        let factor = match (idle_type, old, level) {
+            (CpuIdleType::Busy, true, 0) => 64,
+            (CpuIdleType::Busy, ..) if self.config.version < FairVersion::Linux66 => 32,
+            (CpuIdleType::Busy, ..) => 16,
             _ => 1,
         };
         let interval = ms * factor * 1_000_000;
-        match why {
+        match idle_type {
             // A tick less, so that not all intervals are multiples of each other (since 5.10).
-            Why::Busy if self.config.version >= FairVersion::Linux66 => {
+            CpuIdleType::Busy if self.config.version >= FairVersion::Linux66 => {
                 interval.saturating_sub(self.tunables.tick)
             }
             _ => interval,
@@ -191,41 +191,42 @@ impl Fair {
         }
     }
 
-    fn side(&self, set: CpuSet) -> Side {
-        let mut side = Side { set, load: 0, threads: 0, idle: 0, kind: Kind::Spare };
+    fn group_stats(&self, set: CpuSet) -> GroupStats {
+        let mut stats =
+            GroupStats { set, load: 0, threads: 0, idle: 0, group_type: GroupType::Spare };
         for p in set.iter().map(|p| p.index()) {
-            side.load += self.queues[p].load;
-            side.threads += self.queues[p].runnable;
-            side.idle += u32::from(self.idles(p));
+            stats.load += self.queues[p].load;
+            stats.threads += self.queues[p].runnable;
+            stats.idle += u32::from(self.idles(p));
         }
-        side.kind = match side.threads.cmp(&set.len()) {
-            std::cmp::Ordering::Less => Kind::Spare,
-            std::cmp::Ordering::Equal => Kind::Full,
-            std::cmp::Ordering::Greater => Kind::Overloaded,
+        stats.group_type = match stats.threads.cmp(&set.len()) {
+            std::cmp::Ordering::Less => GroupType::Spare,
+            std::cmp::Ordering::Equal => GroupType::Full,
+            std::cmp::Ordering::Greater => GroupType::Overloaded,
         };
-        side
+        stats
     }
 
     /// One pass of `p` in one domain (`load_balance`).
-    fn balance(&mut self, facts: &mut HostState, p: usize, level: usize, why: Why) {
+    fn balance(&mut self, facts: &mut HostState, p: usize, level: usize, idle_type: CpuIdleType) {
         let span = self.span(facts, p, level);
-        if span.len() < 2 || !self.is_turn(facts, p, level, why) {
+        if span.len() < 2 || !self.is_turn(facts, p, level, idle_type) {
             return;
         }
-        let busiest = self.busiest(facts, p, level, why);
-        let moved = busiest.map(|(set, amount)| self.pull(facts, p, level, set, amount, why));
-        let pace = &mut self.cpus[p].paces[level];
+        let busiest = self.busiest(facts, p, level, idle_type);
+        let moved = busiest.map(|(set, amount)| self.pull(facts, p, level, set, amount, idle_type));
+        let state = &mut self.cpus[p].balance_states[level];
         match moved {
-            Some(true) => (pace.failed, pace.relaxed) = (0, false),
-            Some(false) if why != Why::NewlyIdle => {
-                pace.failed += 1;
-                if pace.failed > PATIENCE {
-                    pace.failed = 0;
+            Some(true) => (state.failed, state.relaxed) = (0, false),
+            Some(false) if idle_type != CpuIdleType::NewlyIdle => {
+                state.failed += 1;
+                if state.failed > PATIENCE {
+                    state.failed = 0;
                     self.ask_for(facts, p, busiest);
                 }
             }
             Some(false) => {}
-            None => pace.relaxed = true,
+            None => state.relaxed = true,
         }
     }
 
@@ -251,8 +252,8 @@ impl Fair {
 
     /// Between sockets one pCPU of each balances: its first idle one, else its first
     /// (`should_we_balance`).
-    fn is_turn(&self, facts: &HostState, p: usize, level: usize, why: Why) -> bool {
-        if level == 0 || why == Why::NewlyIdle {
+    fn is_turn(&self, facts: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> bool {
+        if level == 0 || idle_type == CpuIdleType::NewlyIdle {
             return true;
         }
         let socket = facts.socket_of(self.pcpu(p));
@@ -266,30 +267,34 @@ impl Fair {
         facts: &HostState,
         p: usize,
         level: usize,
-        why: Why,
+        idle_type: CpuIdleType,
     ) -> Option<(CpuSet, Amount)> {
         let new = self.config.version >= FairVersion::Linux66;
         let socket = facts.socket_of(self.pcpu(p));
-        let local = self.side(if level == 0 { CpuSet::only(self.pcpu(p)) } else { socket });
-        let mut busiest: Option<Side> = None;
+        let local = self.group_stats(if level == 0 { CpuSet::only(self.pcpu(p)) } else { socket });
+        let mut busiest: Option<GroupStats> = None;
         let mut all = local;
         let mut look = |set: CpuSet| {
-            let mut side = self.side(set);
-            all.load += side.load;
+            let mut stats = self.group_stats(set);
+            all.load += stats.load;
             all.set = all.set.or(set);
             // Threads are rather spread over sockets than packed (SD_PREFER_SIBLING).
-            if !new && level == 1 && local.kind == Kind::Spare && side.threads > local.threads + 1 {
-                side.kind = Kind::Overloaded;
+            if !new
+                && level == 1
+                && local.group_type == GroupType::Spare
+                && stats.threads > local.threads + 1
+            {
+                stats.group_type = GroupType::Overloaded;
             }
-            let better = busiest.is_none_or(|best| match side.kind.cmp(&best.kind) {
-                std::cmp::Ordering::Equal if new && side.kind == Kind::Spare => {
-                    (best.idle, side.threads) > (side.idle, best.threads)
+            let better = busiest.is_none_or(|best| match stats.group_type.cmp(&best.group_type) {
+                std::cmp::Ordering::Equal if new && stats.group_type == GroupType::Spare => {
+                    (best.idle, stats.threads) > (stats.idle, best.threads)
                 }
-                std::cmp::Ordering::Equal => side.average() > best.average(),
+                std::cmp::Ordering::Equal => stats.average() > best.average(),
                 order => order.is_gt(),
             });
-            if side.threads > 0 && better {
-                busiest = Some(side);
+            if stats.threads > 0 && better {
+                busiest = Some(stats);
             }
         };
         match level {
@@ -298,9 +303,9 @@ impl Fair {
         }
         let busiest = busiest?;
         let amount = if new {
-            amount_by_threads(&local, &busiest, all.average(), level, why)
+            amount_by_threads(&local, &busiest, all.average(), level, idle_type)
         } else {
-            amount_by_load(&local, &busiest, all.average(), level, why)
+            amount_by_load(&local, &busiest, all.average(), level, idle_type)
         };
         Some((busiest.set, amount?))
     }
@@ -313,16 +318,16 @@ impl Fair {
         level: usize,
         set: CpuSet,
         amount: Amount,
-        why: Why,
+        idle_type: CpuIdleType,
     ) -> bool {
         let Some(from) = self.busiest_pcpu(p, set, amount) else { return false };
-        let failed = self.cpus[p].paces[level].failed;
+        let failed = self.cpus[p].balance_states[level].failed;
         let new = self.config.version >= FairVersion::Linux66;
         let (mut left, mut moved) = (amount, false);
         let mut at = 0;
         for _ in 0..LOOKED_AT {
             let Some(&e) = self.cpus[from].threads.get(at) else { break };
-            if why != Why::Busy && self.queues[from].runnable <= 1 {
+            if idle_type != CpuIdleType::Busy && self.queues[from].runnable <= 1 {
                 break;
             }
             let load = self.load_of(e);
@@ -367,7 +372,7 @@ impl Fair {
         let state = &facts.vcpus[e];
         let q = self.entities[e].queue;
         let there = self.queues[q].group * self.cpus.len() + p;
-        let hot = self.now - self.entities[e].settled < HOT;
+        let hot = self.now - self.entities[e].exec_start < HOT;
         !state.running
             && state.hard.has(self.pcpu(p))
             && !self.entities[e].delayed
@@ -378,13 +383,13 @@ impl Fair {
 
     /// Moves the waiting thread `e` to pCPU `p`.
     fn move_thread(&mut self, facts: &mut HostState, e: usize, p: usize) {
-        self.dequeue(e, false);
-        self.forget(e);
+        self.dequeue_task(e, false);
+        self.unlink_task(e);
         self.set_pcpu(e, p);
-        self.enqueue(e, EnqueueReason::Move);
-        self.remember(e);
+        self.enqueue_task(e, EnqueueReason::Move);
+        self.link_task(e);
         facts.vcpus[e].processor = self.pcpu(p);
-        self.notes.push((self.pcpu(p), Vcpu(e as u16), Note::Stolen));
+        self.deferred_notes.push((self.pcpu(p), Vcpu(e as u16), Note::Stolen));
         self.check_preempt(p, e);
     }
 }
@@ -392,20 +397,20 @@ impl Fair {
 /// How much to move, up to 5.4: by load, and at least so much that something can be moved
 /// (`calculate_imbalance`, `fix_small_imbalance`).
 fn amount_by_load(
-    local: &Side,
-    busiest: &Side,
+    local: &GroupStats,
+    busiest: &GroupStats,
     all: u64,
     level: usize,
-    why: Why,
+    idle_type: CpuIdleType,
 ) -> Option<Amount> {
     let (here, there) = (local.average(), busiest.average());
-    let room = local.kind == Kind::Spare && busiest.kind == Kind::Overloaded;
-    if why == Why::Busy || !room {
+    let room = local.group_type == GroupType::Spare && busiest.group_type == GroupType::Overloaded;
+    if idle_type == CpuIdleType::Busy || !room {
         if here >= there || here >= all {
             return None;
         }
-        if why == Why::Idle {
-            if busiest.kind != Kind::Overloaded && local.idle <= busiest.idle + 1 {
+        if idle_type == CpuIdleType::Idle {
+            if busiest.group_type != GroupType::Overloaded && local.idle <= busiest.idle + 1 {
                 return None;
             }
         } else if 100 * there <= WORTH[level] * here {
@@ -437,34 +442,36 @@ fn amount_by_load(
 /// How much to move since 5.5 (0b0695f2b34a): threads while there is an idle pCPU here, load if
 /// there is none.
 fn amount_by_threads(
-    local: &Side,
-    busiest: &Side,
+    local: &GroupStats,
+    busiest: &GroupStats,
     all: u64,
     level: usize,
-    why: Why,
+    idle_type: CpuIdleType,
 ) -> Option<Amount> {
-    if local.kind > busiest.kind {
+    if local.group_type > busiest.group_type {
         return None;
     }
     let (here, there) = (local.average(), busiest.average());
-    if local.kind == Kind::Overloaded {
+    if local.group_type == GroupType::Overloaded {
         if here >= there || here >= all || 100 * there <= WORTH[level] * here {
             return None;
         }
     } else {
-        let spread = level == 1 && local.kind == Kind::Spare && busiest.threads > local.threads + 1;
-        if !spread && busiest.kind != Kind::Overloaded {
+        let spread = level == 1
+            && local.group_type == GroupType::Spare
+            && busiest.threads > local.threads + 1;
+        if !spread && busiest.group_type != GroupType::Overloaded {
             let lone = busiest.threads == 1;
             let even = busiest.pcpus() > 1 && local.idle <= busiest.idle + 1;
-            if why == Why::Busy || even || lone {
+            if idle_type == CpuIdleType::Busy || even || lone {
                 return None;
             }
         }
     }
-    if local.kind == Kind::Spare {
-        let threads = if busiest.kind == Kind::Overloaded && level == 1 {
+    if local.group_type == GroupType::Spare {
+        let threads = if busiest.group_type == GroupType::Overloaded && level == 1 {
             // By what is unused here, which idle pCPUs are.
-            local.idle.max(u32::from(why != Why::Busy))
+            local.idle.max(u32::from(idle_type != CpuIdleType::Busy))
         } else {
             busiest.threads.saturating_sub(local.threads) / 2
         };

@@ -15,7 +15,7 @@ const CLOSE: u64 = 2_000_000;
 
 impl Fair {
     /// The queue `q` has run for so long (`account_cfs_rq_runtime`).
-    pub(super) fn charge(&mut self, q: usize, ran: u64) {
+    pub(super) fn account_runtime(&mut self, q: usize, ran: u64) {
         if !self.queues[q].limited.on {
             return;
         }
@@ -133,10 +133,10 @@ impl Fair {
     }
 
     /// The queue `q` has got its first entity (`check_enqueue_throttle`).
-    pub(super) fn check_enter(&mut self, q: usize) {
+    pub(super) fn check_enqueue_throttle(&mut self, q: usize) {
         let queue = &self.queues[q];
         if queue.limited.on && queue.current.is_none() && queue.limited.throttled.is_none() {
-            self.charge(q, 0);
+            self.account_runtime(q, 0);
             if self.queues[q].limited.remaining <= 0 {
                 self.throttle(q);
             }
@@ -167,7 +167,7 @@ impl Fair {
             }
             let above = self.entities[here].queue;
             if leaves {
-                self.leave(here, true, false);
+                self.dequeue_entity(here, true, false);
             } else {
                 self.reweigh_group(self.threads_queue(here));
             }
@@ -211,10 +211,10 @@ impl Fair {
         while let Some(here) = e {
             let above = self.entities[here].queue;
             if !self.entities[here].queued {
-                self.enter(here, EnqueueReason::Wake);
+                self.enqueue_entity(here, EnqueueReason::Wake);
             } else {
                 if self.entities[here].delayed {
-                    self.stay(here);
+                    self.requeue_delayed(here);
                 }
                 self.reweigh_group(self.threads_queue(here));
             }

@@ -73,7 +73,7 @@ impl Fair {
                 return fail("has a stranger");
             }
             (entities, load) = (entities + 1, load + entity.weight);
-            runnable += match entity.own {
+            runnable += match entity.my_queue {
                 None => u32::from(!entity.delayed),
                 Some(own) => {
                     let below = &self.queues[own];

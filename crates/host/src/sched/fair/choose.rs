@@ -21,7 +21,7 @@ impl Fair {
             let next = loop {
                 if self.queues[q].current.is_some() {
                     if self.running(q).is_some() {
-                        self.settle(q);
+                        self.update_curr(q);
                     }
                     if self.check_limit(q) {
                         self.put_back(prev.take(), None);
@@ -33,10 +33,10 @@ impl Fair {
                     return None;
                 };
                 if self.entities[e].delayed {
-                    self.let_go(e);
+                    self.finish_delayed_dequeue(e);
                     continue 'again;
                 }
-                match self.entities[e].own {
+                match self.entities[e].my_queue {
                     Some(own) => q = own,
                     None => break e,
                 }
@@ -67,7 +67,7 @@ impl Fair {
             let q = self.entities[e].queue;
             if self.queues[q].current == Some(e) {
                 if self.entities[e].queued {
-                    self.settle(q);
+                    self.update_curr(q);
                 }
                 self.check_limit(q);
                 if self.entities[e].queued {
@@ -88,8 +88,8 @@ impl Fair {
                 self.queues[q].take(e);
                 self.queues[q].current = Some(e);
                 let entity = &mut self.entities[e];
-                entity.settled = self.now;
-                entity.ran_before = entity.ran;
+                entity.exec_start = self.now;
+                entity.prev_sum_exec = entity.sum_exec;
                 entity.protected = Some(entity.deadline);
             }
             next = self.above(e);
@@ -135,7 +135,7 @@ impl Fair {
         if ours == theirs || !self.entities[ours].queued {
             return;
         }
-        self.settle(q);
+        self.update_curr(q);
         if self.interrupts(q, theirs, ours) {
             self.resched(p);
         }
@@ -169,7 +169,7 @@ impl Fair {
         let mut e = Some(e);
         while let Some(here) = e {
             let q = self.entities[here].queue;
-            self.settle(q);
+            self.update_curr(q);
             self.reweigh_group(q);
             if !self.eevdf() && self.queues[q].entities > 1 {
                 self.check_turn(q, here);
@@ -182,7 +182,7 @@ impl Fair {
     fn check_turn(&mut self, q: usize, e: usize) {
         let turn = self.slice_cfs(q, e);
         let entity = &self.entities[e];
-        let ran = (entity.ran - entity.ran_before) as i64;
+        let ran = (entity.sum_exec - entity.prev_sum_exec) as i64;
         let waiting = self.queues[q].waiting.iter();
         let least = waiting.map(|&other| self.entities[other].vruntime).min();
         let ahead = least.map_or(0, |least| entity.vruntime - least);
@@ -194,7 +194,7 @@ impl Fair {
     /// `e`, which runs, gives up its turn (`yield_task_fair`).
     pub(super) fn yield_thread(&mut self, e: usize) {
         let q = self.entities[e].queue;
-        self.settle(q);
+        self.update_curr(q);
         if self.eevdf() {
             let more = self.virtually(self.entities[e].slice, e);
             self.entities[e].deadline += more;

@@ -6,7 +6,7 @@ pub(super) struct Entity {
     /// The queue that it is in when it is in one.
     pub(super) queue: usize,
     /// The queue that it stands for, if it is a group.
-    pub(super) own: Option<usize>,
+    pub(super) my_queue: Option<usize>,
     pub(super) weight: u64,
     /// Run time, divided by the weight.
     pub(super) vruntime: i64,
@@ -25,10 +25,10 @@ pub(super) struct Entity {
     /// EEVDF: up to this deadline nobody takes its turn away.
     pub(super) protected: Option<i64>,
     /// Up to when its run time is accounted.
-    pub(super) settled: u64,
-    pub(super) ran: u64,
+    pub(super) exec_start: u64,
+    pub(super) sum_exec: u64,
     /// `ran` when its turn began.
-    pub(super) ran_before: u64,
+    pub(super) prev_sum_exec: u64,
     /// In the queue, or running.
     pub(super) queued: bool,
     /// EEVDF: it sleeps, and is in the queue until it owes nothing.

@@ -78,8 +78,8 @@ impl Fair {
 
     /// Run time counts against the turn, and against what all of them have on `p`.
     pub(super) fn charge_realtime(&mut self, p: usize, e: usize) {
-        let ran = self.now - self.entities[e].settled;
-        self.entities[e].settled = self.now;
+        let ran = self.now - self.entities[e].exec_start;
+        self.entities[e].exec_start = self.now;
         let cpu = &mut self.cpus[p];
         let period = self.now / PERIOD;
         if cpu.realtime_period != period {

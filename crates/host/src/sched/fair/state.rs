@@ -1,6 +1,6 @@
 //! What the fair class keeps: pCPUs, threads, groups, and their queues.
 
-use super::balance_state::Pace;
+use super::balance_state::BalanceState;
 use super::entity::Entity;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -42,7 +42,7 @@ pub(super) struct Cpu {
     /// Since when it idles, if a wake-up is to tell for how long.
     pub(super) idle_since: Option<u64>,
     pub(super) mean_idle: u64,
-    pub(super) paces: [Pace; 2],
+    pub(super) balance_states: [BalanceState; 2],
 }
 
 /// A thread, besides its entity.
@@ -89,8 +89,8 @@ pub struct Fair {
     /// pCPUs that are to choose again.
     pub(super) reschedule: CpuSet,
     /// Timers to arm when this call is over, and remarks to leave.
-    pub(super) arms: Vec<(Alarm, u64)>,
-    pub(super) notes: Vec<(Pcpu, Vcpu, Note)>,
+    pub(super) deferred_timers: Vec<(Alarm, u64)>,
+    pub(super) deferred_notes: Vec<(Pcpu, Vcpu, Note)>,
 }
 
 /// A timer of this scheduler's.
@@ -121,8 +121,8 @@ impl Fair {
             tasks: Vec::new(),
             any_realtime: false,
             reschedule: CpuSet::EMPTY,
-            arms: Vec::new(),
-            notes: Vec::new(),
+            deferred_timers: Vec::new(),
+            deferred_notes: Vec::new(),
         }
     }
 
@@ -151,16 +151,16 @@ impl Fair {
     }
 
     pub(super) fn arm(&mut self, alarm: Alarm, at: u64) {
-        self.arms.push((alarm, at));
+        self.deferred_timers.push((alarm, at));
     }
 
     /// The thread `e` is in a queue: whoever balances may find it.
-    pub(super) fn remember(&mut self, e: usize) {
+    pub(super) fn link_task(&mut self, e: usize) {
         let p = self.queues[self.entities[e].queue].pcpu;
         self.cpus[p].threads.push(e);
     }
 
-    pub(super) fn forget(&mut self, e: usize) {
+    pub(super) fn unlink_task(&mut self, e: usize) {
         let p = self.queues[self.entities[e].queue].pcpu;
         self.cpus[p].threads.retain(|&other| other != e);
     }

@@ -7,22 +7,22 @@ use super::weight::LEAST;
 
 impl Fair {
     /// Accounts for what the current one of `q` has run (`update_curr`).
-    pub(super) fn settle(&mut self, q: usize) {
+    pub(super) fn update_curr(&mut self, q: usize) {
         let Some(e) = self.queues[q].current else { return };
-        let ran = self.now - self.entities[e].settled;
+        let ran = self.now - self.entities[e].exec_start;
         if ran == 0 {
             return;
         }
         let passed = self.virtually(ran as i64, e);
         let entity = &mut self.entities[e];
-        entity.settled = self.now;
-        entity.ran += ran;
+        entity.exec_start = self.now;
+        entity.sum_exec += ran;
         entity.vruntime += passed;
         self.queues[q].advance(&self.entities);
         if self.eevdf() {
             self.renew_deadline(q, e);
         }
-        self.charge(q, ran);
+        self.account_runtime(q, ran);
     }
 
     /// EEVDF: a slice is over, the next one begins (`update_deadline`).
@@ -127,16 +127,16 @@ impl Fair {
     }
 
     /// `e` comes into its queue (`enqueue_entity`).
-    pub(super) fn enter(&mut self, e: usize, come: EnqueueReason) {
+    pub(super) fn enqueue_entity(&mut self, e: usize, reason: EnqueueReason) {
         let q = self.entities[e].queue;
-        self.settle(q);
+        self.update_curr(q);
         self.reweigh(e);
         let min = self.queues[q].min_vruntime;
         let fresh = std::mem::take(&mut self.entities[e].fresh);
         if std::mem::take(&mut self.entities[e].relative) {
             self.entities[e].vruntime += min;
         }
-        if self.eevdf() || fresh || come == EnqueueReason::Wake {
+        if self.eevdf() || fresh || reason == EnqueueReason::Wake {
             self.place(q, e, fresh);
         }
         self.add_load(q, self.entities[e].weight as i64);
@@ -147,15 +147,15 @@ impl Fair {
             queue.put(e);
         }
         if queue.entities == 1 {
-            self.check_enter(q);
+            self.check_enqueue_throttle(q);
         }
     }
 
     /// `e` goes out of its queue (`dequeue_entity`); false if it is only marked as gone, because
     /// it has run more than its part and is to wait that out.
-    pub(super) fn leave(&mut self, e: usize, sleeps: bool, may_stay: bool) -> bool {
+    pub(super) fn dequeue_entity(&mut self, e: usize, sleeps: bool, may_stay: bool) -> bool {
         let q = self.entities[e].queue;
-        self.settle(q);
+        self.update_curr(q);
         let eevdf = self.eevdf();
         let delayed = self.entities[e].delayed;
         if eevdf && may_stay && self.config.delay_dequeue && !delayed && !self.eligible(e) {
@@ -195,20 +195,20 @@ impl Fair {
     }
 
     /// The thread `e` comes into its queue, and its groups with it (`enqueue_task_fair`).
-    pub(super) fn enqueue(&mut self, e: usize, come: EnqueueReason) {
-        let (mut e, mut come) = (Some(e), come);
+    pub(super) fn enqueue_task(&mut self, e: usize, reason: EnqueueReason) {
+        let (mut e, mut reason) = (Some(e), reason);
         let mut slice = None;
         while let Some(here) = e {
             if self.entities[here].queued {
                 if self.entities[here].delayed {
-                    self.stay(here);
+                    self.requeue_delayed(here);
                 }
                 break;
             }
             if let Some(slice) = slice {
                 (self.entities[here].slice, self.entities[here].own_slice) = (slice, true);
             }
-            self.enter(here, come);
+            self.enqueue_entity(here, reason);
             let q = self.entities[here].queue;
             slice = self.least_slice(q);
             self.queues[q].runnable += 1;
@@ -216,7 +216,7 @@ impl Fair {
             if self.queues[q].limited.throttled.is_some() {
                 return;
             }
-            come = EnqueueReason::Wake;
+            reason = EnqueueReason::Wake;
             e = self.above(here);
         }
         self.count_up(e, 1);
@@ -247,9 +247,9 @@ impl Fair {
     }
 
     /// EEVDF: one that was to leave stays after all (`requeue_delayed_entity`).
-    pub(super) fn stay(&mut self, e: usize) {
+    pub(super) fn requeue_delayed(&mut self, e: usize) {
         let q = self.entities[e].queue;
-        self.settle(q);
+        self.update_curr(q);
         self.note_lag(q, e);
         self.entities[e].delayed = false;
         if self.entities[e].lag > 0 && self.queues[q].current != Some(e) {
@@ -268,10 +268,10 @@ impl Fair {
 
     /// The thread `e` leaves its queue, and groups that it leaves empty do too
     /// (`dequeue_task_fair`).
-    pub(super) fn dequeue(&mut self, e: usize, sleeps: bool) {
+    pub(super) fn dequeue_task(&mut self, e: usize, sleeps: bool) {
         let (mut e, mut sleeps) = (Some(e), sleeps);
         while let Some(here) = e {
-            if !self.leave(here, sleeps, sleeps) {
+            if !self.dequeue_entity(here, sleeps, sleeps) {
                 break;
             }
             let q = self.entities[here].queue;
@@ -289,15 +289,15 @@ impl Fair {
     }
 
     /// EEVDF: one that was marked as gone goes, and groups that it leaves empty.
-    pub(super) fn let_go(&mut self, e: usize) {
+    pub(super) fn finish_delayed_dequeue(&mut self, e: usize) {
         let mut e = Some(e);
         let mut may_stay = false;
         while let Some(here) = e {
-            if !self.leave(here, true, may_stay) {
+            if !self.dequeue_entity(here, true, may_stay) {
                 return;
             }
             if here < self.threads {
-                self.forget(here);
+                self.unlink_task(here);
             }
             let q = self.entities[here].queue;
             if self.queues[q].entities > 0 || self.queues[q].limited.throttled.is_some() {
@@ -318,7 +318,7 @@ impl Fair {
     /// A group's weight on a pCPU is its shares times the part of its load that is there
     /// (`calc_group_shares`), with the loads of this moment.
     fn reweigh(&mut self, e: usize) {
-        let Some(own) = self.entities[e].own else { return };
+        let Some(own) = self.entities[e].my_queue else { return };
         let (here, group) = (self.queues[own].load, self.queues[own].group);
         let group = &self.groups[group];
         let most = group.shares << self.shift();
@@ -341,7 +341,7 @@ impl Fair {
             return;
         }
         if self.queues[q].current == Some(e) {
-            self.settle(q);
+            self.update_curr(q);
         }
         if self.eevdf() {
             let average = self.average(q);

@@ -50,7 +50,7 @@ impl SmallFirst {
     fn may_interrupt(&mut self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
         let now = view.now();
         let cpu = &mut self.cpus[p.index()];
-        let ran = now.since(cpu.settled).as_ns();
+        let ran = now.since(cpu.charged_to).as_ns();
         let unit = &self.vcpus[v.index()];
         let dom = view.vcpu(v).dom;
         let theirs = &self.vms[view.vcpu(current).dom.index()];

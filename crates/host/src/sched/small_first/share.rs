@@ -130,7 +130,8 @@ impl Shares {
     /// The highest level at which no more is served than there is.
     fn level(&self) -> u32 {
         let served = |level| -> u64 {
-            let of = |demand: &Demand| u64::from(policy::served(demand.rate, demand.weight, level));
+            let of =
+                |demand: &Demand| u64::from(policy::share_at(demand.rate, demand.weight, level));
             self.demands.iter().map(of).sum()
         };
         let mut level = 0u32;

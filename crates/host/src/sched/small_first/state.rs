@@ -14,8 +14,8 @@ use crate::ids::{CpuSet, Pcpu, Vcpu};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cpu {
     pub(super) rule: policy::Pcpu,
-    /// Up to when its current vCPU is settled.
-    pub(super) settled: Time,
+    /// Up to when its current vCPU has been charged.
+    pub(super) charged_to: Time,
     /// The end of the current turn.
     pub(super) until: Time,
     /// When it will be asked again whether somebody may interrupt.

@@ -1,11 +1,11 @@
 //! How lengths of time vary.
 
-use crate::stream::Stream;
+use crate::rng::Rng;
 use crate::time::Duration;
 
 /// How the length of something varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
+pub enum Distribution {
     /// Always the same.
     Fixed(Duration),
     /// Exponential with this mean.
@@ -14,21 +14,21 @@ pub enum Spread {
     Uniform(Duration, Duration),
 }
 
-impl Spread {
+impl Distribution {
     /// Draws one.
-    pub fn draw(self, stream: &mut Stream) -> Duration {
+    pub fn draw(self, rng: &mut Rng) -> Duration {
         match self {
-            Spread::Fixed(span) => span,
-            Spread::Exponential(mean) => stream.exponential(mean),
-            Spread::Uniform(low, high) => stream.uniform(low, high),
+            Distribution::Fixed(span) => span,
+            Distribution::Exponential(mean) => rng.exponential(mean),
+            Distribution::Uniform(low, high) => rng.uniform(low, high),
         }
     }
 
     /// The mean.
     pub fn mean(self) -> Duration {
         match self {
-            Spread::Fixed(mean) | Spread::Exponential(mean) => mean,
-            Spread::Uniform(low, high) => low + high.saturating_sub(low) / 2,
+            Distribution::Fixed(mean) | Distribution::Exponential(mean) => mean,
+            Distribution::Uniform(low, high) => low + high.saturating_sub(low) / 2,
         }
     }
 }

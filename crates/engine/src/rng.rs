@@ -7,7 +7,7 @@
 //! Logarithms and the like come from the `libm` crate, not from the system: glibc picks
 //! its variant by processor (with or without FMA), and these differ in the last bit.
 
-use rand::Rng;
+use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
@@ -15,9 +15,9 @@ use crate::time::Duration;
 
 /// A stream of random numbers that belongs to one named component.
 #[derive(Debug, Clone)]
-pub struct Stream(Xoshiro256PlusPlus);
+pub struct Rng(Xoshiro256PlusPlus);
 
-impl Stream {
+impl Rng {
     /// The stream of the component `name` in the run with this `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a (64 bit) folds the name; xoshiro's own seeding (SplitMix64)
@@ -26,7 +26,7 @@ impl Stream {
         for byte in seed.to_le_bytes().iter().chain(name.as_bytes()) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        Stream(Xoshiro256PlusPlus::seed_from_u64(hash))
+        Rng(Xoshiro256PlusPlus::seed_from_u64(hash))
     }
 
     /// Uniform in 0 (included) to 1 (excluded), on a grid of 2^-53.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn names_and_seeds_separate_streams() {
-        let draw = |seed, name| Stream::new(seed, name).below(u64::MAX);
+        let draw = |seed, name| Rng::new(seed, name).below(u64::MAX);
         assert_eq!(draw(1, "a"), draw(1, "a"));
         assert_ne!(draw(1, "a"), draw(1, "b"));
         assert_ne!(draw(1, "a"), draw(2, "a"));
@@ -82,29 +82,26 @@ mod tests {
     #[test]
     fn moments_are_those_of_the_distributions() {
         let n = 200_000;
-        let mut stream = Stream::new(7, "moments");
+        let mut rng = Rng::new(7, "moments");
         let mean = |f: &mut dyn FnMut() -> f64| (0..n).map(|_| f()).sum::<f64>() / f64::from(n);
         let unit = Duration::from_s(1);
         let close = |x: f64, expected: f64| assert!((x - expected).abs() < 0.0125, "{x}");
-        close(mean(&mut || stream.unit()), 0.5);
-        close(mean(&mut || stream.unit().powi(2)), 1.0 / 3.0);
-        close(mean(&mut || stream.uniform(unit, unit * 2).as_s_f64()), 1.5);
-        close(mean(&mut || stream.exponential(unit).as_s_f64()), 1.0);
-        close(mean(&mut || stream.standard_normal()), 0.0);
-        close(mean(&mut || stream.standard_normal().powi(2)), 1.0);
-        close(mean(&mut || f64::from(stream.standard_normal().abs() < 1.0)), 0.6827);
+        close(mean(&mut || rng.unit()), 0.5);
+        close(mean(&mut || rng.unit().powi(2)), 1.0 / 3.0);
+        close(mean(&mut || rng.uniform(unit, unit * 2).as_s_f64()), 1.5);
+        close(mean(&mut || rng.exponential(unit).as_s_f64()), 1.0);
+        close(mean(&mut || rng.standard_normal()), 0.0);
+        close(mean(&mut || rng.standard_normal().powi(2)), 1.0);
+        close(mean(&mut || f64::from(rng.standard_normal().abs() < 1.0)), 0.6827);
         // A log-normal's mean is its median times exp(sigma^2 / 2).
-        close(mean(&mut || stream.log_normal(unit, 0.5).as_s_f64()), 0.125f64.exp());
+        close(mean(&mut || rng.log_normal(unit, 0.5).as_s_f64()), 0.125f64.exp());
     }
 
     #[test]
     fn below_stays_below() {
-        let mut stream = Stream::new(1, "below");
-        assert_eq!(stream.below(0), 0);
-        assert!((0..10_000).all(|_| stream.below(3) < 3));
-        assert_eq!(
-            stream.uniform(Duration::from_us(5), Duration::from_us(5)),
-            Duration::from_us(5)
-        );
+        let mut rng = Rng::new(1, "below");
+        assert_eq!(rng.below(0), 0);
+        assert!((0..10_000).all(|_| rng.below(3) < 3));
+        assert_eq!(rng.uniform(Duration::from_us(5), Duration::from_us(5)), Duration::from_us(5));
     }
 }
