@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use lowtail_lab::error::Unreadable;
+use lowtail_lab::error::FileError;
 use lowtail_trace::{Error, Layout, Options, Races};
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
         return Ok((Box::new(io::stdin().lock()), 0));
     }
     let failed = |error: io::Error| {
-        let unreadable = Unreadable::io(&file.display().to_string(), &error);
+        let unreadable = FileError::io(&file.display().to_string(), &error);
         Fail::from(lowtail_lab::Error::File(unreadable))
     };
     let opened = File::open(file).map_err(failed)?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::embedded;
 use crate::error::{Error, nearest};
 use crate::tree;
-use crate::value::Span;
+use crate::value::DurationText;
 
 /// The costs of a machine as a file in `costs/` writes them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ pub struct CostsFile {
 #[serde(deny_unknown_fields)]
 pub struct CostFile {
     /// How long it takes.
-    pub value: Span,
+    pub value: DurationText,
     /// Where that comes from.
     pub source: String,
     /// Whether it was chosen so that results fit a measurement.
@@ -78,39 +78,39 @@ pub struct CostsChoice {
     /// Name of a file in `costs/`, or a path ending in `.toml` relative to the scenario.
     pub file: Option<String>,
     /// Replaces the file's number.
-    pub wake_to_tickle: Option<Span>,
+    pub wake_to_tickle: Option<DurationText>,
     /// Replaces the file's number.
-    pub tickle_to_schedule: Option<Span>,
+    pub tickle_to_schedule: Option<DurationText>,
     /// Replaces the file's number.
-    pub tickle_to_schedule_idle: Option<Span>,
+    pub tickle_to_schedule_idle: Option<DurationText>,
     /// Replaces the file's number.
-    pub schedule: Option<Span>,
+    pub schedule: Option<DurationText>,
     /// Replaces the file's number.
-    pub context_switch: Option<Span>,
+    pub context_switch: Option<DurationText>,
     /// Replaces the file's number.
-    pub cold_cache: Option<Span>,
+    pub cold_cache: Option<DurationText>,
     /// Replaces the file's number.
-    pub upcall: Option<Span>,
+    pub upcall: Option<DurationText>,
     /// Replaces the file's number.
-    pub irq: Option<Span>,
+    pub irq: Option<DurationText>,
     /// Replaces the file's number.
-    pub notify: Option<Span>,
+    pub notify: Option<DurationText>,
     /// Replaces the file's number.
-    pub task_switch: Option<Span>,
+    pub task_switch: Option<DurationText>,
     /// Replaces the file's number.
-    pub nic_packet: Option<Span>,
+    pub nic_packet: Option<DurationText>,
     /// Replaces the file's number.
-    pub back_packet: Option<Span>,
+    pub back_packet: Option<DurationText>,
     /// Replaces the file's number.
-    pub grant_slot: Option<Span>,
+    pub grant_slot: Option<DurationText>,
     /// Replaces the file's number.
-    pub back_kb: Option<Span>,
+    pub back_kb: Option<DurationText>,
     /// Replaces the file's number.
-    pub front_packet: Option<Span>,
+    pub front_packet: Option<DurationText>,
     /// Replaces the file's number.
-    pub front_kb: Option<Span>,
+    pub front_kb: Option<DurationText>,
     /// Replaces the file's number.
-    pub split_piece: Option<Span>,
+    pub split_piece: Option<DurationText>,
 }
 
 /// The file that holds when a scenario names none.
@@ -231,7 +231,7 @@ impl CostTable {
             ("split_piece", choice.split_piece),
         ];
         for (name, span) in replaced {
-            let Some(Span(value)) = span else { continue };
+            let Some(DurationText(value)) = span else { continue };
             let source = "set in the scenario".to_string();
             let set = CostLine { name, value, source, fitted: false };
             match self.lines.iter_mut().find(|line| line.name == name) {

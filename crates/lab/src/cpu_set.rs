@@ -2,19 +2,19 @@
 
 use lowtail_host::{CpuSet, Pcpu};
 
-use crate::error::Bad;
+use crate::error::KeyError;
 
 /// The set of pCPUs that `list`, called `key`, has.
-pub(crate) fn cpu_set(key: &str, list: &[u16], pcpus: u16) -> Result<CpuSet, Bad> {
+pub(crate) fn cpu_set(key: &str, list: &[u16], pcpus: u16) -> Result<CpuSet, KeyError> {
     if list.is_empty() {
-        return Err(Bad::new(key, "an empty list: leave it out to allow all pCPUs"));
+        return Err(KeyError::new(key, "an empty list: leave it out to allow all pCPUs"));
     }
     if let Some((i, p)) = list.iter().enumerate().find(|&(_, &p)| p >= pcpus) {
         let message = match pcpus {
             1 => format!("pCPU {p}: the host has only pCPU 0"),
             _ => format!("pCPU {p}: the host has pCPUs 0 to {}", pcpus - 1),
         };
-        return Err(Bad::new(&i.to_string(), message).under(&[key]));
+        return Err(KeyError::new(&i.to_string(), message).under(&[key]));
     }
     Ok(list.iter().map(|&p| Pcpu(p)).collect())
 }

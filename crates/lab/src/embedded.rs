@@ -28,5 +28,5 @@ pub fn costs() -> &'static [Embedded] {
 
 /// The text of a file of reasonable size.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
-    Ok(lowtail_toml::read(path, FILE_BYTES_MAX, "scenario")?)
+    Ok(lowtail_config_text::read(path, FILE_BYTES_MAX, "scenario")?)
 }

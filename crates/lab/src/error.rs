@@ -1,7 +1,7 @@
 //! What can be wrong with a scenario file, and where.
 
-pub(crate) use lowtail_toml::{Bad, Fault, hint, nearest};
-pub use lowtail_toml::{Located, Unreadable};
+pub use lowtail_config_text::{FileError, LocatedError};
+pub(crate) use lowtail_config_text::{KeyError, SpanError, hint, nearest};
 
 /// Says that no `what` is called `name`, and what there is instead.
 pub(crate) fn unknown(what: &str, name: &str, known: &[String]) -> String {
@@ -13,10 +13,10 @@ pub(crate) fn unknown(what: &str, name: &str, known: &[String]) -> String {
 pub enum Error {
     /// A place in a file and what is wrong there.
     #[error(transparent)]
-    At(#[from] Located),
+    At(#[from] LocatedError),
     /// A file that is wrong as a whole.
     #[error(transparent)]
-    File(#[from] Unreadable),
+    File(#[from] FileError),
     /// No experiment has this name.
     #[error("no experiment is called `{name}`{hint}")]
     NoSuchExperiment {

@@ -7,7 +7,7 @@ use crate::case::normalize::normalize;
 use crate::case::{self, Case};
 use crate::claim::{BoundFile, ClaimFile};
 use crate::costs::CostReader;
-use crate::error::{Error, Fault, hint, nearest};
+use crate::error::{Error, SpanError, hint, nearest};
 use crate::file::ScenarioFile;
 use crate::limits;
 use crate::metric;
@@ -47,7 +47,7 @@ impl Experiment {
         normalize(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
         if file.vm.is_empty() && file.network.is_none() {
-            return Err(Fault::new(tree::span_at(&root, &["vm"]), "no VM: at least one").into());
+            return Err(SpanError::new(tree::span_at(&root, &["vm"]), "no VM: at least one").into());
         }
         let mut costs = CostReader::new(base.map(Path::to_path_buf));
         let cases = case::expand(&root, text.len(), false, &mut costs)?;
@@ -99,10 +99,11 @@ impl Experiment {
     }
 
     /// Checks that what claims and tables refer to exists.
-    fn check(&self, root: &Node<'_>) -> Result<(), Fault> {
+    fn check(&self, root: &Node<'_>) -> Result<(), SpanError> {
         let names = self.file.vm.keys().chain(self.file.traffic.keys());
         let vms: Vec<String> = names.cloned().collect();
-        let at = |path: &[&str], message: String| Fault::new(tree::span_at(root, path), message);
+        let at =
+            |path: &[&str], message: String| SpanError::new(tree::span_at(root, path), message);
         if let Some(message) = self.file.name.as_deref().and_then(limits::long_name) {
             return Err(at(&["name"], message));
         }

@@ -20,7 +20,7 @@ use crate::network::{EndFile, NetworkFile, TrafficFile};
 use crate::row_file::RowFile;
 use crate::scheduler::SchedulerFile;
 use crate::traffic::{EventsFile, FlowFile, NicFile, TickleFile};
-use crate::value::{LongSpan, Span};
+use crate::value::{DurationText, LongDurationText};
 use crate::workload::WorkloadFile;
 
 /// A lowtail scenario: a host with VMs, cases that vary it, and published figures to
@@ -44,7 +44,7 @@ pub struct ScenarioFile {
     pub seed: u64,
     /// A run ends after this much simulated time, measured or not.
     #[serde(default = "a_minute")]
-    pub duration: LongSpan,
+    pub duration: LongDurationText,
     /// Unit of latencies in tables and reports.
     #[serde(default)]
     pub unit: TimeUnit,
@@ -101,8 +101,8 @@ fn one() -> u64 {
     1
 }
 
-fn a_minute() -> LongSpan {
-    Span(lowtail_engine::Duration::from_s(60))
+fn a_minute() -> LongDurationText {
+    DurationText(lowtail_engine::Duration::from_s(60))
 }
 
 /// The host.
@@ -301,5 +301,5 @@ pub(crate) struct PointFile {
     #[serde(default)]
     pub(crate) traffic: BTreeMap<String, TrafficFile>,
     #[serde(default = "a_minute")]
-    pub(crate) duration: LongSpan,
+    pub(crate) duration: LongDurationText,
 }

@@ -5,7 +5,7 @@
 
 use toml::de::DeValue;
 
-use crate::error::Fault;
+use crate::error::SpanError;
 use crate::tree::Node;
 
 /// Longest name, in characters: that of a file on Linux (`NAME_MAX`).
@@ -36,21 +36,21 @@ pub(crate) const PORT_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const BINS_MAX: usize = 64;
 
 /// Refuses names and texts in the tree of a file that are too long.
-pub(crate) fn check_texts(root: &Node<'_>) -> Result<(), Fault> {
+pub(crate) fn check_texts(root: &Node<'_>) -> Result<(), SpanError> {
     check(root, "")
 }
 
-fn check(node: &Node<'_>, key: &str) -> Result<(), Fault> {
+fn check(node: &Node<'_>, key: &str) -> Result<(), SpanError> {
     match node.get_ref() {
         DeValue::String(text) if !LONG.contains(&key) => {
-            let fault = |message| Fault::new(node.span(), message);
+            let fault = |message| SpanError::new(node.span(), message);
             too_long(text, TEXT_CHARS_MAX, "a text").map_or(Ok(()), |message| Err(fault(message)))
         }
         DeValue::Array(array) => array.iter().try_for_each(|node| check(node, key)),
         DeValue::Table(table) => table.iter().try_for_each(|(name, node)| {
             let most = if key == "set" { TEXT_CHARS_MAX } else { NAME_CHARS_MAX };
             if let Some(message) = too_long(name.get_ref(), most, "a name") {
-                return Err(Fault::new(name.span(), message));
+                return Err(SpanError::new(name.span(), message));
             }
             check(node, name.get_ref())
         }),

@@ -1,17 +1,17 @@
 //! Schedulers as scenario files write them.
 
+use lowtail_config_text::small_first_keys;
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::{SmallFirstConfig, WeightPer};
-use lowtail_toml::small_first_keys;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::{Error, hint};
-use crate::value::Span;
+use crate::value::DurationText;
 
 /// Who decides which vCPU runs. Absent parameters have the defaults of the version.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -58,11 +58,11 @@ pub struct CreditFile {
     /// Whose rules.
     pub version: CreditVersionFile,
     /// `sched_credit_tslice_ms`: 1ms to 1s.
-    pub timeslice: Option<Span>,
+    pub timeslice: Option<DurationText>,
     /// `sched_ratelimit_us`: 0us (off) or 100us to 500ms.
-    pub ratelimit: Option<Span>,
+    pub ratelimit: Option<DurationText>,
     /// `vcpu_migration_delay`.
-    pub migration_delay: Option<Span>,
+    pub migration_delay: Option<DurationText>,
     /// Whether a boosted vCPU may preempt another boosted one. Not in Xen.
     pub boost_preempts_boost: Option<bool>,
     /// Whether a vCPU that wakes is boosted; default true.
@@ -107,13 +107,13 @@ pub struct Credit2File {
     /// Whose rules.
     pub version: Credit2VersionFile,
     /// `sched_ratelimit_us`: 0us (off) or 100us to 500ms.
-    pub ratelimit: Option<Span>,
+    pub ratelimit: Option<DurationText>,
     /// `credit2_runqueue`.
     pub runqueue: Option<RunqueueFile>,
     /// `sched_credit2_migrate_resist`.
-    pub migrate_resist: Option<Span>,
+    pub migrate_resist: Option<DurationText>,
     /// `credit2_cap_period_ms`.
-    pub cap_period: Option<Span>,
+    pub cap_period: Option<DurationText>,
 }
 
 /// Whose CFS.
@@ -151,13 +151,13 @@ pub struct CfsFile {
     #[schemars(range(min = 100, max = 1000))]
     pub hz: Option<u32>,
     /// `sched_latency_ns` before it is scaled by the number of pCPUs, as the next two.
-    pub latency: Option<Span>,
+    pub latency: Option<DurationText>,
     /// `sched_min_granularity_ns`.
-    pub min_granularity: Option<Span>,
+    pub min_granularity: Option<DurationText>,
     /// `sched_wakeup_granularity_ns`.
-    pub wakeup_granularity: Option<Span>,
+    pub wakeup_granularity: Option<DurationText>,
     /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
-    pub bandwidth_slice: Option<Span>,
+    pub bandwidth_slice: Option<DurationText>,
     /// Whether run time that was fetched and not used is lost with the period; default true up
     /// to 4.18.
     pub expire_slices: Option<bool>,
@@ -180,9 +180,9 @@ pub struct EevdfFile {
     #[schemars(range(min = 100, max = 1000))]
     pub hz: Option<u32>,
     /// `base_slice_ns` before it is scaled by the number of pCPUs.
-    pub base_slice: Option<Span>,
+    pub base_slice: Option<DurationText>,
     /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
-    pub bandwidth_slice: Option<Span>,
+    pub bandwidth_slice: Option<DurationText>,
     /// `RUN_TO_PARITY`: whether who runs is left alone for its slice or while it is owed
     /// something; default true.
     pub run_to_parity: Option<bool>,
@@ -275,7 +275,7 @@ pub(crate) fn newest(name: &str) -> Result<&'static str, Error> {
 }
 
 /// Puts the value of the file, if it has one, in place of the default.
-fn put(value: &mut Duration, file: Option<Span>) {
+fn put(value: &mut Duration, file: Option<DurationText>) {
     *value = file.map_or(*value, |span| span.0);
 }
 

@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::case::spec::VmKind;
-use crate::error::{Bad, hint};
-use crate::value::{Rate, Span, SpreadValue};
+use crate::error::{KeyError, hint};
+use crate::value::{DurationText, RateText, SpreadValue};
 
 /// Most NICs and flows of a host.
 const NICS_MAX: usize = 64;
@@ -80,13 +80,13 @@ pub struct NicFile {
     #[schemars(range(min = 1, max = 64))]
     pub count: u16,
     /// Rate of its wire, each way.
-    pub rate: Rate,
+    pub rate: RateText,
     /// From here to the machine at the other end.
     #[serde(default = "twenty_us")]
-    pub latency: Span,
+    pub latency: DurationText,
     /// Shortest time between two interrupts.
     #[serde(default)]
-    pub moderation: Option<Span>,
+    pub moderation: Option<DurationText>,
     /// Packets that fit into its receive ring.
     #[serde(default = "ring")]
     #[schemars(range(min = 16, max = 4096))]
@@ -97,8 +97,8 @@ fn one() -> u16 {
     1
 }
 
-fn twenty_us() -> Span {
-    Span(Duration::from_us(20))
+fn twenty_us() -> DurationText {
+    DurationText(Duration::from_us(20))
 }
 
 fn ring() -> u16 {
@@ -127,15 +127,15 @@ pub struct FlowFile {
     #[schemars(range(min = 1, max = 65000))]
     pub reply: u32,
     /// Work of a process for each request; without it the kernel answers, as it does a ping.
-    pub service: Option<Span>,
+    pub service: Option<DurationText>,
     /// Requests to measure; until the time is over if absent.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub requests: Option<u64>,
     /// What comes before this is not measured.
     #[serde(default)]
-    pub warmup: Option<Span>,
+    pub warmup: Option<DurationText>,
     /// After this nothing is sent any more.
-    pub until: Option<Span>,
+    pub until: Option<DurationText>,
 }
 
 fn ping_bytes() -> u32 {
@@ -275,9 +275,9 @@ impl SoftirqsFile {
 #[serde(deny_unknown_fields)]
 pub struct ProcessFile {
     /// How long it sleeps; without it, it computes for ever.
-    pub sleep: Option<Span>,
+    pub sleep: Option<DurationText>,
     /// Work after each sleep.
-    pub work: Option<Span>,
+    pub work: Option<DurationText>,
 }
 
 /// Parameters of a `net-guest`.
@@ -297,7 +297,7 @@ pub struct NetFile {
 }
 
 impl DriverFile {
-    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+    pub(crate) fn build(&self) -> Result<Workload, KeyError> {
         let backend = match self.backend {
             BackendFile::Tasklet => Backend::Tasklet,
             BackendFile::Tasklets => Backend::Tasklets(self.groups.unwrap_or(0)),
@@ -306,13 +306,13 @@ impl DriverFile {
             BackendFile::SmallFirst => Backend::SmallFirst,
         };
         if self.groups.is_some() && !matches!(self.backend, BackendFile::Tasklets) {
-            return Err(Bad::new("groups", "only `tasklets` come in groups"));
+            return Err(KeyError::new("groups", "only `tasklets` come in groups"));
         }
         if self.groups == Some(0) || self.groups > Some(1024) {
-            return Err(Bad::new("groups", "1 to 1024 groups"));
+            return Err(KeyError::new("groups", "1 to 1024 groups"));
         }
         if self.queue_packets == 0 {
-            return Err(Bad::new("queue_packets", "a queue for no packets: at least 1"));
+            return Err(KeyError::new("queue_packets", "a queue for no packets: at least 1"));
         }
         let mut users = Vec::new();
         for (i, process) in self.processes.iter().enumerate() {
@@ -347,17 +347,17 @@ impl DriverFile {
 }
 
 impl ProcessFile {
-    fn build(&self) -> Result<User, Bad> {
+    fn build(&self) -> Result<User, KeyError> {
         match (self.sleep, self.work) {
             (None, None) => Ok(User::Loop),
-            (None, Some(_)) => Err(Bad::new(
+            (None, Some(_)) => Err(KeyError::new(
                 "work",
                 "work after what? give `sleep`, or neither to compute for ever",
             )),
             (Some(sleep), work) => {
                 let work = work.map_or(Duration::from_us(100), |work| work.0);
                 if sleep.0 < Duration::from_us(10) || work < Duration::from_ns(100) {
-                    return Err(Bad::new("sleep", "sleep at least 10us, work at least 100ns"));
+                    return Err(KeyError::new("sleep", "sleep at least 10us, work at least 100ns"));
                 }
                 Ok(User::Sleeper { sleep: sleep.0, work })
             }
@@ -366,9 +366,9 @@ impl ProcessFile {
 }
 
 impl NetFile {
-    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+    pub(crate) fn build(&self) -> Result<Workload, KeyError> {
         if !(1..=64).contains(&self.queues) {
-            return Err(Bad::new("queues", format!("{} queues: 1 to 64", self.queues)));
+            return Err(KeyError::new("queues", format!("{} queues: 1 to 64", self.queues)));
         }
         let rules = self.softirqs.build();
         Ok(Workload::Net(NetGuestConfig { queues: self.queues, rules, computes: self.computes }))
@@ -393,21 +393,21 @@ pub(crate) fn build(
     costs: PathCosts,
     groups: &mut [VmKind],
     is_net: &dyn Fn(Dom) -> bool,
-) -> Result<IoConfig, Bad> {
+) -> Result<IoConfig, KeyError> {
     let IoTables { nics, flows, vms, events } = tables;
     let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
     let mut first = BTreeMap::new();
     for (name, nic) in *nics {
-        let in_nic = |bad: Bad| bad.under(&["nic", name]);
+        let in_nic = |bad: KeyError| bad.under(&["nic", name]);
         first.insert(name.as_str(), (io.nics.len() as u16, nic.count));
         let config = nic.build().map_err(in_nic)?;
         io.nics.extend((0..nic.count).map(|_| config));
         if nic.count == 0 || io.nics.len() > NICS_MAX {
-            return Err(in_nic(Bad::new("count", format!("1 to {NICS_MAX} NICs in all"))));
+            return Err(in_nic(KeyError::new("count", format!("1 to {NICS_MAX} NICs in all"))));
         }
     }
     for (name, flow) in *flows {
-        let in_flow = |bad: Bad| bad.under(&["flow", name]);
+        let in_flow = |bad: KeyError| bad.under(&["flow", name]);
         flow.check().map_err(in_flow)?;
         let other = match &flow.way {
             WayFile::To(name) => Some(("way", name)),
@@ -416,17 +416,24 @@ pub(crate) fn build(
         for (key, name) in [("vm", &flow.vm)].into_iter().chain(other) {
             if !vms.contains(&name.as_str()) {
                 let hint = hint(name, vms.iter().copied());
-                return Err(in_flow(Bad::new(key, format!("no VM is called `{name}`; {hint}"))));
+                return Err(in_flow(KeyError::new(
+                    key,
+                    format!("no VM is called `{name}`; {hint}"),
+                )));
             }
         }
-        let doms = flow_doms(&flow.vm, groups, is_net).map_err(|m| in_flow(Bad::new("vm", m)))?;
+        let doms =
+            flow_doms(&flow.vm, groups, is_net).map_err(|m| in_flow(KeyError::new("vm", m)))?;
         for (i, &dom) in doms.iter().enumerate() {
             let way = flow.way(i, &first, groups, is_net).map_err(in_flow)?;
             let Some(way) = way else { continue };
             io.flows.extend((0..flow.count).map(|_| flow.config(dom, way)));
         }
         if io.flows.len() > FLOWS_MAX {
-            return Err(in_flow(Bad::new("count", format!("at most {FLOWS_MAX} flows in all"))));
+            return Err(in_flow(KeyError::new(
+                "count",
+                format!("at most {FLOWS_MAX} flows in all"),
+            )));
         }
         let group = groups.iter_mut().find(|group| group.name == flow.vm);
         if let (PaceFile::Requests(_), Some(group)) = (flow.pace, group) {
@@ -465,9 +472,9 @@ fn flow_doms(
 }
 
 impl NicFile {
-    fn build(&self) -> Result<NicConfig, Bad> {
+    fn build(&self) -> Result<NicConfig, KeyError> {
         if !(16..=4096).contains(&self.ring) {
-            return Err(Bad::new("ring", format!("{} packets: 16 to 4096", self.ring)));
+            return Err(KeyError::new("ring", format!("{} packets: 16 to 4096", self.ring)));
         }
         Ok(NicConfig {
             bits_per_s: self.rate.0,
@@ -480,14 +487,14 @@ impl NicFile {
 }
 
 impl FlowFile {
-    fn check(&self) -> Result<(), Bad> {
+    fn check(&self) -> Result<(), KeyError> {
         for (key, bytes) in [("payload", self.payload), ("reply", self.reply)] {
             if !(1..=65_000).contains(&bytes) {
-                return Err(Bad::new(key, format!("{bytes} bytes: 1 to 65000")));
+                return Err(KeyError::new(key, format!("{bytes} bytes: 1 to 65000")));
             }
         }
         if !(1..=64).contains(&self.count) {
-            return Err(Bad::new("count", format!("{} flows: 1 to 64", self.count)));
+            return Err(KeyError::new("count", format!("{} flows: 1 to 64", self.count)));
         }
         let gap = match self.pace {
             PaceFile::Open(gap) | PaceFile::Requests(gap) => Some(gap.0.mean()),
@@ -496,28 +503,34 @@ impl FlowFile {
                     0 => "a window of no packets: 1 to 4096".to_string(),
                     _ => format!("a window of {packets} packets: 1 to 4096"),
                 };
-                return Err(Bad::new("pace", message));
+                return Err(KeyError::new("pace", message));
             }
             PaceFile::Window(_) | PaceFile::Line => None,
         };
         if let Some(requests) = self.requests {
             if !matches!(self.pace, PaceFile::Requests(_)) {
                 let message = "requests to measure, but the pace is not `requests`";
-                return Err(Bad::new("requests", message));
+                return Err(KeyError::new("requests", message));
             }
             if !(1..=100_000_000).contains(&requests) {
-                return Err(Bad::new("requests", format!("{requests} requests: 1 to 100000000")));
+                return Err(KeyError::new(
+                    "requests",
+                    format!("{requests} requests: 1 to 100000000"),
+                ));
             }
         }
         if matches!(&self.way, WayFile::To(name) if *name == self.vm) {
             let message = format!("from `{}` to itself: give another VM", self.vm);
-            return Err(Bad::new("way", message));
+            return Err(KeyError::new("way", message));
         }
         if gap.is_some_and(|gap| gap < Duration::from_ns(10)) {
-            return Err(Bad::new("pace", "gap of at least 10ns on average"));
+            return Err(KeyError::new("pace", "gap of at least 10ns on average"));
         }
         if !matches!(self.way, WayFile::In(_)) && !matches!(self.pace, PaceFile::Window(_)) {
-            return Err(Bad::new("pace", "what a guest sends keeps a window: { window = 64 }"));
+            return Err(KeyError::new(
+                "pace",
+                "what a guest sends keeps a window: { window = 64 }",
+            ));
         }
         Ok(())
     }
@@ -529,19 +542,19 @@ impl FlowFile {
         nics: &BTreeMap<&str, (u16, u16)>,
         groups: &[VmKind],
         is_net: &dyn Fn(Dom) -> bool,
-    ) -> Result<Option<Way>, Bad> {
+    ) -> Result<Option<Way>, KeyError> {
         let nic = |name: &String| match nics.get(name.as_str()) {
             Some((first, count)) => Ok(first + i as u16 % count),
             None => {
                 let hint = hint(name, nics.keys().copied());
-                Err(Bad::new("way", format!("no NIC is called `{name}`; {hint}")))
+                Err(KeyError::new("way", format!("no NIC is called `{name}`; {hint}")))
             }
         };
         Ok(Some(match &self.way {
             WayFile::In(name) => Way::In { nic: nic(name)? },
             WayFile::Out(name) => Way::Out { nic: nic(name)? },
             WayFile::To(name) => {
-                let doms = flow_doms(name, groups, is_net).map_err(|m| Bad::new("way", m))?;
+                let doms = flow_doms(name, groups, is_net).map_err(|m| KeyError::new("way", m))?;
                 if doms.is_empty() {
                     return Ok(None);
                 }

@@ -8,23 +8,27 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub(crate) use lowtail_toml::tree::{Node, at, decode, elements, span_at, table, table_mut};
+pub(crate) use lowtail_config_text::tree::{Node, at, decode, elements, span_at, table, table_mut};
 
-use crate::error::Fault;
+use crate::error::SpanError;
 
 /// Largest scenario file.
 pub(crate) const FILE_BYTES_MAX: usize = 4 << 20;
 
 /// The tree of a whole file.
-pub(crate) fn parse(text: &str) -> Result<Node<'_>, Fault> {
-    lowtail_toml::tree::parse(text, FILE_BYTES_MAX)
+pub(crate) fn parse(text: &str) -> Result<Node<'_>, SpanError> {
+    lowtail_config_text::tree::parse(text, FILE_BYTES_MAX)
 }
 
 /// Keys of tables that hold one of them: setting one takes the place of another.
 const ALTERNATIVES: [&str; 5] = ["think", "paced", "open", "exponential", "uniform"];
 
 /// Puts `value` in place of what stands at `path`, making tables on the way.
-pub(crate) fn set<'a>(node: &mut Node<'a>, path: &[&str], value: Node<'a>) -> Result<(), Fault> {
+pub(crate) fn set<'a>(
+    node: &mut Node<'a>,
+    path: &[&str],
+    value: Node<'a>,
+) -> Result<(), SpanError> {
     let Some((&key, rest)) = path.split_first() else {
         *node = value;
         return Ok(());
@@ -35,12 +39,15 @@ pub(crate) fn set<'a>(node: &mut Node<'a>, path: &[&str], value: Node<'a>) -> Re
         let child = key.parse().ok().and_then(|i: usize| array.get_mut(i));
         let Some(child) = child else {
             let message = format!("`{key}` cannot be set: a list of {n}, numbered from 0");
-            return Err(Fault::new(span, message));
+            return Err(SpanError::new(span, message));
         };
         return set(child, rest, value);
     }
     let Some(table) = table_mut(node) else {
-        return Err(Fault::new(span, format!("`{key}` cannot be set: it is no part of a table")));
+        return Err(SpanError::new(
+            span,
+            format!("`{key}` cannot be set: it is no part of a table"),
+        ));
     };
     if let Some(child) = table.get_mut(key) {
         return set(child, rest, value);
@@ -121,14 +128,14 @@ fn filled(text: &str, variables: &[Variable<'_>]) -> String {
 
 /// Turns `{ kind = "x", … }` into `{ x = { … } }`, the form in which serde reads an enum
 /// without losing the places of its values.
-pub(crate) fn tag(node: &mut Node<'_>, what: &str, kinds: &str) -> Result<(), Fault> {
+pub(crate) fn tag(node: &mut Node<'_>, what: &str, kinds: &str) -> Result<(), SpanError> {
     let span = node.span();
     let Some(table) = table_mut(node) else { return Ok(()) };
     let Some((_, kind)) = table.remove_entry("kind") else {
-        return Err(Fault::new(span, format!("{what}: `kind` is missing: {kinds}")));
+        return Err(SpanError::new(span, format!("{what}: `kind` is missing: {kinds}")));
     };
     let DeValue::String(name) = kind.get_ref() else {
-        return Err(Fault::new(kind.span(), format!("{what}: `kind` is a text: {kinds}")));
+        return Err(SpanError::new(kind.span(), format!("{what}: `kind` is a text: {kinds}")));
     };
     let key = Spanned::new(kind.span(), name.clone());
     let parameters = std::mem::take(table);

@@ -8,8 +8,9 @@ use lowtail_host::guest::Distribution;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use lowtail_toml::Percent;
-pub use lowtail_toml::{Bytes, LongSpan, Rate, Span};
+use lowtail_config_text::PercentText;
+use lowtail_config_text::scalar::{self, Scalar, ScalarError};
+pub use lowtail_config_text::{BytesText, DurationText, LongDurationText, RateText};
 
 /// A span of time that may vary: `"200us"`, `{ exponential = "1ms" }` (the mean) or
 /// `{ uniform = ["0us", "1ms"] }`.
@@ -29,7 +30,8 @@ impl<'de> Visitor<'de> for SpreadVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Span::<1000>::parse(text).map(|span| SpreadValue(Distribution::Fixed(span.0)))
+        let span = DurationText::<1000>::parse(text).map_err(E::custom)?;
+        Ok(SpreadValue(Distribution::Fixed(span.0)))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -40,9 +42,11 @@ impl<'de> Visitor<'de> for SpreadVisitor {
             Uniform,
         }
         let spread = match map.next_key::<Key>()? {
-            Some(Key::Exponential) => Distribution::Exponential(map.next_value::<Span>()?.0),
+            Some(Key::Exponential) => {
+                Distribution::Exponential(map.next_value::<DurationText>()?.0)
+            }
             Some(Key::Uniform) => {
-                let [low, high] = map.next_value::<[Span; 2]>()?;
+                let [low, high] = map.next_value::<[DurationText; 2]>()?;
                 if low > high {
                     let message =
                         format!("uniform from {} to {}: the first is longer", low.0, high.0);
@@ -71,7 +75,7 @@ impl JsonSchema for SpreadValue {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let span = generator.subschema_for::<Span>();
+        let span = generator.subschema_for::<DurationText>();
         json_schema!({
             "description": "A span of time that may vary.",
             "oneOf": [
@@ -135,7 +139,7 @@ pub enum Tolerance {
     /// `"10%"`: a share of the published figure.
     Relative(f64),
     /// `"5us"`: a span.
-    Span(Duration),
+    Duration(Duration),
     /// `0.5`: in the claim's unit.
     Absolute(f64),
 }
@@ -145,44 +149,38 @@ impl fmt::Display for Tolerance {
         match self {
             // Rounded, because 0.15 * 100 is not 15 in binary.
             Tolerance::Relative(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
-            Tolerance::Span(span) => write!(f, "{span}"),
+            Tolerance::Duration(span) => write!(f, "{span}"),
             Tolerance::Absolute(amount) => write!(f, "{amount}"),
         }
     }
 }
 
-struct ToleranceVisitor;
+impl Scalar for Tolerance {
+    const EXPECTED: &'static str = "a tolerance: \"10%\", \"5us\", or a number in the claim's unit";
 
-impl Visitor<'_> for ToleranceVisitor {
-    type Value = Tolerance;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a tolerance: \"10%\", \"5us\", or a number in the claim's unit")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+    fn from_text(text: &str) -> Result<Self, ScalarError> {
         if text.trim_end().ends_with('%') {
-            return Percent::<1000>::parse(text).map(|p| Tolerance::Relative(p.0 / 100.0));
+            return Ok(Tolerance::Relative(PercentText::<1000>::parse(text)?.0 / 100.0));
         }
-        Span::<1000>::parse(text).map(|span| Tolerance::Span(span.0))
+        Ok(Tolerance::Duration(DurationText::<1000>::parse(text)?.0))
     }
 
-    fn visit_f64<E: de::Error>(self, amount: f64) -> Result<Self::Value, E> {
+    fn from_float(amount: f64) -> Result<Self, ScalarError> {
         if amount.is_finite() && amount >= 0.0 {
             Ok(Tolerance::Absolute(amount))
         } else {
-            Err(E::custom(format!("a tolerance is a number of zero or more, not {amount}")))
+            Err(format!("a tolerance is a number of zero or more, not {amount}").into())
         }
     }
 
-    fn visit_i64<E: de::Error>(self, amount: i64) -> Result<Self::Value, E> {
-        self.visit_f64(amount as f64)
+    fn from_integer(amount: i64) -> Result<Self, ScalarError> {
+        Self::from_float(amount as f64)
     }
 }
 
 impl<'de> Deserialize<'de> for Tolerance {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ToleranceVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn published(file: &PublishedFile, rows: &[Row], unit: TimeUnit) -> V
 fn within(measured: f64, published: f64, tolerance: Tolerance, unit: TimeUnit) -> bool {
     let allowed = match tolerance {
         Tolerance::Relative(share) => published.abs() * share,
-        Tolerance::Span(span) => unit.of(span),
+        Tolerance::Duration(span) => unit.of(span),
         Tolerance::Absolute(amount) => amount,
     };
     (measured - published).abs() <= allowed

@@ -16,9 +16,9 @@ use lowtail_host::guest::yielder::YielderConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::Bad;
+use crate::error::KeyError;
 use crate::traffic::{DriverFile, NetFile};
-use crate::value::{MaybeSpread, Span, SpreadValue};
+use crate::value::{DurationText, MaybeSpread, SpreadValue};
 
 /// More requests than any run has time for.
 const UNTIL_THE_END: u64 = u64::MAX / 2;
@@ -72,7 +72,7 @@ pub struct DutyHogFile {
     pub burst: Option<SpreadValue>,
     /// A burst and the sleep after it together, when it has a pCPU to itself; the work of a
     /// burst is the busy share of this.
-    pub period: Option<Span>,
+    pub period: Option<DurationText>,
     /// How bursts vary around that, with a period.
     #[serde(default)]
     pub bursts: Bursts,
@@ -110,7 +110,7 @@ pub struct RequestServerFile {
     pub tx_completion: Option<MaybeSpread>,
     /// Processor work of that notification.
     #[serde(default = "one_microsecond")]
-    pub tx_completion_work: Span,
+    pub tx_completion_work: DurationText,
     /// Requests to measure; as many as there are until the time is over if this is absent.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub requests: Option<u64>,
@@ -123,8 +123,8 @@ pub struct RequestServerFile {
     pub half: bool,
 }
 
-fn one_microsecond() -> Span {
-    Span(Duration::from_us(1))
+fn one_microsecond() -> DurationText {
+    DurationText(Duration::from_us(1))
 }
 
 /// When a client sends its next request.
@@ -134,7 +134,7 @@ pub enum LoadFile {
     /// A think time after the reply.
     Think(SpreadValue),
     /// At the next multiple of this period, or at once if that has passed.
-    Paced(Span),
+    Paced(DurationText),
     /// A gap after the last request, answered or not.
     Open(SpreadValue),
 }
@@ -145,9 +145,9 @@ pub enum LoadFile {
 #[serde(deny_unknown_fields)]
 pub struct PathFile {
     /// The part that every packet takes.
-    pub fixed: Option<Span>,
+    pub fixed: Option<DurationText>,
     /// Median of the log-normal jitter.
-    pub jitter_median: Option<Span>,
+    pub jitter_median: Option<DurationText>,
     /// Its sigma, in natural logarithms.
     #[serde(default)]
     #[schemars(range(min = 0, max = 2))]
@@ -157,7 +157,7 @@ pub struct PathFile {
     #[schemars(range(min = 0, max = 1))]
     pub extra_share: f64,
     /// Mean of that delay.
-    pub extra_mean: Option<Span>,
+    pub extra_mean: Option<DurationText>,
 }
 
 /// Parameters of a `timer-sleeper`.
@@ -165,20 +165,20 @@ pub struct PathFile {
 #[serde(deny_unknown_fields)]
 pub struct TimerSleeperFile {
     /// How long to sleep.
-    pub sleep: Span,
+    pub sleep: DurationText,
     /// Work after each wake-up.
     #[serde(default = "one_microsecond")]
-    pub work: Span,
+    pub work: DurationText,
     /// Wake-ups to measure.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub wakeups: u64,
     /// From when on a turn (sleep and wait) counts as late.
     #[serde(default = "ten_milliseconds")]
-    pub late_limit: Span,
+    pub late_limit: DurationText,
 }
 
-fn ten_milliseconds() -> Span {
-    Span(Duration::from_ms(10))
+fn ten_milliseconds() -> DurationText {
+    DurationText(Duration::from_ms(10))
 }
 
 /// Parameters of a `yielder`.
@@ -186,7 +186,7 @@ fn ten_milliseconds() -> Span {
 #[serde(deny_unknown_fields)]
 pub struct YielderFile {
     /// Work between yields, at least 1us.
-    pub work: Span,
+    pub work: DurationText,
 }
 
 /// Parameters of a `tick-dodger`.
@@ -195,24 +195,24 @@ pub struct YielderFile {
 pub struct TickDodgerFile {
     /// From one tick of the host to the next; they come at multiples of this.
     #[serde(default = "ten_milliseconds")]
-    pub tick: Span,
+    pub tick: DurationText,
     /// How long before a tick it leaves the pCPU.
     #[serde(default = "half_a_millisecond")]
-    pub margin: Span,
+    pub margin: DurationText,
     /// How long after a tick it wants the pCPU back.
     #[serde(default = "fifty_microseconds")]
-    pub after: Span,
+    pub after: DurationText,
     /// How it leaves.
     #[serde(default)]
     pub give_up: GiveUpFile,
 }
 
-fn half_a_millisecond() -> Span {
-    Span(Duration::from_us(500))
+fn half_a_millisecond() -> DurationText {
+    DurationText(Duration::from_us(500))
 }
 
-fn fifty_microseconds() -> Span {
-    Span(Duration::from_us(50))
+fn fifty_microseconds() -> DurationText {
+    DurationText(Duration::from_us(50))
 }
 
 /// How a `tick-dodger` leaves the pCPU.
@@ -231,9 +231,9 @@ pub enum GiveUpFile {
 #[serde(deny_unknown_fields)]
 pub struct BoostSaverFile {
     /// How long it sleeps.
-    pub save: Span,
+    pub save: DurationText,
     /// Work after each sleep, at least 1us.
-    pub burn: Span,
+    pub burn: DurationText,
 }
 
 /// Parameters of a `wake-storm`.
@@ -243,7 +243,7 @@ pub struct WakeStormFile {
     /// The VM that it wakes: another `wake-storm` with as many vCPUs.
     pub partner: String,
     /// Work after each wake-up, at least 1us.
-    pub work: Span,
+    pub work: DurationText,
 }
 
 /// Parameters of a `bucket-surfer`.
@@ -251,7 +251,7 @@ pub struct WakeStormFile {
 #[serde(deny_unknown_fields)]
 pub struct BucketSurferFile {
     /// Work of a burst, at least 1us.
-    pub burst: Span,
+    pub burst: DurationText,
     /// Share of a pCPU that each vCPU takes, in percent.
     #[schemars(range(min = 1, max = 100))]
     pub share_percent: u64,
@@ -262,7 +262,7 @@ pub struct BucketSurferFile {
 #[serde(deny_unknown_fields)]
 pub struct SplitterFile {
     /// Work of a vCPU until it is the next one's turn, at least 1us.
-    pub turn: Span,
+    pub turn: DurationText,
 }
 
 /// Parameters of an `edge-burner`.
@@ -271,20 +271,20 @@ pub struct SplitterFile {
 pub struct EdgeBurnerFile {
     /// From one edge of the host's accounting to the next; they come at multiples of this.
     #[serde(default = "thirty_milliseconds")]
-    pub period: Span,
+    pub period: DurationText,
     /// How long before an edge it begins, at least 1us.
-    pub before: Span,
+    pub before: DurationText,
     /// How long behind an edge it stops.
-    pub after: Span,
+    pub after: DurationText,
 }
 
-fn thirty_milliseconds() -> Span {
-    Span(Duration::from_ms(30))
+fn thirty_milliseconds() -> DurationText {
+    DurationText(Duration::from_ms(30))
 }
 
 impl WorkloadFile {
     /// The workload for the host.
-    pub(crate) fn build(&self) -> Result<Workload, Bad> {
+    pub(crate) fn build(&self) -> Result<Workload, KeyError> {
         let (kind, workload) = match self {
             WorkloadFile::CpuLoop(_) => return Ok(Workload::CpuLoop),
             WorkloadFile::DutyHog(file) => ("duty-hog", file.build()),
@@ -320,10 +320,10 @@ impl WorkloadFile {
 }
 
 impl DutyHogFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         if !(1..=100).contains(&self.busy_percent) {
             let message = format!("busy share {} %: 1 to 100", self.busy_percent);
-            return Err(Bad::new("busy_percent", message));
+            return Err(KeyError::new("busy_percent", message));
         }
         let burst = match (&self.burst, &self.period) {
             (Some(burst), None) => burst.0,
@@ -335,7 +335,7 @@ impl DutyHogFile {
                     Bursts::Uniform => Distribution::Uniform(Duration::ZERO, mean * 2),
                 }
             }
-            _ => return Err(Bad::new("busy_percent", "a duty-hog has a burst or a period")),
+            _ => return Err(KeyError::new("busy_percent", "a duty-hog has a burst or a period")),
         };
         at_least_1us("burst", burst.mean())?;
         Ok(Workload::DutyHog(DutyHogConfig { burst, busy_percent: self.busy_percent }))
@@ -343,13 +343,13 @@ impl DutyHogFile {
 }
 
 impl RequestServerFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         if let Some(requests) = self.requests {
             count("requests", requests, 1)?;
         }
         count("warmup", self.warmup, 0)?;
         if self.service.0.mean().as_ns() == 0 {
-            return Err(Bad::new("service", "a request costs some work: at least 1ns"));
+            return Err(KeyError::new("service", "a request costs some work: at least 1ns"));
         }
         let load = match self.load {
             LoadFile::Think(think) => Load::Think(think.0),
@@ -373,22 +373,22 @@ impl RequestServerFile {
 }
 
 impl PathFile {
-    fn build(&self) -> Result<Path, Bad> {
-        let span = |span: Option<Span>| span.map_or(Duration::ZERO, |span| span.0);
+    fn build(&self) -> Result<Path, KeyError> {
+        let span = |span: Option<DurationText>| span.map_or(Duration::ZERO, |span| span.0);
         // A log-normal draw of this median and sigma stays within the simulator's clock.
         if span(self.jitter_median) > Duration::from_ms(100) {
-            return Err(Bad::new(
+            return Err(KeyError::new(
                 "jitter_median",
                 "longer than 100ms: use `fixed` or `extra_mean`",
             ));
         }
         if !(0.0..=2.0).contains(&self.jitter_sigma) {
             let message = format!("sigma {}: 0 to 2", self.jitter_sigma);
-            return Err(Bad::new("jitter_sigma", message));
+            return Err(KeyError::new("jitter_sigma", message));
         }
         if !(0.0..=1.0).contains(&self.extra_share) {
             let message = format!("share {}: 0 to 1", self.extra_share);
-            return Err(Bad::new("extra_share", message));
+            return Err(KeyError::new("extra_share", message));
         }
         Ok(Path {
             fixed: span(self.fixed),
@@ -401,7 +401,7 @@ impl PathFile {
 }
 
 impl TimerSleeperFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         count("wakeups", self.wakeups, 1)?;
         at_least_1us("sleep", self.sleep.0)?;
         Ok(Workload::TimerSleeper(TimerSleeperConfig {
@@ -414,20 +414,20 @@ impl TimerSleeperFile {
 }
 
 impl YielderFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         at_least_1us("work", self.work.0)?;
         Ok(Workload::Yielder(YielderConfig { work: self.work.0 }))
     }
 }
 
 impl TickDodgerFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         let (tick, margin, after) = (self.tick.0, self.margin.0, self.after.0);
         at_least("tick", tick, Duration::from_us(100))?;
         at_least("margin", margin, Duration::from_us(1))?;
         if margin + after >= tick {
             let message = format!("margin {margin} and after {after}: nothing is left of {tick}");
-            return Err(Bad::new("margin", message));
+            return Err(KeyError::new("margin", message));
         }
         let give_up = match self.give_up {
             GiveUpFile::Sleep => GiveUp::Sleep,
@@ -438,7 +438,7 @@ impl TickDodgerFile {
 }
 
 impl BoostSaverFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         at_least_1us("burn", self.burn.0)?;
         Ok(Workload::BoostSaver(BoostSaverConfig { save: self.save.0, burn: self.burn.0 }))
     }
@@ -446,7 +446,7 @@ impl BoostSaverFile {
 
 impl WakeStormFile {
     /// Whether the partner plays is for the host to say, which knows them all.
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         at_least_1us("work", self.work.0)?;
         Ok(Workload::WakeStorm(WakeStormConfig {
             partner: self.partner.clone(),
@@ -456,11 +456,11 @@ impl WakeStormFile {
 }
 
 impl BucketSurferFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         at_least_1us("burst", self.burst.0)?;
         if !(1..=100).contains(&self.share_percent) {
             let message = format!("share {} %: 1 to 100", self.share_percent);
-            return Err(Bad::new("share_percent", message));
+            return Err(KeyError::new("share_percent", message));
         }
         Ok(Workload::BucketSurfer(BucketSurferConfig {
             burst: self.burst.0,
@@ -470,45 +470,45 @@ impl BucketSurferFile {
 }
 
 impl SplitterFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         at_least_1us("turn", self.turn.0)?;
         Ok(Workload::Splitter(SplitterConfig { turn: self.turn.0 }))
     }
 }
 
 impl EdgeBurnerFile {
-    fn build(&self) -> Result<Workload, Bad> {
+    fn build(&self) -> Result<Workload, KeyError> {
         let (period, before, after) = (self.period.0, self.before.0, self.after.0);
         at_least("period", period, Duration::from_us(100))?;
         at_least("before", before, Duration::from_us(1))?;
         if before + after >= period {
             let message = format!("before {before} and after {after}: all of {period}");
-            return Err(Bad::new("before", message));
+            return Err(KeyError::new("before", message));
         }
         Ok(Workload::EdgeBurner(EdgeBurnerConfig { period, before, after }))
     }
 }
 
-fn count(key: &str, n: u64, least: u64) -> Result<(), Bad> {
+fn count(key: &str, n: u64, least: u64) -> Result<(), KeyError> {
     if (least..=COUNT_MAX).contains(&n) {
         return Ok(());
     }
-    Err(Bad::new(key, format!("{n} {key}: {least} to {COUNT_MAX}")))
+    Err(KeyError::new(key, format!("{n} {key}: {least} to {COUNT_MAX}")))
 }
 
 /// Shorter loops would take the simulator hours for a second.
-fn at_least_1us(key: &str, span: Duration) -> Result<(), Bad> {
+fn at_least_1us(key: &str, span: Duration) -> Result<(), KeyError> {
     if span >= Duration::from_us(1) {
         return Ok(());
     }
-    Err(Bad::new(key, format!("{key} of {span} on average: at least 1us")))
+    Err(KeyError::new(key, format!("{key} of {span} on average: at least 1us")))
 }
 
-fn at_least(key: &str, span: Duration, least: Duration) -> Result<(), Bad> {
+fn at_least(key: &str, span: Duration, least: Duration) -> Result<(), KeyError> {
     if span >= least {
         return Ok(());
     }
-    Err(Bad::new(key, format!("{key} of {span}: at least {least}")))
+    Err(KeyError::new(key, format!("{key} of {span}: at least {least}")))
 }
 
 /// As a scenario file would write it, for reports.

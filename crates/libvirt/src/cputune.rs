@@ -6,7 +6,7 @@ use roxmltree::Node;
 
 use crate::cpus::Cpus;
 use crate::element::{attribute, elements, fault, number, text};
-use crate::error::Fault;
+use crate::error::XmlError;
 use crate::range;
 
 /// How the threads of a VM share the processors. Times are microseconds; what is absent, or
@@ -69,7 +69,10 @@ pub(crate) struct ThreadNumbers<'a> {
 impl Cputune {
     /// Reads all `<cputune>` of `domain`. Of values that can be there once libvirt takes the
     /// first; pins and policies must not be there twice for the same thread.
-    pub(crate) fn read(domain: Node<'_, '_>, numbers: &ThreadNumbers<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(
+        domain: Node<'_, '_>,
+        numbers: &ThreadNumbers<'_>,
+    ) -> Result<Self, XmlError> {
         let mut tune = Cputune::default();
         let mut seen: Vec<&str> = Vec::new();
         for node in elements(domain, "cputune").flat_map(|tune| tune.children()) {
@@ -131,7 +134,7 @@ impl Cputune {
         &mut self,
         node: Node<'_, '_>,
         numbers: &ThreadNumbers<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), XmlError> {
         let vcpu = attribute(node, "vcpu")?;
         let cpus = cpus(node, "cpuset")?;
         let twice = self.vcpupin.iter().any(|(other, _)| *other == vcpu);
@@ -149,7 +152,7 @@ impl Cputune {
         &mut self,
         node: Node<'_, '_>,
         numbers: &ThreadNumbers<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), XmlError> {
         let thread = attribute(node, "iothread")?;
         let cpus = cpus(node, "cpuset")?;
         if !numbers.iothreads.contains(&thread) {
@@ -163,12 +166,12 @@ impl Cputune {
     }
 }
 
-fn once(first: bool, node: Node<'_, '_>) -> Result<(), Fault> {
+fn once(first: bool, node: Node<'_, '_>) -> Result<(), XmlError> {
     if first { Ok(()) } else { Err(fault(node, "libvirt takes one of them")) }
 }
 
 /// The number in `node`, called `key`, if libvirt takes it.
-fn value(node: Node<'_, '_>, key: &str) -> Result<Option<i64>, Fault> {
+fn value(node: Node<'_, '_>, key: &str) -> Result<Option<i64>, XmlError> {
     let at = node.range().start;
     let n = number(&text(node)).map_err(|message| fault(node, message))?;
     let checked = match key {
@@ -185,18 +188,18 @@ fn value(node: Node<'_, '_>, key: &str) -> Result<Option<i64>, Fault> {
         _ if key.ends_with("period") => range::period(key, n),
         _ => range::quota(key, n).map(|limit| limit.or_else(|| (n < 0).then_some(-1))),
     };
-    checked.map_err(|message| Fault::new(at, format!("<{key}>: {message}")))
+    checked.map_err(|message| XmlError::new(at, format!("<{key}>: {message}")))
 }
 
 /// The list in attribute `key` of `node`.
-fn cpus(node: Node<'_, '_>, key: &str) -> Result<Cpus, Fault> {
+fn cpus(node: Node<'_, '_>, key: &str) -> Result<Cpus, XmlError> {
     let Some(list) = node.attribute(key) else {
         return Err(fault(node, format!("`{key}` is missing, such as {key}='0-3,^2'")));
     };
     Cpus::parse(list).map_err(|message| fault(node, format!("{key}: {message}")))
 }
 
-fn policy(node: Node<'_, '_>) -> Result<Policy, Fault> {
+fn policy(node: Node<'_, '_>) -> Result<Policy, XmlError> {
     let wanted = "batch, idle, fifo or rr";
     let Some(name) = node.attribute("scheduler") else {
         return Err(fault(node, format!("`scheduler` is missing: {wanted}")));
@@ -228,7 +231,7 @@ fn sched(
     node: Node<'_, '_>,
     key: &str,
     known: impl Fn(u16) -> bool,
-) -> Result<(), Fault> {
+) -> Result<(), XmlError> {
     let threads = cpus(node, key)?;
     let policy = policy(node)?;
     if let Some(odd) = threads.iter().find(|&n| !known(n)) {

@@ -7,7 +7,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use crate::cpus::Cpus;
 use crate::cputune::{Cputune, ThreadNumbers};
 use crate::element::{attribute, elements, fault, number, text};
-use crate::error::{DomainError, Fault};
+use crate::error::{DomainError, XmlError};
 use crate::name::shown;
 
 /// Largest file.
@@ -93,19 +93,19 @@ impl Domain {
 }
 
 /// `text` as XML, if it is some and not too much.
-pub(crate) fn document(text: &str) -> Result<Document<'_>, Fault> {
+pub(crate) fn document(text: &str) -> Result<Document<'_>, XmlError> {
     if text.len() > FILE_BYTES_MAX {
-        return Err(Fault::new(0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
+        return Err(XmlError::new(0, format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..Default::default() };
     Document::parse_with_options(text, options).map_err(|error| {
         let at = offset(text, error.pos().row, error.pos().col);
-        Fault::new(at, format!("no XML: {}", shown(&error.to_string())))
+        XmlError::new(at, format!("no XML: {}", shown(&error.to_string())))
     })
 }
 
 /// The `<domain>` in it.
-pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, 'i>, Fault> {
+pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, 'i>, XmlError> {
     let root = document.root_element();
     // Files below /run/libvirt/qemu have the domain in a <domstatus>.
     let domain = match root.tag_name().name() {
@@ -118,16 +118,16 @@ pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, '
             "no machine of libvirt's: it begins with <{}>, not with <domain>",
             shown(root.tag_name().name())
         );
-        Fault::new(root.range().start, message)
+        XmlError::new(root.range().start, message)
     })
 }
 
-fn read(text: &str) -> Result<Domain, Fault> {
+fn read(text: &str) -> Result<Domain, XmlError> {
     let document = document(text)?;
     let domain = domain_of(&document)?;
     let name = elements(domain, "name").next().map(crate::element::text).unwrap_or_default();
     if name.is_empty() {
-        return Err(Fault::new(domain.range().start, "<name> is missing"));
+        return Err(XmlError::new(domain.range().start, "<name> is missing"));
     }
     let (most, vcpus, cpuset) = vcpus(domain)?;
     let iothreads = iothreads(domain)?;
@@ -138,7 +138,7 @@ fn read(text: &str) -> Result<Domain, Fault> {
 }
 
 /// How many vCPUs there can be, the numbers of those that are online, and where they may run.
-fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), Fault> {
+fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), XmlError> {
     let (mut most, mut now, mut cpuset) = (1, 1, None);
     if let Some(node) = elements(domain, "vcpu").next() {
         most = count(node, &text(node), 1)?;
@@ -173,14 +173,14 @@ fn vcpus(domain: Node<'_, '_>) -> Result<(u32, Vec<u32>, Option<Cpus>), Fault> {
     online.sort_unstable();
     online.dedup();
     if online.is_empty() {
-        return Err(Fault::new(domain.range().start, "no vCPU is online"));
+        return Err(XmlError::new(domain.range().start, "no vCPU is online"));
     }
     Ok((most, online, cpuset))
 }
 
 /// The numbers of the I/O threads: those that are listed, and as many more from 1 up as make
 /// their number.
-fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, Fault> {
+fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, XmlError> {
     let node = elements(domain, "iothreads").next();
     let wanted = node.map_or(Ok(0), |node| count(node, &text(node), 0))?;
     let mut numbers = Vec::new();
@@ -200,7 +200,7 @@ fn iothreads(domain: Node<'_, '_>) -> Result<Vec<u32>, Fault> {
     Ok(numbers)
 }
 
-fn count(node: Node<'_, '_>, text: &str, least: i64) -> Result<u32, Fault> {
+fn count(node: Node<'_, '_>, text: &str, least: i64) -> Result<u32, XmlError> {
     let n = number(text).map_err(|message| fault(node, message))?;
     if !(least..=THREADS_MAX).contains(&n) {
         return Err(fault(node, format!("{n}: {least} to {THREADS_MAX}")));

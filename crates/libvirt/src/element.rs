@@ -4,16 +4,16 @@ use std::fmt::Display;
 
 use roxmltree::Node;
 
-use crate::error::Fault;
+use crate::error::XmlError;
 use crate::name::shown;
 
 /// What is wrong with `node`; the message begins with the element's name.
-pub(crate) fn fault(node: Node<'_, '_>, message: impl Display) -> Fault {
-    Fault::new(node.range().start, format!("<{}>: {message}", node.tag_name().name()))
+pub(crate) fn fault(node: Node<'_, '_>, message: impl Display) -> XmlError {
+    XmlError::new(node.range().start, format!("<{}>: {message}", node.tag_name().name()))
 }
 
 /// The number in attribute `key` of `node`.
-pub(crate) fn attribute(node: Node<'_, '_>, key: &str) -> Result<u32, Fault> {
+pub(crate) fn attribute(node: Node<'_, '_>, key: &str) -> Result<u32, XmlError> {
     let Some(value) = node.attribute(key) else {
         return Err(fault(node, format!("`{key}` is missing, a number")));
     };

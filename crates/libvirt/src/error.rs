@@ -16,14 +16,14 @@ pub struct DomainError {
 
 /// Something wrong at a byte of a text that is known elsewhere.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct XmlError {
     pub(crate) at: usize,
     pub(crate) message: String,
 }
 
-impl Fault {
+impl XmlError {
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
-        Fault { at, message: message.into() }
+        XmlError { at, message: message.into() }
     }
 
     /// The same in `text`, which is called `file`.

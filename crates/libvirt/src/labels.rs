@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::domain::{document, domain_of};
 use crate::element::{elements, text};
-use crate::error::{DomainError, Fault};
+use crate::error::{DomainError, XmlError};
 
 /// Most labels of a VM that are kept. Management software writes some twenty (OpenStack's `nova:instance`).
 pub const LABELS_MAX: usize = 256;
@@ -36,7 +36,7 @@ pub fn labels(file: &str, xml: &str) -> Result<Vec<Label>, DomainError> {
     read(xml).map_err(|fault| fault.within(file, xml))
 }
 
-fn read(xml: &str) -> Result<Vec<Label>, Fault> {
+fn read(xml: &str) -> Result<Vec<Label>, XmlError> {
     let document = document(xml)?;
     let domain = domain_of(&document)?;
     let mut labels = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lowtail_lab::error::Located;
+use lowtail_lab::error::LocatedError;
 use lowtail_lab::kvm::import::{HostOptions, read, scenario};
 use lowtail_lab::quoted::quoted;
 use lowtail_lab::{Error, Experiment};
@@ -29,7 +29,7 @@ pub(super) fn text(args: &LabRun) -> Result<String, Fail> {
 pub(super) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     let text = text(args)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
-        Error::At(Located { line, message, .. }) => {
+        Error::At(LocatedError { line, message, .. }) => {
             if let Some((file, at)) = vcpus_at(args, &text, line) {
                 return Fail::Input(format!("{file}:{at}: <vcpu>: {message}"));
             }

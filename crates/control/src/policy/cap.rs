@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use lowtail_config_text::{DurationText, KeyError, PercentText};
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range::{PERIOD_US, PERIOD_USUAL_US, QUOTA_US};
-use lowtail_toml::{Bad, Percent, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -40,7 +40,7 @@ impl Cap {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CapFile {
     None,
-    Percent(Percent<PERCENT_MAX>),
+    Percent(PercentText<PERCENT_MAX>),
     Quota(QuotaFile),
 }
 
@@ -49,35 +49,35 @@ pub(super) enum CapFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct QuotaFile {
     /// Run time of all threads together in each period: 1ms or more.
-    quota: Span,
+    quota: DurationText,
     /// From one refill to the next: 1ms to 1s.
     #[serde(default = "usual_period")]
-    period: Span,
+    period: DurationText,
     /// Unused run time that is kept for later, up to the quota.
-    burst: Option<Span>,
+    burst: Option<DurationText>,
 }
 
 /// The kernel's.
-fn usual_period() -> Span {
-    Span(Duration::from_us(PERIOD_USUAL_US.unsigned_abs()))
+fn usual_period() -> DurationText {
+    DurationText(Duration::from_us(PERIOD_USUAL_US.unsigned_abs()))
 }
 
 impl CapFile {
     /// The limit called `key`.
-    pub(super) fn build(&self, key: &str) -> Result<Cap, Bad> {
+    pub(super) fn build(&self, key: &str) -> Result<Cap, KeyError> {
         let bad = |part: &str, message: String| {
-            let bad = Bad::new(part, message);
+            let bad = KeyError::new(part, message);
             Err(if part == key { bad } else { bad.under(&[key]) })
         };
         match *self {
             CapFile::None => Ok(Cap::Unlimited),
-            CapFile::Percent(Percent(percent)) => {
+            CapFile::Percent(PercentText(percent)) => {
                 let quota_us = (percent / 100.0 * PERIOD_USUAL_US as f64).round() as i64;
                 if !QUOTA_US.contains(&quota_us) {
                     return bad(key, format!("{percent}% of a CPU: the kernel takes 1% or more"));
                 }
                 let quota = Duration::from_us(quota_us.unsigned_abs());
-                let Span(period) = usual_period();
+                let DurationText(period) = usual_period();
                 Ok(Cap::Limited(Limit { quota, period, burst: Duration::ZERO }))
             }
             CapFile::Quota(QuotaFile { quota, period, burst }) => {
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for CapVisitor {
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         match text {
             "none" => Ok(CapFile::None),
-            _ => Percent::parse(text).map(CapFile::Percent),
+            _ => PercentText::parse(text).map(CapFile::Percent).map_err(E::custom),
         }
     }
 
@@ -143,7 +143,7 @@ impl JsonSchema for CapFile {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let percent = generator.subschema_for::<Percent<PERCENT_MAX>>();
+        let percent = generator.subschema_for::<PercentText<PERCENT_MAX>>();
         let quota = generator.subschema_for::<QuotaFile>();
         json_schema!({
             "description": "A limit on run time: a share of a CPU, a quota in a period, or `none`.",

@@ -1,7 +1,7 @@
 //! Parameters of the rule for flows.
 
+use lowtail_config_text::{BytesText, KeyError, RateText};
 use lowtail_policy::{FlowParams, RATE_MAX};
-use lowtail_toml::{Bad, Bytes, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,32 +21,33 @@ const ATTAINED_MOST: u64 = (1 << 23) - 2;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FlowFile {
     /// What a pair may send and stay small.
-    rate: Option<Rate>,
+    rate: Option<RateText>,
     /// Bytes that a pair can save up.
-    burst: Option<Bytes>,
+    burst: Option<BytesText>,
     /// What all small pairs of a machine together may send.
-    vm_rate: Option<Rate>,
+    vm_rate: Option<RateText>,
     /// Bytes that a machine can save up.
-    vm_burst: Option<Bytes>,
+    vm_burst: Option<BytesText>,
     /// Up to so many bytes a small pair has just begun.
-    brief: Option<Bytes>,
+    brief: Option<BytesText>,
     /// Up to so many bytes a large pair is not long yet.
-    large: Option<Bytes>,
+    large: Option<BytesText>,
     /// Up to so many bytes a large pair is no bulk yet.
-    long: Option<Bytes>,
+    long: Option<BytesText>,
 }
 
 impl FlowFile {
     /// The parameters; those that are absent have their defaults.
-    pub(super) fn build(&self) -> Result<FlowParams, Bad> {
+    pub(super) fn build(&self) -> Result<FlowParams, KeyError> {
         let mut params = FlowParams::default();
-        let part = |Rate(bits_per_s): Rate| {
+        let part = |RateText(bits_per_s): RateText| {
             let part = u128::from(bits_per_s) * 65_536 / LINE_BITS_PER_S;
             u32::try_from(part).unwrap_or(u32::MAX)
         };
-        let line =
-            |Bytes(bytes): Bytes| u32::try_from(bytes.saturating_mul(BYTE_NS)).unwrap_or(u32::MAX);
-        let whole = |Bytes(bytes): Bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let line = |BytesText(bytes): BytesText| {
+            u32::try_from(bytes.saturating_mul(BYTE_NS)).unwrap_or(u32::MAX)
+        };
+        let whole = |BytesText(bytes): BytesText| u32::try_from(bytes).unwrap_or(u32::MAX);
         params.rate = self.rate.map_or(params.rate, part);
         params.vm_rate = self.vm_rate.map_or(params.vm_rate, part);
         params.burst_ns = self.burst.map_or(params.burst_ns, line);
@@ -57,7 +58,7 @@ impl FlowFile {
         let rates = [("rate", params.rate), ("vm_rate", params.vm_rate)];
         if let Some((key, _)) = rates.iter().find(|(_, rate)| !(RATE_MIN..=RATE_MAX).contains(rate))
         {
-            return Err(Bad::new(key, format!("{key}: 1Mbit/s to {}Gbit/s", RATE_MAX >> 16)));
+            return Err(KeyError::new(key, format!("{key}: 1Mbit/s to {}Gbit/s", RATE_MAX >> 16)));
         }
         // A pair that is idle for 2^30 ns has to be full by then.
         let burst_ns = (u64::from(params.rate) << 14).min(1 << 30);
@@ -70,13 +71,13 @@ impl FlowFile {
         ] {
             if u64::from(value) > most {
                 let rate = if key == "burst" { " with this rate" } else { "" };
-                return Err(Bad::new(key, format!("{key}: at most {bytes_most} bytes{rate}")));
+                return Err(KeyError::new(key, format!("{key}: at most {bytes_most} bytes{rate}")));
             }
         }
         if params.large_bytes > params.long_bytes {
-            return Err(Bad::new("long", "long: at least `large`, or nothing is in between"));
+            return Err(KeyError::new("long", "long: at least `large`, or nothing is in between"));
         }
-        params.check().map_err(|message| Bad { path: Vec::new(), message })?;
+        params.check().map_err(|message| KeyError { path: Vec::new(), message })?;
         Ok(params)
     }
 }

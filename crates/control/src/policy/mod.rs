@@ -17,7 +17,7 @@ mod workers;
 
 use std::path::Path;
 
-use lowtail_toml::{Bad, Fault, Located, Unreadable, tree};
+use lowtail_config_text::{FileError, KeyError, LocatedError, SpanError, tree};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -67,10 +67,10 @@ pub struct Policy {
 pub enum Error {
     /// The file as a whole.
     #[error(transparent)]
-    File(#[from] Unreadable),
+    File(#[from] FileError),
     /// A place in it.
     #[error(transparent)]
-    At(#[from] Located),
+    At(#[from] LocatedError),
 }
 
 /// A lowtail policy: what is wanted of a host's virtual machines, its network queues and its back-end workers.
@@ -114,10 +114,10 @@ struct NetworkFile {
 }
 
 impl NetworkFile {
-    fn mark_mask(&self) -> Result<Mask, Bad> {
+    fn mark_mask(&self) -> Result<Mask, KeyError> {
         let Some(bits) = self.mark_mask else { return Ok(Mask::UPPER) };
         let mask = u32::try_from(bits).map(Mask).map_err(|_| {
-            Bad::new(
+            KeyError::new(
                 "mark_mask",
                 format!("mark_mask {bits}: a mark has 32 bits, 0x3 to 0xffffffff"),
             )
@@ -125,7 +125,7 @@ impl NetworkFile {
         if mask.0.count_ones() < Mask::BITS_LEAST {
             let message =
                 format!("mark_mask {mask}: at least {} bits, for two machines", Mask::BITS_LEAST);
-            return Err(Bad::new("mark_mask", message));
+            return Err(KeyError::new("mark_mask", message));
         }
         Ok(mask)
     }
@@ -144,7 +144,7 @@ impl Policy {
     /// # Errors
     /// If it cannot be read, or is no policy: file, line, column and what would be right.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = lowtail_toml::read(path, FILE_BYTES_MAX, "policy")?;
+        let text = lowtail_config_text::read(path, FILE_BYTES_MAX, "policy")?;
         Ok(Self::parse(&path.display().to_string(), &text)?)
     }
 
@@ -152,13 +152,13 @@ impl Policy {
     ///
     /// # Errors
     /// If it is no policy: line, column and what would be right.
-    pub fn parse(file: &str, text: &str) -> Result<Self, Located> {
+    pub fn parse(file: &str, text: &str) -> Result<Self, LocatedError> {
         let read = || {
             let root = tree::parse(text, FILE_BYTES_MAX)?;
             let policy: PolicyFile = tree::decode(root.clone())?;
-            policy.build().map_err(|bad: Bad| bad.within(&root))
+            policy.build().map_err(|bad: KeyError| bad.within(&root))
         };
-        read().map_err(|fault: Fault| fault.locate(file, text))
+        read().map_err(|fault: SpanError| fault.locate(file, text))
     }
 }
 
@@ -170,14 +170,14 @@ impl Policy {
 }
 
 impl PolicyFile {
-    fn build(&self) -> Result<Policy, Bad> {
+    fn build(&self) -> Result<Policy, KeyError> {
         let libvirt = self.libvirt.clone().unwrap_or_else(|| LIBVIRT.to_string());
         let scheme = libvirt.split_once("://").map(|(scheme, _)| scheme);
         let fits = |scheme: &str| scheme.bytes().all(|b| b.is_ascii_lowercase() || b == b'+');
         if !scheme.is_some_and(|scheme| !scheme.is_empty() && fits(scheme)) {
             let shown = lowtail_kernel::Name::new(&libvirt);
             let message = format!("`{shown}` is no URI of libvirt's, such as `{LIBVIRT}`");
-            return Err(Bad::new("libvirt", message));
+            return Err(KeyError::new("libvirt", message));
         }
         Ok(Policy {
             scheduler: self.scheduler,

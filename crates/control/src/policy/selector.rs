@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lowtail_config_text::KeyError;
 use lowtail_libvirt::labels::Label;
-use lowtail_toml::Bad;
 
 use super::patterns::Patterns;
 use lowtail_discover::{Kind, NamedBy, Users, Vm};
@@ -25,11 +25,11 @@ pub(super) struct Selector {
 
 impl Selector {
     /// Itself, if it can fit anything.
-    pub(super) fn checked(self) -> Result<Self, Bad> {
+    pub(super) fn checked(self) -> Result<Self, KeyError> {
         for (key, table) in [("label", &self.label), ("metadata", &self.metadata)] {
             if table.as_ref().is_some_and(BTreeMap::is_empty) {
                 let message = format!("an empty `{key}` says nothing of machines; take it out");
-                return Err(Bad::new(key, message));
+                return Err(KeyError::new(key, message));
             }
         }
         for path in self.metadata.iter().flat_map(BTreeMap::keys) {
@@ -37,7 +37,7 @@ impl Selector {
             if path.is_empty() || path.starts_with('{') || namespace == Some("") {
                 let message = "a path in libvirt's metadata is written `instance/owner/project`, `instance/flavor@name` \
                                for an attribute, or `{NAMESPACE}instance/flavor@name`";
-                return Err(Bad::new("metadata", message.to_string()));
+                return Err(KeyError::new("metadata", message.to_string()));
             }
         }
         Ok(self)

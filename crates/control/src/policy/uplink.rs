@@ -1,12 +1,11 @@
 //! Interfaces whose queues are cared for.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use lowtail_toml::{Bad, Rate};
+use lowtail_config_text::scalar::{self, Scalar, ScalarError};
+use lowtail_config_text::{KeyError, RateText};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::class::{ByClass, ByClassFile};
 use lowtail_discover::is_interface;
@@ -65,7 +64,7 @@ pub(super) struct UplinkFile {
     #[schemars(length(min = 1, max = 15))]
     name: String,
     /// Rate to which its traffic is shaped; absent, it is not.
-    rate: Option<Rate>,
+    rate: Option<RateText>,
     /// How large segments are cut up before they are queued.
     #[serde(default)]
     split: Split,
@@ -78,12 +77,14 @@ pub(super) struct UplinkFile {
 }
 
 /// All of them.
-pub(super) fn all(files: &[UplinkFile]) -> Result<Vec<Uplink>, Bad> {
+pub(super) fn all(files: &[UplinkFile]) -> Result<Vec<Uplink>, KeyError> {
     let mut uplinks: Vec<Uplink> = Vec::new();
     for (i, file) in files.iter().enumerate() {
         let uplink = file.build().and_then(|uplink| {
             match uplinks.iter().any(|other| other.name == uplink.name) {
-                true => Err(Bad::new("name", format!("uplink `{}` is there twice", uplink.name))),
+                true => {
+                    Err(KeyError::new("name", format!("uplink `{}` is there twice", uplink.name)))
+                }
                 false => Ok(uplink),
             }
         });
@@ -93,15 +94,15 @@ pub(super) fn all(files: &[UplinkFile]) -> Result<Vec<Uplink>, Bad> {
 }
 
 impl UplinkFile {
-    fn build(&self) -> Result<Uplink, Bad> {
+    fn build(&self) -> Result<Uplink, KeyError> {
         if !is_interface(&self.name) {
             let name = lowtail_kernel::Name::new(&self.name);
-            return Err(Bad::new("name", format!("`{name}` is not the name of an interface")));
+            return Err(KeyError::new("name", format!("`{name}` is not the name of an interface")));
         }
         let dscp = self.dscp.by_class().map(|class| class.map(|Dscp(dscp)| dscp));
         let given = self.priority.by_class();
         let priority = std::array::from_fn(|i| given[i].map_or(PRIORITIES[i], |Priority(n)| n));
-        let rate_bits_per_s = self.rate.map(|Rate(rate)| rate);
+        let rate_bits_per_s = self.rate.map(|RateText(rate)| rate);
         Ok(Uplink { name: self.name.clone(), rate_bits_per_s, split: self.split, dscp, priority })
     }
 }
@@ -136,33 +137,22 @@ impl Dscp {
     }
 }
 
-struct DscpVisitor;
+impl Scalar for Dscp {
+    const EXPECTED: &'static str = "a code point: 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA or LE";
 
-impl Visitor<'_> for DscpVisitor {
-    type Value = Dscp;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a code point: 0 to 63, CS0 to CS7, AF11 to AF43, EF, VA or LE")
-    }
-
-    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Self::Value, E> {
+    fn from_integer(n: i64) -> Result<Self, ScalarError> {
         let dscp = u64::try_from(n).ok().filter(|n| *n <= DSCP_MAX);
-        dscp.map(|n| Dscp(n as u8))
-            .ok_or_else(|| E::invalid_value(de::Unexpected::Signed(n), &self))
+        dscp.map(|n| Dscp(n as u8)).ok_or(ScalarError::Value)
     }
 
-    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Self::Value, E> {
-        self.visit_i64(i64::try_from(n).unwrap_or(i64::MAX))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Dscp::named(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    fn from_text(text: &str) -> Result<Self, ScalarError> {
+        Dscp::named(text).ok_or(ScalarError::Value)
     }
 }
 
 impl<'de> Deserialize<'de> for Dscp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(DscpVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 
@@ -182,28 +172,18 @@ impl JsonSchema for Dscp {
     }
 }
 
-struct PriorityVisitor;
+impl Scalar for Priority {
+    const EXPECTED: &'static str = "a priority of 0 to 15";
 
-impl Visitor<'_> for PriorityVisitor {
-    type Value = Priority;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a priority of 0 to {PRIORITY_MAX}")
-    }
-
-    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Self::Value, E> {
+    fn from_integer(n: i64) -> Result<Self, ScalarError> {
         let priority = u32::try_from(n).ok().filter(|n| *n <= PRIORITY_MAX);
-        priority.map(Priority).ok_or_else(|| E::invalid_value(de::Unexpected::Signed(n), &self))
-    }
-
-    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Self::Value, E> {
-        self.visit_i64(i64::try_from(n).unwrap_or(i64::MAX))
+        priority.map(Priority).ok_or(ScalarError::Value)
     }
 }
 
 impl<'de> Deserialize<'de> for Priority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PriorityVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 

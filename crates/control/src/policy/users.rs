@@ -1,13 +1,12 @@
 //! Users whose word on their machines counts.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::RangeInclusive;
 
-use lowtail_toml::Bad;
+use lowtail_config_text::KeyError;
+use lowtail_config_text::scalar::{self, Scalar, ScalarError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use lowtail_discover::{Users, uid_of};
 use lowtail_kernel::Name;
@@ -30,7 +29,7 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    pub(super) fn new(files: &[UserFile]) -> Result<Self, Bad> {
+    pub(super) fn new(files: &[UserFile]) -> Result<Self, KeyError> {
         let mut trusted = Trusted::default();
         for (i, file) in files.iter().enumerate() {
             match file {
@@ -38,7 +37,7 @@ impl Trusted {
                 UserFile::Numbers(range) if range.is_empty() => {
                     let (first, last) = range.clone().into_inner();
                     let message = format!("users {first}-{last}: the smaller number comes first");
-                    return Err(Bad::new(&i.to_string(), message).under(&["users"]));
+                    return Err(KeyError::new(&i.to_string(), message).under(&["users"]));
                 }
                 UserFile::Numbers(range) => trusted.numbers.push(range.clone()),
             }
@@ -60,26 +59,15 @@ impl Trusted {
     }
 }
 
-struct UserVisitor;
+impl Scalar for UserFile {
+    const EXPECTED: &'static str = "a user: a name, a number, or numbers such as \"30000-30999\"";
 
-impl Visitor<'_> for UserVisitor {
-    type Value = UserFile;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a user: a name, a number, or numbers such as \"30000-30999\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Self::Value, E> {
-        let uid = u32::try_from(n);
-        let uid = uid.map_err(|_| E::invalid_value(de::Unexpected::Signed(n), &self))?;
+    fn from_integer(n: i64) -> Result<Self, ScalarError> {
+        let uid = u32::try_from(n).map_err(|_| ScalarError::Value)?;
         Ok(UserFile::Numbers(uid..=uid))
     }
 
-    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Self::Value, E> {
-        self.visit_i64(i64::try_from(n).unwrap_or(i64::MAX))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+    fn from_text(text: &str) -> Result<Self, ScalarError> {
         let number = |text: &str| -> Option<u32> {
             text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
         };
@@ -93,16 +81,13 @@ impl Visitor<'_> for UserVisitor {
         let is_name = (1..=NAME_MAX).contains(&text.len())
             && !text.contains(odd)
             && !text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        if !is_name {
-            return Err(E::invalid_value(de::Unexpected::Str(text), &self));
-        }
-        Ok(UserFile::Named(text.to_string()))
+        is_name.then(|| UserFile::Named(text.to_string())).ok_or(ScalarError::Value)
     }
 }
 
 impl<'de> Deserialize<'de> for UserFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UserVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 

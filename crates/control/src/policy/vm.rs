@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use lowtail_config_text::scalar::{self, Scalar, ScalarError};
+use lowtail_config_text::{DurationText, KeyError};
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::check_slice;
 use lowtail_libvirt::labels::Label;
 use lowtail_libvirt::range::WEIGHT;
-use lowtail_toml::{Bad, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::cap::{Cap, CapFile};
 use super::patterns::Patterns;
@@ -121,7 +121,7 @@ pub(super) struct VmFile {
     #[schemars(range(min = 1, max = 10_000))]
     worker_weight: Option<u64>,
     /// Slice of each vCPU in the kernel's fair class, since Linux 6.12: 0.1ms to 100ms.
-    slice: Option<Span>,
+    slice: Option<DurationText>,
 }
 
 fn yes() -> bool {
@@ -133,13 +133,13 @@ fn hundred() -> u64 {
 }
 
 impl Vms {
-    pub(super) fn new(files: &[VmFile]) -> Result<Self, Bad> {
+    pub(super) fn new(files: &[VmFile]) -> Result<Self, KeyError> {
         let mut vms = Vms::default();
         for (i, file) in files.iter().enumerate() {
-            let here = |bad: Bad| bad.under(&["vm", &i.to_string()]);
+            let here = |bad: KeyError| bad.under(&["vm", &i.to_string()]);
             if vms.0.last().is_some_and(|(before, _)| before.fits_all()) {
                 let message = "never used: the entry before it has no selector and fits all machines; put that one last";
-                return Err(here(Bad { path: Vec::new(), message: message.to_string() }));
+                return Err(here(KeyError { path: Vec::new(), message: message.to_string() }));
             }
             let selector = file.selector().map_err(here)?;
             vms.0.push((selector, file.rule().map_err(here)?));
@@ -173,7 +173,7 @@ impl Vms {
 }
 
 impl VmFile {
-    fn selector(&self) -> Result<Selector, Bad> {
+    fn selector(&self) -> Result<Selector, KeyError> {
         Selector {
             name: self.name.clone(),
             kind: self.kind,
@@ -185,15 +185,15 @@ impl VmFile {
         .checked()
     }
 
-    fn rule(&self) -> Result<Rule, Bad> {
+    fn rule(&self) -> Result<Rule, KeyError> {
         let cap = |key: &str, file: &Option<CapFile>| file.map(|file| file.build(key)).transpose();
         let weight = |key: &str, weight: Option<u64>| match weight {
-            Some(weight) if !is_weight(weight) => Err(Bad::new(key, weight_range(weight))),
+            Some(weight) if !is_weight(weight) => Err(KeyError::new(key, weight_range(weight))),
             weight => Ok(weight),
         };
-        let slice = self.slice.map(|Span(slice)| match check_slice(slice) {
+        let slice = self.slice.map(|DurationText(slice)| match check_slice(slice) {
             Ok(()) => Ok(slice),
-            Err(message) => Err(Bad::new("slice", message)),
+            Err(message) => Err(KeyError::new("slice", message)),
         });
         let rule = Rule {
             manage: self.manage,
@@ -231,10 +231,10 @@ impl Rule {
     }
 
     /// Refuses what contradicts itself.
-    fn check(&self) -> Result<(), Bad> {
+    fn check(&self) -> Result<(), KeyError> {
         if !self.manage && *self != (Rule { manage: false, ..Rule::default() }) {
             let message = "with `manage = false` nothing is set; take the other settings out";
-            return Err(Bad::new("manage", message));
+            return Err(KeyError::new("manage", message));
         }
         let percent = |cap: &Option<Cap>| cap.as_ref().and_then(Cap::percent);
         for (key, cap) in [("vcpu_cap", &self.vcpu_cap), ("iothread_cap", &self.iothread_cap)] {
@@ -242,7 +242,7 @@ impl Rule {
             if own > 100.0 {
                 let message =
                     format!("{own}% for one thread: at most 100%; `cap` is for all of the machine");
-                return Err(Bad::new(key, message));
+                return Err(KeyError::new(key, message));
             }
         }
         let Some(all) = percent(&self.cap) else { return Ok(()) };
@@ -255,7 +255,7 @@ impl Rule {
             // Version 1 of control groups refuses it, version 2 takes it for nothing.
             if let Some(own) = percent(cap).filter(|own| *own > all) {
                 let message = format!("{own}% is more than `cap`, the {all}% of the whole machine");
-                return Err(Bad::new(key, message));
+                return Err(KeyError::new(key, message));
             }
         }
         Ok(())
@@ -275,37 +275,27 @@ fn weight_range(weight: impl fmt::Display) -> String {
     format!("weight {weight}: {least} to {most}, usual is 100")
 }
 
-struct WeightVisitor;
+impl Scalar for WeightFile {
+    const EXPECTED: &'static str = "a weight of 1 to 10000, or \"keep\"";
 
-impl Visitor<'_> for WeightVisitor {
-    type Value = WeightFile;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a weight of 1 to 10000, or \"keep\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, weight: i64) -> Result<Self::Value, E> {
+    fn from_integer(weight: i64) -> Result<Self, ScalarError> {
         match u64::try_from(weight).ok().filter(|weight| is_weight(*weight)) {
             Some(weight) => Ok(WeightFile(Weight::PerVcpu(weight))),
-            None => Err(E::custom(weight_range(weight))),
+            None => Err(weight_range(weight).into()),
         }
     }
 
-    fn visit_u64<E: de::Error>(self, weight: u64) -> Result<Self::Value, E> {
-        self.visit_i64(i64::try_from(weight).unwrap_or(i64::MAX))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+    fn from_text(text: &str) -> Result<Self, ScalarError> {
         match text {
             "keep" => Ok(WeightFile(Weight::Keep)),
-            _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+            _ => Err(ScalarError::Value),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for WeightFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WeightVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Back-end workers.
 
+use lowtail_config_text::{DurationText, KeyError};
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::check_slice;
 use lowtail_libvirt::cpus;
 use lowtail_libvirt::range::WEIGHT;
-use lowtail_toml::{Bad, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -36,33 +36,36 @@ pub(super) struct WorkersFile {
     #[schemars(range(min = 1, max = 10_000))]
     weight: Option<u64>,
     /// Slice of each of them in the kernel's fair class, since Linux 6.12: 0.1ms to 100ms. Absent, what it has.
-    slice: Option<Span>,
+    slice: Option<DurationText>,
 }
 
 impl WorkersFile {
-    pub(super) fn build(&self) -> Result<Workers, Bad> {
+    pub(super) fn build(&self) -> Result<Workers, KeyError> {
         let cpus = self.cpus.as_deref().map(|text| {
             Ok(match text {
                 "all" => Cpus::All,
                 "all-but-first" => Cpus::AllButFirst,
                 list => {
                     let list = cpus::Cpus::parse(list);
-                    let list = list.map_err(|message| Bad::new("cpus", message))?;
+                    let list = list.map_err(|message| KeyError::new("cpus", message))?;
                     Cpus::These(list.iter().map(usize::from).collect())
                 }
             })
         });
         if self.spread.is_some() && self.cpus.is_none() {
-            return Err(Bad::new("spread", "over which CPUs? `cpus` is missing"));
+            return Err(KeyError::new("spread", "over which CPUs? `cpus` is missing"));
         }
         if let Some(weight) = self.weight
             && !i64::try_from(weight).is_ok_and(|weight| WEIGHT.contains(&weight))
         {
-            return Err(Bad::new("weight", format!("weight {weight}: 1 to 10000, usual is 100")));
+            return Err(KeyError::new(
+                "weight",
+                format!("weight {weight}: 1 to 10000, usual is 100"),
+            ));
         }
-        let slice = self.slice.map(|Span(slice)| match check_slice(slice) {
+        let slice = self.slice.map(|DurationText(slice)| match check_slice(slice) {
             Ok(()) => Ok(slice),
-            Err(message) => Err(Bad::new("slice", message)),
+            Err(message) => Err(KeyError::new("slice", message)),
         });
         Ok(Workers {
             cpus: cpus.transpose()?,

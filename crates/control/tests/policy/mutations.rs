@@ -2,9 +2,9 @@
 
 use std::panic::catch_unwind;
 
+use lowtail_config_text::damage;
 use lowtail_control::policy::Policy;
 use lowtail_engine::Rng;
-use lowtail_toml::damage;
 
 use crate::seed::seed;
 use crate::{FULL, schema};

@@ -1,7 +1,7 @@
 //! The shipped JSON Schema is current, and takes and refuses what the reader does.
 
+use lowtail_config_text::schema_check::check;
 use lowtail_control::policy;
-use lowtail_toml::schema_check::check;
 use serde_json::Value;
 
 use crate::{FULL, parse};

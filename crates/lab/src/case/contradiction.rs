@@ -3,7 +3,7 @@
 use lowtail_host::ConfigError;
 use lowtail_host::cgroup::CgroupConfig;
 
-use crate::error::Bad;
+use crate::error::KeyError;
 
 /// Where a contradiction that the host finds is written; `scheduler` is its kind there.
 /// `cgroups` are the groups and their places.
@@ -11,14 +11,14 @@ pub(super) fn contradiction(
     error: &ConfigError,
     scheduler: &str,
     cgroups: (&[CgroupConfig], &[Vec<String>]),
-) -> Bad {
+) -> KeyError {
     // A VM beyond the first of its kind is written where the first is.
     let vm = |name: &str, key: &str| {
         let kind = name.rsplit_once('-').filter(|(_, n)| n.parse::<u16>().is_ok());
         let kind = kind.map_or(name, |(kind, _)| kind);
-        Bad::new(key, error.to_string()).under(&["vm", kind])
+        KeyError::new(key, error.to_string()).under(&["vm", kind])
     };
-    let host = |key: &str| Bad::new(key, error.to_string()).under(&["host"]);
+    let host = |key: &str| KeyError::new(key, error.to_string()).under(&["host"]);
     match error {
         ConfigError::Vcpus(name) | ConfigError::OneVcpu(name) => vm(name, "vcpus"),
         ConfigError::Weight(name) => vm(name, "weight"),
@@ -29,7 +29,7 @@ pub(super) fn contradiction(
             bad.path.splice(2..2, ["workload", "wake-storm"].map(str::to_string));
             bad
         }
-        ConfigError::Driver(message) => Bad::new("vm", message.clone()),
+        ConfigError::Driver(message) => KeyError::new("vm", message.clone()),
         ConfigError::Cgroup(message) => {
             // A message begins with the name of the group.
             let said = message.strip_prefix("cgroup `").and_then(|rest| rest.split_once('`'));
@@ -38,7 +38,7 @@ pub(super) fn contradiction(
                 cgroups.1.get(at)
             });
             match place {
-                Some(place) => Bad { path: place.clone(), message: message.clone() },
+                Some(place) => KeyError { path: place.clone(), message: message.clone() },
                 None => host("layout"),
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn contradiction(
             ];
             let letters = |text: &str| text.replace([' ', '_'], "");
             let key = keys.iter().find(|key| letters(message).starts_with(&letters(key)));
-            Bad::new(key.unwrap_or(&""), message).under(&["host", "scheduler", scheduler])
+            KeyError::new(key.unwrap_or(&""), message).under(&["host", "scheduler", scheduler])
         }
         // What the host comes to refuse later still gets a place near by.
         _ => host("scheduler"),

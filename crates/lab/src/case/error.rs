@@ -1,16 +1,16 @@
 //! Why a scenario has no cases that can be run.
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, SpanError};
 
 /// What can be wrong: something in the scenario, or a file that it names.
 #[derive(Debug)]
 pub(crate) enum ExpandError {
-    InScenario(Fault),
+    InScenario(SpanError),
     InOtherFile(Error),
 }
 
-impl From<Fault> for ExpandError {
-    fn from(fault: Fault) -> Self {
+impl From<SpanError> for ExpandError {
+    fn from(fault: SpanError) -> Self {
         ExpandError::InScenario(fault)
     }
 }

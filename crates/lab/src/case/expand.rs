@@ -11,7 +11,7 @@ use super::rows::rows;
 use super::spec::Case;
 use super::variables::combinations;
 use crate::costs::{CostReader, CostTable, CostsError, DEFAULT_COSTS};
-use crate::error::{Bad, Fault, unknown};
+use crate::error::{KeyError, SpanError, unknown};
 use crate::file::{CaseFile, HostFile, PointFile};
 use crate::limits::{self, CASES_MAX, PARTS_MAX, SET_KEYS_MAX};
 use crate::tree::{self, Node, Variable};
@@ -45,7 +45,7 @@ pub(crate) fn expand(
             let span = tree::span_at(entry, &["for"]);
             let message =
                 format!("{n} cases by here: at most {CASES_MAX}, fewer if the file is large");
-            return Err(Fault::new(span, message).into());
+            return Err(SpanError::new(span, message).into());
         }
         for variables in points {
             let mut point = Point { root: &base, full, costs, overrides: Vec::new() };
@@ -55,12 +55,12 @@ pub(crate) fn expand(
                 let message = format!(
                     "{parts} VMs, vCPUs, machines, ends and conversations in all cases by here: at most {PARTS_MAX}"
                 );
-                return Err(Fault::new(tree::span_at(entry, &["name"]), message).into());
+                return Err(SpanError::new(tree::span_at(entry, &["name"]), message).into());
             }
             if !names.insert(case.name.clone()) {
                 let message =
                     format!("two cases are called `{}`; use the variables in names", case.name);
-                return Err(Fault::new(tree::span_at(entry, &["name"]), message).into());
+                return Err(SpanError::new(tree::span_at(entry, &["name"]), message).into());
             }
             cases.push(case);
         }
@@ -93,7 +93,7 @@ impl<'a> Point<'_, 'a> {
                 && let Some(text) = tree::plain(name.get_ref())
             {
                 if let Some(message) = limits::long_name(&text) {
-                    return Err(Fault::new(name.span(), message).into());
+                    return Err(SpanError::new(name.span(), message).into());
                 }
                 *name.get_mut() = DeValue::String(text.into());
             }
@@ -112,7 +112,7 @@ impl<'a> Point<'_, 'a> {
                     .any(|o| o.start <= fault.span.start && fault.span.start < o.end) =>
             {
                 let message = format!("{} (case `{name}`)", fault.message);
-                ExpandError::InScenario(Fault::new(fault.span, message))
+                ExpandError::InScenario(SpanError::new(fault.span, message))
             }
             trouble => trouble,
         })
@@ -150,28 +150,28 @@ impl<'a> Point<'_, 'a> {
                         let span = entry
                             .as_ref()
                             .map_or(0..0, |entry| tree::span_at(entry, &["vms", &i.to_string()]));
-                        return Err(Fault::new(span, unknown("VM", vm, &order)).into());
+                        return Err(SpanError::new(span, unknown("VM", vm, &order)).into());
                     }
                 }
                 order.iter().filter(|name| vms.contains(name)).cloned().collect()
             }
             None => order.clone(),
         };
-        let at = |bad: Bad| bad.within(&root);
+        let at = |bad: KeyError| bad.within(&root);
         let (costs, host) = match &file.host {
             Some(host) => (Some(self.costs(host, &root)?), Some(host)),
             None if file.network.is_some() && file.vm.is_empty() => (None, None),
-            None => return Err(Fault::new(0..0, "`host` is missing").into()),
+            None => return Err(SpanError::new(0..0, "`host` is missing").into()),
         };
         let made = make(&file, host.zip(costs.as_ref()), &chosen).map_err(at)?;
         let wanted = case.and_then(|case| case.rows);
         let rows = rows(name, wanted.as_deref(), &made).map_err(|(i, message)| {
             let span = entry.as_ref().map(|entry| tree::span_at(entry, &["rows", &i.to_string()]));
-            Fault::new(span.unwrap_or(0..0), message)
+            SpanError::new(span.unwrap_or(0..0), message)
         })?;
         let duration = file.duration.0;
         if duration.is_zero() {
-            return Err(at(Bad::new("duration", "no time to run: more than 0us")).into());
+            return Err(at(KeyError::new("duration", "no time to run: more than 0us")).into());
         }
         let CaseParts { hosts, kinds, network, .. } = made;
         let name = name.to_string();
@@ -179,11 +179,11 @@ impl<'a> Point<'_, 'a> {
     }
 
     /// Sets each value of the table `set` at its dotted path.
-    fn apply(&mut self, root: &mut Node<'a>, set: &Node<'a>) -> Result<(), Fault> {
+    fn apply(&mut self, root: &mut Node<'a>, set: &Node<'a>) -> Result<(), SpanError> {
         let Some(entries) = tree::table(set) else { return Ok(()) };
         for (key, value) in entries {
             let path: Vec<&str> = key.get_ref().split('.').collect();
-            let fault = |message| Fault::new(key.span(), message);
+            let fault = |message| SpanError::new(key.span(), message);
             if path.len() > SET_KEYS_MAX {
                 let message = format!("{} keys on the way: at most {SET_KEYS_MAX}", path.len());
                 return Err(fault(message));
@@ -219,7 +219,7 @@ impl<'a> Point<'_, 'a> {
         let table = table.map_err(|error| match error {
             CostsError::File(error) => ExpandError::InOtherFile(error),
             CostsError::Name(message) => {
-                Fault::new(tree::span_at(root, &["host", "costs", "file"]), message).into()
+                SpanError::new(tree::span_at(root, &["host", "costs", "file"]), message).into()
             }
         })?;
         Ok(table.with(choice))

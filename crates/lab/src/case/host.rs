@@ -6,7 +6,7 @@ use super::contradiction::contradiction;
 use super::spec::{HostCase, VmKind, VmRef, VmThreads};
 use crate::costs::CostTable;
 use crate::cpu_set::cpu_set;
-use crate::error::Bad;
+use crate::error::KeyError;
 use crate::file::{HostFile, PointFile, VmFile};
 use crate::kvm::machine::Kvm;
 use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
@@ -32,16 +32,15 @@ pub(super) fn make(
     file: &PointFile,
     host: Option<(&HostFile, &CostTable)>,
     chosen: &[String],
-) -> Result<CaseParts, Bad> {
+) -> Result<CaseParts, KeyError> {
     let mut made = CaseParts::default();
     let Some(network) = &file.network else {
         for (table, some) in
             [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
         {
             if let Some(name) = some {
-                return Err(
-                    Bad::new(name, "belongs to a network: `[network]` is missing").under(&[table])
-                );
+                return Err(KeyError::new(name, "belongs to a network: `[network]` is missing")
+                    .under(&[table]));
             }
         }
         if let Some((host, costs)) = host {
@@ -52,16 +51,16 @@ pub(super) fn make(
     for (table, some) in [("nic", file.nic.keys().next()), ("flow", file.flow.keys().next())] {
         if let Some(name) = some {
             let message = "in a network NICs and flows are those of `[network]` and `[traffic]`";
-            return Err(Bad::new(name, message).under(&[table]));
+            return Err(KeyError::new(name, message).under(&[table]));
         }
     }
-    let in_topology = |bad: Bad| bad.under(&["network", "topology"]);
+    let in_topology = |bad: KeyError| bad.under(&["network", "topology"]);
     let (_, machines) = network.topology.build().map_err(in_topology)?;
     let mut ends = Vec::new();
     if let Some((host, costs)) = host {
         for name in chosen {
             let vm = &file.vm[name];
-            let on = |message| Bad::new("on", message).under(&["vm", name]);
+            let on = |message| KeyError::new("on", message).under(&["vm", name]);
             let Some(names) = &vm.on else {
                 return Err(on(format!("on which machine? There are {}", machines.join(", "))));
             };
@@ -86,7 +85,7 @@ pub(super) fn make(
                 let message = format!(
                     "{all} vCPUs and threads on machines up to `{name}`: at most {NETWORK_VCPUS_MAX}"
                 );
-                return Err(Bad::new("on", message).under(&["vm", vm]));
+                return Err(KeyError::new("on", message).under(&["vm", vm]));
             }
             for kind in &made.kinds {
                 for vm in kind.vms.iter().filter(|vm| vm.host == at) {
@@ -117,11 +116,11 @@ impl CaseParts {
         chosen: &[String],
         costs: &CostTable,
         machine: Option<&str>,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), KeyError> {
         let scheduler = host.scheduler.build();
         if !(1..=CpuSet::MAX_PCPUS).contains(&host.pcpus) {
             let message = ConfigError::Pcpus(host.pcpus).to_string();
-            return Err(Bad::new("pcpus", message).under(&["host"]));
+            return Err(KeyError::new("pcpus", message).under(&["host"]));
         }
         let at = self.hosts.len();
         let (mut vms, mut vcpus) = (Vec::new(), 0);
@@ -129,9 +128,12 @@ impl CaseParts {
         let (mut kvm, mut threads) = (Kvm::new(file, host)?, Vec::new());
         for name in chosen {
             let vm = &file.vm[name];
-            let in_vm = |bad: Bad| bad.under(&["vm", name]);
+            let in_vm = |bad: KeyError| bad.under(&["vm", name]);
             if machine.is_none() && vm.on.is_some() {
-                return Err(in_vm(Bad::new("on", "there are no machines: `[network]` is missing")));
+                return Err(in_vm(KeyError::new(
+                    "on",
+                    "there are no machines: `[network]` is missing",
+                )));
             }
             let others = u32::from(vm.others());
             vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i)) + others).sum::<u32>();
@@ -139,7 +141,7 @@ impl CaseParts {
                 let message = format!(
                     "{vcpus} vCPUs and threads by here: at most {VCPUS_MAX} (and 1024 VMs of a kind)"
                 );
-                return Err(in_vm(Bad::new("count", message)));
+                return Err(in_vm(KeyError::new("count", message)));
             }
             let config = vm_config(name, vm, host.pcpus).map_err(in_vm)?;
             let first = vms.len() as u16;
@@ -184,7 +186,7 @@ impl CaseParts {
                 cgroups.len(),
                 host.pcpus
             );
-            return Err(Bad::new("pcpus", message).under(&["host"]));
+            return Err(KeyError::new("pcpus", message).under(&["host"]));
         }
         let config = Config {
             sockets,
@@ -209,7 +211,7 @@ impl CaseParts {
 }
 
 /// Refuses a driver domain that would keep more packets for the interfaces of `vms` than there is room for.
-fn check_backlog(file: &PointFile, chosen: &[String], vms: &[VmConfig]) -> Result<(), Bad> {
+fn check_backlog(file: &PointFile, chosen: &[String], vms: &[VmConfig]) -> Result<(), KeyError> {
     let queues: usize = vms.iter().map(|vm| usize::from(vm.queues())).sum();
     for name in chosen {
         let WorkloadFile::DriverDomain(driver) = &file.vm[name].workload else { continue };
@@ -220,13 +222,13 @@ fn check_backlog(file: &PointFile, chosen: &[String], vms: &[VmConfig]) -> Resul
                 driver.queue_packets
             );
             let place = ["vm", name, "workload", "driver-domain"];
-            return Err(Bad::new("queue_packets", message).under(&place));
+            return Err(KeyError::new("queue_packets", message).under(&place));
         }
     }
     Ok(())
 }
 
-fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, Bad> {
+fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, KeyError> {
     let workload = vm.workload.build().map_err(|bad| bad.under(&["workload"]))?;
     let mut config = VmConfig::new(name, workload);
     (config.vcpus, config.weight, config.cap_percent) = (vm.vcpus.of(0), vm.weight, vm.cap);

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::Fault;
+use crate::error::SpanError;
 use crate::tree::{self, Node};
 
 /// `costs = "name"` becomes `costs = { file = "name" }`, so that single costs can be set.
@@ -20,7 +20,7 @@ pub(super) fn normalize_costs(root: &mut Node<'_>) {
 }
 
 /// Brings a tree into the form that serde reads.
-pub(crate) fn normalize(root: &mut Node<'_>) -> Result<(), Fault> {
+pub(crate) fn normalize(root: &mut Node<'_>) -> Result<(), SpanError> {
     normalize_costs(root);
     let Some(root) = tree::table_mut(root) else { return Ok(()) };
     let host = root.get_mut("host").and_then(tree::table_mut);
@@ -57,7 +57,7 @@ pub(crate) fn normalize(root: &mut Node<'_>) -> Result<(), Fault> {
 }
 
 /// What a VM, or a thread, does.
-fn normalize_workload(node: &mut Node<'_>) -> Result<(), Fault> {
+fn normalize_workload(node: &mut Node<'_>) -> Result<(), SpanError> {
     let workload = tree::table_mut(node).and_then(|table| table.get_mut("workload"));
     workload.map_or(Ok(()), |workload| {
         let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, tick-dodger, \
@@ -68,7 +68,7 @@ fn normalize_workload(node: &mut Node<'_>) -> Result<(), Fault> {
 }
 
 /// A discipline, and those within it.
-fn normalize_queue(node: &mut Node<'_>) -> Result<(), Fault> {
+fn normalize_queue(node: &mut Node<'_>) -> Result<(), SpanError> {
     if let Some(inner) = tree::table_mut(node).and_then(|queue| queue.get_mut("queue")) {
         normalize_queue(inner)?;
     }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::micros::{LimitFile, Micros};
 use super::thread::{Each, SchedFile, nice, slice};
 use crate::cpu_set::cpu_set;
-use crate::error::Bad;
-use crate::value::Span;
+use crate::error::KeyError;
+use crate::value::DurationText;
 
 /// How a VM's threads share the processors, with the names of libvirt's `<cputune>`. Periods and
 /// quotas are microseconds, as there, or spans such as `"100ms"`.
@@ -58,7 +58,7 @@ pub struct CputuneFile {
     /// How I/O threads are scheduled.
     pub iothreadsched: Option<Each<SchedFile>>,
     /// A slice of its own for each vCPU: 0.1ms to 100ms. libvirt has no such element.
-    pub slice: Option<Each<Span>>,
+    pub slice: Option<Each<DurationText>>,
     /// The nice value of each vCPU. libvirt has no such element.
     pub nice: Option<Each<i64>>,
 }
@@ -81,7 +81,7 @@ enum Kind {
 
 impl CputuneFile {
     /// The limits.
-    pub(crate) fn limits(&self) -> Result<Limits, Bad> {
+    pub(crate) fn limits(&self) -> Result<Limits, KeyError> {
         let limit = |quota, period, burst| LimitFile { quota, period, burst }.build();
         Ok(Limits {
             vcpu: limit(
@@ -127,8 +127,8 @@ impl CputuneFile {
     }
 
     /// The kernel's shares of the group that stands for `vcpus` vCPUs.
-    pub(crate) fn shares(&self, version: CgroupVersion, vcpus: u16) -> Result<u64, Bad> {
-        let bad = |message| Bad::new("shares", message);
+    pub(crate) fn shares(&self, version: CgroupVersion, vcpus: u16) -> Result<u64, KeyError> {
+        let bad = |message| KeyError::new("shares", message);
         let mut shares = self.shares.unwrap_or_else(|| version.usual());
         version.check_shares("shares", shares).map_err(bad)?;
         if self.shares_per_vcpu {
@@ -141,12 +141,12 @@ impl CputuneFile {
     }
 
     /// vCPU number `i` of `vcpus`, in no group yet.
-    pub(crate) fn vcpu(&self, i: usize, vcpus: u16, pcpus: u16) -> Result<Thread, Bad> {
+    pub(crate) fn vcpu(&self, i: usize, vcpus: u16, pcpus: u16) -> Result<Thread, KeyError> {
         let mut thread = Thread::default();
         let most = usize::from(vcpus);
         if self.vcpupin.len() > most {
             let n = self.vcpupin.len();
-            return Err(Bad::new("vcpupin", format!("{n} lists for {most} vCPUs")));
+            return Err(KeyError::new("vcpupin", format!("{n} lists for {most} vCPUs")));
         }
         if let Some(pin) = self.vcpupin.get(i) {
             thread.pin = cpu_set(&i.to_string(), pin, pcpus).map_err(|b| b.under(&["vcpupin"]))?;
@@ -165,14 +165,14 @@ impl CputuneFile {
     }
 
     /// The emulator, in no group yet.
-    pub(crate) fn emulator(&self, pcpus: u16) -> Result<Thread, Bad> {
+    pub(crate) fn emulator(&self, pcpus: u16) -> Result<Thread, KeyError> {
         let mut thread = Thread::default();
         if let Some(pin) = &self.emulatorpin {
             thread.pin = cpu_set("emulatorpin", pin, pcpus)?;
         }
         if let Some(sched) = &self.emulatorsched {
             let fit = sched.vcpus.is_none() && sched.iothreads.is_none();
-            let one = Bad::new("", "there is one emulator: only `scheduler` and `priority`");
+            let one = KeyError::new("", "there is one emulator: only `scheduler` and `priority`");
             let policy = if fit { sched.policy() } else { Err(one) };
             thread.policy = policy.map_err(|bad| bad.under(&["emulatorsched"]))?;
         }
@@ -181,23 +181,25 @@ impl CputuneFile {
 
     /// Refuses what is said of I/O threads where there are none. Their quota is left alone: it is
     /// for those to come.
-    pub(crate) fn no_iothreads(&self) -> Result<(), Bad> {
+    pub(crate) fn no_iothreads(&self) -> Result<(), KeyError> {
         let keys = [
             ("iothreadpin", !self.iothreadpin.is_empty()),
             ("iothreadsched", self.iothreadsched.is_some()),
         ];
         match keys.iter().find(|(_, given)| *given) {
-            Some((key, _)) => Err(Bad::new(key, "the VM has no I/O threads; give it `iothreads`")),
+            Some((key, _)) => {
+                Err(KeyError::new(key, "the VM has no I/O threads; give it `iothreads`"))
+            }
             None => Ok(()),
         }
     }
 
     /// I/O thread number `i` of `count`, counted from 0 here, in no group yet.
-    pub(crate) fn iothread(&self, i: usize, count: u16, pcpus: u16) -> Result<Thread, Bad> {
+    pub(crate) fn iothread(&self, i: usize, count: u16, pcpus: u16) -> Result<Thread, KeyError> {
         let mut thread = Thread::default();
         if self.iothreadpin.len() > usize::from(count) {
             let n = self.iothreadpin.len();
-            return Err(Bad::new("iothreadpin", format!("{n} lists for {count} I/O threads")));
+            return Err(KeyError::new("iothreadpin", format!("{n} lists for {count} I/O threads")));
         }
         if let Some(pin) = self.iothreadpin.get(i) {
             let key = i.to_string();
@@ -215,11 +217,11 @@ fn policy(
     kind: Kind,
     number: u16,
     count: u16,
-) -> Result<Policy, Bad> {
+) -> Result<Policy, KeyError> {
     let Some(settings) = settings else { return Ok(Policy::Other) };
     let mut found = Policy::Other;
     for (i, sched) in settings.list().iter().enumerate() {
-        let here = |bad: Bad| match settings {
+        let here = |bad: KeyError| match settings {
             Each::Same(_) => bad,
             Each::List(_) => bad.under(&[&i.to_string()]),
         };
@@ -228,12 +230,15 @@ fn policy(
             Kind::Iothread => ("iothreads", &sched.iothreads, &sched.vcpus, 1),
         };
         if other.is_some() {
-            return Err(here(Bad::new("", format!("give `{key}` here"))));
+            return Err(here(KeyError::new("", format!("give `{key}` here"))));
         }
         let last = count - 1 + first;
         let odd = numbers.iter().flatten().find(|n| !(first..=last).contains(n));
         if let Some(odd) = odd {
-            return Err(here(Bad::new(key, format!("number {odd}: there are {first} to {last}"))));
+            return Err(here(KeyError::new(
+                key,
+                format!("number {odd}: there are {first} to {last}"),
+            )));
         }
         let policy = sched.policy().map_err(here)?;
         if numbers.as_ref().is_none_or(|numbers| numbers.contains(&number)) {

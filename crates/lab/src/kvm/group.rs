@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::micros::{LimitFile, Micros};
-use crate::error::{Bad, hint};
+use crate::error::{KeyError, hint};
 
 /// Most groups of a host.
 const GROUPS_MAX: usize = 20_000;
@@ -38,18 +38,18 @@ pub struct CgroupFile {
 }
 
 impl CgroupFile {
-    fn build(&self) -> Result<(Option<u64>, Option<Limit>), Bad> {
+    fn build(&self) -> Result<(Option<u64>, Option<Limit>), KeyError> {
         let shares = match (self.shares, self.weight) {
             (Some(_), Some(_)) => {
-                return Err(Bad::new("weight", "give one of `shares` and `weight`"));
+                return Err(KeyError::new("weight", "give one of `shares` and `weight`"));
             }
             (None, None) => None,
             (Some(shares), None) => Some(("shares", CgroupVersion::V1, shares)),
             (None, Some(weight)) => Some(("weight", CgroupVersion::V2, weight)),
         };
         let shares = shares.map(|(key, version, shares)| {
-            version.check_shares(key, shares).map_err(|message| Bad::new(key, message))?;
-            Ok::<u64, Bad>(version.kernel_shares(shares).unsigned_abs())
+            version.check_shares(key, shares).map_err(|message| KeyError::new(key, message))?;
+            Ok::<u64, KeyError>(version.kernel_shares(shares).unsigned_abs())
         });
         let limit = LimitFile {
             quota: ("quota", self.quota),
@@ -71,16 +71,16 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Those that a file lists.
-    pub(crate) fn listed(files: &[CgroupFile]) -> Result<Self, Bad> {
+    pub(crate) fn listed(files: &[CgroupFile]) -> Result<Self, KeyError> {
         let mut groups = Groups::default();
         for (i, file) in files.iter().enumerate() {
             let place = ["cgroup".to_string(), i.to_string()];
-            let here = |bad: Bad| bad.under(&["cgroup", &i.to_string()]);
-            check_path(&file.name).map_err(|message| here(Bad::new("name", message)))?;
+            let here = |bad: KeyError| bad.under(&["cgroup", &i.to_string()]);
+            check_path(&file.name).map_err(|message| here(KeyError::new("name", message)))?;
             let earlier = &files[..i];
             if earlier.iter().any(|other| other.name == file.name) {
                 let message = format!("two groups are called `{}`", shown(&file.name));
-                return Err(here(Bad::new("name", message)));
+                return Err(here(KeyError::new("name", message)));
             }
             let (shares, limit) = file.build().map_err(here)?;
             let group = groups.path(&file.name, &place).map_err(here)?;
@@ -92,7 +92,7 @@ impl Groups {
 
     /// The group at `path`, which is made if there is none, and so are those above it. They are
     /// said to stand at `place`.
-    pub(crate) fn path(&mut self, path: &str, place: &[String]) -> Result<Cgroup, Bad> {
+    pub(crate) fn path(&mut self, path: &str, place: &[String]) -> Result<Cgroup, KeyError> {
         let mut parent = None;
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         for end in ends {
@@ -101,7 +101,7 @@ impl Groups {
                 None => self.push(&path[..end], parent, place)?,
             });
         }
-        parent.ok_or_else(|| Bad::new("", "a group without a name"))
+        parent.ok_or_else(|| KeyError::new("", "a group without a name"))
     }
 
     /// A new group `name` in `parent`, of which `place` speaks.
@@ -110,14 +110,14 @@ impl Groups {
         parent: Option<Cgroup>,
         name: &str,
         place: &[String],
-    ) -> Result<Cgroup, Bad> {
+    ) -> Result<Cgroup, KeyError> {
         let path = match parent {
             Some(parent) => format!("{}/{name}", self.list[parent.index()].name),
             None => name.to_string(),
         };
         if self.find(&path).is_some() {
             let message = format!("the group `{path}` is there already");
-            return Err(Bad::new("", message));
+            return Err(KeyError::new("", message));
         }
         self.push(&path, parent, place)
     }
@@ -127,9 +127,12 @@ impl Groups {
         path: &str,
         parent: Option<Cgroup>,
         place: &[String],
-    ) -> Result<Cgroup, Bad> {
+    ) -> Result<Cgroup, KeyError> {
         if self.list.len() >= GROUPS_MAX {
-            return Err(Bad::new("", format!("more than {GROUPS_MAX} control groups by here")));
+            return Err(KeyError::new(
+                "",
+                format!("more than {GROUPS_MAX} control groups by here"),
+            ));
         }
         let group = Cgroup(self.list.len() as u16);
         self.list.push(CgroupConfig::new(path, parent));

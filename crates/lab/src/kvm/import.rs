@@ -8,7 +8,7 @@ use lowtail_libvirt::name::shown;
 use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Cpus, Cputune, Domain, Policy, Position};
 
-use crate::error::{Error, Unreadable};
+use crate::error::{Error, FileError};
 
 /// Columns of at most so many machines are shown by the scenario itself.
 const SHOWN_MACHINES: usize = 4;
@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: usize = 8 << 20;
 /// # Errors
 /// If it cannot be read, is larger than any such file, or is no text: then at which byte.
 pub fn read(path: &Path) -> Result<String, Error> {
-    Ok(lowtail_toml::read(path, FILE_BYTES_MAX, "domain XML")?)
+    Ok(lowtail_config_text::read(path, FILE_BYTES_MAX, "domain XML")?)
 }
 
 /// The host that the machines run on.
@@ -90,7 +90,7 @@ fn limited(tune: &Cputune) -> bool {
 }
 
 fn wrong(file: &str, at: Position, message: String) -> Error {
-    Unreadable::new(format!("{file}:{at}"), message).into()
+    FileError::new(format!("{file}:{at}"), message).into()
 }
 
 /// A text as TOML has it.

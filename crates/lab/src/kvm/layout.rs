@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::cputune::{CputuneFile, Limits};
 use super::group::Groups;
-use crate::error::Bad;
+use crate::error::KeyError;
 use lowtail_libvirt::range::CgroupVersion;
 
 /// A way to lay out control groups.
@@ -61,8 +61,8 @@ impl LayoutFile {
         groups: &mut Groups,
         version: CgroupVersion,
         room: &Room<'_>,
-    ) -> Result<Places, Bad> {
-        let in_tune = |bad: Bad| bad.under(&["cputune"]);
+    ) -> Result<Places, KeyError> {
+        let in_tune = |bad: KeyError| bad.under(&["cputune"]);
         let limits: Limits = room.tune.limits().map_err(in_tune)?;
         let tuned = room.tune.shares.is_some() || room.tune.shares_per_vcpu;
         // Flat, each vCPU has the shares, and nothing is there to be multiplied.
@@ -97,7 +97,7 @@ impl LayoutFile {
                     if value.is_some() {
                         let message = "with the layout `flat` a VM has no group of its own; \
                                        `libvirt` has one";
-                        return Err(in_tune(Bad::new(key, message)));
+                        return Err(in_tune(KeyError::new(key, message)));
                     }
                 }
                 (None, format!("{}-", escape(room.name)))
@@ -106,14 +106,14 @@ impl LayoutFile {
         let mut make = |name: String, key: &str, limit| {
             let group = groups.make(inner, &format!("{prefix}{name}"), &at(key))?;
             groups.tune(group, None, limit);
-            Ok::<_, Bad>(Some(group))
+            Ok::<_, KeyError>(Some(group))
         };
         let vcpus = (0..room.vcpus).map(|i| make(format!("vcpu{i}"), "quota", limits.vcpu));
-        let vcpus = vcpus.collect::<Result<Vec<_>, Bad>>()?;
+        let vcpus = vcpus.collect::<Result<Vec<_>, KeyError>>()?;
         let emulator = make("emulator".to_string(), "emulator_quota", limits.emulator)?;
         let iothreads = (1..=room.iothreads)
             .map(|i| make(format!("iothread{i}"), "iothread_quota", limits.iothread))
-            .collect::<Result<Vec<_>, Bad>>()?;
+            .collect::<Result<Vec<_>, KeyError>>()?;
         if self == LayoutFile::Flat {
             for &group in vcpus.iter().flatten() {
                 groups.tune(group, shares, None);

@@ -7,9 +7,9 @@ use lowtail_libvirt::range::CgroupVersion;
 use super::group::Groups;
 use super::layout::{LayoutFile, Places, Room};
 use super::thread::{nice, slice};
-use crate::error::Bad;
+use crate::error::KeyError;
 use crate::file::{HostFile, PointFile, VmFile};
-use crate::value::Span;
+use crate::value::DurationText;
 
 /// Most threads of a machine besides its vCPUs.
 const OTHERS_MAX: u16 = 128;
@@ -34,13 +34,13 @@ struct Other {
 
 impl Kvm {
     /// The groups that `file` lists, and no machine yet.
-    pub(crate) fn new(file: &PointFile, host: &HostFile) -> Result<Self, Bad> {
+    pub(crate) fn new(file: &PointFile, host: &HostFile) -> Result<Self, KeyError> {
         let version = match host.cgroup_version {
             1 => CgroupVersion::V1,
             2 => CgroupVersion::V2,
             other => {
                 let message = format!("cgroup v{other}: 1 or 2");
-                return Err(Bad::new("cgroup_version", message).under(&["host"]));
+                return Err(KeyError::new("cgroup_version", message).under(&["host"]));
             }
         };
         let groups = Groups::listed(&file.cgroup)?;
@@ -54,14 +54,14 @@ impl Kvm {
         table: &str,
         file: &VmFile,
         config: &mut VmConfig,
-    ) -> Result<Vec<String>, Bad> {
+    ) -> Result<Vec<String>, KeyError> {
         self.machines += 1;
         let iothreads = file.iothread.len()
             + file.iothreads.iter().map(|f| usize::from(f.count)).sum::<usize>();
         let others = file.others();
         if others > OTHERS_MAX {
             let message = format!("{others} threads besides vCPUs: at most {OTHERS_MAX}");
-            return Err(Bad::new("iothreads", message));
+            return Err(KeyError::new("iothreads", message));
         }
         if config.vcpus == 0 {
             // The host says so.
@@ -82,7 +82,7 @@ impl Kvm {
             };
             if single(&config.workload) {
                 let message = "this workload has its VM to itself: no emulator, iothread or vhost";
-                return Err(Bad::new("workload", message));
+                return Err(KeyError::new("workload", message));
             }
             let main = std::mem::replace(&mut config.workload, Workload::CpuLoop);
             let mut parts = vec![(config.vcpus, main)];
@@ -101,19 +101,20 @@ impl Kvm {
         file: &VmFile,
         config: &VmConfig,
         iothreads: u16,
-    ) -> Result<Places, Bad> {
+    ) -> Result<Places, KeyError> {
         let everywhere = |group: Option<Cgroup>| Places {
             vcpus: vec![group; usize::from(config.vcpus)],
             emulator: group,
             iothreads: vec![group; usize::from(iothreads)],
         };
         let needs = |why: &str| match file.cputune.needs_group() {
-            Some(key) => Err(Bad::new(key, format!("{key}: {why}")).under(&["cputune"])),
+            Some(key) => Err(KeyError::new(key, format!("{key}: {why}")).under(&["cputune"])),
             None => Ok(()),
         };
         if let Some(name) = &file.cgroup {
             needs("what the VM's `cgroup` has is set in `[[cgroup]]`")?;
-            let group = self.groups.named(name).map_err(|message| Bad::new("cgroup", message))?;
+            let group =
+                self.groups.named(name).map_err(|message| KeyError::new("cgroup", message))?;
             return Ok(everywhere(Some(group)));
         }
         let Some(layout) = self.layout else {
@@ -132,7 +133,12 @@ impl Kvm {
     }
 
     /// The emulator, the I/O threads, and the kernel's workers.
-    fn others(&self, file: &VmFile, places: &Places, iothreads: u16) -> Result<Vec<Other>, Bad> {
+    fn others(
+        &self,
+        file: &VmFile,
+        places: &Places,
+        iothreads: u16,
+    ) -> Result<Vec<Other>, KeyError> {
         let mut others = Vec::new();
         if let Some(emulator) = &file.emulator {
             let thread = file.cputune.emulator(self.pcpus).map_err(|b| b.under(&["cputune"]))?;
@@ -189,22 +195,22 @@ fn tuned(
     thread: Thread,
     cgroup: Option<Cgroup>,
     value: i64,
-    span: Option<Span>,
-) -> Result<Thread, Bad> {
+    span: Option<DurationText>,
+) -> Result<Thread, KeyError> {
     let slice = span.map(slice).transpose()?;
     Ok(Thread { cgroup, nice: nice(value)?, slice, ..thread })
 }
 
 /// A thread and its workload.
 fn both(
-    thread: Result<Thread, Bad>,
-    workload: Result<Workload, Bad>,
-) -> Result<(Thread, Workload), Bad> {
+    thread: Result<Thread, KeyError>,
+    workload: Result<Workload, KeyError>,
+) -> Result<(Thread, Workload), KeyError> {
     let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
     let parts = matches!(workload, Workload::Driver(_) | Workload::Net(_));
     if parts || matches!(workload, Workload::WakeStorm(_)) {
         let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
-        return Err(Bad::new("workload", message));
+        return Err(KeyError::new("workload", message));
     }
     Ok((thread?, workload))
 }

@@ -1,16 +1,16 @@
 //! Times as libvirt writes them, and limits made of them.
 
 use std::borrow::Cow;
-use std::fmt;
 
+use lowtail_config_text::DURATION_PATTERN;
+use lowtail_config_text::scalar::{self, Scalar, ScalarError};
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range;
-use lowtail_toml::SPAN_PATTERN;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Deserialize, Deserializer};
 
-use crate::error::Bad;
+use crate::error::KeyError;
 
 /// More than any group can use of a period: 128 pCPUs for a second are less. Larger quotas are as
 /// good as this one, and sums of them stay on the clock.
@@ -20,35 +20,26 @@ const QUOTA_MOST: Duration = Duration::from_s(1000);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Micros(pub i64);
 
-struct MicrosVisitor;
+impl Scalar for Micros {
+    const EXPECTED: &'static str =
+        "a whole number of microseconds, or a span of time such as \"100ms\"";
 
-impl Visitor<'_> for MicrosVisitor {
-    type Value = Micros;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number of microseconds, or a span of time such as \"100ms\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, us: i64) -> Result<Self::Value, E> {
+    fn from_integer(us: i64) -> Result<Self, ScalarError> {
         Ok(Micros(us))
     }
 
-    fn visit_u64<E: de::Error>(self, us: u64) -> Result<Self::Value, E> {
-        Ok(Micros(i64::try_from(us).unwrap_or(i64::MAX)))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let span: Duration = text.parse().map_err(E::custom)?;
-        if !span.as_ps().is_multiple_of(1_000_000) {
-            return Err(E::custom(format!("`{text}`: whole microseconds here")));
+    fn from_text(text: &str) -> Result<Self, ScalarError> {
+        let duration = text.parse::<Duration>().map_err(|error| error.to_string())?;
+        if !duration.as_ps().is_multiple_of(1_000_000) {
+            return Err(format!("`{text}`: whole microseconds here").into());
         }
-        self.visit_u64(span.as_ps() / 1_000_000)
+        Ok(Micros((duration.as_ps() / 1_000_000) as i64))
     }
 }
 
 impl<'de> Deserialize<'de> for Micros {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MicrosVisitor)
+        scalar::deserialize(deserializer)
     }
 }
 
@@ -62,7 +53,7 @@ impl JsonSchema for Micros {
             "description": "Microseconds as a whole number, or a span such as `100ms`.",
             "anyOf": [
                 { "type": "integer" },
-                { "type": "string", "pattern": SPAN_PATTERN },
+                { "type": "string", "pattern": DURATION_PATTERN },
             ],
         })
     }
@@ -77,15 +68,15 @@ pub(crate) struct LimitFile<'a> {
 
 impl LimitFile<'_> {
     /// The limit, if there is one. A period alone is none; without a period it is the kernel's.
-    pub(crate) fn build(&self) -> Result<Option<Limit>, Bad> {
+    pub(crate) fn build(&self) -> Result<Option<Limit>, KeyError> {
         let (key, period) = self.period;
         let period = period.map_or(Ok(None), |us| range::period(key, us.0));
-        let period = period.map_err(|message| Bad::new(key, message))?;
+        let period = period.map_err(|message| KeyError::new(key, message))?;
         let (key, quota) = self.quota;
         let quota = quota.map_or(Ok(None), |us| range::quota(key, us.0));
-        let quota = quota.map_err(|message| Bad::new(key, message))?;
+        let quota = quota.map_err(|message| KeyError::new(key, message))?;
         let (burst_key, burst) = self.burst;
-        let bad = |message: String| Err(Bad::new(burst_key, message));
+        let bad = |message: String| Err(KeyError::new(burst_key, message));
         let Some(quota) = quota else {
             return match burst {
                 None => Ok(None),
@@ -108,7 +99,11 @@ impl LimitFile<'_> {
 mod tests {
     use super::*;
 
-    fn limit(quota: i64, period: Option<i64>, burst: Option<i64>) -> Result<Option<Limit>, Bad> {
+    fn limit(
+        quota: i64,
+        period: Option<i64>,
+        burst: Option<i64>,
+    ) -> Result<Option<Limit>, KeyError> {
         let part = |key, us: Option<i64>| (key, us.map(Micros));
         LimitFile {
             quota: part("quota", Some(quota)),

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::error::Bad;
-use crate::value::Span;
+use crate::error::KeyError;
+use crate::value::DurationText;
 use crate::workload::WorkloadFile;
 
 /// One value for all, or a list of one for each.
@@ -43,10 +43,10 @@ impl<T> Each<T> {
     }
 
     /// Refuses a list, called `key`, of more than `most` values.
-    pub(crate) fn at_most(&self, key: &str, most: usize) -> Result<(), Bad> {
+    pub(crate) fn at_most(&self, key: &str, most: usize) -> Result<(), KeyError> {
         match self {
             Each::List(list) if list.len() > most => {
-                Err(Bad::new(key, format!("{} values for {most} vCPUs", list.len())))
+                Err(KeyError::new(key, format!("{} values for {most} vCPUs", list.len())))
             }
             _ => Ok(()),
         }
@@ -132,8 +132,8 @@ pub struct SchedFile {
 
 impl SchedFile {
     /// The policy for the host.
-    pub(crate) fn policy(&self) -> Result<Policy, Bad> {
-        let bad = |message: String| Err(Bad::new("priority", message));
+    pub(crate) fn policy(&self) -> Result<Policy, KeyError> {
+        let bad = |message: String| Err(KeyError::new("priority", message));
         let (low, high) = PRIORITY.into_inner();
         let real = match (self.scheduler, self.priority) {
             (PolicyFile::Batch, None) => return Ok(Policy::Batch),
@@ -158,7 +158,7 @@ pub struct ThreadFile {
     /// What it does.
     pub workload: WorkloadFile,
     /// A slice of its own: 0.1ms to 100ms.
-    pub slice: Option<Span>,
+    pub slice: Option<DurationText>,
     /// Its nice value.
     #[serde(default)]
     #[schemars(range(min = -20, max = 19))]
@@ -176,7 +176,7 @@ pub struct ThreadsFile {
     /// What each does.
     pub workload: WorkloadFile,
     /// A slice of its own: 0.1ms to 100ms.
-    pub slice: Option<Span>,
+    pub slice: Option<DurationText>,
     /// Its nice value.
     #[serde(default)]
     #[schemars(range(min = -20, max = 19))]
@@ -198,7 +198,7 @@ pub struct VhostFile {
     #[serde(default = "yes")]
     pub attached: bool,
     /// A slice of its own: 0.1ms to 100ms.
-    pub slice: Option<Span>,
+    pub slice: Option<DurationText>,
     /// Its nice value.
     #[serde(default)]
     #[schemars(range(min = -20, max = 19))]
@@ -214,13 +214,13 @@ fn yes() -> bool {
 }
 
 /// A nice value for the host.
-pub(crate) fn nice(value: i64) -> Result<i8, Bad> {
-    check_nice(value).map_err(|message| Bad::new("nice", message))?;
+pub(crate) fn nice(value: i64) -> Result<i8, KeyError> {
+    check_nice(value).map_err(|message| KeyError::new("nice", message))?;
     Ok(value as i8)
 }
 
 /// A slice for the host.
-pub(crate) fn slice(value: Span) -> Result<Duration, Bad> {
-    check_slice(value.0).map_err(|message| Bad::new("slice", message))?;
+pub(crate) fn slice(value: DurationText) -> Result<Duration, KeyError> {
+    check_slice(value.0).map_err(|message| KeyError::new("slice", message))?;
     Ok(value.0)
 }

@@ -10,7 +10,7 @@ use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape,
 use super::file::NetworkFile;
 use super::queue::QueueFile;
 use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
-use crate::error::{Bad, hint};
+use crate::error::{KeyError, hint};
 use crate::limits::PORT_BYTES_MAX;
 
 /// Most conversations of a network.
@@ -60,8 +60,8 @@ pub(crate) fn build(
     ends: &BTreeMap<String, EndFile>,
     traffic: &BTreeMap<String, TrafficFile>,
     vms: Vec<EndSpec>,
-) -> Result<NetworkCase, Bad> {
-    let in_network = |bad: Bad| bad.under(&["network"]);
+) -> Result<NetworkCase, KeyError> {
+    let in_network = |bad: KeyError| bad.under(&["network"]);
     let (shape, machines) =
         file.topology.build().map_err(|bad| in_network(bad.under(&["topology"])))?;
     for (key, queue) in [("queue", &file.queue), ("switch", &file.switch)] {
@@ -72,12 +72,12 @@ pub(crate) fn build(
     let shared = file.shared.map(|shared| shared.build().map_err(in_network)).transpose()?;
     if !(8..=65_536).contains(&file.nic.ring) || !(16..=4096).contains(&file.nic.receive_ring) {
         let message = "a ring of 8 to 65536 descriptors, a receive ring of 16 to 4096 packets";
-        return Err(in_network(Bad::new("nic", message)));
+        return Err(in_network(KeyError::new("nic", message)));
     }
     let mut specs = vms;
     for (name, end) in ends {
-        let machine =
-            machine(&end.on, &machines).map_err(|m| Bad::new("on", m).under(&["end", name]))?;
+        let machine = machine(&end.on, &machines)
+            .map_err(|m| KeyError::new("on", m).under(&["end", name]))?;
         specs.push(EndSpec { name: name.clone(), machine, home: None });
     }
     for (i, name) in machines.iter().enumerate() {
@@ -88,7 +88,7 @@ pub(crate) fn build(
     if specs.len() > ENDS_MAX {
         let message =
             format!("{} ends: at most {ENDS_MAX}, which the flow rule can name", specs.len());
-        return Err(in_network(Bad::new("topology", message)));
+        return Err(in_network(KeyError::new("topology", message)));
     }
     let mut names: BTreeMap<&str, Vec<End>> = BTreeMap::new();
     for (i, spec) in specs.iter().enumerate() {
@@ -97,7 +97,8 @@ pub(crate) fn build(
     let mut configs: Vec<TrafficConfig> = Vec::new();
     let mut pairs_all = 0;
     for (name, kind) in traffic {
-        let bad = |key: &str, message: String| Bad::new(key, message).under(&["traffic", name]);
+        let bad =
+            |key: &str, message: String| KeyError::new(key, message).under(&["traffic", name]);
         if !(1..=1024).contains(&kind.count) {
             return Err(bad("count", format!("{} conversations: 1 to 1024", kind.count)));
         }
@@ -118,7 +119,7 @@ pub(crate) fn build(
     }
     check_ports(file, &shape, specs.len() as u64).map_err(in_network)?;
     if configs.is_empty() {
-        return Err(Bad::new("traffic", "a network without traffic"));
+        return Err(KeyError::new("traffic", "a network without traffic"));
     }
     let config = NetConfig {
         shape,
@@ -141,7 +142,7 @@ pub(crate) fn build(
 }
 
 /// Refuses queues and rings that together begin with more memory than there may be.
-fn check_ports(file: &NetworkFile, shape: &Shape, ends: u64) -> Result<(), Bad> {
+fn check_ports(file: &NetworkFile, shape: &Shape, ends: u64) -> Result<(), KeyError> {
     let (hosts, fabric) = (u64::from(shape.hosts()), u64::from(shape.fabric()));
     let own = (hosts, &file.queue, "queue");
     let switches = (hosts + 2 * fabric, &file.switch, "switch");
@@ -159,7 +160,7 @@ fn check_ports(file: &NetworkFile, shape: &Shape, ends: u64) -> Result<(), Bad> 
                 mib(all),
                 mib(PORT_BYTES_MAX)
             );
-            return Err(Bad::new(key, message));
+            return Err(KeyError::new(key, message));
         }
     }
     Ok(())

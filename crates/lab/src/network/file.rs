@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::queue::QueueFile;
 use super::topology::TopologyFile;
-use crate::error::Bad;
-use crate::value::{Bytes, Rate, Span};
+use crate::error::KeyError;
+use crate::value::{BytesText, DurationText, RateText};
 
 /// A network: machines, the links to their switches, the switches.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -32,11 +32,11 @@ pub struct NetworkFile {
     pub shared: Option<SharedFile>,
     /// From an end to another one in the same machine, if no host is simulated.
     #[serde(default = "ten_us")]
-    pub local_delay: Span,
+    pub local_delay: DurationText,
 }
 
-fn ten_us() -> Span {
-    Span(Duration::from_us(10))
+fn ten_us() -> DurationText {
+    DurationText(Duration::from_us(10))
 }
 
 /// Links of a kind.
@@ -44,24 +44,24 @@ fn ten_us() -> Span {
 #[serde(deny_unknown_fields)]
 pub struct LinkFile {
     /// Bits per second, each way.
-    pub rate: Rate,
+    pub rate: RateText,
     /// From the last bit sent to the next queue: the wire, and forwarding there.
     #[serde(default = "one_us")]
-    pub delay: Span,
+    pub delay: DurationText,
     /// What may wait at a switch for this link, in bytes on the wire.
     #[serde(default = "buffer")]
-    pub buffer: Bytes,
+    pub buffer: BytesText,
     /// Packets that find more than this before them at a switch are marked (ECN).
-    pub mark: Option<Bytes>,
+    pub mark: Option<BytesText>,
 }
 
-fn one_us() -> Span {
-    Span(Duration::from_us(1))
+fn one_us() -> DurationText {
+    DurationText(Duration::from_us(1))
 }
 
 /// 512 KB a port: of the order of what top-of-rack switches have (4 MB for 48 ports, shared).
-fn buffer() -> Bytes {
-    Bytes(512_000)
+fn buffer() -> BytesText {
+    BytesText(512_000)
 }
 
 impl LinkFile {
@@ -80,7 +80,7 @@ impl LinkFile {
 #[serde(deny_unknown_fields)]
 pub struct SharedFile {
     /// Bytes of each switch.
-    pub bytes: Bytes,
+    pub bytes: BytesText,
     /// A port may hold so many times what is free: 0.25 to 16, in steps of a quarter.
     #[serde(default = "once")]
     #[schemars(range(min = 0.25, max = 16))]
@@ -92,11 +92,11 @@ fn once() -> f64 {
 }
 
 impl SharedFile {
-    pub(crate) fn build(&self) -> Result<lowtail_net::net::SharedConfig, Bad> {
+    pub(crate) fn build(&self) -> Result<lowtail_net::net::SharedConfig, KeyError> {
         let quarters = self.times * 4.0;
         if self.bytes.0 == 0 || !(1.0..=64.0).contains(&quarters) || quarters.fract() != 0.0 {
             let message = "some bytes, and 0.25 to 16 times what is free, in steps of a quarter";
-            return Err(Bad::new("shared", message));
+            return Err(KeyError::new("shared", message));
         }
         Ok(lowtail_net::net::SharedConfig { bytes: self.bytes.0, quarters: quarters as u32 })
     }
@@ -114,7 +114,7 @@ pub struct TransmitFile {
     /// Long segments leave whole, as over a virtual link.
     pub whole: bool,
     /// Shortest time between two interrupts for what comes in, where hosts are simulated.
-    pub moderation: Span,
+    pub moderation: DurationText,
     /// Packets that the receive ring holds, where hosts are simulated.
     #[schemars(range(min = 16, max = 4096))]
     pub receive_ring: u16,
@@ -126,7 +126,7 @@ impl Default for TransmitFile {
             ring: 256,
             bql: true,
             whole: false,
-            moderation: Span(Duration::ZERO),
+            moderation: DurationText(Duration::ZERO),
             receive_ring: 256,
         }
     }

@@ -5,8 +5,8 @@ use lowtail_net::traffic::{Pattern, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::Bad;
-use crate::value::{Bytes, Rate, Span, SpreadValue};
+use crate::error::KeyError;
+use crate::value::{BytesText, DurationText, RateText, SpreadValue};
 
 /// What is sent, and when.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub enum PatternFile {
     /// So many bytes over TCP, once.
     Transfer {
         /// Bytes.
-        bytes: Bytes,
+        bytes: BytesText,
     },
     /// Messages on open TCP connections, measured from the write to the last byte's arrival.
     Messages {
@@ -38,7 +38,7 @@ pub enum PatternFile {
     Requests {
         /// Bytes of a request.
         #[serde(default = "hundred")]
-        request: Bytes,
+        request: BytesText,
         /// Bytes of a reply.
         reply: SizeFile,
         /// From one request to the next; with `closed`, from a reply to the next request.
@@ -47,7 +47,7 @@ pub enum PatternFile {
         #[serde(default)]
         closed: bool,
         /// Work of a process for each request.
-        service: Option<Span>,
+        service: Option<DurationText>,
     },
     /// Echo requests, answered by the kernel.
     Ping {
@@ -71,8 +71,8 @@ pub enum PatternFile {
     },
 }
 
-fn hundred() -> Bytes {
-    Bytes(100)
+fn hundred() -> BytesText {
+    BytesText(100)
 }
 
 fn ping_bytes() -> u32 {
@@ -85,7 +85,7 @@ fn ping_bytes() -> u32 {
 #[serde(untagged, expecting = "bytes, { exponential = … } or { pareto = … }")]
 pub enum SizeFile {
     /// So many bytes.
-    Fixed(Bytes),
+    Fixed(BytesText),
     /// Varying.
     Varying(VaryingSize),
 }
@@ -95,15 +95,15 @@ pub enum SizeFile {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum VaryingSize {
     /// Exponential with this mean.
-    Exponential(Bytes),
+    Exponential(BytesText),
     /// Pareto, truncated.
     Pareto {
         /// The exponent.
         shape: f64,
         /// Least bytes.
-        least: Bytes,
+        least: BytesText,
         /// Most bytes.
-        most: Bytes,
+        most: BytesText,
     },
 }
 
@@ -130,8 +130,8 @@ impl SizeFile {
 
 impl PatternFile {
     /// On links of this rate.
-    pub(super) fn build(&self, rate: Rate) -> Result<Pattern, Bad> {
-        let size = |key: &str, size: &SizeFile| size.build().map_err(|m| Bad::new(key, m));
+    pub(super) fn build(&self, rate: RateText) -> Result<Pattern, KeyError> {
+        let size = |key: &str, size: &SizeFile| size.build().map_err(|m| KeyError::new(key, m));
         Ok(match self {
             PatternFile::Bulk {} => Pattern::Bulk,
             PatternFile::Transfer { bytes } => Pattern::Transfer { bytes: bytes.0.max(1) },
@@ -144,9 +144,12 @@ impl PatternFile {
                         lowtail_engine::Distribution::Exponential(Duration::from_us_f64(us))
                     }
                     (None, Some(load)) => {
-                        return Err(Bad::new("load", format!("{load}: a share from 0.001 to 2")));
+                        return Err(KeyError::new(
+                            "load",
+                            format!("{load}: a share from 0.001 to 2"),
+                        ));
                     }
-                    _ => return Err(Bad::new("gap", "give one of `gap` and `load`")),
+                    _ => return Err(KeyError::new("gap", "give one of `gap` and `load`")),
                 };
                 Pattern::Messages { bytes, gap, anywhere: *anywhere }
             }

@@ -17,8 +17,8 @@ use lowtail_policy::{FlowParams, FlowSet, FlowVm};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::Bad;
-use crate::value::{Bytes, Rate, Span};
+use crate::error::KeyError;
+use crate::value::{BytesText, DurationText, RateText};
 
 /// A queueing discipline; some hold others.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -30,9 +30,9 @@ pub enum QueueFile {
         /// So many packets, however long; 1000 (Linux' `txqueuelen`) if nothing is given.
         packets: Option<u32>,
         /// So many bytes.
-        bytes: Option<Bytes>,
+        bytes: Option<BytesText>,
         /// Packets that find more than this before them are marked (ECN).
-        mark: Option<Bytes>,
+        mark: Option<BytesText>,
     },
     /// CoDel.
     Codel(CodelFile),
@@ -49,7 +49,7 @@ pub enum QueueFile {
     /// Cuts long segments up before they wait.
     Split {
         /// Payload of a piece; single frames if absent.
-        into: Option<Bytes>,
+        into: Option<BytesText>,
         /// Where the pieces wait.
         queue: Box<QueueFile>,
     },
@@ -60,9 +60,9 @@ pub enum QueueFile {
         #[serde(default)]
         by: RuleFile,
         /// Rate that makes a pair small; 10 Mbit/s if absent.
-        rate: Option<Rate>,
+        rate: Option<RateText>,
         /// And how much at once; 30 KB if absent.
-        burst: Option<Bytes>,
+        burst: Option<BytesText>,
         /// How much more than a pair may all of a VM's be, together; 10 times if absent, without
         /// end with `paper`.
         #[schemars(range(min = 1, max = 1000))]
@@ -73,7 +73,7 @@ pub enum QueueFile {
     /// Bands of small packets first; large ones share by source, then by pair.
     SmallFirst {
         /// Payload of all that may wait.
-        limit: Option<Bytes>,
+        limit: Option<BytesText>,
         /// Classes that are small; 2 if absent.
         #[schemars(range(min = 1, max = 16))]
         classes: Option<u8>,
@@ -85,28 +85,28 @@ pub enum QueueFile {
         /// Among what.
         by: KeyFile,
         /// Bytes of all that may wait.
-        limit: Option<Bytes>,
+        limit: Option<BytesText>,
     },
     /// A token bucket: no more than a rate, after a burst.
     Tbf {
         /// The rate.
-        rate: Rate,
+        rate: RateText,
         /// The burst.
-        burst: Bytes,
+        burst: BytesText,
         /// Where packets wait.
         queue: Box<QueueFile>,
     },
     /// CAKE, one tin.
     Cake {
         /// Shapes to this rate.
-        rate: Option<Rate>,
+        rate: Option<RateText>,
         /// Cuts long segments up; true if absent.
         split: Option<bool>,
     },
     /// Knows how much of each message is left: least first. A bound, not a remedy.
     Oracle {
         /// Bytes of all that may wait.
-        limit: Bytes,
+        limit: BytesText,
     },
 }
 
@@ -138,9 +138,9 @@ pub enum KeyFile {
 #[serde(deny_unknown_fields)]
 pub struct CodelFile {
     /// Sojourn time that is acceptable; 5 ms if absent.
-    pub target: Option<Span>,
+    pub target: Option<DurationText>,
     /// How long it may be exceeded; 100 ms if absent.
-    pub interval: Option<Span>,
+    pub interval: Option<DurationText>,
     /// Packets are marked rather than dropped, if they are capable.
     pub ecn: Option<bool>,
 }
@@ -262,30 +262,30 @@ impl QueueFile {
     }
 
     /// Refuses what makes no sense.
-    pub(crate) fn check(&self, depth: u32) -> Result<(), Bad> {
+    pub(crate) fn check(&self, depth: u32) -> Result<(), KeyError> {
         if depth > DEPTH_MAX {
-            return Err(Bad::new("queue", format!("at most {DEPTH_MAX} within one another")));
+            return Err(KeyError::new("queue", format!("at most {DEPTH_MAX} within one another")));
         }
         match self {
             QueueFile::Fifo { packets: Some(_), bytes: Some(_), .. } => {
-                Err(Bad::new("bytes", "a limit of packets or of bytes, not both"))
+                Err(KeyError::new("bytes", "a limit of packets or of bytes, not both"))
             }
             QueueFile::Fifo { packets: Some(0), .. } => {
-                Err(Bad::new("packets", "no room: at least 1"))
+                Err(KeyError::new("packets", "no room: at least 1"))
             }
             QueueFile::Prio { bands, .. } if !(1..=16).contains(bands) => {
-                Err(Bad::new("bands", format!("{bands}: 1 to 16")))
+                Err(KeyError::new("bands", format!("{bands}: 1 to 16")))
             }
             QueueFile::Tag { .. } => {
                 let (params, _) = self.rule();
-                params.check().map_err(|message| Bad::new("rate", message))?;
+                params.check().map_err(|message| KeyError::new("rate", message))?;
                 self.check_inner(depth)
             }
             _ => self.check_inner(depth),
         }
     }
 
-    fn check_inner(&self, depth: u32) -> Result<(), Bad> {
+    fn check_inner(&self, depth: u32) -> Result<(), KeyError> {
         self.inner()
             .map_or(Ok(()), |queue| queue.check(depth + 1).map_err(|bad| bad.under(&["queue"])))
     }

@@ -4,7 +4,7 @@ use lowtail_net::tcp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::value::{Bytes, Span};
+use crate::value::{BytesText, DurationText};
 
 /// How a TCP goes about things; what is absent is as in Linux today.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -15,20 +15,20 @@ pub struct TcpFile {
     /// Packets are capable of marks; always with `dctcp`.
     pub ecn: Option<bool>,
     /// Most payload that is handed down in one piece (GSO, TSO); one frame's if absent.
-    pub segment: Option<Bytes>,
+    pub segment: Option<BytesText>,
     /// A millisecond's worth at most is handed down in one piece, two frames at least.
     pub autosize: Option<bool>,
     /// Little waits in the own machine (TCP small queues).
     pub small_queues: Option<bool>,
     /// Bytes that a receiver has room for.
-    pub window: Option<Bytes>,
+    pub window: Option<BytesText>,
     /// Segments of the first window.
     #[schemars(range(min = 1, max = 1000))]
     pub initial_window: Option<u32>,
     /// Least time-out beyond the round trip.
-    pub rto_min: Option<Span>,
+    pub rto_min: Option<DurationText>,
     /// Longest delay of an acknowledgement.
-    pub delayed_ack: Option<Span>,
+    pub delayed_ack: Option<DurationText>,
     /// A probe before the time-out.
     pub tail_probe: Option<bool>,
     /// An idle connection starts slowly again.

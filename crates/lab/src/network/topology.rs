@@ -4,7 +4,7 @@ use lowtail_net::{Clos, Shape};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::Bad;
+use crate::error::KeyError;
 use crate::limits;
 
 /// What a network looks like.
@@ -93,7 +93,7 @@ const CORES_MAX: u32 = 4096;
 
 impl TopologyFile {
     /// The shape, and the names of the machines.
-    pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), Bad> {
+    pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), KeyError> {
         // Before each gets a name.
         let (first, second) = match self {
             TopologyFile::Star { machines } => (("machines", machines), None),
@@ -101,12 +101,12 @@ impl TopologyFile {
             TopologyFile::FatTree { .. } | TopologyFile::Tree { .. } => return self.shape(),
         };
         for (key, machines) in [first].into_iter().chain(second) {
-            machines.check().map_err(|message| Bad::new(key, message))?;
+            machines.check().map_err(|message| KeyError::new(key, message))?;
         }
         self.shape()
     }
 
-    fn shape(&self) -> Result<(Shape, Vec<String>), Bad> {
+    fn shape(&self) -> Result<(Shape, Vec<String>), KeyError> {
         let shape = match self {
             TopologyFile::Star { machines } => {
                 let names = machines.names(0);
@@ -121,7 +121,7 @@ impl TopologyFile {
             }
             TopologyFile::FatTree { k } => {
                 if !(2..=48).contains(k) || k % 2 == 1 {
-                    return Err(Bad::new("k", format!("{k}: an even number from 2 to 48")));
+                    return Err(KeyError::new("k", format!("{k}: an even number from 2 to 48")));
                 }
                 Shape::Clos(Clos::fat_tree(*k))
             }
@@ -129,14 +129,14 @@ impl TopologyFile {
                 let sizes = [("pods", pods), ("edges", edges), ("aggregations", aggregations)];
                 for (key, n) in sizes.into_iter().chain([("machines", machines)]) {
                     if !(1..=64).contains(&n) {
-                        return Err(Bad::new(key, format!("{n}: 1 to 64")));
+                        return Err(KeyError::new(key, format!("{n}: 1 to 64")));
                     }
                 }
                 if !(1..=CORES_MAX).contains(&cores) || cores % aggregations != 0 {
                     let message = format!(
                         "{cores}: a multiple of the {aggregations} aggregation switches of a pod, at most {CORES_MAX}"
                     );
-                    return Err(Bad::new("cores", message));
+                    return Err(KeyError::new("cores", message));
                 }
                 Shape::Clos(Clos { pods, edges, aggregations, cores, hosts: machines })
             }
@@ -144,15 +144,15 @@ impl TopologyFile {
         self.named(shape, (0..shape.hosts()).map(|i| i.to_string()).collect())
     }
 
-    fn named(&self, shape: Shape, names: Vec<String>) -> Result<(Shape, Vec<String>), Bad> {
+    fn named(&self, shape: Shape, names: Vec<String>) -> Result<(Shape, Vec<String>), KeyError> {
         if names.is_empty() || shape.hosts() > MACHINES_MAX {
             let message = format!("{} machines: 1 to {MACHINES_MAX}", names.len());
-            return Err(Bad::new("", message));
+            return Err(KeyError::new("", message));
         }
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Bad::new("", format!("two machines are called `{}`", twice[0])));
+            return Err(KeyError::new("", format!("two machines are called `{}`", twice[0])));
         }
         Ok((shape, names))
     }

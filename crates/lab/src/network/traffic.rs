@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::pattern::PatternFile;
 use super::tcp::TcpFile;
-use crate::error::Bad;
+use crate::error::KeyError;
 use crate::limits::BINS_MAX;
-use crate::value::{Bytes, Rate, Span};
+use crate::value::{BytesText, DurationText, RateText};
 
 /// An end of the network without a simulated host: a machine, or a VM on one.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -73,18 +73,18 @@ pub struct TrafficFile {
     pub tcp: TcpFile,
     /// When it begins.
     #[serde(default)]
-    pub start: Option<Span>,
+    pub start: Option<DurationText>,
     /// After this nothing is begun any more.
-    pub until: Option<Span>,
+    pub until: Option<DurationText>,
     /// What comes before this is not measured.
     #[serde(default)]
-    pub warmup: Option<Span>,
+    pub warmup: Option<DurationText>,
     /// So many are measured; until the time is over if absent.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub measure: Option<u64>,
     /// Messages are measured by size, too: those up to each of these, and the rest.
     #[serde(default)]
-    pub bins: Vec<Bytes>,
+    pub bins: Vec<BytesText>,
     /// Queues that know all (`oracle`) may look at how much of a message is left.
     #[serde(default)]
     pub reveal: bool,
@@ -100,8 +100,8 @@ impl TrafficFile {
         &self,
         name: &str,
         pairs: Vec<(lowtail_net::End, lowtail_net::End)>,
-        rate: Rate,
-    ) -> Result<TrafficConfig, Bad> {
+        rate: RateText,
+    ) -> Result<TrafficConfig, KeyError> {
         let pattern = self.pattern.build(rate).map_err(|bad| bad.under(&["pattern"]))?;
         let gap = match pattern {
             Pattern::Messages { gap, .. } | Pattern::Datagrams { gap, .. } => Some(gap),
@@ -111,15 +111,19 @@ impl TrafficFile {
         };
         if gap.is_some_and(|gap| gap.mean() < Duration::from_ns(100)) {
             let message = "no gap between one and the next: at least 100ns on average";
-            return Err(Bad::new("gap", message).under(&["pattern"]));
+            return Err(KeyError::new("gap", message).under(&["pattern"]));
         }
         if self.bins.len() > BINS_MAX {
-            return Err(Bad::new("bins", format!("{} sizes: at most {BINS_MAX}", self.bins.len())));
+            return Err(KeyError::new(
+                "bins",
+                format!("{} sizes: at most {BINS_MAX}", self.bins.len()),
+            ));
         }
         if !self.bins.is_sorted_by(|a, b| a < b) {
-            return Err(Bad::new("bins", "sizes in ascending order"));
+            return Err(KeyError::new("bins", "sizes in ascending order"));
         }
-        let span = |span: Option<Span>, default| span.map_or(default, |span: Span| span.0);
+        let span =
+            |span: Option<DurationText>, default| span.map_or(default, |span: DurationText| span.0);
         Ok(TrafficConfig {
             tcp: self.tcp.build(),
             start: span(self.start, Duration::ZERO),

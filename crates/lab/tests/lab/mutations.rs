@@ -2,9 +2,9 @@
 
 use std::panic::catch_unwind;
 
+use lowtail_config_text::damage;
 use lowtail_engine::Rng;
 use lowtail_lab::Experiment;
-use lowtail_toml::damage;
 
 /// Bits of scenario files that mean something, beside those of all files.
 const PIECES: &[&str] = &[

@@ -1,6 +1,6 @@
 //! The shipped JSON Schema is current, and the shipped experiments follow it.
 
-use lowtail_toml::schema_check::check;
+use lowtail_config_text::schema_check::check;
 use serde_json::Value;
 
 const SHIPPED: &str = include_str!("../../../../schema/scenario.json");

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::Fault;
+use crate::SpanError;
 use crate::explain::explain;
 
 /// A value and where it stands.
@@ -16,9 +16,9 @@ pub type Node<'a> = Spanned<DeValue<'a>>;
 ///
 /// # Errors
 /// If it is larger, or no TOML.
-pub fn parse(text: &str, bytes_max: usize) -> Result<Node<'_>, Fault> {
+pub fn parse(text: &str, bytes_max: usize) -> Result<Node<'_>, SpanError> {
     if text.len() > bytes_max {
-        return Err(Fault::new(0..0, format!("larger than {} MiB", bytes_max >> 20)));
+        return Err(SpanError::new(0..0, format!("larger than {} MiB", bytes_max >> 20)));
     }
     let root = DeTable::parse(text).map_err(|error| fault(&error))?;
     let span = root.span();
@@ -29,12 +29,12 @@ pub fn parse(text: &str, bytes_max: usize) -> Result<Node<'_>, Fault> {
 ///
 /// # Errors
 /// What does not fit, and where.
-pub fn decode<T: DeserializeOwned>(node: Node<'_>) -> Result<T, Fault> {
+pub fn decode<T: DeserializeOwned>(node: Node<'_>) -> Result<T, SpanError> {
     T::deserialize(ValueDeserializer::from(node)).map_err(|error| fault(&error))
 }
 
-fn fault(error: &toml::de::Error) -> Fault {
-    Fault::new(error.span().unwrap_or(0..0), explain(error.message()))
+fn fault(error: &toml::de::Error) -> SpanError {
+    SpanError::new(error.span().unwrap_or(0..0), explain(error.message()))
 }
 
 /// The table in `node`, if it is one.

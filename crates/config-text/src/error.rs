@@ -7,7 +7,7 @@ use crate::tree::{self, Node};
 /// A place in a file and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}:{column}: {message}", lowtail_out::line(file))]
-pub struct Located {
+pub struct LocatedError {
     /// The file as the user named it.
     pub file: String,
     /// Line, from 1.
@@ -20,23 +20,23 @@ pub struct Located {
 
 /// Something wrong at a span of bytes of a text that is known elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct SpanError {
     /// From which byte to before which.
     pub span: Range<usize>,
     /// What is wrong, and what would be right.
     pub message: String,
 }
 
-impl Fault {
+impl SpanError {
     /// One at `span`.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Fault { span, message: message.into() }
+        SpanError { span, message: message.into() }
     }
 
     /// The error for the user: line and column instead of bytes.
-    pub fn locate(self, file: &str, text: &str) -> Located {
+    pub fn locate(self, file: &str, text: &str) -> LocatedError {
         let (line, column) = line_and_column(text, self.span.start);
-        Located {
+        LocatedError {
             file: file.to_string(),
             line,
             column,
@@ -59,17 +59,17 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 
 /// Something wrong with the value at a path of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bad {
+pub struct KeyError {
     /// The keys that lead to it; elements of lists are named by their number.
     pub path: Vec<String>,
     /// What is wrong, and what would be right.
     pub message: String,
 }
 
-impl Bad {
+impl KeyError {
     /// One with the value of `key`.
     pub fn new(key: &str, message: impl Into<String>) -> Self {
-        Bad { path: vec![key.to_string()], message: message.into() }
+        KeyError { path: vec![key.to_string()], message: message.into() }
     }
 
     /// The same, seen from further up.
@@ -79,9 +79,9 @@ impl Bad {
     }
 
     /// The same at its place in the tree `root`, or at what there is of the path.
-    pub fn within(self, root: &Node<'_>) -> Fault {
+    pub fn within(self, root: &Node<'_>) -> SpanError {
         let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        Fault::new(tree::span_at(root, &path), self.message)
+        SpanError::new(tree::span_at(root, &path), self.message)
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_value_writes_no_message_of_its_own() {
-        let fault = Fault::new(0..1, "unknown value `a\n\tx.toml:9:9: all is well\u{1b}`");
+        let fault = SpanError::new(0..1, "unknown value `a\n\tx.toml:9:9: all is well\u{1b}`");
         let located = fault.locate("x.toml", "a");
         let wanted = r"x.toml:1:1: unknown value `a\u{a}\u{9}x.toml:9:9: all is well\u{1b}`";
         assert_eq!(located.to_string(), wanted);

@@ -18,26 +18,26 @@ macro_rules! small_first_keys {
         $vis struct $name {
             $($own)*
             /// Run time that a vCPU or a VM can save up.
-            $vis burst: Option<$crate::Span>,
+            $vis burst: Option<$crate::DurationText>,
             /// Longest grant to a small vCPU.
-            $vis grant: Option<$crate::Span>,
+            $vis grant: Option<$crate::DurationText>,
             /// Less than this is nothing.
-            $vis grain: Option<$crate::Span>,
+            $vis grain: Option<$crate::DurationText>,
             /// Turn of a large vCPU.
-            $vis slice: Option<$crate::Span>,
+            $vis slice: Option<$crate::DurationText>,
             /// Longest wait of a large vCPU, in its turns.
             #[schemars(range(min = 1, max = 64))]
             $vis wait_turns: Option<u32>,
             /// How long one that has waited too long runs undisturbed.
-            $vis guard: Option<$crate::Span>,
+            $vis guard: Option<$crate::DurationText>,
             /// By how much shorter a small vCPU must be to interrupt a small one.
-            $vis margin: Option<$crate::Span>,
+            $vis margin: Option<$crate::DurationText>,
             /// A shorter sleep makes a wake-up a follow-up.
-            $vis follow: Option<$crate::Span>,
+            $vis follow: Option<$crate::DurationText>,
             /// One that has waited so long is urgent too.
-            $vis follow_wait: Option<$crate::Span>,
+            $vis follow_wait: Option<$crate::DurationText>,
             #[doc = concat!(" A ", $cpu, " has one preemption per this time.")]
-            $vis preempt: Option<$crate::Span>,
+            $vis preempt: Option<$crate::DurationText>,
             /// How many of them it can save up.
             #[schemars(range(min = 1, max = 1000))]
             $vis preempt_burst: Option<u32>,
@@ -61,7 +61,7 @@ macro_rules! small_first_keys {
             fn params(&self) -> $crate::Params {
                 let mut params = $crate::Params::default();
                 // What does not fit is refused by the check of the parameters.
-                let ns = |span: $crate::Span| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
+                let ns = |span: $crate::DurationText| u32::try_from(span.0.as_ns()).unwrap_or(u32::MAX);
                 for (value, file) in [
                     (&mut params.burst_ns, self.burst),
                     (&mut params.grant_ns, self.grant),

@@ -7,7 +7,7 @@ use std::path::Path;
 /// A file that is wrong as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", lowtail_out::line(file))]
-pub struct Unreadable {
+pub struct FileError {
     /// The file as the user named it.
     pub file: String,
     /// What is wrong with it.
@@ -16,10 +16,10 @@ pub struct Unreadable {
     pub is_hosts: bool,
 }
 
-impl Unreadable {
+impl FileError {
     /// A file that is wrong, and why.
     pub fn new(file: impl Into<String>, message: impl Into<String>) -> Self {
-        Unreadable { file: file.into(), message: message.into(), is_hosts: false }
+        FileError { file: file.into(), message: message.into(), is_hosts: false }
     }
 
     /// A file that could not be read.
@@ -27,7 +27,7 @@ impl Unreadable {
         // ENFILE, EMFILE: errno(3), the same numbers on all of Linux.
         let is_hosts = error.kind() == io::ErrorKind::OutOfMemory
             || matches!(error.raw_os_error(), Some(23 | 24));
-        Unreadable { is_hosts, ..Unreadable::new(file, error.to_string()) }
+        FileError { is_hosts, ..FileError::new(file, error.to_string()) }
     }
 }
 
@@ -35,10 +35,10 @@ impl Unreadable {
 ///
 /// # Errors
 /// If it cannot be read, is larger, or is no text.
-pub fn read(path: &Path, bytes_max: usize, what: &str) -> Result<String, Unreadable> {
+pub fn read(path: &Path, bytes_max: usize, what: &str) -> Result<String, FileError> {
     let file = path.display().to_string();
-    let wrong = |message: String| Unreadable::new(&file, message);
-    let failed = |error: io::Error| Unreadable::io(&file, &error);
+    let wrong = |message: String| FileError::new(&file, message);
+    let failed = |error: io::Error| FileError::io(&file, &error);
     let opened = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     let limit = bytes_max as u64 + 1;
@@ -59,7 +59,7 @@ mod tests {
     /// errno(3): ENOMEM 12, ENFILE 23, EMFILE 24 are of the host; ENOENT 2, EACCES 13, EISDIR 21 of the file.
     #[test]
     fn what_the_host_is_short_of_is_no_wrong_file() {
-        let is_hosts = |errno| Unreadable::io("a", &io::Error::from_raw_os_error(errno)).is_hosts;
+        let is_hosts = |errno| FileError::io("a", &io::Error::from_raw_os_error(errno)).is_hosts;
         assert_eq!([12, 23, 24].map(is_hosts), [true; 3]);
         assert_eq!([2, 13, 21].map(is_hosts), [false; 3]);
         assert!(!read(Path::new("/no/such/file"), 1, "any").expect_err("none").is_hosts);
