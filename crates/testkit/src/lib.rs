@@ -8,6 +8,7 @@ pub mod net;
 pub mod seed;
 #[cfg(feature = "host")]
 pub mod steps;
+pub mod switches;
 #[cfg(feature = "host")]
 pub mod traffic;
 #[cfg(feature = "host")]

@@ -16,6 +16,9 @@ use crate::trace::sigkill;
 const MOMENTS: [(Phase, usize); 4] =
     [(Phase::Begins, 4), (Phase::Comes, 2), (Phase::Goes, 1), (Phase::Ends, 4)];
 
+/// How many moments while it loads: fifths of that time.
+const LOADING: u32 = 4;
+
 #[test]
 fn killed_at_moments_all_over_its_life() {
     again_inside("moments");
@@ -55,16 +58,19 @@ pub(crate) fn moments_inside() {
 pub(crate) fn ends_inside() {
     let begun = Instant::now();
     let mut world = World::new("sched-ext", true);
-    for ms in [400, 900, 1_400, 1_900] {
-        killed_while_it_loads(&mut world, Duration::from_millis(ms));
-    }
+    let load = until_it_is_loaded(&mut world);
+    println!("it is loaded after {load:?}");
+    // The guest's clock counts instructions, so that it takes about as long each time. Once loaded, the kernel restores threads, too.
+    let loading = (1..=LOADING).filter(|&nth| killed_while_it_loads(&mut world, load * nth / 5));
+    let loading = loading.count();
+    assert!(loading >= 3, "of {LOADING} kills {loading} came before it was loaded");
     let changes = whole(&mut world);
     // In force, with one machine.
     let settled = changes.iter().position(|change| change.phase == Phase::Comes).expect("it came");
     stopped_and_killed(&mut world, settled);
     ended_by_the_kernel_and_killed(&mut world, settled);
     killed_and_taken_over(&mut world, settled);
-    println!("with it: {} moments, {:?}", 4 + 3, begun.elapsed());
+    println!("with it: {} moments, {:?}", LOADING + 3, begun.elapsed());
 }
 
 /// A whole life, which restores all by itself; what it changes.
@@ -108,12 +114,25 @@ fn restored(world: &World) {
     world.is_as_before();
 }
 
-fn killed_while_it_loads(world: &mut World, after: Duration) {
+/// How long it takes from its first instruction until the scheduler is loaded.
+fn until_it_is_loaded(world: &mut World) -> Duration {
+    let begun = Instant::now();
     let pid = world.unseen();
-    sleep(after);
-    assert!(no_scheduler(), "it is loaded after {after:?}");
+    until("the scheduler is loaded", || !no_scheduler());
+    let load = begun.elapsed();
     sigkill(pid);
     restored(world);
+    load
+}
+
+/// Kills it so long after its first instruction. Whether the scheduler was not loaded yet.
+fn killed_while_it_loads(world: &mut World, after: Duration) -> bool {
+    let pid = world.unseen();
+    sleep(after);
+    let loading = no_scheduler();
+    sigkill(pid);
+    restored(world);
+    loading
 }
 
 /// Nobody looks after the scheduler: machines run on.

@@ -8,7 +8,7 @@ mod trees;
 mod trust;
 
 use lowtail_discover::{Found, Role, Vm};
-use lowtail_testkit::{needs, tree, tries};
+use lowtail_testkit::{needs, tree};
 use needs::{has, is_root, skip};
 
 /// The machine of this name, of which there must be one.
