@@ -1,7 +1,7 @@
 //! A whole scheduler experiment, in events per second: the server, the CPU loop and the
 //! costs of `experiments/credit2-ratelimit.toml`, 100,000 requests.
 //!
-//! Budget: 5 M events/s on one core, building the machine and the histograms included.
+//! Budget: 5 M events/s on one core, building the host and the histograms included.
 
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
@@ -54,9 +54,9 @@ fn config(scheduler: SchedulerConfig) -> Config {
 }
 
 fn run(scheduler: SchedulerConfig) -> u64 {
-    let mut machine = Host::new(&config(scheduler), 1).expect("valid");
-    assert!(machine.run(Time::ZERO + Duration::from_s(200)), "not all requests answered");
-    machine.events()
+    let mut host = Host::new(&config(scheduler), 1).expect("valid");
+    assert!(host.run(Time::ZERO + Duration::from_s(200)), "not all requests answered");
+    host.events()
 }
 
 fn bench(bencher: Bencher, scheduler: SchedulerConfig) {

@@ -1,7 +1,7 @@
 //! The way of a packet, in packets per second of wall time: ten NICs of 1 Gbit/s with a flood
 //! of 1400 bytes of UDP each, ten guests, a driver domain with ten vCPUs, 100 ms of it.
 //!
-//! Budget: 1 M packets/s on one core, delivered or dropped, building the machine included.
+//! Budget: 1 M packets/s on one core, delivered or dropped, building the host included.
 
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
@@ -73,9 +73,9 @@ fn config(backend: Backend, pace: Pace) -> Config {
 
 /// Packets of data that have come to an end.
 fn run(config: &Config) -> u64 {
-    let mut machine = Host::new(config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_ms(100));
-    machine.io().flows.iter().map(|flow| flow.packets_arrived() + flow.packets_lost()).sum()
+    let mut host = Host::new(config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_ms(100));
+    host.io().flows.iter().map(|flow| flow.packets_arrived() + flow.packets_lost()).sum()
 }
 
 fn bench(bencher: Bencher, backend: Backend, pace: Pace) {

@@ -21,18 +21,18 @@ use crate::record::What;
 use crate::sched::SchedContext;
 pub(crate) use state::Core;
 
-/// Calls a method of the scheduler with a view of the rest.
+/// Calls a method of the scheduler with what it may see and do.
 macro_rules! with_sched {
     ($core:expr, $method:ident $(, $arg:expr)*) => {{
         let core = &mut *$core;
-        let mut view = SchedContext {
-            facts: &mut core.facts,
+        let mut cx = SchedContext {
+            host: &mut core.facts,
             queue: &mut core.queue,
             timers: &mut core.timers,
             tickled: &mut core.tickled,
             recorder: &mut core.recorder,
         };
-        core.sched.0.$method(&mut view $(, $arg)*)
+        core.sched.0.$method(&mut cx $(, $arg)*)
     }};
 }
 

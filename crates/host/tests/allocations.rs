@@ -127,46 +127,46 @@ fn ported(backend: Backend) -> Config {
     config
 }
 
-/// Puts a packet into `machine` each 200 us until `end`, or more than the guests can take (`flood`);
+/// Puts a packet into `host` each 200 us until `end`, or more than the guests can take (`flood`);
 /// each is answered and worked for, and has a neighbour told.
-fn network(machine: &mut Host, out: &mut Vec<Handed>, end: Time, flood: bool) {
+fn network(host: &mut Host, out: &mut Vec<Handed>, end: Time, flood: bool) {
     let gap = Duration::from_us(if flood { 20 } else { 200 });
-    let mut arrival = machine.now();
+    let mut arrival = host.now();
     let mut token = 0;
     while arrival < end {
-        if machine.next_time().is_none_or(|next| next >= arrival) {
+        if host.next_time().is_none_or(|next| next >= arrival) {
             let parcel = Parcel { bytes: 1500, hash: token as u16, token };
-            machine.arrive(arrival, (token % 4) as u16, Dom(1 + (token % 10) as u16), parcel);
+            host.arrive(arrival, (token % 4) as u16, Dom(1 + (token % 10) as u16), parcel);
             (arrival, token) = (arrival + gap, token + 1);
         } else {
-            machine.step(end);
+            host.step(end);
         }
-        out.extend(machine.handed());
+        out.extend(host.handed());
         for handed in out.drain(..) {
             let Handed::Received { dom, token } = handed else { continue };
-            let (now, to) = (machine.now(), Dom(1 + dom.0 % 10));
+            let (now, to) = (host.now(), Dom(1 + dom.0 % 10));
             let parcel = |bytes| Parcel { bytes, hash: token as u16, token };
             match token % 8 {
-                0 => machine.send(now, dom, To::Nic(1), parcel(30_000)),
-                1 => machine.send(now, dom, To::Dom(to), Parcel { token: 3, ..parcel(1500) }),
-                2 => machine.work(now, dom, Duration::from_us(20), token),
+                0 => host.send(now, dom, To::Nic(1), parcel(30_000)),
+                1 => host.send(now, dom, To::Dom(to), Parcel { token: 3, ..parcel(1500) }),
+                2 => host.work(now, dom, Duration::from_us(20), token),
                 3 => {}
-                _ => machine.send(now, dom, To::Nic(2), parcel(52)),
+                _ => host.send(now, dom, To::Nic(2), parcel(52)),
             }
         }
         // What is lost on the way out at once.
-        let _ = machine.handed().count();
+        let _ = host.handed().count();
     }
 }
 
 /// Runs `config` for 20 s, and counts allocations in the 10 s after that: at most `most`.
 fn allocates_nothing(name: &str, config: &Config, most: u64) {
-    let mut machine = Host::new(config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(20));
-    let (events, before) = (machine.events(), allocations::allocations());
-    machine.run_to(Time::ZERO + Duration::from_s(30));
+    let mut host = Host::new(config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(20));
+    let (events, before) = (host.events(), allocations::allocations());
+    host.run_to(Time::ZERO + Duration::from_s(30));
     let allocations = allocations::allocations() - before;
-    let events = machine.events() - events;
+    let events = host.events() - events;
     assert!(events > 50_000, "{name}: only {events} events");
     assert!(allocations <= most, "{name}: {allocations} allocations in {events} events");
 }
@@ -213,13 +213,13 @@ fn a_warm_host_allocates_nothing() {
     ] {
         allocates_nothing(&format!("{backend:?}"), &traffic(backend), 4);
         for flood in [false, true] {
-            let mut machine = Host::new(&ported(backend), 1).expect("valid");
+            let mut host = Host::new(&ported(backend), 1).expect("valid");
             let mut out = Vec::with_capacity(4096);
-            network(&mut machine, &mut out, Time::ZERO + Duration::from_s(2), flood);
-            let (events, before) = (machine.events(), allocations::allocations());
-            network(&mut machine, &mut out, Time::ZERO + Duration::from_s(4), flood);
+            network(&mut host, &mut out, Time::ZERO + Duration::from_s(2), flood);
+            let (events, before) = (host.events(), allocations::allocations());
+            network(&mut host, &mut out, Time::ZERO + Duration::from_s(4), flood);
             let allocations = allocations::allocations() - before;
-            let events = machine.events() - events;
+            let events = host.events() - events;
             assert!(events > 20_000, "port, {backend:?}: only {events} events");
             assert_eq!(allocations, 0, "port, {backend:?}: in {events} events, flood: {flood}");
         }

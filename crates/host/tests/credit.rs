@@ -32,25 +32,25 @@ fn host(credit: CreditConfig, pcpus: u16, vms: Vec<VmConfig>) -> Config {
 
 /// Runs for `span`, checking the bookkeeping after each event.
 fn run(config: &Config, span: Duration) -> Host {
-    let mut machine = Host::new(config, 1).unwrap();
-    run_on(&mut machine, span);
-    machine
+    let mut host = Host::new(config, 1).unwrap();
+    run_on(&mut host, span);
+    host
 }
 
-fn run_on(machine: &mut Host, span: Duration) {
-    let end = machine.now() + span;
-    machine.run_to(machine.now());
-    while machine.step(end) {
-        machine.check().unwrap();
+fn run_on(host: &mut Host, span: Duration) {
+    let end = host.now() + span;
+    host.run_to(host.now());
+    while host.step(end) {
+        host.check().unwrap();
     }
-    machine.run_to(end);
+    host.run_to(end);
 }
 
 /// Runs `vms` on one pCPU and returns the processor time of each first vCPU.
 fn share_one_pcpu(version: CreditVersion, vms: Vec<VmConfig>, span: Duration) -> Vec<f64> {
     let n = vms.len() as u16;
-    let machine = run(&host(CreditConfig::new(version), 1, vms), span);
-    (0..n).map(|v| machine.vcpu_time(Vcpu(v)).0.as_s_f64() / span.as_s_f64()).collect()
+    let host = run(&host(CreditConfig::new(version), 1, vms), span);
+    (0..n).map(|v| host.vcpu_time(Vcpu(v)).0.as_s_f64() / span.as_s_f64()).collect()
 }
 
 fn hog(name: &str) -> VmConfig {
@@ -133,9 +133,9 @@ fn caps_are_kept_on_average() {
 fn only_xen48_boosts_who_is_unparked() {
     for (version, boosted) in [(Xen2007, false), (Xen48, true), (Today, false)] {
         let capped = VmConfig { cap_percent: 40, ..hog("capped") };
-        let machine = run(&host(CreditConfig::new(version), 1, vec![capped]), ms(3_000));
+        let host = run(&host(CreditConfig::new(version), 1, vec![capped]), ms(3_000));
         let notes = |note| {
-            let records = machine.recorder().iter().filter(|r| r.time > Time::ZERO);
+            let records = host.recorder().iter().filter(|r| r.time > Time::ZERO);
             records.filter(|r| r.what == What::Note(note)).count()
         };
         assert!(notes(Note::Parked) > 10, "{version:?}");
@@ -165,8 +165,8 @@ fn a_boosted_waker_waits_for_the_rate_limit_at_most() {
         for limit in [us(0), us(1_000), us(5_000)] {
             let credit = CreditConfig { ratelimit: limit, ..CreditConfig::new(version) };
             // It uses less than 150 credits in this time, one top-up, and so cannot be OVER.
-            let machine = run(&host(credit, 1, vec![server(), hog("hog")]), ms(1_500));
-            let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+            let host = run(&host(credit, 1, vec![server(), hog("hog")]), ms(1_500));
+            let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
             let max = wait.max();
             assert!(wait.n() > 200 && max <= limit, "{version:?} {limit} {max}");
             // A hog that has run for u waits 1 ms - u: the longest of hundreds is close.
@@ -184,8 +184,8 @@ fn a_boosted_waker_waits_for_the_rate_limit_at_most() {
 fn debt_made_while_nobody_looked_has_to_be_paid() {
     for version in [Xen48, Today] {
         let credit = CreditConfig::new(version);
-        let machine = run(&host(credit, 1, vec![server(), hog("hog")]), ms(60_000));
-        let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+        let host = run(&host(credit, 1, vec![server(), hog("hog")]), ms(60_000));
+        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
         let rare = wait.at_least(us(1_010)) as f64 / wait.n() as f64;
         assert!(wait.max() > ms(5) && wait.max() <= ms(90), "{version:?} {}", wait.max());
         assert!(rare > 0.0 && rare < 0.01, "{version:?} {rare}");
@@ -200,8 +200,8 @@ fn the_shortest_rate_limit_is_exceeded_by_its_timer() {
         let credit = CreditConfig { ratelimit: us(100), ..CreditConfig::new(version) };
         // Each wake-up comes 60 us after the last sleep, when the hog has run 60 us.
         let vms = vec![sleeper("io", us(60), us(1)), hog("hog")];
-        let machine = run(&host(credit, 1, vms), ms(100));
-        let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+        let host = run(&host(credit, 1, vms), ms(100));
+        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
         assert_eq!(wait.max(), us(100), "{version:?}");
         assert_eq!(wait.quantile(0.5), us(100), "{version:?}: not the 40 us that are left");
     }
@@ -215,8 +215,8 @@ fn a_yield_is_not_rate_limited() {
     for version in [Xen48, Today] {
         let yielder = VmConfig::new("y", Workload::Yielder(YielderConfig { work: us(100) }));
         let config = host(CreditConfig::new(version), 1, vec![yielder, hog("hog")]);
-        let machine = run(&config, ms(10_000));
-        let yields = machine.outcome(Dom(0)).counters[0].1;
+        let host = run(&config, ms(10_000));
+        let yields = host.outcome(Dom(0)).counters[0].1;
         assert!((330..=334).contains(&yields), "{version:?}: {yields}");
     }
 }
@@ -224,8 +224,8 @@ fn a_yield_is_not_rate_limited() {
 /// A boosted vCPU that works for 15 ms, beside one that sleeps for 1 ms and works for 10 us.
 fn boosted_pair(credit: CreditConfig) -> Duration {
     let vms = vec![sleeper("long", ms(85), ms(15)), sleeper("short", ms(1), us(10))];
-    let machine = run(&host(credit, 1, vms), ms(10_000));
-    machine.vcpu_stats(Vcpu(1)).wake_to_run.max()
+    let host = run(&host(credit, 1, vms), ms(10_000));
+    host.vcpu_stats(Vcpu(1)).wake_to_run.max()
 }
 
 /// The short one wakes within 1.01 ms of the long one's beginning and is boosted like it,
@@ -258,8 +258,8 @@ fn with_the_switch_boost_preempts_boost() {
 fn dodge(version: CreditVersion, ratelimit: Duration, work: Duration) -> f64 {
     let credit = CreditConfig { ratelimit, ..CreditConfig::new(version) };
     let vms = vec![sleeper("dodger", ms(10) - work, work), hog("hog")];
-    let machine = run(&host(credit, 1, vms), ms(10_000));
-    machine.vcpu_time(Vcpu(0)).0.as_s_f64() / 10.0
+    let host = run(&host(credit, 1, vms), ms(10_000));
+    host.vcpu_time(Vcpu(0)).0.as_s_f64() / 10.0
 }
 
 /// In 2007 ticks charge whom they find. The dodger, awake for 9.5 ms of each 10, wakes
@@ -296,12 +296,12 @@ fn idle_pcpus_take_work() {
     for version in VERSIONS {
         let nap = |name| on(sleeper(name, ms(500), us(10)), &[1]);
         let vms = vec![nap("c"), nap("d"), hog("a"), hog("b")];
-        let mut machine = run(&host(CreditConfig::new(version), 2, vms), ms(1));
+        let mut host = run(&host(CreditConfig::new(version), 2, vms), ms(1));
         // Today the first search for work comes after 1 ms, and pCPU 1 sleeps by then. The
         // first tick makes the running hog active, the second one finds that it should move.
-        run_on(&mut machine, ms(999));
+        run_on(&mut host, ms(999));
         for v in [2, 3] {
-            let lost = ms(1_000) - machine.vcpu_time(Vcpu(v)).0;
+            let lost = ms(1_000) - host.vcpu_time(Vcpu(v)).0;
             let most = if version == Today { ms(20) + us(40) } else { us(40) };
             assert!(lost <= most, "{version:?} {v}: {lost}");
         }
@@ -318,16 +318,16 @@ fn today_a_vcpu_may_wait_beside_an_idle_pcpu() {
         let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 40 });
         let pinned = |name, p| on(VmConfig::new(name, duty.clone()), &[p]);
         let vms = vec![pinned("c", 0), pinned("d", 1), server()];
-        let mut machine = Host::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
+        let mut host = Host::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
         let (mut lost, mut since) = (Duration::ZERO, Time::NEVER);
-        machine.run_to(Time::ZERO + ms(1));
-        while machine.step(Time::ZERO + ms(2_000)) {
+        host.run_to(Time::ZERO + ms(1));
+        while host.step(Time::ZERO + ms(2_000)) {
             // What was the case before this event was so up to now.
             if since != Time::NEVER {
-                lost += machine.now().saturating_since(since);
+                lost += host.now().saturating_since(since);
             }
-            let waits = machine.idle_beside_waiting().is_some();
-            since = if waits { machine.now() } else { Time::NEVER };
+            let waits = host.idle_beside_waiting().is_some();
+            since = if waits { host.now() } else { Time::NEVER };
         }
         lost
     };
@@ -346,8 +346,8 @@ fn today_nobody_is_kicked_away() {
         let never = |name| on(sleeper(name, Duration::from_s(60), us(0)), &[1]);
         let s = on(sleeper("s", ms(5), ms(1)), &[0]);
         let vms = vec![s, never("x"), never("y"), hog("hog")];
-        let machine = run(&host(CreditConfig::new(version), 2, vms), ms(6_000));
-        let share = machine.vcpu_time(Vcpu(3)).0.as_s_f64() / 6.0;
+        let host = run(&host(CreditConfig::new(version), 2, vms), ms(6_000));
+        let share = host.vcpu_time(Vcpu(3)).0.as_s_f64() / 6.0;
         near(share, expected, 0.005, version);
     }
 }
@@ -357,13 +357,13 @@ fn today_nobody_is_kicked_away() {
 fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Host, [usize; 2]) {
     let credit = CreditConfig { kick_away_boosts, ..CreditConfig::new(version) };
     let vms = vec![on(sleeper("io", us(200), us(10)), &[0]), on(hog("hog"), &[0])];
-    let machine = run(&host(credit, pcpus, vms), ms(3_000));
+    let host = run(&host(credit, pcpus, vms), ms(3_000));
     let notes = |note| {
         let of_hog = |r: &&Record| r.vcpu == Vcpu(1) && r.time > Time::ZERO;
-        machine.recorder().iter().filter(of_hog).filter(|r| r.what == What::Note(note)).count()
+        host.recorder().iter().filter(of_hog).filter(|r| r.what == What::Note(note)).count()
     };
     let counts = [notes(Note::Boosted), notes(Note::RateLimited)];
-    (machine, counts)
+    (host, counts)
 }
 
 /// Before f02a5760c7 a current vCPU that was outranked was sent on a move if any pCPU of the
@@ -376,16 +376,16 @@ fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Ho
 #[test]
 fn before_4_7_who_was_kicked_away_in_vain_was_boosted() {
     for version in [Xen48, Today] {
-        let (machine, [boosted, spared]) = kicked_hog(version, true, 2);
-        let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+        let (host, [boosted, spared]) = kicked_hog(version, true, 2);
+        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
         assert!((97..=103).contains(&boosted) && spared == 0, "{version:?}: {boosted} {spared}");
         assert!((196..=204).contains(&wait.n()), "{version:?}: {}", wait.n());
         assert_eq!(wait.quantile(0.45), Duration::ZERO, "{version:?}");
         assert_eq!(wait.max(), us(29_800), "{version:?}");
 
         for (switch, pcpus) in [(false, 2), (true, 1)] {
-            let (machine, [boosted, spared]) = kicked_hog(version, switch, pcpus);
-            let wait = &machine.vcpu_stats(Vcpu(0)).wake_to_run;
+            let (host, [boosted, spared]) = kicked_hog(version, switch, pcpus);
+            let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
             assert!(boosted == 0 && spared > 2_900, "{version:?} {pcpus}: {boosted} {spared}");
             near(wait.quantile(0.99).as_us_f64(), 800.0, 1.0, (version, pcpus));
         }
@@ -397,12 +397,12 @@ fn before_4_7_who_was_kicked_away_in_vain_was_boosted() {
 fn pinned_vcpus_stay() {
     for version in VERSIONS {
         let vms = vec![on(hog("a"), &[0]), on(hog("b"), &[0]), server()];
-        let machine = run(&host(CreditConfig::new(version), 2, vms), ms(6_000));
+        let host = run(&host(CreditConfig::new(version), 2, vms), ms(6_000));
         for v in [0, 1] {
-            let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 6.0;
+            let share = host.vcpu_time(Vcpu(v)).0.as_s_f64() / 6.0;
             near(share, 0.5, 0.011, (version, v));
         }
-        assert!(machine.pcpu_stats(Pcpu(1)).busy < ms(200), "{version:?}");
+        assert!(host.pcpu_stats(Pcpu(1)).busy < ms(200), "{version:?}");
     }
 }
 
@@ -416,14 +416,14 @@ fn soft_affinity_is_a_preference() {
         let mut config =
             host(CreditConfig::new(version), 4, vec![hog("x"), prefers("a"), prefers("b")]);
         config.sockets = 2;
-        let machine = run(&config, ms(2_000));
-        let places: Vec<u16> = machine.facts().vcpus.iter().map(|v| v.processor.0).collect();
+        let host = run(&config, ms(2_000));
+        let places: Vec<u16> = host.facts().vcpus.iter().map(|v| v.processor.0).collect();
         let preferred = places[1..].iter().filter(|&&p| p >= 2).count();
         assert!(preferred == 2 || version == Xen2007, "{version:?}: {places:?}");
         config.vms.push(prefers("c"));
-        let machine = run(&config, ms(2_000));
+        let host = run(&config, ms(2_000));
         for v in 0..4 {
-            let lost = ms(2_000) - machine.vcpu_time(Vcpu(v)).0;
+            let lost = ms(2_000) - host.vcpu_time(Vcpu(v)).0;
             assert!(lost <= ms(40), "{version:?} {v}: {lost}");
         }
     }
@@ -439,9 +439,9 @@ fn a_full_host_is_fair_and_busy() {
         config.sockets = 2;
         // Without the servers' disturbance all slices would end at one instant for ever, and
         // everybody who waits would just be leaving a pCPU and so not be there to be taken.
-        let machine = run(&config, ms(20_000));
+        let host = run(&config, ms(20_000));
         let shares: Vec<f64> =
-            (0..12).map(|v| machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0).collect();
+            (0..12).map(|v| host.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0).collect();
         // The servers use 0.7 % each.
         near(shares.iter().sum(), 8.0 - 0.014, 0.005, (version, &shares));
         // Credits are equal, and who is OVER looks for those who are not.
@@ -454,8 +454,8 @@ fn a_full_host_is_fair_and_busy() {
 fn the_time_slice_is_kept() {
     for version in [Xen48, Today] {
         let credit = CreditConfig { timeslice: ms(5), ..CreditConfig::new(version) };
-        let machine = run(&host(credit, 1, vec![hog("a"), hog("b")]), ms(1_000));
-        let runs = machine.vcpu_stats(Vcpu(0)).runs;
+        let host = run(&host(credit, 1, vec![hog("a"), hog("b")]), ms(1_000));
+        let runs = host.vcpu_stats(Vcpu(0)).runs;
         assert!((90..=101).contains(&runs), "{version:?}: {runs}");
     }
 }
@@ -483,9 +483,9 @@ fn the_same_seed_gives_the_same_run() {
         config.costs.context_switch = us(2);
         config.costs.tickle_to_schedule = us(4);
         let figures = || {
-            let machine = run(&config, ms(3_000));
-            let times: Vec<_> = (0..9).map(|v| machine.vcpu_time(Vcpu(v))).collect();
-            (machine.events(), times)
+            let host = run(&config, ms(3_000));
+            let times: Vec<_> = (0..9).map(|v| host.vcpu_time(Vcpu(v))).collect();
+            (host.events(), times)
         };
         let first = figures();
         assert!(first.0 > 10_000, "{version:?}: {}", first.0);

@@ -33,23 +33,23 @@ fn host(scheduler: SchedulerConfig, vms: Vec<VmConfig>) -> Config {
 
 /// The host after so many milliseconds.
 fn run(config: &Config, span: Duration) -> Host {
-    let mut machine = Host::new(config, 1).expect("valid");
-    machine.run_to(Time::ZERO + span);
-    machine.check().expect("books are right");
-    machine
+    let mut host = Host::new(config, 1).expect("valid");
+    host.run_to(Time::ZERO + span);
+    host.check().expect("books are right");
+    host
 }
 
 /// Runs `vms`, each vCPU with a pCPU to itself, for a second; the work of each vCPU.
 fn undisturbed(vms: Vec<VmConfig>) -> Vec<Duration> {
-    let machine = run(&host(SchedulerConfig::Null, vms), ms(1000));
-    (0..machine.facts().vcpus.len()).map(|v| machine.vcpu_time(Vcpu(v as u16)).1).collect()
+    let host = run(&host(SchedulerConfig::Null, vms), ms(1000));
+    (0..host.facts().vcpus.len()).map(|v| host.vcpu_time(Vcpu(v as u16)).1).collect()
 }
 
 /// Whether `v` has a pCPU at `time`, by the recording.
-fn runs_at(machine: &Host, v: u16, time: Time) -> bool {
+fn runs_at(host: &Host, v: u16, time: Time) -> bool {
     let before = |record: &&Record| record.vcpu == Vcpu(v) && record.time <= time;
     let state = |record: &&Record| !matches!(record.what, What::Wake | What::Note(_));
-    let last = machine.recorder().iter().filter(before).rfind(state);
+    let last = host.recorder().iter().filter(before).rfind(state);
     last.is_some_and(|record| matches!(record.what, What::Run))
 }
 
@@ -61,13 +61,13 @@ fn dodger(give_up: GiveUp) -> Workload {
 #[test]
 fn a_tick_dodger_runs_between_ticks_only() {
     let config = host(SchedulerConfig::Null, vec![vm("a", 2, dodger(GiveUp::Sleep))]);
-    let machine = run(&config, ms(1000));
+    let host = run(&config, ms(1000));
     for v in 0..2 {
-        assert_eq!(machine.vcpu_time(Vcpu(v)).1, us(9450) * 100);
+        assert_eq!(host.vcpu_time(Vcpu(v)).1, us(9450) * 100);
         for tick in 1..100 {
             let time = Time::ZERO + ms(10) * tick;
-            assert!(!runs_at(&machine, v, time), "tick {tick}");
-            assert!(runs_at(&machine, v, time + us(60)), "after tick {tick}");
+            assert!(!runs_at(&host, v, time), "tick {tick}");
+            assert!(runs_at(&host, v, time + us(60)), "after tick {tick}");
         }
     }
 }
@@ -77,9 +77,9 @@ fn a_tick_dodger_runs_between_ticks_only() {
 #[test]
 fn a_yielding_tick_dodger_yields_before_each_tick() {
     let config = host(SchedulerConfig::Null, vec![vm("a", 1, dodger(GiveUp::Yield))]);
-    let machine = run(&config, ms(1000));
-    assert_eq!(machine.vcpu_time(Vcpu(0)).1, ms(1000));
-    assert_eq!(machine.pcpu_stats(Pcpu(0)).schedules, 101);
+    let host = run(&config, ms(1000));
+    assert_eq!(host.vcpu_time(Vcpu(0)).1, ms(1000));
+    assert_eq!(host.pcpu_stats(Pcpu(0)).schedules, 101);
 }
 
 /// Under 2007's credit the sleeping dodger is never charged: next to all is its own. Exact
@@ -89,8 +89,8 @@ fn a_yielding_tick_dodger_yields_before_each_tick() {
 fn a_tick_dodger_robs_a_loop_under_credit_2007() {
     let credit = SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen2007));
     let vms = vec![vm("a", 1, dodger(GiveUp::Sleep)), vm("loop", 1, Workload::CpuLoop)];
-    let machine = run(&host(credit, vms), Duration::from_s(10));
-    let share = machine.vcpu_time(Vcpu(0)).0.as_s_f64() / 10.0;
+    let host = run(&host(credit, vms), Duration::from_s(10));
+    let share = host.vcpu_time(Vcpu(0)).0.as_s_f64() / 10.0;
     assert!((0.90..=0.95).contains(&share), "{share}");
 }
 
@@ -117,9 +117,9 @@ fn a_bucket_surfer_makes_up_for_lost_time() {
     let credit = SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Xen48));
     let surfer = Workload::BucketSurfer(BucketSurferConfig { burst: ms(4), share_percent: 40 });
     let vms = vec![vm("a", 1, surfer.clone()), vm("b", 1, surfer)];
-    let machine = run(&host(credit, vms), ms(10_000));
+    let host = run(&host(credit, vms), ms(10_000));
     for v in 0..2 {
-        let share = machine.vcpu_time(Vcpu(v)).1.as_s_f64() / 10.0;
+        let share = host.vcpu_time(Vcpu(v)).1.as_s_f64() / 10.0;
         assert!((share - 0.4).abs() < 0.001, "{share}");
     }
 }
@@ -129,13 +129,13 @@ fn a_bucket_surfer_makes_up_for_lost_time() {
 fn a_splitter_works_on_one_vcpu_at_a_time() {
     let splitter = Workload::Splitter(SplitterConfig { turn: us(500) });
     let config = host(SchedulerConfig::Null, vec![vm("a", 5, splitter.clone())]);
-    let machine = run(&config, ms(1000));
+    let host = run(&config, ms(1000));
     for v in 0..5 {
-        assert_eq!(machine.vcpu_time(Vcpu(v)).1, ms(200));
+        assert_eq!(host.vcpu_time(Vcpu(v)).1, ms(200));
     }
     for at in 0..1000 {
         let time = Time::ZERO + us(1000 * at + 250);
-        assert_eq!((0..5).filter(|&v| runs_at(&machine, v, time)).count(), 1, "{time}");
+        assert_eq!((0..5).filter(|&v| runs_at(&host, v, time)).count(), 1, "{time}");
     }
     assert_eq!(undisturbed(vec![vm("a", 1, splitter)]), [ms(1000)]);
 }
@@ -158,12 +158,12 @@ fn storm(partner: &str, work: Duration) -> Workload {
 #[test]
 fn a_wake_storm_goes_to_and_fro() {
     let vms = vec![vm("a", 2, storm("b", us(200))), vm("b", 2, storm("a", us(300)))];
-    let machine = run(&host(SchedulerConfig::Null, vms), ms(1000));
+    let host = run(&host(SchedulerConfig::Null, vms), ms(1000));
     // 0 to 200 us: both. 200 to 300: only b, whom a's interrupt found awake. Then a and b in
     // turns of 200 and 300 us: 1999 whole rounds to 999.8 ms, and a's 200 us.
     for v in 0..4 {
         let work = if v < 2 { us(200) * 2001 } else { us(300) * 2000 };
-        assert_eq!(machine.vcpu_time(Vcpu(v)).1, work, "vCPU {v}");
+        assert_eq!(host.vcpu_time(Vcpu(v)).1, work, "vCPU {v}");
     }
 }
 
@@ -173,8 +173,8 @@ fn a_wake_storm_never_dies_down() {
     for version in [CreditVersion::Xen2007, CreditVersion::Xen48, CreditVersion::Today] {
         let credit = SchedulerConfig::Credit(CreditConfig::new(version));
         let vms = vec![vm("a", 3, storm("b", us(70))), vm("b", 3, storm("a", us(30)))];
-        let machine = run(&host(credit, vms), ms(1000));
-        let all: f64 = (0..6).map(|v| machine.vcpu_time(Vcpu(v)).1.as_s_f64()).sum();
+        let host = run(&host(credit, vms), ms(1000));
+        let all: f64 = (0..6).map(|v| host.vcpu_time(Vcpu(v)).1.as_s_f64()).sum();
         assert!((all - 1.0).abs() < 1e-9, "{version:?}: {all}");
     }
 }

@@ -1,4 +1,4 @@
-//! The machine under the simplest scheduler, against sums done by hand.
+//! The host under the simplest scheduler, against sums done by hand.
 
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Distribution;
@@ -30,9 +30,9 @@ fn host(vms: Vec<VmConfig>) -> Config {
 #[test]
 fn a_request_takes_the_sum_of_its_parts() {
     let mut config = host(vec![VmConfig::new("io", Workload::RequestServer(server()))]);
-    let mut machine = Host::new(&config, 1).unwrap();
-    assert!(machine.run(Time::ZERO + Duration::from_s(10)));
-    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    let mut host = Host::new(&config, 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(10)));
+    let latency = host.outcome(Dom(0)).latency.unwrap();
     // 50 us there, 10 us of work, 50 us back.
     assert_eq!((latency.n(), latency.min(), latency.max()), (1000, us(110), us(110)));
 
@@ -44,34 +44,33 @@ fn a_request_takes_the_sum_of_its_parts() {
         context_switch: us(1000),
         cold_cache: us(1000),
     };
-    let mut machine = Host::new(&config, 1).unwrap();
-    assert!(machine.run(Time::ZERO + Duration::from_s(10)));
-    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    let mut host = Host::new(&config, 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(10)));
+    let latency = host.outcome(Dom(0)).latency.unwrap();
     // And 1 + 2 + 4 us from the packet to the guest. The pCPU idles in between and has
     // the guest's state still in its caches: no switch, no cold cache.
     assert_eq!((latency.min(), latency.max()), (us(117), us(117)));
-    assert_eq!(machine.vcpu_stats(Vcpu(0)).wake_to_run.max(), us(7));
+    assert_eq!(host.vcpu_stats(Vcpu(0)).wake_to_run.max(), us(7));
 }
 
 #[test]
 fn a_cpu_loop_gets_all_of_its_pcpu() {
     let vm = |name| VmConfig::new(name, Workload::CpuLoop);
-    let mut machine = Host::new(&host(vec![vm("a"), vm("b")]), 1).unwrap();
-    machine.run_to(Time::ZERO + Duration::from_s(1));
+    let mut host = Host::new(&host(vec![vm("a"), vm("b")]), 1).unwrap();
+    host.run_to(Time::ZERO + Duration::from_s(1));
     let all = Duration::from_s(1);
-    assert_eq!(machine.vcpu_time(Vcpu(0)), (all, all));
-    assert_eq!(machine.vcpu_time(Vcpu(1)), (all, all));
+    assert_eq!(host.vcpu_time(Vcpu(0)), (all, all));
+    assert_eq!(host.vcpu_time(Vcpu(1)), (all, all));
 }
 
 #[test]
 fn a_duty_hog_is_busy_for_its_share() {
     let burst = Distribution::Exponential(Duration::from_ms(3));
     let hog = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 30 });
-    let mut machine = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
-    machine.run_to(Time::ZERO + Duration::from_s(200));
+    let mut host = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
+    host.run_to(Time::ZERO + Duration::from_s(200));
     // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.
-    let share =
-        machine.vcpu_time(Vcpu(0)).0.as_s_f64() / machine.now().since(Time::ZERO).as_s_f64();
+    let share = host.vcpu_time(Vcpu(0)).0.as_s_f64() / host.now().since(Time::ZERO).as_s_f64();
     assert!((share - 0.30).abs() < 0.0075, "{share}");
 }
 
@@ -88,9 +87,9 @@ fn an_open_loop_server_is_an_mm1_queue() {
         ..server()
     };
     let vm = VmConfig::new("io", Workload::RequestServer(config));
-    let mut machine = Host::new(&host(vec![vm]), 1).unwrap();
-    assert!(machine.run(Time::ZERO + Duration::from_s(1000)));
-    let latency = machine.outcome(Dom(0)).latency.unwrap();
+    let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(1000)));
+    let latency = host.outcome(Dom(0)).latency.unwrap();
     let mean_us = 1e6 / 6_000.0;
     // 2 M samples with a correlation time of some (1 + rho) / (1 - rho)^2 = 19 services are
     // worth 1e5 independent ones: 0.3 % standard error of the mean, and we ask for 5 sigma.

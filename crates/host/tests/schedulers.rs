@@ -104,12 +104,12 @@ fn books_are_right_after_each_event() {
     for (name, scheduler) in all() {
         for_seeds("books_are_right_after_each_event", 60, |seed| {
             let config = random_host(seed, &scheduler);
-            let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
+            let mut host = Host::new(&config, seed).map_err(|e| e.to_string())?;
             for _ in 0..20_000 {
-                if !machine.step(Time::ZERO + Duration::from_s(1)) {
+                if !host.step(Time::ZERO + Duration::from_s(1)) {
                     break;
                 }
-                machine.check().map_err(|e| format!("{name}: {e}\n{config:#?}"))?;
+                host.check().map_err(|e| format!("{name}: {e}\n{config:#?}"))?;
             }
             Ok(())
         });
@@ -123,12 +123,12 @@ fn same_seed_same_history() {
         for_seeds("same_seed_same_history", 20, |seed| {
             let config = random_host(seed, &scheduler);
             let history = || {
-                let mut machine = Host::new(&config, seed).expect("a random host is valid");
-                machine.run_to(Time::ZERO + Duration::from_ms(200));
-                let vcpus = 0..machine.facts().vcpus.len();
-                let times: Vec<_> = vcpus.map(|v| machine.vcpu_time(Vcpu(v as u16))).collect();
-                let records: Vec<_> = machine.recorder().iter().copied().collect();
-                (machine.events(), times, records)
+                let mut host = Host::new(&config, seed).expect("a random host is valid");
+                host.run_to(Time::ZERO + Duration::from_ms(200));
+                let vcpus = 0..host.facts().vcpus.len();
+                let times: Vec<_> = vcpus.map(|v| host.vcpu_time(Vcpu(v as u16))).collect();
+                let records: Vec<_> = host.recorder().iter().copied().collect();
+                (host.events(), times, records)
             };
             let (first, second) = (history(), history());
             if first == second { Ok(()) } else { Err(format!("{name}: {first:?}\n{second:?}")) }
@@ -138,11 +138,11 @@ fn same_seed_same_history() {
 
 /// Longest time that a pCPU idled while a vCPU that may run there waited.
 fn longest_idle_beside_waiting(config: &Config, seed: u64, end: Time) -> Duration {
-    let mut machine = Host::new(config, seed).expect("a random host is valid");
+    let mut host = Host::new(config, seed).expect("a random host is valid");
     let (mut since, mut longest) = (None, Duration::ZERO);
-    while machine.step(end) {
-        let now = machine.now();
-        if machine.idle_beside_waiting().is_some() {
+    while host.step(end) {
+        let now = host.now();
+        if host.idle_beside_waiting().is_some() {
             longest = longest.max(now.since(*since.get_or_insert(now)));
         } else {
             since = None;
@@ -178,14 +178,14 @@ fn one_pcpu_is_work_conserving() {
 /// Processor time that each domain gets in a run of so many seconds, and that all pCPUs
 /// spend busy, in pCPUs.
 fn processor_time(config: &Config, seconds: u64) -> (Vec<f64>, f64) {
-    let mut machine = Host::new(config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(seconds));
-    let doms = 0..machine.facts().doms.len();
+    let mut host = Host::new(config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(seconds));
+    let doms = 0..host.facts().doms.len();
     let of = |dom: usize| -> f64 {
-        let vcpus = machine.facts().doms[dom].vcpus.iter();
-        vcpus.map(|&v| machine.vcpu_time(v).0.as_s_f64()).sum::<f64>() / seconds as f64
+        let vcpus = host.facts().doms[dom].vcpus.iter();
+        vcpus.map(|&v| host.vcpu_time(v).0.as_s_f64()).sum::<f64>() / seconds as f64
     };
-    let busy = (0..config.pcpus).map(|p| machine.pcpu_stats(Pcpu(p)).busy.as_s_f64()).sum::<f64>();
+    let busy = (0..config.pcpus).map(|p| host.pcpu_stats(Pcpu(p)).busy.as_s_f64()).sum::<f64>();
     (doms.map(of).collect(), busy / seconds as f64)
 }
 
@@ -306,15 +306,15 @@ fn no_wakeup_is_lost() {
             config.pcpus += u16::from(config.scheduler == SchedulerConfig::Null);
             let v = Vcpu(config.vms.iter().map(|vm| vm.vcpus).sum::<u16>() - 1);
             let vcpus = u64::from(v.0) + 1;
-            let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
+            let mut host = Host::new(&config, seed).map_err(|e| e.to_string())?;
             let (mut at, mut last) = (Time::ZERO, 0);
             // Every vCPU may have a slice of 30 ms; weights reach 16:1, and the light wait
             // accordingly.
             let patience = Duration::from_ms(30) * vcpus.min(8) * 4;
             for _ in 0..3 {
                 at += patience;
-                machine.run_to(at);
-                let runs = machine.vcpu_stats(v).runs;
+                host.run_to(at);
+                let runs = host.vcpu_stats(v).runs;
                 if runs == last {
                     return Err(format!(
                         "{name}: no wake-up for {patience} before {at:?}\n{config:#?}"

@@ -55,10 +55,10 @@ fn longest_waits(config: &Config) -> Vec<Duration> {
 }
 
 /// The longest wait of `v`, over or not.
-fn longest_wait(machine: &Host, v: Vcpu) -> Duration {
-    let (stats, state) = (machine.vcpu_stats(v), machine.facts().vcpus[v.index()]);
+fn longest_wait(host: &Host, v: Vcpu) -> Duration {
+    let (stats, state) = (host.vcpu_stats(v), host.facts().vcpus[v.index()]);
     let waits = state.runnable() && !state.running;
-    let pending = if waits { machine.now().since(state.since) } else { Duration::ZERO };
+    let pending = if waits { host.now().since(state.since) } else { Duration::ZERO };
     stats.wake_to_run.max().max(stats.preempted_to_run.max()).max(pending)
 }
 
@@ -69,10 +69,10 @@ fn nobody_waits_too_long() {
     random::for_seeds("small_first", "nobody_waits_too_long", 120, |seed| {
         let config = random_host(seed);
         let bounds = longest_waits(&config);
-        let mut machine = Host::new(&config, seed).map_err(|e| e.to_string())?;
-        machine.run_to(Time::ZERO + Duration::from_ms(2000));
-        for (i, state) in machine.facts().vcpus.iter().enumerate() {
-            let (wait, bound) = (longest_wait(&machine, Vcpu(i as u16)), bounds[state.dom.index()]);
+        let mut host = Host::new(&config, seed).map_err(|e| e.to_string())?;
+        host.run_to(Time::ZERO + Duration::from_ms(2000));
+        for (i, state) in host.facts().vcpus.iter().enumerate() {
+            let (wait, bound) = (longest_wait(&host, Vcpu(i as u16)), bounds[state.dom.index()]);
             if wait > bound {
                 return Err(format!("vCPU {i} waited {wait}, more than {bound}\n{config:#?}"));
             }
@@ -99,10 +99,10 @@ fn a_storm_interrupts_once_per_millisecond() {
     let io = VmConfig::new("io", Workload::RequestServer(server));
     let config = host(1, Costs::FREE, vec![io, cpu_loop("loop")]);
     for seed in 0..10 {
-        let mut machine = Host::new(&config, seed).expect("valid");
+        let mut host = Host::new(&config, seed).expect("valid");
         for ms in [5, 10, 20, 50, 100, 1000, 5000] {
-            machine.run_to(Time::ZERO + Duration::from_ms(ms));
-            let preempted: u64 = (0..2).map(|v| machine.vcpu_stats(Vcpu(v)).preempted).sum();
+            host.run_to(Time::ZERO + Duration::from_ms(ms));
+            let preempted: u64 = (0..2).map(|v| host.vcpu_stats(Vcpu(v)).preempted).sum();
             let (most, least) = (ms + 10 + ms / 10, ms * 9 / 10);
             assert!(preempted <= most, "seed {seed}: {preempted} in {ms} ms");
             assert!(preempted >= least, "seed {seed}: only {preempted} in {ms} ms");
@@ -111,10 +111,10 @@ fn a_storm_interrupts_once_per_millisecond() {
 }
 
 /// Processor time of a VM's vCPUs in a run of 10 s, in pCPUs.
-fn share(machine: &Host, dom: Dom) -> f64 {
-    let vcpus = machine.facts().doms[dom.index()].vcpus.iter();
-    vcpus.map(|&v| machine.vcpu_time(v).0.as_s_f64()).sum::<f64>()
-        / machine.now().since(Time::ZERO).as_s_f64()
+fn share(host: &Host, dom: Dom) -> f64 {
+    let vcpus = host.facts().doms[dom.index()].vcpus.iter();
+    vcpus.map(|&v| host.vcpu_time(v).0.as_s_f64()).sum::<f64>()
+        / host.now().since(Time::ZERO).as_s_f64()
 }
 
 /// Who is alone on a pCPU has all of it, whatever the weights of those elsewhere.
@@ -123,21 +123,21 @@ fn alone_on_a_pcpu_is_all_of_it() {
     let pinned =
         |name, p, weight| VmConfig { hard: CpuSet::only(Pcpu(p)), weight, ..cpu_loop(name) };
     let vms = vec![pinned("light", 0, 1), pinned("heavy", 1, 65535), pinned("other", 1, 65535)];
-    let mut machine = Host::new(&host(2, Costs::FREE, vms), 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(10));
-    assert_eq!(machine.vcpu_time(Vcpu(0)).0, Duration::from_s(10));
-    let others = [share(&machine, Dom(1)), share(&machine, Dom(2))];
+    let mut host = Host::new(&host(2, Costs::FREE, vms), 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(10));
+    assert_eq!(host.vcpu_time(Vcpu(0)).0, Duration::from_s(10));
+    let others = [share(&host, Dom(1)), share(&host, Dom(2))];
     // Turn and turn about: they differ by one at most, of 1,000.
     assert!(others.iter().all(|share| (share - 0.5).abs() <= 0.001), "{others:?}");
 }
 
 /// Runs for 10 s; the longest time for which nobody ran.
-fn longest_all_off(machine: &mut Host) -> Duration {
+fn longest_all_off(host: &mut Host) -> Duration {
     let end = Time::ZERO + Duration::from_s(10);
     let (mut off, mut longest) = (None, Duration::ZERO);
-    while machine.step(end) {
-        let now = machine.now();
-        if machine.facts().vcpus.iter().any(|state| state.running) {
+    while host.step(end) {
+        let now = host.now();
+        if host.facts().vcpus.iter().any(|state| state.running) {
             off = None;
         } else {
             longest = longest.max(now.since(*off.get_or_insert(now)));
@@ -151,9 +151,9 @@ fn longest_all_off(machine: &mut Host) -> Duration {
 #[test]
 fn a_cap_is_spread_over_time() {
     let vm = VmConfig { vcpus: 4, cap_percent: 200, ..cpu_loop("capped") };
-    let mut machine = Host::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
-    let longest = longest_all_off(&mut machine);
-    let share = share(&machine, Dom(0));
+    let mut host = Host::new(&host(4, COSTS, vec![vm]), 1).expect("valid");
+    let longest = longest_all_off(&mut host);
+    let share = share(&host, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.01, "{share} under 200 %");
     assert!(longest <= Duration::from_ms(10), "all four off for {longest}");
 }
@@ -165,10 +165,10 @@ fn capped_loops_get_their_work_done() {
     let costs = Costs { context_switch: us(5), cold_cache: us(11), ..COSTS };
     let capped = |cap_percent, name| VmConfig { cap_percent, ..cpu_loop(name) };
     let vms = vec![capped(25, "quarter"), capped(50, "half")];
-    let mut machine = Host::new(&host(2, costs, vms), 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(10));
+    let mut host = Host::new(&host(2, costs, vms), 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(10));
     for v in [Vcpu(0), Vcpu(1)] {
-        let (cpu, work) = machine.vcpu_time(v);
+        let (cpu, work) = host.vcpu_time(v);
         assert!(work.as_s_f64() >= 0.9 * cpu.as_s_f64(), "{v:?}: {work} of work in {cpu}");
     }
 }
@@ -177,7 +177,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_ms(n)
 }
 
-/// A machine of a KVM host: a group for it, one for each of its vCPUs in that.
+/// A host of a KVM host: a group for it, one for each of its vCPUs in that.
 fn kvm(config: &mut Config, name: &str, vcpus: u16, vm: Option<Limit>, vcpu: Option<Limit>) {
     let own = Cgroup(config.cgroups.len() as u16);
     config.cgroups.push(CgroupConfig { limit: vm, ..CgroupConfig::new(name, None) });
@@ -204,10 +204,10 @@ fn half_a_pcpu_for_each_vcpu_is_all_of_the_host() {
     for (i, vcpus) in [2, 2, 4, 8, 16].into_iter().enumerate() {
         kvm(&mut config, &format!("vm{i}"), vcpus, None, limit(250, 500));
     }
-    let mut machine = Host::new(&config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(20));
+    let mut host = Host::new(&config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(20));
     for v in 0..32 {
-        let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0;
+        let share = host.vcpu_time(Vcpu(v)).0.as_s_f64() / 20.0;
         assert!((share / 0.5 - 1.0).abs() <= 0.01, "vCPU {v} has {share} of a pCPU");
     }
 }
@@ -219,11 +219,11 @@ fn a_vcpu_has_its_quota_in_each_period() {
     for (quota, period) in [(2, 10), (5, 20), (30, 100), (125, 250), (400, 500)] {
         let mut config = host(2, COSTS, Vec::new());
         kvm(&mut config, "vm", 2, None, limit(quota, period));
-        let mut machine = Host::new(&config, 1).expect("valid");
+        let mut host = Host::new(&config, 1).expect("valid");
         let mut times = vec![Duration::ZERO];
         for n in 1..=40 {
-            machine.run_to(Time::ZERO + ms(period * n));
-            times.push(machine.vcpu_time(Vcpu(0)).0);
+            host.run_to(Time::ZERO + ms(period * n));
+            times.push(host.vcpu_time(Vcpu(0)).0);
         }
         // Two quotas of 10 ms, if that is more.
         let bucket = ms(quota).max(ms(20).mul_div(quota, period));
@@ -240,25 +240,25 @@ fn a_vcpu_has_its_quota_in_each_period() {
         }
         let share = times[40].as_s_f64() / ms(period * 40).as_s_f64() * period as f64;
         assert!((share / quota as f64 - 1.0).abs() <= 0.01, "{quota}/{period}: {share}");
-        let stats = machine.cgroup_stats(Cgroup(1)).expect("a limit");
-        assert_eq!((stats.periods, machine.cgroup_stats(Cgroup(0))), (40, None));
+        let stats = host.cgroup_stats(Cgroup(1)).expect("a limit");
+        assert_eq!((stats.periods, host.cgroup_stats(Cgroup(0))), (40, None));
         assert!(stats.longest_pause < ms(period - quota).max(ms(10)), "{stats:?}");
     }
 }
 
-/// Eight loops and a machine's quota of two pCPUs, on eight: no vCPU waits for long, where a quota
+/// Eight loops and a host's quota of two pCPUs, on eight: no vCPU waits for long, where a quota
 /// for a period would stop all eight for three quarters of it.
 #[test]
 fn a_quota_does_not_freeze_a_machine() {
     let mut config = host(8, COSTS, Vec::new());
     kvm(&mut config, "vm", 8, limit(200, 100), None);
-    let mut machine = Host::new(&config, 1).expect("valid");
-    let longest = longest_all_off(&mut machine);
-    let share = share(&machine, Dom(0));
+    let mut host = Host::new(&config, 1).expect("valid");
+    let longest = longest_all_off(&mut host);
+    let share = share(&host, Dom(0));
     assert!((share / 2.0 - 1.0).abs() <= 0.02, "{share} of two");
     assert!(longest <= ms(10), "all off for {longest}");
     // Turns of a quota of 10 ms, one each, and one more for who comes last.
-    let stats = machine.cgroup_stats(Cgroup(0)).expect("a limit");
+    let stats = host.cgroup_stats(Cgroup(0)).expect("a limit");
     assert!(stats.longest_pause <= ms(30), "{stats:?}");
 }
 
@@ -270,9 +270,9 @@ fn a_limit_on_some_of_a_machine_is_refused() {
     kvm(&mut config, "b", 2, None, None);
     config.cgroups[0].limit = limit(10, 10);
     assert!(config.facts().is_ok());
-    // Both machines in one group.
+    // Both hosts in one group.
     config.cgroups[3].parent = Some(Cgroup(0));
-    let error = config.facts().expect_err("two machines in one");
+    let error = config.facts().expect_err("two hosts in one");
     assert!(error.to_string().starts_with("cgroup `a`: small-first limits"), "{error}");
     config.cgroups[0].limit = None;
     config.cgroups[0].shares = 1;
@@ -286,26 +286,26 @@ fn a_limit_on_some_of_a_machine_is_refused() {
 fn loops_share_what_their_vm_has() {
     let loops = |name, weight| VmConfig { vcpus: 4, weight, ..cpu_loop(name) };
     let config = host(4, COSTS, vec![loops("light", 256), loops("heavy", 1024)]);
-    let mut machine = Host::new(&config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(10));
+    let mut host = Host::new(&config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(10));
     for v in 0..4 {
-        let share = machine.vcpu_time(Vcpu(v)).0.as_s_f64() / 10.0;
+        let share = host.vcpu_time(Vcpu(v)).0.as_s_f64() / 10.0;
         assert!((share / 0.2 - 1.0).abs() <= 0.05, "loop {v} of four has {share}");
     }
-    let switches: u64 = (0..4).map(|p| machine.pcpu_stats(Pcpu(p)).switches).sum();
+    let switches: u64 = (0..4).map(|p| host.pcpu_stats(Pcpu(p)).switches).sum();
     // One for each turn of 10 ms on four pCPUs, and what the start costs.
     assert!(switches <= 4 * 1000 + 400, "{switches} switches");
 }
 
-/// The shares of a machine's group are its weight: 1:4, whoever has more vCPUs.
+/// The shares of a host's group are its weight: 1:4, whoever has more vCPUs.
 #[test]
 fn shares_of_groups_are_weights() {
     let mut config = host(4, COSTS, Vec::new());
     kvm(&mut config, "light", 8, None, None);
     kvm(&mut config, "heavy", 4, None, None);
     config.cgroups[9].shares = 4096;
-    let mut machine = Host::new(&config, 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(60));
-    let shares = [share(&machine, Dom(0)), share(&machine, Dom(1))];
+    let mut host = Host::new(&config, 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(60));
+    let shares = [share(&host, Dom(0)), share(&host, Dom(1))];
     assert!((shares[1] / shares[0] / 4.0 - 1.0).abs() <= 0.02, "{shares:?}");
 }

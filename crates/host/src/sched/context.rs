@@ -11,7 +11,7 @@ use crate::record::{Note, Recorder};
 #[derive(Debug)]
 pub struct SchedContext<'a> {
     /// The host's state; `processor` and `paused` of a vCPU are the scheduler's to change.
-    pub facts: &'a mut HostState,
+    pub host: &'a mut HostState,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) timers: &'a mut Vec<Timer>,
     pub(crate) tickled: &'a mut CpuSet,
@@ -21,22 +21,22 @@ pub struct SchedContext<'a> {
 impl SchedContext<'_> {
     /// Now.
     pub fn now(&self) -> Time {
-        self.facts.now
+        self.host.now
     }
 
     /// The state of `v`.
     pub fn vcpu(&self, v: Vcpu) -> &VcpuState {
-        &self.facts.vcpus[v.index()]
+        &self.host.vcpus[v.index()]
     }
 
     /// The state of `v`, to change `processor` or `paused`.
     pub fn vcpu_mut(&mut self, v: Vcpu) -> &mut VcpuState {
-        &mut self.facts.vcpus[v.index()]
+        &mut self.host.vcpus[v.index()]
     }
 
     /// Who runs on `p`.
     pub fn current(&self, p: Pcpu) -> Option<Vcpu> {
-        self.facts.current[p.index()]
+        self.host.current[p.index()]
     }
 
     /// Whether `v` runs on its processor: Xen's `curr_on_cpu(v->processor) == v`.
@@ -61,6 +61,6 @@ impl SchedContext<'_> {
 
     /// Leaves a remark in the recording of the schedule, if there is one.
     pub fn note(&mut self, p: Pcpu, v: Vcpu, note: Note) {
-        self.recorder.note(self.facts.now, p, v, note);
+        self.recorder.note(self.host.now, p, v, note);
     }
 }

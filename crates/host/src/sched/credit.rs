@@ -109,10 +109,10 @@ impl Credit {
     /// Xen means to program no timer shorter than 100 us, but compares the time *run* with
     /// that (0053127890, 2016). So a vCPU that has run for less is looked at again after
     /// 100 us, and with a rate limit below 200 us it may exceed the limit by up to 100 us.
-    fn rate_limited(&self, view: &SchedContext<'_>, v: Vcpu) -> Option<Duration> {
+    fn rate_limited(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Duration> {
         let limit = self.config.ratelimit;
-        let state = view.vcpu(v);
-        let run = view.now().since(state.since);
+        let state = cx.vcpu(v);
+        let run = cx.now().since(state.since);
         let yielded = self.units[v.index()].yielded;
         if yielded || run >= limit || !state.runnable() || self.is(CreditVersion::Xen2007) {
             return None;
@@ -135,8 +135,8 @@ impl Credit {
     /// (`csched_tick_resume` in 4.8, `csched_schedule` today, with the same effect). They
     /// end by themselves when a tick finds the pCPU idle, instead of when it goes idle:
     /// that saves two timer operations per nap, and no tick of an idle pCPU does anything.
-    fn resume_ticks(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
-        let now = view.now();
+    fn resume_ticks(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
+        let now = cx.now();
         let runq = &mut self.runqs[p.index()];
         runq.busy_since = now;
         if std::mem::replace(&mut runq.ticking, true) {
@@ -144,22 +144,22 @@ impl Credit {
         }
         let period = self.config.tick();
         let into = Duration::from_ps(now.as_ps() % period.as_ps());
-        view.arm(SchedTimer(u32::from(p.0)), now + (period - into));
+        cx.arm(SchedTimer(u32::from(p.0)), now + (period - into));
     }
 
     /// The timer of a pCPU's tick has fired.
-    fn tick_timer(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
+    fn tick_timer(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
         let runq = &mut self.runqs[p.index()];
         let always = self.config.version == CreditVersion::Xen2007;
-        if view.current(p).is_none() && !always {
+        if cx.current(p).is_none() && !always {
             runq.ticking = false;
             return;
         }
         // Had the timer been stopped, the pCPU would get its next tick a period from now.
-        if runq.busy_since < view.now() || always {
-            self.tick(view, p);
+        if runq.busy_since < cx.now() || always {
+            self.tick(cx, p);
         }
-        view.arm(SchedTimer(u32::from(p.0)), view.now() + self.config.tick());
+        cx.arm(SchedTimer(u32::from(p.0)), cx.now() + self.config.tick());
     }
 
     /// The timer of the accounting, after those of the ticks.
@@ -169,9 +169,9 @@ impl Credit {
 }
 
 impl Scheduler for Credit {
-    fn start(&mut self, view: &mut SchedContext<'_>) {
-        let vcpus = view.facts.vcpus.len();
-        self.idlers = view.facts.pcpus;
+    fn start(&mut self, cx: &mut SchedContext<'_>) {
+        let vcpus = cx.host.vcpus.len();
+        self.idlers = cx.host.pcpus;
         let runq = |p: Pcpu| Runq {
             waiting: Vec::with_capacity(vcpus),
             sorted: 0,
@@ -180,10 +180,10 @@ impl Scheduler for Credit {
             last_search: Time::ZERO,
             busy_since: Time::ZERO,
             ticking: false,
-            socket: view.facts.socket_of(p),
+            socket: cx.host.socket_of(p),
         };
-        self.runqs = view.facts.pcpus.iter().map(runq).collect();
-        self.search_bias = view.facts.sockets.iter().filter_map(|s| s.first()).collect();
+        self.runqs = cx.host.pcpus.iter().map(runq).collect();
+        self.search_bias = cx.host.sockets.iter().filter_map(|s| s.first()).collect();
         let moved = !self.is(CreditVersion::Xen2007);
         let unit = |dom| Unit {
             priority: Priority::Under,
@@ -200,35 +200,35 @@ impl Scheduler for Credit {
             moved,
             yielded: false,
         };
-        self.units = view.facts.vcpus.iter().map(|v| unit(v.dom)).collect();
-        self.soft = moved && view.facts.vcpus.iter().any(|v| v.has_soft_affinity());
-        self.shares.start(view.facts);
-        self.place(view.facts);
+        self.units = cx.host.vcpus.iter().map(|v| unit(v.dom)).collect();
+        self.soft = moved && cx.host.vcpus.iter().any(|v| v.has_soft_affinity());
+        self.shares.start(cx.host);
+        self.place(cx.host);
         let tick = Time::ZERO + self.config.tick();
         if self.is(CreditVersion::Xen2007) {
-            view.facts.pcpus.iter().for_each(|p| view.arm(SchedTimer(u32::from(p.0)), tick));
+            cx.host.pcpus.iter().for_each(|p| cx.arm(SchedTimer(u32::from(p.0)), tick));
             self.runqs.iter_mut().for_each(|runq| runq.ticking = true);
         } else {
-            view.arm(self.accounting_timer(), Time::ZERO + self.config.timeslice);
+            cx.arm(self.accounting_timer(), Time::ZERO + self.config.timeslice);
         }
     }
 
     /// `csched_unit_wake`, behind the test of `vcpu_wake` in `core.c` that `v` is runnable:
     /// one that is parked or on the move is not woken before that is over.
-    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        if !view.vcpu(v).runnable() || view.is_current(v) || self.units[v.index()].queued {
+    fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        if !cx.vcpu(v).runnable() || cx.is_current(v) || self.units[v.index()].queued {
             return;
         }
-        let p = view.vcpu(v).processor;
+        let p = cx.vcpu(v).processor;
         let (boosts, after_move) = (self.config.boost, self.config.kick_away_boosts);
         let unit = self.unit(v);
         let moved = std::mem::take(&mut unit.moved) && !after_move;
         if boosts && !moved && unit.priority == Priority::Under && !unit.parked {
             unit.priority = Priority::Boost;
-            view.note(p, v, Note::Boosted);
+            cx.note(p, v, Note::Boosted);
         }
         self.enqueue(p, v);
-        self.tickle(view, v);
+        self.tickle(cx, v);
     }
 
     /// `csched_unit_yield`. In 2007 a yield only enters the scheduler.
@@ -237,16 +237,16 @@ impl Scheduler for Credit {
     }
 
     /// `csched_schedule`.
-    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
-        let now = view.now();
+    fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        let now = cx.now();
         if let Some(v) = prev {
             self.charge_run_time(now, v);
             self.unit(v).last_ran = Some(now);
-            if let Some(rest) = self.rate_limited(view, v) {
-                view.note(p, v, Note::RateLimited);
+            if let Some(rest) = self.rate_limited(cx, v) {
+                cx.note(p, v, Note::RateLimited);
                 return Decision { next: prev, run_for: Some(rest) };
             }
-            if view.vcpu(v).runnable() {
+            if cx.vcpu(v).runnable() {
                 self.enqueue(p, v);
             }
             if self.is(CreditVersion::Xen48) {
@@ -255,7 +255,7 @@ impl Scheduler for Credit {
         }
         let head = self.runqs[p.index()].waiting.first().copied();
         let priority = self.priority(head);
-        let stolen = if priority <= Priority::Over { self.search(view, p, priority) } else { None };
+        let stolen = if priority <= Priority::Over { self.search(cx, p, priority) } else { None };
         let next = stolen.or_else(|| head.map(|_| self.dequeue(p, 0)));
         if next.is_none() {
             self.idlers.insert(p);
@@ -266,7 +266,7 @@ impl Scheduler for Credit {
             self.hand_over(now, prev, next);
         }
         if prev.is_none() && next.is_some() {
-            self.resume_ticks(view, p);
+            self.resume_ticks(cx, p);
         }
         // An idle pCPU of 2007 looks for work once per slice.
         let limited = next.is_some() || self.is(CreditVersion::Xen2007);
@@ -275,39 +275,39 @@ impl Scheduler for Credit {
 
     /// What `context_saved` in `core.c` does about a vCPU that is to move: it gets another
     /// pCPU and is woken there, if it has not gone to sleep meanwhile.
-    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         if !std::mem::take(&mut self.unit(v).moving) {
             return;
         }
-        let pick = self.pick(view.facts, v, true);
+        let pick = self.pick(cx.host, v, true);
         let unit = &mut self.units[v.index()];
         unit.moved = self.config.version != CreditVersion::Xen2007;
-        let state = view.vcpu_mut(v);
+        let state = cx.vcpu_mut(v);
         state.paused = unit.parked;
         state.processor = pick;
-        self.wake(view, v);
+        self.wake(cx, v);
     }
 
-    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
         if timer == self.accounting_timer() {
-            self.account(view);
-            view.arm(timer, view.now() + self.config.timeslice);
+            self.account(cx);
+            cx.arm(timer, cx.now() + self.config.timeslice);
         } else {
-            self.tick_timer(view, Pcpu(timer.0 as u16));
+            self.tick_timer(cx, Pcpu(timer.0 as u16));
         }
     }
 
-    fn check(&self, facts: &HostState) -> Result<(), String> {
+    fn check(&self, host: &HostState) -> Result<(), String> {
         // No event has happened yet.
         if self.units.is_empty() {
             return Ok(());
         }
         for i in 0..self.units.len() {
-            self.check_unit(facts, Vcpu(i as u16))?;
+            self.check_unit(host, Vcpu(i as u16))?;
         }
-        for p in facts.pcpus.iter() {
-            self.check_queue(facts, p)?;
+        for p in host.pcpus.iter() {
+            self.check_queue(host, p)?;
         }
-        self.check_shares(facts)
+        self.check_shares(host)
     }
 }

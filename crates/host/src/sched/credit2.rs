@@ -55,8 +55,8 @@ const CARRYOVER_MAX_NS: i64 = MIN_TIMER_NS;
 const MIGRATE_COMPENSATION_NS: i64 = 50_000;
 impl Credit2 {
     /// `reset_credit`: a new round for everybody in the queue.
-    fn reset_credit(&mut self, view: &mut SchedContext<'_>, p: Pcpu, next: Vcpu) {
-        let now_ns = ns(view.now());
+    fn reset_credit(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, next: Vcpu) {
+        let now_ns = ns(cx.now());
         let rq = self.queue_of[p.index()];
         let next_credit = self.credit(Some(next));
         // Who is so deep in debt that one round does not help gets more at once; how
@@ -70,10 +70,10 @@ impl Credit2 {
         };
         for i in 0..self.queues[rq].members.len() {
             let v = self.queues[rq].members[i];
-            if view.is_current(v) {
+            if cx.is_current(v) {
                 self.burn(now_ns, v);
                 if self.has_cap(v) && self.units[v.index()].budget <= 0 {
-                    self.tickle(view, view.vcpu(v).processor);
+                    self.tickle(cx, cx.vcpu(v).processor);
                 }
             }
             let unit = self.unit(v);
@@ -81,26 +81,26 @@ impl Credit2 {
             unit.credit = topped.min(CREDIT_INIT_NS + CARRYOVER_MAX_NS);
             unit.start_ns = now_ns;
         }
-        view.note(p, next, Note::CreditReset);
+        cx.note(p, next, Note::CreditReset);
     }
 
     /// `runq_candidate`: who runs next on `p`. Also says, for 4.8.1, whether somebody in
     /// front of the candidate was passed over.
     fn candidate(
         &mut self,
-        view: &mut SchedContext<'_>,
+        cx: &mut SchedContext<'_>,
         p: Pcpu,
         prev: Option<Vcpu>,
     ) -> (Option<Vcpu>, bool) {
         let yielding = prev.is_some_and(|v| std::mem::take(&mut self.unit(v).yielding));
-        let mut stay = prev.filter(|&v| view.vcpu(v).runnable());
+        let mut stay = prev.filter(|&v| cx.vcpu(v).runnable());
         if let Some(v) = stay {
-            let ran_ns = ns(view.now()) - ns(view.vcpu(v).since);
+            let ran_ns = ns(cx.now()) - ns(cx.vcpu(v).since);
             if !yielding && ran_ns < self.ratelimit_ns {
-                view.note(p, v, Note::RateLimited);
+                cx.note(p, v, Note::RateLimited);
                 return (stay, false);
             }
-            if self.better_elsewhere(view, p, v) {
+            if self.better_elsewhere(cx, p, v) {
                 stay = None;
             }
         }
@@ -112,13 +112,13 @@ impl Credit2 {
             if self.since_410 && !yielding && !ahead {
                 break;
             }
-            if !self.may_take(view, p, v, stay) {
+            if !self.may_take(cx, p, v, stay) {
                 skipped = true;
                 i += 1;
                 continue;
             }
             // A capped vCPU without budget is parked, and so leaves the queue.
-            if self.since_410 && self.has_cap(v) && !self.grab_budget(view, v) {
+            if self.since_410 && self.has_cap(v) && !self.grab_budget(cx, v) {
                 continue;
             }
             if yielding || ahead {
@@ -130,16 +130,16 @@ impl Credit2 {
     }
 
     /// Whether `v`, which runs outside of its soft affinity, finds an idle pCPU within.
-    fn better_elsewhere(&self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu) -> bool {
-        let state = view.vcpu(v);
+    fn better_elsewhere(&self, cx: &SchedContext<'_>, p: Pcpu, v: Vcpu) -> bool {
+        let state = cx.vcpu(v);
         let queue = &self.queues[self.queue_of[p.index()]];
         let idle = queue.idle.minus(queue.tickled).and(state.soft).and(state.hard);
         self.since_410 && state.has_soft_affinity() && !state.soft.has(p) && !idle.is_empty()
     }
 
     /// Whether `p` may take `v` from the queue instead of `stay`.
-    fn may_take(&self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu, stay: Option<Vcpu>) -> bool {
-        let state = view.vcpu(v);
+    fn may_take(&self, cx: &SchedContext<'_>, p: Pcpu, v: Vcpu, stay: Option<Vcpu>) -> bool {
+        let state = cx.vcpu(v);
         let unit = &self.units[v.index()];
         let queue = &self.queues[unit.rq];
         // Somebody else has been tickled to fetch it and is on the way.
@@ -151,13 +151,13 @@ impl Credit2 {
 
     /// `csched2_runtime`: until when `next` may run on `p`. `inflight` is the credit of
     /// the vCPU that is just leaving and not yet back on the queue.
-    fn runtime(&self, view: &SchedContext<'_>, p: Pcpu, next: Vcpu, inflight: i64) -> Duration {
+    fn runtime(&self, cx: &SchedContext<'_>, p: Pcpu, next: Vcpu, inflight: i64) -> Duration {
         let queue = &self.queues[self.queue_of[p.index()]];
         let unit = &self.units[next.index()];
         let mut min_ns = MIN_TIMER_NS;
         if self.ratelimit_ns > 0 {
-            let state = view.vcpu(next);
-            let ran_ns = if state.running { ns(view.now()) - ns(state.since) } else { 0 };
+            let state = cx.vcpu(next);
+            let ran_ns = if state.running { ns(cx.now()) - ns(state.since) } else { 0 };
             min_ns = min_ns.max(self.ratelimit_ns - ran_ns);
         }
         let waiting = queue.waiting.first().map_or(0, |&v| self.credit(Some(v)));
@@ -173,28 +173,28 @@ impl Credit2 {
 
     /// Puts `v` on the queue that it belongs to, and looks for a pCPU that should take it.
     /// Returns whether there is one.
-    fn enqueue(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
+    fn enqueue(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) -> bool {
         let rq = self.units[v.index()].rq;
         self.queues[rq].insert(&mut self.units, v);
-        self.tickle_for(view, v)
+        self.tickle_for(cx, v)
     }
 
     /// The accounting for `next`, which is to run on `p` after `prev`.
     fn take(
         &mut self,
-        view: &mut SchedContext<'_>,
+        cx: &mut SchedContext<'_>,
         p: Pcpu,
         prev: Option<Vcpu>,
         next: Vcpu,
         skipped: bool,
     ) {
-        let now = view.now();
+        let now = cx.now();
         let rq = self.queue_of[p.index()];
         if prev != Some(next) {
             self.queues[rq].remove(&mut self.units, next);
             self.unit(next).scheduled = true;
         } else if self.since_410 {
-            self.update_load(view, next, 0);
+            self.update_load(cx, next, 0);
         }
         self.queues[rq].idle.remove(p);
         let top = self.queues[rq].waiting.first().map_or(i64::MIN, |&v| self.credit(Some(v)));
@@ -204,56 +204,56 @@ impl Credit2 {
             false => !skipped && own <= 0,
         };
         if over {
-            self.reset_credit(view, p, next);
-            self.balance(view, p);
+            self.reset_credit(cx, p, next);
+            self.balance(cx, p);
         }
         let unit = self.unit(next);
         unit.start_ns = ns(now);
         unit.tickled_cpu = None;
-        if view.vcpu(next).processor != p {
+        if cx.vcpu(next).processor != p {
             self.unit(next).credit += MIGRATE_COMPENSATION_NS;
-            view.vcpu_mut(next).processor = p;
+            cx.vcpu_mut(next).processor = p;
         }
     }
 }
 
 impl Scheduler for Credit2 {
-    fn start(&mut self, view: &mut SchedContext<'_>) {
+    fn start(&mut self, cx: &mut SchedContext<'_>) {
         self.queues = match self.config.runqueue {
             Runqueue::Core => {
-                view.facts.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
+                cx.host.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
             }
-            Runqueue::Socket => view.facts.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
-            Runqueue::All => vec![RunQueue::new(view.facts.pcpus)],
+            Runqueue::Socket => cx.host.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
+            Runqueue::All => vec![RunQueue::new(cx.host.pcpus)],
         };
-        let pcpus = view.facts.pcpus.iter();
+        let pcpus = cx.host.pcpus.iter();
         let home = |p| self.queues.iter().position(|q| q.active.has(p)).unwrap_or(0);
         self.queue_of = pcpus.map(home).collect();
-        self.start_budgets(view);
-        for i in 0..view.facts.vcpus.len() {
+        self.start_budgets(cx);
+        for i in 0..cx.host.vcpus.len() {
             let v = Vcpu(i as u16);
-            let dom = view.vcpu(v).dom;
-            let unit = Unit::new(i64::from(view.facts.doms[dom.index()].weight));
+            let dom = cx.vcpu(v).dom;
+            let unit = Unit::new(i64::from(cx.host.doms[dom.index()].weight));
             self.units.push(unit);
-            self.give_quota(view, v, dom);
-            let p = self.pick(view, v, None);
-            view.vcpu_mut(v).processor = p;
+            self.give_quota(cx, v, dom);
+            let p = self.pick(cx, v, None);
+            cx.vcpu_mut(v).processor = p;
             self.assign(v, self.queue_of[p.index()]);
         }
     }
 
-    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
+    fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &self.units[v.index()];
-        if view.is_current(v) || unit.on_queue || !view.vcpu(v).runnable() {
+        if cx.is_current(v) || unit.on_queue || !cx.vcpu(v).runnable() {
             return;
         }
         if unit.scheduled {
             self.unit(v).delayed_add = true;
             return;
         }
-        self.update_load(view, v, 1);
-        if !self.enqueue(view, v) {
-            view.note(view.vcpu(v).processor, v, Note::NotTickled);
+        self.update_load(cx, v, 1);
+        if !self.enqueue(cx, v) {
+            cx.note(cx.vcpu(v).processor, v, Note::NotTickled);
         }
     }
 
@@ -261,66 +261,66 @@ impl Scheduler for Credit2 {
         self.unit(v).yielding = true;
     }
 
-    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         let rq = self.queue_of[p.index()];
         self.queues[rq].tickled.remove(p);
         if let Some(v) = prev {
-            self.burn(ns(view.now()), v);
+            self.burn(ns(cx.now()), v);
             if self.has_cap(v) && self.units[v.index()].budget <= 0 {
-                self.grab_budget(view, v);
+                self.grab_budget(cx, v);
             }
         }
-        let (next, skipped) = self.candidate(view, p, prev);
-        let leaving = prev.filter(|&v| next != prev && view.vcpu(v).runnable());
+        let (next, skipped) = self.candidate(cx, p, prev);
+        let leaving = prev.filter(|&v| next != prev && cx.vcpu(v).runnable());
         if let Some(v) = leaving {
             self.unit(v).delayed_add = true;
         }
         let Some(next) = next else {
             self.queues[rq].idle.insert(p);
-            self.update_queue_load(rq, 0, ns(view.now()));
+            self.update_queue_load(rq, 0, ns(cx.now()));
             return Decision { next: None, run_for: None };
         };
-        self.take(view, p, prev, next, skipped);
+        self.take(cx, p, prev, next, skipped);
         // Since 4.21 the one who leaves counts as waiting; after a reset, if there was one.
         let inflight = leaving.filter(|_| self.config.version >= Credit2Version::Xen421);
         let inflight = inflight.map_or(0, |v| self.credit(Some(v)));
-        Decision { next: Some(next), run_for: Some(self.runtime(view, p, next, inflight)) }
+        Decision { next: Some(next), run_for: Some(self.runtime(cx, p, next, inflight)) }
     }
 
-    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         self.unit(v).scheduled = false;
-        let freed = self.return_budget(view, v);
+        let freed = self.return_budget(cx, v);
         let wanted = std::mem::take(&mut self.unit(v).delayed_add);
-        if wanted && view.vcpu(v).runnable() {
-            self.enqueue(view, v);
+        if wanted && cx.vcpu(v).runnable() {
+            self.enqueue(cx, v);
         } else {
-            self.update_load(view, v, -1);
+            self.update_load(cx, v, -1);
         }
         if freed {
-            let dom = view.vcpu(v).dom;
-            self.unpark(view, dom);
+            let dom = cx.vcpu(v).dom;
+            self.unpark(cx, dom);
         }
-        self.finish_migration(view, v);
+        self.finish_migration(cx, v);
     }
 
-    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
-        self.replenish(view, Dom(timer.0 as u16));
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+        self.replenish(cx, Dom(timer.0 as u16));
     }
 
-    fn check(&self, facts: &HostState) -> Result<(), String> {
+    fn check(&self, host: &HostState) -> Result<(), String> {
         for (rq, queue) in self.queues.iter().enumerate() {
             queue
                 .check(&self.units)
-                .map_err(|e| format!("run queue {rq} at {:?}: {e}", facts.now))?;
+                .map_err(|e| format!("run queue {rq} at {:?}: {e}", host.now))?;
         }
-        for (i, (unit, state)) in self.units.iter().zip(&facts.vcpus).enumerate() {
-            let current = facts.current.contains(&Some(Vcpu(i as u16)));
+        for (i, (unit, state)) in self.units.iter().zip(&host.vcpus).enumerate() {
+            let current = host.current.contains(&Some(Vcpu(i as u16)));
             let lost = state.runnable() && !unit.on_queue && !unit.scheduled && !current;
             if lost && !(unit.delayed_add || unit.migrate_to.is_some()) {
-                return Err(format!("vCPU {i} is runnable and in no queue at {:?}", facts.now));
+                return Err(format!("vCPU {i} is runnable and in no queue at {:?}", host.now));
             }
             if unit.on_queue && current {
-                return Err(format!("vCPU {i} runs and waits at {:?}", facts.now));
+                return Err(format!("vCPU {i} runs and waits at {:?}", host.now));
             }
         }
         Ok(())

@@ -44,51 +44,51 @@ pub use version::{FairConfig, FairVersion};
 
 impl Fair {
     /// Lets the host see what this call has led to; `p` is choosing anyway.
-    fn apply_deferred(&mut self, view: &mut SchedContext<'_>, p: Option<Pcpu>) {
+    fn apply_deferred(&mut self, cx: &mut SchedContext<'_>, p: Option<Pcpu>) {
         if let Some(p) = p {
             self.reschedule.remove(p);
         }
-        std::mem::take(&mut self.reschedule).iter().for_each(|p| view.tickle(p));
+        std::mem::take(&mut self.reschedule).iter().for_each(|p| cx.tickle(p));
         for &(alarm, at) in &self.deferred_timers {
-            view.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
+            cx.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
         }
         self.deferred_timers.clear();
         for (p, v, note) in self.deferred_notes.drain(..) {
-            view.note(p, v, note);
+            cx.note(p, v, note);
         }
     }
 
     /// The thread `e` wakes, and is nowhere.
-    fn wake_up(&mut self, facts: &mut HostState, e: usize) {
+    fn wake_up(&mut self, host: &mut HostState, e: usize) {
         if self.is_realtime(e) {
-            return self.wake_realtime(facts, e);
+            return self.wake_realtime(host, e);
         }
-        let state = &facts.vcpus[e];
+        let state = &host.vcpus[e];
         if let Some(p) = self.tasks[e].pushed.take() {
             self.set_pcpu(e, p);
-            return self.arrive(facts, e, p, EnqueueReason::Move);
+            return self.arrive(host, e, p, EnqueueReason::Move);
         }
         let first = self.entities[e].fresh.then(|| self.pick_first(state.hard)).flatten();
-        let p = first.unwrap_or_else(|| self.pick_wake(facts, state.hard, state.processor));
+        let p = first.unwrap_or_else(|| self.pick_wake(host, state.hard, state.processor));
         self.set_pcpu(e, p);
         if let Some(since) = self.cpus[p].idle_since.take() {
             let mean = &mut self.cpus[p].mean_idle;
             *mean = (*mean - *mean / 8 + (self.now - since) / 8).min(MEAN_IDLE);
         }
-        self.arrive(facts, e, p, EnqueueReason::Wake);
+        self.arrive(host, e, p, EnqueueReason::Wake);
     }
 
     /// The thread `e` comes into its queue on pCPU `p`.
-    fn arrive(&mut self, facts: &mut HostState, e: usize, p: usize, reason: EnqueueReason) {
-        facts.vcpus[e].processor = self.pcpu(p);
+    fn arrive(&mut self, host: &mut HostState, e: usize, p: usize, reason: EnqueueReason) {
+        host.vcpus[e].processor = self.pcpu(p);
         self.enqueue_task(e, reason);
         self.link_task(e);
         self.check_preempt(p, e);
     }
 
     /// `e`, which has run on `p`, blocks or has given up its turn.
-    fn stop(&mut self, facts: &HostState, p: usize, e: usize) {
-        let blocks = facts.vcpus[e].blocked;
+    fn stop(&mut self, host: &HostState, p: usize, e: usize) {
+        let blocks = host.vcpus[e].blocked;
         let yields = std::mem::take(&mut self.cpus[p].yielded);
         let push = self.cpus[p].push.take();
         if self.is_realtime(e) {
@@ -98,7 +98,7 @@ impl Fair {
             if !self.entities[e].delayed {
                 self.unlink_task(e);
             }
-        } else if let Some(to) = push.filter(|&to| self.can_push(facts, e, to)) {
+        } else if let Some(to) = push.filter(|&to| self.can_push(host, e, to)) {
             // It goes on there when its context is saved.
             self.dequeue_task(e, false);
             self.unlink_task(e);
@@ -107,19 +107,19 @@ impl Fair {
     }
 
     /// Who runs on `p` next.
-    fn choose(&mut self, facts: &mut HostState, p: usize, prev: Option<usize>) -> Option<usize> {
-        if let Some(e) = self.pick_realtime(facts, p) {
+    fn choose(&mut self, host: &mut HostState, p: usize, prev: Option<usize>) -> Option<usize> {
+        if let Some(e) = self.pick_realtime(host, p) {
             self.put_back(prev, None);
             self.entities[e].exec_start = self.now;
             return Some(e);
         }
         let before = self.queues[p].runnable == 0;
         if before {
-            self.balance_newly_idle(facts, p);
+            self.balance_newly_idle(host, p);
         }
         let mut next = self.pick_thread(p, prev);
         if next.is_none() && !before && self.config.balance_on_throttle {
-            self.balance_newly_idle(facts, p);
+            self.balance_newly_idle(host, p);
             next = self.pick_thread(p, None);
         }
         if let Some(e) = next {
@@ -129,7 +129,7 @@ impl Fair {
         next
     }
 
-    fn tick(&mut self, facts: &mut HostState, p: usize) {
+    fn tick(&mut self, host: &mut HostState, p: usize) {
         self.cpus[p].ticking = false;
         let Some(e) = self.cpus[p].current else { return };
         self.keep_ticking(p);
@@ -138,7 +138,7 @@ impl Fair {
         } else {
             self.tick_thread(e);
         }
-        self.balance_tick(facts, p);
+        self.balance_tick(host, p);
     }
 
     /// All pCPUs tick at the same instants.
@@ -151,17 +151,17 @@ impl Fair {
 }
 
 impl Scheduler for Fair {
-    fn start(&mut self, view: &mut SchedContext<'_>) {
-        let facts = &*view.facts;
-        let pcpus = facts.current.len();
-        self.threads = facts.vcpus.len();
+    fn start(&mut self, cx: &mut SchedContext<'_>) {
+        let host = &*cx.host;
+        let pcpus = host.current.len();
+        self.threads = host.vcpus.len();
         self.tunables = Tunables::new(&self.config, pcpus as u32);
         let shift = self.config.version.weight_shift();
         let root =
             Group { above: 0, below: Vec::new(), shares: weight::NICE_0, load: 0, pool: None };
         let in_step = self.config.periods_in_step;
         self.groups = vec![root];
-        self.groups.extend(facts.cgroups.iter().enumerate().map(|(i, cgroup)| Group {
+        self.groups.extend(host.cgroups.iter().enumerate().map(|(i, cgroup)| Group {
             above: cgroup.parent.map_or(0, |parent| parent.index() + 1),
             below: Vec::new(),
             shares: cgroup.shares,
@@ -176,7 +176,7 @@ impl Scheduler for Fair {
                 at = self.groups[at].above;
             }
         }
-        let group_of = |v: usize| facts.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
+        let group_of = |v: usize| host.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
         // Threads and groups that may wait in a queue of each group.
         let mut waiters = vec![0; groups];
         (0..self.threads).for_each(|v| waiters[group_of(v)] += 1);
@@ -189,12 +189,12 @@ impl Scheduler for Fair {
         }
         self.entities = (0..self.threads)
             .map(|v| {
-                let state = &facts.vcpus[v];
+                let state = &host.vcpus[v];
                 let slice =
                     state.thread.slice.filter(|_| self.config.version >= FairVersion::Linux612);
                 Entity {
                     queue: group_of(v) * pcpus + state.processor.index(),
-                    weight: weight::of_thread(&state.thread, facts.doms[state.dom.index()].weight)
+                    weight: weight::of_thread(&state.thread, host.doms[state.dom.index()].weight)
                         << shift,
                     slice: slice.map_or(self.tunables.base_slice, |slice| slice.as_ns() as i64),
                     own_slice: slice.is_some(),
@@ -221,7 +221,7 @@ impl Scheduler for Fair {
             cpu.realtime.reserve(self.threads);
         }
         let task = |v: usize| Task {
-            policy: facts.vcpus[v].thread.policy,
+            policy: host.vcpus[v].thread.policy,
             turn: 0,
             waits: false,
             pushed: None,
@@ -232,8 +232,8 @@ impl Scheduler for Fair {
         self.deferred_notes.reserve(2 * self.threads);
     }
 
-    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        self.now = view.now().as_ns();
+    fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        self.now = cx.now().as_ns();
         let e = v.index();
         if self.entities[e].queued {
             if self.entities[e].delayed {
@@ -241,74 +241,74 @@ impl Scheduler for Fair {
                 self.enqueue_task(e, EnqueueReason::Wake);
                 self.check_preempt(p, e);
             }
-        } else if !view.vcpu(v).running && !self.tasks[e].waits {
+        } else if !cx.vcpu(v).running && !self.tasks[e].waits {
             // One that is on its way out of a pCPU is woken when it has left.
-            self.wake_up(view.facts, e);
+            self.wake_up(cx.host, e);
         }
-        self.apply_deferred(view, None);
+        self.apply_deferred(cx, None);
     }
 
-    fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        self.now = view.now().as_ns();
-        let (e, p) = (v.index(), view.vcpu(v).processor.index());
+    fn yielded(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        self.now = cx.now().as_ns();
+        let (e, p) = (v.index(), cx.vcpu(v).processor.index());
         if self.is_realtime(e) {
             self.cpus[p].yielded = true;
         } else {
             self.yield_thread(e);
         }
-        self.apply_deferred(view, None);
+        self.apply_deferred(cx, None);
     }
 
-    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
-        self.now = view.now().as_ns();
+    fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
+        self.now = cx.now().as_ns();
         let at = p.index();
         let prev = prev.map(|v| v.index());
         if let Some(e) = prev {
-            self.stop(view.facts, at, e);
+            self.stop(cx.host, at, e);
         }
         let fair = prev.filter(|&e| !self.is_realtime(e));
-        let next = self.choose(view.facts, at, fair);
+        let next = self.choose(cx.host, at, fair);
         self.cpus[at].current = next;
         match next {
             Some(e) => {
-                view.facts.vcpus[e].processor = p;
+                cx.host.vcpus[e].processor = p;
                 self.cpus[at].idle_since = None;
                 self.keep_ticking(at);
             }
             None if prev.is_some() => self.cpus[at].idle_since = Some(self.now),
             None => {}
         }
-        self.apply_deferred(view, Some(p));
+        self.apply_deferred(cx, Some(p));
         Decision { next: next.map(|e| Vcpu(e as u16)), run_for: None }
     }
 
-    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         let e = v.index();
-        if view.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
-            self.now = view.now().as_ns();
-            self.wake_up(view.facts, e);
-            self.apply_deferred(view, None);
+        if cx.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
+            self.now = cx.now().as_ns();
+            self.wake_up(cx.host, e);
+            self.apply_deferred(cx, None);
         }
     }
 
-    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer) {
-        self.now = view.now().as_ns();
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+        self.now = cx.now().as_ns();
         match self.alarm(timer) {
-            Alarm::Tick(p) => self.tick(view.facts, p),
+            Alarm::Tick(p) => self.tick(cx.host, p),
             Alarm::Realtime(p) => {
                 self.reschedule.insert(self.pcpu(p));
             }
             Alarm::Period(group) => self.period_over(group),
             Alarm::Slack(group) => self.slack_over(group),
         }
-        self.apply_deferred(view, None);
+        self.apply_deferred(cx, None);
     }
 
-    fn cgroup_stats(&self, view: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
-        self.stats_of(cgroup.index() + 1, view.now)
+    fn cgroup_stats(&self, cx: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
+        self.stats_of(cgroup.index() + 1, cx.now)
     }
 
-    fn check(&self, facts: &HostState) -> Result<(), String> {
-        self.check_books(facts)
+    fn check(&self, host: &HostState) -> Result<(), String> {
+        self.check_books(host)
     }
 }

@@ -54,31 +54,31 @@ pub fn assign(allowed: &[CpuSet], pcpus: usize) -> Result<Vec<Option<Vcpu>>, Vcp
 }
 
 impl Scheduler for Null {
-    fn start(&mut self, view: &mut SchedContext<'_>) {
-        let allowed: Vec<CpuSet> = view.facts.vcpus.iter().map(|v| v.hard).collect();
-        self.owner = assign(&allowed, view.facts.current.len()).unwrap_or_default();
+    fn start(&mut self, cx: &mut SchedContext<'_>) {
+        let allowed: Vec<CpuSet> = cx.host.vcpus.iter().map(|v| v.hard).collect();
+        self.owner = assign(&allowed, cx.host.current.len()).unwrap_or_default();
         for (p, owner) in self.owner.iter().enumerate() {
             if let Some(v) = *owner {
-                view.vcpu_mut(v).processor = Pcpu(p as u16);
+                cx.vcpu_mut(v).processor = Pcpu(p as u16);
             }
         }
     }
 
-    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        view.tickle(view.vcpu(v).processor);
+    fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        cx.tickle(cx.vcpu(v).processor);
     }
 
     fn yielded(&mut self, _view: &mut SchedContext<'_>, _v: Vcpu) {}
 
-    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, _prev: Option<Vcpu>) -> Decision {
+    fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, _prev: Option<Vcpu>) -> Decision {
         let owner = self.owner.get(p.index()).copied().flatten();
-        Decision { next: owner.filter(|&v| view.vcpu(v).runnable()), run_for: None }
+        Decision { next: owner.filter(|&v| cx.vcpu(v).runnable()), run_for: None }
     }
 
-    fn context_saved(&mut self, view: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
+    fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         // It may have been woken while it was being switched out.
-        if view.vcpu(v).runnable() {
-            view.tickle(view.vcpu(v).processor);
+        if cx.vcpu(v).runnable() {
+            cx.tickle(cx.vcpu(v).processor);
         }
     }
 

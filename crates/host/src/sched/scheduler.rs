@@ -24,10 +24,10 @@ pub struct Decision {
 pub trait Scheduler: Send {
     /// Called once at time zero, when all vCPUs are in the [`SchedContext`], none of them
     /// runnable: sets up per-vCPU state, each vCPU's first `processor`, and timers.
-    fn start(&mut self, view: &mut SchedContext<'_>);
+    fn start(&mut self, cx: &mut SchedContext<'_>);
 
     /// `v` has become runnable, or it was runnable already (a wake-up may be spurious).
-    fn wake(&mut self, view: &mut SchedContext<'_>, v: Vcpu);
+    fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu);
 
     /// `v`, runnable but not on a pCPU, is notified once more. Xen's schedulers are not told;
     /// a hypervisor sees it when it delivers the event.
@@ -35,16 +35,16 @@ pub trait Scheduler: Send {
 
     /// `v`, which runs on some pCPU, gives up the rest of its slice but stays runnable.
     /// The pCPU enters [`schedule`](Self::schedule) right after.
-    fn yielded(&mut self, view: &mut SchedContext<'_>, v: Vcpu);
+    fn yielded(&mut self, cx: &mut SchedContext<'_>, v: Vcpu);
 
     /// `p`, where `prev` runs or has just blocked (`None`: idle), asks who is next.
-    fn schedule(&mut self, view: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision;
+    fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision;
 
     /// `p` has finished switching away from `v`, which may now run elsewhere.
-    fn context_saved(&mut self, view: &mut SchedContext<'_>, p: Pcpu, v: Vcpu);
+    fn context_saved(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, v: Vcpu);
 
     /// A timer armed through [`SchedContext::arm`] has fired.
-    fn timer(&mut self, view: &mut SchedContext<'_>, timer: SchedTimer);
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer);
 
     /// What has happened to `cgroup` so far; `None` if it has no limit or the scheduler knows no
     /// groups.

@@ -39,10 +39,10 @@ fn wakers_stay_in_their_socket() {
             loops("hog", 1, vec![near(0)]),
         ];
         let config = Config { sockets: 2, ..host(4, FairConfig::new(version), vms) };
-        let mut machine = Host::new(&config, 1).expect("valid");
+        let mut host = Host::new(&config, 1).expect("valid");
         let mut seen = CpuSet::EMPTY;
-        machine.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |machine| {
-            seen.insert(machine.facts().vcpus[0].processor);
+        host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
+            seen.insert(host.facts().vcpus[0].processor);
         });
         assert!(seen.minus(CpuSet::first_n(2)).is_empty(), "{name}: {seen:?}");
     }

@@ -10,9 +10,9 @@ fn waits(fair: FairConfig, slice: Option<Duration>) -> (f64, f64) {
         loops("hogs", 2, Vec::new()),
         sleeper("sleeper", Duration::from_us(1_000), Duration::from_us(10), thread),
     ];
-    let mut machine = Host::new(&host(1, fair, vms), 1).expect("valid");
-    machine.run_to(Time::ZERO + Duration::from_s(20));
-    let waits = &machine.vcpu_stats(Vcpu(2)).wake_to_run;
+    let mut host = Host::new(&host(1, fair, vms), 1).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(20));
+    let waits = &host.vcpu_stats(Vcpu(2)).wake_to_run;
     (waits.quantile(0.5).as_us_f64(), waits.max().as_us_f64())
 }
 

@@ -18,9 +18,9 @@ fn a_limit_is_kept() {
         for period in [10, 20, 50, 100, 200, 500] {
             let config = lone(version, limit(period / 2, period));
             // The pool is full from the start, however soon the first period ends.
-            let (machine, times) = times(&config, Duration::from_s(1), Duration::from_s(11));
+            let (host, times) = times(&config, Duration::from_s(1), Duration::from_s(11));
             assert!((times[0] / 5.0 - 1.0).abs() < 0.01, "{name}, {period} ms: {times:?}");
-            let stats = machine.cgroup_stats(Cgroup(0)).expect("limited");
+            let stats = host.cgroup_stats(Cgroup(0)).expect("limited");
             assert!(stats.periods.abs_diff(11_000 / period) <= 1, "{name}: {stats:?}");
             // A short one may be missed when the tick before has taken its quota as well.
             let missed = stats.periods - stats.throttled_periods;
@@ -41,10 +41,10 @@ fn a_tick_is_the_most_that_is_overrun() {
         let tick = 1.0 / f64::from(fair.hz);
         let config =
             Config { scheduler: SchedulerConfig::Fair(fair), ..lone(version, limit(30, 100)) };
-        let mut machine = Host::new(&config, 1).expect("valid");
+        let mut host = Host::new(&config, 1).expect("valid");
         let (mut last, mut most) = (0.0, 0.0f64);
-        machine.run_watched(Time::ZERO + Duration::from_s(10), Duration::from_ms(100), |machine| {
-            let time = machine.vcpu_time(Vcpu(0)).0.as_s_f64();
+        host.run_watched(Time::ZERO + Duration::from_s(10), Duration::from_ms(100), |host| {
+            let time = host.vcpu_time(Vcpu(0)).0.as_s_f64();
             most = most.max(time - last);
             last = time;
         });
@@ -81,11 +81,11 @@ fn a_limit_is_for_all_pcpus() {
         let mut config = host(4, FairConfig::new(version), vms);
         config.cgroups =
             vec![CgroupConfig { limit: limit(100, 100), ..CgroupConfig::new("vm", None) }];
-        let (machine, times) = times(&config, Duration::from_s(1), Duration::from_s(11));
+        let (host, times) = times(&config, Duration::from_s(1), Duration::from_s(11));
         let total: f64 = times.iter().sum();
         assert!((total / 10.0 - 1.0).abs() < 0.01, "{name}: {times:?}");
         // Each of the four waits for three quarters of the time (`throttled_time` of all pCPUs).
-        let stats = machine.cgroup_stats(Cgroup(0)).expect("limited");
+        let stats = host.cgroup_stats(Cgroup(0)).expect("limited");
         assert!((stats.throttled.as_s_f64() / 33.0 - 1.0).abs() < 0.03, "{name}: {stats:?}");
         let pause = stats.longest_pause.as_s_f64();
         assert!((0.07..0.1).contains(&pause), "{name}: {stats:?}");
@@ -104,19 +104,19 @@ fn a_burst_is_what_was_saved() {
             let mut config = lone(version, Some(limit));
             let (save, burn) = (Duration::from_ms(430), Duration::from_ms(200));
             config.vms[0].workload = Workload::BoostSaver(BoostSaverConfig { save, burn });
-            let mut machine = Host::new(&config, 1).expect("valid");
+            let mut host = Host::new(&config, 1).expect("valid");
             // The longest stretch that it runs in one go.
             let (mut last, mut stretch, mut longest) = (0.0, 0.0, 0.0f64);
             let (end, every) = (Time::ZERO + Duration::from_s(20), Duration::from_us(250));
-            machine.run_watched(end, every, |machine| {
-                let ran = machine.vcpu_time(Vcpu(0)).0.as_s_f64();
+            host.run_watched(end, every, |host| {
+                let ran = host.vcpu_time(Vcpu(0)).0.as_s_f64();
                 stretch = if ran > last { stretch + ran - last } else { 0.0 };
                 (last, longest) = (ran, longest.max(stretch));
             });
             // A refill may come on the way; ticks let through up to 4 ms.
             let (least, most) = (0.020 + burst as f64 / 1000.0, 0.0445 + burst as f64 / 1000.0);
             assert!((least..=most).contains(&longest), "{name}, {burst} ms: {longest}");
-            let stats = machine.cgroup_stats(Cgroup(0)).expect("limited");
+            let stats = host.cgroup_stats(Cgroup(0)).expect("limited");
             assert_eq!(stats.bursts > 0, burst > 0, "{name}: {stats:?}");
             let per_burst = stats.burst.as_s_f64() * 1000.0 / stats.bursts.max(1) as f64;
             assert!(per_burst <= burst as f64, "{name}: {stats:?}");
@@ -144,10 +144,10 @@ fn slices_that_expire_throttle_who_is_below_the_limit() {
             let mut config = host(16, fair, vms.collect());
             config.cgroups =
                 vec![CgroupConfig { limit: limit(10, 100), ..CgroupConfig::new("g", None) }];
-            let (machine, times) = times(&config, Duration::ZERO, Duration::from_s(10));
+            let (host, times) = times(&config, Duration::ZERO, Duration::from_s(10));
             let used = times.iter().sum::<f64>() / 10.0;
             assert!(used < 0.05, "{name}: {used} of 0.1");
-            let stats = machine.cgroup_stats(Cgroup(0)).expect("limited");
+            let stats = host.cgroup_stats(Cgroup(0)).expect("limited");
             let often = stats.throttled_periods * 2 > stats.periods;
             let never = stats.throttled_periods <= 3;
             assert!(if expire_slices { often } else { never }, "{name}: {stats:?}");

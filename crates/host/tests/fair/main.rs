@@ -47,16 +47,16 @@ fn limit(quota_ms: u64, period_ms: u64) -> Option<Limit> {
 
 /// Processor time of each vCPU from `from` to `to`, in seconds.
 fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
-    let mut machine = Host::new(config, 1).expect("valid");
-    let vcpus = machine.facts().vcpus.len() as u16;
-    let look = |machine: &Host| -> Vec<f64> {
-        (0..vcpus).map(|v| machine.vcpu_time(Vcpu(v)).0.as_s_f64()).collect()
+    let mut host = Host::new(config, 1).expect("valid");
+    let vcpus = host.facts().vcpus.len() as u16;
+    let look = |host: &Host| -> Vec<f64> {
+        (0..vcpus).map(|v| host.vcpu_time(Vcpu(v)).0.as_s_f64()).collect()
     };
-    machine.run_to(Time::ZERO + from);
-    let before = look(&machine);
-    machine.run_to(Time::ZERO + to);
-    let after = look(&machine);
-    (machine, after.iter().zip(before).map(|(after, before)| after - before).collect())
+    host.run_to(Time::ZERO + from);
+    let before = look(&host);
+    host.run_to(Time::ZERO + to);
+    let after = look(&host);
+    (host, after.iter().zip(before).map(|(after, before)| after - before).collect())
 }
 
 /// A VM of one thread that sleeps and works in turn for ever.

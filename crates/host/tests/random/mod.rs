@@ -17,7 +17,7 @@ pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-/// Costs that are neither nothing nor those of a machine.
+/// Costs that are neither nothing nor those of a host.
 pub(crate) const COSTS: Costs = Costs {
     wake_to_tickle: Duration::from_ns(900),
     tickle_to_schedule: Duration::from_ns(3_860),

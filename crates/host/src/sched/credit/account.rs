@@ -53,14 +53,14 @@ impl Credit {
 
     /// The tick of `p` (`csched_tick`). In 2007 every third one of the first pCPU is also
     /// the accounting, which has a timer of its own since.
-    pub(super) fn tick(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
-        if let Some(v) = view.current(p) {
-            self.tick_running(view, p, v);
+    pub(super) fn tick(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
+        if let Some(v) = cx.current(p) {
+            self.tick_running(cx, p, v);
         }
         if self.is(CreditVersion::Xen2007) && p == Pcpu(0) {
             self.shares.ticks += 1;
             if self.shares.ticks.is_multiple_of(self.config.ticks_per_slice()) {
-                self.account(view);
+                self.account(cx);
             }
         }
         self.sort_queue(p);
@@ -68,11 +68,11 @@ impl Credit {
 
     /// A tick finds `v` running (`csched_unit_acct`). Its boost ends, but nobody is told:
     /// a boosted vCPU that waits behind it goes on waiting.
-    fn tick_running(&mut self, view: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) {
-        let now = view.now();
+    fn tick_running(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) {
+        let now = cx.now();
         if self.units[v.index()].priority == Priority::Boost {
             self.unit(v).priority = Priority::Under;
-            view.note(p, v, Note::BoostEnded);
+            cx.note(p, v, Note::BoostEnded);
         }
         if self.is(CreditVersion::Xen2007) {
             let credits = self.shares.per_slice / self.config.ticks_per_slice() as i64;
@@ -81,10 +81,10 @@ impl Credit {
             self.charge_run_time(now, v);
         }
         if !self.units[v.index()].active {
-            self.activate(view.facts, v);
-        } else if self.pick(view.facts, v, false) != p {
-            self.begin_move(view, v);
-            view.tickle(p);
+            self.activate(cx.host, v);
+        } else if self.pick(cx.host, v, false) != p {
+            self.begin_move(cx, v);
+            cx.tickle(p);
         }
     }
 
@@ -107,7 +107,7 @@ impl Credit {
     }
 
     /// `v` takes part in the accounting from now on (`__csched_unit_acct_start`).
-    fn activate(&mut self, facts: &HostState, v: Vcpu) {
+    fn activate(&mut self, host: &HostState, v: Vcpu) {
         let per_domain = self.is(CreditVersion::Xen2007);
         let unit = &mut self.units[v.index()];
         unit.active = true;
@@ -117,20 +117,20 @@ impl Credit {
             shares.doms.insert(0, dom);
         }
         if active.is_empty() || !per_domain {
-            shares.weight += i64::from(facts.doms[dom.index()].weight);
+            shares.weight += i64::from(host.doms[dom.index()].weight);
         }
         active.insert(0, v);
     }
 
     /// The active vCPU number `at` of `dom` has enough and stops earning
     /// (`__csched_unit_acct_stop_locked`). In 2007 it loses what it has, later half of it.
-    fn deactivate(&mut self, facts: &HostState, dom: Dom, at: usize) {
+    fn deactivate(&mut self, host: &HostState, dom: Dom, at: usize) {
         let per_domain = self.is(CreditVersion::Xen2007);
         let shares = &mut self.shares;
         let active = &mut shares.active[dom.index()];
         let v = active.remove(at);
         if active.is_empty() || !per_domain {
-            shares.weight -= i64::from(facts.doms[dom.index()].weight);
+            shares.weight -= i64::from(host.doms[dom.index()].weight);
         }
         if active.is_empty() {
             shares.doms.retain(|&d| d != dom);
@@ -142,7 +142,7 @@ impl Credit {
 
     /// Tops up the credits of active vCPUs, sets their priorities, and enforces caps
     /// (`csched_acct`).
-    pub(super) fn account(&mut self, view: &mut SchedContext<'_>) {
+    pub(super) fn account(&mut self, cx: &mut SchedContext<'_>) {
         let weight_total = self.shares.weight;
         let debt = (-self.shares.balance).max(0);
         self.shares.balance = 0;
@@ -154,18 +154,18 @@ impl Credit {
         let mut serving = std::mem::take(&mut self.shares.serving);
         serving.clone_from(&self.shares.doms);
         for &dom in &serving {
-            let cap = self.cap_in_credits(view.facts, dom);
-            let share = self.share_of(view.facts, dom, &mut pot, weight_total, debt, cap);
+            let cap = self.cap_in_credits(cx.host, dom);
+            let share = self.share_of(cx.host, dom, &mut pot, weight_total, debt, cap);
             let n = self.shares.active[dom.index()].len() as i64;
-            self.top_up(view, dom, div_up(share, n), cap.map(|cap| div_up(cap, n)));
+            self.top_up(cx, dom, div_up(share, n), cap.map(|cap| div_up(cap, n)));
         }
         self.shares.serving = serving;
         self.shares.period += 1;
     }
 
     /// What the cap of `dom` allows per slice.
-    fn cap_in_credits(&self, facts: &HostState, dom: Dom) -> Option<i64> {
-        let cap = i64::from(facts.doms[dom.index()].cap_percent);
+    fn cap_in_credits(&self, host: &HostState, dom: Dom) -> Option<i64> {
+        let cap = i64::from(host.doms[dom.index()].cap_percent);
         (cap != 0).then(|| div_up(cap * self.shares.per_slice, 100))
     }
 
@@ -174,7 +174,7 @@ impl Credit {
     /// something, is served first next time.
     fn share_of(
         &mut self,
-        facts: &HostState,
+        host: &HostState,
         dom: Dom,
         pot: &mut Pot,
         weight_total: i64,
@@ -183,7 +183,7 @@ impl Credit {
     ) -> i64 {
         let n = self.shares.active[dom.index()].len() as i64;
         let counted = if self.is(CreditVersion::Xen2007) { 1 } else { n };
-        let weight = i64::from(facts.doms[dom.index()].weight) * counted;
+        let weight = i64::from(host.doms[dom.index()].weight) * counted;
         pot.weight_left -= weight;
         // No more than a pCPU for each, unless all are in debt.
         let most = n * self.shares.per_slice + div_up(debt * weight, weight_total);
@@ -206,7 +206,7 @@ impl Credit {
     }
 
     /// Gives each active vCPU of `dom` its `share`, and with it its priority.
-    fn top_up(&mut self, view: &mut SchedContext<'_>, dom: Dom, share: i64, cap: Option<i64>) {
+    fn top_up(&mut self, cx: &mut SchedContext<'_>, dom: Dom, share: i64, cap: Option<i64>) {
         let slice = self.shares.per_slice;
         let mut at = 0;
         while let Some(&v) = self.shares.active[dom.index()].get(at) {
@@ -218,20 +218,20 @@ impl Credit {
                 unit.priority = Priority::Over;
                 unit.credit = credit.max(-slice);
                 if cap.is_some_and(|cap| credit < -cap) && !unit.parked {
-                    self.park(view, v);
+                    self.park(cx, v);
                 }
             } else {
                 let was = std::mem::replace(&mut unit.priority, Priority::Under);
                 if was == Priority::Boost {
-                    let p = view.vcpu(v).processor;
-                    view.note(p, v, Note::BoostEnded);
+                    let p = cx.vcpu(v).processor;
+                    cx.note(p, v, Note::BoostEnded);
                 }
                 if self.units[v.index()].parked {
-                    self.unpark(view, v);
+                    self.unpark(cx, v);
                 }
                 if credit > slice {
                     at -= 1;
-                    self.deactivate(view.facts, dom, at);
+                    self.deactivate(cx.host, dom, at);
                 }
             }
             self.shares.balance += self.units[v.index()].credit;
@@ -239,13 +239,13 @@ impl Credit {
     }
 
     /// Pauses a vCPU that is over its cap (`vcpu_pause_nosync`, `csched_unit_sleep`).
-    fn park(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        let p = view.vcpu(v).processor;
-        view.note(p, v, Note::Parked);
-        view.vcpu_mut(v).paused = true;
+    fn park(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        let p = cx.vcpu(v).processor;
+        cx.note(p, v, Note::Parked);
+        cx.vcpu_mut(v).paused = true;
         self.unit(v).parked = true;
-        if view.is_current(v) {
-            view.tickle(p);
+        if cx.is_current(v) {
+            cx.tickle(p);
         } else if let Some(at) = self.runqs[p.index()].waiting.iter().position(|&w| w == v) {
             self.dequeue(p, at);
         }
@@ -253,26 +253,26 @@ impl Credit {
 
     /// Lets a vCPU go on that is within its cap again. In 4.8 it counts as unparked
     /// already when it is woken, and so is boosted.
-    fn unpark(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
+    fn unpark(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let early = self.is(CreditVersion::Xen48);
         let unit = self.unit(v);
         unit.parked = !early;
-        view.vcpu_mut(v).paused = unit.moving;
-        Scheduler::wake(self, view, v);
+        cx.vcpu_mut(v).paused = unit.moving;
+        Scheduler::wake(self, cx, v);
         self.unit(v).parked = false;
     }
 
     /// Checks the sums over active vCPUs.
-    pub(super) fn check_shares(&self, facts: &HostState) -> Result<(), String> {
+    pub(super) fn check_shares(&self, host: &HostState) -> Result<(), String> {
         let mut weight = 0;
-        for (active, params) in self.shares.active.iter().zip(&facts.doms) {
+        for (active, params) in self.shares.active.iter().zip(&host.doms) {
             let counted = active.len().min(match self.config.version {
                 CreditVersion::Xen2007 => 1,
                 _ => usize::MAX,
             });
             weight += i64::from(params.weight) * counted as i64;
             if active.iter().any(|v| !self.units[v.index()].active) {
-                return Err(format!("a vCPU earns but is not active at {:?}", facts.now));
+                return Err(format!("a vCPU earns but is not active at {:?}", host.now));
             }
         }
         let earning: usize = self.shares.active.iter().map(Vec::len).sum();
@@ -280,7 +280,7 @@ impl Credit {
         let active = self.units.iter().filter(|u| u.active).count();
         if weight != self.shares.weight || doms != self.shares.doms.len() || earning != active {
             let sums = (weight, doms, earning, active);
-            return Err(format!("{sums:?} for {:?} at {:?}", self.shares, facts.now));
+            return Err(format!("{sums:?} for {:?} at {:?}", self.shares, host.now));
         }
         Ok(())
     }

@@ -24,9 +24,9 @@ fn affinity(state: &VcpuState, soft_step: bool) -> Option<CpuSet> {
 impl Credit {
     /// Gives each vCPU its first pCPU: an allowed one, preferred if there are such, with
     /// the fewest vCPUs so far.
-    pub(super) fn place(&self, facts: &mut HostState) {
+    pub(super) fn place(&self, host: &mut HostState) {
         let mut population = vec![0u32; self.runqs.len()];
-        for state in &mut facts.vcpus {
+        for state in &mut host.vcpus {
             let preferred = affinity(state, true).filter(|_| self.soft);
             let allowed = preferred.unwrap_or(state.hard);
             if let Some(p) = allowed.iter().min_by_key(|p| population[p.index()]) {
@@ -45,38 +45,38 @@ impl Credit {
 
     /// Makes one pCPU (2007: several) look at its queue because `v` waits (`__runq_tickle`).
     /// Its short cut for a vCPU pinned to an idle pCPU leads to the same answer.
-    pub(super) fn tickle(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
+    pub(super) fn tickle(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         if self.is(CreditVersion::Xen2007) {
-            self.tickle_2007(view, v);
+            self.tickle_2007(cx, v);
             return;
         }
-        let p = view.vcpu(v).processor;
-        let current = view.current(p);
+        let p = cx.vcpu(v).processor;
+        let current = cx.current(p);
         let outranks = self.outranks(self.units[v.index()].priority, self.priority(current));
         let target = match current {
             None => Some(p),
             Some(_) if self.idlers.is_empty() => outranks.then_some(p),
-            Some(current) => match self.suitable_idlers(view.vcpu(v)) {
+            Some(current) => match self.suitable_idlers(cx.vcpu(v)) {
                 Some(idlers) => {
                     // Someone who wakes has cold caches anyway: leave the current one be.
                     self.last_tickled = idlers.next_after(self.last_tickled).unwrap_or(p);
                     Some(self.last_tickled)
                 }
                 None if outranks => {
-                    self.kick_away(view, current);
+                    self.kick_away(cx, current);
                     Some(p)
                 }
                 None => None,
             },
         };
         let Some(target) = target else {
-            view.note(p, v, Note::NotTickled);
+            cx.note(p, v, Note::NotTickled);
             return;
         };
         if self.is(CreditVersion::Today) {
             self.idlers.remove(target);
         }
-        view.tickle(target);
+        cx.tickle(target);
     }
 
     /// Idle pCPUs that a waiting vCPU prefers, or else those where it may run.
@@ -97,36 +97,36 @@ impl Credit {
     /// enough. The current one goes to the end of its move and comes back where it was, by
     /// [`wake`](crate::sched::Scheduler::wake); and on the way it is not runnable, so that
     /// [`rate_limited`](Self::rate_limited) lets it go at once.
-    fn kick_away(&mut self, view: &mut SchedContext<'_>, current: Vcpu) {
-        let idle = view.vcpu(current).hard.and(self.idlers);
+    fn kick_away(&mut self, cx: &mut SchedContext<'_>, current: Vcpu) {
+        let idle = cx.vcpu(current).hard.and(self.idlers);
         let sense = self.is(CreditVersion::Xen48) && !idle.is_empty();
         if sense || self.config.kick_away_boosts {
-            self.begin_move(view, current);
+            self.begin_move(cx, current);
         }
     }
 
     /// Stops a running vCPU so that it can be moved once its context is saved.
-    pub(super) fn begin_move(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
+    pub(super) fn begin_move(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         self.unit(v).moving = true;
-        view.vcpu_mut(v).paused = true;
+        cx.vcpu_mut(v).paused = true;
     }
 
     /// The rule of 2007: the vCPU's own pCPU if it outranks who runs there, and if that
     /// one is not idle, *all* idle pCPUs, so that one of them may come and take work.
-    fn tickle_2007(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        let p = view.vcpu(v).processor;
-        let current = view.current(p);
+    fn tickle_2007(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        let p = cx.vcpu(v).processor;
+        let current = cx.current(p);
         let mut targets = CpuSet::EMPTY;
         if self.outranks(self.units[v.index()].priority, self.priority(current)) {
             targets.insert(p);
         }
         if current.is_some() && !self.idlers.is_empty() {
-            targets = targets.or(self.idlers).and(view.vcpu(v).hard);
+            targets = targets.or(self.idlers).and(cx.vcpu(v).hard);
         }
         if targets.is_empty() {
-            view.note(p, v, Note::NotTickled);
+            cx.note(p, v, Note::NotTickled);
         }
-        targets.iter().for_each(|p| view.tickle(p));
+        targets.iter().for_each(|p| cx.tickle(p));
     }
 
     /// Where `v` should be (`_csched_cpu_pick`): where it is, or on an idle pCPU if there
@@ -135,11 +135,11 @@ impl Credit {
     ///
     /// Of Xen's rules those for hyper-threads are left out: on the same socket one core is
     /// as good as another.
-    pub(super) fn pick(&mut self, facts: &HostState, v: Vcpu, commit: bool) -> Pcpu {
+    pub(super) fn pick(&mut self, host: &HostState, v: Vcpu, commit: bool) -> Pcpu {
         if self.is(CreditVersion::Xen2007) {
-            return self.pick_2007(&facts.vcpus[v.index()]);
+            return self.pick_2007(&host.vcpus[v.index()]);
         }
-        let state = &facts.vcpus[v.index()];
+        let state = &host.vcpus[v.index()];
         let (mut pick, mut bias_of) = (state.processor, None);
         for soft_step in [true, false] {
             let Some(allowed) = affinity(state, soft_step) else { continue };
@@ -196,11 +196,11 @@ impl Credit {
     /// `p` (`csched_load_balance`).
     pub(super) fn search(
         &mut self,
-        view: &mut SchedContext<'_>,
+        cx: &mut SchedContext<'_>,
         p: Pcpu,
         own: Priority,
     ) -> Option<Vcpu> {
-        let now = view.now();
+        let now = cx.now();
         let runq = &mut self.runqs[p.index()];
         if self.config.version == CreditVersion::Today {
             if now.since(runq.last_search) <= SEARCH_LIMIT {
@@ -214,22 +214,22 @@ impl Credit {
             return None;
         }
         if self.is(CreditVersion::Xen2007) {
-            return self.search_among(view, p, own, false, workers, p).map(|(v, _)| v);
+            return self.search_among(cx, p, own, false, workers, p).map(|(v, _)| v);
         }
         let nodes = self.search_bias.len();
-        let own_node = view.facts.sockets.iter().position(|s| s.has(p)).unwrap_or(0);
+        let own_node = cx.host.sockets.iter().position(|s| s.has(p)).unwrap_or(0);
         for soft_step in [true, false] {
             if soft_step && !self.soft {
                 continue;
             }
             for node in (own_node..nodes).chain(0..own_node) {
-                let workers = workers.and(view.facts.sockets[node]);
+                let workers = workers.and(cx.host.sockets[node]);
                 // 4.8 always begins with the lowest one.
                 let after = match self.config.version {
                     CreditVersion::Today => self.search_bias[node],
                     _ => Pcpu(CpuSet::MAX_PCPUS - 1),
                 };
-                let found = self.search_among(view, p, own, soft_step, workers, after);
+                let found = self.search_among(cx, p, own, soft_step, workers, after);
                 if let Some((v, peer)) = found {
                     self.search_bias[node] = peer;
                     return Some(v);
@@ -242,7 +242,7 @@ impl Credit {
     /// Goes once round `workers`, beginning behind `after`. Returns what it took and whence.
     fn search_among(
         &mut self,
-        view: &mut SchedContext<'_>,
+        cx: &mut SchedContext<'_>,
         p: Pcpu,
         own: Priority,
         soft_step: bool,
@@ -253,10 +253,10 @@ impl Credit {
         while let Some(next) = workers.next_after(peer) {
             peer = next;
             workers.remove(peer);
-            if let Some(at) = self.find_stealable(view, peer, p, own, soft_step) {
+            if let Some(at) = self.find_stealable(cx, peer, p, own, soft_step) {
                 let v = self.dequeue(peer, at);
-                view.vcpu_mut(v).processor = p;
-                view.note(p, v, Note::Stolen);
+                cx.vcpu_mut(v).processor = p;
+                cx.note(p, v, Note::Stolen);
                 return Some((v, peer));
             }
         }
@@ -266,26 +266,26 @@ impl Credit {
     /// The first vCPU in the queue of `peer` that `p` may take (`csched_runq_steal`).
     fn find_stealable(
         &self,
-        view: &SchedContext<'_>,
+        cx: &SchedContext<'_>,
         peer: Pcpu,
         p: Pcpu,
         own: Priority,
         soft_step: bool,
     ) -> Option<usize> {
-        view.current(peer)?;
+        cx.current(peer)?;
         let hot_for = self.config.migration_delay;
         for (at, &v) in self.runqs[peer.index()].waiting.iter().enumerate() {
             let unit = &self.units[v.index()];
             if unit.priority <= own {
                 return None;
             }
-            let state = view.vcpu(v);
+            let state = cx.vcpu(v);
             // Only today does a queued vCPU still count as yielding.
             if unit.yielded || state.running {
                 continue;
             }
             let ran = unit.last_ran.filter(|_| !self.is(CreditVersion::Xen2007));
-            let hot = ran.is_some_and(|ran| view.now().since(ran) < hot_for);
+            let hot = ran.is_some_and(|ran| cx.now().since(ran) < hot_for);
             if !hot && affinity(state, soft_step).is_some_and(|set| set.has(p)) {
                 return Some(at);
             }

@@ -6,10 +6,10 @@ use crate::ids::{Pcpu, Vcpu};
 
 impl Credit {
     /// Of a vCPU: its place, its flags and its credits.
-    pub(super) fn check_unit(&self, facts: &HostState, v: Vcpu) -> Result<(), String> {
-        let (unit, state) = (&self.units[v.index()], &facts.vcpus[v.index()]);
-        let current = facts.current[state.processor.index()] == Some(v);
-        let wrong = |what: &str| Err(format!("{v:?} at {:?}: {what}: {unit:?}", facts.now));
+    pub(super) fn check_unit(&self, host: &HostState, v: Vcpu) -> Result<(), String> {
+        let (unit, state) = (&self.units[v.index()], &host.vcpus[v.index()]);
+        let current = host.current[state.processor.index()] == Some(v);
+        let wrong = |what: &str| Err(format!("{v:?} at {:?}: {what}: {unit:?}", host.now));
         if unit.queued != (state.runnable() && !current) {
             return wrong("queued if and only if runnable and not given a pCPU");
         }
@@ -19,7 +19,7 @@ impl Credit {
         if unit.moving && !state.running {
             return wrong("on the move, but gone from its pCPU");
         }
-        if unit.parked && facts.doms[unit.dom.index()].cap_percent == 0 {
+        if unit.parked && host.doms[unit.dom.index()].cap_percent == 0 {
             return wrong("parked without a cap");
         }
         let places = |r: &Runq| r.waiting.iter().filter(|&&w| w == v).count();
@@ -43,13 +43,13 @@ impl Credit {
     }
 
     /// Of a pCPU: its queue, which a sort leaves in order unless somebody yields.
-    pub(super) fn check_queue(&self, facts: &HostState, p: Pcpu) -> Result<(), String> {
+    pub(super) fn check_queue(&self, host: &HostState, p: Pcpu) -> Result<(), String> {
         let runq = &self.runqs[p.index()];
-        let wrong = |what: &str| Err(format!("{p:?} at {:?}: {what}: {runq:?}", facts.now));
+        let wrong = |what: &str| Err(format!("{p:?} at {:?}: {what}: {runq:?}", host.now));
         if self.busy_queues.has(p) == runq.waiting.is_empty() {
             return wrong("listed as having a queue if and only if it has");
         }
-        if self.idlers.has(p) && facts.current[p.index()].is_some() {
+        if self.idlers.has(p) && host.current[p.index()].is_some() {
             return wrong("listed as idle, but it is not");
         }
         let is_over = |v: &&Vcpu| self.units[v.index()].priority == Priority::Over;

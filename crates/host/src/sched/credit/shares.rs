@@ -41,10 +41,10 @@ impl Shares {
         }
     }
 
-    pub(super) fn start(&mut self, facts: &HostState) {
-        self.doms.reserve(facts.doms.len());
-        self.serving.reserve(facts.doms.len());
-        self.active = facts.doms.iter().map(|d| Vec::with_capacity(d.vcpus.len())).collect();
-        self.credit = self.per_slice * i64::from(facts.pcpus.len());
+    pub(super) fn start(&mut self, host: &HostState) {
+        self.doms.reserve(host.doms.len());
+        self.serving.reserve(host.doms.len());
+        self.active = host.doms.iter().map(|d| Vec::with_capacity(d.vcpus.len())).collect();
+        self.credit = self.per_slice * i64::from(host.pcpus.len());
     }
 }

@@ -45,13 +45,13 @@ impl Credit2 {
     }
 
     /// `update_load`: `v` becomes runnable (1), ceases to be (-1), or neither (0).
-    pub(super) fn update_load(&mut self, view: &SchedContext<'_>, v: Vcpu, change: i64) {
-        let now_ns = ns(view.now());
+    pub(super) fn update_load(&mut self, cx: &SchedContext<'_>, v: Vcpu, change: i64) {
+        let now_ns = ns(cx.now());
         self.update_queue_load(self.units[v.index()].rq, change, now_ns);
         let was_runnable = match change {
             1 => false,
             -1 => true,
-            _ => view.vcpu(v).runnable(),
+            _ => cx.vcpu(v).runnable(),
         };
         self.update_unit_load(v, was_runnable, now_ns);
     }
@@ -79,8 +79,8 @@ impl Credit2 {
     /// `csched2_res_pick`: a pCPU for `v`, in `wanted` if it was asked to move there, else
     /// in the queue with the lowest load among those of its soft affinity, if it has one,
     /// or of its hard affinity.
-    pub(super) fn pick(&mut self, view: &SchedContext<'_>, v: Vcpu, wanted: Option<usize>) -> Pcpu {
-        let state = *view.vcpu(v);
+    pub(super) fn pick(&mut self, cx: &SchedContext<'_>, v: Vcpu, wanted: Option<usize>) -> Pcpu {
+        let state = *cx.vcpu(v);
         let own = &self.units[v.index()];
         let member = self.queues[own.rq].members.contains(&v);
         let (own_rq, own_load) = (own.rq, own.avgload);
@@ -107,11 +107,11 @@ impl Credit2 {
 
     /// `balance_load`: pushes, pulls or swaps the vCPUs that bring this queue and the one
     /// farthest from it closest together.
-    pub(super) fn balance(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
+    pub(super) fn balance(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
         if self.queues.len() < 2 {
             return;
         }
-        let now_ns = ns(view.now());
+        let now_ns = ns(cx.now());
         let here = self.queue_of[p.index()];
         for rq in 0..self.queues.len() {
             self.update_queue_load(rq, 0, now_ns);
@@ -131,28 +131,28 @@ impl Credit2 {
         for rq in [here, there] {
             for i in 0..self.queues[rq].members.len() {
                 let v = self.queues[rq].members[i];
-                self.update_unit_load(v, view.vcpu(v).runnable(), now_ns);
+                self.update_unit_load(v, cx.vcpu(v).runnable(), now_ns);
             }
         }
-        let (push, pull) = self.best_exchange(view, here, there, distance);
+        let (push, pull) = self.best_exchange(cx, here, there, distance);
         if let Some(v) = push {
-            self.migrate(view, v, there);
+            self.migrate(cx, v, there);
         }
         if let Some(v) = pull {
-            self.migrate(view, v, here);
+            self.migrate(cx, v, here);
         }
     }
 
     /// The pair to push and to pull (either may be nobody) that leaves the least distance.
     fn best_exchange(
         &self,
-        view: &SchedContext<'_>,
+        cx: &SchedContext<'_>,
         here: usize,
         there: usize,
         distance: i64,
     ) -> (Option<Vcpu>, Option<Vcpu>) {
         let movable = |v: Vcpu, to: usize| {
-            let allowed = view.vcpu(v).hard.and(self.queues[to].active);
+            let allowed = cx.vcpu(v).hard.and(self.queues[to].active);
             self.units[v.index()].migrate_to.is_none() && !allowed.is_empty()
         };
         let options = |from: usize, to: usize| {
@@ -174,13 +174,13 @@ impl Credit2 {
     }
 
     /// `migrate`: moves `v` to another queue, now if it waits, after its slice if it runs.
-    fn migrate(&mut self, view: &mut SchedContext<'_>, v: Vcpu, to: usize) {
-        let now_ns = ns(view.now());
+    fn migrate(&mut self, cx: &mut SchedContext<'_>, v: Vcpu, to: usize) {
+        let now_ns = ns(cx.now());
         let from = self.units[v.index()].rq;
         if self.units[v.index()].scheduled {
             self.unit(v).migrate_to = Some(to);
-            self.update_paused(view, v);
-            self.tickle(view, view.vcpu(v).processor);
+            self.update_paused(cx, v);
+            self.tickle(cx, cx.vcpu(v).processor);
             return;
         }
         let queued = self.units[v.index()].on_queue;
@@ -189,29 +189,29 @@ impl Credit2 {
             self.update_queue_load(from, -1, now_ns);
         }
         self.deassign(v);
-        let p = self.pick(view, v, Some(to));
-        view.vcpu_mut(v).processor = p;
-        view.note(p, v, Note::Stolen);
+        let p = self.pick(cx, v, Some(to));
+        cx.vcpu_mut(v).processor = p;
+        cx.note(p, v, Note::Stolen);
         self.assign(v, self.queue_of[p.index()]);
         if queued {
             self.update_queue_load(self.units[v.index()].rq, 1, now_ns);
-            self.enqueue(view, v);
+            self.enqueue(cx, v);
         }
     }
 
     /// The rest of a move that had to wait until the context was saved: what
     /// `sched_unit_migrate_finish` in `xen/common/sched/core.c` does.
-    pub(super) fn finish_migration(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
+    pub(super) fn finish_migration(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let Some(to) = self.unit(v).migrate_to.take() else { return };
         self.deassign(v);
-        let p = self.pick(view, v, Some(to));
-        view.vcpu_mut(v).processor = p;
+        let p = self.pick(cx, v, Some(to));
+        cx.vcpu_mut(v).processor = p;
         self.assign(v, self.queue_of[p.index()]);
-        view.note(p, v, Note::Stolen);
-        self.update_paused(view, v);
-        if view.vcpu(v).runnable() {
-            self.update_load(view, v, 1);
-            self.enqueue(view, v);
+        cx.note(p, v, Note::Stolen);
+        self.update_paused(cx, v);
+        if cx.vcpu(v).runnable() {
+            self.update_load(cx, v, 1);
+            self.enqueue(cx, v);
         }
     }
 }

@@ -15,25 +15,25 @@ use crate::sched::context::SchedContext;
 
 impl Credit2 {
     /// Fills the pools and starts their timers.
-    pub(super) fn start_budgets(&mut self, view: &mut SchedContext<'_>) {
+    pub(super) fn start_budgets(&mut self, cx: &mut SchedContext<'_>) {
         let period_ns = self.config.cap_period.as_ns() as i64;
-        for dom in 0..view.facts.doms.len() {
-            let params = &view.facts.doms[dom];
+        for dom in 0..cx.host.doms.len() {
+            let params = &cx.host.doms[dom];
             let total = period_ns * i64::from(params.cap_percent) / 100;
             let parked = Vec::with_capacity(params.vcpus.len());
             self.budgets.push(Budget { total, left: total, next_ns: period_ns, parked });
             if total > 0 {
-                view.arm(SchedTimer(dom as u32), Time::ZERO + self.config.cap_period);
+                cx.arm(SchedTimer(dom as u32), Time::ZERO + self.config.cap_period);
             }
         }
     }
 
     /// What `v` takes from its domain's pool at a time: its share, but not less than the
     /// shortest slice.
-    pub(super) fn give_quota(&mut self, view: &SchedContext<'_>, v: Vcpu, dom: Dom) {
+    pub(super) fn give_quota(&mut self, cx: &SchedContext<'_>, v: Vcpu, dom: Dom) {
         let total = self.budgets[dom.index()].total;
         if total > 0 {
-            let vcpus = view.facts.doms[dom.index()].vcpus.len() as i64;
+            let vcpus = cx.host.doms[dom.index()].vcpus.len() as i64;
             let unit = self.unit(v);
             unit.quota = (total / vcpus).max(MIN_TIMER_NS);
             unit.budget = 0;
@@ -41,12 +41,12 @@ impl Credit2 {
     }
 
     /// `unit_grab_budget`: gets `v` more budget, or parks it. Overruns are paid back here.
-    pub(super) fn grab_budget(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
+    pub(super) fn grab_budget(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) -> bool {
         let unit = &mut self.units[v.index()];
         if unit.budget > 0 {
             return true;
         }
-        let state = view.vcpu(v);
+        let state = cx.vcpu(v);
         let pool = &mut self.budgets[state.dom.index()];
         pool.left += std::mem::take(&mut unit.budget);
         if pool.left > 0 {
@@ -57,37 +57,37 @@ impl Credit2 {
         pool.parked.push(v);
         let (processor, rq, queued) = (state.processor, unit.rq, unit.on_queue);
         unit.parked = true;
-        self.update_paused(view, v);
-        view.note(processor, v, Note::Parked);
+        self.update_paused(cx, v);
+        cx.note(processor, v, Note::Parked);
         if queued {
             self.queues[rq].remove(&mut self.units, v);
-            self.update_load(view, v, -1);
+            self.update_load(cx, v, -1);
         }
         false
     }
 
     /// `unit_return_budget`: gives back what `v` has not used. Returns whether there are
     /// parked vCPUs that could use it.
-    pub(super) fn return_budget(&mut self, view: &SchedContext<'_>, v: Vcpu) -> bool {
+    pub(super) fn return_budget(&mut self, cx: &SchedContext<'_>, v: Vcpu) -> bool {
         if !self.has_cap(v) || self.units[v.index()].budget <= 0 {
             return false;
         }
-        let pool = &mut self.budgets[view.vcpu(v).dom.index()];
+        let pool = &mut self.budgets[cx.vcpu(v).dom.index()];
         pool.left += std::mem::take(&mut self.units[v.index()].budget);
         pool.left > 0 && !pool.parked.is_empty()
     }
 
     /// `unpark_parked_units`: lets the parked vCPUs of `dom` compete again.
-    pub(super) fn unpark(&mut self, view: &mut SchedContext<'_>, dom: Dom) {
+    pub(super) fn unpark(&mut self, cx: &mut SchedContext<'_>, dom: Dom) {
         let mut parked = std::mem::take(&mut self.budgets[dom.index()].parked);
         for &v in &parked {
             self.unit(v).parked = false;
-            self.update_paused(view, v);
+            self.update_paused(cx, v);
             if self.units[v.index()].scheduled {
                 self.unit(v).delayed_add = true;
-            } else if view.vcpu(v).runnable() && !self.units[v.index()].on_queue {
-                self.update_load(view, v, 1);
-                self.enqueue(view, v);
+            } else if cx.vcpu(v).runnable() && !self.units[v.index()].on_queue {
+                self.update_load(cx, v, 1);
+                self.enqueue(cx, v);
             }
         }
         parked.clear();
@@ -96,8 +96,8 @@ impl Credit2 {
     }
 
     /// `replenish_domain_budget`.
-    pub(super) fn replenish(&mut self, view: &mut SchedContext<'_>, dom: Dom) {
-        let now_ns = ns(view.now());
+    pub(super) fn replenish(&mut self, cx: &mut SchedContext<'_>, dom: Dom) {
+        let now_ns = ns(cx.now());
         let period_ns = self.config.cap_period.as_ns() as i64;
         let pool = &mut self.budgets[dom.index()];
         while pool.next_ns <= now_ns {
@@ -107,8 +107,8 @@ impl Credit2 {
         let next = Time::ZERO + Duration::from_ns(pool.next_ns as u64);
         if pool.left > 0 {
             pool.left = pool.left.min(pool.total);
-            self.unpark(view, dom);
+            self.unpark(cx, dom);
         }
-        view.arm(SchedTimer(u32::from(dom.0)), next);
+        cx.arm(SchedTimer(u32::from(dom.0)), next);
     }
 }

@@ -62,9 +62,9 @@ impl Credit2 {
     }
 
     /// Tells the machine whether `v` may run: two reasons to pause it, one flag.
-    pub(super) fn update_paused(&self, view: &mut SchedContext<'_>, v: Vcpu) {
+    pub(super) fn update_paused(&self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &self.units[v.index()];
-        view.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();
+        cx.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();
     }
 
     pub(super) fn has_cap(&self, v: Vcpu) -> bool {
@@ -93,9 +93,9 @@ impl Credit2 {
     }
 
     /// `tickle_cpu`.
-    pub(super) fn tickle(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
+    pub(super) fn tickle(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
         let rq = self.queue_of[p.index()];
         self.queues[rq].tickled.insert(p);
-        view.tickle(p);
+        cx.tickle(p);
     }
 }

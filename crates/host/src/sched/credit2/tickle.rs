@@ -11,8 +11,8 @@ const TICKLE_TOLERANCE_NS: i64 = 50_000;
 impl Credit2 {
     /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
     /// Returns whether there was anybody.
-    pub(super) fn tickle_for(&mut self, view: &mut SchedContext<'_>, v: Vcpu) -> bool {
-        let state = *view.vcpu(v);
+    pub(super) fn tickle_for(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) -> bool {
+        let state = *cx.vcpu(v);
         let queue = &self.queues[self.units[v.index()].rq];
         // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
         // preference (since 4.10), and best the one where it was before.
@@ -23,11 +23,11 @@ impl Credit2 {
         // Else a busy one that nobody has tickled yet.
         let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(state.hard);
         let target = idler.or_else(|| match self.since_410 {
-            true => self.best_victim(view, v, busy),
-            false => self.lowest_credit(view, v, busy),
+            true => self.best_victim(cx, v, busy),
+            false => self.lowest_credit(cx, v, busy),
         });
         if let Some(p) = target {
-            self.tickle(view, p);
+            self.tickle(cx, p);
             self.unit(v).tickled_cpu = Some(p);
         }
         target.is_some()
@@ -35,20 +35,20 @@ impl Credit2 {
 
     /// 4.8.1: the vCPU's own pCPU if its credit is lower at all, else the pCPU with the
     /// lowest credit, if that is lower by the migration resistance.
-    fn lowest_credit(&mut self, view: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
-        let now_ns = ns(view.now());
-        let own = view.vcpu(v).processor;
+    fn lowest_credit(&mut self, cx: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+        let now_ns = ns(cx.now());
+        let own = cx.vcpu(v).processor;
         let credit = self.credit(Some(v));
         let mut lowest: Option<(i64, Pcpu)> = None;
         if busy.has(own) {
-            let current = view.current(own)?;
+            let current = cx.current(own)?;
             self.burn(now_ns, current);
             if self.credit(Some(current)) < credit {
                 return Some(own);
             }
         }
         for p in busy.minus(CpuSet::only(own)).iter() {
-            let Some(current) = view.current(p) else { continue };
+            let Some(current) = cx.current(p) else { continue };
             self.burn(now_ns, current);
             let theirs = self.credit(Some(current));
             if lowest.is_none_or(|(c, _)| theirs < c) {
@@ -60,12 +60,12 @@ impl Credit2 {
 
     /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
     /// preferred, else the one with the highest score.
-    fn best_victim(&mut self, view: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
-        let state = *view.vcpu(v);
+    fn best_victim(&mut self, cx: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+        let state = *cx.vcpu(v);
         let own = state.processor;
         let mut best: Option<(i64, Pcpu)> = None;
         if busy.has(own) {
-            let score = self.score(view, v, own);
+            let score = self.score(cx, v, own);
             if score > 0 {
                 if state.soft.has(own) {
                     return Some(own);
@@ -74,7 +74,7 @@ impl Credit2 {
             }
         }
         for p in busy.minus(CpuSet::only(own)).iter() {
-            let score = self.score(view, v, p);
+            let score = self.score(cx, v, p);
             if score > best.map_or(0, |(s, _)| s) {
                 best = Some((score, p));
             }
@@ -83,17 +83,17 @@ impl Credit2 {
     }
 
     /// How right it is for `v` to preempt on `p`; zero or less is not at all.
-    fn score(&mut self, view: &SchedContext<'_>, v: Vcpu, p: Pcpu) -> i64 {
-        let Some(current) = view.current(p) else { return -1 };
-        let now_ns = ns(view.now());
-        let theirs = view.vcpu(current);
+    fn score(&mut self, cx: &SchedContext<'_>, v: Vcpu, p: Pcpu) -> i64 {
+        let Some(current) = cx.current(p) else { return -1 };
+        let now_ns = ns(cx.now());
+        let theirs = cx.vcpu(current);
         let ran_ns = now_ns - ns(theirs.since);
         let limit_ns = self.ratelimit_ns - TICKLE_TOLERANCE_NS;
         if limit_ns > 0 && ran_ns <= limit_ns {
             return -1;
         }
         self.burn(now_ns, current);
-        let state = view.vcpu(v);
+        let state = cx.vcpu(v);
         let mut score = self.credit(Some(v)) - self.credit(Some(current));
         if state.processor != p {
             score -= self.migrate_resist_ns;

@@ -86,11 +86,11 @@ impl Fair {
 
     /// Where a thread wakes that has run on `last`: there if it is idle, else on an idle pCPU of
     /// its socket, else there all the same (`select_idle_sibling`).
-    pub(super) fn pick_wake(&self, facts: &HostState, allowed: CpuSet, last: Pcpu) -> usize {
+    pub(super) fn pick_wake(&self, host: &HostState, allowed: CpuSet, last: Pcpu) -> usize {
         if self.idles(last.index()) {
             return last.index();
         }
-        let mut near = facts.socket_of(last).and(allowed);
+        let mut near = host.socket_of(last).and(allowed);
         let mut p = last;
         while let Some(next) = near.next_after(p) {
             if self.idles(next.index()) {
@@ -119,12 +119,12 @@ impl Fair {
     }
 
     /// The pCPU `p` has nothing to do (`newidle_balance`).
-    pub(super) fn balance_newly_idle(&mut self, facts: &mut HostState, p: usize) {
+    pub(super) fn balance_newly_idle(&mut self, host: &mut HostState, p: usize) {
         if self.cpus[p].mean_idle < HOT {
             return;
         }
         for level in 0..2 {
-            self.balance(facts, p, level, CpuIdleType::NewlyIdle);
+            self.balance(host, p, level, CpuIdleType::NewlyIdle);
             if self.queues[p].runnable > 0 {
                 return;
             }
@@ -133,33 +133,33 @@ impl Fair {
 
     /// The tick of the busy `p`: its own turn to balance, and that of idle pCPUs if it has more
     /// than it can do (`trigger_load_balance`, `nohz_balancer_kick`).
-    pub(super) fn balance_tick(&mut self, facts: &mut HostState, p: usize) {
-        self.rebalance(facts, p, CpuIdleType::Busy);
+    pub(super) fn balance_tick(&mut self, host: &mut HostState, p: usize) {
+        self.rebalance(host, p, CpuIdleType::Busy);
         if !self.config.balance_idle || self.queues[p].runnable < 2 {
             return;
         }
-        for other in facts.pcpus.iter().map(|p| p.index()) {
+        for other in host.pcpus.iter().map(|p| p.index()) {
             if self.idles(other) {
-                self.rebalance(facts, other, CpuIdleType::Idle);
+                self.rebalance(host, other, CpuIdleType::Idle);
             }
         }
     }
 
-    fn rebalance(&mut self, facts: &mut HostState, p: usize, idle_type: CpuIdleType) {
+    fn rebalance(&mut self, host: &mut HostState, p: usize, idle_type: CpuIdleType) {
         for level in 0..2 {
             let state = self.cpus[p].balance_states[level];
-            if self.now >= state.last + self.interval(facts, p, level, idle_type) {
+            if self.now >= state.last + self.interval(host, p, level, idle_type) {
                 self.cpus[p].balance_states[level].last = self.now;
-                self.balance(facts, p, level, idle_type);
+                self.balance(host, p, level, idle_type);
             }
         }
     }
 
     /// How often (`get_sd_balance_interval`): in ms, as many as there are pCPUs, doubled when
     /// there was nothing to do; a busy one 16 or 32 times that.
-    fn interval(&self, facts: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> u64 {
+    fn interval(&self, host: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> u64 {
         let old = self.config.version == FairVersion::Linux2639;
-        let span = u64::from(self.span(facts, p, level).len());
+        let span = u64::from(self.span(host, p, level).len());
         let (least, most) = match (old, level) {
             (true, 0) => (1, 4),
             (true, _) => (8, 32),
@@ -183,10 +183,10 @@ impl Fair {
     }
 
     /// The pCPUs among which `p` balances: its socket, and the host.
-    fn span(&self, facts: &HostState, p: usize, level: usize) -> CpuSet {
+    fn span(&self, host: &HostState, p: usize, level: usize) -> CpuSet {
         match level {
-            0 => facts.socket_of(self.pcpu(p)),
-            _ if facts.sockets.len() > 1 => facts.pcpus,
+            0 => host.socket_of(self.pcpu(p)),
+            _ if host.sockets.len() > 1 => host.pcpus,
             _ => CpuSet::EMPTY,
         }
     }
@@ -208,13 +208,13 @@ impl Fair {
     }
 
     /// One pass of `p` in one domain (`load_balance`).
-    fn balance(&mut self, facts: &mut HostState, p: usize, level: usize, idle_type: CpuIdleType) {
-        let span = self.span(facts, p, level);
-        if span.len() < 2 || !self.is_turn(facts, p, level, idle_type) {
+    fn balance(&mut self, host: &mut HostState, p: usize, level: usize, idle_type: CpuIdleType) {
+        let span = self.span(host, p, level);
+        if span.len() < 2 || !self.is_turn(host, p, level, idle_type) {
             return;
         }
-        let busiest = self.busiest(facts, p, level, idle_type);
-        let moved = busiest.map(|(set, amount)| self.pull(facts, p, level, set, amount, idle_type));
+        let busiest = self.busiest(host, p, level, idle_type);
+        let moved = busiest.map(|(set, amount)| self.pull(host, p, level, set, amount, idle_type));
         let state = &mut self.cpus[p].balance_states[level];
         match moved {
             Some(true) => (state.failed, state.relaxed) = (0, false),
@@ -222,7 +222,7 @@ impl Fair {
                 state.failed += 1;
                 if state.failed > PATIENCE {
                     state.failed = 0;
-                    self.ask_for(facts, p, busiest);
+                    self.ask_for(host, p, busiest);
                 }
             }
             Some(false) => {}
@@ -231,32 +231,32 @@ impl Fair {
     }
 
     /// Nobody who waits can be moved to `p`: who runs there is to come (`active_load_balance`).
-    fn ask_for(&mut self, facts: &HostState, p: usize, busiest: Option<(CpuSet, Amount)>) {
+    fn ask_for(&mut self, host: &HostState, p: usize, busiest: Option<(CpuSet, Amount)>) {
         let Some((set, amount)) = busiest else { return };
         let Some(from) = self.busiest_pcpu(p, set, amount) else { return };
         let Some(e) = self.cpus[from].current else { return };
-        if !self.is_realtime(e) && self.can_push(facts, e, p) {
+        if !self.is_realtime(e) && self.can_push(host, e, p) {
             self.cpus[from].push = Some(p);
             self.resched(from);
         }
     }
 
     /// Whether `e`, which runs elsewhere, can go on on `p`, which has nothing to do.
-    pub(super) fn can_push(&self, facts: &HostState, e: usize, p: usize) -> bool {
+    pub(super) fn can_push(&self, host: &HostState, e: usize, p: usize) -> bool {
         let there = self.queues[self.entities[e].queue].group * self.cpus.len() + p;
         self.idles(p)
-            && facts.vcpus[e].hard.has(self.pcpu(p))
+            && host.vcpus[e].hard.has(self.pcpu(p))
             && self.entities[e].queued
             && self.queues[there].throttles == 0
     }
 
     /// Between sockets one pCPU of each balances: its first idle one, else its first
     /// (`should_we_balance`).
-    fn is_turn(&self, facts: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> bool {
+    fn is_turn(&self, host: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> bool {
         if level == 0 || idle_type == CpuIdleType::NewlyIdle {
             return true;
         }
-        let socket = facts.socket_of(self.pcpu(p));
+        let socket = host.socket_of(self.pcpu(p));
         let idle = socket.iter().find(|other| self.idles(other.index()));
         idle.or_else(|| socket.first()) == Some(self.pcpu(p))
     }
@@ -264,13 +264,13 @@ impl Fair {
     /// The set of pCPUs to take from, and how much (`find_busiest_group`).
     fn busiest(
         &self,
-        facts: &HostState,
+        host: &HostState,
         p: usize,
         level: usize,
         idle_type: CpuIdleType,
     ) -> Option<(CpuSet, Amount)> {
         let new = self.config.version >= FairVersion::Linux66;
-        let socket = facts.socket_of(self.pcpu(p));
+        let socket = host.socket_of(self.pcpu(p));
         let local = self.group_stats(if level == 0 { CpuSet::only(self.pcpu(p)) } else { socket });
         let mut busiest: Option<GroupStats> = None;
         let mut all = local;
@@ -299,7 +299,7 @@ impl Fair {
         };
         match level {
             0 => socket.iter().filter(|o| o.index() != p).for_each(|o| look(CpuSet::only(o))),
-            _ => facts.sockets.iter().filter(|s| **s != socket).for_each(|s| look(*s)),
+            _ => host.sockets.iter().filter(|s| **s != socket).for_each(|s| look(*s)),
         }
         let busiest = busiest?;
         let amount = if new {
@@ -313,7 +313,7 @@ impl Fair {
     /// Moves `amount` from the busiest of `set` to `p`; whether anything was moved.
     fn pull(
         &mut self,
-        facts: &mut HostState,
+        host: &mut HostState,
         p: usize,
         level: usize,
         set: CpuSet,
@@ -337,11 +337,11 @@ impl Fair {
                 Amount::Load(left) => load / 2 <= left,
                 Amount::Threads(left) => left > 0,
             };
-            if !fits || !self.can_move(facts, p, e, failed) {
+            if !fits || !self.can_move(host, p, e, failed) {
                 at += 1;
                 continue;
             }
-            self.move_thread(facts, e, p);
+            self.move_thread(host, e, p);
             moved = true;
             left = match left {
                 Amount::Load(left) => Amount::Load(left.saturating_sub(load)),
@@ -368,8 +368,8 @@ impl Fair {
     }
 
     /// Whether the waiting `e` may be moved to `p` (`can_migrate_task`).
-    fn can_move(&self, facts: &HostState, p: usize, e: usize, failed: u32) -> bool {
-        let state = &facts.vcpus[e];
+    fn can_move(&self, host: &HostState, p: usize, e: usize, failed: u32) -> bool {
+        let state = &host.vcpus[e];
         let q = self.entities[e].queue;
         let there = self.queues[q].group * self.cpus.len() + p;
         let hot = self.now - self.entities[e].exec_start < HOT;
@@ -382,13 +382,13 @@ impl Fair {
     }
 
     /// Moves the waiting thread `e` to pCPU `p`.
-    fn move_thread(&mut self, facts: &mut HostState, e: usize, p: usize) {
+    fn move_thread(&mut self, host: &mut HostState, e: usize, p: usize) {
         self.dequeue_task(e, false);
         self.unlink_task(e);
         self.set_pcpu(e, p);
         self.enqueue_task(e, EnqueueReason::Move);
         self.link_task(e);
-        facts.vcpus[e].processor = self.pcpu(p);
+        host.vcpus[e].processor = self.pcpu(p);
         self.deferred_notes.push((self.pcpu(p), Vcpu(e as u16), Note::Stolen));
         self.check_preempt(p, e);
     }

@@ -6,16 +6,16 @@ use crate::ids::Vcpu;
 
 impl Fair {
     /// What is wrong with the books.
-    pub(super) fn check_books(&self, facts: &HostState) -> Result<(), String> {
+    pub(super) fn check_books(&self, host: &HostState) -> Result<(), String> {
         if self.queues.is_empty() {
             // No event has happened yet.
             return Ok(());
         }
         for e in 0..self.threads {
-            self.check_thread(facts, e)?;
+            self.check_thread(host, e)?;
         }
         (0..self.queues.len()).try_for_each(|q| self.check_queue(q))?;
-        for (p, current) in facts.current.iter().enumerate() {
+        for (p, current) in host.current.iter().enumerate() {
             if self.cpus[p].current != current.map(|v| v.index()) {
                 return Err(format!("pCPU {p} runs {current:?}: {:?}", self.cpus[p]));
             }
@@ -30,8 +30,8 @@ impl Fair {
         Ok(())
     }
 
-    fn check_thread(&self, facts: &HostState, e: usize) -> Result<(), String> {
-        let (state, v) = (&facts.vcpus[e], Vcpu(e as u16));
+    fn check_thread(&self, host: &HostState, e: usize) -> Result<(), String> {
+        let (state, v) = (&host.vcpus[e], Vcpu(e as u16));
         let entity = &self.entities[e];
         let fail = |what: &str| Err(format!("{v:?} {what}: {state:?} {entity:?}"));
         let queued = if self.is_realtime(e) { self.tasks[e].waits } else { entity.queued };

@@ -39,8 +39,8 @@ impl Fair {
 
     /// The real-time thread `e` wakes, having run on `last`: there if it may interrupt there,
     /// else where the least important runs (`select_task_rq_rt`).
-    pub(super) fn wake_realtime(&mut self, facts: &mut HostState, e: usize) {
-        let (last, allowed) = (facts.vcpus[e].processor.index(), facts.vcpus[e].hard);
+    pub(super) fn wake_realtime(&mut self, host: &mut HostState, e: usize) {
+        let (last, allowed) = (host.vcpus[e].processor.index(), host.vcpus[e].hard);
         let priority = self.priority(e);
         let rank = |p: usize| {
             let head = self.cpus[p].realtime.first().map_or(0, |&head| self.priority(head));
@@ -51,7 +51,7 @@ impl Fair {
         } else {
             allowed.iter().map(|p| p.index()).min_by_key(|&p| rank(p)).unwrap_or(last)
         };
-        facts.vcpus[e].processor = self.pcpu(p);
+        host.vcpus[e].processor = self.pcpu(p);
         self.line_up(p, e, false);
         self.tasks[e].turn = TURN;
         self.tasks[e].waits = true;
@@ -113,7 +113,7 @@ impl Fair {
 
     /// The first of them on `p`, if they may run: one of its own, or one that waits elsewhere
     /// and is more important than that (`pull_rt_task`).
-    pub(super) fn pick_realtime(&mut self, facts: &mut HostState, p: usize) -> Option<usize> {
+    pub(super) fn pick_realtime(&mut self, host: &mut HostState, p: usize) -> Option<usize> {
         if self.is_spent(p) {
             if !self.cpus[p].realtime.is_empty() {
                 self.arm(Alarm::Realtime(p), (self.now / PERIOD + 1) * PERIOD);
@@ -122,11 +122,11 @@ impl Fair {
         }
         let own = self.cpus[p].realtime.first().copied();
         let waits = |e: usize| {
-            let state = &facts.vcpus[e];
+            let state = &host.vcpus[e];
             self.tasks[e].waits && !state.running && state.hard.has(self.pcpu(p))
         };
         if self.any_realtime {
-            let others = facts.pcpus.minus(CpuSet::only(self.pcpu(p))).iter();
+            let others = host.pcpus.minus(CpuSet::only(self.pcpu(p))).iter();
             let best = others
                 .flat_map(|other| self.cpus[other.index()].realtime.iter().skip(1).copied())
                 .filter(|&e| waits(e))
@@ -134,9 +134,9 @@ impl Fair {
             if let Some(e) = best
                 && own.is_none_or(|own| self.priority(own) < self.priority(e))
             {
-                let from = facts.vcpus[e].processor.index();
+                let from = host.vcpus[e].processor.index();
                 self.cpus[from].realtime.retain(|&other| other != e);
-                facts.vcpus[e].processor = self.pcpu(p);
+                host.vcpus[e].processor = self.pcpu(p);
                 self.line_up(p, e, true);
                 return Some(e);
             }

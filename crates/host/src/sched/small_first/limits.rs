@@ -68,17 +68,17 @@ pub(super) struct Limits {
 }
 
 /// The groups that `v` is in, the innermost first.
-fn groups(facts: &HostState, v: Vcpu) -> impl Iterator<Item = Cgroup> {
-    let innermost = facts.vcpus[v.index()].thread.cgroup;
-    std::iter::successors(innermost, |cgroup| facts.cgroups[cgroup.index()].parent)
+fn groups(host: &HostState, v: Vcpu) -> impl Iterator<Item = Cgroup> {
+    let innermost = host.vcpus[v.index()].thread.cgroup;
+    std::iter::successors(innermost, |cgroup| host.cgroups[cgroup.index()].parent)
 }
 
 /// Who is in each group.
-fn members(facts: &HostState) -> Vec<Members> {
-    let mut members = vec![Members::Nobody; facts.cgroups.len()];
-    for v in (0..facts.vcpus.len()).map(|i| Vcpu(i as u16)) {
-        let dom = facts.vcpus[v.index()].dom;
-        for cgroup in groups(facts, v) {
+fn members(host: &HostState) -> Vec<Members> {
+    let mut members = vec![Members::Nobody; host.cgroups.len()];
+    for v in (0..host.vcpus.len()).map(|i| Vcpu(i as u16)) {
+        let dom = host.vcpus[v.index()].dom;
+        for cgroup in groups(host, v) {
             let members = &mut members[cgroup.index()];
             *members = match *members {
                 Members::Nobody => Members::Of(dom, v, 1),
@@ -91,25 +91,25 @@ fn members(facts: &HostState) -> Vec<Members> {
 }
 
 /// Refuses limits that the rule does not have.
-pub(crate) fn check(facts: &HostState) -> Result<(), String> {
-    Limits::new(facts).map(|_| ())
+pub(crate) fn check(host: &HostState) -> Result<(), String> {
+    Limits::new(host).map(|_| ())
 }
 
 impl Limits {
     /// What the groups of a host say.
-    pub(super) fn new(facts: &HostState) -> Result<Self, String> {
+    pub(super) fn new(host: &HostState) -> Result<Self, String> {
         let mut limits = Limits {
-            vms: vec![Rate::NONE; facts.doms.len()],
-            vcpus: vec![Rate::NONE; facts.vcpus.len()],
-            weights: vec![None; facts.doms.len()],
+            vms: vec![Rate::NONE; host.doms.len()],
+            vcpus: vec![Rate::NONE; host.vcpus.len()],
+            weights: vec![None; host.doms.len()],
         };
-        let members = members(facts);
-        for (cgroup, &members) in facts.cgroups.iter().zip(&members) {
+        let members = members(host);
+        for (cgroup, &members) in host.cgroups.iter().zip(&members) {
             let Some(limit) = cgroup.limit else { continue };
             let limited = match members {
                 Members::Nobody => continue,
                 Members::Of(_, v, 1) => &mut limits.vcpus[v.index()],
-                Members::Of(dom, _, n) if n == facts.doms[dom.index()].vcpus.len() => {
+                Members::Of(dom, _, n) if n == host.doms[dom.index()].vcpus.len() => {
                     &mut limits.vms[dom.index()]
                 }
                 _ => {
@@ -121,18 +121,18 @@ impl Limits {
             };
             *limited = limited.and(Rate::of(limit));
         }
-        for (dom, params) in (0..).map(Dom).zip(&facts.doms) {
+        for (dom, params) in (0..).map(Dom).zip(&host.doms) {
             if params.cap_percent > 0 {
                 let rate = u32::from(params.cap_percent) * RATE_ONE / 100;
                 let vm = &mut limits.vms[dom.index()];
                 *vm = vm.and(Rate { rate, burst_ns: 0 });
             }
             let is_own = |cgroup: &Cgroup| matches!(members[cgroup.index()], Members::Of(..));
-            let top = |&v: &Vcpu| groups(facts, v).filter(is_own).last();
+            let top = |&v: &Vcpu| groups(host, v).filter(is_own).last();
             let mut tops: Vec<Cgroup> = params.vcpus.iter().filter_map(top).collect();
             tops.sort_unstable();
             tops.dedup();
-            let shares: u64 = tops.iter().map(|top| facts.cgroups[top.index()].shares).sum();
+            let shares: u64 = tops.iter().map(|top| host.cgroups[top.index()].shares).sum();
             let weight = (shares / SHARES_PER_WEIGHT).clamp(1, u64::from(u16::MAX)) as u16;
             limits.weights[dom.index()] = (!tops.is_empty()).then_some(weight);
         }
@@ -145,13 +145,13 @@ impl Limits {
     }
 
     /// The most that `dom` can use, a rate, of a host with so many pCPUs.
-    pub(super) fn most(&self, facts: &HostState, dom: Dom) -> u32 {
+    pub(super) fn most(&self, host: &HostState, dom: Dom) -> u32 {
         let of = |v: &Vcpu| match self.vcpus[v.index()].rate {
             0 => RATE_ONE,
             rate => rate.min(RATE_ONE),
         };
-        let vcpus: u32 = facts.doms[dom.index()].vcpus.iter().map(of).sum();
-        let most = vcpus.min(facts.current.len() as u32 * RATE_ONE);
+        let vcpus: u32 = host.doms[dom.index()].vcpus.iter().map(of).sum();
+        let most = vcpus.min(host.current.len() as u32 * RATE_ONE);
         match self.vms[dom.index()].rate {
             0 => most,
             rate => most.min(rate),
@@ -159,16 +159,16 @@ impl Limits {
     }
 
     /// The limit on `dom` as a whole.
-    pub(super) fn vm(&self, facts: &HostState, dom: Dom) -> Cap {
+    pub(super) fn vm(&self, host: &HostState, dom: Dom) -> Cap {
         let Rate { rate, burst_ns } = self.vms[dom.index()];
-        let vcpus = facts.doms[dom.index()].vcpus.len() as u16;
-        Cap::new(rate, burst_ns, vcpus, facts.now.as_ns())
+        let vcpus = host.doms[dom.index()].vcpus.len() as u16;
+        Cap::new(rate, burst_ns, vcpus, host.now.as_ns())
     }
 
     /// The limit on `v` alone.
-    pub(super) fn vcpu(&self, facts: &HostState, v: Vcpu) -> Cap {
+    pub(super) fn vcpu(&self, host: &HostState, v: Vcpu) -> Cap {
         let Rate { rate, burst_ns } = self.vcpus[v.index()];
-        Cap::new(rate, burst_ns, 1, facts.now.as_ns())
+        Cap::new(rate, burst_ns, 1, host.now.as_ns())
     }
 }
 
@@ -200,19 +200,19 @@ impl Pause {
 
 impl Pauses {
     /// Nobody has waited yet.
-    pub(super) fn new(facts: &HostState) -> Self {
+    pub(super) fn new(host: &HostState) -> Self {
         Pauses {
-            vcpus: vec![Pause::default(); facts.vcpus.len()],
-            periods: vec![(0, None); facts.cgroups.len()],
+            vcpus: vec![Pause::default(); host.vcpus.len()],
+            periods: vec![(0, None); host.cgroups.len()],
         }
     }
 
     /// `v` has to wait from now on.
-    pub(super) fn begin(&mut self, facts: &HostState, v: Vcpu) {
-        self.vcpus[v.index()].since = Some(facts.now);
-        for cgroup in groups(facts, v) {
-            let Some(limit) = facts.cgroups[cgroup.index()].limit else { continue };
-            let period = facts.now.since(Time::ZERO).as_ps() / limit.period.as_ps();
+    pub(super) fn begin(&mut self, host: &HostState, v: Vcpu) {
+        self.vcpus[v.index()].since = Some(host.now);
+        for cgroup in groups(host, v) {
+            let Some(limit) = host.cgroups[cgroup.index()].limit else { continue };
+            let period = host.now.since(Time::ZERO).as_ps() / limit.period.as_ps();
             let (n, last) = &mut self.periods[cgroup.index()];
             if last.replace(period) != Some(period) {
                 *n += 1;
@@ -226,19 +226,19 @@ impl Pauses {
     }
 
     /// What a group with a limit has seen of it.
-    pub(super) fn stats(&self, facts: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
-        let limit = facts.cgroups[cgroup.index()].limit?;
+    pub(super) fn stats(&self, host: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {
+        let limit = host.cgroups[cgroup.index()].limit?;
         // The one under way does not count yet.
-        let periods = facts.now.since(Time::ZERO).as_ps() / limit.period.as_ps();
+        let periods = host.now.since(Time::ZERO).as_ps() / limit.period.as_ps();
         let mut stats = CgroupStats {
             periods,
             throttled_periods: self.periods[cgroup.index()].0.min(periods),
             ..CgroupStats::default()
         };
-        for v in (0..facts.vcpus.len()).map(|i| Vcpu(i as u16)) {
-            if groups(facts, v).any(|other| other == cgroup) {
+        for v in (0..host.vcpus.len()).map(|i| Vcpu(i as u16)) {
+            if groups(host, v).any(|other| other == cgroup) {
                 let mut pause = self.vcpus[v.index()];
-                pause.end(facts.now);
+                pause.end(host.now);
                 stats.throttled += pause.total;
                 stats.longest_pause = stats.longest_pause.max(pause.longest);
             }

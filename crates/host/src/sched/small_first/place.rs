@@ -10,22 +10,22 @@ use crate::sched::context::SchedContext;
 impl SmallFirst {
     /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may
     /// interrupt; or sets the timer for that.
-    pub(super) fn place(&mut self, view: &mut SchedContext<'_>, v: Vcpu) {
-        let state = *view.vcpu(v);
+    pub(super) fn place(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        let state = *cx.vcpu(v);
         let free = self.idle.minus(self.tickled).and(state.hard);
         let liked = free.and(state.soft);
         let free = if liked.is_empty() { free } else { liked };
         if let Some(p) = free.this_or_next(state.processor) {
             self.tickled.insert(p);
-            view.tickle(p);
+            cx.tickle(p);
             return;
         }
         // The pCPU where it ran last, or the one with most preemptions to spare.
         let (mut victim, mut richest) = (None, 0);
         let (mut soonest, mut soonest_at) = (None, NEVER);
-        for p in state.hard.and(view.facts.pcpus).minus(self.tickled).iter() {
-            let Some(current) = view.current(p) else { continue };
-            let when = self.may_interrupt(view, p, v, current);
+        for p in state.hard.and(cx.host.pcpus).minus(self.tickled).iter() {
+            let Some(current) = cx.current(p) else { continue };
+            let when = self.may_interrupt(cx, p, v, current);
             let tokens = self.cpus[p.index()].rule.preempt.tokens_ns;
             if when == 0 && (p == state.processor || tokens > richest) {
                 (victim, richest) = (Some(p), tokens);
@@ -39,21 +39,21 @@ impl SmallFirst {
         }
         if let Some(p) = victim {
             self.tickled.insert(p);
-            view.tickle(p);
+            cx.tickle(p);
         } else if let Some(p) = soonest {
-            view.note(p, v, Note::NotTickled);
-            self.retry(view, p, soonest_at);
+            cx.note(p, v, Note::NotTickled);
+            self.retry(cx, p, soonest_at);
         }
     }
 
     /// When `v` may interrupt `current` on `p`: 0 is now, [`NEVER`] is not as things are.
-    fn may_interrupt(&mut self, view: &SchedContext<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
-        let now = view.now();
+    fn may_interrupt(&mut self, cx: &SchedContext<'_>, p: Pcpu, v: Vcpu, current: Vcpu) -> u64 {
+        let now = cx.now();
         let cpu = &mut self.cpus[p.index()];
         let ran = now.since(cpu.charged_to).as_ns();
         let unit = &self.vcpus[v.index()];
-        let dom = view.vcpu(v).dom;
-        let theirs = &self.vms[view.vcpu(current).dom.index()];
+        let dom = cx.vcpu(v).dom;
+        let theirs = &self.vms[cx.vcpu(current).dom.index()];
         let current = (&self.vcpus[current.index()], theirs);
         if !unit.beats(&self.vms[dom.index()], current, &self.params, ran, now.as_ns()) {
             return NEVER;
@@ -66,43 +66,43 @@ impl SmallFirst {
     /// is set for the first who may.
     pub(super) fn interrupter(
         &mut self,
-        view: &mut SchedContext<'_>,
+        cx: &mut SchedContext<'_>,
         p: Pcpu,
         current: Vcpu,
     ) -> Option<Vcpu> {
         let (mut best, mut soonest) = (None, NEVER);
         for i in 0..self.waiting.len() {
             let v = self.waiting[i];
-            if !view.vcpu(v).hard.has(p) {
+            if !cx.vcpu(v).hard.has(p) {
                 continue;
             }
-            match self.may_interrupt(view, p, v, current) {
-                0 => best = Some(best.map_or(v, |best| self.better(view.facts, best, v))),
+            match self.may_interrupt(cx, p, v, current) {
+                0 => best = Some(best.map_or(v, |best| self.better(cx.host, best, v))),
                 when => soonest = soonest.min(when),
             }
         }
         if best.is_none() && soonest != NEVER {
-            self.retry(view, p, soonest);
+            self.retry(cx, p, soonest);
         }
         best
     }
 
     /// Looks whether somebody may interrupt `p` by now.
-    pub(super) fn look(&mut self, view: &mut SchedContext<'_>, p: Pcpu) {
-        let Some(current) = view.current(p) else { return };
-        if !self.tickled.has(p) && self.interrupter(view, p, current).is_some() {
+    pub(super) fn look(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
+        let Some(current) = cx.current(p) else { return };
+        if !self.tickled.has(p) && self.interrupter(cx, p, current).is_some() {
             self.tickled.insert(p);
-            view.tickle(p);
+            cx.tickle(p);
         }
     }
 
     /// Sets the timer to look at `p` again at `when`, unless it is set for earlier.
-    fn retry(&mut self, view: &mut SchedContext<'_>, p: Pcpu, when: u64) {
-        let at = at_ns(when.max(view.now().as_ns() + 1));
+    fn retry(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, when: u64) {
+        let at = at_ns(when.max(cx.now().as_ns() + 1));
         let retry = &mut self.cpus[p.index()].retry;
         if retry.is_none_or(|set| at < set) {
             *retry = Some(at);
-            view.arm(self.id(Alarm::Retry(p)), at);
+            cx.arm(self.id(Alarm::Retry(p)), at);
         }
     }
 }

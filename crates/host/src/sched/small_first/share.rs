@@ -48,7 +48,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Nobody wants anything yet.
-    pub(super) fn new(facts: &HostState, weight_per: WeightPer, limits: &Limits) -> Self {
+    pub(super) fn new(host: &HostState, weight_per: WeightPer, limits: &Limits) -> Self {
         let demand = |(id, dom): (Dom, &DomParams)| {
             let each = match weight_per {
                 WeightPer::Vm => 1,
@@ -56,33 +56,33 @@ impl Shares {
             };
             let weight = limits.weight(id).unwrap_or(dom.weight);
             let weight = (u64::from(weight) * each).min(u64::from(u16::MAX)) as u16;
-            let most = limits.most(facts, id);
-            let (since, wanted) = (facts.now, Duration::ZERO);
+            let most = limits.most(host, id);
+            let (since, wanted) = (host.now, Duration::ZERO);
             Demand { weight, most, wanting: 0, since, wanted, rate: 0 }
         };
-        let demands: Vec<Demand> = (0..).map(Dom).zip(&facts.doms).map(demand).collect();
+        let demands: Vec<Demand> = (0..).map(Dom).zip(&host.doms).map(demand).collect();
         Shares {
-            capacity: facts.current.len() as u32 * RATE_ONE,
+            capacity: host.current.len() as u32 * RATE_ONE,
             weights: demands.iter().map(|demand| u64::from(demand.weight)).sum(),
             demands,
-            from: facts.now,
+            from: host.now,
         }
     }
 
     /// The VMs, each entitled to its share of what there is if all want all.
     pub(super) fn vms(
         &self,
-        facts: &HostState,
+        host: &HostState,
         params: &Params,
         limits: &Limits,
     ) -> Vec<policy::Vm> {
         let vm = |(dom, demand): (Dom, &Demand)| {
             let share = u64::from(self.capacity) * u64::from(demand.weight) / self.weights.max(1);
             let share = (share as u32).min(demand.most);
-            let vcpus = facts.doms[dom.index()].vcpus.len() as u16;
+            let vcpus = host.doms[dom.index()].vcpus.len() as u16;
             policy::Vm {
-                cap: limits.vm(facts, dom),
-                ..policy::Vm::new(params, demand.weight, vcpus, share, facts.now.as_ns())
+                cap: limits.vm(host, dom),
+                ..policy::Vm::new(params, demand.weight, vcpus, share, host.now.as_ns())
             }
         };
         (0..).map(Dom).zip(&self.demands).map(vm).collect()

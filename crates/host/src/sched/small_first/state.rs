@@ -88,22 +88,22 @@ impl SmallFirst {
     }
 
     /// Whether `v` or its VM has a limit.
-    pub(super) fn is_limited(&self, facts: &HostState, v: Vcpu) -> bool {
-        let vm = &self.vms[facts.vcpus[v.index()].dom.index()];
+    pub(super) fn is_limited(&self, host: &HostState, v: Vcpu) -> bool {
+        let vm = &self.vms[host.vcpus[v.index()].dom.index()];
         vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
     }
 
     /// The better of two that could run.
-    pub(super) fn better(&self, facts: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
-        let vm = |v: Vcpu| &self.vms[facts.vcpus[v.index()].dom.index()];
+    pub(super) fn better(&self, host: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
+        let vm = |v: Vcpu| &self.vms[host.vcpus[v.index()].dom.index()];
         let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
-        if theirs.before(vm(b), ours, vm(a), facts.now.as_ns()) { b } else { a }
+        if theirs.before(vm(b), ours, vm(a), host.now.as_ns()) { b } else { a }
     }
 
     /// The best of those who wait and may run on `p`, and of `also`.
-    pub(super) fn best(&self, facts: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
-        let here = self.waiting.iter().copied().filter(|v| facts.vcpus[v.index()].hard.has(p));
-        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(facts, best, v))))
+    pub(super) fn best(&self, host: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
+        let here = self.waiting.iter().copied().filter(|v| host.vcpus[v.index()].hard.has(p));
+        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(host, best, v))))
     }
 }
 
