@@ -20,6 +20,8 @@
 
 use std::collections::BinaryHeap;
 
+use crate::clock::Clock;
+use crate::order::{EventKey, Sequence};
 use crate::time::{Duration, Time};
 
 /// Events that the batch holds at least, if there are as many in the wheel.
@@ -68,14 +70,13 @@ const EMPTY: Bucket = Bucket { last: NO_CHUNK, len: 0 };
 /// An event behind the horizon.
 #[derive(Debug, Clone, Copy)]
 struct Overflow<E> {
-    ps: u64,
-    seq: u64,
+    key: EventKey,
     event: E,
 }
 
 impl<E> PartialEq for Overflow<E> {
     fn eq(&self, other: &Self) -> bool {
-        (self.ps, self.seq) == (other.ps, other.seq)
+        self.key == other.key
     }
 }
 impl<E> Eq for Overflow<E> {}
@@ -87,7 +88,13 @@ impl<E> PartialOrd for Overflow<E> {
 impl<E> Ord for Overflow<E> {
     /// The earliest is the greatest, and so on top of the heap.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.ps, other.seq).cmp(&(self.ps, self.seq))
+        other.key.cmp(&self.key)
+    }
+}
+
+impl<E> Overflow<E> {
+    fn ps(&self) -> u64 {
+        self.key.time().as_ps()
     }
 }
 
@@ -106,8 +113,7 @@ struct Counts {
 /// Pending events of type `E`, and the clock that they move.
 #[derive(Debug, Clone)]
 pub struct Calendar<E> {
-    now: Time,
-    popped: u64,
+    clock: Clock,
     /// Sorted; what stands before `next` has happened.
     batch: Vec<Entry<E>>,
     next: usize,
@@ -123,7 +129,7 @@ pub struct Calendar<E> {
     chunks: Vec<Chunk<E>>,
     free: Vec<u32>,
     overflow: BinaryHeap<Overflow<E>>,
-    overflow_seq: u64,
+    sequence: Sequence,
     counts: Counts,
     /// For sorting, empty between calls.
     keys: Vec<u64>,
@@ -141,8 +147,7 @@ impl<E: Copy> Calendar<E> {
     pub fn new() -> Self {
         const { assert!(size_of::<E>() <= 8, "event larger than 8 bytes") };
         Calendar {
-            now: Time::ZERO,
-            popped: 0,
+            clock: Clock::default(),
             batch: Vec::with_capacity(256),
             next: 0,
             shift: SHIFT_START,
@@ -153,7 +158,7 @@ impl<E: Copy> Calendar<E> {
             chunks: Vec::new(),
             free: Vec::new(),
             overflow: BinaryHeap::new(),
-            overflow_seq: 0,
+            sequence: Sequence::default(),
             counts: Counts::default(),
             keys: Vec::with_capacity(256),
             scratch: Vec::with_capacity(256),
@@ -163,7 +168,7 @@ impl<E: Copy> Calendar<E> {
     /// The time of the event taken last.
     #[inline]
     pub fn now(&self) -> Time {
-        self.now
+        self.clock.now()
     }
 
     /// Events that are still to come.
@@ -178,13 +183,13 @@ impl<E: Copy> Calendar<E> {
 
     /// Events taken so far.
     pub fn popped(&self) -> u64 {
-        self.popped
+        self.clock.events()
     }
 
     /// Schedules `event` for `delay` from now.
     #[inline]
     pub fn after(&mut self, delay: Duration, event: E) {
-        self.at(self.now + delay, event);
+        self.at(self.now() + delay, event);
     }
 
     /// Schedules `event` at `time`, behind everything already scheduled for then.
@@ -193,7 +198,7 @@ impl<E: Copy> Calendar<E> {
     /// If `time` is past.
     #[inline]
     pub fn at(&mut self, time: Time, event: E) {
-        assert!(time >= self.now, "event in the past: {time:?} at {:?}", self.now);
+        self.clock.check(time);
         let ps = time.as_ps();
         let bucket = ps >> self.shift;
         if bucket < self.head {
@@ -228,7 +233,7 @@ impl<E: Copy> Calendar<E> {
                 }
                 Some(least)
             }
-            None => self.overflow.peek().map(|event| event.ps),
+            None => self.overflow.peek().map(|event| event.ps()),
         };
         ps.map(Time::from_ps)
     }
@@ -238,10 +243,8 @@ impl<E: Copy> Calendar<E> {
     /// # Panics
     /// If `time` is past, or an event is still to come before it.
     pub fn advance_to(&mut self, time: Time) {
-        assert!(time >= self.now, "back from {:?} to {time:?}", self.now);
         let next = self.next_time();
-        assert!(next.is_none_or(|next| next >= time), "{time:?} is behind an event at {next:?}");
-        self.now = time;
+        self.clock.advance_to(time, next);
     }
 
     /// Takes the earliest event and moves the clock to it.
@@ -262,8 +265,7 @@ impl<E: Copy> Calendar<E> {
             return None;
         }
         self.next += 1;
-        self.now = time;
-        self.popped += 1;
+        self.clock.event_at(time);
         Some((time, entry.event))
     }
 
@@ -276,8 +278,8 @@ impl<E: Copy> Calendar<E> {
     #[cold]
     fn put_overflow(&mut self, ps: u64, event: E) {
         self.counts.overflow += 1;
-        self.overflow.push(Overflow { ps, seq: self.overflow_seq, event });
-        self.overflow_seq += 1;
+        let key = EventKey::new(Time::from_ps(ps), self.sequence.take(u64::MAX));
+        self.overflow.push(Overflow { key, event });
     }
 
     /// Where bucket number `bucket` is in the wheel.
@@ -337,10 +339,10 @@ impl<E: Copy> Calendar<E> {
             }
             if self.in_wheel == 0 {
                 // Nothing until what is behind the horizon.
-                let Some(event) = self.overflow.peek().filter(|event| event.ps <= end) else {
+                let Some(event) = self.overflow.peek().filter(|event| event.ps() <= end) else {
                     return;
                 };
-                self.head = self.head.max(event.ps >> self.shift);
+                self.head = self.head.max(event.ps() >> self.shift);
                 self.draw_near();
             }
             let bucket = self.first_filled();
@@ -357,12 +359,12 @@ impl<E: Copy> Calendar<E> {
     #[inline]
     fn draw_near(&mut self) {
         while let Some(&event) = self.overflow.peek() {
-            let bucket = event.ps >> self.shift;
+            let bucket = event.ps() >> self.shift;
             if bucket - self.head >= self.buckets.len() as u64 {
                 return;
             }
             self.overflow.pop();
-            self.put(bucket, Entry { ps: event.ps, event: event.event });
+            self.put(bucket, Entry { ps: event.ps(), event: event.event });
         }
     }
 
@@ -463,10 +465,11 @@ impl<E: Copy> Calendar<E> {
                 self.put_overflow(ps, event);
             }
         }
-        while let Some(&event) = self.overflow.peek().filter(|event| event.ps >> shift < self.head)
+        while let Some(&event) =
+            self.overflow.peek().filter(|event| event.ps() >> shift < self.head)
         {
             self.overflow.pop();
-            self.insert(event.ps, event.event);
+            self.insert(event.ps(), event.event);
         }
         self.scratch = scratch;
         self.scratch.clear();

@@ -11,6 +11,8 @@
 //! reaches the top, or all at once when the dead outnumber the living.
 //! Nothing is allocated per event once the heap has grown to its working size.
 
+use crate::clock::Clock;
+use crate::order::{EventKey, Sequence};
 use crate::time::{Duration, Time};
 
 /// Bits of a key's low half that name the slab slot; the rest is the sequence number.
@@ -26,10 +28,6 @@ const SWEEP_MIN: usize = 64;
 
 /// Events for which there is room from the start: more than most hosts have pending.
 const ROOM: usize = 512;
-
-/// Time in the high half, sequence number and slot in the low half, so that one
-/// integer comparison orders by (time, sequence).
-type Key = u128;
 
 /// Names one scheduled event, so that it can be cancelled.
 ///
@@ -47,25 +45,31 @@ impl Timer {
     }
 }
 
-/// A slab slot: the low half of the key that owns it, and its event.
+/// A slab slot: the number of the key that owns it, and its event. The number is the sequence
+/// number with the slot below it.
 #[derive(Debug, Clone, Copy)]
 struct Slot<E> {
     owner: u64,
     event: E,
 }
 
-/// No key has this low half, since `SLOT_MAX` itself is never handed out.
+/// No key has this number, since `SLOT_MAX` itself is never handed out.
 const FREE: u64 = u64::MAX;
+
+/// Whether the event of `key` is still to come.
+#[inline]
+fn is_alive<E>(slots: &[Slot<E>], key: EventKey) -> bool {
+    slots[key.number() as usize & SLOT_MAX].owner == key.number()
+}
 
 /// A queue of pending events of type `E`, and the clock that they move.
 #[derive(Debug, Clone)]
 pub struct EventQueue<E> {
-    now: Time,
-    seq: u64,
-    heap: Vec<Key>,
+    clock: Clock,
+    sequence: Sequence,
+    heap: Vec<EventKey>,
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
-    popped: u64,
 }
 
 impl<E: Copy> Default for EventQueue<E> {
@@ -78,20 +82,19 @@ impl<E: Copy> EventQueue<E> {
     /// An empty queue at time zero.
     pub fn new() -> Self {
         // Key and event together are the "event" of the design: 32 bytes at most.
-        const { assert!(size_of::<Key>() + size_of::<E>() <= 32, "event larger than 16 bytes") };
+        const { assert!(size_of::<EventKey>() + size_of::<E>() <= 32, "event larger than 16 bytes") };
         EventQueue {
-            now: Time::ZERO,
-            seq: 0,
+            clock: Clock::default(),
+            sequence: Sequence::default(),
             heap: Vec::with_capacity(ROOM),
             slots: Vec::with_capacity(ROOM),
             free: Vec::with_capacity(ROOM),
-            popped: 0,
         }
     }
 
     /// The time of the event taken last.
     pub fn now(&self) -> Time {
-        self.now
+        self.clock.now()
     }
 
     /// Events that are still to come.
@@ -106,12 +109,12 @@ impl<E: Copy> EventQueue<E> {
 
     /// Events taken so far.
     pub fn popped(&self) -> u64 {
-        self.popped
+        self.clock.events()
     }
 
     /// Schedules `event` for `delay` from now.
     pub fn after(&mut self, delay: Duration, event: E) -> Timer {
-        self.at(self.now + delay, event)
+        self.at(self.now() + delay, event)
     }
 
     /// Schedules `event` at `time`, behind everything already scheduled for then.
@@ -119,8 +122,8 @@ impl<E: Copy> EventQueue<E> {
     /// # Panics
     /// If `time` is past, if four million events are pending, or after 4.4e12 events.
     pub fn at(&mut self, time: Time, event: E) -> Timer {
-        assert!(time >= self.now, "event in the past: {time:?} at {:?}", self.now);
-        assert!(self.seq < SEQ_MAX, "sequence numbers used up");
+        self.clock.check(time);
+        let sequence = self.sequence.take(SEQ_MAX);
         let slot = match self.free.pop() {
             Some(slot) => slot as usize,
             None => {
@@ -129,10 +132,9 @@ impl<E: Copy> EventQueue<E> {
                 self.slots.len() - 1
             }
         };
-        let owner = (self.seq << SLOT_BITS) | slot as u64;
-        self.seq += 1;
+        let owner = sequence << SLOT_BITS | slot as u64;
         self.slots[slot] = Slot { owner, event };
-        self.heap.push((Key::from(time.as_ps()) << 64) | Key::from(owner));
+        self.heap.push(EventKey::new(time, owner));
         self.sift_up(self.heap.len() - 1);
         Timer(owner)
     }
@@ -163,8 +165,8 @@ impl<E: Copy> EventQueue<E> {
     pub fn next_time(&mut self) -> Option<Time> {
         loop {
             let key = *self.heap.first()?;
-            if self.slots[key as usize & SLOT_MAX].owner == key as u64 {
-                return Some(Time::from_ps((key >> 64) as u64));
+            if is_alive(&self.slots, key) {
+                return Some(key.time());
             }
             self.remove_first();
         }
@@ -175,10 +177,8 @@ impl<E: Copy> EventQueue<E> {
     /// # Panics
     /// If `time` is past, or an event is still to come before it.
     pub fn advance_to(&mut self, time: Time) {
-        assert!(time >= self.now, "back from {:?} to {time:?}", self.now);
         let next = self.next_time();
-        assert!(next.is_none_or(|next| next >= time), "{time:?} is behind an event at {next:?}");
-        self.now = time;
+        self.clock.advance_to(time, next);
     }
 
     /// Takes the earliest event and moves the clock to it.
@@ -192,14 +192,14 @@ impl<E: Copy> EventQueue<E> {
     pub fn pop_until(&mut self, end: Time) -> Option<(Time, E)> {
         loop {
             let key = *self.heap.first()?;
-            let owner = key as u64;
+            let owner = key.number();
             let index = owner as usize & SLOT_MAX;
             let slot = &mut self.slots[index];
             if slot.owner != owner {
                 self.remove_first();
                 continue;
             }
-            let time = Time::from_ps((key >> 64) as u64);
+            let time = key.time();
             if time > end {
                 return None;
             }
@@ -207,8 +207,7 @@ impl<E: Copy> EventQueue<E> {
             let event = slot.event;
             self.free.push(index as u32);
             self.remove_first();
-            self.now = time;
-            self.popped += 1;
+            self.clock.event_at(time);
             return Some((time, event));
         }
     }
@@ -216,7 +215,7 @@ impl<E: Copy> EventQueue<E> {
     /// Drops the keys of cancelled events and restores the heap.
     fn sweep(&mut self) {
         let slots = &self.slots;
-        self.heap.retain(|&key| slots[key as usize & SLOT_MAX].owner == key as u64);
+        self.heap.retain(|&key| is_alive(slots, key));
         for parent in (0..self.heap.len().div_ceil(ARITY)).rev() {
             self.sift_down(parent);
         }

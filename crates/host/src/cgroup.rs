@@ -2,7 +2,7 @@
 //!
 //! On a KVM host each vCPU is a thread, and so are QEMU's main loop ("emulator"), its I/O
 //! threads and the kernel's vhost workers. libvirt puts them into a tree of control groups, and
-//! what the machine may use of the processors is set there. Schedulers that know no groups
+//! what the VM may use of the processors is set there. Schedulers that know no groups
 //! (Xen's) refuse a configuration whose groups have limits.
 
 use lowtail_engine::Duration;
@@ -46,7 +46,7 @@ pub struct Thread {
     /// A slice of its own (`sched_runtime` of `sched_setattr(2)`, since Linux 6.12): 0.1 to
     /// 100 ms.
     pub slice: Option<Duration>,
-    /// Where it may run, besides what its machine is pinned to (`vcpupin` and the like).
+    /// Where it may run, besides what its VM is pinned to (`vcpupin` and the like).
     pub pin: CpuSet,
 }
 

@@ -5,7 +5,7 @@
 
 use lowtail_engine::Duration;
 
-/// The costs of one kind of machine.
+/// The costs of one kind of host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// From the event that wakes a vCPU to the scheduler's decision whom to tickle.

@@ -10,7 +10,7 @@ pub struct Pcpu(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vcpu(pub u16);
 
-/// A domain: one virtual machine, numbered from zero.
+/// A domain: one VM, numbered from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dom(pub u16);
 

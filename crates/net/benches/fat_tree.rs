@@ -1,8 +1,8 @@
 //! What a packet costs, from TCP to TCP through a fat-tree.
 //!
-//! Permutation: each machine sends 10 MB to another one, all links 10 Gbit/s, 1500-byte
+//! Permutation: each host sends 10 MB to another one, all links 10 Gbit/s, 1500-byte
 //! packets, an event for each hop, an acknowledgement for each second segment. Budget: 2.5 us of
-//! processor time per delivered packet on 128 machines; at most 1.5 times that on 8,192, in less
+//! processor time per delivered packet on 128 hosts; at most 1.5 times that on 8,192, in less
 //! than 8 GB (`--large`, 1 MB each). `--check` fails if that ratio is exceeded: of two
 //! runs of one process, never of a time by itself. docs/performance.md has figures.
 //!
@@ -32,7 +32,7 @@ fn permutation(k: u32, bytes: u64, window: u64, seed: u64) -> Net {
         buffer_bytes: 200 * 1538,
         mark_bytes: None,
     };
-    // A machine's own queue holds what its window allows.
+    // A host's own queue holds what its window allows.
     let own = LinkConfig { buffer_bytes: 1 << 24, ..link };
     let port = |place| match place {
         lowtail_net::Place::Host(_) => Port::plain(own),

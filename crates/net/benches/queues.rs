@@ -15,14 +15,14 @@ use lowtail_net::packet::{End, MSS_BYTES, Packet, PacketId, Pool};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
-use lowtail_net::queue::{Cause, Cx, Queue};
+use lowtail_net::queue::{Cause, Queue, QueueContext};
 use lowtail_net::rate::Rate;
 use packet::data;
 
@@ -58,12 +58,12 @@ impl World {
     fn enqueue(&mut self, id: PacketId) {
         self.pool[id].queued = self.now;
         let (pool, dropped) = (&mut self.pool, &mut self.dropped);
-        self.queue.enqueue(id, &mut Cx { now: self.now, pool, dropped });
+        self.queue.enqueue(id, &mut QueueContext { now: self.now, pool, dropped });
     }
 
     fn dequeue(&mut self) -> Option<PacketId> {
         let (pool, dropped) = (&mut self.pool, &mut self.dropped);
-        self.queue.dequeue(&mut Cx { now: self.now, pool, dropped })
+        self.queue.dequeue(&mut QueueContext { now: self.now, pool, dropped })
     }
 
     /// The next one leaves and comes again; a packet's time at 10 Gbit/s passes, so that a
@@ -85,12 +85,12 @@ fn bench(bencher: Bencher<'_, '_>, queue: impl Queue + 'static, waiting: usize) 
 }
 
 fn long_fifo() -> Box<dyn Queue> {
-    Box::new(Fifo::new(Limit::Packets(2000), None))
+    Box::new(Fifo::new(FifoLimit::Packets(2000), None))
 }
 
 #[divan::bench(args = WAITING)]
 fn fifo(bencher: Bencher<'_, '_>, waiting: usize) {
-    bench(bencher, Fifo::new(Limit::Packets(2000), None), waiting);
+    bench(bencher, Fifo::new(FifoLimit::Packets(2000), None), waiting);
 }
 
 #[divan::bench(args = WAITING)]
@@ -121,18 +121,22 @@ fn drr_by_pair(bencher: Bencher<'_, '_>, waiting: usize) {
 #[divan::bench(args = WAITING)]
 fn small_first(bencher: Bencher<'_, '_>, waiting: usize) {
     let codel = Some(CodelConfig::default());
-    bench(bencher, SmallFirst::new(SmallFirstConfig { codel, ..Default::default() }), waiting);
+    bench(
+        bencher,
+        SmallFirstQueue::new(SmallFirstQueueConfig { codel, ..Default::default() }),
+        waiting,
+    );
 }
 
 /// All of them large.
 #[divan::bench(args = WAITING)]
 fn small_first_large(bencher: Bencher<'_, '_>, waiting: usize) {
-    let config = SmallFirstConfig {
+    let config = SmallFirstQueueConfig {
         codel: Some(CodelConfig::default()),
         small_classes: 0,
         ..Default::default()
     };
-    bench(bencher, SmallFirst::new(config), waiting);
+    bench(bencher, SmallFirstQueue::new(config), waiting);
 }
 
 #[divan::bench(args = WAITING)]

@@ -17,7 +17,7 @@ pub mod tcp;
 pub mod topology;
 pub mod traffic;
 
-pub use net::{EndConfig, Net, NetConfig, Out, Sample, Tap, TapConfig};
+pub use net::{EndConfig, Net, NetConfig, NetEvent, Sample, Tap, TapConfig};
 pub use packet::End;
 pub use port::{LinkConfig, NicConfig, Port};
 pub use rate::Rate;

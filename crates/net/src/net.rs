@@ -3,14 +3,14 @@
 //! An event is the arrival of a packet at the end of a link, a transmitter that has become free,
 //! a timer of TCP, or a source that writes. Handlers change the world and schedule; nothing else
 //! does. Ends whose processor is simulated elsewhere are *attached*: what arrives for them, and
-//! what they send, is handed out ([`Out`]) and handed in again when the processor has done its
+//! what they send, is handed out ([`NetEvent`]) and handed in again when the processor has done its
 //! part.
 
 use lowtail_engine::{Calendar, Duration, Time};
 
 use crate::flow::{Channel, Flow};
 use crate::packet::{End, FlowId, PacketId, Pool};
-use crate::port::{Left, Port, PortId};
+use crate::port::{Port, PortId, TxCompletion};
 use crate::queue::Cause;
 use crate::slab::Slab;
 use crate::tcp::Sack;
@@ -36,7 +36,7 @@ enum Event {
     Arrive(PortId),
     /// A transmitter is free.
     Wake(PortId),
-    /// A packet that stays in its machine arrives.
+    /// A packet that stays in its host arrives.
     Local(PacketId),
     /// A timer of a sender.
     Timer(FlowId),
@@ -50,8 +50,8 @@ enum Event {
 
 /// What an attached end is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Out {
-    /// A packet has arrived at its machine; call [`Net::receive`] when the end has it, or
+pub enum NetEvent {
+    /// A packet has arrived at its host; call [`Net::receive`] when the end has it, or
     /// [`Net::lose`].
     Arrived {
         /// The end.
@@ -60,7 +60,7 @@ pub enum Out {
         id: PacketId,
     },
     /// The end sends a packet; call [`Net::transmit`] when it has come as far as the queue of the
-    /// machine's NIC, [`Net::receive`] if it stays in the machine, or [`Net::lose`].
+    /// host's NIC, [`Net::receive`] if it stays in the host, or [`Net::lose`].
     Sends {
         /// The end.
         end: End,
@@ -81,7 +81,7 @@ pub enum Out {
 /// An end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndConfig {
-    /// The machine that it is, or is on.
+    /// The host that it is, or is on.
     pub host: u32,
     /// Its processor is simulated elsewhere.
     pub attached: bool,
@@ -96,7 +96,7 @@ pub struct NetConfig {
     pub ends: Vec<EndConfig>,
     /// Traffic by kind.
     pub traffic: Vec<TrafficConfig>,
-    /// From an end to another one in the same machine, for those that are not attached.
+    /// From an end to another one in the same host, for those that are not attached.
     pub local_delay: Duration,
 }
 
@@ -137,8 +137,8 @@ pub struct Net {
     shared: Option<Box<shared::Shared>>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,
-    left: Vec<Left>,
-    out: Vec<Out>,
+    left: Vec<TxCompletion>,
+    out: Vec<NetEvent>,
 }
 
 impl Net {
@@ -232,7 +232,7 @@ impl Net {
     }
 
     /// What attached ends are to do; empty it after each call.
-    pub fn out(&mut self) -> &mut Vec<Out> {
+    pub fn out(&mut self) -> &mut Vec<NetEvent> {
         &mut self.out
     }
 

@@ -6,7 +6,7 @@ use lowtail_engine::{Duration, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub u32);
 
-/// An end of the network: a machine, or a virtual machine on one.
+/// An end of the network: a host, or a VM on one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End(pub u32);
 

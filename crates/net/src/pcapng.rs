@@ -280,7 +280,7 @@ impl Frame {
     fn ethernet_and_ip(&mut self, segment: &Segment<'_>, protocol: u8) {
         let packet = segment.packet;
         let ip_bytes = (self.len - ETHERNET_BYTES) as u32 + packet.payload;
-        // Addresses of machines are administered locally.
+        // Addresses of hosts are administered locally.
         for (at, [a, b, c, d]) in [(0, segment.to), (6, segment.from)] {
             self.bytes[at..at + 6].copy_from_slice(&[2, 0, a, b, c, d]);
         }

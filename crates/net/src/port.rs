@@ -15,7 +15,7 @@ use lowtail_engine::{Duration, Time};
 
 use crate::bql::Dql;
 use crate::packet::{Ecn, FlowId, Packet, PacketId, Pool};
-use crate::queue::{Cause, Cx, Queue};
+use crate::queue::{Cause, Queue, QueueContext};
 use crate::rate::Rate;
 use crate::tcp::FLAG_SMALL_QUEUE;
 
@@ -35,7 +35,7 @@ impl PortId {
 pub struct LinkConfig {
     /// Bits per second.
     pub rate: Rate,
-    /// From the last bit sent to the last bit there: the way, and what the machine at its end
+    /// From the last bit sent to the last bit there: the way, and what the host at its end
     /// takes to forward.
     pub delay: Duration,
     /// Bytes on the wire that may wait in a plain port.
@@ -74,18 +74,18 @@ struct Nic {
 
 /// What waits otherwise than first come, first served.
 #[derive(Debug)]
-struct Line {
+struct TxPath {
     queue: Box<dyn Queue>,
     nic: Option<Nic>,
     /// When the transmitter's next event is, if one is under way.
     waking: Time,
     /// What is being sent, if its sender wants to know when it has left.
-    leaving: Option<Left>,
+    leaving: Option<TxCompletion>,
 }
 
-/// So much of a flow has left the machine.
+/// So much of a flow has left the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct TxCompletion {
     /// Whose.
     pub flow: FlowId,
     /// Its payload.
@@ -120,7 +120,7 @@ pub struct Port {
     /// When the transmitter will have sent all that a plain port has, or what it is sending.
     free_at: Time,
     link: Arc<Link>,
-    line: Option<Box<Line>>,
+    path: Option<Box<TxPath>>,
     /// On the link: a list through the pool.
     flying: u32,
     first: PacketId,
@@ -133,7 +133,7 @@ pub struct Port {
 
 /// What to do after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Todo {
+pub struct PortActions {
     /// The first packet on the link arrives then; it was not known before.
     pub arrive: Option<Time>,
     /// Call [`Port::wake`] then.
@@ -148,7 +148,7 @@ impl Port {
         Port {
             free_at: Time::ZERO,
             link: Arc::new(Link { config: link, buffer, mark }),
-            line: None,
+            path: None,
             flying: 0,
             first: PacketId::NONE,
             last: PacketId::NONE,
@@ -174,8 +174,8 @@ impl Port {
             limit: config.bql.then(|| Dql::new(Time::ZERO)),
             sending: (0, 0),
         });
-        let line = Line { queue, nic, waking: Time::NEVER, leaving: None };
-        Port { line: Some(Box::new(line)), ..Port::plain(link) }
+        let path = TxPath { queue, nic, waking: Time::NEVER, leaving: None };
+        Port { path: Some(Box::new(path)), ..Port::plain(link) }
     }
 
     /// Its link.
@@ -186,32 +186,32 @@ impl Port {
     /// Bytes that wait at `now`: on the wire in a plain port, else in the discipline. What is in the ring
     /// of a NIC waits no more.
     pub fn backlog(&self, now: Time) -> u64 {
-        match &self.line {
+        match &self.path {
             None => self.link.config.rate.bytes(self.free_at.saturating_since(now)),
-            Some(line) => line.queue.bytes(),
+            Some(path) => path.queue.bytes(),
         }
     }
 
     /// Whether it is first in, first out, with nothing to ask.
     pub(crate) fn is_plain(&self) -> bool {
-        self.line.is_none()
+        self.path.is_none()
     }
 
     /// Bytes in the ring of its NIC, without what is being sent.
     pub(crate) fn ring_bytes(&self, pool: &Pool) -> u64 {
-        let ring = self.line.iter().filter_map(|line| line.nic.as_ref()).flat_map(|nic| &nic.ring);
+        let ring = self.path.iter().filter_map(|path| path.nic.as_ref()).flat_map(|nic| &nic.ring);
         ring.map(|&id| u64::from(pool[id].bytes())).sum()
     }
 
     /// Whether there is a ring behind the discipline.
     pub fn has_ring(&self) -> bool {
-        self.line.as_ref().is_some_and(|line| line.nic.is_some())
+        self.path.as_ref().is_some_and(|path| path.nic.is_some())
     }
 
     /// Packets in discipline and ring, or on the link.
     pub fn packets(&self) -> usize {
-        let line = self.line.as_ref();
-        let waiting = line.map_or(0, |line| line.queue.packets() + line.ring_packets());
+        let path = self.path.as_ref();
+        let waiting = path.map_or(0, |path| path.queue.packets() + path.ring_packets());
         waiting + self.flying as usize
     }
 
@@ -232,9 +232,14 @@ impl Port {
 
     /// Takes `id` in.
     #[inline]
-    pub fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
-        if self.line.is_some() {
-            return self.enqueue_line(id, cx, sent);
+    pub fn enqueue(
+        &mut self,
+        id: PacketId,
+        cx: &mut QueueContext<'_>,
+        sent: &mut Vec<TxCompletion>,
+    ) -> PortActions {
+        if self.path.is_some() {
+            return self.enqueue_path(id, cx, sent);
         }
         let packet = &mut cx.pool[id];
         let bytes = packet.wire_bytes();
@@ -243,7 +248,7 @@ impl Port {
         let wait = start.since(cx.now);
         if wait + span > self.link.buffer {
             cx.drop(id, Cause::Full);
-            return Todo::default();
+            return PortActions::default();
         }
         if wait > self.link.mark && packet.ecn == Ecn::Capable {
             packet.ecn = Ecn::Marked;
@@ -252,7 +257,7 @@ impl Port {
         self.stats.packets += 1;
         self.stats.wire_bytes += u64::from(bytes);
         let earlier = std::mem::replace(&mut self.free_at, start + span);
-        Todo { arrive: self.fly(id, earlier, start + span, cx.pool), wake: None }
+        PortActions { arrive: self.fly(id, earlier, start + span, cx.pool), wake: None }
     }
 
     /// The packet that arrives now, and when the next one will.
@@ -286,63 +291,73 @@ impl Port {
         prefetch(self);
     }
 
-    fn enqueue_line(&mut self, id: PacketId, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
-        let Some(line) = &mut self.line else { return Todo::default() };
+    fn enqueue_path(
+        &mut self,
+        id: PacketId,
+        cx: &mut QueueContext<'_>,
+        sent: &mut Vec<TxCompletion>,
+    ) -> PortActions {
+        let Some(path) = &mut self.path else { return PortActions::default() };
         cx.pool[id].queued = cx.now;
-        line.queue.enqueue(id, cx);
+        path.queue.enqueue(id, cx);
         self.serve(cx, sent)
     }
 
-    /// The time that [`Todo::wake`] named has come. What has left the transmitter by now, and is
+    /// The time that [`PortActions::wake`] named has come. What has left the transmitter by now, and is
     /// to be told, is put into `sent`.
-    pub fn wake(&mut self, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
-        let Some(line) = &mut self.line else { return Todo::default() };
-        if cx.now >= line.waking {
-            line.waking = Time::NEVER;
+    pub fn wake(&mut self, cx: &mut QueueContext<'_>, sent: &mut Vec<TxCompletion>) -> PortActions {
+        let Some(path) = &mut self.path else { return PortActions::default() };
+        if cx.now >= path.waking {
+            path.waking = Time::NEVER;
         }
         self.serve(cx, sent)
     }
 
     /// Sends if the transmitter is free, and fills the ring.
-    fn serve(&mut self, cx: &mut Cx<'_>, sent: &mut Vec<Left>) -> Todo {
-        let mut todo = Todo::default();
-        let Some(mut line) = self.line.take() else { return todo };
+    fn serve(&mut self, cx: &mut QueueContext<'_>, sent: &mut Vec<TxCompletion>) -> PortActions {
+        let mut actions = PortActions::default();
+        let Some(mut path) = self.path.take() else { return actions };
         if self.free_at <= cx.now {
-            line.completed(cx.now, sent);
-            line.fill(cx);
-            if let Some(id) = line.next(cx) {
-                todo.arrive = self.transmit(&mut line, id, cx);
+            path.completed(cx.now, sent);
+            path.fill(cx);
+            if let Some(id) = path.next(cx) {
+                actions.arrive = self.transmit(&mut path, id, cx);
                 // There may be room again.
-                line.fill(cx);
+                path.fill(cx);
             }
         } else {
-            line.fill(cx);
+            path.fill(cx);
         }
         let wake = if self.free_at > cx.now {
             // Even if nothing waits it has to be told what has left.
-            let tell = line.nic.is_some() || line.leaving.is_some();
-            (tell || line.queue.packets() > 0).then_some(self.free_at)
+            let tell = path.nic.is_some() || path.leaving.is_some();
+            (tell || path.queue.packets() > 0).then_some(self.free_at)
         } else {
-            line.queue.ready_at().map(|at| at.max(cx.now))
+            path.queue.ready_at().map(|at| at.max(cx.now))
         };
-        if let Some(at) = wake.filter(|&at| at < line.waking) {
-            line.waking = at;
-            todo.wake = Some(at);
+        if let Some(at) = wake.filter(|&at| at < path.waking) {
+            path.waking = at;
+            actions.wake = Some(at);
         }
-        self.line = Some(line);
-        todo
+        self.path = Some(path);
+        actions
     }
 
     /// Sends `id` from now on, frame by frame if it is to be. Returns when the first one arrives,
     /// if that is news.
-    fn transmit(&mut self, line: &mut Line, id: PacketId, cx: &mut Cx<'_>) -> Option<Time> {
+    fn transmit(
+        &mut self,
+        path: &mut TxPath,
+        id: PacketId,
+        cx: &mut QueueContext<'_>,
+    ) -> Option<Time> {
         let mut packet = cx.pool[id];
         let tell = packet.flags & FLAG_SMALL_QUEUE != 0;
         // Told once, not by every port on the way.
         packet.flags &= !FLAG_SMALL_QUEUE;
         cx.pool[id].flags = packet.flags;
-        line.leaving = tell.then_some(Left { flow: packet.flow, bytes: packet.payload });
-        let whole = packet.frames == 1 || line.nic.as_ref().is_none_or(|nic| nic.config.whole);
+        path.leaving = tell.then_some(TxCompletion { flow: packet.flow, bytes: packet.payload });
+        let whole = packet.frames == 1 || path.nic.as_ref().is_none_or(|nic| nic.config.whole);
         self.stats.packets += u64::from(packet.frames);
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {
@@ -373,13 +388,13 @@ impl Port {
     }
 }
 
-impl Line {
+impl TxPath {
     fn ring_packets(&self) -> usize {
         self.nic.as_ref().map_or(0, |nic| nic.ring.len())
     }
 
     /// What was being sent has been.
-    fn completed(&mut self, now: Time, sent: &mut Vec<Left>) {
+    fn completed(&mut self, now: Time, sent: &mut Vec<TxCompletion>) {
         sent.extend(self.leaving.take());
         let Some(nic) = &mut self.nic else { return };
         let (bytes, descriptors) = std::mem::take(&mut nic.sending);
@@ -392,7 +407,7 @@ impl Line {
     }
 
     /// Moves as much into the ring as it takes.
-    fn fill(&mut self, cx: &mut Cx<'_>) {
+    fn fill(&mut self, cx: &mut QueueContext<'_>) {
         let Some(nic) = &mut self.nic else { return };
         while nic.descriptors < nic.config.ring && nic.limit.as_ref().is_none_or(Dql::open) {
             let Some(id) = self.queue.dequeue(cx) else { break };
@@ -406,7 +421,7 @@ impl Line {
     }
 
     /// The next packet to send.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn next(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let Some(nic) = &mut self.nic else { return self.queue.dequeue(cx) };
         let id = nic.ring.pop_front()?;
         let packet = &cx.pool[id];

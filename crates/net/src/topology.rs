@@ -1,4 +1,4 @@
-//! Topologies: which machines and switches there are, and the way from one machine to another.
+//! Topologies: which hosts and switches there are, and the way from one host to another.
 //!
 //! Ways follow from the shape by arithmetic, and among equal ones from a hash of the flow (ECMP):
 //! a flow keeps its way.
@@ -8,16 +8,16 @@ use crate::port::PortId;
 /// What a network looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// All machines at one switch.
+    /// All hosts at one switch.
     Star {
-        /// Machines.
+        /// Hosts.
         hosts: u32,
     },
     /// Two switches and one link between them.
     Dumbbell {
-        /// Machines at the one.
+        /// Hosts at the one.
         left: u32,
-        /// Machines at the other.
+        /// Hosts at the other.
         right: u32,
     },
     /// Pods of edge and aggregation switches, each edge switch with a link to each aggregation
@@ -37,13 +37,13 @@ pub struct Clos {
     pub aggregations: u32,
     /// Core switches; a multiple of the aggregation switches of a pod.
     pub cores: u32,
-    /// Machines at an edge switch.
+    /// Hosts at an edge switch.
     pub hosts: u32,
 }
 
 impl Clos {
     /// The fat-tree of switches with `k` ports (Al-Fares, Loukissas, Vahdat, SIGCOMM 2008): k
-    /// pods, k^3/4 machines. `k` is even and at least 2.
+    /// pods, k^3/4 hosts. `k` is even and at least 2.
     pub fn fat_tree(k: u32) -> Self {
         let half = k / 2;
         Clos { pods: k, edges: half, aggregations: half, cores: half * half, hosts: half }
@@ -58,9 +58,9 @@ impl Clos {
 /// Where a port is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// At a machine, towards its switch.
+    /// At a host, towards its switch.
     Host(u32),
-    /// At a switch, towards a machine.
+    /// At a switch, towards a host.
     ToHost(u32),
     /// Between switches, towards the core.
     Up,
@@ -76,7 +76,7 @@ fn mix(seed: u64) -> u64 {
 }
 
 impl Shape {
-    /// Machines.
+    /// Hosts.
     pub fn hosts(&self) -> u32 {
         match *self {
             Shape::Star { hosts } => hosts,
@@ -94,7 +94,7 @@ impl Shape {
         }
     }
 
-    /// Where each port is, by number: those of machines, those towards machines, those up, those down.
+    /// Where each port is, by number: those of hosts, those towards hosts, those up, those down.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
         let (hosts, fabric) = (self.hosts(), self.fabric());
         let own = (0..hosts).map(Place::Host).chain((0..hosts).map(Place::ToHost));
@@ -102,7 +102,7 @@ impl Shape {
         own.chain(up).chain((0..fabric).map(|_| Place::Down))
     }
 
-    /// The switch at which port number `port` is, `None` for a machine's own. Switches are
+    /// The switch at which port number `port` is, `None` for a host's own. Switches are
     /// numbered from the edge to the core.
     pub fn switch_of(&self, port: PortId) -> Option<u32> {
         let (hosts, fabric) = (self.hosts(), self.fabric());
@@ -144,7 +144,7 @@ impl Shape {
         }
     }
 
-    /// The switch of machine `host`.
+    /// The switch of host `host`.
     fn edge_of(&self, host: u32) -> u32 {
         match *self {
             Shape::Star { .. } => 0,
@@ -153,8 +153,8 @@ impl Shape {
         }
     }
 
-    /// The ports on the way of the flow with this `hash` from machine `from` to machine `to`; none
-    /// within a machine.
+    /// The ports on the way of the flow with this `hash` from host `from` to host `to`; none
+    /// within a host.
     pub fn route(&self, from: u32, to: u32, hash: u64, out: &mut Vec<PortId>) {
         if from == to {
             return;

@@ -118,7 +118,7 @@ pub struct TrafficConfig {
     /// What and when.
     pub pattern: Pattern,
     /// How its TCP goes about things.
-    pub tcp: tcp::Config,
+    pub tcp: tcp::TcpConfig,
     /// When it begins; each source a random part of its first gap later.
     pub start: Duration,
     /// Nothing is written after this.
@@ -140,7 +140,7 @@ impl TrafficConfig {
             name: name.to_string(),
             pairs,
             pattern,
-            tcp: tcp::Config::default(),
+            tcp: tcp::TcpConfig::default(),
             start: Duration::ZERO,
             until: Duration::MAX,
             warmup: Duration::ZERO,

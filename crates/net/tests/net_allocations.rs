@@ -4,9 +4,9 @@
 use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::codel::{CodelConfig, DC_INTERVAL, DC_TARGET};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{
     Clos, End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Pattern, Place, Port, Rate, Shape,
     Size, TrafficConfig,
@@ -16,7 +16,7 @@ use lowtail_testkit::allocations::{self, Counting};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// A fat-tree of 16 machines: bulk flows that lose packets, messages, requests, pings, datagrams.
+/// A fat-tree of 16 hosts: bulk flows that lose packets, messages, requests, pings, datagrams.
 fn tree(queued: bool, control: Control) -> Net {
     let shape = Shape::Clos(Clos::fat_tree(4));
     let n = shape.hosts();
@@ -37,7 +37,7 @@ fn tree(queued: bool, control: Control) -> Net {
     let port = |place| match place {
         Place::Host(_) if queued => Port::queued(link, Box::new(fq()), Some(nic)),
         _ if queued => {
-            let fifo: Box<dyn Queue> = Box::new(Fifo::new(Limit::Bytes(45_000), Some(30_000)));
+            let fifo: Box<dyn Queue> = Box::new(Fifo::new(FifoLimit::Bytes(45_000), Some(30_000)));
             Port::queued(link, fifo, None)
         }
         _ => Port::plain(link),
@@ -60,12 +60,12 @@ fn tree(queued: bool, control: Control) -> Net {
     };
     let ping = Pattern::Ping { bytes: 56, gap: Distribution::Fixed(us(100)), closed: false };
     let datagrams = Pattern::Datagrams { bytes: Size::Fixed(900), gap: exponential(us(50)) };
-    let tcp = Config {
+    let tcp = TcpConfig {
         control,
         ecn: control == Control::Dctcp,
         segment_bytes: if queued { 65_160 } else { 0 },
         small_queues: queued,
-        ..Config::default()
+        ..TcpConfig::default()
     };
     let traffic = |name: &str, pairs, pattern| TrafficConfig {
         tcp: tcp.clone(),
@@ -75,7 +75,7 @@ fn tree(queued: bool, control: Control) -> Net {
         shape,
         ends: (0..n).map(|host| EndConfig { host, attached: false }).collect(),
         traffic: vec![
-            // Two to each machine.
+            // Two to each host.
             traffic("bulk", [next(1), next(7)].concat(), Pattern::Bulk),
             traffic("messages", next(3), messages),
             traffic("requests", next(5), requests),

@@ -8,13 +8,13 @@ use lowtail_net::packet::{Packet, Pool};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
-use lowtail_net::queue::{Cx, Queue};
+use lowtail_net::queue::{Queue, QueueContext};
 use lowtail_net::rate::Rate;
 use lowtail_testkit::allocations::{self, Counting};
 use packet::data;
@@ -38,11 +38,11 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
         let class = random.below(4) as u8;
         let packet = Packet { sent: now, queued: now, class, ..data(of, n, payload) };
         let id = pool.put(packet);
-        queue.enqueue(id, &mut Cx { now, pool: &mut pool, dropped: &mut dropped });
+        queue.enqueue(id, &mut QueueContext { now, pool: &mut pool, dropped: &mut dropped });
         // Now and then the queue is emptied, so that places are given back.
         let most = if n % 5_000 == 0 { 1_000_000 } else { n % 2 };
         for _ in 0..most {
-            let mut cx = Cx { now, pool: &mut pool, dropped: &mut dropped };
+            let mut cx = QueueContext { now, pool: &mut pool, dropped: &mut dropped };
             let Some(id) = queue.dequeue(&mut cx) else { break };
             pool.take(id);
         }
@@ -56,9 +56,9 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
 /// One test, since all threads share the counter.
 #[test]
 fn nothing_per_packet() {
-    let fifo = || Box::new(Fifo::new(Limit::Bytes(500_000), None)) as Box<dyn Queue>;
+    let fifo = || Box::new(Fifo::new(FifoLimit::Bytes(500_000), None)) as Box<dyn Queue>;
     let drr = DrrConfig { queues: 100, ..DrrConfig::new(DrrKey::Pair) };
-    let small = SmallFirstConfig { pairs: 100, ..SmallFirstConfig::default() };
+    let small = SmallFirstQueueConfig { pairs: 100, ..SmallFirstQueueConfig::default() };
     let cake = CakeConfig { memory_limit: Some(2_000_000), ..CakeConfig::default() };
     let fq = FqCodelConfig { memory_limit: 2_000_000, ..FqCodelConfig::default() };
     let all: Vec<(&str, Box<dyn Queue>)> = vec![
@@ -80,7 +80,7 @@ fn nothing_per_packet() {
         ("split", Box::new(Split::new(0, fifo()))),
         ("drr", Box::new(Drr::new(drr))),
         ("tbf", Box::new(Tbf::new(Rate::from_mbit_s(3_000), 100_000, fifo()))),
-        ("small_first", Box::new(SmallFirst::new(small))),
+        ("small_first", Box::new(SmallFirstQueue::new(small))),
         ("cake", Box::new(Cake::new(cake))),
     ];
     for (name, queue) in all {

@@ -4,13 +4,13 @@
 mod kernel;
 
 use divan::{Bencher, black_box};
-use lowtail_policy::{Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm};
+use lowtail_policy::{LtPcpu, LtVcpu, LtVm, Params, VIF_BURST_NS, VIF_RATE, Vif};
 
 struct World {
     params: Params,
-    cpu: Pcpu,
-    vms: [Vm; 2],
-    vcpus: [Vcpu; 2],
+    cpu: LtPcpu,
+    vms: [LtVm; 2],
+    vcpus: [LtVcpu; 2],
     vtime_ns: u64,
     now: u64,
 }
@@ -18,9 +18,9 @@ struct World {
 impl World {
     fn new() -> Self {
         let params = Params::default();
-        let vm = Vm::new(&params, 256, 1, 1 << 15, 0);
-        let v = Vcpu::new(&params, 0);
-        let cpu = Pcpu::new(&params, 0);
+        let vm = LtVm::new(&params, 256, 1, 1 << 15, 0);
+        let v = LtVcpu::new(&params, 0);
+        let cpu = LtPcpu::new(&params, 0);
         World { params, cpu, vms: [vm; 2], vcpus: [v; 2], vtime_ns: 0, now: 1 << 40 }
     }
 }

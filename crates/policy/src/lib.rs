@@ -20,7 +20,7 @@ pub use flow::{
 };
 pub use flow_table::{FlowTable, Verdict};
 pub use params::{Params, WAIT_MAX_NS};
-pub use vcpu::{Class, Pcpu, Vcpu, Vm, entitled, share_at};
+pub use vcpu::{Class, LtPcpu, LtVcpu, LtVm, entitled, share_at};
 pub use vif::{VIF_BURST_NS, VIF_RATE, Vif};
 
 #[cfg(test)]
@@ -39,9 +39,9 @@ mod tests {
         let ours = [
             size_of::<Bucket>(),
             size_of::<Params>(),
-            size_of::<Pcpu>(),
-            size_of::<Vm>(),
-            size_of::<Vcpu>(),
+            size_of::<LtPcpu>(),
+            size_of::<LtVm>(),
+            size_of::<LtVcpu>(),
             size_of::<Vif>(),
             size_of::<FlowParams>(),
             size_of::<FlowRule>(),

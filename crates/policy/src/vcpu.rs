@@ -16,7 +16,7 @@ pub enum Class {
 /// `struct lt_pcpu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pcpu {
+pub struct LtPcpu {
     /// Prices of preemptions.
     pub preempt: Bucket,
 }
@@ -24,7 +24,7 @@ pub struct Pcpu {
 /// `struct lt_vm`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Vm {
+pub struct LtVm {
     /// Run time of its small vCPUs.
     pub small: Bucket,
     /// Its own share of preemptions.
@@ -44,7 +44,7 @@ pub struct Vm {
 /// `struct lt_vcpu`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Vcpu {
+pub struct LtVcpu {
     /// Its run time as a small one.
     pub small: Bucket,
     /// The limit on all its run time.
@@ -76,65 +76,70 @@ pub struct Vcpu {
 unsafe extern "C" {
     fn lowtail_served(demand: u32, weight: u32, level: u32) -> u32;
     fn lowtail_entitled(demand: u32, weight: u32, level: u32, spare: u32, most: u32) -> u32;
-    fn lowtail_pcpu_init(cpu: *mut Pcpu, p: *const Params, now: u64);
+    fn lowtail_pcpu_init(cpu: *mut LtPcpu, p: *const Params, now: u64);
     fn lowtail_vm_init(
-        vm: *mut Vm,
+        vm: *mut LtVm,
         p: *const Params,
         weight: u32,
         vcpus: u32,
         share: u32,
         now: u64,
     );
-    fn lowtail_vcpu_init(v: *mut Vcpu, p: *const Params, now: u64);
-    fn lowtail_vm_entitle(vm: *mut Vm, rate: u32, now: u64);
-    fn lowtail_vcpu_wake(v: *mut Vcpu, vm: *mut Vm, p: *const Params, vtime_ns: u64, now: u64);
-    fn lowtail_vcpu_kick(v: *mut Vcpu);
-    fn lowtail_vcpu_yield(v: *mut Vcpu);
-    fn lowtail_vcpu_grant(v: *mut Vcpu, vm: *mut Vm, p: *const Params, now: u64) -> u64;
-    fn lowtail_vcpu_turn(v: *const Vcpu, p: *const Params, granted_ns: u64) -> u64;
-    fn lowtail_vcpu_settle(v: *mut Vcpu, vm: *mut Vm, ran_ns: u64, now: u64);
-    fn lowtail_vcpu_block(v: *mut Vcpu, vm: *mut Vm, now: u64);
+    fn lowtail_vcpu_init(v: *mut LtVcpu, p: *const Params, now: u64);
+    fn lowtail_vm_entitle(vm: *mut LtVm, rate: u32, now: u64);
+    fn lowtail_vcpu_wake(v: *mut LtVcpu, vm: *mut LtVm, p: *const Params, vtime_ns: u64, now: u64);
+    fn lowtail_vcpu_kick(v: *mut LtVcpu);
+    fn lowtail_vcpu_yield(v: *mut LtVcpu);
+    fn lowtail_vcpu_grant(v: *mut LtVcpu, vm: *mut LtVm, p: *const Params, now: u64) -> u64;
+    fn lowtail_vcpu_turn(v: *const LtVcpu, p: *const Params, granted_ns: u64) -> u64;
+    fn lowtail_vcpu_settle(v: *mut LtVcpu, vm: *mut LtVm, ran_ns: u64, now: u64);
+    fn lowtail_vcpu_block(v: *mut LtVcpu, vm: *mut LtVm, now: u64);
     fn lowtail_cap_grant(
-        v: *mut Vcpu,
-        vm: *mut Vm,
+        v: *mut LtVcpu,
+        vm: *mut LtVm,
         p: *const Params,
         want_ns: u64,
         now: u64,
     ) -> u64;
-    fn lowtail_cap_when(v: *const Vcpu, vm: *const Vm, p: *const Params) -> u64;
-    fn lowtail_left(v: *const Vcpu, ran_ns: u64) -> u64;
-    fn lowtail_due(v: *const Vcpu) -> u64;
+    fn lowtail_cap_when(v: *const LtVcpu, vm: *const LtVm, p: *const Params) -> u64;
+    fn lowtail_left(v: *const LtVcpu, ran_ns: u64) -> u64;
+    fn lowtail_due(v: *const LtVcpu) -> u64;
     fn lowtail_before(
-        a: *const Vcpu,
-        vm_a: *const Vm,
-        b: *const Vcpu,
-        vm_b: *const Vm,
+        a: *const LtVcpu,
+        vm_a: *const LtVm,
+        b: *const LtVcpu,
+        vm_b: *const LtVm,
         now: u64,
     ) -> i32;
     fn lowtail_vtime(
-        v: *const Vcpu,
-        vm: *const Vm,
+        v: *const LtVcpu,
+        vm: *const LtVm,
         p: *const Params,
         vtime_ns: u64,
         now: u64,
     ) -> u64;
     fn lowtail_beats(
-        v: *const Vcpu,
-        vm: *const Vm,
-        cur: *const Vcpu,
-        vm_cur: *const Vm,
+        v: *const LtVcpu,
+        vm: *const LtVm,
+        cur: *const LtVcpu,
+        vm_cur: *const LtVm,
         p: *const Params,
         ran_ns: u64,
         now: u64,
     ) -> i32;
     fn lowtail_preempt_when(
-        v: *const Vcpu,
-        vm: *mut Vm,
-        cpu: *mut Pcpu,
+        v: *const LtVcpu,
+        vm: *mut LtVm,
+        cpu: *mut LtPcpu,
         p: *const Params,
         now: u64,
     ) -> u64;
-    fn lowtail_preempt_take(v: *const Vcpu, vm: *mut Vm, cpu: *mut Pcpu, p: *const Params) -> i32;
+    fn lowtail_preempt_take(
+        v: *const LtVcpu,
+        vm: *mut LtVm,
+        cpu: *mut LtPcpu,
+        p: *const Params,
+    ) -> i32;
 }
 
 // SAFETY (of every call here): C reads and writes what the references are to, which have the
@@ -152,20 +157,20 @@ pub fn entitled(demand: u32, weight: u16, level: u32, spare: u32, most: u32) -> 
     unsafe { lowtail_entitled(demand, u32::from(weight), level, spare, most) }
 }
 
-impl Pcpu {
+impl LtPcpu {
     /// `lt_pcpu_init`.
     pub fn new(params: &Params, now: u64) -> Self {
-        let mut cpu = Pcpu::default();
+        let mut cpu = LtPcpu::default();
         // SAFETY: see above.
         unsafe { lowtail_pcpu_init(&mut cpu, params, now) };
         cpu
     }
 }
 
-impl Vm {
+impl LtVm {
     /// `lt_vm_init`, without limit: `share` is the rate to which it is entitled when all want all.
     pub fn new(params: &Params, weight: u16, vcpus: u16, share: u32, now: u64) -> Self {
-        let mut vm = Vm::default();
+        let mut vm = LtVm::default();
         let (weight, vcpus) = (u32::from(weight), u32::from(vcpus));
         // SAFETY: see above.
         unsafe { lowtail_vm_init(&mut vm, params, weight, vcpus, share, now) };
@@ -179,10 +184,10 @@ impl Vm {
     }
 }
 
-impl Vcpu {
+impl LtVcpu {
     /// `lt_vcpu_init`, without limit.
     pub fn new(params: &Params, now: u64) -> Self {
-        let mut v = Vcpu::default();
+        let mut v = LtVcpu::default();
         // SAFETY: see above.
         unsafe { lowtail_vcpu_init(&mut v, params, now) };
         v
@@ -194,7 +199,7 @@ impl Vcpu {
     }
 
     /// `lt_vcpu_wake`.
-    pub fn wake(&mut self, vm: &mut Vm, params: &Params, vtime_ns: u64, now: u64) {
+    pub fn wake(&mut self, vm: &mut LtVm, params: &Params, vtime_ns: u64, now: u64) {
         // SAFETY: see above.
         unsafe { lowtail_vcpu_wake(self, vm, params, vtime_ns, now) }
     }
@@ -212,7 +217,7 @@ impl Vcpu {
     }
 
     /// `lt_vcpu_grant`: its next stretch, or 0 if it is large from now on.
-    pub fn grant(&mut self, vm: &mut Vm, params: &Params, now: u64) -> u64 {
+    pub fn grant(&mut self, vm: &mut LtVm, params: &Params, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_vcpu_grant(self, vm, params, now) }
     }
@@ -225,25 +230,25 @@ impl Vcpu {
     }
 
     /// `lt_vcpu_settle`: it has run for `ran_ns` since its grant.
-    pub fn charge(&mut self, vm: &mut Vm, ran_ns: u64, now: u64) {
+    pub fn charge(&mut self, vm: &mut LtVm, ran_ns: u64, now: u64) {
         // SAFETY: see above.
         unsafe { lowtail_vcpu_settle(self, vm, ran_ns, now) }
     }
 
     /// `lt_vcpu_block`: settled, it blocks.
-    pub fn block(&mut self, vm: &mut Vm, now: u64) {
+    pub fn block(&mut self, vm: &mut LtVm, now: u64) {
         // SAFETY: see above.
         unsafe { lowtail_vcpu_block(self, vm, now) }
     }
 
     /// `lt_cap_grant`: what its limits let it run for, up to `want_ns`; 0 is not now.
-    pub fn cap_grant(&mut self, vm: &mut Vm, params: &Params, want_ns: u64, now: u64) -> u64 {
+    pub fn cap_grant(&mut self, vm: &mut LtVm, params: &Params, want_ns: u64, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_cap_grant(self, vm, params, want_ns, now) }
     }
 
     /// `lt_cap_when`: when its limits will let it run again; 0 is now.
-    pub fn cap_when(&self, vm: &Vm, params: &Params) -> u64 {
+    pub fn cap_when(&self, vm: &LtVm, params: &Params) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_cap_when(self, vm, params) }
     }
@@ -262,13 +267,13 @@ impl Vcpu {
     }
 
     /// `lt_before`: whether it goes before `other`, both waiting.
-    pub fn before(&self, vm: &Vm, other: &Vcpu, other_vm: &Vm, now: u64) -> bool {
+    pub fn before(&self, vm: &LtVm, other: &LtVcpu, other_vm: &LtVm, now: u64) -> bool {
         // SAFETY: see above.
         unsafe { lowtail_before(self, vm, other, other_vm, now) != 0 }
     }
 
     /// `lt_vtime`: the virtual time of those who run after this one was picked and granted.
-    pub fn vtime(&self, vm: &Vm, params: &Params, vtime_ns: u64, now: u64) -> u64 {
+    pub fn vtime(&self, vm: &LtVm, params: &Params, vtime_ns: u64, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_vtime(self, vm, params, vtime_ns, now) }
     }
@@ -277,8 +282,8 @@ impl Vcpu {
     /// `ran_ns` since its last settlement.
     pub fn beats(
         &self,
-        vm: &Vm,
-        current: (&Vcpu, &Vm),
+        vm: &LtVm,
+        current: (&LtVcpu, &LtVm),
         params: &Params,
         ran_ns: u64,
         now: u64,
@@ -288,13 +293,13 @@ impl Vcpu {
     }
 
     /// `lt_preempt_when`: when it may interrupt what runs on `cpu`; 0 is now.
-    pub fn preempt_when(&self, vm: &mut Vm, cpu: &mut Pcpu, params: &Params, now: u64) -> u64 {
+    pub fn preempt_when(&self, vm: &mut LtVm, cpu: &mut LtPcpu, params: &Params, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_preempt_when(self, vm, cpu, params, now) }
     }
 
     /// `lt_preempt_take`: it interrupts what runs on `cpu`, and pays. Whether it could.
-    pub fn preempt_take(&self, vm: &mut Vm, cpu: &mut Pcpu, params: &Params) -> bool {
+    pub fn preempt_take(&self, vm: &mut LtVm, cpu: &mut LtPcpu, params: &Params) -> bool {
         // SAFETY: see above.
         unsafe { lowtail_preempt_take(self, vm, cpu, params) != 0 }
     }

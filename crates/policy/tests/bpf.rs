@@ -7,7 +7,7 @@ mod kernel;
 
 use kernel::{Kernel, skip};
 use lowtail_policy::{
-    Cap, Params, Pcpu, VIF_BURST_NS, VIF_RATE, Vcpu, Vif, Vm, entitled, share_at,
+    Cap, LtPcpu, LtVcpu, LtVm, Params, VIF_BURST_NS, VIF_RATE, Vif, entitled, share_at,
 };
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,9 +24,9 @@ const BATCHES: usize = 1_250_000 / STEPS + 1;
 struct World {
     params: Params,
     pad: u32,
-    cpu: Pcpu,
-    vms: [Vm; 2],
-    vcpus: [Vcpu; 4],
+    cpu: LtPcpu,
+    vms: [LtVm; 2],
+    vcpus: [LtVcpu; 4],
     vtime_ns: u64,
     vifs: [Vif; 4],
 }
@@ -61,18 +61,18 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 unsafe extern "C" {
-    fn lowtail_overdue(v: *const Vcpu, vm: *const Vm, now: u64) -> i32;
-    fn lowtail_guarded(v: *const Vcpu, p: *const Params, now: u64) -> i32;
+    fn lowtail_overdue(v: *const LtVcpu, vm: *const LtVm, now: u64) -> i32;
+    fn lowtail_guarded(v: *const LtVcpu, p: *const Params, now: u64) -> i32;
 }
 
 /// `lt_overdue`: whether `v` has waited too long. The rule alone asks that; here it is compared.
-fn overdue(v: &Vcpu, vm: &Vm, now: u64) -> bool {
+fn overdue(v: &LtVcpu, vm: &LtVm, now: u64) -> bool {
     // SAFETY: C reads what the references are to, which have the layouts of its structs.
     unsafe { lowtail_overdue(v, vm, now) != 0 }
 }
 
 /// `lt_guarded`: whether nobody is to interrupt `v` yet.
-fn guarded(v: &Vcpu, params: &Params, now: u64) -> bool {
+fn guarded(v: &LtVcpu, params: &Params, now: u64) -> bool {
     // SAFETY: as above.
     unsafe { lowtail_guarded(v, params, now) != 0 }
 }
@@ -140,17 +140,17 @@ impl World {
                 0
             }
             19 => {
-                *vm = Vm::new(p, low as u16, i as u16, j as u32, now);
+                *vm = LtVm::new(p, low as u16, i as u16, j as u32, now);
                 vm.cap = Cap::new(high, low, i as u16, now);
                 0
             }
             20 => {
-                *v = Vcpu::new(p, now);
+                *v = LtVcpu::new(p, now);
                 v.cap = Cap::new(high, low, 1, now);
                 0
             }
             21 => {
-                *cpu = Pcpu::new(p, now);
+                *cpu = LtPcpu::new(p, now);
                 0
             }
             22 => u64::from(share_at(low, high as u16, now as u32)),
@@ -293,14 +293,16 @@ impl Calls {
 
 fn first_world() -> World {
     let params = Params::default();
-    let vm =
-        |weight, cap| Vm { cap: Cap::new(cap, 0, 2, 0), ..Vm::new(&params, weight, 2, 1 << 15, 0) };
+    let vm = |weight, cap| LtVm {
+        cap: Cap::new(cap, 0, 2, 0),
+        ..LtVm::new(&params, weight, 2, 1 << 15, 0)
+    };
     World {
         params,
         pad: 0,
-        cpu: Pcpu::new(&params, 0),
+        cpu: LtPcpu::new(&params, 0),
         vms: [vm(256, 0), vm(1024, 1 << 15)],
-        vcpus: [Vcpu::new(&params, 0); 4],
+        vcpus: [LtVcpu::new(&params, 0); 4],
         vtime_ns: 0,
         vifs: [Vif::new(VIF_RATE, VIF_BURST_NS, 0); 4],
     }

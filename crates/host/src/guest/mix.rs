@@ -1,4 +1,4 @@
-//! Several workloads in one domain: a machine whose vCPUs compute while its I/O threads wait.
+//! Several workloads in one domain: a VM whose vCPUs compute while its I/O threads wait.
 //!
 //! Each part has threads of its own and knows only of them: the numbers of vCPUs and the tokens
 //! of timers that it gives and gets are its own (`GuestContext::part`).

@@ -1,8 +1,8 @@
 //! Guests: what runs inside the domains.
 //!
-//! A guest is a small state machine. The machine asks it for its next [`Step`] when one
+//! A guest is a small state machine. The host asks it for its next [`Step`] when one
 //! of its vCPUs has a pCPU and nothing to do, and tells it of its own timers; everything
-//! outside the host that belongs to a workload (a client on another machine, say) is
+//! outside the host that belongs to a workload (a client on another host, say) is
 //! played by the same file.
 
 pub mod boost_saver;

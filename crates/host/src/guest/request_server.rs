@@ -1,4 +1,4 @@
-//! A server that answers small requests, and its client on another machine.
+//! A server that answers small requests, and its client on another host.
 //!
 //! The way between client and guest (wire, driver domain, guest network stack) is a
 //! delay with a distribution here; queues on that way are not modelled by this file.

@@ -2,7 +2,7 @@
 //!
 //! Xen's scheduler of this name does the same (`xen/common/sched/null.c`): a vCPU is
 //! bound to a free pCPU for good, those that find none never run. Here a host with
-//! more vCPUs than pCPUs is refused when the machine is built.
+//! more vCPUs than pCPUs is refused when the host is built.
 
 use crate::event::SchedTimer;
 use crate::ids::{CpuSet, Pcpu, Vcpu};

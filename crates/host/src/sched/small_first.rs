@@ -124,7 +124,7 @@ impl Scheduler for SmallFirst {
         let host = &mut *cx.host;
         let now = host.now.as_ns();
         let cpu = Cpu {
-            rule: policy::Pcpu::new(&self.params, now),
+            rule: policy::LtPcpu::new(&self.params, now),
             charged_to: host.now,
             until: host.now,
             retry: None,
@@ -137,9 +137,9 @@ impl Scheduler for SmallFirst {
         self.shares = Shares::new(host, self.weight_per, &limits);
         self.vms = self.shares.vms(host, &self.params, &limits);
         self.vcpus = (0..host.vcpus.len())
-            .map(|i| policy::Vcpu {
+            .map(|i| policy::LtVcpu {
                 cap: limits.vcpu(host, Vcpu(i as u16)),
-                ..policy::Vcpu::new(&self.params, now)
+                ..policy::LtVcpu::new(&self.params, now)
             })
             .collect();
         self.pauses = Pauses::new(host);

@@ -5,11 +5,11 @@ use lowtail_net::queue::by_rule::{Bands, ByRule};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig, LIMIT_PACKETS};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::oracle::Oracle;
 use lowtail_net::queue::prio::Prio;
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tag::Tag;
 use lowtail_net::queue::tbf::Tbf;
@@ -172,8 +172,8 @@ impl QueueFile {
         match self {
             QueueFile::Fifo { packets, bytes, mark } => {
                 let limit = match bytes {
-                    Some(bytes) => Limit::Bytes(bytes.0),
-                    None => Limit::Packets(packets.unwrap_or(1000) as usize),
+                    Some(bytes) => FifoLimit::Bytes(bytes.0),
+                    None => FifoLimit::Packets(packets.unwrap_or(1000) as usize),
                 };
                 Box::new(Fifo::new(limit, mark.map(|mark| mark.0)))
             }
@@ -196,11 +196,11 @@ impl QueueFile {
                 Box::new(Tag::new(rule.expect("checked when it was read"), queue.build(ends, seed)))
             }
             QueueFile::SmallFirst { limit, classes, codel } => {
-                let mut config = SmallFirstConfig::default();
+                let mut config = SmallFirstQueueConfig::default();
                 config.codel = Some(codel.unwrap_or_default().build());
                 config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
                 config.small_classes = classes.unwrap_or(config.small_classes);
-                Box::new(SmallFirst::new(config))
+                Box::new(SmallFirstQueue::new(config))
             }
             QueueFile::Drr { by, limit } => {
                 let mut config = DrrConfig::new(match by {

@@ -48,8 +48,8 @@ pub enum ControlFile {
 }
 
 impl TcpFile {
-    pub(super) fn build(&self) -> tcp::Config {
-        let mut config = tcp::Config::default();
+    pub(super) fn build(&self) -> tcp::TcpConfig {
+        let mut config = tcp::TcpConfig::default();
         let TcpFile { segment, autosize, small_queues, window, initial_window, .. } = *self;
         if let Some(control) = self.control {
             config.control = match control {

@@ -10,7 +10,7 @@ use lowtail_engine::Time;
 use lowtail_host::io::port::{Handed, Parcel, To};
 use lowtail_host::{Dom, Host};
 use lowtail_net::packet::PacketId;
-use lowtail_net::{Net, Out};
+use lowtail_net::{Net, NetEvent};
 
 use super::build::NetworkCase;
 
@@ -22,7 +22,7 @@ pub(crate) struct World<'c> {
     /// When the next event of each host is.
     next: Vec<Time>,
     handed: VecDeque<Handed>,
-    out: Vec<Out>,
+    out: Vec<NetEvent>,
 }
 
 impl<'c> World<'c> {
@@ -107,15 +107,16 @@ impl<'c> World<'c> {
         }
         self.out.append(self.net.out());
         for i in 0..self.out.len() {
-            let (Out::Arrived { end, .. } | Out::Sends { end, .. } | Out::Work { end, .. }) =
-                self.out[i];
+            let (NetEvent::Arrived { end, .. }
+            | NetEvent::Sends { end, .. }
+            | NetEvent::Work { end, .. }) = self.out[i];
             let Some((host, dom)) = self.case.homes[end.index()] else { continue };
             match self.out[i] {
-                Out::Arrived { id, .. } => {
+                NetEvent::Arrived { id, .. } => {
                     let parcel = self.parcel(id);
                     self.hosts[host].arrive(now, 0, Dom(dom), parcel);
                 }
-                Out::Sends { id, .. } => {
+                NetEvent::Sends { id, .. } => {
                     let dst = self.net.pool()[id].dst;
                     let to = match self.case.homes[dst.index()] {
                         Some((there, dom)) if there == host => To::Dom(Dom(dom)),
@@ -124,7 +125,7 @@ impl<'c> World<'c> {
                     let parcel = self.parcel(id);
                     self.hosts[host].send(now, Dom(dom), to, parcel);
                 }
-                Out::Work { span, job, .. } => self.hosts[host].work(now, Dom(dom), span, job),
+                NetEvent::Work { span, job, .. } => self.hosts[host].work(now, Dom(dom), span, job),
             }
             // It may have been lost at once.
             self.take(host);

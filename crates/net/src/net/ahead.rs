@@ -2,7 +2,7 @@
 //!
 //! A hop reads a port, the packet that comes first on its link, which one is behind it, its way and
 //! the next port. In a
-//! network of thousands of machines none of these is in the cache, and each is known only when
+//! network of thousands of hosts none of these is in the cache, and each is known only when
 //! the one before has been read. The queue knows some events in advance, so each is looked at
 //! several times as it comes nearer, one step along that chain each time: by its turn all
 //! is there, and misses of different events overlap. Nothing is decided here; events that come in
@@ -51,7 +51,7 @@ impl Net {
                     Kind::Ack => prefetch_all(&flow.sender),
                     Kind::Datagram | Kind::Ping | Kind::Pong => {}
                 }
-                // An answer leaves through the machine's own port, which has its number.
+                // An answer leaves through the host's own port, which has its number.
                 let host = self.ends[packet.dst.index()].host;
                 self.ports[host as usize].fetch();
             } else {

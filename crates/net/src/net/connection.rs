@@ -4,7 +4,7 @@ use lowtail_engine::Time;
 
 use super::{Event, NO_SACK, Net};
 use crate::packet::{Ecn, FlowId, Kind, Packet};
-use crate::tcp::sender::{News, Segment};
+use crate::tcp::sender::{AckInfo, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE};
 
 impl Net {
@@ -32,7 +32,7 @@ impl Net {
         }
         if config.tcp.small_queues {
             packet.flags = FLAG_SMALL_QUEUE;
-            flow.sender.below += u64::from(segment.payload);
+            flow.sender.qdisc_bytes += u64::from(segment.payload);
         }
         if config.reveal {
             let at = flow.messages.partition_point(|message| message.end <= segment.seq);
@@ -88,10 +88,10 @@ impl Net {
         let config = &self.configs[flow.traffic as usize];
         let before = flow.receiver.next;
         let answer = flow.receiver.received(packet, &config.tcp, now);
-        let news = flow.receiver.next - before;
-        if news > 0 && now >= Time::ZERO + config.warmup {
-            flow.delivered_bytes += news;
-            self.stats[flow.traffic as usize].delivered_bytes += news;
+        let fresh_bytes = flow.receiver.next - before;
+        if fresh_bytes > 0 && now >= Time::ZERO + config.warmup {
+            flow.delivered_bytes += fresh_bytes;
+            self.stats[flow.traffic as usize].delivered_bytes += fresh_bytes;
         }
         match answer {
             Answer::Now => self.acknowledge(id),
@@ -101,7 +101,7 @@ impl Net {
             }
             Answer::By(_) | Answer::Wait => {}
         }
-        if news == 0 {
+        if fresh_bytes == 0 {
             return;
         }
         loop {
@@ -149,14 +149,14 @@ impl Net {
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize].tcp;
         let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack]);
-        let news = News {
+        let info = AckInfo {
             ack: packet.ack,
             sack,
             rtt: now.saturating_since(packet.sent),
             cause: Time::from_ps(packet.seq),
             marked: packet.flags & FLAG_ECHO != 0,
         };
-        flow.sender.acked(&news, config, now);
+        flow.sender.acked(&info, config, now);
         self.free_sack(packet.sack);
         self.pump(id);
     }

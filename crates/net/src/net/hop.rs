@@ -1,9 +1,9 @@
 //! A packet on its way: from an end through one port after the other to an end.
 
-use super::{Event, HERE, NO_SACK, Net, Out};
+use super::{Event, HERE, NO_SACK, Net, NetEvent};
 use crate::packet::{Ecn, FlowId, Kind, Packet, PacketId};
-use crate::port::{Left, PortId, Todo};
-use crate::queue::{Cause, Cx};
+use crate::port::{PortActions, PortId, TxCompletion};
+use crate::queue::{Cause, QueueContext};
 use crate::tcp::FLAG_SMALL_QUEUE;
 
 impl Net {
@@ -20,23 +20,31 @@ impl Net {
         if self.shared.is_some() && self.refused(port, id) {
             return;
         }
-        let mut cx = Cx { now: self.queue.now(), pool: &mut self.pool, dropped: &mut self.dropped };
-        let todo = self.ports[port.index()].enqueue(id, &mut cx, &mut self.left);
-        self.follow(port, todo);
+        let mut cx = QueueContext {
+            now: self.queue.now(),
+            pool: &mut self.pool,
+            dropped: &mut self.dropped,
+        };
+        let actions = self.ports[port.index()].enqueue(id, &mut cx, &mut self.left);
+        self.follow(port, actions);
     }
 
     pub(super) fn wake(&mut self, port: PortId) {
-        let mut cx = Cx { now: self.queue.now(), pool: &mut self.pool, dropped: &mut self.dropped };
-        let todo = self.ports[port.index()].wake(&mut cx, &mut self.left);
-        self.follow(port, todo);
+        let mut cx = QueueContext {
+            now: self.queue.now(),
+            pool: &mut self.pool,
+            dropped: &mut self.dropped,
+        };
+        let actions = self.ports[port.index()].wake(&mut cx, &mut self.left);
+        self.follow(port, actions);
     }
 
     #[inline]
-    fn follow(&mut self, port: PortId, todo: Todo) {
-        if let Some(at) = todo.arrive {
+    fn follow(&mut self, port: PortId, actions: PortActions) {
+        if let Some(at) = actions.arrive {
             self.queue.at(at, Event::Arrive(port));
         }
-        if let Some(at) = todo.wake {
+        if let Some(at) = actions.wake {
             self.queue.at(at, Event::Wake(port));
         }
         if self.ports[port.index()].tap.is_some() {
@@ -44,7 +52,7 @@ impl Net {
         }
     }
 
-    /// Takes account of what was dropped and of what has left machines, until nothing is left.
+    /// Takes account of what was dropped and of what has left hosts, until nothing is left.
     #[inline]
     pub(super) fn settle(&mut self) {
         while let Some((id, cause)) = self.dropped.pop() {
@@ -58,9 +66,9 @@ impl Net {
         }
     }
 
-    fn has_left(&mut self, left: Left) {
+    fn has_left(&mut self, left: TxCompletion) {
         let sender = &mut self.flows[left.flow.index()].sender;
-        sender.below = sender.below.saturating_sub(u64::from(left.bytes));
+        sender.qdisc_bytes = sender.qdisc_bytes.saturating_sub(u64::from(left.bytes));
         self.pump(left.flow);
     }
 
@@ -72,7 +80,7 @@ impl Net {
         let traffic = self.flows[packet.flow.index()].traffic;
         self.stats[traffic as usize].dropped += u64::from(packet.frames);
         if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
-            self.left.push(Left { flow: packet.flow, bytes: packet.payload });
+            self.left.push(TxCompletion { flow: packet.flow, bytes: packet.payload });
         }
     }
 
@@ -81,7 +89,7 @@ impl Net {
     pub(super) fn deliver(&mut self, id: PacketId) {
         let dst = self.pool[id].dst;
         if self.ends[dst.index()].attached {
-            self.out.push(Out::Arrived { end: dst, id });
+            self.out.push(NetEvent::Arrived { end: dst, id });
         } else {
             self.accept(id);
         }
@@ -97,8 +105,8 @@ impl Net {
         let packet = self.pool.take(id);
         self.frames.received += u64::from(packet.frames);
         if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
-            // No port on its way has told: plain ones do not, and within a machine there is none.
-            self.left.push(Left { flow: packet.flow, bytes: packet.payload });
+            // No port on its way has told: plain ones do not, and within a host there is none.
+            self.left.push(TxCompletion { flow: packet.flow, bytes: packet.payload });
         }
         match packet.kind {
             Kind::Data => self.data(&packet),
@@ -109,13 +117,13 @@ impl Net {
         }
     }
 
-    /// `id` is lost in its machine.
+    /// `id` is lost in its host.
     pub fn lose(&mut self, id: PacketId) {
         self.dispose(id, Cause::Host);
         self.settle();
     }
 
-    /// `id` has come to the queue of its machine's NIC.
+    /// `id` has come to the queue of its host's NIC.
     pub fn transmit(&mut self, id: PacketId) {
         self.forward(id);
         self.settle();
@@ -128,7 +136,7 @@ impl Net {
         let (src, route) = (packet.src, packet.route);
         let id = self.pool.put(packet);
         if self.ends[src.index()].attached {
-            self.out.push(Out::Sends { end: src, id });
+            self.out.push(NetEvent::Sends { end: src, id });
         } else if self.routes[route as usize] == HERE {
             self.queue.after(self.local_delay, Event::Local(id));
         } else {

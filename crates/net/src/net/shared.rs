@@ -25,7 +25,7 @@ pub struct SharedConfig {
 #[derive(Debug)]
 pub(super) struct Shared {
     config: SharedConfig,
-    /// By port; a machine's own is at none.
+    /// By port; a host's own is at none.
     switch: Vec<Option<u32>>,
     /// By switch.
     ports: Vec<Vec<PortId>>,

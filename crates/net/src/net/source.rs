@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Rng, Time};
 
-use super::{Event, Net, Out};
+use super::{Event, Net, NetEvent};
 use crate::flow::{Channel, Message, Role};
 use crate::packet::{FlowId, Kind, Packet};
 use crate::traffic::Pattern;
@@ -42,7 +42,7 @@ impl Net {
                     return;
                 };
                 if self.ends[dst.index()].attached && !service.is_zero() {
-                    self.out.push(Out::Work { end: dst, span: service, job });
+                    self.out.push(NetEvent::Work { end: dst, span: service, job });
                 } else {
                     self.queue.after(service, Event::Served(job));
                 }

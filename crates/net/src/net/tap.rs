@@ -209,8 +209,8 @@ impl Net {
         writer.finish()
     }
 
-    /// An address for each end: 10, two bytes for its machine, one for which of the ends there it
-    /// is, from 1; 10 and a number from 1 if some machine has too many.
+    /// An address for each end: 10, two bytes for its host, one for which of the ends there it
+    /// is, from 1; 10 and a number from 1 if some host has too many.
     fn addresses(&self) -> Vec<[u8; 4]> {
         let mut ranks =
             vec![0u32; self.ends.iter().map(|end| end.host + 1).max().unwrap_or(0) as usize];
@@ -228,8 +228,8 @@ impl Net {
         own.iter().enumerate().map(number).collect()
     }
 
-    /// Payload delivered from machine to machine, in bits per second of the time in which it was
-    /// counted; machines without any are left out. In order of the machines.
+    /// Payload delivered from host to host, in bits per second of the time in which it was
+    /// counted; hosts without any are left out. In order of the hosts.
     pub fn matrix(&self) -> Vec<(u32, u32, f64)> {
         let end = self.queue.now().since(Time::ZERO);
         let mut sums = std::collections::BTreeMap::new();

@@ -15,7 +15,7 @@ use lowtail_engine::{Duration, Rng, Time};
 use super::chain::{Chain, Slab, flow_hash};
 use super::codel::{INTERVAL, TARGET, control_law, mark};
 use super::split::cut;
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::{Packet, PacketId};
 use crate::rate::Rate;
 
@@ -292,7 +292,7 @@ impl Cake {
         flow.set = to;
     }
 
-    fn enqueue_one(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue_one(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         if self.packets == 0 {
             // No credit for the time that nobody sent.
             self.next_packet = self.next_packet.max(cx.now);
@@ -327,7 +327,7 @@ impl Cake {
     }
 
     /// `cake_drop`: from the head of the queue with the most bytes. (Linux keeps a heap.)
-    fn drop_from_longest(&mut self, cx: &mut Cx<'_>) {
+    fn drop_from_longest(&mut self, cx: &mut QueueContext<'_>) {
         let mut longest = (0, None);
         for &f in self.sparse.iter().chain(&self.bulk) {
             let bytes = self.flows[f as usize].waiting.bytes();
@@ -351,7 +351,7 @@ impl Cake {
 
     /// The next packet of `f` that COBALT lets pass. A queue's last one may be marked, not
     /// dropped.
-    fn pop_passing(&mut self, f: u32, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn pop_passing(&mut self, f: u32, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         loop {
             let id = self.pop(f)?;
             let Flow { cobalt, waiting, .. } = &mut self.flows[f as usize];
@@ -366,7 +366,7 @@ impl Cake {
 }
 
 impl Queue for Cake {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         if self.config.split_gso {
             cut(id, 0, cx, |piece, cx| self.enqueue_one(piece, cx));
         } else {
@@ -374,7 +374,7 @@ impl Queue for Cake {
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         // One that calms down is looked at first, once a packet.
         let mut calm_first = true;
         while self.packets > 0 && self.next_packet <= cx.now {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
 
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::{Ecn, MTU_BYTES, Packet, PacketId};
 
 /// RFC 8289, `TARGET`, and `codel_params_init` in Linux's `codel_impl.h`: 5 ms of
@@ -41,7 +41,7 @@ const SAME_TROUBLE: u64 = 16;
 
 /// With how little behind it a packet is never dropped, since an empty link helps nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spare {
+pub enum MinBacklog {
     /// So many bytes: the MTU of the device. Linux today (`codel_params.mtu`), since "codel: fix
     /// maxpacket/mtu confusion" of 2015.
     Mtu(u32),
@@ -63,8 +63,8 @@ pub struct CodelConfig {
     /// Capable packets that waited longer than this are marked at once, besides all else
     /// (`ce_threshold`, off in Linux): a shallow threshold as DCTCP wants it, in time.
     pub ce_threshold: Option<Duration>,
-    /// See [`Spare`].
-    pub spare: Spare,
+    /// See [`MinBacklog`].
+    pub min_backlog: MinBacklog,
 }
 
 impl Default for CodelConfig {
@@ -74,7 +74,7 @@ impl Default for CodelConfig {
             interval: INTERVAL,
             ecn: false,
             ce_threshold: None,
-            spare: Spare::Mtu(MTU_BYTES),
+            min_backlog: MinBacklog::Mtu(MTU_BYTES),
         }
     }
 }
@@ -139,7 +139,7 @@ impl CodelState {
     }
 
     /// Somebody else dropped `n` packets of this queue: signal harder (`fq_codel_drop` of Linux).
-    pub fn hurry(&mut self, n: u32) {
+    pub fn add_drops(&mut self, n: u32) {
         self.count = self.count.saturating_add(n);
     }
 
@@ -148,8 +148,8 @@ impl CodelState {
     pub fn dequeue(
         &mut self,
         config: &CodelConfig,
-        cx: &mut Cx<'_>,
-        mut pop: impl FnMut(&Cx<'_>) -> Option<(PacketId, u64)>,
+        cx: &mut QueueContext<'_>,
+        mut pop: impl FnMut(&QueueContext<'_>) -> Option<(PacketId, u64)>,
     ) -> Option<PacketId> {
         let mut next = pop(cx);
         let late = self.late(config, cx, next);
@@ -195,18 +195,23 @@ impl CodelState {
     }
 
     /// Whether packets have waited too long for a whole interval (`dodequeue` of RFC 8289).
-    fn late(&mut self, config: &CodelConfig, cx: &Cx<'_>, next: Option<(PacketId, u64)>) -> bool {
+    fn late(
+        &mut self,
+        config: &CodelConfig,
+        cx: &QueueContext<'_>,
+        next: Option<(PacketId, u64)>,
+    ) -> bool {
         let Some((id, left)) = next else {
             self.first_above = None;
             return false;
         };
         let packet = &cx.pool[id];
         self.largest = self.largest.max(packet.bytes());
-        let spare = match config.spare {
-            Spare::Mtu(bytes) => bytes,
-            Spare::LargestSeen => self.largest,
+        let least = match config.min_backlog {
+            MinBacklog::Mtu(bytes) => bytes,
+            MinBacklog::LargestSeen => self.largest,
         };
-        if cx.now.saturating_since(packet.queued) < config.target || left <= u64::from(spare) {
+        if cx.now.saturating_since(packet.queued) < config.target || left <= u64::from(least) {
             self.first_above = None;
             return false;
         }
@@ -250,7 +255,7 @@ impl Codel {
 }
 
 impl Queue for Codel {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         if self.waiting.len() >= self.limit_packets {
             return cx.drop(id, Cause::Full);
         }
@@ -258,7 +263,7 @@ impl Queue for Codel {
         self.waiting.push_back(id);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let Codel { config, state, waiting, bytes, .. } = self;
         state.dequeue(config, cx, |cx| {
             let id = waiting.pop_front()?;

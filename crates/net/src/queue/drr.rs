@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::chain::{Chain, Slab, Slots, pair_key};
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::{Packet, PacketId};
 
 /// Which packets share a sub-queue.
@@ -122,7 +122,7 @@ impl Drr {
         }
     }
 
-    fn drop_from_longest(&mut self, cx: &mut Cx<'_>) {
+    fn drop_from_longest(&mut self, cx: &mut QueueContext<'_>) {
         let mut longest = (0, None);
         for &s in &self.turns {
             let bytes = self.subs[s as usize].waiting.bytes();
@@ -140,7 +140,7 @@ impl Drr {
 }
 
 impl Queue for Drr {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = &cx.pool[id];
         let key = match self.config.key {
             DrrKey::Flow => u64::from(packet.flow.0),
@@ -165,7 +165,7 @@ impl Queue for Drr {
         }
     }
 
-    fn dequeue(&mut self, _: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, _: &mut QueueContext<'_>) -> Option<PacketId> {
         loop {
             let sub = &mut self.subs[*self.turns.front()? as usize];
             let Some(bytes) = sub.waiting.first_bytes(&self.slab) else {

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::{Ecn, PacketId};
 
 /// How much a queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum FifoLimit {
     /// So many bytes.
     Bytes(u64),
     /// So many packets, however long.
@@ -18,7 +18,7 @@ pub enum Limit {
 /// First in, first out.
 #[derive(Debug)]
 pub struct Fifo {
-    limit: Limit,
+    limit: FifoLimit,
     mark_above: Option<u64>,
     waiting: VecDeque<PacketId>,
     bytes: u64,
@@ -27,18 +27,18 @@ pub struct Fifo {
 impl Fifo {
     /// Empty. Packets that find more than `mark_above` bytes before them are marked, if they are
     /// capable.
-    pub fn new(limit: Limit, mark_above: Option<u64>) -> Self {
+    pub fn new(limit: FifoLimit, mark_above: Option<u64>) -> Self {
         Fifo { limit, mark_above, waiting: VecDeque::new(), bytes: 0 }
     }
 }
 
 impl Queue for Fifo {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = &mut cx.pool[id];
         let bytes = u64::from(packet.bytes());
         let room = match self.limit {
-            Limit::Bytes(most) => self.bytes + bytes <= most,
-            Limit::Packets(most) => self.waiting.len() < most,
+            FifoLimit::Bytes(most) => self.bytes + bytes <= most,
+            FifoLimit::Packets(most) => self.waiting.len() < most,
         };
         if !room {
             return cx.drop(id, Cause::Full);
@@ -50,7 +50,7 @@ impl Queue for Fifo {
         self.waiting.push_back(id);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let id = self.waiting.pop_front()?;
         self.bytes -= u64::from(cx.pool[id].bytes());
         Some(id)

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::chain::{Chain, Slab, flow_hash};
 use super::codel::{CodelConfig, CodelState};
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::PacketId;
 
 /// What FQ-CoDel goes by. The default is Linux's (`fq_codel_init`).
@@ -94,7 +94,7 @@ impl FqCodel {
     }
 
     /// RFC 8290, enqueueing: from the head of the queue with the most bytes.
-    fn drop_from_longest(&mut self, cx: &mut Cx<'_>) {
+    fn drop_from_longest(&mut self, cx: &mut QueueContext<'_>) {
         let mut longest = (0, None);
         // Only those in a list have packets.
         for &f in self.new.iter().chain(&self.old) {
@@ -112,14 +112,14 @@ impl FqCodel {
             dropped += 1;
             bytes += u64::from(length);
         }
-        flow.codel.hurry(dropped);
+        flow.codel.add_drops(dropped);
         self.packets -= dropped as usize;
         self.bytes -= bytes;
     }
 }
 
 impl Queue for FqCodel {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = &cx.pool[id];
         let f = flow_hash(packet, self.config.seed, self.config.flows);
         let flow = &mut self.flows[f];
@@ -136,7 +136,7 @@ impl Queue for FqCodel {
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         loop {
             let from_new = !self.new.is_empty();
             let list = if from_new { &mut self.new } else { &mut self.old };

@@ -40,7 +40,7 @@ impl Cause {
 
 /// What a discipline may touch.
 #[derive(Debug)]
-pub struct Cx<'a> {
+pub struct QueueContext<'a> {
     /// Now.
     pub now: Time,
     /// The packets.
@@ -49,7 +49,7 @@ pub struct Cx<'a> {
     pub dropped: &'a mut Vec<(PacketId, Cause)>,
 }
 
-impl Cx<'_> {
+impl QueueContext<'_> {
     /// Drops `id`.
     pub fn drop(&mut self, id: PacketId, cause: Cause) {
         self.dropped.push((id, cause));
@@ -62,11 +62,11 @@ impl Cx<'_> {
 /// allocates nothing once it has grown to its size.
 pub trait Queue: Send + std::fmt::Debug {
     /// Takes `id` in, or drops it, or another one to make room.
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>);
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>);
 
     /// The next one to be transmitted. `None`: there is none, or not yet, see
     /// [`ready_at`](Self::ready_at).
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId>;
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId>;
 
     /// When to ask again after [`dequeue`](Self::dequeue) has given none although packets wait:
     /// a shaper holds them back. `None`: nothing waits.

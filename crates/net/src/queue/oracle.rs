@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::{FlowId, Kind, Packet, PacketId};
 
 /// A flow that waits.
@@ -47,7 +47,7 @@ impl Oracle {
     }
 
     /// Drops the last packet of the flow with the most left.
-    fn make_room(&mut self, cx: &mut Cx<'_>) {
+    fn make_room(&mut self, cx: &mut QueueContext<'_>) {
         let worst = self.lanes.iter().enumerate().max_by_key(|(at, lane)| (lane.left, *at));
         let Some(at) = worst.map(|(at, _)| at) else { return };
         let lane = &mut self.lanes[at];
@@ -63,7 +63,7 @@ impl Oracle {
 }
 
 impl Queue for Oracle {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = cx.pool[id];
         self.bytes += u64::from(packet.bytes());
         self.packets += 1;
@@ -83,7 +83,7 @@ impl Queue for Oracle {
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let best = self.lanes.iter().enumerate().min_by_key(|(at, lane)| (lane.left, *at));
         let at = best?.0;
         let id = self.lanes[at].waiting.pop_front()?;

@@ -2,7 +2,7 @@
 
 use lowtail_engine::Time;
 
-use super::{Cx, Queue};
+use super::{Queue, QueueContext};
 use crate::packet::PacketId;
 
 /// Bands, the most urgent one first. A packet goes to that of its
@@ -27,13 +27,13 @@ impl Prio {
 }
 
 impl Queue for Prio {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let band = usize::from(cx.pool[id].class).min(self.bands.len() - 1);
         self.bands[band].enqueue(id, cx);
     }
 
     /// A band that holds its packets back (a shaper) lets later ones pass.
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.bands.iter_mut().find_map(|band| band.dequeue(cx))
     }
 

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use super::chain::{Chain, Slab, Slots, pair_key};
 use super::codel::{CodelConfig, CodelState};
-use super::{Cause, Cx, Queue};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::PacketId;
 
 /// What it goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SmallFirstConfig {
+pub struct SmallFirstQueueConfig {
     /// Packets of classes below this are small, 0 before 1 and so on. 2, our choice: a pair that
     /// is new or sparse, and one that is not quite. It is for the tagger to bound how many bytes
     /// are small: here, small ones starve large ones.
@@ -28,9 +28,9 @@ pub struct SmallFirstConfig {
     pub codel: Option<CodelConfig>,
 }
 
-impl Default for SmallFirstConfig {
+impl Default for SmallFirstQueueConfig {
     fn default() -> Self {
-        SmallFirstConfig {
+        SmallFirstQueueConfig {
             small_classes: 2,
             quantum: 1514,
             pairs: 1024,
@@ -79,8 +79,8 @@ struct Source {
 /// **Room.** When there are too many bytes, the longest pair of the source with most large bytes
 /// loses its first packet; if nothing large waits, the new packet is dropped.
 #[derive(Debug)]
-pub struct SmallFirst {
-    config: SmallFirstConfig,
+pub struct SmallFirstQueue {
+    config: SmallFirstQueueConfig,
     small: Vec<Chain>,
     pairs: Vec<Pair>,
     slots: Slots,
@@ -109,14 +109,14 @@ impl Pair {
     }
 }
 
-impl SmallFirst {
+impl SmallFirstQueue {
     /// Empty. A quantum of zero becomes one.
-    pub fn new(config: SmallFirstConfig) -> Self {
+    pub fn new(config: SmallFirstQueueConfig) -> Self {
         let n = config.pairs;
         let mut slots = Slots::default();
         // Twice, so that removals do not make it grow.
         slots.reserve(2 * n);
-        SmallFirst {
+        SmallFirstQueue {
             small: vec![Chain::EMPTY; usize::from(config.small_classes)],
             pairs: vec![Pair::new(false); n],
             slots,
@@ -127,7 +127,7 @@ impl SmallFirst {
             packets: 0,
             bytes: 0,
             large_bytes: 0,
-            config: SmallFirstConfig { quantum: config.quantum.max(1), ..config },
+            config: SmallFirstQueueConfig { quantum: config.quantum.max(1), ..config },
         }
     }
 
@@ -180,7 +180,7 @@ impl SmallFirst {
         }
     }
 
-    fn drop_from_longest(&mut self, cx: &mut Cx<'_>) {
+    fn drop_from_longest(&mut self, cx: &mut QueueContext<'_>) {
         let mut source = (0, None);
         for &s in &self.turns {
             let bytes = self.sources[s as usize].bytes;
@@ -199,7 +199,7 @@ impl SmallFirst {
         let Some(p) = pair.1 else { return };
         let Pair { large, codel, .. } = &mut self.pairs[p as usize];
         if let Some((id, bytes)) = large.pop(&mut self.slab) {
-            codel.hurry(1);
+            codel.add_drops(1);
             cx.drop(id, Cause::Full);
             self.sources[s].bytes -= u64::from(bytes);
             self.large_bytes -= u64::from(bytes);
@@ -227,7 +227,7 @@ impl SmallFirst {
         }
     }
 
-    fn dequeue_large(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue_large(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         loop {
             let s = *self.turns.front()? as usize;
             let Some((p, first)) = self.pair_in_turn(s) else {
@@ -250,9 +250,9 @@ impl SmallFirst {
         }
     }
 
-    fn pop_large(&mut self, s: usize, p: u32, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn pop_large(&mut self, s: usize, p: u32, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let Pair { large, codel, waiting, .. } = &mut self.pairs[p as usize];
-        let mut pop = |_: &Cx<'_>| {
+        let mut pop = |_: &QueueContext<'_>| {
             let (id, bytes) = large.pop(&mut self.slab)?;
             *waiting -= 1;
             self.packets -= 1;
@@ -268,8 +268,8 @@ impl SmallFirst {
     }
 }
 
-impl Queue for SmallFirst {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+impl Queue for SmallFirstQueue {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = &cx.pool[id];
         let (source, key, bytes) = (packet.src.index(), pair_key(packet), packet.bytes());
         let class = packet.class.min(self.config.small_classes);
@@ -305,7 +305,7 @@ impl Queue for SmallFirst {
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         for band in &mut self.small {
             if let Some((id, bytes)) = band.pop(&mut self.slab) {
                 let packet = &cx.pool[id];

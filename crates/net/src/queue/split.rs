@@ -2,7 +2,7 @@
 
 use lowtail_engine::Time;
 
-use super::{Cx, Queue};
+use super::{Queue, QueueContext};
 use crate::packet::{Packet, PacketId};
 
 /// Cuts each segment of several frames into pieces, which go to another discipline one by one.
@@ -55,8 +55,8 @@ impl Split {
 pub(super) fn cut(
     id: PacketId,
     most_payload: u32,
-    cx: &mut Cx<'_>,
-    mut each: impl FnMut(PacketId, &mut Cx<'_>),
+    cx: &mut QueueContext<'_>,
+    mut each: impl FnMut(PacketId, &mut QueueContext<'_>),
 ) -> u32 {
     let pieces = pieces_of(&cx.pool[id], most_payload);
     if pieces == 1 {
@@ -73,7 +73,7 @@ pub(super) fn cut(
 }
 
 impl Queue for Split {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let inner = &mut self.inner;
         let pieces = cut(id, self.most_payload, cx, |piece, cx| inner.enqueue(piece, cx));
         if pieces > 1 {
@@ -81,7 +81,7 @@ impl Queue for Split {
         }
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.inner.dequeue(cx)
     }
 

@@ -2,7 +2,7 @@
 
 use lowtail_engine::Time;
 
-use super::{Cx, Queue};
+use super::{Queue, QueueContext};
 use crate::packet::{End, Packet, PacketId};
 
 /// Who says how urgent a packet is.
@@ -66,13 +66,13 @@ impl<C: Classify> Tag<C> {
 }
 
 impl<C: Classify> Queue for Tag<C> {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let class = self.classify.classify(&cx.pool[id], cx.now);
         cx.pool[id].class = class;
         self.inner.enqueue(id, cx);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.inner.dequeue(cx)
     }
 

@@ -3,8 +3,8 @@
 
 use lowtail_engine::{Duration, Time};
 
-use super::fifo::{Fifo, Limit};
-use super::{Cause, Cx, Queue};
+use super::fifo::{Fifo, FifoLimit};
+use super::{Cause, Queue, QueueContext};
 use crate::packet::PacketId;
 use crate::rate::Rate;
 
@@ -51,7 +51,7 @@ impl Tbf {
     /// As `sch_tbf` comes: before a queue of at most `limit_bytes`, first in, first out. Linux has
     /// no default for any of the three.
     pub fn fifo(rate: Rate, burst_bytes: u32, limit_bytes: u64) -> Self {
-        Tbf::new(rate, burst_bytes, Box::new(Fifo::new(Limit::Bytes(limit_bytes), None)))
+        Tbf::new(rate, burst_bytes, Box::new(Fifo::new(FifoLimit::Bytes(limit_bytes), None)))
     }
 
     fn fill(&mut self, now: Time) {
@@ -63,14 +63,14 @@ impl Tbf {
 }
 
 impl Queue for Tbf {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         if u128::from(cx.pool[id].bytes()) * UNITS_PER_BYTE > self.burst {
             return cx.drop(id, Cause::Full);
         }
         self.inner.enqueue(id, cx);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.ready_at = None;
         if self.held.is_none() {
             self.held = self.inner.dequeue(cx);

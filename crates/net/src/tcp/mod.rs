@@ -17,12 +17,12 @@ pub use sender::{Expiry, Sender};
 
 /// In [`Packet::flags`](crate::packet::Packet::flags) of an acknowledgement: echoes a mark.
 pub const FLAG_ECHO: u8 = 1;
-/// In those of data: leaving the machine is to be told to the sender (small queues).
+/// In those of data: leaving the host is to be told to the sender (small queues).
 pub const FLAG_SMALL_QUEUE: u8 = 2;
 
 /// How a TCP goes about things.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config {
+pub struct TcpConfig {
     /// Congestion control.
     pub control: Control,
     /// Packets are capable of marks.
@@ -41,7 +41,7 @@ pub struct Config {
     pub segment_bytes: u32,
     /// Pieces are no longer than a millisecond's worth (Linux `tcp_tso_autosize`).
     pub autosize: bool,
-    /// Little is kept in queues of the own machine (TCP small queues, Linux since 3.6).
+    /// Little is kept in queues of the own host (TCP small queues, Linux since 3.6).
     pub small_queues: bool,
     /// Bytes that the receiver has room for.
     pub receive_window: u64,
@@ -51,10 +51,10 @@ pub struct Config {
     pub idle_restart: bool,
 }
 
-impl Default for Config {
+impl Default for TcpConfig {
     /// Linux today, on a network card without offloads.
     fn default() -> Self {
-        Config {
+        TcpConfig {
             control: Control::Cubic,
             ecn: false,
             initial_window: 10,
@@ -73,7 +73,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl TcpConfig {
     /// Whether each acknowledgement tells of the marks of its own packets only (DCTCP).
     pub(crate) fn echo_each(&self) -> bool {
         self.ecn && self.control == Control::Dctcp

@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Time};
 
 use super::ranges::Ranges;
-use super::{Config, FLAG_ECHO};
+use super::{FLAG_ECHO, TcpConfig};
 use crate::packet::{Ecn, Packet};
 
 /// Blocks of a selective acknowledgement: three fit beside time stamps (RFC 2018).
@@ -83,13 +83,13 @@ impl Receiver {
 
     /// Whether what has come before `packet` is to be acknowledged first, since the mark changes
     /// (RFC 8257, 3.2).
-    pub fn mark_changes(&self, packet: &Packet, config: &Config) -> bool {
+    pub fn mark_changes(&self, packet: &Packet, config: &TcpConfig) -> bool {
         let marked = packet.ecn == Ecn::Marked;
         config.echo_each() && self.unacked > 0 && marked != self.marked
     }
 
     /// `packet` has come. Returns what to do now.
-    pub fn received(&mut self, packet: &Packet, config: &Config, now: Time) -> Answer {
+    pub fn received(&mut self, packet: &Packet, config: &TcpConfig, now: Time) -> Answer {
         let (from, to) = (packet.seq, packet.seq + u64::from(packet.payload));
         if from <= self.last_ack {
             self.echo = packet.sent;
@@ -126,7 +126,7 @@ impl Receiver {
     }
 
     /// An acknowledgement goes out.
-    pub fn acknowledge(&mut self, config: &Config) -> Acknowledgement {
+    pub fn acknowledge(&mut self, config: &TcpConfig) -> Acknowledgement {
         self.unacked = 0;
         self.due = Time::NEVER;
         self.last_ack = self.next;

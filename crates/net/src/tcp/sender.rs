@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
 
-use super::Config;
+use super::TcpConfig;
 use super::congestion::{Congestion, Control};
 use super::ranges::Ranges;
 use super::receiver::Sack;
@@ -55,7 +55,7 @@ pub struct Segment {
 
 /// What an acknowledgement says.
 #[derive(Debug, Clone, Copy)]
-pub struct News<'a> {
+pub struct AckInfo<'a> {
     /// All bytes before this one are there.
     pub ack: u64,
     /// And these.
@@ -77,8 +77,8 @@ pub struct Sender {
     pub next: u64,
     /// One behind the last byte that there is to send.
     pub end: u64,
-    /// Bytes that were handed down and have not left the machine.
-    pub below: u64,
+    /// Bytes that were handed down and have not left the host.
+    pub qdisc_bytes: u64,
     /// The window.
     pub congestion: Congestion,
     state: State,
@@ -133,12 +133,12 @@ pub struct Counts {
 
 impl Sender {
     /// At the start of a connection.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &TcpConfig) -> Self {
         Sender {
             una: 0,
             next: 0,
             end: 0,
-            below: 0,
+            qdisc_bytes: 0,
             congestion: Congestion::new(config.control, config.initial_window),
             state: State::Open,
             recover: 0,
@@ -190,7 +190,7 @@ impl Sender {
     }
 
     /// The application has `bytes` more to send.
-    pub fn write(&mut self, bytes: u64, config: &Config, now: Time) {
+    pub fn write(&mut self, bytes: u64, config: &TcpConfig, now: Time) {
         self.end += bytes;
         let idle = now.saturating_since(self.last_sent);
         let rto = self.rto(config);
@@ -201,7 +201,7 @@ impl Sender {
     }
 
     /// The next segment, if one may be sent now. The caller sends it.
-    pub fn next_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+    pub fn next_segment(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
         if self.state != State::Open
             && let Some(segment) = self.lost_segment(config, now)
         {
@@ -210,7 +210,10 @@ impl Sender {
         if self.next >= self.end {
             return None;
         }
-        if config.small_queues && self.below > 0 && self.below >= self.small_queue(config) {
+        if config.small_queues
+            && self.qdisc_bytes > 0
+            && self.qdisc_bytes >= self.small_queue(config)
+        {
             return None;
         }
         let flight = self.flight();
@@ -243,7 +246,7 @@ impl Sender {
         Some(Segment { seq, payload: payload as u32, again: false })
     }
 
-    fn sent(&mut self, payload: u64, config: &Config, now: Time) {
+    fn sent(&mut self, payload: u64, config: &TcpConfig, now: Time) {
         self.last_sent = now;
         if self.state == State::Recovery {
             self.prr_out += payload;
@@ -257,8 +260,8 @@ impl Sender {
     }
 
     /// An acknowledgement has come.
-    pub fn acked(&mut self, news: &News<'_>, config: &Config, now: Time) {
-        let News { ack, sack, rtt, cause, marked } = *news;
+    pub fn acked(&mut self, news: &AckInfo<'_>, config: &TcpConfig, now: Time) {
+        let AckInfo { ack, sack, rtt, cause, marked } = *news;
         if ack < self.una || ack > self.next {
             return;
         }

@@ -3,18 +3,18 @@
 use lowtail_engine::{Distribution, Duration};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::codel::{Codel, CodelConfig};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{End, Net, Pattern, Place, Port, Shape, TrafficConfig};
 
 use crate::bed::{FULL, Log, Seen, Watch, at, close, link, ms, net, pass, tcp, us};
 
 const MBIT_S: u64 = 100;
 
-/// Bulk flows by this TCP from machines at the left, through `queue` at 100 Mbit/s and 20 ms there and back, and
-/// a ping from one more machine each 10 ms.
-fn bottleneck(flows: u32, tcp: Config, queue: Box<dyn Queue>) -> (Net, Log) {
+/// Bulk flows by this TCP from hosts at the left, through `queue` at 100 Mbit/s and 20 ms there and back, and
+/// a ping from one more host each 10 ms.
+fn bottleneck(flows: u32, tcp: TcpConfig, queue: Box<dyn Queue>) -> (Net, Log) {
     let log = Log::default();
     let mut queue = Some(Watch::new(queue, pass, Some(log.clone())));
     let port = |place| match place {
@@ -78,7 +78,7 @@ fn codel_brings_a_standing_queue_to_its_target() {
         let rate = net.stats()[0].delivered_bytes as f64 * 8.0 / 30.0;
         close("rate", rate, 1e8 * 1448.0 / 1538.0, 0.1);
         // And without it: a buffer of 100 ms is full for most of the time.
-        let fifo = Fifo::new(Limit::Bytes(1_250_000), None);
+        let fifo = Fifo::new(FifoLimit::Bytes(1_250_000), None);
         let (_, log) = bottleneck(4, tcp(control), Box::new(fifo));
         let seen = settled(&log);
         let without = seen.iter().map(|s| s.waited.as_s_f64()).sum::<f64>() / seen.len() as f64;

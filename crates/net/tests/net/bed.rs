@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Ecn, Kind, MSS_BYTES, Packet, PacketId};
-use lowtail_net::queue::fifo::{Fifo, Limit};
-use lowtail_net::queue::{Cause, Cx, Queue};
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
+use lowtail_net::queue::{Cause, Queue, QueueContext};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{
     End, EndConfig, LinkConfig, Net, NetConfig, Pattern, Place, Port, Rate, Shape, TrafficConfig,
 };
@@ -34,7 +34,7 @@ pub(crate) fn link(mbit_s: u64, delay: Duration) -> LinkConfig {
     LinkConfig { rate, delay, buffer_bytes: 1 << 40, mark_bytes: None }
 }
 
-/// A network of `shape`, one end a machine, with the ports that `port` makes.
+/// A network of `shape`, one end a host, with the ports that `port` makes.
 pub(crate) fn net(
     shape: Shape,
     port: impl FnMut(Place) -> Port,
@@ -50,14 +50,14 @@ pub(crate) fn net(
     Net::new(&config, shape.places().map(port).collect(), seed)
 }
 
-/// One kind of traffic from machine 0 to machine 1.
-pub(crate) fn traffic(pattern: Pattern, tcp: Config) -> TrafficConfig {
+/// One kind of traffic from host 0 to host 1.
+pub(crate) fn traffic(pattern: Pattern, tcp: TcpConfig) -> TrafficConfig {
     TrafficConfig { tcp, ..TrafficConfig::new("test", vec![(End(0), End(1))], pattern) }
 }
 
 /// With a control, and a window of the receiver that is no limit.
-pub(crate) fn tcp(control: Control) -> Config {
-    Config { control, receive_window: 1 << 40, ..Config::default() }
+pub(crate) fn tcp(control: Control) -> TcpConfig {
+    TcpConfig { control, receive_window: 1 << 40, ..TcpConfig::default() }
 }
 
 /// What has passed a [`Watch`].
@@ -116,7 +116,7 @@ impl Watch {
 }
 
 impl Queue for Watch {
-    fn enqueue(&mut self, id: PacketId, cx: &mut Cx<'_>) {
+    fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         match (self.rule)(&cx.pool[id], cx.now) {
             Fate::Lose => {
                 self.tell(cx.now, cx.pool[id], true);
@@ -131,7 +131,7 @@ impl Queue for Watch {
         self.inner.enqueue(id, cx);
     }
 
-    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<PacketId> {
+    fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         let id = self.inner.dequeue(cx)?;
         self.tell(cx.now, cx.pool[id], false);
         Some(id)
@@ -151,12 +151,12 @@ impl Queue for Watch {
 }
 
 pub(crate) fn fifo() -> Box<dyn Queue> {
-    Box::new(Fifo::new(Limit::Bytes(1 << 40), None))
+    Box::new(Fifo::new(FifoLimit::Bytes(1 << 40), None))
 }
 
-/// One flow over a long way: machine 0 sends to machine 1 over links of `mbit_s`, `rtt` there and
+/// One flow over a long way: host 0 sends to host 1 over links of `mbit_s`, `rtt` there and
 /// back without what sending takes. `rule` says what becomes of data on its way; the log has
-/// data as they leave machine 0 (or are lost there), and acknowledgements as they leave machine 1.
+/// data as they leave host 0 (or are lost there), and acknowledgements as they leave host 1.
 pub(crate) fn path(
     mbit_s: u64,
     rtt: Duration,

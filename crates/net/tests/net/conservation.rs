@@ -7,13 +7,13 @@ use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{
     Clos, End, LinkConfig, Net, NicConfig, Pattern, Place, Port, Rate, Shape, Size, TrafficConfig,
 };
@@ -27,7 +27,7 @@ fn pick<T: Copy>(random: &mut Rng, from: &[T]) -> T {
 }
 
 fn queue(random: &mut Rng) -> Box<dyn Queue> {
-    let limit = Limit::Bytes(pick(random, &[20_000, 100_000, 1_000_000]));
+    let limit = FifoLimit::Bytes(pick(random, &[20_000, 100_000, 1_000_000]));
     let fifo = || Box::new(Fifo::new(limit, Some(30_000)));
     let codel = pick(
         random,
@@ -59,7 +59,7 @@ fn queue(random: &mut Rng) -> Box<dyn Queue> {
             limit_bytes: 150_000,
             ..DrrConfig::new(pick(random, &[DrrKey::Flow, DrrKey::Pair, DrrKey::Source]))
         })),
-        6 => Box::new(SmallFirst::new(SmallFirstConfig {
+        6 => Box::new(SmallFirstQueue::new(SmallFirstQueueConfig {
             codel: pick(random, &[None, Some(codel)]),
             limit_bytes: 150_000,
             ..Default::default()
@@ -98,9 +98,9 @@ fn port(random: &mut Rng, place: Place) -> Port {
     Port::queued(link, queue(random), nic)
 }
 
-fn random_tcp(random: &mut Rng) -> Config {
+fn random_tcp(random: &mut Rng) -> TcpConfig {
     let control = pick(random, &[Control::Reno, Control::Cubic, Control::Dctcp]);
-    Config {
+    TcpConfig {
         control,
         ecn: control == Control::Dctcp || random.below(2) == 0,
         segment_bytes: pick(random, &[0, 14_480, 65_160]),
@@ -109,7 +109,7 @@ fn random_tcp(random: &mut Rng) -> Config {
         idle_restart: random.below(2) == 0,
         ack_every: pick(random, &[1, 2]),
         receive_window: pick(random, &[20 * u64::from(MSS_BYTES), 3_145_728]),
-        ..Config::default()
+        ..TcpConfig::default()
     }
 }
 
@@ -140,7 +140,7 @@ fn random_traffic(random: &mut Rng, hosts: u32, name: &str) -> TrafficConfig {
         3 => Pattern::Ping { bytes: 56, gap: often, closed },
         _ => Pattern::Datagrams { bytes: Size::Fixed(1 + random.below(1_472)), gap: often },
     };
-    // Also within a machine.
+    // Also within a host.
     let mut end = || End(random.below(u64::from(hosts)) as u32);
     let pairs = (0..6).map(|_| (end(), end())).collect();
     let tcp = random_tcp(random);
@@ -178,7 +178,7 @@ fn conserved(net: &Net) {
     assert_eq!(frames.sent, frames.received + dropped + inside, "{frames:?}, {inside} inside");
     // What was dropped was dropped for somebody.
     assert_eq!(dropped, net.stats().iter().map(|stats| stats.dropped).sum::<u64>());
-    // And what is in the pool is in a port, or on its way within a machine.
+    // And what is in the pool is in a port, or on its way within a host.
     let packets: usize = net.ports().iter().map(Port::packets).sum();
     assert!(packets <= net.pool().len(), "{packets} in ports, {} in all", net.pool().len());
 }
@@ -198,7 +198,7 @@ fn run(seed: u64) -> u64 {
     for flow in net.flows() {
         let (sent, there) = (flow.sender.end, flow.receiver.next);
         assert_eq!(sent, there, "{:?} to {:?}", flow.src, flow.dst);
-        assert_eq!((flow.sender.una, flow.sender.flight(), flow.sender.below), (sent, 0, 0));
+        assert_eq!((flow.sender.una, flow.sender.flight(), flow.sender.qdisc_bytes), (sent, 0, 0));
     }
     for (pattern, stats) in patterns.iter().zip(net.stats()) {
         assert!(stats.latency.n() <= stats.begun);

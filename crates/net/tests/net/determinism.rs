@@ -2,12 +2,12 @@
 
 use lowtail_engine::{Distribution, Duration};
 
-use lowtail_net::tcp::{Config, Control, Receiver};
+use lowtail_net::tcp::{Control, Receiver, TcpConfig};
 use lowtail_net::{Clos, End, LinkConfig, Net, Pattern, Place, Port, Shape, Size, TrafficConfig};
 
 use crate::bed::{FULL, at, link, ms, net, us};
 
-/// All at once in a fat-tree of 16 machines.
+/// All at once in a fat-tree of 16 hosts.
 fn tree(seed: u64, buffer_packets: u64) -> Net {
     let shape = Shape::Clos(Clos::fat_tree(4));
     let n = shape.hosts();
@@ -32,7 +32,7 @@ fn tree(seed: u64, buffer_packets: u64) -> Net {
     };
     let ping = Pattern::Ping { bytes: 56, gap: Distribution::Fixed(us(300)), closed: false };
     let datagrams = Pattern::Datagrams { bytes: Size::Fixed(900), gap: exponential(us(100)) };
-    let reno = Config { control: Control::Reno, ..Config::default() };
+    let reno = TcpConfig { control: Control::Reno, ..TcpConfig::default() };
     let traffic = |name: &str, pairs, pattern| TrafficConfig {
         tcp: reno.clone(),
         until: ms(60),
@@ -82,7 +82,7 @@ fn the_same_seed_gives_the_same_bits() {
 
 /// Whether what has come to `receiver` lies beyond a gap: an acknowledgement would say so (SACK).
 fn sees_gap(receiver: &Receiver) -> bool {
-    receiver.clone().acknowledge(&Config::default()).sack.is_some()
+    receiver.clone().acknowledge(&TcpConfig::default()).sack.is_some()
 }
 
 /// Each flow has one way through the tree (ECMP by hash), and ports are first in, first out: where nothing is

@@ -25,7 +25,7 @@ fn service(exponential: bool) -> (f64, f64) {
     ((h + m) / BYTES_PER_S, square / (h + m).powi(2))
 }
 
-/// A queue of 10 Mbit/s at a machine, and a link at whose end a packet is at once (400 Gbit/s:
+/// A queue of 10 Mbit/s at a host, and a link at whose end a packet is at once (400 Gbit/s:
 /// 1 / 40,000 of the time of service).
 fn line(exponential: bool, load: f64, n: u64, seed: u64, port: impl Fn() -> Port) -> Net {
     let (mean_s, _) = service(exponential);
@@ -37,7 +37,7 @@ fn line(exponential: bool, load: f64, n: u64, seed: u64, port: impl Fn() -> Port
     let warmup = Duration::from_us_f64(mean_s * 4000.0 * 1e6);
     let until = warmup + gap * n;
     let traffic =
-        TrafficConfig { warmup, until, ..traffic(pattern, lowtail_net::tcp::Config::default()) };
+        TrafficConfig { warmup, until, ..traffic(pattern, lowtail_net::tcp::TcpConfig::default()) };
     let ports = |place| match place {
         Place::Host(0) => port(),
         _ => Port::plain(link(400_000, Duration::ZERO)),

@@ -9,7 +9,7 @@ use super::bed::{at, link, ms, net, us};
 
 const BYTES: u64 = 300_000;
 
-/// Backlogs, after 100 ms, of `busy` ports of a switch to each of which two machines send 1.8
+/// Backlogs, after 100 ms, of `busy` ports of a switch to each of which two hosts send 1.8
 /// Gbit/s together.
 fn backlogs(busy: u32, quarters: u32) -> Vec<u64> {
     let shape = Shape::Star { hosts: 3 * busy + 1 };

@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Distribution, Duration, Rng, Time};
 use lowtail_net::packet::{Kind, Packet};
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{End, LinkConfig, Net, Pattern, Place, Port, Shape, Size, TrafficConfig};
 
 use crate::bed::{
@@ -30,7 +30,7 @@ fn one_flow_fills_the_link() {
                 Place::Host(_) => Port::plain(link(10_000, us(50))),
                 _ => Port::plain(tight),
             };
-            let tcp = Config { control, ..Config::default() };
+            let tcp = TcpConfig { control, ..TcpConfig::default() };
             let mut net = net(Shape::Star { hosts: 2 }, port, vec![traffic(Pattern::Bulk, tcp)], 1);
             let rate = goodput(&mut net, ms(500), ms(2_500)) * 8.0;
             close(&format!("{control:?} {buffer_packets}"), rate, 1e9 * 1448.0 / 1538.0, 0.005);
@@ -46,7 +46,7 @@ fn one_flow_fills_the_link() {
 #[test]
 fn a_window_limits_the_rate() {
     let window = 40 * MSS;
-    let tcp = Config { receive_window: window, ..tcp(Control::Reno) };
+    let tcp = TcpConfig { receive_window: window, ..tcp(Control::Reno) };
     let (mut net, _) = path(10_000, ms(10), traffic(Pattern::Bulk, tcp), pass);
     let rate = goodput(&mut net, ms(1_000), ms(11_000));
     let rtt = 0.010 + 2.0 * (FULL + 90) as f64 * 8.0 / 1e10;
@@ -103,7 +103,7 @@ fn mathis(p: f64, ack_every: u8) -> f64 {
         }
         _ => Port::plain(link(100_000, rtt / 4)),
     };
-    let tcp = Config { ack_every, ..tcp(Control::Reno) };
+    let tcp = TcpConfig { ack_every, ..tcp(Control::Reno) };
     let mut net = net(Shape::Star { hosts: 2 }, port, vec![traffic(Pattern::Bulk, tcp)], 1);
     // Some 500 losses: the length of a cycle between two of them varies by its own mean at most,
     // so that the mean window has a standard error below 5 %.

@@ -3,7 +3,7 @@
 use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::packet::Packet;
 use lowtail_net::tcp::congestion::Congestion;
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{Net, Pattern, Port, Shape, Size};
 
 use crate::bed::{
@@ -14,7 +14,7 @@ use crate::bed::{
 const RTT: Duration = Duration::from_ms(20);
 
 /// Sends `segments` at once over 10 Gbit/s, these of them lost, once each time that they are listed.
-fn transfer(segments: u64, lost: &[u64], tcp: Config) -> (Net, Log) {
+fn transfer(segments: u64, lost: &[u64], tcp: TcpConfig) -> (Net, Log) {
     let pattern = Pattern::Transfer { bytes: segments * MSS };
     let (mut net, log) = path(10_000, RTT, traffic(pattern, tcp), lose(lost.to_vec()));
     net.run(at(Duration::from_s(600)));
@@ -24,8 +24,8 @@ fn transfer(segments: u64, lost: &[u64], tcp: Config) -> (Net, Log) {
 }
 
 /// With all of it in the first window.
-fn burst(segments: u32) -> Config {
-    Config { initial_window: segments, ..tcp(Control::Reno) }
+fn burst(segments: u32) -> TcpConfig {
+    TcpConfig { initial_window: segments, ..tcp(Control::Reno) }
 }
 
 /// When the last acknowledgement before `time` had come to the sender.
@@ -38,7 +38,7 @@ fn acked_before(log: &Log, time: Time) -> Time {
 /// (`tcp_rtt_estimator`, `TCP_RTO_MIN`), counted from the last acknowledgement (5.3). Backed off twofold each time (5.5).
 #[test]
 fn the_last_segment_times_out() {
-    let tcp = Config { tail_probe: false, ..burst(10) };
+    let tcp = TcpConfig { tail_probe: false, ..burst(10) };
     let (net, log) = transfer(10, &[9, 9, 9], tcp);
     let sent = sent_at(&log, 9);
     let first = sent[1].since(acked_before(&log, sent[1])).as_s_f64();
@@ -113,7 +113,7 @@ fn three_segments_beyond_a_gap_are_a_loss() {
 #[test]
 fn a_loss_halves() {
     for (control, left) in [(Control::Reno, 0.5), (Control::Dctcp, 0.5), (Control::Cubic, 0.7)] {
-        let tcp = Config { initial_window: 100, ..tcp(control) };
+        let tcp = TcpConfig { initial_window: 100, ..tcp(control) };
         let rule = lose(vec![0]);
         let (mut net, log) = path(10_000, RTT, traffic(Pattern::Bulk, tcp), rule);
         // Segment 0 is lost, so that the first window ends with its acknowledgement.
@@ -138,7 +138,7 @@ fn a_loss_halves() {
 fn many_losses_are_one_recovery() {
     let lost: Vec<u64> = (0..30).map(|i| 40 + 3 * i).collect();
     for control in [Control::Reno, Control::Cubic, Control::Dctcp] {
-        let tcp = Config { initial_window: 200, ..tcp(control) };
+        let tcp = TcpConfig { initial_window: 200, ..tcp(control) };
         let (net, log) = transfer(1_000, &lost, tcp);
         let counts = net.flows()[0].sender.counts;
         assert_eq!((counts.timeouts, counts.recoveries, counts.resent), (0, 1, 30), "{control:?}");
@@ -156,7 +156,7 @@ fn acknowledgements_may_be_lost() {
         n += 1;
         if n % 3 == 0 { Fate::Pass } else { Fate::Lose }
     };
-    let tcp = Config { initial_window: 200, ack_every: 1, ..tcp(Control::Reno) };
+    let tcp = TcpConfig { initial_window: 200, ack_every: 1, ..tcp(Control::Reno) };
     let flow = traffic(Pattern::Transfer { bytes: 2_000 * MSS }, tcp);
     let (mut net, _) = path_both(10_000, RTT, flow, lose(lost), two_of_three);
     net.run(at(Duration::from_s(60)));
@@ -172,7 +172,7 @@ fn acknowledgements_may_be_lost() {
 #[test]
 fn a_lost_retransmission_is_found() {
     for control in [Control::Reno, Control::Cubic, Control::Dctcp] {
-        let tcp = Config { initial_window: 100, ..tcp(control) };
+        let tcp = TcpConfig { initial_window: 100, ..tcp(control) };
         let (net, log) = transfer(1_000, &[20, 20, 50, 50, 50], tcp);
         let counts = net.flows()[0].sender.counts;
         assert_eq!((counts.timeouts, counts.resent), (0, 5), "{control:?}");
@@ -211,7 +211,7 @@ fn a_dead_link_is_survived() {
 fn new_data_do_not_put_off_the_time_out() {
     let bytes = Size::Fixed(MSS);
     let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(ms(30)), anywhere: false };
-    let tcp = Config { tail_probe: false, idle_restart: false, ..tcp(Control::Reno) };
+    let tcp = TcpConfig { tail_probe: false, idle_restart: false, ..tcp(Control::Reno) };
     // All from segment 30 on is lost for a second.
     let mut from = None;
     let rule = move |packet: &Packet, now: Time| {
@@ -230,11 +230,11 @@ fn new_data_do_not_put_off_the_time_out() {
     assert!(after > ms(200) && after < ms(300), "{after}");
 }
 
-/// TCP small queues end when a packet has left the machine; a plain port, or one end of a machine to another, tells
+/// TCP small queues end when a packet has left the host; a plain port, or one end of a host to another, tells
 /// nobody, so that its arrival counts. Nothing waits for ever.
 #[test]
 fn small_queues_do_not_stall() {
-    let tcp = Config { small_queues: true, ..tcp(Control::Cubic) };
+    let tcp = TcpConfig { small_queues: true, ..tcp(Control::Cubic) };
     let pattern = Pattern::Transfer { bytes: 3_000 * MSS };
     let port =
         |_| Port::plain(lowtail_net::LinkConfig { buffer_bytes: 20 * FULL, ..link(1_000, us(20)) });

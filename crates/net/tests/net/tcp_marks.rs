@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Ecn, MSS_BYTES, Packet};
-use lowtail_net::tcp::{Config, Control, FLAG_ECHO};
+use lowtail_net::tcp::{Control, FLAG_ECHO, TcpConfig};
 use lowtail_net::{End, LinkConfig, Pattern, Place, Port, Shape, TrafficConfig};
 
 use crate::bed::{
@@ -24,7 +24,7 @@ fn a_mark_halves_without_loss() {
             }
             None => Fate::Pass,
         };
-        let tcp = Config { ecn: true, initial_window: 100, ..tcp(control) };
+        let tcp = TcpConfig { ecn: true, initial_window: 100, ..tcp(control) };
         let (mut net, _) = path(10_000, ms(20), traffic(Pattern::Bulk, tcp), rule);
         let mut before = 0;
         loop {
@@ -65,7 +65,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
         }
         _ => Port::plain(link(40_000, us(20))),
     };
-    let tcp = Config { ecn: true, ..tcp(Control::Dctcp) };
+    let tcp = TcpConfig { ecn: true, ..tcp(Control::Dctcp) };
     let pairs: Vec<(End, End)> = (0..n).map(|i| (End(i), End(n + i))).collect();
     let traffic =
         TrafficConfig { tcp, warmup: ms(100), ..TrafficConfig::new("dctcp", pairs, Pattern::Bulk) };
@@ -104,7 +104,7 @@ fn dctcp_echoes_each_mark() {
         // Of the pairs that are acknowledged together one has both marked, one its second only.
         if matches!(packet.seq / MSS % 8, 2 | 3 | 5) { Fate::Mark } else { Fate::Pass }
     };
-    let tcp = Config { ecn: true, initial_window: 100, ..tcp(Control::Dctcp) };
+    let tcp = TcpConfig { ecn: true, initial_window: 100, ..tcp(Control::Dctcp) };
     let flow = traffic(Pattern::Transfer { bytes: 800 * MSS }, tcp);
     let (mut net, log) = path(10_000, ms(20), flow, rule);
     net.run(at(ms(10_000)));
@@ -122,7 +122,7 @@ fn dctcp_echoes_each_mark() {
 /// queues mark.
 #[test]
 fn what_is_sent_again_is_not_capable() {
-    let tcp = Config { ecn: true, initial_window: 100, ..tcp(Control::Cubic) };
+    let tcp = TcpConfig { ecn: true, initial_window: 100, ..tcp(Control::Cubic) };
     let flow = traffic(Pattern::Transfer { bytes: 200 * MSS }, tcp);
     let (mut net, log) = path(10_000, ms(20), flow, lose(vec![20, 60, 60, 199]));
     net.run(at(ms(10_000)));

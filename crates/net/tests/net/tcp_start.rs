@@ -1,7 +1,7 @@
 //! How TCP begins, goes on after a pause, and acknowledges.
 
 use lowtail_engine::{Distribution, Duration, Time};
-use lowtail_net::tcp::{Config, Control};
+use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{LinkConfig, Pattern, Place, Port, Shape, Size};
 
 use crate::bed::{MSS, acks, at, data, link, ms, net, pass, path, tcp, traffic};
@@ -15,7 +15,7 @@ const ALL: [Control; 3] = [Control::Reno, Control::Cubic, Control::Dctcp];
 fn slow_start_doubles() {
     for control in ALL {
         for ack_every in [1, 2] {
-            let tcp = Config { ack_every, ..tcp(control) };
+            let tcp = TcpConfig { ack_every, ..tcp(control) };
             let (mut net, log) = path(100_000, ms(100), traffic(Pattern::Bulk, tcp), pass);
             // Rounds are 100 ms and what sending takes, below 1 ms.
             for round in 0..8u32 {
@@ -62,7 +62,7 @@ fn acknowledgements_wait() {
 fn after_pause(idle_restart: bool, gap: Duration) -> usize {
     let bytes = Size::Fixed(300 * MSS);
     let pattern = Pattern::Messages { bytes, gap: Distribution::Fixed(gap), anywhere: false };
-    let tcp = Config { idle_restart, ..tcp(Control::Reno) };
+    let tcp = TcpConfig { idle_restart, ..tcp(Control::Reno) };
     let (mut net, log) = path(100_000, ms(100), traffic(pattern, tcp), pass);
     net.run(at(gap * 6));
     let sent: Vec<Time> = data(&log).iter().map(|seen| seen.at).collect();

@@ -2,7 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Kind, MTU_BYTES, Packet, PacketId, Pool, UDP_HEADER_BYTES};
-use lowtail_net::queue::{Cause, Cx, Queue};
+use lowtail_net::queue::{Cause, Queue, QueueContext};
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 
 pub(crate) use crate::packet::data;
@@ -48,14 +48,16 @@ impl<Q: Queue + ?Sized> Bed<Q> {
     /// It enters now. What that dropped.
     pub(crate) fn put(&mut self, packet: Packet) -> Vec<(Packet, Cause)> {
         let id = self.pool.put(Packet { queued: self.now, ..packet });
-        let mut cx = Cx { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
+        let mut cx =
+            QueueContext { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
         self.queue.enqueue(id, &mut cx);
         self.take_dropped()
     }
 
     /// The next one, taken out of the pool, and what was dropped on the way.
     pub(crate) fn get(&mut self) -> (Option<Packet>, Vec<(Packet, Cause)>) {
-        let mut cx = Cx { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
+        let mut cx =
+            QueueContext { now: self.now, pool: &mut self.pool, dropped: &mut self.dropped };
         let id = self.queue.dequeue(&mut cx);
         let dropped = self.take_dropped();
         (id.map(|id| self.pool.take(id)), dropped)

@@ -3,9 +3,9 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::{Ecn, MSS_BYTES, PacketId, Pool};
 use lowtail_net::queue::codel::{
-    Codel, CodelConfig, CodelState, INTERVAL, Spare, TARGET, control_law,
+    Codel, CodelConfig, CodelState, INTERVAL, MinBacklog, TARGET, control_law,
 };
-use lowtail_net::queue::{Cause, Cx};
+use lowtail_net::queue::{Cause, QueueContext};
 
 use crate::bed::{Bed, data};
 
@@ -32,7 +32,7 @@ impl Endless {
     fn drops(&mut self, now: Time, waited: Duration, left: u64) -> usize {
         self.pool[self.id].queued = Time::from_ps(now.as_ps() - waited.as_ps());
         let (mut dropped, id) = (Vec::new(), self.id);
-        let mut cx = Cx { now, pool: &mut self.pool, dropped: &mut dropped };
+        let mut cx = QueueContext { now, pool: &mut self.pool, dropped: &mut dropped };
         let sent = self.state.dequeue(&self.config, &mut cx, |_| Some((id, left)));
         assert_eq!(sent, Some(id));
         assert!(dropped.iter().all(|&(_, cause)| cause == Cause::Aqm));
@@ -132,7 +132,7 @@ fn leaves_and_resumes() {
 #[test]
 fn the_last_packets_are_spared() {
     let mut mtu = Endless::new(CodelConfig::default());
-    let old = CodelConfig { spare: Spare::LargestSeen, ..CodelConfig::default() };
+    let old = CodelConfig { min_backlog: MinBacklog::LargestSeen, ..CodelConfig::default() };
     let mut largest = Endless::new(old);
     largest.pool[largest.id].payload = 64_000;
     assert_eq!(largest.drops(START, Duration::ZERO, LONG), 0);

@@ -9,11 +9,11 @@ use lowtail_net::queue::Queue;
 use lowtail_net::queue::cake::{Cake, CakeConfig};
 use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::oracle::Oracle;
 use lowtail_net::queue::prio::Prio;
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::{Split, pieces_of};
 use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::tbf::Tbf;
@@ -33,7 +33,7 @@ struct Discipline {
 
 /// All of them, small enough for random traffic to fill them.
 fn disciplines() -> Vec<Discipline> {
-    let fifo = || Box::new(Fifo::new(Limit::Bytes(100_000), None)) as Box<dyn Queue>;
+    let fifo = || Box::new(Fifo::new(FifoLimit::Bytes(100_000), None)) as Box<dyn Queue>;
     let codel = CodelConfig {
         target: DC_TARGET,
         interval: DC_INTERVAL,
@@ -47,8 +47,9 @@ fn disciplines() -> Vec<Discipline> {
         Drr::new(DrrConfig { queues, limit_bytes: 150_000, weights, ..DrrConfig::new(key) })
     };
     let small = |pairs, codel| {
-        let config = SmallFirstConfig { pairs, codel, limit_bytes: 150_000, ..Default::default() };
-        Box::new(SmallFirst::new(config))
+        let config =
+            SmallFirstQueueConfig { pairs, codel, limit_bytes: 150_000, ..Default::default() };
+        Box::new(SmallFirstQueue::new(config))
     };
     let rate = Rate::from_bits_per_s(123_456_789);
     let cake = |rate, split_gso| {

@@ -3,7 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::queue::prio::Prio;
 
@@ -118,7 +118,7 @@ fn fq_codel_drops_from_the_longest() {
 
 #[test]
 fn priority_is_strict() {
-    let fifo = || Box::new(Fifo::new(Limit::Packets(100), None)) as Box<dyn Queue>;
+    let fifo = || Box::new(Fifo::new(FifoLimit::Packets(100), None)) as Box<dyn Queue>;
     let mut bed = Bed::new(Prio::new(vec![fifo(), fifo(), fifo()]));
     for n in 0..90 {
         let packet = datagram((1, 9, n), 0, 100);

@@ -4,13 +4,13 @@ use lowtail_engine::Duration;
 use lowtail_net::packet::{End, Packet};
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::codel::{CodelConfig, DC_INTERVAL, DC_TARGET};
-use lowtail_net::queue::small_first::{SmallFirst, SmallFirstConfig};
+use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::tag::{BySource, Tag};
 
 use crate::bed::{Bed, datagram};
 use crate::fair::{assert_shares, shares};
 
-const NO_CODEL: SmallFirstConfig = SmallFirstConfig {
+const NO_CODEL: SmallFirstQueueConfig = SmallFirstQueueConfig {
     small_classes: 2,
     quantum: 1514,
     pairs: 1024,
@@ -24,7 +24,7 @@ fn of_class(class: u8, of: (u32, u32, u32), n: u64) -> Packet {
 
 #[test]
 fn small_ones_go_first() {
-    let mut bed = Bed::new(SmallFirst::new(NO_CODEL));
+    let mut bed = Bed::new(SmallFirstQueue::new(NO_CODEL));
     for n in 0..60 {
         let class = (n * 7 % 4) as u8;
         bed.put(of_class(class, (u32::from(class), 9, 1), n));
@@ -37,7 +37,7 @@ fn small_ones_go_first() {
 /// A pair that becomes small goes behind what waits of it, and is small once that has left.
 #[test]
 fn a_pair_does_not_overtake_itself() {
-    let mut bed = Bed::new(SmallFirst::new(NO_CODEL));
+    let mut bed = Bed::new(SmallFirstQueue::new(NO_CODEL));
     let (pair, other) = ((1, 9, 1), (2, 9, 2));
     for n in 0..2 {
         bed.put(of_class(2, other, n));
@@ -64,7 +64,7 @@ fn large_ones_share_by_source_then_pair() {
         ((2, 9, 4), 700),
         ((2, 9, 5), 700),
     ];
-    let large = Tag::new(BySource::new(7), Box::new(SmallFirst::new(NO_CODEL)));
+    let large = Tag::new(BySource::new(7), Box::new(SmallFirstQueue::new(NO_CODEL)));
     let got = shares(large, &flows, 6_000_000);
     assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
     assert_shares(&[got[1], got[2], got[3] + got[4]], &[1, 1, 1]);
@@ -73,7 +73,8 @@ fn large_ones_share_by_source_then_pair() {
 /// A flood of large ones costs who floods; small ones find room as long as large ones have some.
 #[test]
 fn who_floods_loses() {
-    let mut bed = Bed::new(SmallFirst::new(SmallFirstConfig { limit_bytes: 100_000, ..NO_CODEL }));
+    let mut bed =
+        Bed::new(SmallFirstQueue::new(SmallFirstQueueConfig { limit_bytes: 100_000, ..NO_CODEL }));
     for n in 0..5 {
         assert_eq!(bed.put(of_class(2, (2, 9, 2), n)), []);
     }
@@ -101,8 +102,12 @@ fn codel_is_for_large_ones() {
         ecn: true,
         ..CodelConfig::default()
     });
-    let config = SmallFirstConfig { limit_bytes: 20_000_000, codel, ..SmallFirstConfig::default() };
-    let mut bed = Bed::new(SmallFirst::new(config));
+    let config = SmallFirstQueueConfig {
+        limit_bytes: 20_000_000,
+        codel,
+        ..SmallFirstQueueConfig::default()
+    };
+    let mut bed = Bed::new(SmallFirstQueue::new(config));
     for n in 0..2_000 {
         bed.put(of_class(2, (1, 9, 1), n));
     }

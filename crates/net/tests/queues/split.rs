@@ -2,7 +2,7 @@
 
 use lowtail_net::packet::{MSS_BYTES, Packet, frames_of};
 use lowtail_net::queue::Queue;
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::split::{Split, pieces_of};
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ proptest! {
 
     #[test]
     fn pieces_tile_the_segment(payload in 0u32..65_000, most in 0u32..70_000, seq in 0u64..1 << 40) {
-        let fifo = Box::new(Fifo::new(Limit::Packets(100), None));
+        let fifo = Box::new(Fifo::new(FifoLimit::Packets(100), None));
         let mut bed = Bed::new(Split::new(most, fifo));
         let whole = Packet { flags: 5, sack: 7, class: 3, ..data((1, 2, 3), seq, payload) };
         prop_assert_eq!(bed.put(whole), []);

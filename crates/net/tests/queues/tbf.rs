@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_net::packet::Packet;
 use lowtail_net::queue::Queue;
-use lowtail_net::queue::fifo::{Fifo, Limit};
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::rate::Rate;
@@ -54,7 +54,7 @@ proptest! {
 /// The first packet is taken out of the discipline within; an urgent one waits behind it.
 #[test]
 fn an_urgent_packet_waits_behind_the_one_that_is_held() {
-    let fifo = || Box::new(Fifo::new(Limit::Packets(100), None)) as Box<dyn Queue>;
+    let fifo = || Box::new(Fifo::new(FifoLimit::Packets(100), None)) as Box<dyn Queue>;
     let rate = Rate::from_mbit_s(100);
     let mut bed = Bed::new(Tbf::new(rate, 1500, Box::new(Prio::new(vec![fifo(), fifo()]))));
     for n in 0..3 {

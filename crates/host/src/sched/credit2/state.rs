@@ -61,7 +61,7 @@ impl Credit2 {
         v.map_or(idle, |v| self.units[v.index()].credit)
     }
 
-    /// Tells the machine whether `v` may run: two reasons to pause it, one flag.
+    /// Tells the host whether `v` may run: two reasons to pause it, one flag.
     pub(super) fn update_paused(&self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let unit = &self.units[v.index()];
         cx.vcpu_mut(v).paused = unit.parked || unit.migrate_to.is_some();

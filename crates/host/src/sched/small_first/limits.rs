@@ -27,26 +27,26 @@ enum Members {
 
 /// A limit on a rate.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct RateLimit {
     rate: u32,
     burst_ns: u32,
 }
 
-impl Rate {
-    const NONE: Rate = Rate { rate: 0, burst_ns: 0 };
+impl RateLimit {
+    const NONE: RateLimit = RateLimit { rate: 0, burst_ns: 0 };
 
     fn of(limit: Limit) -> Self {
         let (quota, period) = (limit.quota.as_ps(), limit.period.as_ps().max(1));
         let rate = u128::from(quota) * u128::from(RATE_ONE) / u128::from(period);
         let saved = (limit.quota + limit.burst).as_ns();
-        Rate {
+        RateLimit {
             rate: rate.clamp(1, u128::from(RATE_MAX)) as u32,
             burst_ns: u32::try_from(saved).unwrap_or(u32::MAX),
         }
     }
 
     /// The tighter one of both.
-    fn and(self, other: Rate) -> Rate {
+    fn and(self, other: RateLimit) -> RateLimit {
         match (self.rate, other.rate) {
             (0, _) => other,
             (_, 0) => self,
@@ -60,9 +60,9 @@ impl Rate {
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// By [`Dom::index`].
-    vms: Vec<Rate>,
+    vms: Vec<RateLimit>,
     /// By [`Vcpu::index`].
-    vcpus: Vec<Rate>,
+    vcpus: Vec<RateLimit>,
     /// By [`Dom::index`]; `None` if no group says anything about it.
     weights: Vec<Option<u16>>,
 }
@@ -99,8 +99,8 @@ impl Limits {
     /// What the groups of a host say.
     pub(super) fn new(host: &HostState) -> Result<Self, String> {
         let mut limits = Limits {
-            vms: vec![Rate::NONE; host.doms.len()],
-            vcpus: vec![Rate::NONE; host.vcpus.len()],
+            vms: vec![RateLimit::NONE; host.doms.len()],
+            vcpus: vec![RateLimit::NONE; host.vcpus.len()],
             weights: vec![None; host.doms.len()],
         };
         let members = members(host);
@@ -119,13 +119,13 @@ impl Limits {
                     ));
                 }
             };
-            *limited = limited.and(Rate::of(limit));
+            *limited = limited.and(RateLimit::of(limit));
         }
         for (dom, params) in (0..).map(Dom).zip(&host.doms) {
             if params.cap_percent > 0 {
                 let rate = u32::from(params.cap_percent) * RATE_ONE / 100;
                 let vm = &mut limits.vms[dom.index()];
-                *vm = vm.and(Rate { rate, burst_ns: 0 });
+                *vm = vm.and(RateLimit { rate, burst_ns: 0 });
             }
             let is_own = |cgroup: &Cgroup| matches!(members[cgroup.index()], Members::Of(..));
             let top = |&v: &Vcpu| groups(host, v).filter(is_own).last();
@@ -160,14 +160,14 @@ impl Limits {
 
     /// The limit on `dom` as a whole.
     pub(super) fn vm(&self, host: &HostState, dom: Dom) -> Cap {
-        let Rate { rate, burst_ns } = self.vms[dom.index()];
+        let RateLimit { rate, burst_ns } = self.vms[dom.index()];
         let vcpus = host.doms[dom.index()].vcpus.len() as u16;
         Cap::new(rate, burst_ns, vcpus, host.now.as_ns())
     }
 
     /// The limit on `v` alone.
     pub(super) fn vcpu(&self, host: &HostState, v: Vcpu) -> Cap {
-        let Rate { rate, burst_ns } = self.vcpus[v.index()];
+        let RateLimit { rate, burst_ns } = self.vcpus[v.index()];
         Cap::new(rate, burst_ns, 1, host.now.as_ns())
     }
 }

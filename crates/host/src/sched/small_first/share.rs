@@ -75,14 +75,14 @@ impl Shares {
         host: &HostState,
         params: &Params,
         limits: &Limits,
-    ) -> Vec<policy::Vm> {
+    ) -> Vec<policy::LtVm> {
         let vm = |(dom, demand): (Dom, &Demand)| {
             let share = u64::from(self.capacity) * u64::from(demand.weight) / self.weights.max(1);
             let share = (share as u32).min(demand.most);
             let vcpus = host.doms[dom.index()].vcpus.len() as u16;
-            policy::Vm {
+            policy::LtVm {
                 cap: limits.vm(host, dom),
-                ..policy::Vm::new(params, demand.weight, vcpus, share, host.now.as_ns())
+                ..policy::LtVm::new(params, demand.weight, vcpus, share, host.now.as_ns())
             }
         };
         (0..).map(Dom).zip(&self.demands).map(vm).collect()
@@ -103,7 +103,7 @@ impl Shares {
     }
 
     /// Works out what everybody is entitled to from `now` on.
-    pub(super) fn account(&mut self, vms: &mut [policy::Vm], now: Time) {
+    pub(super) fn account(&mut self, vms: &mut [policy::LtVm], now: Time) {
         let period = now.since(self.from).as_ps().max(1);
         self.from = now;
         for demand in &mut self.demands {

@@ -13,7 +13,7 @@ use crate::ids::{CpuSet, Pcpu, Vcpu};
 /// A pCPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cpu {
-    pub(super) rule: policy::Pcpu,
+    pub(super) rule: policy::LtPcpu,
     /// Up to when its current vCPU has been charged.
     pub(super) charged_to: Time,
     /// The end of the current turn.
@@ -30,8 +30,8 @@ pub struct SmallFirst {
     pub(super) params: Params,
     pub(super) weight_per: WeightPer,
     pub(super) cpus: Vec<Cpu>,
-    pub(super) vms: Vec<policy::Vm>,
-    pub(super) vcpus: Vec<policy::Vcpu>,
+    pub(super) vms: Vec<policy::LtVm>,
+    pub(super) vcpus: Vec<policy::LtVcpu>,
     /// Runnable vCPUs that do not run, in no order.
     pub(super) waiting: Vec<Vcpu>,
     pub(super) idle: CpuSet,

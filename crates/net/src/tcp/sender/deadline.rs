@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Time};
 
 use super::{MSS, Segment, Sender, State};
-use crate::tcp::Config;
+use crate::tcp::TcpConfig;
 
 /// Longest time-out (RFC 6298, 2.5; Linux `TCP_RTO_MAX`, 120 s).
 const RTO_MAX: Duration = Duration::from_ms(120_000);
@@ -32,7 +32,7 @@ pub(super) enum Waits {
 
 impl Sender {
     /// The time-out without backing off.
-    pub(super) fn rto(&self, config: &Config) -> Duration {
+    pub(super) fn rto(&self, config: &TcpConfig) -> Duration {
         if self.srtt.is_zero() {
             return config.rto_initial;
         }
@@ -40,7 +40,7 @@ impl Sender {
     }
 
     /// Sets the time-out anew, and what comes before it.
-    pub(super) fn arm(&mut self, config: &Config, now: Time) {
+    pub(super) fn arm(&mut self, config: &TcpConfig, now: Time) {
         if self.next == self.una {
             (self.deadline, self.timeout) = (Time::NEVER, Time::NEVER);
             self.waits = Waits::TimeOut;
@@ -53,7 +53,7 @@ impl Sender {
     }
 
     /// Sets the deadline: to the time-out, or to what comes before it.
-    pub(super) fn schedule(&mut self, config: &Config, now: Time) {
+    pub(super) fn schedule(&mut self, config: &TcpConfig, now: Time) {
         (self.deadline, self.waits) = (self.timeout, Waits::TimeOut);
         if self.state != State::Open || self.srtt.is_zero() {
             return;
@@ -88,7 +88,7 @@ impl Sender {
     }
 
     /// The time that was set has come, or an earlier one.
-    pub fn expired(&mut self, config: &Config, now: Time) -> Expiry {
+    pub fn expired(&mut self, config: &TcpConfig, now: Time) -> Expiry {
         if now < self.deadline {
             return Expiry::Later(self.deadline);
         }
@@ -127,7 +127,7 @@ impl Sender {
 
     /// The segment of a probe, asked for right after [`expired`](Self::expired) has set one off:
     /// new data if there is, else the last segment once more.
-    pub fn probe_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+    pub fn probe_segment(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
         if !self.probed || self.state != State::Open || self.next == self.una {
             return None;
         }

@@ -3,7 +3,7 @@
 use lowtail_engine::Time;
 
 use super::{MSS, Segment, Sender, State};
-use crate::tcp::Config;
+use crate::tcp::TcpConfig;
 
 /// A segment that was sent again.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +15,7 @@ pub(super) struct Resent {
 
 impl Sender {
     /// The first of what is lost and has not been sent again since.
-    pub(super) fn lost_segment(&mut self, config: &Config, now: Time) -> Option<Segment> {
+    pub(super) fn lost_segment(&mut self, config: &TcpConfig, now: Time) -> Option<Segment> {
         let again = self.lost_again.front().copied();
         let rest = (self.again_to.max(self.una), self.lost_to);
         let (from, to) = again.unwrap_or(rest);

@@ -1,8 +1,8 @@
-//! How much goes in one piece, and how much may wait in the own machine.
+//! How much goes in one piece, and how much may wait in the own host.
 
 use super::{MSS, Sender};
 use crate::packet::MSS_BYTES;
-use crate::tcp::Config;
+use crate::tcp::TcpConfig;
 
 /// Round trips below this (2^9 us) make for segments as long as can be (Linux `tcp_tso_rtt_log`).
 const LONG_SEGMENT_RTT_SHIFT: u32 = 9;
@@ -10,7 +10,7 @@ const LONG_SEGMENT_RTT_SHIFT: u32 = 9;
 impl Sender {
     /// Bytes of a segment if there is enough to send: as many as pass in a millisecond, but more
     /// over short ways, two segments at least, whole ones only (Linux `tcp_tso_autosize`).
-    pub(super) fn goal(&self, config: &Config) -> u64 {
+    pub(super) fn goal(&self, config: &TcpConfig) -> u64 {
         let most = u64::from(config.segment_bytes.max(MSS_BYTES)) / MSS * MSS;
         if !config.autosize || self.srtt.is_zero() {
             return most;
@@ -30,9 +30,9 @@ impl Sender {
         (bytes / u128::from(rtt) / 1024) as u64
     }
 
-    /// What may be in queues of the own machine (TCP small queues, Linux `tcp_small_queue_check`):
+    /// What may be in queues of the own host (TCP small queues, Linux `tcp_small_queue_check`):
     /// a millisecond's worth, two segments at least.
-    pub(super) fn small_queue(&self, config: &Config) -> u64 {
+    pub(super) fn small_queue(&self, config: &TcpConfig) -> u64 {
         let least = 2 * self.goal(config);
         if self.srtt.is_zero() { least } else { least.max(self.per_ms()) }
     }
