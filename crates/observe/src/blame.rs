@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::slot::{Ahead, Ran, Runner};
+use super::slot::{Ahead, OnCpu, Ran};
 use super::tracker::comm;
 use super::vm_key::VmKey;
-use super::{Blame, Who};
+use super::{Blame, Runner};
 use lowtail_discover::Vm;
 use lowtail_kernel::Name;
 
@@ -22,34 +22,34 @@ pub(crate) struct Names<'a> {
 
 impl Names<'_> {
     /// Who that is.
-    pub(crate) fn of(&mut self, runner: Runner) -> Who {
+    pub(crate) fn of(&mut self, runner: OnCpu) -> Runner {
         let (pid, name, kernel) = match runner {
-            Runner::Idle => return Who::Idle,
-            Runner::Quota => return Who::Quota,
-            Runner::Process(pid, name) => (pid, name, false),
-            Runner::Kernel(pid, name) => (pid, name, true),
+            OnCpu::Idle => return Runner::Idle,
+            OnCpu::Quota => return Runner::Quota,
+            OnCpu::Process(pid, name) => (pid, name, false),
+            OnCpu::Kernel(pid, name) => (pid, name, true),
         };
         if let Some(vm) = self.owners.get(&pid).and_then(|key| self.vms.get(key)) {
-            return Who::Vm(vm.name.clone(), vm.pid);
+            return Runner::Vm(vm.name.clone(), vm.pid);
         }
         if kernel {
-            return Who::Kernel(name);
+            return Runner::Kernel(name);
         }
         // What ran was one of its threads; the process may have another name, and is known by that.
         let known = self.processes.entry(pid);
         let name = known.or_insert_with(|| comm(pid).map_or(name, Name::new));
-        Who::Process(name.clone(), pid)
+        Runner::Process(name.clone(), pid)
     }
 
     /// For whom a thread waits, of whom so many nanoseconds were not noted yet.
-    pub(crate) fn ahead(&mut self, (ahead, ns): (Ahead, u64)) -> BTreeMap<Who, u64> {
+    pub(crate) fn ahead(&mut self, (ahead, ns): (Ahead, u64)) -> BTreeMap<Runner, u64> {
         let mut all = BTreeMap::new();
         if ahead.unknown {
-            all.insert(Who::Others, ns);
+            all.insert(Runner::Others, ns);
             return all;
         }
         if ahead.quota_ns > 0 {
-            all.insert(Who::Quota, ahead.quota_ns.min(ns));
+            all.insert(Runner::Quota, ahead.quota_ns.min(ns));
         }
         if let Some((runner, ran_ns)) = ahead.ran {
             *all.entry(self.of(runner)).or_default() += ran_ns.min(ns);
@@ -58,11 +58,11 @@ impl Names<'_> {
     }
 
     /// Blame by slot.
-    pub(crate) fn sort(&mut self, blame: Vec<Ran>) -> HashMap<u32, BTreeMap<Who, u64>> {
-        let mut sorted: HashMap<u32, BTreeMap<Who, u64>> = HashMap::new();
+    pub(crate) fn sort(&mut self, blame: Vec<Ran>) -> HashMap<u32, BTreeMap<Runner, u64>> {
+        let mut sorted: HashMap<u32, BTreeMap<Runner, u64>> = HashMap::new();
         for ran in blame {
-            let who = self.of(ran.runner);
-            *sorted.entry(ran.slot).or_default().entry(who).or_default() += ran.ns;
+            let runner = self.of(ran.runner);
+            *sorted.entry(ran.slot).or_default().entry(runner).or_default() += ran.ns;
         }
         sorted
     }
@@ -70,14 +70,15 @@ impl Names<'_> {
 
 /// What a wait that goes on is for is told before the kernel's side has noted it. When it has, that is not told again:
 /// takes `told` from what has come. Who was named otherwise then is taken from what has no name, and from most.
-pub(crate) fn settle(new: &mut BTreeMap<Who, u64>, told: &BTreeMap<Who, u64>) {
+pub(crate) fn settle(new: &mut BTreeMap<Runner, u64>, told: &BTreeMap<Runner, u64>) {
     let mut owed_ns = 0;
-    for (who, &ns) in told {
-        owed_ns += take(new, who, ns);
+    for (runner, &ns) in told {
+        owed_ns += take(new, runner, ns);
     }
-    owed_ns = take(new, &Who::Others, owed_ns);
+    owed_ns = take(new, &Runner::Others, owed_ns);
     while owed_ns > 0 {
-        let Some(most) = new.iter().max_by_key(|(_, ns)| **ns).map(|(who, _)| who.clone()) else {
+        let Some(most) = new.iter().max_by_key(|(_, ns)| **ns).map(|(runner, _)| runner.clone())
+        else {
             break;
         };
         owed_ns = take(new, &most, owed_ns);
@@ -85,40 +86,40 @@ pub(crate) fn settle(new: &mut BTreeMap<Who, u64>, told: &BTreeMap<Who, u64>) {
 }
 
 /// Takes so much of one; what was not there.
-fn take(from: &mut BTreeMap<Who, u64>, who: &Who, ns: u64) -> u64 {
-    let Some(has_ns) = from.get_mut(who) else { return ns };
+fn take(from: &mut BTreeMap<Runner, u64>, runner: &Runner, ns: u64) -> u64 {
+    let Some(has_ns) = from.get_mut(runner) else { return ns };
     let taken_ns = ns.min(*has_ns);
     *has_ns -= taken_ns;
     if *has_ns == 0 {
-        from.remove(who);
+        from.remove(runner);
     }
     ns - taken_ns
 }
 
 /// Most first, and no more than can be looked through.
-pub(crate) fn rank(blame: BTreeMap<Who, u64>) -> Vec<Blame> {
+pub(crate) fn rank(blame: BTreeMap<Runner, u64>) -> Vec<Blame> {
     let mut others_ns = 0;
     let mut ranked: Vec<Blame> = Vec::with_capacity(blame.len());
-    for (who, waited_ns) in blame {
-        match who {
-            Who::Others => others_ns += waited_ns,
-            who => ranked.push(Blame { who, waited_ns }),
+    for (runner, waited_ns) in blame {
+        match runner {
+            Runner::Others => others_ns += waited_ns,
+            runner => ranked.push(Blame { runner, waited_ns }),
         }
     }
     // Of equal ones, the names decide: so they come, and the sort is stable.
     ranked.sort_by_key(|blame| std::cmp::Reverse(blame.waited_ns));
     others_ns += ranked.drain(NAMES.min(ranked.len())..).map(|blame| blame.waited_ns).sum::<u64>();
     if others_ns > 0 {
-        ranked.push(Blame { who: Who::Others, waited_ns: others_ns });
+        ranked.push(Blame { runner: Runner::Others, waited_ns: others_ns });
     }
     ranked
 }
 
 /// Both together.
 pub(crate) fn merge(mine: &mut Vec<Blame>, more: &[Blame]) {
-    let mut all: BTreeMap<Who, u64> = BTreeMap::new();
+    let mut all: BTreeMap<Runner, u64> = BTreeMap::new();
     for blame in mine.drain(..).chain(more.iter().cloned()) {
-        *all.entry(blame.who).or_default() += blame.waited_ns;
+        *all.entry(blame.runner).or_default() += blame.waited_ns;
     }
     *mine = rank(all);
 }
@@ -129,9 +130,9 @@ mod tests {
 
     #[test]
     fn what_was_told_before_it_was_noted_is_told_once() {
-        let process = |n: u32| Who::Process(Name::new("p"), n);
-        let mut new: BTreeMap<Who, u64> =
-            [(process(1), 60), (process(2), 30), (Who::Others, 5)].into();
+        let process = |n: u32| Runner::Process(Name::new("p"), n);
+        let mut new: BTreeMap<Runner, u64> =
+            [(process(1), 60), (process(2), 30), (Runner::Others, 5)].into();
         settle(&mut new, &[(process(1), 20), (process(3), 15)].into());
         // Of the third nothing has come: it has another name by now.
         assert_eq!(new, [(process(1), 30), (process(2), 30)].into());
@@ -141,11 +142,11 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_put_together_and_nothing_is_lost() {
-        let process = |n: u64| (Who::Process(Name::new("p"), n as u32), n);
+        let process = |n: u64| (Runner::Process(Name::new("p"), n as u32), n);
         let ranked = rank((1..=40).map(process).collect());
         assert_eq!(ranked.len(), NAMES + 1);
         assert_eq!(ranked[0].waited_ns, 40);
-        assert_eq!(ranked[NAMES].who, Who::Others);
+        assert_eq!(ranked[NAMES].runner, Runner::Others);
         assert_eq!(ranked[NAMES].waited_ns, (1..=8).sum::<u64>());
         let mut twice = ranked.clone();
         merge(&mut twice, &ranked);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lowtail_engine::Duration;
 use serde::Serialize;
 
-use super::{Histogram, Snapshot, VmSnapshot, Who};
+use super::{Histogram, Runner, Snapshot, VmSnapshot};
 use lowtail_discover::Role;
 use lowtail_kernel::Name;
 
@@ -55,7 +55,7 @@ const CAUSES_MAX: usize = 5;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trouble {
+pub enum Symptom {
     /// Its vCPUs run late after being woken.
     Late,
     /// Its vCPUs have work, and do not get the time.
@@ -69,38 +69,41 @@ pub enum Trouble {
     /// Its packets are dropped in the host.
     Dropped,
     /// Answers take long beyond the uplink.
-    Far,
+    #[serde(rename = "far")]
+    RemoteLatency,
 }
 
-impl Trouble {
+impl Symptom {
     /// Its name in JSON and in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Trouble::Late => "late",
-            Trouble::Starved => "starved",
-            Trouble::Throttled => "throttled",
-            Trouble::BackEndLate => "back-end-late",
-            Trouble::Queued => "queued",
-            Trouble::Dropped => "dropped",
-            Trouble::Far => "far",
+            Symptom::Late => "late",
+            Symptom::Starved => "starved",
+            Symptom::Throttled => "throttled",
+            Symptom::BackEndLate => "back-end-late",
+            Symptom::Queued => "queued",
+            Symptom::Dropped => "dropped",
+            Symptom::RemoteLatency => "far",
         }
     }
 
     /// What its amount counts.
     pub fn unit(self) -> Unit {
         match self {
-            Trouble::Late | Trouble::BackEndLate | Trouble::Queued | Trouble::Far => Unit::P99Us,
-            Trouble::Starved | Trouble::Throttled => Unit::Percent,
-            Trouble::Dropped => Unit::Packets,
+            Symptom::Late | Symptom::BackEndLate | Symptom::Queued | Symptom::RemoteLatency => {
+                Unit::P99Us
+            }
+            Symptom::Starved | Symptom::Throttled => Unit::Percent,
+            Symptom::Dropped => Unit::Packets,
         }
     }
 
     /// In which of the three queues.
     pub fn queue(self) -> Queue {
         match self {
-            Trouble::Late | Trouble::Starved | Trouble::Throttled => Queue::Cpu,
-            Trouble::BackEndLate | Trouble::Queued | Trouble::Dropped => Queue::Host,
-            Trouble::Far => Queue::Beyond,
+            Symptom::Late | Symptom::Starved | Symptom::Throttled => Queue::Cpu,
+            Symptom::BackEndLate | Symptom::Queued | Symptom::Dropped => Queue::Host,
+            Symptom::RemoteLatency => Queue::Beyond,
         }
     }
 }
@@ -121,7 +124,8 @@ pub enum Unit {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// Who ran.
-    pub who: Who,
+    #[serde(rename = "who")]
+    pub runner: Runner,
     /// Their share of all that was waited, 0 to 1.
     pub share: f64,
 }
@@ -138,7 +142,8 @@ pub struct Finding {
     /// In which queue.
     pub queue: Queue,
     /// What is wrong.
-    pub trouble: Trouble,
+    #[serde(rename = "trouble")]
+    pub symptom: Symptom,
     /// How bad it is: p99 of the waits in microseconds; for `starved` and `throttled` the share of
     /// time in percent, for `dropped` packets in the interval.
     pub amount: f64,
@@ -154,7 +159,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Diagnosis {
     thresholds: Thresholds,
-    open: HashMap<(u32, u64, Trouble), Open>,
+    open: HashMap<(u32, u64, Symptom), Open>,
 }
 
 /// A trouble that goes on.
@@ -177,7 +182,7 @@ impl Diagnosis {
         let mut findings = Vec::new();
         for vm in &snapshot.vms {
             for found in look(vm, snapshot.interval_ms, &self.thresholds) {
-                let key = (vm.pid, vm.started_ticks, found.trouble);
+                let key = (vm.pid, vm.started_ticks, found.symptom);
                 let before = self.open.remove(&key).map_or(0.0, |open| open.for_ms);
                 let for_ms = before + snapshot.interval_ms;
                 let last = Finding { for_ms, ..found };
@@ -185,7 +190,7 @@ impl Diagnosis {
             }
         }
         // A machine that is gone has no troubles left.
-        let here = |key: &(u32, u64, Trouble)| {
+        let here = |key: &(u32, u64, Symptom)| {
             snapshot.vms.iter().any(|vm| !vm.ended && (vm.pid, vm.started_ticks) == (key.0, key.1))
         };
         for (key, mut open) in self.open.drain() {
@@ -208,16 +213,16 @@ impl Diagnosis {
 /// The troubles of one machine in one interval.
 fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut tell = |trouble: Trouble, amount: f64, causes: Vec<Cause>| {
-        let (name, queue) = (vm.name.clone(), trouble.queue());
+    let mut tell = |symptom: Symptom, amount: f64, causes: Vec<Cause>| {
+        let (name, queue) = (vm.name.clone(), symptom.queue());
         let (pid, started_ticks) = (vm.pid, vm.started_ticks);
-        let (unit, for_ms) = (trouble.unit(), 0.0);
+        let (unit, for_ms) = (symptom.unit(), 0.0);
         found.push(Finding {
             vm: name,
             pid,
             started_ticks,
             queue,
-            trouble,
+            symptom,
             amount,
             unit,
             causes,
@@ -240,35 +245,35 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     }
     let vcpu = |role: &Role| matches!(role, Role::Vcpu(_));
     if hurts(&late, thresholds.cpu) {
-        tell(Trouble::Late, p99_us(&late), causes(vm, vcpu));
+        tell(Symptom::Late, p99_us(&late), causes(vm, vcpu));
     }
     // Who hardly wants to run is not starved; that it runs late has been told.
     let wants = wanted_ns as f64 / 1e6 > interval_ms / 10.0;
     let share = vm.waits_share().unwrap_or(0.0);
     if share > STARVED_SHARE && wants {
-        tell(Trouble::Starved, 100.0 * share, causes(vm, vcpu));
+        tell(Symptom::Starved, 100.0 * share, causes(vm, vcpu));
     }
     let periods: u64 = vm.throttled.iter().map(|group| group.periods).sum();
     let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
     if throttled >= LATE_MIN.min(periods) && throttled > 0 {
-        let cause = Cause { who: Who::Quota, share: 1.0 };
-        tell(Trouble::Throttled, 100.0 * throttled as f64 / periods.max(1) as f64, vec![cause]);
+        let cause = Cause { runner: Runner::Quota, share: 1.0 };
+        tell(Symptom::Throttled, 100.0 * throttled as f64 / periods.max(1) as f64, vec![cause]);
     }
     if hurts(&back_end, thresholds.host) {
         let serves =
             |role: &Role| matches!(role, Role::Vhost(_) | Role::IoThread(_) | Role::Emulator);
-        tell(Trouble::BackEndLate, p99_us(&back_end), causes(vm, serves));
+        tell(Symptom::BackEndLate, p99_us(&back_end), causes(vm, serves));
     }
     if let Some(network) = &vm.network {
         if hurts(&network.queue, thresholds.host) {
-            tell(Trouble::Queued, p99_us(&network.queue), Vec::new());
+            tell(Symptom::Queued, p99_us(&network.queue), Vec::new());
         }
         let drops: u64 = network.drops.iter().map(|drop| drop.packets).sum();
         if drops >= LATE_MIN && drops * LATE_ONE_IN >= network.packets {
-            tell(Trouble::Dropped, drops as f64, Vec::new());
+            tell(Symptom::Dropped, drops as f64, Vec::new());
         }
         if hurts(&network.beyond, thresholds.beyond) {
-            tell(Trouble::Far, p99_us(&network.beyond), Vec::new());
+            tell(Symptom::RemoteLatency, p99_us(&network.beyond), Vec::new());
         }
     }
     found
@@ -286,17 +291,17 @@ fn p99_us(waits: &Histogram) -> f64 {
 
 /// Because of whom the threads of these roles waited.
 fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
-    let mut all: Vec<(&Who, u64)> = Vec::new();
+    let mut all: Vec<(&Runner, u64)> = Vec::new();
     for blame in vm.threads.iter().filter(|t| role(&t.role)).flat_map(|t| &t.blame) {
-        match all.iter_mut().find(|(who, _)| *who == &blame.who) {
+        match all.iter_mut().find(|(runner, _)| *runner == &blame.runner) {
             Some((_, ns)) => *ns += blame.waited_ns,
-            None => all.push((&blame.who, blame.waited_ns)),
+            None => all.push((&blame.runner, blame.waited_ns)),
         }
     }
     let total: u64 = all.iter().map(|(_, ns)| ns).sum();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let cause = |(who, ns): &(&Who, u64)| Cause {
-        who: (*who).clone(),
+    let cause = |(runner, ns): &(&Runner, u64)| Cause {
+        runner: (*runner).clone(),
         share: *ns as f64 / total.max(1) as f64,
     };
     all.iter().take(CAUSES_MAX).map(cause).collect()
@@ -317,7 +322,7 @@ mod tests {
     }
 
     fn machine(wake_to_run: Histogram) -> VmSnapshot {
-        let other = Who::Vm(Name::new("batch"), 77);
+        let other = Runner::Vm(Name::new("batch"), 77);
         let thread = ThreadSnapshot {
             tid: 11,
             role: Role::Vcpu(0),
@@ -329,8 +334,8 @@ mod tests {
             preempted_to_run: Histogram::default(),
             waiting_ns: 0,
             blame: vec![
-                Blame { who: Who::Kernel(Name::new("kworker")), waited_ns: 1 },
-                Blame { who: other, waited_ns: 3 },
+                Blame { runner: Runner::Kernel(Name::new("kworker")), waited_ns: 1 },
+                Blame { runner: other, waited_ns: 3 },
             ],
         };
         VmSnapshot {
@@ -359,9 +364,9 @@ mod tests {
         let slow = machine(waits(&[(20, 390), (4_000, 10)]));
         let found = diagnosis.update(&interval(slow.clone()));
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].queue, found[0].trouble), (Queue::Cpu, Trouble::Late));
+        assert_eq!((found[0].queue, found[0].symptom), (Queue::Cpu, Symptom::Late));
         assert!((found[0].amount / 4_000.0 - 1.0).abs() < 0.04, "{}", found[0].amount);
-        assert_eq!(found[0].causes[0].who, Who::Vm(Name::new("batch"), 77));
+        assert_eq!(found[0].causes[0].runner, Runner::Vm(Name::new("batch"), 77));
         assert_eq!(found[0].causes[0].share, 0.75);
         assert_eq!(diagnosis.update(&interval(slow))[0].for_ms, 2000.0);
         // It is kept for a while, and then forgotten.
@@ -387,13 +392,13 @@ mod tests {
             throttled_ns: 1,
         }];
         let mut found = Diagnosis::default().update(&interval(vm.clone()));
-        assert_eq!((found.len(), found[0].trouble), (1, Trouble::Throttled));
-        assert_eq!((found[0].amount, &found[0].causes[0].who), (50.0, &Who::Quota));
+        assert_eq!((found.len(), found[0].symptom), (1, Symptom::Throttled));
+        assert_eq!((found[0].amount, &found[0].causes[0].runner), (50.0, &Runner::Quota));
         vm.throttled.clear();
         let queue = waits(&[(5_000, 100)]);
         vm.network = Some(Network { queue, packets: 100, ..Network::default() });
         found = Diagnosis::default().update(&interval(vm.clone()));
-        assert_eq!((found.len(), found[0].trouble), (1, Trouble::Queued));
+        assert_eq!((found.len(), found[0].symptom), (1, Symptom::Queued));
         let beyond = waits(&[(40_000, 100)]);
         vm.network = Some(Network { beyond, packets: 100, ..Network::default() });
         found = Diagnosis::default().update(&interval(vm));
@@ -406,7 +411,7 @@ mod tests {
         vm.threads[0].cpu_ns = 500_000_000;
         vm.threads[0].preempted_waited_ns = 500_000_000;
         let found = Diagnosis::default().update(&interval(vm.clone()));
-        assert_eq!((found.len(), found[0].trouble, found[0].amount), (1, Trouble::Starved, 50.0));
+        assert_eq!((found.len(), found[0].symptom, found[0].amount), (1, Symptom::Starved, 50.0));
         vm.ended = true;
         let mut diagnosis = Diagnosis::default();
         diagnosis.update(&interval(vm.clone()));

@@ -20,18 +20,18 @@ pub mod record;
 mod share;
 mod slot;
 mod snapshot;
+mod spent;
 mod throttle;
-mod told;
 mod tracker;
 mod traffic;
 mod vm_key;
 
 pub(crate) use allot::{Candidate, choose};
-pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Thresholds, Trouble, Unit};
+pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Symptom, Thresholds, Unit};
 pub use lowtail_kernel::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};
 pub use observer::{Observer, Options};
 pub use pool::THREADS_MAX;
 pub use snapshot::{
-    Blame, Drop, Lost, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
+    Blame, Drop, Lost, Network, Runner, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot,
 };

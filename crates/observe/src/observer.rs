@@ -12,7 +12,7 @@ use super::throttle::Quotas;
 use super::tracker::{Read, Tracker};
 use super::traffic::Traffic;
 use super::vm_key::{VmKey, key};
-use super::{Interface, Lost, Network, Snapshot, ThreadSnapshot, Unseen, VmSnapshot, Who};
+use super::{Interface, Lost, Network, Runner, Snapshot, ThreadSnapshot, Unseen, VmSnapshot};
 use lowtail_discover::{Declared, Found, Scanner, Vm};
 use lowtail_kernel::Roots;
 use lowtail_kernel::clock::Instant;
@@ -172,7 +172,7 @@ impl Observer {
         for (vm, mut new) in new {
             let mut mine = blame.remove(&new.number).unwrap_or_default();
             if new.others_ns > 0 {
-                *mine.entry(Who::Others).or_default() += new.others_ns;
+                *mine.entry(Runner::Others).or_default() += new.others_ns;
             }
             let ahead = new.ahead.map(|ahead| names.ahead(ahead)).unwrap_or_default();
             if let Some(tracked) = self.tracker.get_mut(new.number) {
@@ -206,7 +206,7 @@ impl Observer {
             interval_ms: interval.as_ns() as f64 / 1e6,
             vms,
             lost: self.lost_since()?,
-            blind: self.blind(),
+            coverage_gaps: self.coverage_gaps(),
             unknown: self.found.unknown.is_some(),
         })
     }
@@ -221,10 +221,10 @@ impl Observer {
         self.vm_snapshots(threads, networks.unwrap_or_default())
     }
 
-    fn blind(&self) -> Vec<String> {
+    fn coverage_gaps(&self) -> Vec<String> {
         let mut words = self.found.troubles.clone();
         match &self.traffic {
-            Ok(traffic) => words.extend(traffic.blind()),
+            Ok(traffic) => words.extend(traffic.coverage_gaps()),
             Err(why) => words.push(why.clone()),
         }
         words

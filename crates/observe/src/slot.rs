@@ -1,6 +1,6 @@
 //! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.h`.
 
-use super::told::Sums;
+use super::spent::Sums;
 use lowtail_kernel::Name;
 
 /// In which state a thread was seen last.
@@ -102,9 +102,9 @@ impl Slot {
     }
 }
 
-/// Who ran, as the kernel's side knows it.
+/// What ran, as the kernel's side knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Runner {
+pub(crate) enum OnCpu {
     Idle,
     Quota,
     Process(u32, Name),
@@ -116,7 +116,7 @@ pub(crate) enum Runner {
 pub(crate) struct Ran {
     pub(crate) slot: u32,
     pub(crate) epoch: u32,
-    pub(crate) runner: Runner,
+    pub(crate) runner: OnCpu,
     pub(crate) ns: u64,
 }
 
@@ -132,10 +132,10 @@ impl Ran {
         let name = || Name::new(comm(&bytes[16..32]));
         let runner = match (u32_at(bytes, 8), u32_at(bytes, 12)) {
             (_, 0) => return None,
-            (0, _) => Runner::Idle,
-            (u32::MAX, _) => Runner::Quota,
-            (pid, 1) => Runner::Process(pid, name()),
-            (pid, _) => Runner::Kernel(pid, name()),
+            (0, _) => OnCpu::Idle,
+            (u32::MAX, _) => OnCpu::Quota,
+            (pid, 1) => OnCpu::Process(pid, name()),
+            (pid, _) => OnCpu::Kernel(pid, name()),
         };
         Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: u64_at(bytes, 0) })
     }
@@ -149,7 +149,7 @@ pub(crate) struct Ahead {
     /// While its quota held it up, in nanoseconds.
     pub(crate) quota_ns: u64,
     /// While somebody ran.
-    pub(crate) ran: Option<(Runner, u64)>,
+    pub(crate) ran: Option<(OnCpu, u64)>,
 }
 
 impl Ahead {

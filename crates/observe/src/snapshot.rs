@@ -18,8 +18,9 @@ pub struct Snapshot {
     /// What the kernel's side could not keep.
     pub lost: Lost,
     /// What cannot be seen on this host, and why: a word to people.
-    pub blind: Vec<String>,
-    /// Processes could not be looked at, for a reason that `blind` has: there may be other machines, and more threads of these.
+    #[serde(rename = "blind")]
+    pub coverage_gaps: Vec<String>,
+    /// Processes could not be looked at, for a reason that `coverage_gaps` has: there may be other machines, and more threads of these.
     pub unknown: bool,
 }
 
@@ -136,7 +137,8 @@ impl ThreadSnapshot {
 #[derive(Clone, Debug, Serialize)]
 pub struct Blame {
     /// Who ran.
-    pub who: Who,
+    #[serde(rename = "who")]
+    pub runner: Runner,
     /// For how long the thread waited while they ran, in nanoseconds.
     pub waited_ns: u64,
 }
@@ -144,7 +146,7 @@ pub struct Blame {
 /// Who ran instead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Who {
+pub enum Runner {
     /// A machine: its name, its process.
     Vm(Name, u32),
     /// A process of the host's that is no machine: its name, its number.

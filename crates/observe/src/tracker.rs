@@ -8,9 +8,9 @@ use super::beginners::Beginners;
 use super::kernel::{Programs, Wait};
 use super::pool::Pool;
 use super::slot::{Ahead, Slot, State};
-use super::told::Spent;
+use super::spent::Spent;
 use super::vm_key::{VmKey, key};
-use super::{Blame, Histogram, ThreadSnapshot, Unseen, Who};
+use super::{Blame, Histogram, Runner, ThreadSnapshot, Unseen};
 use lowtail_discover::{Kind, Role, Vm, VmThread};
 use lowtail_kernel::Name;
 use lowtail_kernel::error::Error;
@@ -34,7 +34,7 @@ pub(crate) struct Tracked {
     /// For whom it has waited since it is looked at.
     pub(crate) blame: Vec<Blame>,
     /// What was told of its present wait before the kernel's side has noted it.
-    pub(crate) ahead: BTreeMap<Who, u64>,
+    pub(crate) ahead: BTreeMap<Runner, u64>,
 }
 
 /// What has come in an interval.

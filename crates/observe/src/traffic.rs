@@ -89,8 +89,9 @@ impl Traffic {
     }
 
     /// What cannot be seen, and why.
-    pub(crate) fn blind(&self) -> Vec<String> {
-        let mut words: Vec<String> = self.path.blind().map(str::to_string).into_iter().collect();
+    pub(crate) fn coverage_gaps(&self) -> Vec<String> {
+        let mut words: Vec<String> =
+            self.path.coverage_gaps().map(str::to_string).into_iter().collect();
         if self.without > 0 {
             let without = self.without;
             words.push(format!("traffic of {without} machines: {SLOTS} can be followed"));

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use lowtail_control::desired::VcpusBy;
-use lowtail_control::manage::{Applied, Error, Hold, OnError, Plan, Refused};
+use lowtail_control::manage::{Applied, Error, HostLock, OnError, Plan, Refused};
 use lowtail_control::policy::Policy;
-use lowtail_control::reconcile::{Follower, Keep, Notes, Options, Round, Taggers};
+use lowtail_control::reconcile::{Follower, Notes, Options, Reconciler, Round, Taggers};
 use lowtail_discover::Found;
 use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
@@ -52,13 +52,13 @@ pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
 
 fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
-    let mut hold = Hold::take(&dir).map_err(host)?;
+    let mut hold = HostLock::take(&dir).map_err(host)?;
     state::forget_dead(&dir)?;
     let found = args.wanted.found(policy);
-    let settings = wanted::settings(policy, &found, &wanted::facts(policy, &found, false)?)?;
+    let settings = wanted::settings(policy, &found, &wanted::capabilities(policy, &found, false)?)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan_wanted(&settings.wanted(), args.force).map_err(host)?;
-    let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).map_err(host)?;
+    let applied = hold.apply(&plan, OnError::Continue, &mut |_| {}).map_err(host)?;
     let kept = Notes::new(&settings.notes, &refused(&plan, &applied)).save(&dir);
     kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     for trouble in Taggers::default().follow(policy, &found) {
@@ -88,13 +88,13 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     options.declared.clone_from(&args.wanted.vm);
     // What cannot be had at all is told before anything is changed.
     let found = args.wanted.found(policy);
-    let facts = wanted::facts(policy, &found, true)?;
-    options.users.clone_from(&facts.users);
-    let settings = wanted::settings(policy, &found, &facts)?;
-    let mut keep = Keep::start(options).map_err(host)?;
+    let capabilities = wanted::capabilities(policy, &found, true)?;
+    options.users.clone_from(&capabilities.users);
+    let settings = wanted::settings(policy, &found, &capabilities)?;
+    let mut reconciler = Reconciler::start(options).map_err(host)?;
     state::forget_dead(&dir)?;
     args.look.before(&dir, &args.wanted.vm)?;
-    let mut follower = Follower::new(policy, facts, &dir);
+    let mut follower = Follower::new(policy, capabilities, &dir);
     if settings.vcpus == VcpusBy::SmallFirst {
         follower.load()?;
     }
@@ -102,11 +102,11 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let log = RefCell::new(Log::new(Instant::now(), global.quiet));
     let mut failed = None;
     let mut machines = Machines::default();
-    let mut want = |found: &Found| {
+    let mut resolve = |found: &Found| {
         let mut note = |line: String| log.borrow_mut().say(Kind::Note, || line);
-        follower.borrow_mut().want(found, &mut note)
+        follower.borrow_mut().resolve(found, &mut note)
     };
-    keep.run(&signals, &mut want, &mut |round| {
+    reconciler.run(&signals, &mut resolve, &mut |round| {
         let mut log = log.borrow_mut();
         for trouble in follower.borrow_mut().follow(round.as_ref().ok()) {
             log.say(Kind::Error, || format!("error: {trouble}"));
@@ -119,7 +119,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     log.borrow_mut().rest(true);
     // Threads have the policy again that they had; the ledger has it, too.
     drop(follower);
-    let reverted = keep.end().map_err(host)?;
+    let reverted = reconciler.end().map_err(host)?;
     let code = match reverted {
         Some(reverted) => {
             state::forget(&dir)?;
@@ -133,7 +133,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
 /// What places were not given: of themselves, or by the kernel.
 fn refused(plan: &Plan, applied: &Applied) -> Vec<Refused> {
     let failed = applied.failed.iter().cloned().map(|failed| Refused {
-        place: failed.place,
+        knob: failed.knob,
         wanted: failed.to,
         why: failed.why,
     });
@@ -168,12 +168,12 @@ fn say(
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
         log.say(Kind::Change, || {
             let [now, to, why] = [&change.now, &change.to, &change.why].map(Name::new);
-            format!("{}: {now} -> {to} ({why})", change.place)
+            format!("{}: {now} -> {to} ({why})", change.knob)
         });
     }
     for foreign in &round.foreign {
         log.say(Kind::Note, || {
-            format!("note: {} was changed by somebody else; left alone", foreign.place)
+            format!("note: {} was changed by somebody else; left alone", foreign.knob)
         });
     }
     for refused in round.refused.iter().flatten().filter(|refused| machines.is_new(refused)) {

@@ -4,7 +4,7 @@ use lowtail_discover::{Kind, Origin, Role, Tap};
 use lowtail_kernel::Histogram;
 use lowtail_kernel::Name;
 use lowtail_observe::{
-    Blame, Drop, Network, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot, Who,
+    Blame, Drop, Network, Runner, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot,
 };
 
 /// Waits of so many microseconds, so many times.
@@ -30,7 +30,7 @@ pub(crate) fn snapshot() -> Snapshot {
         waiting_ns: 0,
         blame,
     };
-    let blame = vec![Blame { who: Who::Vm(Name::new("batch"), 77), waited_ns: 400_000_000 }];
+    let blame = vec![Blame { runner: Runner::Vm(Name::new("batch"), 77), waited_ns: 400_000_000 }];
     let vm = |name: &str, pid, thread| VmSnapshot {
         name: Name::new(name),
         kind: Kind::Qemu,

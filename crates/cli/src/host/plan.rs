@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::columns::columns;
 use super::state::{State, host};
-use super::wanted::{Wanted, facts, settings};
+use super::wanted::{Wanted, capabilities, settings};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -37,7 +37,7 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
     let found = args.wanted.found(&policy);
-    let settings = settings(&policy, &found, &facts(&policy, &found, args.watch)?)?;
+    let settings = settings(&policy, &found, &capabilities(&policy, &found, args.watch)?)?;
     let plan = manage::plan_wanted(&args.state.dir(), &settings.wanted(), args.force);
     let plan = plan.map_err(host)?;
     if global.json {
@@ -74,8 +74,8 @@ fn machine(vm: &Vm) -> Value {
 
 /// A value that a place was not given.
 pub(crate) fn not_given(refused: &Refused) -> String {
-    let Refused { place, wanted, why } = refused;
-    format!("refused: {place}: {}: {}", Name::new(wanted), Name::new(why))
+    let Refused { knob, wanted, why } = refused;
+    format!("refused: {knob}: {}: {}", Name::new(wanted), Name::new(why))
 }
 
 /// What cannot be had here, and what could not be found out, on standard error.
@@ -99,20 +99,20 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             .iter()
             .map(|change| {
                 let why = Name::new(&change.why).to_string();
-                [change.place.to_string(), shown(&change.now), shown(&change.to), why]
+                [change.knob.to_string(), shown(&change.now), shown(&change.to), why]
             })
             .collect();
         text += &columns(["place", "now", "then", "why"], &rows);
     }
     for foreign in &plan.foreign {
-        let (place, now, ours) = (&foreign.place, shown(&foreign.now), shown(&foreign.ours));
+        let (knob, now, ours) = (&foreign.knob, shown(&foreign.now), shown(&foreign.ours));
         let _ = writeln!(
             text,
-            "  left alone: {place} is {now}, not {ours}: somebody else has changed it"
+            "  left alone: {knob} is {now}, not {ours}: somebody else has changed it"
         );
     }
     for unread in &plan.unread {
-        let _ = writeln!(text, "  left alone: {} cannot be read: {}", unread.place, unread.why);
+        let _ = writeln!(text, "  left alone: {} cannot be read: {}", unread.knob, unread.why);
     }
     if !found.vms.is_empty() {
         let row = |vm: &Vm| {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lowtail_control::manage::{Hold, Reverted};
+use lowtail_control::manage::{HostLock, Reverted};
 
 use super::state::{State, forget, host};
 use crate::exit::{self, Fail};
@@ -21,7 +21,7 @@ pub(crate) struct Revert {
 
 pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
-    let mut hold = Hold::take(&dir).map_err(host)?;
+    let mut hold = HostLock::take(&dir).map_err(host)?;
     let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
     forget(&dir)?;
     say(&reverted, global)
@@ -34,13 +34,13 @@ pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail
     } else if !global.quiet {
         out::text(&text(reverted))?;
         for foreign in &reverted.foreign {
-            let (place, ours) = (&foreign.place, &foreign.ours);
+            let (knob, ours) = (&foreign.knob, &foreign.ours);
             out::note(&format!(
-                "note: {place} is no longer {ours}: somebody else has changed it; left alone"
+                "note: {knob} is no longer {ours}: somebody else has changed it; left alone"
             ));
         }
         for failed in &reverted.failed {
-            out::note(&format!("refused: {}: {}: {}", failed.place, failed.to, failed.why));
+            out::note(&format!("refused: {}: {}: {}", failed.knob, failed.to, failed.why));
         }
     }
     let all = reverted.failed.is_empty() && reverted.foreign.is_empty() && reverted.damaged == 0;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
-use lowtail_observe::{Finding, Queue, Snapshot, ThreadSnapshot, Trouble, VmSnapshot, Who};
+use lowtail_observe::{Finding, Queue, Runner, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -92,7 +92,7 @@ impl Screen {
     pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
         let unknown = dark(&self.snapshot).count();
         let lines = match self.findings.len() {
-            0 => 1 + unknown + self.snapshot.blind.len(),
+            0 => 1 + unknown + self.snapshot.coverage_gaps.len(),
             told => unknown + told,
         };
         let troubles = lines.clamp(1, 8) as u16 + 2;
@@ -156,7 +156,9 @@ impl Screen {
                 _ => "Nothing that is seen.",
             })];
             lines.extend(dark(&self.snapshot).map(|line| Line::from(line).fg(Color::Yellow)));
-            lines.extend(self.snapshot.blind.iter().map(|why| Line::from(why.as_str()).dim()));
+            lines.extend(
+                self.snapshot.coverage_gaps.iter().map(|why| Line::from(why.as_str()).dim()),
+            );
             return Paragraph::new(lines).block(block);
         }
         let line = |finding: &Finding| {
@@ -253,20 +255,20 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
 /// A finding in words.
 pub(crate) fn sentence(finding: &Finding) -> String {
     let amount = finding.amount;
-    let what = match finding.trouble {
-        Trouble::Late => format!("waits for a CPU when woken, p99 {} us", us(Some(amount))),
-        Trouble::Starved => format!("waits for a CPU {amount:.0} % of the time that it wants"),
-        Trouble::Throttled => format!("is stopped by its own quota in {amount:.0} % of periods"),
-        Trouble::BackEndLate => format!("waits for its back end, p99 {} us", us(Some(amount))),
-        Trouble::Queued => format!("waits in the uplink's queue, p99 {} us", us(Some(amount))),
-        Trouble::Dropped => format!("loses {amount:.0} packets in the host"),
-        Trouble::Far => format!("waits beyond the uplink, p99 {} us", us(Some(amount))),
+    let what = match finding.symptom {
+        Symptom::Late => format!("waits for a CPU when woken, p99 {} us", us(Some(amount))),
+        Symptom::Starved => format!("waits for a CPU {amount:.0} % of the time that it wants"),
+        Symptom::Throttled => format!("is stopped by its own quota in {amount:.0} % of periods"),
+        Symptom::BackEndLate => format!("waits for its back end, p99 {} us", us(Some(amount))),
+        Symptom::Queued => format!("waits in the uplink's queue, p99 {} us", us(Some(amount))),
+        Symptom::Dropped => format!("loses {amount:.0} packets in the host"),
+        Symptom::RemoteLatency => format!("waits beyond the uplink, p99 {} us", us(Some(amount))),
     };
     let told = finding.causes.iter().filter(|cause| cause.share >= 0.05).take(3);
     let causes: Vec<String> =
-        told.map(|cause| format!("{} {:.0} %", who(&cause.who), 100.0 * cause.share)).collect();
-    let because = match (causes.is_empty(), finding.trouble) {
-        (true, _) | (_, Trouble::Throttled) => String::new(),
+        told.map(|cause| format!("{} {:.0} %", who(&cause.runner), 100.0 * cause.share)).collect();
+    let because = match (causes.is_empty(), finding.symptom) {
+        (true, _) | (_, Symptom::Throttled) => String::new(),
         _ => format!(", because of {}", causes.join(", ")),
     };
     format!("{} {what}{because}, for {:.0} s", finding.vm, finding.for_ms / 1e3)
@@ -302,14 +304,14 @@ pub(crate) fn unseen(snapshot: &Snapshot) -> impl Iterator<Item = String> {
 }
 
 /// Who ran, in words.
-pub(crate) fn who(who: &Who) -> String {
+pub(crate) fn who(who: &Runner) -> String {
     match who {
-        Who::Vm(name, _) => name.to_string(),
-        Who::Process(name, pid) => format!("{name} ({pid})"),
-        Who::Kernel(name) => format!("kernel: {name}"),
-        Who::Idle => "nobody (idle)".to_string(),
-        Who::Quota => "its quota".to_string(),
-        Who::Others => "others".to_string(),
+        Runner::Vm(name, _) => name.to_string(),
+        Runner::Process(name, pid) => format!("{name} ({pid})"),
+        Runner::Kernel(name) => format!("kernel: {name}"),
+        Runner::Idle => "nobody (idle)".to_string(),
+        Runner::Quota => "its quota".to_string(),
+        Runner::Others => "others".to_string(),
     }
 }
 
@@ -332,7 +334,7 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
         let total: u64 = thread.blame.iter().map(|blame| blame.waited_ns).sum();
         let blame = thread.blame.iter().take(4).map(|blame| {
             let share = 100.0 * blame.waited_ns as f64 / total.max(1) as f64;
-            format!("{} {share:.0} %", who(&blame.who))
+            format!("{} {share:.0} %", who(&blame.runner))
         });
         Row::new([
             role(thread.role),

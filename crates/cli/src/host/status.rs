@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lowtail_control::flow::{self, Running};
-use lowtail_control::manage::{self, Now, Part, Place, Refused};
+use lowtail_control::manage::{self, Knob, Now, Part, Refused};
 use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
 use lowtail_kernel::Name;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     let Notes { notes, mut refused } =
         notes.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     // Of a thread or a group that is gone nobody wants anything.
-    refused.retain(|refused| !matches!(refused.place.read(), Ok(None)));
+    refused.retain(|refused| !matches!(refused.knob.read(), Ok(None)));
     let effect = args.look.now(&dir)?;
     let taggers = taggers(&status);
     if global.json {
@@ -84,8 +84,8 @@ fn vcpus(scheduler: &InForce) -> String {
 
 /// What runs, if a tagger is among what was changed.
 fn taggers(status: &manage::Status) -> Vec<Running> {
-    let is_tagger = |place: &Place| matches!(place, Place::Network(of) if of.part == Part::Tagger);
-    if !status.rows.iter().any(|row| is_tagger(&row.entry.place)) {
+    let is_tagger = |knob: &Knob| matches!(knob, Knob::Network(of) if of.part == Part::Tagger);
+    if !status.rows.iter().any(|row| is_tagger(&row.entry.knob)) {
         return Vec::new();
     }
     flow::running().unwrap_or_else(|error| {
@@ -133,9 +133,9 @@ fn text(status: &manage::Status) -> String {
                     Now::Unfinished(value) => format!("unfinished: {}", shown(value)),
                     Now::Foreign(value) => format!("changed by somebody else: {}", shown(value)),
                     Now::Gone => "gone".to_string(),
-                    Now::Unread(why) => format!("cannot be read: {}", shown(why)),
+                    Now::Unreadable(why) => format!("cannot be read: {}", shown(why)),
                 };
-                [row.entry.place.to_string(), shown(&row.entry.was), ours, now]
+                [row.entry.knob.to_string(), shown(&row.entry.was), ours, now]
             })
             .collect();
         text += &columns(["place", "before", "set", "now"], &rows);

@@ -28,7 +28,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
             lost.waits, lost.blame, lost.packets, lost.threads
         );
     }
-    for why in &snapshot.blind {
+    for why in &snapshot.coverage_gaps {
         let _ = writeln!(text, "  cannot see {why}");
     }
     if !snapshot.vms.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lowtail_control::desired::{self, Facts, Settings};
+use lowtail_control::desired::{self, HostCapabilities, Settings};
 use lowtail_control::policy::{self, Policy, Scheduler};
 use lowtail_discover::{Declared, Found, Scanner};
 use lowtail_kernel::Roots;
@@ -37,11 +37,16 @@ impl Wanted {
 }
 
 /// Facts about this host. The scheduler small-first lives as long as who has loaded it, so that only who watches has it.
-pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts, Fail> {
-    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
-    let mut facts = facts.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
-    facts.ask_users(policy);
-    if facts.small_first.is_ok() && !watch {
+pub(crate) fn capabilities(
+    policy: &Policy,
+    found: &Found,
+    watch: bool,
+) -> Result<HostCapabilities, Fail> {
+    let capabilities = HostCapabilities::read(&Roots::default(), found.hierarchy.as_ref());
+    let mut capabilities =
+        capabilities.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
+    capabilities.ask_users(policy);
+    if capabilities.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {
                 let why =
@@ -50,18 +55,23 @@ pub(crate) fn facts(policy: &Policy, found: &Found, watch: bool) -> Result<Facts
             }
             Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
         }
-        facts.small_first = Err("it lives as long as its process does: add --watch".to_string());
+        capabilities.small_first =
+            Err("it lives as long as its process does: add --watch".to_string());
     }
-    Ok(facts)
+    Ok(capabilities)
 }
 
 /// What a policy comes to for these machines.
-pub(crate) fn settings(policy: &Policy, found: &Found, facts: &Facts) -> Result<Settings, Fail> {
+pub(crate) fn settings(
+    policy: &Policy,
+    found: &Found,
+    capabilities: &HostCapabilities,
+) -> Result<Settings, Fail> {
     // Nobody there is not the same as nobody seen: settings of all machines would be taken back.
     if let Some(why) = &found.unknown {
         return Err(Fail::Host(why.clone()));
     }
-    let settings = desired::settings(policy, found, facts);
+    let settings = desired::settings(policy, found, capabilities);
     match settings.notes.iter().find(|note| note.fatal) {
         Some(note) => Err(Fail::Host(note.to_string())),
         None => Ok(settings),

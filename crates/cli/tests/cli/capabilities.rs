@@ -38,10 +38,11 @@ fn three_capabilities_are_enough_to_observe() {
     let wakes = &vm["threads"].as_array().expect("threads").iter().find(|t| t["role"] == "vcpu");
     let wakes = wakes.expect("a vCPU")["wake_to_run"]["count"].as_u64().expect("a count");
     assert!(wakes > 100, "{wakes} of 500 wake-ups in a second");
-    let blind = json["blind"].as_array().expect("a list");
-    let words =
-        |word: &str| blind.iter().any(|why| why.as_str().is_some_and(|why| why.contains(word)));
-    assert!(!words("packets"), "{blind:?}");
+    let coverage_gaps = json["blind"].as_array().expect("a list");
+    let words = |word: &str| {
+        coverage_gaps.iter().any(|why| why.as_str().is_some_and(|why| why.contains(word)))
+    };
+    assert!(!words("packets"), "{coverage_gaps:?}");
     with(&place, "-all", "host observe --once").expect(4, &["permission"]);
 }
 

@@ -184,10 +184,13 @@ fn who_cannot_be_looked_at_has_not_ended() {
     files(observer.child.id(), 4);
     for _ in 0..3 {
         let json = observer.until("that it is not known", |json| json["unknown"] == true);
-        let (stays, blind) = (&json["vms"][0], json["blind"].to_string());
+        let (stays, coverage_gaps) = (&json["vms"][0], json["blind"].to_string());
         assert!(vm(&json) && stays["ended"] == false, "{json}");
         assert_eq!(stays["threads"].as_array().expect("threads").len(), 3, "{json}");
-        assert!(blind.contains("cannot be read") || blind.contains("open files"), "{blind}");
+        assert!(
+            coverage_gaps.contains("cannot be read") || coverage_gaps.contains("open files"),
+            "{coverage_gaps}"
+        );
     }
     files(observer.child.id(), 1024);
     let json = observer.until("all again", |json| json["unknown"] == false);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use lowtail_control::manage::Hold;
+use lowtail_control::manage::HostLock;
 use lowtail_control::reconcile::{InForce, in_force};
 
 use crate::life::{no_scheduler, until};
@@ -289,7 +289,7 @@ fn a_wrong_policy_is_told_once(machine: &Machine) {
 /// Somebody else holds this host. That may end, so that it is tried again, but not for ever; nor is what the other one has done reverted.
 fn what_cannot_be_is_not_tried_for_ever(machine: &Machine, policy: &str) {
     fs::write(POLICY, policy).expect("a file");
-    let hold = Hold::take(Path::new(STATE)).expect("nobody holds it");
+    let hold = HostLock::take(Path::new(STATE)).expect("nobody holds it");
     begin("start");
     until("it gives up", || show("ActiveState") == "failed");
     assert_eq!(said("Start request repeated too quickly"), 1);

@@ -101,14 +101,14 @@ pub(crate) fn start(parts: &[Part], scene: &Arc<Scene>) -> Vec<Running> {
         let first = ring.members.fetch_add(part.threads, Ordering::Relaxed);
         let mut handles = Vec::new();
         for i in 0..part.threads {
-            let (scene, ring, told) = (Arc::clone(scene), Arc::clone(&ring), Arc::clone(&tids));
+            let (scene, ring, config) = (Arc::clone(scene), Arc::clone(&ring), Arc::clone(&tids));
             let kind = part.kind;
             let name = std::thread::Builder::new().name(part.name.clone()).stack_size(64 << 10);
             let handle = name.spawn(move || {
                 let tid = nix::unistd::gettid().as_raw() as u32;
                 // The kernel puts wake-ups together up to this far, 50 us if nobody says otherwise.
                 fs::write(format!("/proc/{tid}/timerslack_ns"), "1").expect("own thread");
-                told.lock().expect("nobody panics").push(tid);
+                config.lock().expect("nobody panics").push(tid);
                 std::thread::sleep(scene.start.saturating_duration_since(Instant::now()));
                 perform(kind, &scene, &ring, first + i)
             });

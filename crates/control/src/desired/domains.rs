@@ -5,9 +5,9 @@ use std::path::Path;
 
 use lowtail_libvirt::labels::Label;
 
-use super::wish::{Target, Wish};
+use super::value::{Desired, Target};
 use crate::libvirt::{self, Domain, Part, Running};
-use crate::manage::{self, Libvirt, Place, Setting};
+use crate::manage::{self, Knob, Libvirt, Setting};
 use lowtail_discover::{Found, Kind, Vm};
 
 /// What libvirt knows of the machines that were found.
@@ -38,7 +38,7 @@ impl Domains {
     }
 
     /// What descriptions of machines say, by process and when it began.
-    pub(super) fn words(&self) -> BTreeMap<(u32, u64), Vec<Label>> {
+    pub(super) fn libvirt_labels(&self) -> BTreeMap<(u32, u64), Vec<Label>> {
         self.known.iter().map(|(id, one)| (*id, one.labels.clone())).collect()
     }
 
@@ -49,12 +49,12 @@ impl Domains {
 
     /// Moves those wishes of `vm` to libvirt's values that libvirt has: weight of the machine, all limits. The others
     /// stay: bursts, and the weight of the emulator's threads.
-    pub(super) fn take(&self, vm: &Vm, wishes: &mut Vec<Wish>) -> Vec<Setting> {
+    pub(super) fn take(&self, vm: &Vm, desired: &mut Vec<Desired>) -> Vec<Setting> {
         let Some(domain) = self.of(vm) else { return Vec::new() };
-        let place =
-            |key| Place::Libvirt(Libvirt { uri: self.uri.clone(), domain: domain.clone(), key });
+        let knob =
+            |key| Knob::Libvirt(Libvirt { uri: self.uri.clone(), domain: domain.clone(), key });
         let mut values: Vec<(libvirt::Key, String, String)> = Vec::new();
-        wishes.retain(|wish| {
+        desired.retain(|wish| {
             let Some(taken) = values_of(vm, wish) else { return true };
             for (key, to) in taken {
                 // All vCPUs have one limit, and so have all I/O threads.
@@ -64,7 +64,7 @@ impl Domains {
             }
             false
         });
-        let setting = |(key, to, why)| Setting { place: place(key), to, why };
+        let setting = |(key, to, why)| Setting { knob: knob(key), to, why };
         values.into_iter().map(setting).collect()
     }
 }
@@ -88,7 +88,7 @@ fn running(_uri: &str) -> Result<Vec<Running>, String> {
 }
 
 /// Keys and values of libvirt's for what is to be in a control group; `None` if libvirt has none for it.
-fn values_of(vm: &Vm, wish: &Wish) -> Option<Vec<(libvirt::Key, String)>> {
+fn values_of(vm: &Vm, wish: &Desired) -> Option<Vec<(libvirt::Key, String)>> {
     let Target::Group(path, file) = &wish.target else { return None };
     let part = part(vm, path)?;
     let (period, quota) = (libvirt::Key::Period(part), libvirt::Key::Quota(part));

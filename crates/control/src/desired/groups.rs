@@ -6,7 +6,7 @@ use lowtail_engine::Duration;
 use lowtail_host::cgroup::Limit;
 use lowtail_libvirt::range::{CgroupVersion, WEIGHT};
 
-use super::{Facts, Target, VcpusBy, Wanted};
+use super::{HostCapabilities, Target, VcpusBy, Wanted};
 use crate::manage::Key;
 use crate::policy::{Cap, Rule, Weight};
 use lowtail_discover::{Role, Vm};
@@ -38,8 +38,14 @@ impl Part {
 
 impl Wanted {
     /// What a machine's control groups shall have.
-    pub(super) fn groups(&mut self, vm: &Vm, rule: &Rule, version: Version, facts: &Facts) {
-        let vcpus = vm.vcpus(facts.cpus.len());
+    pub(super) fn groups(
+        &mut self,
+        vm: &Vm,
+        rule: &Rule,
+        version: Version,
+        capabilities: &HostCapabilities,
+    ) {
+        let vcpus = vm.vcpus(capabilities.cpus.len());
         let counted = match vm.vcpus(usize::MAX) {
             all if all > vcpus => format!("{vcpus} vCPUs of {} ({all}, on {vcpus} CPUs)", vm.name),
             _ => format!("{vcpus} vCPUs of {}", vm.name),
@@ -64,7 +70,7 @@ impl Wanted {
         }
         if let Some(cap) = &rule.cap {
             match &vm.cgroup {
-                Some(group) => self.cap(vm, group, cap, version, facts, "cap"),
+                Some(group) => self.cap(vm, group, cap, version, capabilities, "cap"),
                 None => self.no_group(vm, "cap", "it is in a control group with others"),
             }
             if let Some(percent) = cap.percent().filter(|p| vcpus > 0 && *p >= 100.0 * vcpus as f64)
@@ -84,7 +90,7 @@ impl Wanted {
                 self.no_group(vm, key, "those threads have no control groups of their own");
             }
             for group in own {
-                self.cap(vm, group, cap, version, facts, key);
+                self.cap(vm, group, cap, version, capabilities, key);
             }
         }
         if let Some(weight) = rule.emulator_weight {
@@ -118,18 +124,18 @@ impl Wanted {
         group: &Path,
         cap: &Cap,
         version: Version,
-        facts: &Facts,
+        capabilities: &HostCapabilities,
         key: &str,
     ) {
         let why = match cap.percent() {
             Some(percent) => format!("{key} of {percent}% of {}", vm.name),
             None => format!("{key} none of {}", vm.name),
         };
-        for (file, to) in limit(version, cap, facts.has_burst()) {
+        for (file, to) in limit(version, cap, capabilities.has_burst()) {
             self.wish(vm, Target::Group(group.to_path_buf(), file), to, why.clone());
         }
         let burst = matches!(cap, Cap::Limited(Limit { burst, .. }) if !burst.is_zero());
-        if burst && !facts.has_burst() {
+        if burst && !capabilities.has_burst() {
             self.note(
                 Some(vm),
                 format!("the burst of {key} cannot be had here: it needs Linux 5.14"),

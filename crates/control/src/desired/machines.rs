@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lowtail_host::cgroup::Limit;
 
 use super::settings::sched;
-use super::{Facts, Settings, managed};
+use super::{HostCapabilities, Settings, managed};
 use crate::manage::{Setting, Unknown};
 use crate::policy::{Cap, Policy, Rule, Weight};
 use crate::vcpu;
@@ -25,21 +25,26 @@ pub struct Member {
 
 /// The machines of `found` that `policy` manages, as the scheduler is told of them. All threads of a machine are in it:
 /// its I/O threads and vhost workers are as small as what its bucket has for them.
-pub fn machines(policy: &Policy, found: &Found, facts: &Facts) -> Vec<Member> {
+pub fn machines(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
-    let managed = managed(policy, &found.vms, facts).into_iter();
-    managed.map(|(vm, rule)| member(vm, &rule, root, facts.cpus.len())).collect()
+    let managed = managed(policy, &found.vms, capabilities).into_iter();
+    managed.map(|(vm, rule)| member(vm, &rule, root, capabilities.cpus.len())).collect()
 }
 
 impl Settings {
     /// The class of each thread of these machines: what they had is on disk before they are moved.
-    pub(super) fn classes(&mut self, policy: &Policy, found: &Found, facts: &Facts) {
-        for (vm, _) in managed(policy, &found.vms, facts) {
+    pub(super) fn classes(
+        &mut self,
+        policy: &Policy,
+        found: &Found,
+        capabilities: &HostCapabilities,
+    ) {
+        for (vm, _) in managed(policy, &found.vms, capabilities) {
             for thread in &vm.threads {
                 let why = || format!("small-first schedules {}", vm.name);
                 match sched(thread.tid) {
-                    Ok(Some(place)) => {
-                        self.settings.push(Setting { place, to: "policy=ext".into(), why: why() });
+                    Ok(Some(knob)) => {
+                        self.settings.push(Setting { knob, to: "policy=ext".into(), why: why() });
                     }
                     Ok(None) => {}
                     Err(error) => {

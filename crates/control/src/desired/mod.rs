@@ -1,19 +1,19 @@
 //! What a policy comes to on this host: settings for the machines that there are, and what cannot be had.
 //!
-//! [`want()`] is a function of policy, machines and [`Facts`] alone: it reads nothing and changes nothing.
+//! [`resolve()`] is a function of policy, machines and [`HostCapabilities`] alone: it reads nothing and changes nothing.
 //! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
 //! looked up, and adds the CPUs of back-end workers, which depend on where those are now.
 
 mod domains;
-mod facts;
 mod groups;
+mod host_capabilities;
 mod machines;
 mod network;
 mod nice;
 mod settings;
 mod taps;
 mod threads;
-mod wish;
+mod value;
 
 use serde::Serialize;
 
@@ -22,11 +22,11 @@ use lowtail_discover::{Kind, Vm};
 use lowtail_kernel::Name;
 use lowtail_kernel::hangs;
 
-pub use facts::Facts;
-pub(crate) use facts::online;
+pub use host_capabilities::HostCapabilities;
+pub(crate) use host_capabilities::online;
 pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
-pub use wish::{Target, Wish};
+pub use value::{Desired, Target};
 
 /// Machines that one sentence names.
 const NAMES_MAX: usize = 8;
@@ -37,7 +37,7 @@ pub struct Wanted {
     /// Who schedules vCPUs.
     pub vcpus: VcpusBy,
     /// Machine by machine, in the order in which they were given.
-    pub wishes: Vec<Wish>,
+    pub desired: Vec<Desired>,
     /// What cannot be had here.
     pub notes: Vec<Note>,
 }
@@ -75,13 +75,14 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// What `policy` comes to for `vms` on a host of which these `facts` are known.
-pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
-    let mut wanted = Wanted { vcpus: by(policy.scheduler, facts), ..Wanted::default() };
+/// What `policy` comes to for `vms` on a host of which these `capabilities` are known.
+pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> Wanted {
+    let mut wanted = Wanted { vcpus: by(policy.scheduler, capabilities), ..Wanted::default() };
     if let (VcpusBy::Fair, Scheduler::Auto | Scheduler::SchedExt, Err(why)) =
-        (wanted.vcpus, policy.scheduler, &facts.small_first)
+        (wanted.vcpus, policy.scheduler, &capabilities.small_first)
     {
-        let rest = if facts.has_slices() { "weights, caps and slices" } else { "weights and caps" };
+        let rest =
+            if capabilities.has_slices() { "weights, caps and slices" } else { "weights and caps" };
         let what = format!(
             "small-first for vCPUs cannot be had here: {why}; {rest} of the fair class are what there is"
         );
@@ -95,18 +96,18 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
         );
     }
     if wanted.vcpus == VcpusBy::SmallFirst {
-        for trouble in hangs::of(facts.kernel) {
+        for trouble in hangs::of(capabilities.kernel) {
             wanted.note(
                 None,
                 format!("on kernels such as this one {}: {}", trouble.sentence(), trouble.remedy),
             );
         }
     }
-    if wanted.vcpus != VcpusBy::Untouched && facts.hierarchy.is_none() {
+    if wanted.vcpus != VcpusBy::Untouched && capabilities.hierarchy.is_none() {
         wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
     }
-    if let Some(key) = policy.vms.by_words()
-        && facts.words.is_empty()
+    if let Some(key) = policy.vms.needs_libvirt()
+        && capabilities.libvirt_labels.is_empty()
     {
         wanted.note(
             None,
@@ -114,39 +115,47 @@ pub fn want(policy: &Policy, vms: &[Vm], facts: &Facts) -> Wanted {
         );
     }
     let of_libvirt = || vms.iter().any(|vm| vm.kind == Kind::Libvirt);
-    if policy.vms.by_label() && facts.words.is_empty() && of_libvirt() {
+    if policy.vms.by_label() && capabilities.libvirt_labels.is_empty() && of_libvirt() {
         wanted
             .note(None, "labels in libvirt's metadata are not known, those of control groups are");
     }
-    for name in &facts.missing_users {
+    for name in &capabilities.missing_users {
         wanted.note(None, format!("this host has no user `{name}`"));
     }
-    let managed = managed(policy, vms, facts);
+    let managed = managed(policy, vms, capabilities);
     wanted.limited(&managed);
     for (vm, rule) in managed {
         if wanted.vcpus != VcpusBy::Untouched {
-            if let Some(version) = facts.hierarchy {
-                wanted.groups(vm, &rule, version, facts);
+            if let Some(version) = capabilities.hierarchy {
+                wanted.groups(vm, &rule, version, capabilities);
             }
-            wanted.threads(vm, &rule, facts);
+            wanted.threads(vm, &rule, capabilities);
         }
         if !rule.only_limits {
-            wanted.workers(vm, policy.workers.slice, facts);
+            wanted.workers(vm, policy.workers.slice, capabilities);
         }
     }
     wanted
 }
 
 /// The machines that are touched, each with its rule.
-fn managed<'a>(policy: &Policy, vms: &'a [Vm], facts: &Facts) -> Vec<(&'a Vm, Rule)> {
-    let rule = |vm: &Vm| policy.vms.rule(vm, facts.words_of(vm), &facts.users).into_owned();
+fn managed<'a>(
+    policy: &Policy,
+    vms: &'a [Vm],
+    capabilities: &HostCapabilities,
+) -> Vec<(&'a Vm, Rule)> {
+    let rule = |vm: &Vm| {
+        policy.vms.rule(vm, capabilities.libvirt_labels_of(vm), &capabilities.users).into_owned()
+    };
     vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
 }
 
-fn by(scheduler: Scheduler, facts: &Facts) -> VcpusBy {
+fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
     match scheduler {
         Scheduler::None => VcpusBy::Untouched,
-        Scheduler::Auto | Scheduler::SchedExt if facts.small_first.is_ok() => VcpusBy::SmallFirst,
+        Scheduler::Auto | Scheduler::SchedExt if capabilities.small_first.is_ok() => {
+            VcpusBy::SmallFirst
+        }
         Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Fair,
     }
 }
@@ -184,6 +193,6 @@ impl Wanted {
     fn wish(&mut self, vm: &Vm, target: Target, to: impl ToString, why: String) {
         let libvirts = vm.kind == Kind::Libvirt && matches!(target, Target::Group(..));
         let why = if libvirts { format!("{why}; libvirt's group") } else { why };
-        self.wishes.push(Wish { target, to: to.to_string(), why, libvirts });
+        self.desired.push(Desired { target, to: to.to_string(), why, libvirts });
     }
 }

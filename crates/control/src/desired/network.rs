@@ -2,7 +2,7 @@
 
 use super::Settings;
 use crate::flow::{KEEP, TaggerConfig};
-use crate::manage::{Network, Part, Place, Setting, Unknown};
+use crate::manage::{Knob, Network, Part, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Queue, Shape, Tree, Wanted};
@@ -31,9 +31,9 @@ impl Settings {
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
         let link = Link::find(&uplink.name)?;
         let choice = self.choose(&link, uplink)?;
-        let mut told = TaggerConfig::new(&policy.flow, choice.priorities);
-        told.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
-        told.marks = policy.marks();
+        let mut config = TaggerConfig::new(&policy.flow, choice.priorities);
+        config.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
+        config.marks = policy.marks();
         let tags = match self.replaceable(&link) {
             Ok(()) => {
                 self.disciplines(&choice);
@@ -46,13 +46,13 @@ impl Settings {
             }
             Err(error) => {
                 self.note(format!("{error}; until then its packets get the policy's priorities"));
-                told.priorities = uplink.priority;
+                config.priorities = uplink.priority;
                 "the policy's priorities, for the disciplines that are there"
             }
         };
-        let marked = if told.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
+        let marked = if config.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
         self.part(&link, Part::Hooks, "present".to_string(), "for the tagger".to_string());
-        self.part(&link, Part::Tagger, told.to_text(), format!("{tags}{marked}"));
+        self.part(&link, Part::Tagger, config.to_text(), format!("{tags}{marked}"));
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Settings {
     }
 
     pub(super) fn part(&mut self, link: &Link, part: Part, to: String, why: String) {
-        let place = Place::Network(Network { link: link.clone(), part });
-        self.settings.push(Setting { place, to, why });
+        let knob = Knob::Network(Network { link: link.clone(), part });
+        self.settings.push(Setting { knob, to, why });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Facts, Note, Settings, managed};
+use super::{HostCapabilities, Note, Settings, managed};
 use crate::flow::TapTagger;
 use crate::manage::{Part, Unknown};
 use crate::policy::Policy;
@@ -28,9 +28,9 @@ impl Settings {
     }
 
     /// Entries at the taps of managed machines, or, where the policy wants none, notes of whom they would be of use to.
-    pub(super) fn taps(&mut self, policy: &Policy, found: &Found, facts: &Facts) {
+    pub(super) fn taps(&mut self, policy: &Policy, found: &Found, capabilities: &HostCapabilities) {
         let done = match policy.taps {
-            true => self.entries(policy, found, facts),
+            true => self.entries(policy, found, capabilities),
             false => self.routed(found),
         };
         done.unwrap_or_else(|error| {
@@ -39,10 +39,15 @@ impl Settings {
         });
     }
 
-    fn entries(&mut self, policy: &Policy, found: &Found, facts: &Facts) -> Result<(), Error> {
+    fn entries(
+        &mut self,
+        policy: &Policy,
+        found: &Found,
+        capabilities: &HostCapabilities,
+    ) -> Result<(), Error> {
         let links = Link::all()?;
         let entry = TapTagger::new(&policy.flow, policy.marks()).to_text();
-        for (vm, _) in managed(policy, &found.vms, facts) {
+        for (vm, _) in managed(policy, &found.vms, capabilities) {
             for tap in &vm.taps {
                 if tap.netns.is_some() {
                     self.note(format!(

@@ -3,18 +3,18 @@
 use lowtail_engine::Duration;
 
 use super::nice::nice;
-use super::{Facts, Target, VcpusBy, Wanted};
+use super::{HostCapabilities, Target, VcpusBy, Wanted};
 use crate::policy::{Rule, Weight};
 use lowtail_discover::{Role, Vm};
 
 impl Wanted {
     /// What a machine's vCPUs shall have as threads.
-    pub(super) fn threads(&mut self, vm: &Vm, rule: &Rule, facts: &Facts) {
+    pub(super) fn threads(&mut self, vm: &Vm, rule: &Rule, capabilities: &HostCapabilities) {
         let threads = || vm.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
         // Threads in a group with others have a weight of their own in it, which is a nice value.
         if let Weight::PerVcpu(weight) = rule.weight
             && rule.weight != Weight::default()
-            && (vm.cgroup.is_none() || facts.hierarchy.is_none())
+            && (vm.cgroup.is_none() || capabilities.hierarchy.is_none())
             && self.vcpus == VcpusBy::Fair
         {
             for thread in threads() {
@@ -30,7 +30,7 @@ impl Wanted {
             self.note(Some(vm), "its slice is not used: small_first has one for all");
             return;
         }
-        if let Some(why) = no_slices(facts) {
+        if let Some(why) = no_slices(capabilities) {
             self.note(Some(vm), why);
             return;
         }
@@ -41,7 +41,12 @@ impl Wanted {
     }
 
     /// The slice of a machine's back-end workers.
-    pub(super) fn workers(&mut self, vm: &Vm, slice: Option<Duration>, facts: &Facts) {
+    pub(super) fn workers(
+        &mut self,
+        vm: &Vm,
+        slice: Option<Duration>,
+        capabilities: &HostCapabilities,
+    ) {
         let is_worker = |role| matches!(role, Role::Vhost(_) | Role::IoThread(_));
         let workers: Vec<u32> = vm
             .threads
@@ -50,7 +55,7 @@ impl Wanted {
             .map(|thread| thread.tid)
             .collect();
         let Some(slice) = slice.filter(|_| !workers.is_empty()) else { return };
-        if let Some(why) = no_slices(facts) {
+        if let Some(why) = no_slices(capabilities) {
             self.note(Some(vm), why);
             return;
         }
@@ -61,9 +66,9 @@ impl Wanted {
     }
 }
 
-fn no_slices(facts: &Facts) -> Option<String> {
-    let (major, minor) = facts.kernel;
-    let lacks = !facts.has_slices();
+fn no_slices(capabilities: &HostCapabilities) -> Option<String> {
+    let (major, minor) = capabilities.kernel;
+    let lacks = !capabilities.has_slices();
     lacks.then(|| {
         format!("a slice cannot be had here: it needs Linux 6.12, this is {major}.{minor}")
     })

@@ -18,9 +18,9 @@ pub fn flow_maps(bytes: &[u8]) {
 /// Any bytes as what a tagger is told: what is read is written the same and read again.
 pub fn tagger_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(Some(told)) = TaggerConfig::parse(&text) {
-        let again = told.to_text();
-        assert_eq!(TaggerConfig::parse(&again).expect("what was written"), Some(told), "{again}");
+    if let Ok(Some(config)) = TaggerConfig::parse(&text) {
+        let again = config.to_text();
+        assert_eq!(TaggerConfig::parse(&again).expect("what was written"), Some(config), "{again}");
     }
     if let Ok(Some(entry)) = TapTagger::parse(&text) {
         let again = entry.to_text();

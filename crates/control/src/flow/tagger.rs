@@ -75,8 +75,8 @@ impl Tagger {
         })?;
         let tagger = Self::of(&object)?;
         let key = 0u32.to_ne_bytes();
-        let told = tagger.shared.update(&key, &shared, MapFlags::ANY);
-        told.map_err(failed("tell a tagger its rule"))?;
+        let config = tagger.shared.update(&key, &shared, MapFlags::ANY);
+        config.map_err(failed("tell a tagger its rule"))?;
         Ok(tagger)
     }
 
@@ -147,10 +147,10 @@ impl Tagger {
     /// Attaches it to the egress of an uplink, which has hooks; an earlier one of ours goes.
     ///
     /// # Errors
-    /// What is out of range in `told`, or what the kernel says.
-    pub fn attach(&self, link: &Link, told: &TaggerConfig) -> Result<(), Error> {
-        told.check()?;
-        let value = layout::uplink(&told.priorities, &told.dscp);
+    /// What is out of range in `config`, or what the kernel says.
+    pub fn attach(&self, link: &Link, config: &TaggerConfig) -> Result<(), Error> {
+        config.check()?;
+        let value = layout::uplink(&config.priorities, &config.dscp);
         let put = self.uplinks.update(&link.ifindex.to_ne_bytes(), &value, MapFlags::ANY);
         put.map_err(failed("tell a tagger of an uplink"))?;
         tc::attach(link, Hook::Egress, self.tag.as_fd())
@@ -185,7 +185,7 @@ impl Tagger {
     ///
     /// # Errors
     /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
-    pub fn know(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
+    pub fn set_owners(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of machines";
         let (_, marks) = self.rule()?;
         let most = if marks == Mask::NONE { MACHINES_MAX - 1 } else { marks.machines() };
@@ -218,7 +218,7 @@ impl Tagger {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn known(&self) -> Result<Vec<(u32, u32)>, Error> {
+    pub fn owners(&self) -> Result<Vec<(u32, u32)>, Error> {
         let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
         let mut known = Vec::new();
         for key in self.owners.keys() {
@@ -272,15 +272,15 @@ impl Tagger {
     }
 
     /// What it is told of an uplink.
-    pub(super) fn told(&self, link: &Link) -> Result<TaggerConfig, Error> {
+    pub(super) fn config(&self, link: &Link) -> Result<TaggerConfig, Error> {
         let what = "read what a tagger is told";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
         let (params, marks) = self.rule()?;
         let uplink = self.uplinks.lookup(&link.ifindex.to_ne_bytes(), MapFlags::ANY);
         let uplink = uplink.map_err(failed(what))?;
-        let told = uplink.and_then(|bytes| layout::parse_uplink(&bytes)).ok_or_else(odd)?;
-        let mut all = TaggerConfig::new(&params, told.0);
-        (all.dscp, all.marks) = (told.1, marks);
+        let config = uplink.and_then(|bytes| layout::parse_uplink(&bytes)).ok_or_else(odd)?;
+        let mut all = TaggerConfig::new(&params, config.0);
+        (all.dscp, all.marks) = (config.1, marks);
         Ok(all)
     }
 }

@@ -67,10 +67,10 @@ impl TaggerConfig {
         if text == NONE {
             return Ok(None);
         }
-        let told: TaggerConfig = serde_json::from_str(text)
+        let config: TaggerConfig = serde_json::from_str(text)
             .map_err(|error| Error::network("a tagger that was written down", error))?;
-        told.check()?;
-        Ok(Some(told))
+        config.check()?;
+        Ok(Some(config))
     }
 }
 

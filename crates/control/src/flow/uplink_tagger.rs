@@ -14,8 +14,8 @@ pub fn read(link: &Link) -> Result<Option<String>, Error> {
     if present != Some(true) {
         return Ok(present.map(|_| NONE.to_string()));
     }
-    let told = Tagger::running(link)?.map(|tagger| tagger.told(link)).transpose()?;
-    Ok(Some(told.map_or_else(|| NONE.to_string(), |told| told.to_text())))
+    let config = Tagger::running(link)?.map(|tagger| tagger.config(link)).transpose()?;
+    Ok(Some(config.map_or_else(|| NONE.to_string(), |config| config.to_text())))
 }
 
 /// Puts a tagger at an uplink that is told so, or removes it. It is one that runs already in this network namespace, if
@@ -25,7 +25,7 @@ pub fn read(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write(link: &Link, text: &str) -> Result<(), Error> {
     match TaggerConfig::parse(text)? {
-        Some(told) => running::tagger(&told.params(), told.marks)?.attach(link, &told),
+        Some(config) => running::tagger(&config.params(), config.marks)?.attach(link, &config),
         None => match Tagger::running(link)? {
             Some(tagger) => tagger.detach(link),
             None => tc::detach(link, Hook::Egress),

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::execute::{Executed, execute_steps};
 use super::order::order;
-use super::step::{Failed, Moment, OnError, Step};
-use super::walk::{Walked, walk};
-use super::{Change, Entry, Error, Hold, Ledger, Place, Plan};
+use super::step::{Checkpoint, Failed, OnError, Step};
+use super::{Change, Entry, Error, HostLock, Knob, Ledger, Plan};
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,9 +22,9 @@ pub struct Applied {
     pub left_out: usize,
 }
 
-impl Hold {
+impl HostLock {
     /// Does what was planned under this hold: first everything is written down, then each step is done and looked at.
-    /// `tell` is told of each [`Moment`].
+    /// `report` is told of each [`Checkpoint`].
     ///
     /// # Errors
     /// If something cannot be written down, or was changed by somebody else since it was planned. Nothing was changed
@@ -33,50 +33,55 @@ impl Hold {
         &mut self,
         plan: &Plan,
         on_error: OnError,
-        tell: &mut dyn FnMut(Moment<'_>),
+        report: &mut dyn FnMut(Checkpoint<'_>),
     ) -> Result<Applied, Error> {
-        let Hold { dir, ledger, .. } = self;
+        let HostLock { dir, ledger, .. } = self;
         if ledger.damaged > 0 {
             return Err(Error::Damaged { path: dir.join("host.ledger"), lines: ledger.damaged });
         }
         let mut applied = Applied::default();
         let mut steps = Vec::new();
         for change in &plan.changes {
-            match change.place.read() {
+            match change.knob.read() {
                 Ok(Some(now)) if now == change.now => steps.push(change.step()),
                 Ok(None) => applied.gone += 1,
                 Ok(Some(now)) => {
-                    let (place, planned) = (change.place.to_string(), change.now.clone());
-                    return Err(Error::Moved { place, planned, now });
+                    let (knob, planned) = (change.knob.to_string(), change.now.clone());
+                    return Err(Error::Moved { knob, planned, now });
                 }
                 Err(error) => applied.failed.push(change.failed(error.to_string())),
             }
         }
         let steps = order(steps);
-        let whys: BTreeMap<&Place, &str> =
-            plan.changes.iter().map(|change| (&change.place, change.why.as_str())).collect();
+        let whys: BTreeMap<&Knob, &str> =
+            plan.changes.iter().map(|change| (&change.knob, change.why.as_str())).collect();
         let before = ledger.clone();
         let mut next = ledger.clone();
         for step in &steps {
-            next.intend(&step.place, &step.now, &step.to, whys.get(&step.place).unwrap_or(&""));
+            next.record_intent(
+                &step.knob,
+                &step.now,
+                &step.to,
+                whys.get(&step.knob).unwrap_or(&""),
+            );
         }
         if !steps.is_empty() {
             next.save(dir)?;
             *ledger = next;
-            tell(Moment::Written);
+            report(Checkpoint::Written);
         }
-        let walked = match on_error {
-            OnError::Stop if !applied.failed.is_empty() => Walked::none(&steps),
-            on_error => walk(&steps, on_error, tell),
+        let executed = match on_error {
+            OnError::Stop if !applied.failed.is_empty() => Executed::none(&steps),
+            on_error => execute_steps(&steps, on_error, report),
         };
-        applied.changed = walked.done.len();
-        applied.gone += walked.gone.len();
-        applied.left_out = walked.left_out.len();
-        ledger.settle(plan, &before, &steps, &walked.wrote);
-        applied.failed.extend(walked.failed);
+        applied.changed = executed.done.len();
+        applied.gone += executed.gone.len();
+        applied.left_out = executed.left_out.len();
+        ledger.adopt_actual(plan, &before, &steps, &executed.wrote);
+        applied.failed.extend(executed.failed);
         // All is on disk that is needed: if there is no room to say that it is done, more is than has to be.
         if ledger.save(dir).is_ok() {
-            tell(Moment::Settled);
+            report(Checkpoint::Settled);
         }
         Ok(applied)
     }
@@ -84,39 +89,39 @@ impl Hold {
 
 impl Change {
     fn step(&self) -> Step {
-        Step { place: self.place.clone(), now: self.now.clone(), to: self.to.clone() }
+        Step { knob: self.knob.clone(), now: self.now.clone(), to: self.to.clone() }
     }
 
     fn failed(&self, why: String) -> Failed {
-        Failed { place: self.place.clone(), to: self.to.clone(), why }
+        Failed { knob: self.knob.clone(), to: self.to.clone(), why }
     }
 }
 
 impl Ledger {
-    /// What is there counts now, not what was to be. Entries of the places that were tried say what we have put there
-    /// (`wrote`), as far as we have put anything; else they are as they were `before`. Those of places that are as before
+    /// What is there counts now, not what was to be. Entries of the knobs that were tried say what we have put there
+    /// (`wrote`), as far as we have put anything; else they are as they were `before`. Those of knobs that are as before
     /// the first change go. A value that somebody else has put there meanwhile never becomes ours.
-    fn settle(
+    fn adopt_actual(
         &mut self,
         plan: &Plan,
         before: &Ledger,
         steps: &[Step],
-        wrote: &BTreeMap<Place, String>,
+        wrote: &BTreeMap<Knob, String>,
     ) {
-        let settled: BTreeMap<&Place, &String> =
-            plan.settled.iter().map(|(place, to)| (place, to)).collect();
-        let done_with: BTreeSet<&Place> = plan.done_with.iter().collect();
-        let tried: BTreeSet<&Place> = steps.iter().map(|step| &step.place).collect();
-        let before: BTreeMap<&Place, &Entry> =
-            before.entries.iter().map(|entry| (&entry.place, entry)).collect();
+        let settled: BTreeMap<&Knob, &String> =
+            plan.settled.iter().map(|(knob, to)| (knob, to)).collect();
+        let to_forget: BTreeSet<&Knob> = plan.to_forget.iter().collect();
+        let tried: BTreeSet<&Knob> = steps.iter().map(|step| &step.knob).collect();
+        let before: BTreeMap<&Knob, &Entry> =
+            before.entries.iter().map(|entry| (&entry.knob, entry)).collect();
         self.entries.retain_mut(|entry| {
-            if tried.contains(&entry.place) {
-                let known = before.get(&entry.place).copied();
-                entry.settle(known, wrote.get(&entry.place))
-            } else if let Some(to) = settled.get(&entry.place) {
+            if tried.contains(&entry.knob) {
+                let known = before.get(&entry.knob).copied();
+                entry.adopt_actual(known, wrote.get(&entry.knob))
+            } else if let Some(to) = settled.get(&entry.knob) {
                 entry.is(to)
             } else {
-                !done_with.contains(&entry.place)
+                !to_forget.contains(&entry.knob)
             }
         });
     }
@@ -125,8 +130,8 @@ impl Ledger {
 impl Entry {
     /// Whether it is still to be restored, after a step that has put there what `wrote` says. `known` is what it was
     /// before that step.
-    fn settle(&mut self, known: Option<&Entry>, wrote: Option<&String>) -> bool {
-        let value = match self.place.read() {
+    fn adopt_actual(&mut self, known: Option<&Entry>, wrote: Option<&String>) -> bool {
+        let value = match self.knob.read() {
             Ok(Some(value)) => value,
             Ok(None) => return false,
             // It stays as it is: all that may be ours is in it.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::step::Step;
-use super::{Libvirt, Place};
+use super::{Knob, Libvirt};
 use crate::libvirt::{Domain, Key, Part};
 
 /// The same steps, machine by machine; first all that are no limits of libvirt's, as they were.
@@ -16,23 +16,19 @@ pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
     let mut machines: BTreeMap<(String, Domain), Vec<(Key, Step)>> = BTreeMap::new();
     let mut all = Vec::new();
     for step in steps {
-        match step.place.clone() {
-            Place::Libvirt(Libvirt {
-                uri,
-                domain,
-                key: key @ (Key::Period(_) | Key::Quota(_)),
-            }) => {
+        match step.knob.clone() {
+            Knob::Libvirt(Libvirt { uri, domain, key: key @ (Key::Period(_) | Key::Quota(_)) }) => {
                 machines.entry((uri, domain)).or_default().push((key, step));
             }
             _ => all.push(step),
         }
     }
     for ((uri, domain), mut limits) in machines {
-        let place = |key| Place::Libvirt(Libvirt { uri: uri.clone(), domain: domain.clone(), key });
+        let knob = |key| Knob::Libvirt(Libvirt { uri: uri.clone(), domain: domain.clone(), key });
         let ends = |key| match limits.iter().find(|(there, _)| *there == key) {
             Some((_, step)) => [Some(step.now.clone()), Some(step.to.clone())],
             None => {
-                let still = place(key).read().ok().flatten();
+                let still = knob(key).read().ok().flatten();
                 [still.clone(), still]
             }
         };
@@ -91,9 +87,9 @@ mod tests {
             quota => quota as f64 / period as f64,
         };
         let keys = [Part::Global, Part::Vcpu].map(|part| [Key::Quota(part), Key::Period(part)]);
-        let place = |key| {
+        let knob = |key| {
             let domain = Domain { uuid: String::new(), id: 1 };
-            Place::Libvirt(Libvirt { uri: "none".to_string(), domain, key })
+            Knob::Libvirt(Libvirt { uri: "none".to_string(), domain, key })
         };
         let pairs = || limits.iter().flat_map(|all| limits.iter().map(move |one| (*all, *one)));
         let fits = |(all, one): &((i64, i64), (i64, i64))| share(*one) <= share(*all);
@@ -103,21 +99,21 @@ mod tests {
                 let ends = numbers(all, one).into_iter().zip(numbers(all_to, one_to));
                 let keys = || keys.iter().flatten().copied();
                 let steps = keys().zip(ends.clone()).map(|(key, (now, to))| Step {
-                    place: place(key),
+                    knob: knob(key),
                     now: now.to_string(),
                     to: to.to_string(),
                 });
-                let mut there: BTreeMap<Place, i64> =
-                    keys().map(place).zip(ends.map(|(now, _)| now)).collect();
+                let mut there: BTreeMap<Knob, i64> =
+                    keys().map(knob).zip(ends.map(|(now, _)| now)).collect();
                 for step in order(steps.collect()) {
-                    there.insert(step.place.clone(), step.to.parse().expect("a number"));
+                    there.insert(step.knob.clone(), step.to.parse().expect("a number"));
                     let of =
-                        |part| (there[&place(Key::Quota(part))], there[&place(Key::Period(part))]);
+                        |part| (there[&knob(Key::Quota(part))], there[&knob(Key::Period(part))]);
                     let (whole, vcpu) = (of(Part::Global), of(Part::Vcpu));
                     assert!(
                         share(vcpu) <= share(whole),
                         "{all:?} {one:?} to {all_to:?} {one_to:?}: {whole:?} {vcpu:?} at {}",
-                        step.place
+                        step.knob
                     );
                 }
             }

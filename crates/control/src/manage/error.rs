@@ -45,13 +45,13 @@ pub enum Error {
     },
     /// Somebody has changed it between plan and apply. Nothing was changed.
     #[error(
-        "{place} was `{}` when it was planned and is `{}` now; plan again",
+        "{knob} was `{}` when it was planned and is `{}` now; plan again",
         Name::new(planned),
         Name::new(now)
     )]
     Moved {
         /// Where, as people call it.
-        place: String,
+        knob: String,
         /// What was read then.
         planned: String,
         /// What is read now.

@@ -42,7 +42,7 @@ pub fn ledger(bytes: &[u8]) {
     if let Ok(read) = &read {
         assert!(read.entries.len() + read.damaged <= text.len() || read.damaged > 0);
         for entry in &read.entries {
-            let shown = entry.place.to_string();
+            let shown = entry.knob.to_string();
             assert!(!shown.contains(char::is_control), "{shown:?}");
         }
         let mut kept = read.clone();

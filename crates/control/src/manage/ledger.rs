@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Place};
+use super::{Error, Knob};
 use lowtail_kernel::journal::{make_dir, sync_dir};
 
 const FILE: &str = "host.ledger";
@@ -45,11 +45,12 @@ struct Line<E> {
     entry: E,
 }
 
-/// A place that has been changed, or is about to be.
+/// A knob that has been changed, or is about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What was there before the first change: what is restored.
     pub was: String,
     /// What we have put there, or are about to, the last one last. Which of them is there depends on when we were
@@ -76,18 +77,18 @@ pub struct Ledger {
 impl Entry {
     /// Whether what is there `now` is what we have put there.
     pub fn is_ours(&self, now: &str) -> bool {
-        self.ours.iter().any(|value| self.place.may_become(value, now))
+        self.ours.iter().any(|value| self.knob.may_become(value, now))
     }
 
     /// Whether what is there `now` gives way to what was there before: ours does, also where a thread has the ordinary class in
     /// place of sched_ext. On its way into the scheduler and out of it a thread has that with the nice value and the slice
     /// that we have given to it; who is killed right then, or has ended the scheduler, leaves them.
-    pub(super) fn gives_way(&self, now: &str) -> bool {
+    pub(super) fn can_restore(&self, now: &str) -> bool {
         let ordinary = |value: &String| {
             let rest = value.strip_prefix("policy=ext")?;
             Some(format!("policy=other{rest}"))
         };
-        let is_sched = matches!(self.place, Place::Sched(_));
+        let is_sched = matches!(self.knob, Knob::Sched(_));
         self.is_ours(now)
             || is_sched && self.ours.iter().filter_map(ordinary).any(|value| value == now)
     }
@@ -142,21 +143,21 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The entry of a place.
-    pub fn entry(&self, place: &Place) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.place == *place)
+    /// The entry of a knob.
+    pub fn entry(&self, knob: &Knob) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.knob == *knob)
     }
 
-    /// Notes that a place that has `now` will get `to`.
-    pub(super) fn intend(&mut self, place: &Place, now: &str, to: &str, why: &str) {
-        match self.entries.iter_mut().find(|entry| entry.place == *place) {
+    /// Notes that a knob that has `now` will get `to`.
+    pub(super) fn record_intent(&mut self, knob: &Knob, now: &str, to: &str, why: &str) {
+        match self.entries.iter_mut().find(|entry| entry.knob == *knob) {
             Some(entry) => {
                 entry.ours.retain(|value| value != to);
                 entry.ours.push(to.to_string());
                 entry.done = false;
             }
             None => self.entries.push(Entry {
-                place: place.clone(),
+                knob: knob.clone(),
                 was: now.to_string(),
                 ours: vec![to.to_string()],
                 why: why.to_string(),
@@ -258,10 +259,10 @@ mod tests {
     fn a_thread_on_its_way_out_of_a_class_gives_way() {
         let tid = nix::unistd::gettid().as_raw() as u32;
         let thread = Thread::of(tid).expect("a /proc").expect("it lives");
-        let place = Place::Sched(Sched { thread });
+        let knob = Knob::Sched(Sched { thread });
         let (was, ours) = ("policy=batch nice=0".into(), vec!["policy=ext nice=-3".into()]);
-        let entry = Entry { place, was, ours, why: String::new(), done: true };
-        for (now, gives_way) in [
+        let entry = Entry { knob, was, ours, why: String::new(), done: true };
+        for (now, can_restore) in [
             ("policy=ext nice=-3", true),
             ("policy=other nice=-3", true),
             // Somebody else's.
@@ -269,7 +270,7 @@ mod tests {
             ("policy=batch nice=-3", false),
             ("policy=other nice=-3 slice_ns=3000000", false),
         ] {
-            assert_eq!(entry.gives_way(now), gives_way, "{now}");
+            assert_eq!(entry.can_restore(now), can_restore, "{now}");
         }
         assert!(!entry.is_ours("policy=other nice=-3"));
     }

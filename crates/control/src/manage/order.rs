@@ -17,17 +17,17 @@
 use std::collections::BTreeMap;
 
 use super::domains;
-use super::place::{Group, Key, Place, Size, cpus};
+use super::knob::{Group, Key, Knob, Size, cpus};
 use super::step::Step;
 
-/// The steps in an order in which the kernel takes them, with steps in between where that takes any. No place is in
+/// The steps in an order in which the kernel takes them, with steps in between where that takes any. No knob is in
 /// `steps` twice.
 pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
     let (mut grow, mut shrink, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut limits: BTreeMap<Group, Limit> = BTreeMap::new();
     for step in steps {
-        let Place::Group(group) = &step.place else {
+        let Knob::Group(group) = &step.knob else {
             others.push(step);
             continue;
         };
@@ -38,7 +38,7 @@ pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
                 shrink.extend(down.map(|step| (group.depth(), step)));
             }
             Key::CpuMaxBurst | Key::CfsBurst => {
-                let larger = part(&step.place, &step.to) > part(&step.place, &step.now);
+                let larger = part(&step.knob, &step.to) > part(&step.knob, &step.now);
                 if larger { after.push(step) } else { before.push(step) }
             }
             Key::CpuMax => drop(limits.insert(group.clone(), Limit::One(step))),
@@ -67,16 +67,16 @@ pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
     sets.chain(before).chain(plain(up)).chain(plain(down)).chain(after).collect()
 }
 
-fn size(place: &Place, value: &str) -> Option<Size> {
-    match place {
-        Place::Group(group) => Size::of(group.key(), value),
+fn size(knob: &Knob, value: &str) -> Option<Size> {
+    match knob {
+        Knob::Group(group) => Size::of(group.key(), value),
         _ => None,
     }
 }
 
 /// A set of CPUs through what it has and shall have together.
 fn through(step: &Step) -> [Option<Step>; 2] {
-    let sets = (size(&step.place, &step.now), size(&step.place, &step.to));
+    let sets = (size(&step.knob, &step.now), size(&step.knob, &step.to));
     let (Some(Size::Cpus(now)), Some(Size::Cpus(to))) = sets else {
         return [Some(step.clone()), None];
     };
@@ -109,7 +109,7 @@ impl Default for Limit {
 
 impl Limit {
     fn add(&mut self, step: Step) {
-        if let (Limit::Two { quota, period }, Place::Group(group)) = (self, &step.place) {
+        if let (Limit::Two { quota, period }, Knob::Group(group)) = (self, &step.knob) {
             let slot = if group.key() == Key::CfsQuota { quota } else { period };
             *slot = Some(step);
         }
@@ -118,11 +118,11 @@ impl Limit {
     /// Whether it is larger afterwards.
     fn grows(&self, group: &Group) -> bool {
         match self {
-            Limit::One(step) => part(&step.place, &step.to) > part(&step.place, &step.now),
+            Limit::One(step) => part(&step.knob, &step.to) > part(&step.knob, &step.now),
             Limit::Two { quota, period } => {
                 // What does not change is read; if that cannot be, the kernel's own values count.
                 let still = |key, own: &str| {
-                    let read = Place::Group(group.beside(key)).read();
+                    let read = Knob::Group(group.beside(key)).read();
                     read.ok().flatten().unwrap_or_else(|| own.to_string())
                 };
                 let ends = |step: &Option<Step>, key, own| match step {
@@ -166,8 +166,8 @@ impl Limit {
 }
 
 /// A burst, or which part of its period a group may run; infinite without limit.
-fn part(place: &Place, value: &str) -> f64 {
-    match size(place, value) {
+fn part(knob: &Knob, value: &str) -> f64 {
+    match size(knob, value) {
         Some(Size::Us(part)) => part,
         _ => f64::INFINITY,
     }

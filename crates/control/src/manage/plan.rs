@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, Ledger, Place, Setting, Wanted};
+use super::{Entry, Error, Knob, Ledger, Setting, Wanted};
 use lowtail_kernel::Name;
 
 /// Why something is restored that an earlier policy has changed.
@@ -15,7 +15,8 @@ const UNWANTED: &str = "no longer wanted: as it was before";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What is there.
     pub now: String,
     /// What would be there.
@@ -30,7 +31,8 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Foreign {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What was there before us.
     pub was: String,
     /// What we have put there.
@@ -39,22 +41,24 @@ pub struct Foreign {
     pub now: String,
 }
 
-/// A value that a place is not given. All others are.
+/// A value that a knob is not given. All others are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refused {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What was wanted.
     pub wanted: String,
     /// Why not, in words.
     pub why: String,
 }
 
-/// A place that cannot be read.
+/// A knob that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unread {
+pub struct Unreadable {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What the kernel says.
     pub why: String,
 }
@@ -69,24 +73,24 @@ pub struct Plan {
     /// What somebody else has changed; it is left alone.
     pub foreign: Vec<Foreign>,
     /// What cannot be read, and is left alone.
-    pub unread: Vec<Unread>,
-    /// What a place cannot have, or two values for one place. These places keep what they have.
+    pub unread: Vec<Unreadable>,
+    /// What a knob cannot have, or two values for one knob. These knobs keep what they have.
     pub refused: Vec<Refused>,
-    /// Settings and entries of the ledger whose place is gone.
+    /// Settings and entries of the ledger whose knob is gone.
     pub gone: usize,
     /// Entries of the ledger that are of no use any more: gone, or left to whom has changed them.
     #[serde(skip)]
-    pub(super) done_with: Vec<Place>,
+    pub(super) to_forget: Vec<Knob>,
     /// Places that have what is wanted, though the ledger does not say so yet: a kill came between, or somebody else
     /// has put it there.
     #[serde(skip)]
-    pub(super) settled: Vec<(Place, String)>,
+    pub(super) settled: Vec<(Knob, String)>,
 }
 
 impl Plan {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.done_with.is_empty() && self.settled.is_empty()
+        self.changes.is_empty() && self.to_forget.is_empty() && self.settled.is_empty()
     }
 }
 
@@ -110,31 +114,31 @@ pub fn plan_wanted(dir: &Path, wanted: &Wanted, force: bool) -> Result<Plan, Err
 pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
     let settings = &all.settings;
     let mut plan = Plan::default();
-    let mut wanted: BTreeMap<&Place, &Setting> = BTreeMap::new();
-    let mut twice: BTreeMap<&Place, BTreeSet<&str>> = BTreeMap::new();
-    let known: BTreeMap<&Place, &Entry> =
-        ledger.entries.iter().map(|entry| (&entry.place, entry)).collect();
+    let mut wanted: BTreeMap<&Knob, &Setting> = BTreeMap::new();
+    let mut twice: BTreeMap<&Knob, BTreeSet<&str>> = BTreeMap::new();
+    let known: BTreeMap<&Knob, &Entry> =
+        ledger.entries.iter().map(|entry| (&entry.knob, entry)).collect();
     for setting in settings {
-        if let Some(other) = wanted.insert(&setting.place, setting)
+        if let Some(other) = wanted.insert(&setting.knob, setting)
             && other.to != setting.to
         {
-            twice.entry(&setting.place).or_default().extend([&*other.to, &*setting.to]);
+            twice.entry(&setting.knob).or_default().extend([&*other.to, &*setting.to]);
         }
     }
-    let unwanted = |entry: &&Entry| !wanted.contains_key(&entry.place);
+    let unwanted = |entry: &&Entry| !wanted.contains_key(&entry.knob);
     for entry in ledger.entries.iter().rev().filter(unwanted) {
-        if !all.is_unknown(&entry.place) {
+        if !all.is_unknown(&entry.knob) {
             plan.restore(entry, force);
         }
     }
     for setting in settings {
         // The last one of those that are the same.
-        if wanted.remove(&setting.place).is_none() {
+        if wanted.remove(&setting.knob).is_none() {
             continue;
         }
-        match twice.get(&setting.place) {
-            Some(values) => plan.refuse_twice(&setting.place, values),
-            None => plan.set(setting, known.get(&setting.place).copied(), force),
+        match twice.get(&setting.knob) {
+            Some(values) => plan.refuse_twice(&setting.knob, values),
+            None => plan.set(setting, known.get(&setting.knob).copied(), force),
         }
     }
     plan
@@ -142,66 +146,66 @@ pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
 
 impl Plan {
     /// Leaves out changes of which it is said that they are not to be tried.
-    pub(crate) fn leave_out(&mut self, not: impl Fn(&Place, &str) -> bool) {
-        self.changes.retain(|change| !not(&change.place, &change.to));
+    pub(crate) fn leave_out(&mut self, not: impl Fn(&Knob, &str) -> bool) {
+        self.changes.retain(|change| !not(&change.knob, &change.to));
     }
 
     /// What an earlier policy has changed and this one does not.
     fn restore(&mut self, entry: &Entry, force: bool) {
-        let place = &entry.place;
-        let Some(now) = self.look(place) else {
+        let knob = &entry.knob;
+        let Some(now) = self.look(knob) else {
             // What cannot be read is tried again another time.
-            if !self.unread.iter().any(|unread| unread.place == *place) {
-                self.done_with.push(place.clone());
+            if !self.unread.iter().any(|unread| unread.knob == *knob) {
+                self.to_forget.push(knob.clone());
             }
             return;
         };
-        let ours = entry.gives_way(&now);
-        if now == entry.was || !ours && place.holds(&entry.was, &now) {
-            self.done_with.push(place.clone());
+        let ours = entry.can_restore(&now);
+        if now == entry.was || !ours && knob.holds(&entry.was, &now) {
+            self.to_forget.push(knob.clone());
         } else if ours || force {
             let (to, why) = (entry.was.clone(), UNWANTED.to_string());
-            self.changes.push(Change { place: place.clone(), now, to, why, restores: true });
+            self.changes.push(Change { knob: knob.clone(), now, to, why, restores: true });
         } else {
             self.foreign.push(entry.foreign(now));
-            self.done_with.push(place.clone());
+            self.to_forget.push(knob.clone());
         }
     }
 
-    /// Nobody knows which one is right: the place keeps what it has.
-    fn refuse_twice(&mut self, place: &Place, values: &BTreeSet<&str>) {
+    /// Nobody knows which one is right: the knob keeps what it has.
+    fn refuse_twice(&mut self, knob: &Knob, values: &BTreeSet<&str>) {
         let shown: Vec<String> =
             values.iter().map(|value| format!("`{}`", Name::new(*value))).collect();
         self.refused.push(Refused {
-            place: place.clone(),
+            knob: knob.clone(),
             wanted: values.iter().copied().collect::<Vec<_>>().join(" or "),
             why: format!("it is to be {} at the same time", shown.join(" and ")),
         });
     }
 
     fn set(&mut self, setting: &Setting, entry: Option<&Entry>, force: bool) {
-        let place = &setting.place;
-        let Some(now) = self.look(place) else {
-            let unread = self.unread.iter().any(|unread| unread.place == *place);
+        let knob = &setting.knob;
+        let Some(now) = self.look(knob) else {
+            let unread = self.unread.iter().any(|unread| unread.knob == *knob);
             if entry.is_some() && !unread {
-                self.done_with.push(place.clone());
+                self.to_forget.push(knob.clone());
             }
             return;
         };
         let was = entry.map_or(now.as_str(), |entry| entry.was.as_str());
-        let to = match place.full(&setting.to, was) {
+        let to = match knob.normalize(&setting.to, was) {
             Ok(to) => to,
             Err(why) => {
-                let (place, wanted) = (place.clone(), setting.to.clone());
-                self.refused.push(Refused { place, wanted, why });
+                let (knob, wanted) = (knob.clone(), setting.to.clone());
+                self.refused.push(Refused { knob, wanted, why });
                 return;
             }
         };
         // What lacks CPUs that are off is right if it is what we have put there; else it is another value.
         let set_by_us = entry.is_some_and(|entry| entry.ours.last() == Some(&to));
-        if now == to || set_by_us && place.holds(&to, &now) {
+        if now == to || set_by_us && knob.holds(&to, &now) {
             if entry.is_some_and(|entry| !entry.done || entry.ours != [to.as_str()]) {
-                self.settled.push((place.clone(), to));
+                self.settled.push((knob.clone(), to));
             }
             self.right.push(setting.clone());
             return;
@@ -211,24 +215,24 @@ impl Plan {
             Some(entry)
                 if !force
                     && !entry.is_ours(&now)
-                    && (entry.done || !place.holds(&entry.was, &now)) =>
+                    && (entry.done || !knob.holds(&entry.was, &now)) =>
             {
                 self.foreign.push(entry.foreign(now));
             }
             _ => {
                 let (restores, why) = (to == was && entry.is_some(), setting.why.clone());
-                self.changes.push(Change { place: place.clone(), now, to, why, restores });
+                self.changes.push(Change { knob: knob.clone(), now, to, why, restores });
             }
         }
     }
 
     /// What is there; if nothing is, or it cannot be read, that is noted.
-    fn look(&mut self, place: &Place) -> Option<String> {
-        match place.read() {
+    fn look(&mut self, knob: &Knob) -> Option<String> {
+        match knob.read() {
             Ok(Some(now)) => return Some(now),
             Ok(None) => self.gone += 1,
             Err(error) => {
-                self.unread.push(Unread { place: place.clone(), why: error.to_string() });
+                self.unread.push(Unreadable { knob: knob.clone(), why: error.to_string() });
             }
         }
         None
@@ -238,6 +242,6 @@ impl Plan {
 impl Entry {
     pub(super) fn foreign(&self, now: String) -> Foreign {
         let ours = self.ours.last().cloned().unwrap_or_default();
-        Foreign { place: self.place.clone(), was: self.was.clone(), ours, now }
+        Foreign { knob: self.knob.clone(), was: self.was.clone(), ours, now }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
+use super::execute::execute_steps;
 use super::order::order;
 use super::step::Step;
-use super::walk::walk;
-use super::{Error, Failed, Foreign, Hold, Ledger, Moment, OnError};
+use super::{Checkpoint, Error, Failed, Foreign, HostLock, Ledger, OnError};
 
 /// What has become of what was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Reverted {
     pub damaged: usize,
 }
 
-impl Hold {
+impl HostLock {
     /// Restores all that was changed, the last change first, as far as the kernel takes that order; with
     /// `force` also what somebody else has changed since. Without failures there is no ledger afterwards.
     ///
@@ -35,32 +35,32 @@ impl Hold {
     pub fn revert(
         &mut self,
         force: bool,
-        tell: &mut dyn FnMut(Moment<'_>),
+        report: &mut dyn FnMut(Checkpoint<'_>),
     ) -> Result<Reverted, Error> {
-        let Hold { dir, ledger, .. } = self;
+        let HostLock { dir, ledger, .. } = self;
         let mut done =
             Reverted { stale: ledger.stale, damaged: ledger.damaged, ..Reverted::default() };
         let mut steps = Vec::new();
         for entry in ledger.entries.iter().rev() {
-            let (place, to) = (entry.place.clone(), entry.was.clone());
-            match place.read() {
+            let (knob, to) = (entry.knob.clone(), entry.was.clone());
+            match knob.read() {
                 Ok(None) => done.gone += 1,
                 Ok(Some(now)) if now == to => done.already += 1,
                 // Also where it only lacks CPUs that are off: they may come back.
-                Ok(Some(now)) if force || entry.gives_way(&now) => {
-                    steps.push(Step { place, now, to });
+                Ok(Some(now)) if force || entry.can_restore(&now) => {
+                    steps.push(Step { knob, now, to });
                 }
-                Ok(Some(now)) if place.holds(&to, &now) => done.already += 1,
+                Ok(Some(now)) if knob.holds(&to, &now) => done.already += 1,
                 Ok(Some(now)) => done.foreign.push(entry.foreign(now)),
-                Err(error) => done.failed.push(Failed { place, to, why: error.to_string() }),
+                Err(error) => done.failed.push(Failed { knob, to, why: error.to_string() }),
             }
         }
         let steps = order(steps);
         let mut next = Ledger { damaged: 0, stale: 0, ..ledger.clone() };
         for step in &steps {
             // A value in between that nobody wants: whoever finds it shall know whose it is.
-            if next.entry(&step.place).is_some_and(|entry| entry.was != step.to) {
-                next.intend(&step.place, &step.now, &step.to, "");
+            if next.entry(&step.knob).is_some_and(|entry| entry.was != step.to) {
+                next.record_intent(&step.knob, &step.now, &step.to, "");
             }
         }
         if ledger.damaged > 0 {
@@ -71,18 +71,18 @@ impl Hold {
             let _ = next.save(dir);
         }
         *ledger = next;
-        tell(Moment::Written);
-        let walked = walk(&steps, OnError::GoOn, tell);
-        done.restored = walked.done.len();
-        done.gone += walked.gone.len();
-        done.failed.extend(walked.failed);
+        report(Checkpoint::Written);
+        let executed = execute_steps(&steps, OnError::Continue, report);
+        done.restored = executed.done.len();
+        done.gone += executed.gone.len();
+        done.failed.extend(executed.failed);
         // What was left out belongs to what has failed.
         ledger.entries.retain(|entry| {
-            let failed = done.failed.iter().any(|failed| failed.place == entry.place);
-            failed || walked.left_out.contains(&entry.place)
+            let failed = done.failed.iter().any(|failed| failed.knob == entry.knob);
+            failed || executed.left_out.contains(&entry.knob)
         });
         ledger.save(dir)?;
-        tell(Moment::Settled);
+        report(Checkpoint::Settled);
         Ok(done)
     }
 }

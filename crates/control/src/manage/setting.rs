@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 
-use super::Place;
+use super::Knob;
 
-/// What a place shall have, and why.
+/// What a knob shall have, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// Where.
-    pub place: Place,
-    /// What; it may leave open what the place's kind says that it may.
+    #[serde(rename = "place")]
+    pub knob: Knob,
+    /// What; it may leave open what the knob's kind says that it may.
     pub to: String,
     /// In words to people.
     pub why: String,

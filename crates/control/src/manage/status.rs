@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Entry, Error, Ledger, hold};
+use super::{Entry, Error, Ledger, host_lock};
 
 /// What has become of one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,10 +16,10 @@ pub enum Now {
     Unfinished(String),
     /// Somebody else has put this there.
     Foreign(String),
-    /// The place is gone.
+    /// The knob is gone.
     Gone,
     /// What the kernel says instead of a value.
-    Unread(String),
+    Unreadable(String),
 }
 
 /// One change.
@@ -52,16 +52,15 @@ pub struct Status {
 pub fn status(dir: &Path) -> Result<Status, Error> {
     let Ledger { entries, damaged, stale } = Ledger::load(dir)?;
     let rows = entries.into_iter().map(|entry| Row { now: now(&entry), entry }).collect();
-    Ok(Status { holder: hold::holder(dir), rows, stale, damaged })
+    Ok(Status { holder: host_lock::holder(dir), rows, stale, damaged })
 }
 
 fn now(entry: &Entry) -> Now {
-    let holds = |value: Option<&String>, now: &str| {
-        value.is_some_and(|value| entry.place.holds(value, now))
-    };
-    match entry.place.read() {
+    let holds =
+        |value: Option<&String>, now: &str| value.is_some_and(|value| entry.knob.holds(value, now));
+    match entry.knob.read() {
         Ok(None) => Now::Gone,
-        Err(error) => Now::Unread(error.to_string()),
+        Err(error) => Now::Unreadable(error.to_string()),
         Ok(Some(now)) if holds(entry.ours.last(), &now) => Now::InForce,
         Ok(Some(now)) if entry.is_ours(&now) || !entry.done && holds(Some(&entry.was), &now) => {
             Now::Unfinished(now)

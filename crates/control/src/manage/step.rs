@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::place::Place;
+use super::knob::Knob;
 
 /// One value put in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Where.
-    pub place: Place,
+    pub knob: Knob,
     /// What is there before.
     pub now: String,
     /// What is there after.
@@ -17,7 +17,7 @@ pub struct Step {
 
 /// Where an apply or revert is: whoever is told so may stop it there, as tests do that kill the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment<'a> {
+pub enum Checkpoint<'a> {
     /// All inverses are on disk, no step is done.
     Written,
     /// Before this step.
@@ -34,14 +34,15 @@ pub enum OnError {
     /// They are not done.
     Stop,
     /// They are done.
-    GoOn,
+    Continue,
 }
 
 /// A step that could not be done, or not so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failed {
     /// Where.
-    pub place: Place,
+    #[serde(rename = "place")]
+    pub knob: Knob,
     /// What was to be there.
     pub to: String,
     /// Why it is not, in words.

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::{Place, Setting};
+use super::{Knob, Setting};
 
 /// All that is wanted. What is not in it is restored, unless it is of something of which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// What places shall have.
+    /// What knobs shall have.
     pub settings: Vec<Setting>,
     /// Of these it is not known what they shall have: what is there stays.
     pub unknown: Vec<Unknown>,
@@ -27,9 +27,9 @@ pub enum Unknown {
 }
 
 impl Wanted {
-    /// Whether it is not known what this place shall have.
-    pub(super) fn is_unknown(&self, place: &Place) -> bool {
-        self.unknown.iter().any(|unknown| unknown.covers(place))
+    /// Whether it is not known what this knob shall have.
+    pub(super) fn is_unknown(&self, knob: &Knob) -> bool {
+        self.unknown.iter().any(|unknown| unknown.covers(knob))
     }
 }
 
@@ -40,13 +40,13 @@ impl From<Vec<Setting>> for Wanted {
 }
 
 impl Unknown {
-    fn covers(&self, place: &Place) -> bool {
-        match (self, place) {
-            (Unknown::Thread(tid), Place::Sched(sched)) => sched.thread.tid() == *tid,
-            (Unknown::Thread(tid), Place::Affinity(affinity)) => affinity.thread.tid() == *tid,
-            (Unknown::Group(path), Place::Group(group)) => group.path() == path,
-            (Unknown::Interface(name), Place::Network(network)) => network.link.name == *name,
-            (Unknown::Interfaces, Place::Network(_)) => true,
+    fn covers(&self, knob: &Knob) -> bool {
+        match (self, knob) {
+            (Unknown::Thread(tid), Knob::Sched(sched)) => sched.thread.tid() == *tid,
+            (Unknown::Thread(tid), Knob::Affinity(affinity)) => affinity.thread.tid() == *tid,
+            (Unknown::Group(path), Knob::Group(group)) => group.path() == path,
+            (Unknown::Interface(name), Knob::Network(network)) => network.link.name == *name,
+            (Unknown::Interfaces, Knob::Network(_)) => true,
             _ => false,
         }
     }

@@ -48,7 +48,7 @@ impl Selector {
     }
 
     /// A key in use that nobody but libvirt can answer.
-    pub(super) fn by_words(&self) -> Option<&'static str> {
+    pub(super) fn needs_libvirt(&self) -> Option<&'static str> {
         let keys = [("title", self.title.is_some()), ("metadata", self.metadata.is_some())];
         keys.iter().find_map(|(key, used)| used.then_some(*key))
     }

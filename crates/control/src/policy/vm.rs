@@ -162,8 +162,8 @@ impl Vms {
     }
 
     /// The key of a selector in use that nobody but libvirt can answer.
-    pub fn by_words(&self) -> Option<&'static str> {
-        self.0.iter().find_map(|(selector, _)| selector.by_words())
+    pub fn needs_libvirt(&self) -> Option<&'static str> {
+        self.0.iter().find_map(|(selector, _)| selector.needs_libvirt())
     }
 
     /// Whether an entry goes by labels: libvirt may know some, and the control group others.

@@ -7,7 +7,7 @@ use lowtail_kernel::Error;
 
 use super::reported::Reported;
 use super::{Notes, Round, Taggers, Vcpus};
-use crate::desired::{self, Facts, Member, Note};
+use crate::desired::{self, HostCapabilities, Member, Note};
 use crate::manage::{Refused, Wanted};
 use crate::policy::{Policy, Scheduler};
 use crate::vcpu;
@@ -16,7 +16,7 @@ use crate::vcpu;
 #[derive(Debug)]
 pub struct Follower<'p> {
     policy: &'p Policy,
-    facts: Facts,
+    capabilities: HostCapabilities,
     vcpus: Option<Vcpus>,
     /// The kernel has ended the scheduler that there was.
     ended: bool,
@@ -36,10 +36,10 @@ pub struct Follower<'p> {
 
 impl<'p> Follower<'p> {
     /// One without a scheduler; `dir` is where `status` reads what became of it.
-    pub fn new(policy: &'p Policy, facts: Facts, dir: &'p Path) -> Self {
+    pub fn new(policy: &'p Policy, capabilities: HostCapabilities, dir: &'p Path) -> Self {
         Follower {
             policy,
-            facts,
+            capabilities,
             vcpus: None,
             ended: false,
             members: Vec::new(),
@@ -63,8 +63,8 @@ impl<'p> Follower<'p> {
         match Vcpus::load(&vcpu::Options { params, ..vcpu::Options::default() }, self.dir) {
             Ok(vcpus) => self.vcpus = Some(vcpus),
             Err(error) if self.policy.scheduler == Scheduler::SchedExt => return Err(error),
-            Err(Error::Scheduler(why)) => self.facts.small_first = Err(why),
-            Err(error) => self.facts.small_first = Err(error.to_string()),
+            Err(Error::Scheduler(why)) => self.capabilities.small_first = Err(why),
+            Err(error) => self.capabilities.small_first = Err(error.to_string()),
         }
         Ok(())
     }
@@ -73,17 +73,21 @@ impl<'p> Follower<'p> {
     ///
     /// `scheduler = "sched-ext"` insists when a process begins. What the kernel has ended later is no reason to take away
     /// anything but what belongs to it alone: the fair class has the vCPUs then, as with `auto`.
-    pub fn want(&mut self, found: &Found, note: &mut dyn FnMut(String)) -> Result<Wanted, String> {
-        let refreshed = self.facts.refresh(&Roots::default(), found.hierarchy.as_ref());
+    pub fn resolve(
+        &mut self,
+        found: &Found,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Wanted, String> {
+        let refreshed = self.capabilities.refresh(&Roots::default(), found.hierarchy.as_ref());
         let trouble = refreshed.err().map(|error| format!("error: facts about this host: {error}"));
-        let settings = desired::settings(self.policy, found, &self.facts);
+        let settings = desired::settings(self.policy, found, &self.capabilities);
         if let Some(note) = settings.notes.iter().find(|note| note.fatal && !self.ended) {
             return Err(note.to_string());
         }
         self.found = found.clone();
-        self.facts.ask_libvirt(self.policy, found);
+        self.capabilities.ask_libvirt(self.policy, found);
         self.members = match self.vcpus {
-            Some(_) if !self.ended => desired::machines(self.policy, found, &self.facts),
+            Some(_) if !self.ended => desired::machines(self.policy, found, &self.capabilities),
             _ => Vec::new(),
         };
         let notes = settings.notes.iter().map(|note| format!("note: {note}"));
@@ -116,7 +120,7 @@ impl<'p> Follower<'p> {
             Ok(report) => {
                 if let Some(why) = report.ended {
                     self.ended = true;
-                    self.facts.small_first = Err(format!("the kernel has ended it ({why})"));
+                    self.capabilities.small_first = Err(format!("the kernel has ended it ({why})"));
                     let what = "small-first has ended, the kernel's fair class schedules vCPUs";
                     // What fails because of that is no trouble of its own.
                     troubles = vec![format!("{what}: {why}")];

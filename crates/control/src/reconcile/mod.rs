@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::desired::online;
 use crate::manage::{
-    Applied, Error, Foreign, Hold, OnError, Place, Plan, Refused, Reverted, Wanted,
+    Applied, Error, Foreign, HostLock, Knob, OnError, Plan, Refused, Reverted, Wanted,
 };
 use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
 use lowtail_kernel::Roots;
@@ -65,9 +65,9 @@ impl Options {
 
 /// Keeps settings in force.
 #[derive(Debug)]
-pub struct Keep {
+pub struct Reconciler {
     options: Options,
-    hold: Hold,
+    hold: HostLock,
     scanner: Scanner,
     rounds: u32,
     vms: Vec<Vm>,
@@ -75,13 +75,13 @@ pub struct Keep {
     /// What was wanted when that was known last.
     wanted: Option<Wanted>,
     /// What the kernel has refused, and when.
-    failed: BTreeMap<(Place, String), (Instant, String)>,
+    failed: BTreeMap<(Knob, String), (Instant, String)>,
     refused: Vec<Refused>,
-    foreign: BTreeMap<Place, String>,
+    foreign: BTreeMap<Knob, String>,
 }
 
 /// Says what is wanted for the machines that were found, or why that is not known, in words.
-pub type Want<'w> = dyn FnMut(&Found) -> Result<Wanted, String> + 'w;
+pub type Resolve<'w> = dyn FnMut(&Found) -> Result<Wanted, String> + 'w;
 
 /// What a round has found and done.
 #[derive(Clone, Debug, Default)]
@@ -100,16 +100,16 @@ pub struct Round {
     pub unknown: Option<String>,
 }
 
-impl Keep {
+impl Reconciler {
     /// Takes hold of the host, and what another has left.
     ///
     /// # Errors
-    /// As [`Hold::take`].
+    /// As [`HostLock::take`].
     pub fn start(options: Options) -> Result<Self, Error> {
-        let hold = Hold::take(&options.dir)?;
+        let hold = HostLock::take(&options.dir)?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone())
             .trusting(options.users.clone());
-        Ok(Keep {
+        Ok(Reconciler {
             options,
             hold,
             scanner,
@@ -123,13 +123,13 @@ impl Keep {
         })
     }
 
-    /// One round. `want` says what is wanted for these machines, or why that is not known; it is asked when machines or the CPUs
+    /// One round. `resolve` says what is wanted for these machines, or why that is not known; it is asked when machines or the CPUs
     /// that are on have changed, and now and then. What is not known is not what nobody wants: what was wanted before
     /// stays.
     ///
     /// # Errors
     /// If the ledger cannot be written; nothing was changed then that is not written down. The next round may go well.
-    pub fn round(&mut self, want: &mut Want<'_>) -> Result<Round, Error> {
+    pub fn round(&mut self, resolve: &mut Resolve<'_>) -> Result<Round, Error> {
         let found = self.scanner.scan();
         let cpus = online(&self.options.roots).ok();
         let changed = self.rounds == 0 || found.vms != self.vms;
@@ -141,7 +141,7 @@ impl Keep {
         }
         let asked = match &found.unknown {
             Some(why) => Err(why.clone()),
-            None => want(&found),
+            None => resolve(&found),
         };
         match asked {
             Ok(wanted) => {
@@ -160,7 +160,7 @@ impl Keep {
         round.foreign = self.others(&plan);
         self.leave_failed(&mut plan);
         if !plan.is_empty() {
-            let applied = match self.hold.apply(&plan, OnError::GoOn, &mut |_| {}) {
+            let applied = match self.hold.apply(&plan, OnError::Continue, &mut |_| {}) {
                 // Somebody was faster than us; the next round sees what is there.
                 Err(Error::Moved { .. }) => {
                     self.rounds = 0;
@@ -169,8 +169,8 @@ impl Keep {
                 applied => applied?,
             };
             for failed in &applied.failed {
-                let (place, why) = ((failed.place.clone(), failed.to.clone()), failed.why.clone());
-                self.failed.insert(place, (Instant::now(), why));
+                let (knob, why) = ((failed.knob.clone(), failed.to.clone()), failed.why.clone());
+                self.failed.insert(knob, (Instant::now(), why));
             }
             round.applied = Some(applied);
         }
@@ -185,27 +185,27 @@ impl Keep {
 
     /// What others have changed, if that is new. What is no longer so is forgotten, so that it is told when it comes again.
     fn others(&mut self, plan: &Plan) -> Vec<Foreign> {
-        let now = plan.foreign.iter().map(|foreign| (foreign.place.clone(), foreign.now.clone()));
+        let now = plan.foreign.iter().map(|foreign| (foreign.knob.clone(), foreign.now.clone()));
         let before = std::mem::replace(&mut self.foreign, now.collect());
-        let is_new = |foreign: &&Foreign| before.get(&foreign.place) != Some(&foreign.now);
+        let is_new = |foreign: &&Foreign| before.get(&foreign.knob) != Some(&foreign.now);
         plan.foreign.iter().filter(is_new).cloned().collect()
     }
 
     /// Leaves out for a while what the kernel has refused. What is no longer planned is forgotten.
     fn leave_failed(&mut self, plan: &mut Plan) {
-        let planned: BTreeSet<(&Place, &str)> =
-            plan.changes.iter().map(|change| (&change.place, change.to.as_str())).collect();
-        self.failed.retain(|(place, to), (when, _)| {
-            when.elapsed() < RETRY && planned.contains(&(place, to.as_str()))
+        let planned: BTreeSet<(&Knob, &str)> =
+            plan.changes.iter().map(|change| (&change.knob, change.to.as_str())).collect();
+        self.failed.retain(|(knob, to), (when, _)| {
+            when.elapsed() < RETRY && planned.contains(&(knob, to.as_str()))
         });
-        plan.leave_out(|place, to| self.failed.contains_key(&(place.clone(), to.to_string())));
+        plan.leave_out(|knob, to| self.failed.contains_key(&(knob.clone(), to.to_string())));
     }
 
     /// What is refused now, if that is new.
     fn refuse(&mut self, plan: &Plan) -> Option<Vec<Refused>> {
-        let failed = self.failed.iter().map(|((place, wanted), (_, why))| {
-            let (place, wanted, why) = (place.clone(), wanted.clone(), why.clone());
-            Refused { place, wanted, why }
+        let failed = self.failed.iter().map(|((knob, wanted), (_, why))| {
+            let (knob, wanted, why) = (knob.clone(), wanted.clone(), why.clone());
+            Refused { knob, wanted, why }
         });
         let now: Vec<Refused> = plan.refused.iter().cloned().chain(failed).collect();
         let is_new = now != self.refused;
@@ -213,16 +213,16 @@ impl Keep {
         is_new.then_some(now)
     }
 
-    /// Rounds until a signal asks for an end; `tell` is told of each, and of what went wrong in it.
+    /// Rounds until a signal asks for an end; `report` is told of each, and of what went wrong in it.
     pub fn run(
         &mut self,
         signals: &Signals,
-        want: &mut Want<'_>,
-        tell: &mut dyn FnMut(Result<Round, Error>),
+        resolve: &mut Resolve<'_>,
+        report: &mut dyn FnMut(Result<Round, Error>),
     ) {
         while signals.caught().is_none() {
             let next = Instant::now() + self.options.period;
-            tell(self.round(want));
+            report(self.round(resolve));
             while signals.caught().is_none() && Instant::now() < next {
                 thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
             }
@@ -232,7 +232,7 @@ impl Keep {
     /// Ends: restores all, unless it is to be left.
     ///
     /// # Errors
-    /// As [`Hold::revert`].
+    /// As [`HostLock::revert`].
     pub fn end(mut self) -> Result<Option<Reverted>, Error> {
         if self.options.leave {
             return Ok(None);

@@ -73,7 +73,7 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manage::{Place, Sched, Thread};
+    use crate::manage::{Knob, Sched, Thread};
     use lowtail_kernel::Name;
 
     #[test]
@@ -87,8 +87,8 @@ mod tests {
         };
         let tid = nix::unistd::gettid().as_raw() as u32;
         let thread = Thread::of(tid).expect("a /proc").expect("it lives");
-        let place = Place::Sched(Sched { thread });
-        let refused = Refused { place, wanted: "policy=ext".into(), why: "real-time".into() };
+        let knob = Knob::Sched(Sched { thread });
+        let refused = Refused { knob, wanted: "policy=ext".into(), why: "real-time".into() };
         let notes = Notes::new(&[note(None), note(Some("a\x1b"))], &[refused]);
         assert_eq!(notes.notes, ["no slices", "a\\u{1b}: no slices"]);
         notes.save(dir.path()).expect("kept");

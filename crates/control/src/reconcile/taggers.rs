@@ -50,12 +50,12 @@ impl Taggers {
                 )),
             }
         }
-        troubles.extend(self.tell(&policy.uplinks, &known));
+        troubles.extend(self.report(&policy.uplinks, &known));
         troubles
     }
 
     /// Tells all. That an uplink is not there, or has no tagger, is told where that was to be put there.
-    fn tell(&mut self, uplinks: &[Uplink], known: &[(u32, u32)]) -> Vec<String> {
+    fn report(&mut self, uplinks: &[Uplink], known: &[(u32, u32)]) -> Vec<String> {
         let all = match Link::all() {
             Ok(all) => all,
             Err(error) => return vec![error.to_string()],
@@ -63,11 +63,11 @@ impl Taggers {
         let named = |link: &&Link| uplinks.iter().any(|uplink| uplink.name == link.name);
         let links: Vec<&Link> = all.iter().filter(named).collect();
         self.running.retain(|ifindex, _| links.iter().any(|link| link.ifindex == *ifindex));
-        let told = links.into_iter().filter_map(|link| self.tell_one(link, known).err());
-        told.map(|error| error.to_string()).collect()
+        let config = links.into_iter().filter_map(|link| self.report_one(link, known).err());
+        config.map(|error| error.to_string()).collect()
     }
 
-    fn tell_one(&mut self, link: &Link, known: &[(u32, u32)]) -> Result<(), Error> {
+    fn report_one(&mut self, link: &Link, known: &[(u32, u32)]) -> Result<(), Error> {
         let id = tc::own(link, Hook::Egress)?;
         let remembered = self.running.get(&link.ifindex).map(|(id, _)| *id);
         if remembered != id || id.is_none() {
@@ -76,7 +76,7 @@ impl Taggers {
             let Some((id, tagger)) = id.zip(Tagger::running(link)?) else { return Ok(()) };
             self.running.insert(link.ifindex, (id, tagger));
         }
-        self.running.get(&link.ifindex).map_or(Ok(()), |(_, tagger)| tagger.know(known))
+        self.running.get(&link.ifindex).map_or(Ok(()), |(_, tagger)| tagger.set_owners(known))
     }
 
     /// The machine's number: the one that it has, else the lowest that is free; 0 is the host.

@@ -9,7 +9,7 @@ mod spread;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread, Unknown};
+use crate::manage::{Affinity, Group, Key, Knob, Sched, Setting, Thread, Unknown};
 use lowtail_discover::{Found, Role, Vm, VmThread};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 
@@ -28,7 +28,7 @@ pub enum Cpus {
 
 /// What workers shall have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct WorkerSettings {
     /// Where they run; `None` leaves that as it is.
     pub cpus: Option<Cpus>,
     /// Nice value of those that are in a control group with others, -20 to 19; `None` leaves it as it is.
@@ -54,9 +54,14 @@ pub struct Placed {
 /// Each worker gets one CPU, so that two CPUs differ by one worker at most. Who is alone on a CPU of those already, and
 /// not one too many there, stays; the others go where the fewest are, those of one machine apart. The same machines give the
 /// same settings.
-pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) -> Placed {
+pub fn place(
+    found: &Found,
+    vms: &[&Vm],
+    wanted: &WorkerSettings,
+    host: &BTreeSet<usize>,
+) -> Placed {
     let mut placed = Placed::default();
-    let cpus = match cpus(wish.cpus.as_ref(), host) {
+    let cpus = match cpus(wanted.cpus.as_ref(), host) {
         Ok(cpus) => cpus,
         Err(why) => {
             placed.troubles.push(why);
@@ -79,27 +84,27 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
     }
     if !cpus.is_empty() {
         let now = workers.iter().map(|(vm, _, thread)| {
-            let now = Place::Affinity(Affinity { thread: *thread }).read();
+            let now = Knob::Affinity(Affinity { thread: *thread }).read();
             Worker { vm: vm.pid, alone_on: now.ok().flatten().and_then(|cpus| cpus.parse().ok()) }
         });
         let to = spread(&now.collect::<Vec<_>>(), &cpus);
         for ((vm, thread, known), cpu) in workers.iter().zip(to) {
-            let place = Place::Affinity(Affinity { thread: *known });
+            let knob = Knob::Affinity(Affinity { thread: *known });
             let why = format!("{} of {}: as many on each CPU", word(thread.role), vm.name);
-            placed.settings.push(Setting { place, to: cpu.to_string(), why });
+            placed.settings.push(Setting { knob, to: cpu.to_string(), why });
         }
     }
     let mut weighted = BTreeSet::new();
     for (vm, thread, known) in &workers {
         let why = format!("{} of {}: a weight of its own", word(thread.role), vm.name);
-        match (own_group(vm, thread), wish.shares, wish.nice) {
+        match (own_group(vm, thread), wanted.shares, wanted.nice) {
             (Some(group), Some(shares), _) => {
                 let hierarchy = found.hierarchy.as_ref();
                 let Some(hierarchy) = hierarchy.filter(|_| weighted.insert(group)) else {
                     continue;
                 };
                 match weight(hierarchy, group, shares) {
-                    Ok(Some((place, to))) => placed.settings.push(Setting { place, to, why }),
+                    Ok(Some((knob, to))) => placed.settings.push(Setting { knob, to, why }),
                     Ok(None) => {}
                     Err(error) => {
                         placed.troubles.push(format!("{}: {error}", vm.name));
@@ -108,8 +113,8 @@ pub fn place(found: &Found, vms: &[&Vm], wish: &Wish, host: &BTreeSet<usize>) ->
                 }
             }
             (_, _, Some(nice)) => {
-                let place = Place::Sched(Sched { thread: *known });
-                placed.settings.push(Setting { place, to: format!("nice={nice}"), why });
+                let knob = Knob::Sched(Sched { thread: *known });
+                placed.settings.push(Setting { knob, to: format!("nice={nice}"), why });
             }
             _ => {}
         }
@@ -139,8 +144,8 @@ fn word(role: Role) -> String {
 }
 
 /// The CPUs for workers, lowest first.
-fn cpus(wish: Option<&Cpus>, host: &BTreeSet<usize>) -> Result<Vec<usize>, String> {
-    let cpus: Vec<usize> = match wish {
+fn cpus(wanted: Option<&Cpus>, host: &BTreeSet<usize>) -> Result<Vec<usize>, String> {
+    let cpus: Vec<usize> = match wanted {
         None => return Ok(Vec::new()),
         Some(Cpus::All) => host.iter().copied().collect(),
         Some(Cpus::AllButFirst) => host.iter().copied().skip(1).collect(),
@@ -171,14 +176,14 @@ fn weight(
     hierarchy: &Hierarchy,
     group: &Path,
     shares: u64,
-) -> std::io::Result<Option<(Place, String)>> {
+) -> std::io::Result<Option<(Knob, String)>> {
     let key = match hierarchy.version {
         Version::V1 => Key::CpuShares,
         Version::V2 => Key::CpuWeight,
     };
     let (_, to) = hierarchy.shares(shares);
     let group = Group::new(hierarchy, group, key)?;
-    Ok(group.map(|group| (Place::Group(group), to)))
+    Ok(group.map(|group| (Knob::Group(group), to)))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Applies and reverts in a process that is killed at a step.
 
-use lowtail_control::manage::{Hold, OnError, Reverted, Setting};
+use lowtail_control::manage::{HostLock, OnError, Reverted, Setting};
 use lowtail_testkit::steps::Task;
 
 /// Applies these, as far as it comes.
 pub(crate) fn apply(task: &Task, settings: &[Setting]) {
-    let mut hold = Hold::take(&task.dir).expect("nobody holds it");
+    let mut hold = HostLock::take(&task.dir).expect("nobody holds it");
     let plan = hold.plan(settings, false).expect("a plan");
     assert_eq!(plan.unread, []);
     let mut step = task.step();
@@ -15,7 +15,7 @@ pub(crate) fn apply(task: &Task, settings: &[Setting]) {
 
 /// Reverts, as far as it comes.
 pub(crate) fn revert(task: &Task) -> Reverted {
-    let mut hold = Hold::take(&task.dir).expect("nobody holds it");
+    let mut hold = HostLock::take(&task.dir).expect("nobody holds it");
     let mut step = task.step();
     let reverted = hold.revert(false, &mut |_| step()).expect("written down");
     assert_eq!(reverted.failed, []);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lowtail_control::libvirt::Domain;
-use lowtail_control::manage::{Hold, Libvirt, Moment, OnError, Place, Setting};
+use lowtail_control::manage::{Checkpoint, HostLock, Knob, Libvirt, OnError, Setting};
 
 use super::libvirtd::{Libvirtd, missing};
 use super::real::files;
@@ -20,14 +20,14 @@ const WANTED: [(&str, &str); 4] = [
 fn settings(uri: &str, domain: &Domain) -> Vec<Setting> {
     let setting = |(name, to): &(&str, &str)| {
         let (uri, domain) = (uri.to_string(), domain.clone());
-        let place = Place::Libvirt(Libvirt { uri, domain, key: key(name) });
-        Setting { place, to: to.to_string(), why: "a test".to_string() }
+        let knob = Knob::Libvirt(Libvirt { uri, domain, key: key(name) });
+        Setting { knob, to: to.to_string(), why: "a test".to_string() }
     };
     WANTED.iter().map(setting).collect()
 }
 
-fn apply(dir: &Path, settings: &[Setting], tell: &mut dyn FnMut(Moment<'_>)) {
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+fn apply(dir: &Path, settings: &[Setting], tell: &mut dyn FnMut(Checkpoint<'_>)) {
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let plan = hold.plan(settings, false).expect("a plan");
     assert_eq!((plan.changes.len(), &plan.unread), (WANTED.len(), &vec![]));
     let applied = hold.apply(&plan, OnError::Stop, tell).expect("written down");
@@ -52,14 +52,14 @@ fn what_is_applied_is_reverted_and_what_others_set_is_left_alone() {
         let mut step = 0;
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             apply(dir.path(), &settings, &mut |moment| {
-                if let Moment::Before(_) = moment {
+                if let Checkpoint::Before(_) = moment {
                     assert_ne!(step, stop, "the end, as planned");
                     step += 1;
                 }
             });
         }));
         assert!(died.is_err(), "step {stop}");
-        let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+        let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
         let reverted = hold.revert(false, &mut |_| {}).expect("written down");
         assert_eq!((reverted.restored, reverted.failed), (stop, vec![]));
         assert_eq!(files(libvirtd.groups()), before, "step {stop}");
@@ -69,7 +69,7 @@ fn what_is_applied_is_reverted_and_what_others_set_is_left_alone() {
     assert_ne!(files(libvirtd.groups()), before);
     // With virsh, as an administrator does it.
     libvirtd.virsh(&["schedinfo", &web.domain.uuid, "--live", "--set", "cpu_shares=777"]);
-    let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+    let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
     let reverted = hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!((reverted.restored, reverted.failed), (WANTED.len() - 1, vec![]));
     let [foreign] = reverted.foreign.as_slice() else { panic!("{:?}", reverted.foreign) };
@@ -81,7 +81,7 @@ fn what_is_applied_is_reverted_and_what_others_set_is_left_alone() {
     // A machine that ends takes all with it.
     apply(dir.path(), &settings, &mut |_| {});
     libvirtd.virsh(&["destroy", &web.domain.uuid]);
-    let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+    let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
     let reverted = hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!((reverted.gone, reverted.failed), (WANTED.len(), vec![]));
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_control::desired::{HostCapabilities, Settings, settings};
 use lowtail_control::libvirt::Running;
-use lowtail_control::manage::{Hold, OnError, Place, Setting};
+use lowtail_control::manage::{HostLock, Knob, OnError, Setting};
 use lowtail_control::policy::Policy;
 use lowtail_discover::{self, Found};
 use lowtail_kernel::Roots;
@@ -13,11 +13,11 @@ use super::libvirtd::{Libvirtd, missing};
 use super::real::files;
 use super::{alone, skip};
 
-fn want(uri: &str, entry: &str, found: &Found) -> Settings {
+fn resolve(uri: &str, entry: &str, found: &Found) -> Settings {
     let text = format!("libvirt = \"{uri}\"\nscheduler = \"fair\"\n{entry}");
     let policy = Policy::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref());
-    settings(&policy, found, &facts.expect("a host of Linux"))
+    let capabilities = HostCapabilities::read(&Roots::default(), found.hierarchy.as_ref());
+    settings(&policy, found, &capabilities.expect("a host of Linux"))
 }
 
 /// The machine, and no other of this host's.
@@ -30,8 +30,8 @@ fn found(web: &Running) -> Found {
 
 /// `cpu_shares=4096` of those that go through libvirt; the others are bursts, which it has not.
 fn through(all: &[Setting]) -> Vec<String> {
-    let text = |setting: &Setting| match &setting.place {
-        Place::Libvirt(libvirt) => Some(format!("{}={}", libvirt.key, setting.to)),
+    let text = |setting: &Setting| match &setting.knob {
+        Knob::Libvirt(libvirt) => Some(format!("{}={}", libvirt.key, setting.to)),
         other => {
             assert!(other.to_string().contains("burst"), "{other}");
             None
@@ -43,7 +43,7 @@ fn through(all: &[Setting]) -> Vec<String> {
 }
 
 fn apply(dir: &Path, all: &Settings) {
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let plan = hold.plan(&all.settings, false).expect("a plan");
     assert_eq!((&plan.unread, &plan.foreign), (&vec![], &vec![]));
     let applied = hold.apply(&plan, OnError::Stop, &mut |_| {}).expect("written down");
@@ -72,7 +72,7 @@ fn a_policy_goes_through_libvirt() {
              iothread_cap = \"30%\"\n[[vm]]\nmanage = false"
         )
     };
-    let wanted = want(&uri, &limits("\"150%\"", "\"50%\""), &found);
+    let wanted = resolve(&uri, &limits("\"150%\"", "\"50%\""), &found);
     assert_eq!(
         through(&wanted.settings),
         [
@@ -107,9 +107,9 @@ fn a_policy_goes_through_libvirt() {
     for (all, vcpu) in [("\"35%\"", other), ("\"180%\"", "\"90%\""), (other, "\"30%\"")] {
         let narrow =
             limits(all, vcpu).replace("emulator_cap = \"20%\"\niothread_cap = \"30%\"\n", "");
-        apply(dir.path(), &want(&uri, &narrow, &found));
+        apply(dir.path(), &resolve(&uri, &narrow, &found));
     }
-    let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+    let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
     let reverted = hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!((reverted.failed, reverted.foreign), (vec![], vec![]));
     assert_eq!(files(libvirtd.groups()), before);
@@ -117,23 +117,23 @@ fn a_policy_goes_through_libvirt() {
 
     // What others have written on it, and what is written on it while it runs, in one line of the shell.
     let team = "[[vm]]\nmetadata = { \"team/name\" = \"blue\" }\nlabel = { tier = \"front\" }\nweight = 300";
-    let unlabelled = want(&uri, team, &found);
+    let unlabelled = resolve(&uri, team, &found);
     assert_eq!(through(&unlabelled.settings), ["cpu_shares=2048"]);
     let label =
         ["metadata", &web.domain.uuid, "urn:lowtail:labels", "--key", "lowtail", "--live", "--set"];
     libvirtd.virsh(&[&label[..], &["<labels tier=\"front\"/>"]].concat());
-    assert_eq!(through(&want(&uri, team, &found).settings), ["cpu_shares=6144"]);
+    assert_eq!(through(&resolve(&uri, team, &found).settings), ["cpu_shares=6144"]);
 
     // Another title, another rule; and where nobody answers the groups are there still.
-    let plain = want(&uri, "[[vm]]\ntitle = \"bank\"\nmanage = false", &found);
+    let plain = resolve(&uri, "[[vm]]\ntitle = \"bank\"\nmanage = false", &found);
     assert_eq!(through(&plain.settings), ["cpu_shares=2048"]);
     let nobody = "qemu+unix:///system?socket=/nowhere/libvirt-sock";
-    let direct = want(nobody, "", &found);
-    assert!(direct.settings.iter().all(|one| matches!(one.place, Place::Group(_))), "{direct:?}");
+    let direct = resolve(nobody, "", &found);
+    assert!(direct.settings.iter().all(|one| matches!(one.knob, Knob::Group(_))), "{direct:?}");
     let [note] = direct.notes.as_slice() else { panic!("{:?}", direct.notes) };
     assert!(note.what.contains("written to their control groups directly"), "{note}");
     apply(dir.path(), &direct);
-    let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+    let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
     hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!(files(libvirtd.groups()), before);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_control::manage::{Hold, OnError, Place, Setting};
+use lowtail_control::manage::{HostLock, Knob, OnError, Setting};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -24,7 +24,7 @@ fn child() {
         "revert" => drop(killed::revert(&task)),
         // Until it is killed.
         "hold" => {
-            let _hold = Hold::take(dir).expect("nobody holds it");
+            let _hold = HostLock::take(dir).expect("nobody holds it");
             fs::write(dir.join("held"), "").expect("a file");
             loop {
                 std::thread::park();
@@ -32,10 +32,10 @@ fn child() {
         }
         "full" => crate::full::inside(dir),
         "readonly" => crate::readonly::inside(dir),
-        "keep" => crate::keep::inside(dir),
+        "reconciler" => crate::reconciler::inside(dir),
         // Again and again, until it is killed from outside at any instant.
         "churn" => loop {
-            let mut hold = Hold::take(dir).expect("nobody holds it");
+            let mut hold = HostLock::take(dir).expect("nobody holds it");
             let plan = hold.plan(&settings(dir), false).expect("a plan");
             hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
             hold.revert(false, &mut nobody).expect("written down");
@@ -46,14 +46,14 @@ fn child() {
 
 pub(crate) fn settings(dir: &Path) -> Vec<Setting> {
     let text = fs::read(dir.join("settings")).expect("a file");
-    let read: Vec<(Place, String)> = serde_json::from_slice(&text).expect("as written");
-    read.into_iter().map(|(place, to)| set(place, &to)).collect()
+    let read: Vec<(Knob, String)> = serde_json::from_slice(&text).expect("as written");
+    read.into_iter().map(|(knob, to)| set(knob, &to)).collect()
 }
 
 /// For a child to read.
 pub(crate) fn write(dir: &Path, settings: &[Setting]) {
-    let pairs: Vec<(&Place, &str)> =
-        settings.iter().map(|setting| (&setting.place, setting.to.as_str())).collect();
+    let pairs: Vec<(&Knob, &str)> =
+        settings.iter().map(|setting| (&setting.knob, setting.to.as_str())).collect();
     fs::write(dir.join("settings"), serde_json::to_vec(&pairs).expect("JSON")).expect("a file");
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lowtail_control::manage::{Error, Hold, Now, OnError, plan, status};
+use lowtail_control::manage::{Error, HostLock, Now, OnError, plan, status};
 
 use super::world::{World, set};
 use super::{apply, host, nobody, revert};
@@ -13,7 +13,7 @@ fn what_somebody_else_has_changed_is_told_and_left_alone() {
     let world = World::new(hierarchy, &["a", "b", "c"], false);
     let weight = world.weight();
     let groups = || [1, 2, 3].map(|group| world.group(group, weight));
-    let settings = groups().map(|place| set(place, "300"));
+    let settings = groups().map(|knob| set(knob, "300"));
     let was = world.get(1, weight);
     apply(world.dir(), &settings);
     world.put(2, weight, "555");
@@ -48,7 +48,7 @@ fn by_force_it_is_changed() {
     apply(world.dir(), &settings);
     world.put(1, weight, "555");
     world.put(2, weight, "556");
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let plan = hold.plan(&settings[..1], true).expect("a plan");
     hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
     assert_eq!(world.get(1, weight), "300");
@@ -71,12 +71,12 @@ fn what_is_no_longer_wanted_is_restored() {
         set(world.sched(1), "nice=4"),
     ];
     // Whoever runs the tests may have a nice value, which threads inherit.
-    let was = settings[2].place.read().expect("a thread").expect("it lives");
+    let was = settings[2].knob.read().expect("a thread").expect("it lives");
     apply(world.dir(), &settings);
     let two = [settings[0].clone(), set(world.sched(1), "slice_ns=5000000")];
     assert_eq!(apply(world.dir(), &two).changed, 2);
     // The nice value is as it was: what is not said is not what another policy has said.
-    let now = two[1].place.read().expect("a thread").expect("it lives");
+    let now = two[1].knob.read().expect("a thread").expect("it lives");
     assert_eq!(now, format!("{was} slice_ns=5000000"));
     assert_eq!(apply(world.dir(), &[]).changed, 2);
     assert_eq!(world.dump(), before);
@@ -123,7 +123,7 @@ fn nothing_is_done_that_was_not_planned() {
     let world = World::new(hierarchy, &["a", "b"], false);
     let weight = world.weight();
     let settings = [1, 2].map(|group| set(world.group(group, weight), "300"));
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let plan = hold.plan(&settings, false).expect("a plan");
     world.put(2, weight, "44");
     let before = world.dump();
@@ -132,12 +132,12 @@ fn nothing_is_done_that_was_not_planned() {
     assert!(error.to_string().contains("plan again"), "{error}");
     assert_eq!(world.dump(), before);
     assert!(!world.dir().join("host.ledger").exists());
-    let twice = [settings[0].clone(), set(settings[0].place.clone(), "301")];
+    let twice = [settings[0].clone(), set(settings[0].knob.clone(), "301")];
     let plan = hold.plan(&twice, false).expect("a plan");
     assert!(plan.is_empty(), "{plan:?}");
     let [refused] = &plan.refused[..] else { panic!("{plan:?}") };
     assert!(refused.why.contains("`300`") && refused.why.contains("`301`"), "{refused:?}");
-    let wrong = [set(settings[0].place.clone(), "much\x1b[2J")];
+    let wrong = [set(settings[0].knob.clone(), "much\x1b[2J")];
     let plan = hold.plan(&wrong, false).expect("a plan");
     assert!(plan.is_empty(), "{plan:?}");
     let [refused] = &plan.refused[..] else { panic!("{plan:?}") };

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_control::manage::{Error, Hold, OnError};
+use lowtail_control::manage::{Error, HostLock, OnError};
 
 use super::world::set;
 use super::{child, nobody};
@@ -24,7 +24,7 @@ pub(crate) fn inside(dir: &Path) {
     let mount = mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&small).status();
     assert!(mount.expect("there is a `mount`").success());
     let values = || {
-        let read = settings.iter().map(|setting| setting.place.read().expect("a file"));
+        let read = settings.iter().map(|setting| setting.knob.read().expect("a file"));
         read.flatten().collect::<Vec<_>>()
     };
     let before = values();
@@ -32,7 +32,7 @@ pub(crate) fn inside(dir: &Path) {
     let fill = |filler: &mut File| while filler.write(&[0; 512]).is_ok() {};
     fill(&mut filler);
     let mut failures = 0;
-    let mut hold = Hold::take(&small).expect("a lock needs no room");
+    let mut hold = HostLock::take(&small).expect("a lock needs no room");
     // Page by page, until there is enough.
     loop {
         let plan = hold.plan(&settings, false).expect("a plan");
@@ -57,13 +57,13 @@ pub(crate) fn inside(dir: &Path) {
     assert!(failures > 0, "it was not full");
     fill(&mut filler);
     // More than there is room for beside what is there: it stays as it is, and so does its ledger.
-    let more: Vec<_> = settings.iter().map(|setting| set(setting.place.clone(), "400")).collect();
+    let more: Vec<_> = settings.iter().map(|setting| set(setting.knob.clone(), "400")).collect();
     let plan = hold.plan(&more, false).expect("a plan");
     hold.apply(&plan, OnError::Stop, &mut nobody).expect_err("no room");
     assert_eq!(values(), ["300"; 3]);
     // To restore takes none.
     drop(hold);
-    let mut hold = Hold::take(&small).expect("nobody holds it");
+    let mut hold = HostLock::take(&small).expect("nobody holds it");
     let reverted = hold.revert(false, &mut nobody).expect("it needs no room");
     assert_eq!((reverted.restored, reverted.failed.len()), (3, 0));
     assert_eq!(values(), before);

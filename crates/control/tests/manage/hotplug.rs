@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fs;
 
-use lowtail_control::manage::{Hold, Now, OnError, Place, Setting, Wanted, status};
-use lowtail_control::reconcile::{Keep, Options};
+use lowtail_control::manage::{HostLock, Knob, Now, OnError, Setting, Wanted, status};
+use lowtail_control::reconcile::{Options, Reconciler};
 use lowtail_kernel::Roots;
 
 use super::world::{World, set};
@@ -23,14 +23,14 @@ fn it_is_asked_again_at_once() {
     online("0-3\n");
     let mut options = Options::new(&dir.path().join("state"));
     options.roots = Roots { sys, proc: dir.path().join("proc") };
-    let mut keep = Keep::start(options).expect("nobody holds it");
+    let mut reconciler = Reconciler::start(options).expect("nobody holds it");
     let asked = Cell::new(0);
     let mut round = || {
-        let want = &mut |_: &_| {
+        let resolve = &mut |_: &_| {
             asked.set(asked.get() + 1);
             Ok(Wanted::default())
         };
-        keep.round(want).expect("written down");
+        reconciler.round(resolve).expect("written down");
         asked.replace(0)
     };
     assert_eq!([round(), round(), round()], [1, 0, 0]);
@@ -72,7 +72,7 @@ fn inside() {
     // Nobody else has changed anything.
     let rows = status(world.dir()).expect("a ledger").rows;
     assert!(!rows.iter().any(|row| matches!(row.now, Now::Foreign(_))), "{rows:?}");
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let plan = hold.plan(&[on(0, "0"), on(1, "0"), on(2, "0")], false).expect("a plan");
     assert_eq!(plan.foreign, []);
     let applied = hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
@@ -84,6 +84,6 @@ fn inside() {
     switch("1");
     assert_eq!(world.dump(), before);
     (0..3).for_each(|n| has(n, "0-1"));
-    assert!(matches!(world.cpus(0), Place::Affinity(_)));
+    assert!(matches!(world.cpus(0), Knob::Affinity(_)));
     println!("followed CPU 1");
 }

@@ -17,10 +17,10 @@ use super::{Draw, apply, host, revert};
 fn policies() -> Option<(World, [Vec<Setting>; 2])> {
     let world = World::new(host()?, &["vm", "vm/vcpu0", "vm/vcpu1"], true);
     let mut both = [Vec::new(), Vec::new()];
-    let mut each = |place: &dyn Fn() -> lowtail_control::manage::Place, values: [&str; 2]| {
+    let mut each = |knob: &dyn Fn() -> lowtail_control::manage::Knob, values: [&str; 2]| {
         for (policy, value) in both.iter_mut().zip(values) {
             if !value.is_empty() {
-                policy.push(set(place(), value));
+                policy.push(set(knob(), value));
             }
         }
     };

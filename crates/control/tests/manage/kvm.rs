@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use lowtail_control::desired::{Facts, settings};
+use lowtail_control::desired::{HostCapabilities, settings};
 use lowtail_control::policy::Policy;
 use lowtail_discover::{self, KnownBy, NamedBy, Role, Scanner, Vm};
 use lowtail_kernel::Roots;
@@ -46,8 +46,8 @@ fn inside() {
     assert_eq!(vcpus(&vm), wanted, "by debugfs");
     assert!(!vm.threads.iter().any(|thread| matches!(thread.role, Role::Vhost(_))));
     // One CPU, so one vCPU counts.
-    let facts = Facts::read(&Roots::default(), None).expect("a host");
-    assert_eq!(vm.vcpus(facts.cpus.len()), 1);
+    let capabilities = HostCapabilities::read(&Roots::default(), None).expect("a host");
+    assert_eq!(vm.vcpus(capabilities.cpus.len()), 1);
 
     // Without debugfs by where its threads are, over some looks.
     let elsewhere = tempfile::tempdir().expect("a directory");
@@ -66,10 +66,10 @@ fn inside() {
     let text = "scheduler = \"fair\"\n[[vm]]\nname = \"web-*\"\nweight = 1000";
     let policy = Policy::parse("x.toml", text).expect("a policy");
     let mut found = lowtail_discover::scan(&Roots::default(), &[]);
-    let of_root = settings(&policy, &found, &facts);
+    let of_root = settings(&policy, &found, &capabilities);
     assert_eq!(of_root.settings.len(), 3, "{of_root:?}");
     for vm in &mut found.vms {
         (vm.origin.uid, vm.origin.named_by) = (Some(1000), NamedBy::User(1000));
     }
-    assert_eq!(settings(&policy, &found, &facts).settings, []);
+    assert_eq!(settings(&policy, &found, &capabilities).settings, []);
 }

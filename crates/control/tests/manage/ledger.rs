@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use lowtail_control::manage::{Error, Hold, OnError, holder, status};
+use lowtail_control::manage::{Error, HostLock, OnError, holder, status};
 
 use super::world::{World, set};
 use super::{apply, child, host, nobody, revert};
@@ -49,7 +49,7 @@ fn damage() {
         }
         write(&world, &wrong);
         assert_eq!(status(world.dir()).expect("what can be read").damaged, 1, "{wrong:?}");
-        let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+        let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
         let plan = hold.plan(&[], false).expect("a plan");
         let error = hold.apply(&plan, OnError::Stop, &mut nobody).expect_err("it is damaged");
         assert!(matches!(error, Error::Damaged { lines: 1, .. }), "{error}");
@@ -144,7 +144,7 @@ fn a_later_version() {
     let mut later = lines.clone();
     later[0] = format!("[\"{:08x}\",{text}]", crc32(text.as_bytes()));
     write(&world, &later);
-    let error = Hold::take(world.dir()).expect_err("it is not for us");
+    let error = HostLock::take(world.dir()).expect_err("it is not for us");
     assert!(matches!(error, Error::Version { version: 3, .. }), "{error}");
     assert!(world.dir().join("host.ledger").exists());
     write(&world, &lines);
@@ -174,7 +174,7 @@ fn who_holds_it() {
         assert!(Instant::now() < until, "it did not begin");
         std::thread::sleep(Duration::from_millis(2));
     }
-    let error = Hold::take(dir.path()).expect_err("it is held");
+    let error = HostLock::take(dir.path()).expect_err("it is held");
     let text = error.to_string();
     assert!(matches!(error, Error::Held { pid } if pid == Some(child.id())), "{text}");
     assert!(text.contains(&child.id().to_string()), "{text}");
@@ -183,9 +183,9 @@ fn who_holds_it() {
     child::sigkill(child.id());
     child.wait().expect("a child");
     assert_eq!(holder(dir.path()), None);
-    let own = Hold::take(dir.path()).expect("the dead hold nothing");
+    let own = HostLock::take(dir.path()).expect("the dead hold nothing");
     assert_eq!(holder(dir.path()), Some(std::process::id()));
-    assert!(matches!(Hold::take(dir.path()), Err(Error::Held { .. })));
+    assert!(matches!(HostLock::take(dir.path()), Err(Error::Held { .. })));
     drop(own);
-    Hold::take(dir.path()).expect("it was given back");
+    HostLock::take(dir.path()).expect("it was given back");
 }

@@ -1,6 +1,6 @@
 //! The order of limits, on the kernel that refuses others.
 
-use lowtail_control::manage::{Hold, Key, OnError, Setting};
+use lowtail_control::manage::{HostLock, Key, OnError, Setting};
 use lowtail_kernel::cgroup::Version;
 
 use super::world::{World, set};
@@ -82,7 +82,7 @@ fn any_limits_to_any_others() {
         wanted.sort_by_key(|_| draw.below(1000));
         apply(world.dir(), &wanted);
         for setting in &wanted {
-            assert_eq!(setting.place.read().expect("a file").as_deref(), Some(setting.to.as_str()));
+            assert_eq!(setting.knob.read().expect("a file").as_deref(), Some(setting.to.as_str()));
         }
         apply(world.dir(), &settings(&world, &two));
         revert(world.dir());
@@ -108,13 +108,13 @@ fn a_refusal_in_the_middle() {
         set(world.group(2, limit), "50000"),
         set(world.group(2, burst), "50000"),
     ];
-    for (on_error, changed, left_out) in [(OnError::Stop, 3, 1), (OnError::GoOn, 4, 0)] {
-        let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    for (on_error, changed, left_out) in [(OnError::Stop, 3, 1), (OnError::Continue, 4, 0)] {
+        let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
         let plan = hold.plan(&settings, false).expect("a plan");
         let applied = hold.apply(&plan, on_error, &mut nobody).expect("written down");
         assert_eq!((applied.changed, applied.left_out), (changed, left_out), "{applied:?}");
         let [failed] = &applied.failed[..] else { panic!("{applied:?}") };
-        assert_eq!((&failed.place, failed.to.as_str()), (&settings[0].place, "30000"));
+        assert_eq!((&failed.knob, failed.to.as_str()), (&settings[0].knob, "30000"));
         assert!(failed.why.contains("Invalid argument"), "{}", failed.why);
         assert_eq!(world.get(1, limit), max);
         assert_eq!(hold.ledger().entries.len(), changed);
@@ -139,10 +139,10 @@ fn half_a_limit_goes_back() {
     let part = |quota: &str, period: &str| {
         [set(world.group(2, Key::CfsQuota), quota), set(world.group(2, Key::CfsPeriod), period)]
     };
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     // 60 % within 20 %.
     let plan = hold.plan(&part("30000", "50000"), false).expect("a plan");
-    let applied = hold.apply(&plan, OnError::GoOn, &mut nobody).expect("written down");
+    let applied = hold.apply(&plan, OnError::Continue, &mut nobody).expect("written down");
     assert_eq!((applied.changed, applied.failed.len(), applied.left_out), (0, 1, 1), "{applied:?}");
     assert_eq!(world.dump(), before);
     assert!(!world.dir().join("host.ledger").exists(), "nothing was changed");
@@ -152,7 +152,7 @@ fn half_a_limit_goes_back() {
     let ours = world.dump();
     // Somebody leaves 5 % to the group above: 10 % do not fit any more, 4 % do.
     world.put(1, Key::CfsQuota, "5000");
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let reverted = hold.revert(false, &mut nobody).expect("written down");
     assert_eq!((reverted.restored, reverted.failed.len()), (0, 1), "{reverted:?}");
     world.put(1, Key::CfsQuota, "20000");
@@ -171,9 +171,9 @@ fn what_the_kernel_makes_of_a_value() {
     let own = lowtail_kernel::thread::own_cpus().expect("own CPUs");
     // nix counts 1024; no host of ours has the last one.
     let settings = [set(world.cpus(0), &format!("{},1023", own[0])), set(world.sched(0), "nice=1")];
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let plan = hold.plan(&settings, false).expect("a plan");
-    let applied = hold.apply(&plan, OnError::GoOn, &mut nobody).expect("written down");
+    let applied = hold.apply(&plan, OnError::Continue, &mut nobody).expect("written down");
     assert_eq!((applied.changed, applied.failed.len()), (1, 1), "{applied:?}");
     let why = &applied.failed[0].why;
     assert!(why.contains(&format!("made `{}` of it", own[0])), "{why}");

@@ -8,7 +8,6 @@ mod foreign;
 mod full;
 mod guest;
 mod hotplug;
-mod keep;
 mod kill;
 mod kvm;
 mod ledger;
@@ -16,6 +15,7 @@ mod limits;
 mod model;
 mod random;
 mod readonly;
+mod reconciler;
 mod refused;
 mod vanish;
 mod vhost;
@@ -24,7 +24,7 @@ mod world;
 #[path = "../common/killed.rs"]
 mod killed;
 
-use lowtail_control::manage::{Applied, Hold, Moment, OnError, Reverted, Setting};
+use lowtail_control::manage::{Applied, Checkpoint, HostLock, OnError, Reverted, Setting};
 use lowtail_engine::Rng;
 use lowtail_kernel::cgroup::Hierarchy;
 use lowtail_testkit::{needs, seed};
@@ -41,11 +41,11 @@ fn host() -> Option<Hierarchy> {
     None
 }
 
-fn nobody(_: Moment<'_>) {}
+fn nobody(_: Checkpoint<'_>) {}
 
 /// Plans and applies these; all has to go well.
 fn apply(dir: &Path, settings: &[Setting]) -> Applied {
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let plan = hold.plan(settings, false).expect("a plan");
     assert_eq!(plan.unread, []);
     let applied = hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
@@ -55,7 +55,7 @@ fn apply(dir: &Path, settings: &[Setting]) -> Applied {
 
 /// Reverts; nothing may fail, and no ledger is left.
 fn revert(dir: &Path) -> Reverted {
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let reverted = hold.revert(false, &mut nobody).expect("written down");
     assert_eq!(reverted.failed, []);
     assert!(!dir.join("host.ledger").exists() && !dir.join("host.ledger.new").exists());

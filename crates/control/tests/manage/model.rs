@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 
-use lowtail_control::manage::{Place, Wanted};
-use lowtail_control::reconcile::{Keep, Options};
+use lowtail_control::manage::{Knob, Wanted};
+use lowtail_control::reconcile::{Options, Reconciler};
 
 use super::refused::chrt;
 use super::world::{World, set};
@@ -27,7 +27,7 @@ struct Cell {
 
 impl Cell {
     /// A round that knows what is wanted.
-    fn round(&mut self, place: &Place) {
+    fn round(&mut self, knob: &Knob) {
         let Some(wanted) = &self.wanted else {
             // What is another's is his from now on.
             if let Some((was, ours)) = self.entry.take()
@@ -38,7 +38,7 @@ impl Cell {
             return;
         };
         let was = self.entry.as_ref().map_or(&self.now, |(was, _)| was);
-        let Ok(to) = place.full(wanted, was) else { return };
+        let Ok(to) = knob.normalize(wanted, was) else { return };
         let was = was.clone();
         let may = self.entry.as_ref().is_none_or(|(_, ours)| *ours == self.now);
         if may || self.now == to {
@@ -54,31 +54,31 @@ fn sequences_of_a_daemon() {
     let world = World::new(hierarchy, &["a", "b", "c"], true);
     let weight = world.weight();
     let mut draw = Draw::new();
-    let cells: RefCell<BTreeMap<Place, Cell>> = RefCell::default();
-    let came = |place: Place| {
-        let now = place.read().expect("read").expect("there");
-        cells.borrow_mut().insert(place, Cell { now, ..Cell::default() });
+    let cells: RefCell<BTreeMap<Knob, Cell>> = RefCell::default();
+    let came = |knob: Knob| {
+        let now = knob.read().expect("read").expect("there");
+        cells.borrow_mut().insert(knob, Cell { now, ..Cell::default() });
     };
     (1..4).for_each(|group| came(world.group(group, weight)));
     (0..5).for_each(|n| came(world.sched(n)));
     let start = || {
         let options = Options { leave: false, ..Options::new(world.dir()) };
-        Keep::start(options).expect("nobody holds it")
+        Reconciler::start(options).expect("nobody holds it")
     };
-    let mut keep = Some(start());
+    let mut reconciler = Some(start());
     let mut happened = [0; 7];
     for step in 0..220 {
         let what = draw.below(7);
         happened[what] += 1;
-        let places: Vec<Place> = cells.borrow().keys().cloned().collect();
-        let place = draw.of(&places);
-        let is_group = matches!(place, Place::Group(_));
+        let knobs: Vec<Knob> = cells.borrow().keys().cloned().collect();
+        let knob = draw.of(&knobs);
+        let is_group = matches!(knob, Knob::Group(_));
         match what {
             // Another policy.
             0 | 1 => {
                 let values: &[&str] = if is_group { &OURS } else { &NICE };
                 let wanted = (draw.below(4) > 0).then(|| draw.of(values).to_string());
-                cells.borrow_mut().get_mut(&place).expect("a place").wanted = wanted;
+                cells.borrow_mut().get_mut(&knob).expect("a place").wanted = wanted;
             }
             // A machine goes, another one comes under its name.
             2 => {
@@ -105,56 +105,56 @@ fn sequences_of_a_daemon() {
                 let group = 1 + draw.below(3);
                 let value = draw.of(&THEIRS);
                 world.put(group, weight, value);
-                let place = world.group(group, weight);
-                cells.borrow_mut().get_mut(&place).expect("a place").now = value.to_string();
+                let knob = world.group(group, weight);
+                cells.borrow_mut().get_mut(&knob).expect("a place").now = value.to_string();
             }
             // Killed between two rounds: nothing is restored, and the next one takes over.
             5 => {
-                drop(keep.take());
-                keep = Some(start());
+                drop(reconciler.take());
+                reconciler = Some(start());
             }
             // Ended as it should: all is restored that is ours.
             _ => {
-                keep.take().expect("one").end().expect("written down");
-                for (place, cell) in &mut *cells.borrow_mut() {
+                reconciler.take().expect("one").end().expect("written down");
+                for (knob, cell) in &mut *cells.borrow_mut() {
                     let wanted = cell.wanted.take();
-                    cell.round(place);
+                    cell.round(knob);
                     cell.wanted = wanted;
                 }
                 check(&cells.borrow(), step, "ended");
-                keep = Some(start());
+                reconciler = Some(start());
             }
         }
-        let keep = keep.as_mut().expect("one");
+        let reconciler = reconciler.as_mut().expect("one");
         // First it is not known what is wanted: whatever was in force is. That is no reason to wait for the next round.
-        let round = keep.round(&mut |_| Err("not known".into())).expect("written down");
+        let round = reconciler.round(&mut |_| Err("not known".into())).expect("written down");
         assert!(round.unknown.is_some() || step > 0, "{round:?}");
         if round.unknown.is_none() {
             // It was not asked. It is in the tenth round at the latest.
             for _ in 0..10 {
-                keep.round(&mut |_| Err("not known".into())).expect("written down");
+                reconciler.round(&mut |_| Err("not known".into())).expect("written down");
             }
         }
         if what >= 5 {
             check(&cells.borrow(), step, "not known");
         }
-        let mut want = |_: &_| {
+        let mut resolve = |_: &_| {
             let cells = cells.borrow();
             let wanted = cells
                 .iter()
-                .filter_map(|(place, cell)| Some(set(place.clone(), cell.wanted.as_deref()?)));
+                .filter_map(|(knob, cell)| Some(set(knob.clone(), cell.wanted.as_deref()?)));
             Ok(Wanted::from(wanted.collect::<Vec<_>>()))
         };
-        let round = keep.round(&mut want).expect("written down");
+        let round = reconciler.round(&mut resolve).expect("written down");
         assert!(round.unknown.is_none());
         assert!(round.applied.is_none_or(|applied| applied.failed.is_empty()));
-        cells.borrow_mut().iter_mut().for_each(|(place, cell)| cell.round(place));
+        cells.borrow_mut().iter_mut().for_each(|(knob, cell)| cell.round(knob));
         check(&cells.borrow(), step, "known");
     }
-    keep.expect("one").end().expect("written down");
-    for (place, cell) in &mut *cells.borrow_mut() {
+    reconciler.expect("one").end().expect("written down");
+    for (knob, cell) in &mut *cells.borrow_mut() {
         cell.wanted = None;
-        cell.round(place);
+        cell.round(knob);
     }
     check(&cells.borrow(), usize::MAX, "at the end");
     assert!(!world.dir().join("host.ledger").exists());
@@ -162,9 +162,9 @@ fn sequences_of_a_daemon() {
 }
 
 #[track_caller]
-fn check(cells: &BTreeMap<Place, Cell>, step: usize, when: &str) {
-    for (place, cell) in cells {
-        let now = place.read().expect("read").expect("there");
-        assert_eq!(now, cell.now, "{when}, step {step}, {place}: {cell:?}");
+fn check(cells: &BTreeMap<Knob, Cell>, step: usize, when: &str) {
+    for (knob, cell) in cells {
+        let now = knob.read().expect("read").expect("there");
+        assert_eq!(now, cell.now, "{when}, step {step}, {knob}: {cell:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lowtail_control::manage::{Key, Place, Setting};
+use lowtail_control::manage::{Key, Knob, Setting};
 use lowtail_kernel::thread::own_cpus;
 
 use super::child::{self, killed};
@@ -62,19 +62,19 @@ fn sequences() {
 
 /// Some places with some values.
 fn policy(world: &World, cpus: &[String], draw: &mut Draw) -> Vec<Setting> {
-    let mut places: Vec<(Place, String)> = Vec::new();
+    let mut knobs: Vec<(Knob, String)> = Vec::new();
     for group in 1..5 {
-        places.push((world.group(group, world.weight()), draw.of(&OURS).into()));
+        knobs.push((world.group(group, world.weight()), draw.of(&OURS).into()));
     }
     for n in 0..5 {
-        places.push((world.sched(n), draw.of(&NICE).into()));
-        places.push((world.cpus(n), draw.of(cpus)));
+        knobs.push((world.sched(n), draw.of(&NICE).into()));
+        knobs.push((world.cpus(n), draw.of(cpus)));
     }
     if world.weight() == Key::CpuShares {
         let (quota, period) = (1_000 * (1 + draw.below(9)), draw.of(&[10_000, 20_000, 100_000]));
-        places.push((world.group(1, Key::CfsQuota), quota.to_string()));
-        places.push((world.group(1, Key::CfsPeriod), period.to_string()));
+        knobs.push((world.group(1, Key::CfsQuota), quota.to_string()));
+        knobs.push((world.group(1, Key::CfsPeriod), period.to_string()));
     }
-    places.retain(|_| draw.below(3) > 0);
-    places.into_iter().map(|(place, to)| set(place, &to)).collect()
+    knobs.retain(|_| draw.below(3) > 0);
+    knobs.into_iter().map(|(knob, to)| set(knob, &to)).collect()
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use lowtail_control::manage::{Error, Hold, OnError};
+use lowtail_control::manage::{Error, HostLock, OnError};
 
 use super::{child, nobody};
 
@@ -28,12 +28,12 @@ pub(crate) fn inside(dir: &Path) {
     };
     let writable = || run_as("umount", &[]);
     let values = || {
-        let read = settings.iter().map(|setting| setting.place.read().expect("a file"));
+        let read = settings.iter().map(|setting| setting.knob.read().expect("a file"));
         read.flatten().collect::<Vec<_>>()
     };
     let before = values();
     run_as("mount", &["-t", "tmpfs", "-o", "size=1m", "none"]);
-    let mut hold = Hold::take(&run).expect("nobody holds it");
+    let mut hold = HostLock::take(&run).expect("nobody holds it");
     read_only();
     let plan = hold.plan(&settings, false).expect("a plan");
     let error = hold.apply(&plan, OnError::Stop, &mut nobody).expect_err("read-only");
@@ -49,10 +49,10 @@ pub(crate) fn inside(dir: &Path) {
     assert!(matches!(error, Error::File { .. }), "{error}");
     assert_eq!(values(), before);
     drop(hold);
-    let error = Hold::take(&run).expect_err("its lock is a file");
+    let error = HostLock::take(&run).expect_err("its lock is a file");
     assert!(error.to_string().contains("Read-only"), "{error}");
     writable();
-    let mut hold = Hold::take(&run).expect("nobody holds it");
+    let mut hold = HostLock::take(&run).expect("nobody holds it");
     let reverted = hold.revert(false, &mut nobody).expect("it can be written down");
     assert_eq!((reverted.already, reverted.restored, reverted.foreign.len()), (2, 0, 0));
     assert!(!run.join("host.ledger").exists());

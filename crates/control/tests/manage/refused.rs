@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use lowtail_control::manage::{Hold, OnError, Place, Unknown, Wanted, plan, status};
+use lowtail_control::manage::{HostLock, Knob, OnError, Unknown, Wanted, plan, status};
 
 use super::world::{World, set};
 use super::{host, nobody, revert};
@@ -27,10 +27,10 @@ fn one_thread_with_a_policy_of_its_own_stops_nothing() {
         let wanted = plan(world.dir(), &settings, false).expect("a plan");
         assert_eq!((wanted.refused.len(), wanted.changes.len()), (1, 3), "{wanted:?}");
         let refused = &wanted.refused[0];
-        assert_eq!(refused.place, world.sched(0));
+        assert_eq!(refused.knob, world.sched(0));
         assert_eq!(refused.wanted, "nice=4 policy=batch");
         assert!(refused.why.contains("real-time, deadline or idle"), "{refused:?}");
-        let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+        let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
         let done = hold.apply(&wanted, OnError::Stop, &mut nobody).expect("written down");
         assert_eq!((done.changed, done.failed.len(), done.left_out), (3, 0, 0), "{done:?}");
         drop(hold);
@@ -77,13 +77,13 @@ fn what_is_not_known_stays() {
         Unknown::Thread(world.thread(0).tid()),
         Unknown::Interfaces,
     ];
-    let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
     let plan = hold.plan_wanted(&Wanted { settings: Vec::new(), unknown }, false).expect("a plan");
     hold.apply(&plan, OnError::Stop, &mut nobody).expect("written down");
     drop(hold);
     let rows = status(world.dir()).expect("a ledger").rows;
-    let left: Vec<&Place> = rows.iter().map(|row| &row.entry.place).collect();
-    assert_eq!(left, [&settings[0].place, &settings[2].place]);
+    let left: Vec<&Knob> = rows.iter().map(|row| &row.entry.knob).collect();
+    assert_eq!(left, [&settings[0].knob, &settings[2].knob]);
     assert_eq!(
         [1, 2].map(|group| world.get(group, weight)),
         ["300".to_string(), was(&before, &world)]
@@ -110,11 +110,11 @@ fn what_somebody_writes_meanwhile_is_not_ours() {
         if force {
             world.put(1, weight, "555");
         }
-        let mut hold = Hold::take(world.dir()).expect("nobody holds it");
+        let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
         let settings = [set(world.group(1, weight), "400")];
         let plan = hold.plan(&settings, force).expect("a plan");
-        let mut meddle = |moment: lowtail_control::manage::Moment<'_>| {
-            if matches!(moment, lowtail_control::manage::Moment::After(_)) {
+        let mut meddle = |moment: lowtail_control::manage::Checkpoint<'_>| {
+            if matches!(moment, lowtail_control::manage::Checkpoint::After(_)) {
                 world.put(1, weight, "777");
             }
         };
@@ -141,8 +141,8 @@ fn a_name_that_is_no_utf8() {
     let shown = || lowtail_standin::shown::thread(tid).expect("it lives");
     let before = shown();
     let thread = lowtail_control::manage::Thread::of(tid).expect("a /proc").expect("it lives");
-    let sched = Place::Sched(lowtail_control::manage::Sched { thread });
-    let cpus = Place::Affinity(lowtail_control::manage::Affinity { thread });
+    let sched = Knob::Sched(lowtail_control::manage::Sched { thread });
+    let cpus = Knob::Affinity(lowtail_control::manage::Affinity { thread });
     super::apply(dir.path(), &[set(sched, "nice=-20"), set(cpus, "0")]);
     assert_ne!(shown(), before);
     assert_eq!(revert(dir.path()).restored, 2);

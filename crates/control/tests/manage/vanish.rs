@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lowtail_control::manage::{Hold, Key, Moment, OnError, Setting};
+use lowtail_control::manage::{Checkpoint, HostLock, Key, OnError, Setting};
 
 use super::host;
 use super::world::{World, set};
@@ -35,15 +35,15 @@ fn at_every_moment() {
         loop {
             let Some((mut world, settings)) = world() else { return };
             let dir = tempfile::tempdir().expect("a directory");
-            let mut hold = Hold::take(dir.path()).expect("nobody holds it");
+            let mut hold = HostLock::take(dir.path()).expect("nobody holds it");
             let plan = hold.plan(&settings, false).expect("a plan");
             if revert {
-                hold.apply(&plan, OnError::GoOn, &mut super::nobody).expect("written down");
+                hold.apply(&plan, OnError::Continue, &mut super::nobody).expect("written down");
             }
             let (mut seen, mut standin) = (0, world.standin.take());
             let groups: Vec<_> =
                 world.groups[1..].iter().map(|path| world.hierarchy.root.join(path)).collect();
-            let mut tell = |_: Moment<'_>| {
+            let mut tell = |_: Checkpoint<'_>| {
                 if seen == at {
                     drop(standin.take());
                     groups.iter().rev().for_each(|dir| fs::remove_dir(dir).expect("empty"));
@@ -59,7 +59,8 @@ fn at_every_moment() {
                 );
                 gone += reverted.gone;
             } else {
-                let applied = hold.apply(&plan, OnError::GoOn, &mut tell).expect("written down");
+                let applied =
+                    hold.apply(&plan, OnError::Continue, &mut tell).expect("written down");
                 assert_eq!(applied.failed, [], "{at}");
                 gone += applied.gone;
                 // Whatever was written down is gone.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lowtail_control::desired::{Facts, settings};
+use lowtail_control::desired::{HostCapabilities, settings};
 use lowtail_control::policy::Policy;
 use lowtail_discover::{self, Role};
 use lowtail_kernel::Roots;
@@ -49,10 +49,11 @@ fn inside() {
     // Three CPUs, of which the first is left to everybody else; a weight of 305 is five steps of 1.25 (sched(7)).
     let text = "scheduler = \"none\"\n[workers]\ncpus = \"all-but-first\"\nweight = 305";
     let policy = Policy::parse("x.toml", text).expect("a policy");
-    let facts = Facts::read(&Roots::default(), found.hierarchy.as_ref()).expect("a host");
+    let capabilities =
+        HostCapabilities::read(&Roots::default(), found.hierarchy.as_ref()).expect("a host");
     let before = dump(&tids);
     let dir = tempfile::tempdir().expect("a directory");
-    let wanted = settings(&policy, &found, &facts);
+    let wanted = settings(&policy, &found, &capabilities);
     assert_eq!(wanted.notes, []);
     apply(dir.path(), &wanted.settings);
     let placed = dump(&tids);

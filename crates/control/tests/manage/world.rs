@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lowtail_control::manage::{Affinity, Group, Key, Place, Sched, Setting, Thread};
+use lowtail_control::manage::{Affinity, Group, Key, Knob, Sched, Setting, Thread};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_standin::{Standin, shown};
 use tempfile::TempDir;
@@ -63,9 +63,9 @@ impl World {
         fs::read_to_string(self.file(group, key)).expect("a file").trim_end().to_string()
     }
 
-    pub(crate) fn group(&self, group: usize, key: Key) -> Place {
+    pub(crate) fn group(&self, group: usize, key: Key) -> Knob {
         let found = Group::new(&self.hierarchy, &self.groups[group], key);
-        Place::Group(found.expect("below the mount point").expect("there"))
+        Knob::Group(found.expect("below the mount point").expect("there"))
     }
 
     /// The stand-in's threads: two vCPUs, an I/O thread, two of vhost.
@@ -74,12 +74,12 @@ impl World {
         Thread::of(tid).expect("a /proc").expect("it lives")
     }
 
-    pub(crate) fn cpus(&self, n: usize) -> Place {
-        Place::Affinity(Affinity { thread: self.thread(n) })
+    pub(crate) fn cpus(&self, n: usize) -> Knob {
+        Knob::Affinity(Affinity { thread: self.thread(n) })
     }
 
-    pub(crate) fn sched(&self, n: usize) -> Place {
-        Place::Sched(Sched { thread: self.thread(n) })
+    pub(crate) fn sched(&self, n: usize) -> Knob {
+        Knob::Sched(Sched { thread: self.thread(n) })
     }
 
     /// The file that weighs a group here.
@@ -121,6 +121,6 @@ impl Drop for World {
     }
 }
 
-pub(crate) fn set(place: Place, to: &str) -> Setting {
-    Setting { place, to: to.into(), why: "a test wants it".into() }
+pub(crate) fn set(knob: Knob, to: &str) -> Setting {
+    Setting { knob, to: to.into(), why: "a test wants it".into() }
 }

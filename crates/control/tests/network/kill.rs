@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lowtail_control::flow::{TaggerConfig, TapTagger};
-use lowtail_control::manage::{Network, Part, Place, Setting};
+use lowtail_control::manage::{Knob, Network, Part, Setting};
 use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{Choice, Link, Wanted};
 use lowtail_policy::FlowParams;
@@ -35,18 +35,19 @@ fn settings() -> Vec<Setting> {
     let choice = Choice::find(&link, &wanted).expect("something suits");
     let segments = serde_json::to_string(&choice.segments.expect("shorter ones")).expect("JSON");
     let params = FlowParams::default();
-    let told = TaggerConfig { marks: Mask::UPPER, ..TaggerConfig::new(&params, choice.priorities) };
+    let config =
+        TaggerConfig { marks: Mask::UPPER, ..TaggerConfig::new(&params, choice.priorities) };
     let all = [
         (&link, Part::Disciplines, choice.tree.to_text()),
         (&link, Part::Segments, segments),
         (&link, Part::Hooks, "present".to_string()),
-        (&link, Part::Tagger, told.to_text()),
+        (&link, Part::Tagger, config.to_text()),
         (&tap, Part::Ingress, "present".to_string()),
         (&tap, Part::Entry, TapTagger::new(&params, Mask::UPPER).to_text()),
     ];
     let setting = |(link, part, to): (&Link, Part, String)| {
-        let place = Place::Network(Network { link: link.clone(), part });
-        Setting { place, to, why: "a test".into() }
+        let knob = Knob::Network(Network { link: link.clone(), part });
+        Setting { knob, to, why: "a test".into() }
     };
     all.map(setting).into()
 }
@@ -59,8 +60,8 @@ fn killed(host: &Namespace, what: &str, at: usize, dir: &Path) -> bool {
 }
 
 /// All that is told of the uplink, and of the tap.
-fn told(host: &Namespace) -> String {
-    restore::told(host) + &taps::told(host, "tap")
+fn tc_state(host: &Namespace) -> String {
+    restore::tc_state(host) + &taps::tc_state(host, "tap")
 }
 
 /// Never, as no apply has so many moments.
@@ -73,13 +74,13 @@ fn after_every_step() {
     host.ip("link add tap type veth peer name machine");
     host.tc("qdisc add dev nic root handle 5: tbf rate 70mbit burst 30k limit 123456");
     let dir = tempfile::tempdir().expect("a directory");
-    let before = told(&host);
+    let before = tc_state(&host);
     let mut states = std::collections::BTreeSet::new();
     let mut at = 0;
     while killed(&host, "apply", at, dir.path()) {
-        states.insert(told(&host));
+        states.insert(tc_state(&host));
         killed(&host, "revert", NEVER, dir.path());
-        assert_eq!(told(&host), before, "apply killed at moment {at}");
+        assert_eq!(tc_state(&host), before, "apply killed at moment {at}");
         at += 1;
     }
     // What was there, and after each of six steps.
@@ -87,11 +88,11 @@ fn after_every_step() {
     let mut at = 0;
     while killed(&host, "revert", at, dir.path()) {
         killed(&host, "revert", NEVER, dir.path());
-        assert_eq!(told(&host), before, "revert killed at moment {at}");
+        assert_eq!(tc_state(&host), before, "revert killed at moment {at}");
         killed(&host, "apply", NEVER, dir.path());
         at += 1;
     }
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
     assert!(at >= 14, "{at} moments");
     assert_eq!(
         fs::read_dir(dir.path())

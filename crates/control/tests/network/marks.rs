@@ -50,7 +50,7 @@ fn others_bits_survive_a_hundred_thousand_packets() {
             for _ in 0..PACKETS / rounds as u32 / 50 {
                 // Fifty packets of one machine.
                 let machine = random.random_range(1..=most);
-                let (mut sent, mut told) = (Vec::new(), 0);
+                let (mut sent, mut config) = (Vec::new(), 0);
                 kernel.become_tap(Some(machine));
                 for _ in 0..50 {
                     let (before, packet): (u32, _) = (random.random(), packet(&mut random));
@@ -66,9 +66,13 @@ fn others_bits_survive_a_hundred_thousand_packets() {
                 for (packet, mark) in sent {
                     let (_, _, priority, after) = kernel.send_marked(&packet, mark);
                     assert_eq!(after, mark & !mask, "seed {seed}, mask {mask:#x}, mark {mark:#x}");
-                    told += u64::from(priority != 7);
+                    config += u64::from(priority != 7);
                 }
-                assert_eq!(kernel.counts()[15] - marked, told, "seed {seed}: each that is tagged");
+                assert_eq!(
+                    kernel.counts()[15] - marked,
+                    config,
+                    "seed {seed}: each that is tagged"
+                );
             }
         }
     });
@@ -104,8 +108,8 @@ fn a_machine_that_does_not_fit_is_refused() {
     let Some(_kernel) = kernel() else { return };
     Namespace::new().within(|| {
         let tagger = Tagger::load(&FlowParams::default(), Mask(0x7)).expect("root may");
-        tagger.know(&[(7, 6)]).expect("six machines fit into three bits");
-        let error = tagger.know(&[(7, 7)]).expect_err("seven do not").to_string();
+        tagger.set_owners(&[(7, 6)]).expect("six machines fit into three bits");
+        let error = tagger.set_owners(&[(7, 7)]).expect_err("seven do not").to_string();
         assert!(error.contains("machine 7: there is room for 6"), "{error}");
     });
 }
@@ -205,7 +209,7 @@ fn a_policy_whose_bits_are_in_use_is_refused() {
     host.within(|| {
         let fatal = |network: &str| -> Vec<String> {
             let text = format!("{network}\n[[uplink]]\nname = \"nic\"\n");
-            let (_, all) = crate::policy::want(&text);
+            let (_, all) = crate::policy::resolve(&text);
             let fatal = all.notes.into_iter().filter(|note| note.fatal);
             fatal.map(|note| note.to_string()).collect()
         };

@@ -24,15 +24,15 @@ fn tagger(host: &Namespace, marks: Mask) -> Tagger {
         let [uplink, a, b] =
             ["uplink", "tap-a", "tap-b"].map(|name| Link::find(name).expect("it is there"));
         tc::set_hooks(&uplink, true).expect("there are none");
-        let mut told = TaggerConfig::new(&params, [0; 5]);
-        told.marks = marks;
-        tagger.attach(&uplink, &told).expect("nobody else is there");
-        tagger.know(&[(a.ifindex, 1), (b.ifindex, 2)]).expect("there is room");
+        let mut config = TaggerConfig::new(&params, [0; 5]);
+        config.marks = marks;
+        tagger.attach(&uplink, &config).expect("nobody else is there");
+        tagger.set_owners(&[(a.ifindex, 1), (b.ifindex, 2)]).expect("there is room");
         for tap in [&a, &b].into_iter().filter(|_| marks != Mask::NONE) {
             tc::set_hooks(tap, true).expect("there are none");
             tagger.attach_tap(tap).expect("nobody else is there");
         }
-        assert!(tagger.know(&[(a.ifindex, 1 << 20)]).is_err());
+        assert!(tagger.set_owners(&[(a.ifindex, 1 << 20)]).is_err());
         tagger
     })
 }

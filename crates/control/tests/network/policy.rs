@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_control::desired::{HostCapabilities, Settings, settings};
 use lowtail_control::flow::{Tagger, TaggerConfig};
-use lowtail_control::manage::{Hold, OnError, Part, Place, Setting};
+use lowtail_control::manage::{HostLock, Knob, OnError, Part, Setting};
 use lowtail_control::policy::Policy;
 use lowtail_control::reconcile::Taggers;
 use lowtail_discover::{Found, Kind, Origin, Tap, Vm};
@@ -13,23 +13,23 @@ use lowtail_kernel::tc::{Link, Segments, Tree};
 use lowtail_kernel::{Name, Roots};
 
 use crate::kernel;
-use crate::restore::{host, told};
+use crate::restore::{host, tc_state};
 
 pub(crate) fn found(vms: Vec<Vm>) -> Found {
     Found { vms, ..Found::default() }
 }
 
 /// What a policy comes to for the namespace of the thread.
-pub(crate) fn want(text: &str) -> (Policy, Settings) {
+pub(crate) fn resolve(text: &str) -> (Policy, Settings) {
     let policy = Policy::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let facts = Facts::read(&Roots::default(), None).expect("a host of Linux");
-    let all = settings(&policy, &found(Vec::new()), &facts);
+    let capabilities = HostCapabilities::read(&Roots::default(), None).expect("a host of Linux");
+    let all = settings(&policy, &found(Vec::new()), &capabilities);
     (policy, all)
 }
 
 fn parts(all: &[Setting]) -> Vec<Part> {
-    let part = |setting: &Setting| match &setting.place {
-        Place::Network(network) => network.part,
+    let part = |setting: &Setting| match &setting.knob {
+        Knob::Network(network) => network.part,
         other => panic!("{other}"),
     };
     all.iter().map(part).collect()
@@ -47,8 +47,8 @@ pub(crate) fn notes(all: &Settings) -> String {
 }
 
 fn apply(dir: &Path, text: &str) -> usize {
-    let (_, all) = want(text);
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let (_, all) = resolve(text);
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let plan = hold.plan(&all.settings, false).expect("a plan");
     assert_eq!((&plan.unread, &plan.foreign), (&vec![], &vec![]), "{text}");
     let applied = hold.apply(&plan, OnError::Stop, &mut |_| {}).expect("written down");
@@ -57,7 +57,7 @@ fn apply(dir: &Path, text: &str) -> usize {
 }
 
 pub(crate) fn revert(dir: &Path) {
-    let mut hold = Hold::take(dir).expect("nobody holds it");
+    let mut hold = HostLock::take(dir).expect("nobody holds it");
     let reverted = hold.revert(false, &mut |_| {}).expect("written down");
     assert_eq!((reverted.failed, reverted.foreign), (vec![], vec![]));
 }
@@ -71,7 +71,7 @@ fn a_policy_is_in_force_and_is_reverted() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
     host.tc("qdisc add dev nic root handle 5: tbf rate 70mbit burst 30k limit 123456");
-    let before = told(&host);
+    let before = tc_state(&host);
     let dir = tempfile::tempdir().expect("a directory");
     let at = dir.path().to_path_buf();
     // 31 KB at 99 % of 1 Gbit/s in 250 us.
@@ -84,7 +84,7 @@ fn a_policy_is_in_force_and_is_reverted() {
         nic.segments().expect("they can be read").expect("the kernel tells")
     });
     assert_eq!(segments.gso_max_size, 990_000_000 / 8 / 4_000);
-    let shown = told(&host);
+    let shown = tc_state(&host);
     assert!(shown.contains(" 7a11: root") && shown.contains("clsact"), "{shown}");
     assert!(shown.contains("lowtail") && !shown.contains("70Mbit"), "{shown}");
     // From one policy to another: what was there before is still what comes back.
@@ -100,7 +100,7 @@ fn a_policy_is_in_force_and_is_reverted() {
         assert_eq!(size(), 65_536, "the discipline cuts at this rate");
         revert(&at);
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_is_wanted_of_an_uplink() {
     let host = host();
     host.within(|| {
         use Part::{Disciplines, Hooks, Segments as Length, Tagger};
-        let all = |keys: &str| want(&uplink(keys)).1;
+        let all = |keys: &str| resolve(&uplink(keys)).1;
         let rest = [Disciplines, Hooks, Tagger];
         let long = [Length, Disciplines, Hooks, Tagger];
         // At 1 Gbit/s TCP's segments are shorter, at 100 Mbit/s the discipline cuts; unless the policy says otherwise.
@@ -134,10 +134,10 @@ fn what_is_wanted_of_an_uplink() {
         assert_eq!(tree("rate = \"1Gbit/s\""), tree("rate = \"1Gbit/s\"\nsplit = \"gso\""));
         // The rule's parameters and DSCPs reach the tagger: 46 is EF, 255 leaves them.
         let flow = "[flow]\nbrief = 1234\n[[uplink]]\nname = \"nic\"\ndscp = { small = \"EF\" }";
-        let (policy, wanted) = want(flow);
-        let told = TaggerConfig::parse(value(&wanted, Tagger)).expect("as written").expect("one");
-        assert_eq!((told.params(), told.dscp), (policy.flow, [46, 46, 255, 255, 255]));
-        assert_eq!(told.params().brief_bytes, 1234);
+        let (policy, wanted) = resolve(flow);
+        let config = TaggerConfig::parse(value(&wanted, Tagger)).expect("as written").expect("one");
+        assert_eq!((config.params(), config.dscp), (policy.flow, [46, 46, 255, 255, 255]));
+        assert_eq!(config.params().brief_bytes, 1234);
         // What cannot be had is said, and costs nobody anything else.
         assert!(notes(&all("")).contains("nothing limits the ring of nic"), "{}", notes(&all("")));
         assert_eq!(notes(&all("rate = \"1Gbit/s\"")), "");
@@ -149,7 +149,7 @@ fn what_is_wanted_of_an_uplink() {
             ("[[uplink]]\nname = \"lo\"", "not an interface of Ethernet", 0),
             ("", "", 0),
         ] {
-            let (_, all) = want(text);
+            let (_, all) = resolve(text);
             assert!(notes(&all).contains(wanted), "{}", notes(&all));
             assert_eq!(all.settings.len(), settings, "{text}");
         }
@@ -163,22 +163,22 @@ fn disciplines_that_could_not_be_put_back_stay_and_are_served() {
     host.tc("qdisc add dev nic root handle 1: htb default 20");
     host.tc("class add dev nic parent 1: classid 1:20 htb rate 1gbit");
     host.tc("filter add dev nic parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:20");
-    let before = told(&host);
+    let before = tc_state(&host);
     let dir = tempfile::tempdir().expect("a directory");
     let at = dir.path().to_path_buf();
     host.within(move || {
         let text = uplink("rate = \"1Gbit/s\"\npriority = { small = 5 }");
-        let (_, all) = want(&text);
+        let (_, all) = resolve(&text);
         assert_eq!(parts(&all.settings), [Part::Hooks, Part::Tagger]);
         assert!(notes(&all).contains("filters direct packets in them"), "{}", notes(&all));
-        let told =
+        let config =
             TaggerConfig::parse(value(&all, Part::Tagger)).expect("as written").expect("one");
         // TC_PRIO_BESTEFFORT and TC_PRIO_BULK of linux/pkt_sched.h are 0 and 2.
-        assert_eq!(told.priorities, [5, 5, 0, 0, 2]);
+        assert_eq!(config.priorities, [5, 5, 0, 0, 2]);
         assert_eq!(apply(&at, &text), 2);
         revert(&at);
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
 }
 
 /// A machine with these interfaces.
@@ -201,7 +201,7 @@ fn vm(pid: u32, taps: &[u32]) -> Vm {
 /// What the tagger of `nic` goes by: interface and machine.
 fn owners() -> Vec<(u32, u32)> {
     let nic = Link::find("nic").expect("it is there");
-    Tagger::running(&nic).expect("it is ours").expect("it runs").known().expect("it can be read")
+    Tagger::running(&nic).expect("it is ours").expect("it runs").owners().expect("it can be read")
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn taggers_follow_machines() {
     let at = dir.path().to_path_buf();
     host.within(move || {
         let text = uplink("rate = \"1Gbit/s\"") + "[[uplink]]\nname = \"none0\"\n";
-        let (policy, _) = want(&text);
+        let (policy, _) = resolve(&text);
         let mut taggers = Taggers::default();
         let mut follow = |vms: Vec<Vm>| taggers.follow(&policy, &found(vms));
         // Nothing is there yet, and nothing is wrong with that.
@@ -239,11 +239,11 @@ fn asking_again_is_cheap() {
     let host = host();
     let took = host.within(|| {
         let text = uplink("rate = \"1Gbit/s\"");
-        let first = want(&text).1;
+        let first = resolve(&text).1;
         let mut best = Duration::MAX;
         for _ in 0..3 {
             let begin = Instant::now();
-            assert_eq!(want(&text).1, first);
+            assert_eq!(resolve(&text).1, first);
             best = best.min(begin.elapsed());
         }
         best
@@ -260,7 +260,7 @@ fn each_form_of_splitting_is_taken_by_the_kernel() {
     for split in ["auto", "cake", "gso", "none"] {
         for rate in ["", "rate = \"20Mbit/s\"", "rate = \"100Mbit/s\"", "rate = \"2Gbit/s\""] {
             let host = host();
-            let before = told(&host);
+            let before = tc_state(&host);
             let text = uplink(&format!("{rate}\nsplit = \"{split}\""));
             let dir = tempfile::tempdir().expect("a directory");
             let at = dir.path().to_path_buf();
@@ -271,7 +271,7 @@ fn each_form_of_splitting_is_taken_by_the_kernel() {
                 assert!(Tree::read(&nic).expect("read").expect("there").is_ours());
                 revert(&at);
             });
-            assert_eq!(told(&host), before, "{split} {rate}");
+            assert_eq!(tc_state(&host), before, "{split} {rate}");
         }
     }
 }

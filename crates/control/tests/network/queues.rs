@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lowtail_control::manage::{Hold, OnError};
+use lowtail_control::manage::{HostLock, OnError};
 use lowtail_kernel::tc::{Link, Tree};
 
 use crate::kernel;
 use crate::net::Namespace;
-use crate::policy::{revert, want};
+use crate::policy::{resolve, revert};
 use crate::restore;
 
 /// Each from a port of its own, so that the kernel spreads them over the queues.
@@ -20,11 +20,11 @@ const SOCKETS: usize = 16;
 const ARRIVE: u64 = 500;
 
 /// What is told of it, without the flows that have packets at this moment, which cake and fq_codel show as classes.
-fn told(host: &Namespace) -> String {
+fn tc_state(host: &Namespace) -> String {
     let is_flow =
         |line: &&str| line.starts_with("class cake") || line.starts_with("class fq_codel");
-    let told = restore::told(host);
-    told.lines().filter(|line| !is_flow(line)).collect::<Vec<_>>().join("\n")
+    let config = restore::tc_state(host);
+    config.lines().filter(|line| !is_flow(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// A policy for `nic`, which has `mq` with `leaves`, put in force and taken back under traffic. Its text, and whether the
@@ -41,7 +41,7 @@ fn under_traffic(leaves: &[&str], text: &str, is_mq: bool) {
     for leaf in leaves {
         host.tc(leaf);
     }
-    let before = told(&host);
+    let before = tc_state(&host);
     assert!(before.contains("qdisc mq 9: root"), "{before}");
     let stop = Arc::new(AtomicBool::new(false));
     let arrived = Arc::new(AtomicU64::new(0));
@@ -88,8 +88,8 @@ fn under_traffic(leaves: &[&str], text: &str, is_mq: bool) {
     for _ in 0..3 {
         let (at, text) = (dir.path().to_path_buf(), text.to_string());
         host.within(move || {
-            let (_, all) = want(&text);
-            let mut hold = Hold::take(&at).expect("nobody holds it");
+            let (_, all) = resolve(&text);
+            let mut hold = HostLock::take(&at).expect("nobody holds it");
             let plan = hold.plan(&all.settings, false).expect("a plan");
             let applied = hold.apply(&plan, OnError::Stop, &mut |_| {}).expect("written down");
             assert_eq!((applied.failed, plan.unread), (vec![], vec![]));
@@ -102,7 +102,7 @@ fn under_traffic(leaves: &[&str], text: &str, is_mq: bool) {
         // Each time another instant of the traffic.
         let at = dir.path().to_path_buf();
         host.within(move || revert(&at));
-        assert_eq!(told(&host), before);
+        assert_eq!(tc_state(&host), before);
         flows("afterwards");
     }
     stop.store(true, Ordering::Relaxed);

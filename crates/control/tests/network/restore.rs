@@ -17,7 +17,7 @@ pub(crate) fn host() -> Namespace {
 }
 
 /// All that `tc` and `ip` tell of the interface, but for what counts packets and names nothing.
-pub(crate) fn told(host: &Namespace) -> String {
+pub(crate) fn tc_state(host: &Namespace) -> String {
     let disciplines = host.tc("-d qdisc show dev nic");
     // Packets that found no class: what the host sends by itself when an interface changes.
     let mut words: Vec<&str> = disciplines.split(' ').collect();
@@ -44,7 +44,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
     for command in commands {
         host.tc(command);
     }
-    let before = told(&host);
+    let before = tc_state(&host);
     host.within(move || {
         let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
@@ -71,13 +71,13 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         Tree::parse(&text).expect("as written").put(&up).expect("its dry run went well");
         assert_eq!(Tree::read(&up).expect("it can be read"), Some(was));
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
 }
 
 /// Without a rate: what is chosen, and that the kernel's own is there again after it.
 pub(crate) fn without_a_rate() -> Outer {
     let host = host();
-    let before = told(&host);
+    let before = tc_state(&host);
     let outer = host.within(|| {
         let nic = Link::find("nic").expect("it is there");
         let was = Tree::read(&nic).expect("it can be read").expect("it is there");
@@ -90,7 +90,7 @@ pub(crate) fn without_a_rate() -> Outer {
         was.put(&nic).expect("it was the kernel's own");
         choice.shape.outer
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
     outer
 }
 
@@ -133,7 +133,7 @@ fn what_could_not_be_put_back_is_left_alone() {
     host.tc("qdisc add dev nic root handle 1: htb default 20");
     host.tc("class add dev nic parent 1: classid 1:20 htb rate 1gbit");
     host.tc("filter add dev nic parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:20");
-    let before = told(&host);
+    let before = tc_state(&host);
     host.within(|| {
         let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
@@ -143,7 +143,7 @@ fn what_could_not_be_put_back_is_left_alone() {
         let error = was.put(&up).expect_err("there are filters").to_string();
         assert!(error.contains("cannot be put back"), "{error}");
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn others_at_the_hooks_keep_them() {
     let host = host();
     host.tc("qdisc add dev nic clsact");
     host.tc("filter add dev nic egress pref 2 protocol ip u32 match ip protocol 17 0xff");
-    let before = told(&host);
+    let before = tc_state(&host);
     host.within(|| {
         let up = Link::find("nic").expect("it is there");
         tc::set_hooks(&up, true).expect("they are there");
@@ -165,7 +165,7 @@ fn others_at_the_hooks_keep_them() {
         let error = flow::read(&up).expect_err("it is taken").to_string();
         assert!(error.contains("it is not ours"), "{error}");
     });
-    assert_eq!(told(&host), before);
+    assert_eq!(tc_state(&host), before);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use lowtail_control::desired::{Facts, Settings, settings};
+use lowtail_control::desired::{HostCapabilities, Settings, settings};
 use lowtail_control::flow::{self, Counts, TaggedVm, Tagger};
-use lowtail_control::manage::{Applied, Hold, Moment, Now, OnError, Place, Plan, status};
+use lowtail_control::manage::{Applied, Checkpoint, HostLock, Knob, Now, OnError, Plan, status};
 use lowtail_control::policy::Policy;
-use lowtail_control::reconcile::{Keep, Options, Taggers};
+use lowtail_control::reconcile::{Options, Reconciler, Taggers};
 use lowtail_discover::{Kind, Origin, Tap, Vm};
 use lowtail_kernel::tc::Link;
 use lowtail_kernel::{Name, Roots};
@@ -36,7 +36,7 @@ const PACKETS: u16 = 300;
 const FULL: u64 = 130_000 / BYTES;
 
 /// What `tc` tells of a tap; each program has another number.
-pub(crate) fn told(host: &Namespace, tap: &str) -> String {
+pub(crate) fn tc_state(host: &Namespace, tap: &str) -> String {
     let filters = host.tc(&format!("filter show dev {tap} ingress"));
     let lines = filters.lines().map(|line| line.split(" id ").next().unwrap_or_default());
     let filters: Vec<&str> = lines.collect();
@@ -89,10 +89,10 @@ impl World {
         let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();
         self.net.host.within(move || {
             let vms = machines(&taps);
-            let all = want(&text, &vms);
-            let mut hold = Hold::take(&dir).expect("nobody holds it");
+            let all = resolve(&text, &vms);
+            let mut hold = HostLock::take(&dir).expect("nobody holds it");
             let plan = hold.plan(&all.settings, false).expect("a plan");
-            let applied = hold.apply(&plan, OnError::GoOn, &mut |_| {}).expect("written down");
+            let applied = hold.apply(&plan, OnError::Continue, &mut |_| {}).expect("written down");
             let policy = Policy::parse("x.toml", &text).expect("it was one before");
             assert_eq!(Taggers::default().follow(&policy, &found(vms)), Vec::<String>::new());
             (all, plan, applied)
@@ -148,10 +148,10 @@ fn machines(taps: &[String]) -> Vec<Vm> {
     taps.iter().zip(1 << 24..).map(vm).collect()
 }
 
-fn want(text: &str, vms: &[Vm]) -> Settings {
+fn resolve(text: &str, vms: &[Vm]) -> Settings {
     let policy = Policy::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let facts = Facts::read(&Roots::default(), None).expect("a host of Linux");
-    settings(&policy, &found(vms.to_vec()), &facts)
+    let capabilities = HostCapabilities::read(&Roots::default(), None).expect("a host of Linux");
+    settings(&policy, &found(vms.to_vec()), &capabilities)
 }
 
 /// So many packets, each to another address behind `far`; what 1 Mbit/s can have added meanwhile, in packets.
@@ -179,7 +179,7 @@ fn each_routed_machine_has_its_own_bucket() {
     let world = World::new();
     let dir = tempfile::tempdir().expect("a directory");
     let all = ["tap-a", "tap-c", "tap-d"];
-    let before = all.map(|tap| told(&world.net.host, tap));
+    let before = all.map(|tap| tc_state(&world.net.host, tap));
     // Without the key a routed machine's packets are the host's, and so is what another one has left of the bucket.
     let (settings, ..) = world.apply(dir.path(), &format!("{FLOW}{UPLINK}"), &all);
     assert!(notes(&settings).contains("machines behind inner are routed"), "{}", notes(&settings));
@@ -249,10 +249,10 @@ fn each_routed_machine_has_its_own_bucket() {
     // And without the key taps are as they were.
     let (_, _, applied) = world.apply(dir.path(), &format!("{FLOW}{UPLINK}"), &all);
     assert_eq!((applied.changed, applied.failed), (7, vec![]));
-    assert_eq!(all.map(|tap| told(&world.net.host, tap)), before);
+    assert_eq!(all.map(|tap| tc_state(&world.net.host, tap)), before);
     let at = dir.path().to_path_buf();
     world.net.host.within(move || revert(&at));
-    assert!(!told(&world.net.host, "uplink").contains("clsact"));
+    assert!(!tc_state(&world.net.host, "uplink").contains("clsact"));
 }
 
 /// It may have all that a machine can choose: the other one's address and MAC, a mark, a priority.
@@ -339,23 +339,23 @@ fn others_at_a_tap_are_left_alone() {
     host.tc("qdisc add dev tap-d clsact");
     host.tc("filter add dev tap-d ingress pref 2 protocol ip u32 match ip protocol 17 0xff");
     let all = ["tap-a", "tap-c", "tap-d"];
-    let before = all.map(|tap| told(host, tap));
+    let before = all.map(|tap| tc_state(host, tap));
     let dir = tempfile::tempdir().expect("a directory");
     let (_, plan, applied) = world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &all);
     assert_eq!(applied.failed, []);
     // In our place at the last one is another's filter.
     let [unread] = plan.unread.as_slice() else { panic!("{:?}", plan.unread) };
     assert!(unread.why.contains("it is not ours, but of kind u32"), "{}", unread.why);
-    assert!(unread.place.to_string().contains("ingress of tap-d"), "{}", unread.place);
-    assert_eq!(told(host, "tap-d"), before[2]);
+    assert!(unread.knob.to_string().contains("ingress of tap-d"), "{}", unread.knob);
+    assert_eq!(tc_state(host, "tap-d"), before[2]);
     for tap in ["tap-a", "tap-c"] {
-        assert!(told(host, tap).contains("lowtail"), "{}", told(host, tap));
+        assert!(tc_state(host, tap).contains("lowtail"), "{}", tc_state(host, tap));
     }
     send(&world.c, 40, |_| {});
     assert_eq!(world.counts().marked, 40);
     let at = dir.path().to_path_buf();
     host.within(move || revert(&at));
-    assert_eq!(all.map(|tap| told(host, tap)), before);
+    assert_eq!(all.map(|tap| tc_state(host, tap)), before);
     // Who limits a machine later by libvirt finds an `ingress` that it may remove, as it does.
     host.tc("qdisc del dev tap-c clsact");
     let (_, _, applied) = world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &["tap-c"]);
@@ -363,19 +363,19 @@ fn others_at_a_tap_are_left_alone() {
     host.tc("qdisc del dev tap-c ingress");
     host.tc("qdisc add dev tap-c ingress");
     host.tc("filter add dev tap-c parent ffff: protocol all pref 49 u32 match u32 0 0");
-    let theirs = told(host, "tap-c");
+    let theirs = tc_state(host, "tap-c");
     let at = dir.path().to_path_buf();
     host.within(move || {
         let all = status(&at).expect("a ledger").rows;
         let foreign = all.iter().filter(|row| matches!(row.now, Now::Foreign(_)));
         assert_eq!(foreign.count(), 1, "{all:?}");
-        let mut hold = Hold::take(&at).expect("nobody holds it");
+        let mut hold = HostLock::take(&at).expect("nobody holds it");
         let reverted = hold.revert(false, &mut |_| {}).expect("written down");
         assert_eq!((reverted.foreign, reverted.already), (vec![], 1), "our filter is gone");
         let [hook] = reverted.failed.as_slice() else { panic!("{:?}", reverted.failed) };
         assert!(hook.why.contains("whoever put them there needs them"), "{}", hook.why);
     });
-    assert_eq!(told(host, "tap-c"), theirs);
+    assert_eq!(tc_state(host, "tap-c"), theirs);
 }
 
 /// Machines end at any moment, and others may get the names of their taps.
@@ -393,11 +393,11 @@ fn a_tap_vanishes_at_any_moment() {
         let dir = tempfile::tempdir().expect("a directory");
         let (path, text, again) = (dir.path().to_path_buf(), text.clone(), host.again());
         gone += host.within(move || {
-            let all = want(&text, &machines(&["tap".to_string()]));
-            let mut hold = Hold::take(&path).expect("nobody holds it");
+            let all = resolve(&text, &machines(&["tap".to_string()]));
+            let mut hold = HostLock::take(&path).expect("nobody holds it");
             let plan = hold.plan(&all.settings, false).expect("a plan");
             let mut seen = 0;
-            let mut vanish = |_: Moment<'_>| {
+            let mut vanish = |_: Checkpoint<'_>| {
                 if seen == at {
                     again.ip("link del tap");
                     again.ip("link add tap type veth peer name machine");
@@ -411,11 +411,11 @@ fn a_tap_vanishes_at_any_moment() {
             // Another one has its name now; it has been given nothing.
             assert!(
                 at >= seen
-                    || told(&again, "tap").trim().is_empty()
-                    || !told(&again, "tap").contains("lowtail")
+                    || tc_state(&again, "tap").trim().is_empty()
+                    || !tc_state(&again, "tap").contains("lowtail")
             );
-            let again = want(&text, &machines(&["tap".to_string()]));
-            let mut hold = Hold::take(&path).expect("nobody holds it");
+            let again = resolve(&text, &machines(&["tap".to_string()]));
+            let mut hold = HostLock::take(&path).expect("nobody holds it");
             let plan = hold.plan(&again.settings, false).expect("a plan");
             let done = hold.apply(&plan, OnError::Stop, &mut |_| {}).expect("written down");
             assert_eq!((done.failed, plan.foreign, plan.unread), (vec![], vec![], vec![]));
@@ -424,7 +424,7 @@ fn a_tap_vanishes_at_any_moment() {
             applied.gone
         });
         assert_eq!(host.tc("qdisc show dev uplink"), before, "at moment {at}");
-        assert!(!told(&host, "tap").contains("ingress"), "{}", told(&host, "tap"));
+        assert!(!tc_state(&host, "tap").contains("ingress"), "{}", tc_state(&host, "tap"));
     }
     assert!(gone > 8, "{gone}: it has vanished before its steps in most");
 }
@@ -437,21 +437,21 @@ fn taps_that_come_and_go_are_followed() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, again) = (dir.path().to_path_buf(), world.net.host.again());
     let text = format!("{FLOW}{TAPS}{UPLINK}");
-    let before = ["uplink", "tap-a", "tap-c"].map(|tap| told(&world.net.host, tap));
+    let before = ["uplink", "tap-a", "tap-c"].map(|tap| tc_state(&world.net.host, tap));
     world.net.host.within(move || {
-        let mut keep = Keep::start(Options::new(&path)).expect("nobody holds it");
+        let mut reconciler = Reconciler::start(Options::new(&path)).expect("nobody holds it");
         // What is found on the host itself is of no interest here.
         let mut rounds = |taps: &[&str]| {
             let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();
-            let mut want = |_: &_| Ok(want(&text, &machines(&taps)).wanted());
+            let mut resolve = |_: &_| Ok(resolve(&text, &machines(&taps)).wanted());
             // All is looked at every ten.
             for _ in 0..10 {
-                let round = keep.round(&mut want).expect("it can be written down");
+                let round = reconciler.round(&mut resolve).expect("it can be written down");
                 assert_eq!(round.applied.map_or(0, |applied| applied.failed.len()), 0);
                 assert_eq!(round.foreign, []);
             }
         };
-        let entered = |tap: &str| told(&again, tap).contains("lowtail");
+        let entered = |tap: &str| tc_state(&again, tap).contains("lowtail");
         rounds(&["tap-c"]);
         assert_eq!(["tap-a", "tap-c", "tap-d"].map(entered), [false, true, false]);
         rounds(&["tap-c", "tap-d"]);
@@ -464,11 +464,11 @@ fn taps_that_come_and_go_are_followed() {
         assert!(!entered("tap-d"));
         rounds(&["tap-a", "tap-d"]);
         assert_eq!(["tap-a", "tap-c", "tap-d"].map(entered), [true, false, true]);
-        let reverted = keep.end().expect("written down").expect("all is restored");
+        let reverted = reconciler.end().expect("written down").expect("all is restored");
         assert_eq!((reverted.failed, reverted.foreign), (vec![], vec![]));
         assert!(!entered("tap-d"));
     });
-    let after = ["uplink", "tap-a", "tap-c"].map(|tap| told(&world.net.host, tap));
+    let after = ["uplink", "tap-a", "tap-c"].map(|tap| tc_state(&world.net.host, tap));
     assert_eq!(after, before);
 }
 
@@ -479,28 +479,28 @@ fn taps_that_cannot_be_had() {
     let world = World::new();
     world.net.host.within(|| {
         let taps = |all: &Settings| -> Vec<String> {
-            let places = all.settings.iter().map(|setting| match &setting.place {
-                Place::Network(network) => network.link.name.clone(),
+            let knobs = all.settings.iter().map(|setting| match &setting.knob {
+                Knob::Network(network) => network.link.name.clone(),
                 other => panic!("{other}"),
             });
-            places.filter(|name| name != "uplink").collect()
+            knobs.filter(|name| name != "uplink").collect()
         };
         let mut vms = machines(&["tap-a", "tap-c", "uplink"].map(str::to_string));
         vms[0].taps[0].netns = Some(7);
-        let all = want(&format!("{TAPS}{UPLINK}"), &vms);
+        let all = resolve(&format!("{TAPS}{UPLINK}"), &vms);
         assert_eq!(taps(&all), ["tap-c", "tap-c"]);
         let notes = notes(&all);
         assert!(notes.contains("tap tap-a of of-tap-a is in a network namespace"), "{notes}");
         assert!(notes.contains("uplink is an uplink and a tap of of-uplink"), "{notes}");
         // One that is not to be touched is not; nor is any where no uplink has a tagger.
         let alone = "[[vm]]\nname = \"of-tap-c\"\nmanage = false\n";
-        assert_eq!(taps(&want(&format!("{alone}{TAPS}{UPLINK}"), &vms)), [""; 0]);
-        assert_eq!(want(TAPS, &vms).settings, []);
+        assert_eq!(taps(&resolve(&format!("{alone}{TAPS}{UPLINK}"), &vms)), [""; 0]);
+        assert_eq!(resolve(TAPS, &vms).settings, []);
         let nowhere = UPLINK.replace("\"uplink\"", "\"none0\"");
-        assert_eq!(want(&format!("{TAPS}{nowhere}"), &vms).settings, []);
+        assert_eq!(resolve(&format!("{TAPS}{nowhere}"), &vms).settings, []);
         // A name that has gone to somebody else.
         vms[1].taps[0].ifindex += 1000;
-        assert_eq!(taps(&want(&format!("{TAPS}{UPLINK}"), &vms)), [""; 0]);
+        assert_eq!(taps(&resolve(&format!("{TAPS}{UPLINK}"), &vms)), [""; 0]);
     });
 }
 

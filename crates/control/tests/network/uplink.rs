@@ -71,12 +71,12 @@ impl Net {
                 uplink.set_segments(segments).expect("shorter ones");
             }
             tc::set_hooks(&uplink, true).expect("they are new");
-            let mut told = TaggerConfig::new(&FlowParams::default(), choice.priorities);
-            told.dscp = LOW_LATENCY;
-            flow::write(&uplink, &told.to_text()).expect("it is put there");
+            let mut config = TaggerConfig::new(&FlowParams::default(), choice.priorities);
+            config.dscp = LOW_LATENCY;
+            flow::write(&uplink, &config.to_text()).expect("it is put there");
             let taps = ["tap-a", "tap-b"].map(|tap| Link::find(tap).expect("it is there").ifindex);
             let tagger = Tagger::running(&uplink).expect("it is ours").expect("it runs");
-            tagger.know(&[(taps[0], 1), (taps[1], 2)]).expect("there is room");
+            tagger.set_owners(&[(taps[0], 1), (taps[1], 2)]).expect("there is room");
             let there = Tree::read(&uplink).expect("it can be read");
             assert_eq!(there.as_ref(), Some(&choice.tree), "as its dry run went well");
             choice

@@ -50,10 +50,10 @@ fn a_tag_beside_the_frame_makes_no_difference() {
         let uplink = Link::find("uplink").expect("it is there");
         tc::set_hooks(&uplink, true).expect("there are none");
         let params = FlowParams::default();
-        let mut told = TaggerConfig::new(&params, [0; 5]);
-        told.dscp = LOW_LATENCY;
+        let mut config = TaggerConfig::new(&params, [0; 5]);
+        config.dscp = LOW_LATENCY;
         let tagger = Tagger::load(&params, Mask::NONE).expect("root may");
-        tagger.attach(&uplink, &told).expect("nobody else is there");
+        tagger.attach(&uplink, &config).expect("nobody else is there");
     });
     let (q, ad, inner) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0x60, 9], [0x81, 0, 0x20, 3]);
     // Tags that it leaves with, and what of them is beside the frame when it has come.

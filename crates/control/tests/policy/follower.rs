@@ -5,7 +5,7 @@ use lowtail_discover::{Found, Kind};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 
 use crate::parse;
-use crate::want::{facts, vm};
+use crate::resolve::{capabilities, vm};
 
 fn found(names: &[&str]) -> Found {
     let vms = names.iter().map(|name| vm(name, Kind::Qemu, true)).collect();
@@ -17,10 +17,10 @@ fn found(names: &[&str]) -> Found {
 fn notes(policy: &str, looks: &[Found]) -> Vec<Result<Vec<String>, String>> {
     let policy = parse(policy).expect("a policy");
     let dir = tempfile::tempdir().expect("a directory");
-    let mut follower = Follower::new(&policy, facts(Some(Version::V2)), dir.path());
+    let mut follower = Follower::new(&policy, capabilities(Some(Version::V2)), dir.path());
     let look = |found: &Found| {
         let mut lines = Vec::new();
-        follower.want(found, &mut |line| lines.push(line)).map(|_| lines)
+        follower.resolve(found, &mut |line| lines.push(line)).map(|_| lines)
     };
     looks.iter().map(look).collect()
 }

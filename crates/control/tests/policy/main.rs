@@ -4,8 +4,8 @@ mod follower;
 mod meaning;
 mod mistakes;
 mod mutations;
+mod resolve;
 mod schema;
-mod want;
 
 use lowtail_control::policy::Policy;
 use lowtail_testkit::seed;

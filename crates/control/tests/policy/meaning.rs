@@ -87,9 +87,9 @@ fn the_first_entry_that_fits_is_a_machines_own() {
         !policy.vms.rule(&db, &[], &Users::default()).manage
             && policy.vms.rule(&web, &[], &Users::default()).manage
     );
-    assert_eq!((policy.vms.by_words(), policy.vms.by_label()), (Some("title"), true));
+    assert_eq!((policy.vms.needs_libvirt(), policy.vms.by_label()), (Some("title"), true));
     let none = Policy::default();
-    assert_eq!((none.vms.by_words(), none.vms.by_label()), (None, false));
+    assert_eq!((none.vms.needs_libvirt(), none.vms.by_label()), (None, false));
 }
 
 /// Labels on the control group and in libvirt's metadata; the rest of that by the names of its elements.

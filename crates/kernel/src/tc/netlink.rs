@@ -94,14 +94,14 @@ pub(super) struct Refused {
     pub(super) what: String,
     pub(super) error: io::Error,
     /// What it says about it, if it does.
-    pub(super) said: Option<String>,
+    pub(super) message: Option<String>,
 }
 
 impl From<Refused> for crate::Error {
     fn from(refused: Refused) -> Self {
-        let Refused { what, error, said } = refused;
-        match said {
-            Some(said) => crate::Error::network(what, format!("{error} ({said})")),
+        let Refused { what, error, message } = refused;
+        match message {
+            Some(message) => crate::Error::network(what, format!("{error} ({message})")),
             None => crate::Error::network(what, error),
         }
     }
@@ -124,7 +124,7 @@ impl Session {
             Ok(socket)
         });
         let what = || "cannot open rtnetlink".to_string();
-        let socket = opened.map_err(|error| Refused { what: what(), error, said: None })?;
+        let socket = opened.map_err(|error| Refused { what: what(), error, message: None })?;
         Ok(Session { socket, sequence: 0 })
     }
 
@@ -141,7 +141,7 @@ impl Session {
             self.sequence = self.sequence.wrapping_add(1);
             bytes.extend(message.bytes(self.sequence, NLM_F_ACK));
         }
-        let lost = |error| Refused { what: last.what.clone(), error, said: None };
+        let lost = |error| Refused { what: last.what.clone(), error, message: None };
         self.socket.send(&bytes, 0).map_err(lost)?;
         let mut refused: Option<(u32, Refused)> = None;
         let mut answered = 0;
@@ -152,10 +152,10 @@ impl Session {
                 let order = orders.get(index as usize);
                 let (NLMSG_ERROR, Some(order)) = (header.message_type, order) else { continue };
                 answered += 1;
-                if let Some((error, said)) = verdict(header.flags, content) {
+                if let Some((error, message)) = verdict(header.flags, content) {
                     let what = order.what.clone();
                     if refused.as_ref().is_none_or(|(earlier, _)| index < *earlier) {
-                        refused = Some((index, Refused { what, error, said }));
+                        refused = Some((index, Refused { what, error, message }));
                     }
                 }
             }
@@ -175,7 +175,7 @@ impl Session {
             }
         }
         let error = io::Error::other("it changes all the time");
-        Err(Refused { what: question.what.clone(), error, said: None })
+        Err(Refused { what: question.what.clone(), error, message: None })
     }
 
     /// The answer to a question about one thing, which costs the same however many there are; `None` if there is no such
@@ -202,7 +202,7 @@ impl Session {
         fixed: usize,
     ) -> Result<Option<Vec<Answer>>, Refused> {
         self.sequence = self.sequence.wrapping_add(1);
-        let lost = |error| Refused { what: question.what.clone(), error, said: None };
+        let lost = |error| Refused { what: question.what.clone(), error, message: None };
         let bytes = question.bytes(self.sequence, flags);
         self.socket.send(&bytes, 0).map_err(lost)?;
         let (mut answers, mut changed) = (Vec::new(), false);
@@ -218,7 +218,7 @@ impl Session {
                     NLMSG_ERROR => {
                         let what = question.what.clone();
                         return match verdict(header.flags, content) {
-                            Some((error, said)) => Err(Refused { what, error, said }),
+                            Some((error, message)) => Err(Refused { what, error, message }),
                             None => Ok(Some(answers)),
                         };
                     }
@@ -267,9 +267,9 @@ pub(super) fn verdict(flags: u16, content: &[u8]) -> Option<(io::Error, Option<S
         _ => HEADER,
     };
     let rest = content.get(4 + repeated.next_multiple_of(4)..).unwrap_or_default();
-    let said = (flags & NLM_F_ACK_TLVS != 0).then(|| attributes(rest));
-    let said = said.and_then(|all| find(&all, ERROR_TEXT).map(text));
-    Some((io::Error::from_raw_os_error(code.wrapping_neg()), said))
+    let message = (flags & NLM_F_ACK_TLVS != 0).then(|| attributes(rest));
+    let message = message.and_then(|all| find(&all, ERROR_TEXT).map(text));
+    Some((io::Error::from_raw_os_error(code.wrapping_neg()), message))
 }
 
 #[cfg(test)]
@@ -311,8 +311,8 @@ mod tests {
         answer.extend([8u16, ERROR_TEXT].map(u16::to_ne_bytes).concat());
         answer.extend(b"no!\0");
         let all = messages(&answer);
-        let (error, said) = verdict(all[0].0.flags, all[0].1).expect("an error");
-        assert_eq!((error.raw_os_error(), said.as_deref()), (Some(2), Some("no!")));
+        let (error, message) = verdict(all[0].0.flags, all[0].1).expect("an error");
+        assert_eq!((error.raw_os_error(), message.as_deref()), (Some(2), Some("no!")));
         for end in 0..answer.len() {
             assert!(messages(&answer[..end]).is_empty(), "{end}");
             let content = &answer[HEADER..];

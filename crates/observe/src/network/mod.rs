@@ -101,7 +101,7 @@ impl Path {
     }
 
     /// What cannot be seen on this host, and why.
-    pub fn blind(&self) -> Option<&'static str> {
+    pub fn coverage_gaps(&self) -> Option<&'static str> {
         let word =
             "dropped packets: this kernel gives no reasons for drops, Linux 5.17 and newer do";
         self.reasons.is_none().then_some(word)

@@ -33,12 +33,12 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
         let noisy = blamed(guest, |who| is_vm(who, "noisy"));
         let all = blamed(guest, |_| true);
         eprintln!("{noisy:.0} of {all:.0} ms: {:?}", guest.blame);
-        assert!(is_vm(&guest.blame[0].who, "noisy"));
+        assert!(is_vm(&guest.blame[0].runner, "noisy"));
         // Two that compute share the CPU, and what else is on this host gets little.
         assert!(noisy > 400.0 && noisy > 0.8 * all, "{noisy} of {all} ms");
         assert_eq!(blamed(guest, |who| is_vm(who, "bystander")), 0.0);
         assert_eq!(blamed(guest, |who| is_vm(who, "guest")), 0.0);
-        assert_eq!(blamed(guest, |who| *who == Who::Quota), 0.0);
+        assert_eq!(blamed(guest, |who| *who == Runner::Quota), 0.0);
         // What the hog has run is as much as somebody has waited for it. What a hypervisor takes while it runs is not in its
         // time, but its neighbour waits.
         let ran = ms(thread(vm(&snapshot, "noisy"), "CPU 0/KVM").cpu_ns);
@@ -84,7 +84,8 @@ fn who_finds_no_place_in_the_list_is_counted() {
         sleep(3000);
         let snapshot = observer.snapshot().expect("figures");
         let threads = &vm(&snapshot, "guest").threads;
-        let others = threads.iter().any(|thread| blamed(thread, |who| *who == Who::Others) > 0.0);
+        let others =
+            threads.iter().any(|thread| blamed(thread, |who| *who == Runner::Others) > 0.0);
         let right = snapshot.lost.blame > 0 && few_lost(&snapshot, 1000) && others;
         counted.borrow_mut().push((right, format!("{:?}, others {others}", snapshot.lost)));
         let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();

@@ -16,7 +16,7 @@ use lowtail_discover::{Declared, Target};
 use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_kernel::Name;
 use lowtail_kernel::thread::set_policy;
-use lowtail_observe::{Observer, Options, Snapshot, ThreadSnapshot, VmSnapshot, Who};
+use lowtail_observe::{Observer, Options, Runner, Snapshot, ThreadSnapshot, VmSnapshot};
 use nix::unistd::Pid;
 use standin::StandIn;
 use tries::tries;
@@ -70,8 +70,8 @@ fn thread<'a>(vm: &'a VmSnapshot, comm: &str) -> &'a ThreadSnapshot {
 }
 
 /// For how long `thread` waited because of those that are meant, in milliseconds.
-fn blamed(thread: &ThreadSnapshot, meant: impl Fn(&Who) -> bool) -> f64 {
-    let blame = thread.blame.iter().filter(|blame| meant(&blame.who));
+fn blamed(thread: &ThreadSnapshot, meant: impl Fn(&Runner) -> bool) -> f64 {
+    let blame = thread.blame.iter().filter(|blame| meant(&blame.runner));
     blame.map(|blame| blame.waited_ns).sum::<u64>() as f64 / 1e6
 }
 
@@ -81,8 +81,8 @@ fn few_lost(snapshot: &Snapshot, waits: u64) -> bool {
     snapshot.lost.threads == 0 && snapshot.lost.waits <= 2 + waits / 10
 }
 
-fn is_vm(who: &Who, name: &str) -> bool {
-    matches!(who, Who::Vm(vm, _) if vm.as_given() == name)
+fn is_vm(who: &Runner, name: &str) -> bool {
+    matches!(who, Runner::Vm(vm, _) if vm.as_given() == name)
 }
 
 fn ms(ns: u64) -> f64 {

@@ -88,7 +88,7 @@ fn held_up(hogs: usize) {
     let snapshot = observer.snapshot().expect("figures");
     let machine = vm(&snapshot, "guest");
     let vcpu = thread(machine, "CPU 0/KVM");
-    let quota = blamed(vcpu, |who| *who == Who::Quota);
+    let quota = blamed(vcpu, |who| *who == Runner::Quota);
     let noisy = blamed(vcpu, |who| is_vm(who, "noisy"));
     let all = blamed(vcpu, |_| true);
     let held_up = after.2 - before.2;
@@ -110,7 +110,7 @@ fn held_up(hogs: usize) {
     assert!(agree(ms(throttled.throttled_ns), held_up, 0.05, 100.0), "{throttled:?}");
     if hogs.is_empty() {
         // What others on this host may take is less than the rest.
-        assert_eq!(vcpu.blame[0].who, Who::Quota);
+        assert_eq!(vcpu.blame[0].runner, Runner::Quota);
     } else {
         // While it may run, it shares with the hog: as much as it runs itself.
         let ran = ms(vcpu.cpu_ns);

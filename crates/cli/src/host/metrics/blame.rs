@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_observe::Who;
+use lowtail_observe::Runner;
 
 use super::label::shown;
 
@@ -40,15 +40,15 @@ impl By {
     }
 }
 
-impl From<&Who> for By {
-    fn from(who: &Who) -> Self {
+impl From<&Runner> for By {
+    fn from(who: &Runner) -> Self {
         match who {
-            Who::Vm(name, pid) => By::new("vm", shown(name), Some(*pid)),
-            Who::Process(name, pid) => By::new("process", shown(name), Some(*pid)),
-            Who::Kernel(name) => By::new("kernel", shown(name), None),
-            Who::Idle => By::new("idle", "nobody (idle)".to_string(), None),
-            Who::Quota => By::new("quota", "its quota".to_string(), None),
-            Who::Others => By::others(),
+            Runner::Vm(name, pid) => By::new("vm", shown(name), Some(*pid)),
+            Runner::Process(name, pid) => By::new("process", shown(name), Some(*pid)),
+            Runner::Kernel(name) => By::new("kernel", shown(name), None),
+            Runner::Idle => By::new("idle", "nobody (idle)".to_string(), None),
+            Runner::Quota => By::new("quota", "its quota".to_string(), None),
+            Runner::Others => By::others(),
         }
     }
 }
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn a_name_is_not_what_it_says() {
-        let named = Who::Vm(lowtail_kernel::Name::new("nobody (idle)"), 7);
-        let interval = [(By::from(&named), 5), (By::from(&Who::Idle), 7)].into_iter().collect();
+        let named = Runner::Vm(lowtail_kernel::Name::new("nobody (idle)"), 7);
+        let interval = [(By::from(&named), 5), (By::from(&Runner::Idle), 7)].into_iter().collect();
         let mut ledger = Ledger::default();
         ledger.add(interval);
         let told: Vec<(&str, u64)> = ledger.told().iter().map(|(by, ns)| (by.kind, *ns)).collect();

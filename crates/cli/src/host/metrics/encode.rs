@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lowtail_observe::Trouble;
+use lowtail_observe::Symptom;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text as openmetrics};
 use prometheus_client::metrics::MetricType;
@@ -148,7 +148,7 @@ impl Page {
     }
 
     /// Three metrics, as there are three units.
-    fn troubles(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn symptoms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let other = |unit: &str| Some(Unit::Other(unit.to_string()));
         let kinds = [
             ("trouble_p99", "What hurts a machine now: p99 of its waits", Some(Unit::Seconds)),
@@ -166,12 +166,12 @@ impl Page {
         for (number, (name, help, unit)) in kinds.into_iter().enumerate() {
             let family = Family(name, help, unit, MetricType::Gauge);
             self.write(encoder, family, &|family, labels, machine| {
-                machine.troubles.iter().try_for_each(|(trouble, amount)| {
-                    let (kind, value) = in_base_units(*trouble, *amount);
+                machine.symptoms.iter().try_for_each(|(symptom, amount)| {
+                    let (kind, value) = in_base_units(*symptom, *amount);
                     if kind != number {
                         return Ok(());
                     }
-                    gauge(family, with(labels, [("trouble", trouble.name().to_string())]), value)
+                    gauge(family, with(labels, [("trouble", symptom.name().to_string())]), value)
                 })
             })?;
         }
@@ -212,17 +212,19 @@ impl Collector for Page {
         self.threads(&mut encoder)?;
         self.quotas(&mut encoder)?;
         self.network(&mut encoder)?;
-        self.troubles(&mut encoder)?;
+        self.symptoms(&mut encoder)?;
         self.limits(&mut encoder)
     }
 }
 
 /// Which of the three metrics of troubles it is in, and its value in seconds, as a ratio or in packets.
-fn in_base_units(trouble: Trouble, amount: f64) -> (usize, f64) {
-    match trouble {
-        Trouble::Late | Trouble::BackEndLate | Trouble::Queued | Trouble::Far => (0, amount / 1e6),
-        Trouble::Starved | Trouble::Throttled => (1, amount / 100.0),
-        Trouble::Dropped => (2, amount),
+fn in_base_units(symptom: Symptom, amount: f64) -> (usize, f64) {
+    match symptom {
+        Symptom::Late | Symptom::BackEndLate | Symptom::Queued | Symptom::RemoteLatency => {
+            (0, amount / 1e6)
+        }
+        Symptom::Starved | Symptom::Throttled => (1, amount / 100.0),
+        Symptom::Dropped => (2, amount),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
 use lowtail_kernel::Name;
-use lowtail_observe::{Blame, Diagnosis, Drop, Network, ThreadSnapshot, VmSnapshot, Who};
+use lowtail_observe::{Blame, Diagnosis, Drop, Network, Runner, ThreadSnapshot, VmSnapshot};
 
 use super::openmetrics::{Family, parse};
 use super::totals::{MACHINES_MAX, ROLES_MAX, ROLES_SHARED, ROLES_SURE};
@@ -180,12 +180,12 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
             for tid in 0..random(6) {
                 let role = [Role::Worker, Role::Emulator, Role::Vcpu(random(20) as u16)];
                 let who = names[random(names.len() as u64) as usize];
-                let who = match random(5) {
-                    0 => Who::Vm(Name::new(who), random(9) as u32),
-                    1 => Who::Process(Name::new(who), random(900) as u32),
-                    2 => Who::Kernel(Name::new(who)),
-                    3 => Who::Idle,
-                    _ => Who::Others,
+                let runner = match random(5) {
+                    0 => Runner::Vm(Name::new(who), random(9) as u32),
+                    1 => Runner::Process(Name::new(who), random(900) as u32),
+                    2 => Runner::Kernel(Name::new(who)),
+                    3 => Runner::Idle,
+                    _ => Runner::Others,
                 };
                 vm.threads.push(ThreadSnapshot {
                     tid: tid as u32,
@@ -197,7 +197,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
                     woken_waited_ns: 0,
                     preempted_waited_ns: 0,
                     waiting_ns: 0,
-                    blame: vec![Blame { who, waited_ns: random(1_000_000_000) }],
+                    blame: vec![Blame { runner, waited_ns: random(1_000_000_000) }],
                 });
             }
             if random(2) == 0 {
@@ -235,7 +235,7 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         blame: (0..40)
             .map(|n| {
                 let name = Name::new("\u{202e}".repeat(300));
-                Blame { who: Who::Process(name, tid * 40 + n), waited_ns: 1_000_000 }
+                Blame { runner: Runner::Process(name, tid * 40 + n), waited_ns: 1_000_000 }
             })
             .collect(),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lowtail_observe::{Finding, Lost, Snapshot, ThreadSnapshot, Trouble, VmSnapshot};
+use lowtail_observe::{Finding, Lost, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 
 use super::blame::{By, Ledger};
 use super::delays::Delays;
@@ -77,7 +77,7 @@ pub(super) struct Machine {
     pub(super) throttled_ns: u64,
     pub(super) network: Option<Traffic>,
     /// Only while they last, in the units of [`Finding::amount`].
-    pub(super) troubles: Vec<(Trouble, f64)>,
+    pub(super) symptoms: Vec<(Symptom, f64)>,
 }
 
 /// Totals of threads that do the same.
@@ -137,7 +137,7 @@ impl Totals {
             let Some(account) = self.machines.get_mut(&key) else { continue };
             account.add(vms[&key], &mut shared, &mut self.left_out);
             let own = findings.iter().filter(|found| (found.pid, found.started_ticks) == key);
-            account.machine.troubles = own.map(|found| (found.trouble, found.amount)).collect();
+            account.machine.symptoms = own.map(|found| (found.symptom, found.amount)).collect();
         }
     }
 
@@ -171,7 +171,7 @@ impl Account {
         for thread in &vm.threads {
             self.add_thread(thread, shared, left_out);
             for part in &thread.blame {
-                let ns = blame.entry(By::from(&part.who)).or_default();
+                let ns = blame.entry(By::from(&part.runner)).or_default();
                 *ns = ns.saturating_add(part.waited_ns);
             }
         }

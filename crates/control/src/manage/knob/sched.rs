@@ -72,7 +72,7 @@ impl Kind for Sched {
         Ok(Thread::said(syscall::sched_setattr(tid, &attr.raw()))?.is_some())
     }
 
-    fn full(&self, to: &str, was: &str) -> Result<String, String> {
+    fn normalize(&self, to: &str, was: &str) -> Result<String, String> {
         let was = Attr::NONE.with(was)?;
         let attr = was.with(to)?;
         if !was.is_fair() && attr.is_fair() {
@@ -287,15 +287,15 @@ fn own_slice_ns() -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    fn full(to: &str, was: &str) -> Result<String, String> {
+    fn normalize(to: &str, was: &str) -> Result<String, String> {
         let tid = nix::unistd::gettid().as_raw() as u32;
         let thread = Thread::of(tid).expect("a /proc").expect("it lives");
-        Sched { thread }.full(to, was)
+        Sched { thread }.normalize(to, was)
     }
 
     #[test]
     fn words_add_to_what_was() {
-        let is = |to, was, wanted: &str| assert_eq!(full(to, was).as_deref(), Ok(wanted));
+        let is = |to, was, wanted: &str| assert_eq!(normalize(to, was).as_deref(), Ok(wanted));
         is(
             "nice=-5",
             "policy=batch nice=0 slice_ns=3000000",
@@ -318,16 +318,16 @@ mod tests {
             ("flags=8", "flags"),
             ("colour=\x1b", "there are"),
         ] {
-            let error = full(to, "policy=other nice=0").expect_err(to);
+            let error = normalize(to, "policy=other nice=0").expect_err(to);
             assert!(error.contains(why) && !error.contains('\x1b'), "{error}");
         }
         // Neither is what such a thread cannot have: it would be told as in force.
         let rest = "runtime_ns=1000000 deadline_ns=2000000 period_ns=2000000";
         for was in ["policy=fifo priority=1", "policy=idle", &format!("policy=deadline {rest}")] {
             for to in ["policy=other", "policy=ext", "nice=3", "slice_ns=3000000"] {
-                assert!(full(to, was).is_err_and(|why| why.contains("idle")), "{to}, {was}");
+                assert!(normalize(to, was).is_err_and(|why| why.contains("idle")), "{to}, {was}");
             }
-            assert_eq!(full("", was).as_deref(), Ok(was));
+            assert_eq!(normalize("", was).as_deref(), Ok(was));
         }
     }
 
@@ -336,17 +336,17 @@ mod tests {
     fn threads_are_set_and_restored() {
         let test = || {
             let tid = nix::unistd::gettid().as_raw() as u32;
-            let place = Sched { thread: Thread::of(tid).expect("a /proc").expect("it lives") };
-            let read = || place.read().expect("own thread").expect("it lives");
+            let knob = Sched { thread: Thread::of(tid).expect("a /proc").expect("it lives") };
+            let read = || knob.read().expect("own thread").expect("it lives");
             let was = read();
             // A slice of the kernel's own is not said; on an older kernel there is none.
             assert!(!was.contains("slice_ns"), "{was}");
-            let to = place.full("policy=batch nice=3", &was).expect("as documented");
-            assert!(place.write(&to).expect("nicer is allowed to all"));
+            let to = knob.normalize("policy=batch nice=3", &was).expect("as documented");
+            assert!(knob.write(&to).expect("nicer is allowed to all"));
             assert_eq!(read(), to);
             if own_slice_ns().expect("own thread") != 0 {
-                let to = place.full("slice_ns=20000000", &to).expect("as documented");
-                assert!(place.write(&to).expect("a slice is allowed to all"));
+                let to = knob.normalize("slice_ns=20000000", &to).expect("as documented");
+                assert!(knob.write(&to).expect("a slice is allowed to all"));
                 assert_eq!(read(), to);
                 assert!(to.ends_with("slice_ns=20000000"));
             }

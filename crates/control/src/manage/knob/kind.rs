@@ -1,16 +1,16 @@
-//! What each kind of place can do.
+//! What each kind of knob can do.
 
 use std::io;
 
-/// Reads and writes values of one kind of place.
+/// Reads and writes values of one kind of knob.
 pub(in crate::manage) trait Kind {
     /// What people call it; safe for a terminal.
     fn label(&self) -> String;
 
-    /// The value there now, without the end of its line; `None` if the place is gone.
+    /// The value there now, without the end of its line; `None` if the knob is gone.
     fn read(&self) -> io::Result<Option<String>>;
 
-    /// Puts a value there that [`full`](Kind::full) has given. False if the place is gone.
+    /// Puts a value there that [`normalize`](Kind::normalize) has given. False if the knob is gone.
     fn write(&self, value: &str) -> io::Result<bool>;
 
     /// Whether `now` is what one reads where `value` was put.
@@ -31,6 +31,6 @@ pub(in crate::manage) trait Kind {
     /// What is wanted, as `read` will give it: in its one form, with what `to` leaves open as it `was`.
     ///
     /// # Errors
-    /// Why it is no value of this place, in words.
-    fn full(&self, to: &str, was: &str) -> Result<String, String>;
+    /// Why it is no value of this knob, in words.
+    fn normalize(&self, to: &str, was: &str) -> Result<String, String>;
 }

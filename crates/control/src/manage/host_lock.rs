@@ -12,13 +12,13 @@ const FILE: &str = "host.lock";
 /// Who has it may change the host, and nobody else: a lock on a file (`flock(2)`), which the kernel takes back when the
 /// process ends, however it ends.
 #[derive(Debug)]
-pub struct Hold {
+pub struct HostLock {
     pub(super) dir: PathBuf,
     pub(super) ledger: Ledger,
     lock: File,
 }
 
-impl Hold {
+impl HostLock {
     /// Takes hold of this host, with what earlier processes have left in the ledger in `dir`, which is
     /// [`journal::directory`](lowtail_kernel::journal::directory) but for tests.
     ///
@@ -36,7 +36,7 @@ impl Hold {
         // For people: the lock is what counts, and where there is no room for a number it holds as well.
         let _ = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
         let ledger = Ledger::load(dir)?;
-        Ok(Hold { dir: dir.to_path_buf(), ledger, lock })
+        Ok(HostLock { dir: dir.to_path_buf(), ledger, lock })
     }
 
     /// What has been changed and not been restored.
@@ -61,7 +61,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HostLock {
     fn drop(&mut self) {
         // Closing it would do but for a moment: a child that another thread has just begun has it open, too, until it
         // becomes another program.

@@ -97,8 +97,8 @@ impl Kind for Network {
         false
     }
 
-    fn full(&self, to: &str, was: &str) -> Result<String, String> {
-        let full = || -> Result<String, Error> {
+    fn normalize(&self, to: &str, was: &str) -> Result<String, String> {
+        let normalize = || -> Result<String, Error> {
             match self.part {
                 Part::Disciplines => {
                     // What could not be put back is not replaced.
@@ -128,7 +128,7 @@ impl Kind for Network {
                 }
             }
         };
-        full().map_err(|error| error.to_string())
+        normalize().map_err(|error| error.to_string())
     }
 }
 

@@ -197,7 +197,7 @@ impl Kind for Group {
         }
     }
 
-    fn full(&self, to: &str, was: &str) -> Result<String, String> {
+    fn normalize(&self, to: &str, was: &str) -> Result<String, String> {
         // Ranges: cgroup-v2.rst; MIN_SHARES and MAX_SHARES, and the bounds of `tg_set_cfs_bandwidth`, in
         // kernel/sched/: periods of 1 ms to 1 s, quotas of 1 ms at least.
         match self.key {
@@ -290,9 +290,9 @@ mod tests {
     fn values_have_one_form() {
         let dir = tempfile::tempdir().expect("a directory");
         fs::create_dir(dir.path().join("a")).expect("a directory");
-        let full = |key, to: &str, was: &str| {
+        let normalize = |key, to: &str, was: &str| {
             let group = Group::new(&hierarchy(dir.path()), Path::new("a"), key);
-            group.expect("below").expect("there").full(to, was)
+            group.expect("below").expect("there").normalize(to, was)
         };
         for (key, to, was, wanted) in [
             (Key::CpuMax, "max", "50000 100000", "max 100000"),
@@ -303,7 +303,7 @@ mod tests {
             (Key::CpusetCpus, "3,0,1,2", "", "0-3"),
             (Key::CpusetCpus, "", "0", ""),
         ] {
-            assert_eq!(full(key, to, was).as_deref(), Ok(wanted), "{key} {to}");
+            assert_eq!(normalize(key, to, was).as_deref(), Ok(wanted), "{key} {to}");
         }
         for (key, to) in [
             (Key::CpuWeight, "0"),
@@ -317,7 +317,7 @@ mod tests {
             (Key::CpuMax, ""),
             (Key::CpusetCpus, "x"),
         ] {
-            let error = full(key, to, "max 100000").expect_err(to);
+            let error = normalize(key, to, "max 100000").expect_err(to);
             assert!(!error.contains('\x1b'), "{error}");
         }
     }

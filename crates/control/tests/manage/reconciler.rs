@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lowtail_control::manage::{Place, Setting, Thread, Wanted, status};
-use lowtail_control::reconcile::{Keep, Options};
-use lowtail_control::workers::{Cpus, Wish, place};
+use lowtail_control::manage::{Knob, Setting, Thread, Wanted, status};
+use lowtail_control::reconcile::{Options, Reconciler};
+use lowtail_control::workers::{Cpus, WorkerSettings, place};
 use lowtail_discover::{Found, Role, Vm};
 use lowtail_standin::{Standin, start};
 
@@ -17,22 +17,22 @@ use super::{child, host, revert};
 /// Machines of these tests only: others run beside them.
 const NAME: &str = "kept-";
 
-fn wish() -> Wish {
-    Wish { cpus: Some(Cpus::All), nice: Some(2), shares: Some(2048) }
+fn wanted() -> WorkerSettings {
+    WorkerSettings { cpus: Some(Cpus::All), nice: Some(2), shares: Some(2048) }
 }
 
 fn cpus() -> BTreeSet<usize> {
     lowtail_kernel::thread::own_cpus().expect("own CPUs").into_iter().collect()
 }
 
-fn want(found: &Found, name: &str) -> Result<Wanted, String> {
+fn resolve(found: &Found, name: &str) -> Result<Wanted, String> {
     Ok(settings(found, name).into())
 }
 
 fn settings(found: &Found, name: &str) -> Vec<Setting> {
     let vms: Vec<&Vm> =
         found.vms.iter().filter(|vm| vm.name.as_given().starts_with(name)).collect();
-    let placed = place(found, &vms, &wish(), &cpus());
+    let placed = place(found, &vms, &wanted(), &cpus());
     assert_eq!(placed.troubles, Vec::<String>::new());
     placed.settings
 }
@@ -65,9 +65,9 @@ fn machines_come_and_go() {
         let args = format!("--name {name}-{n} --vcpus 1 --vhost 2 --io 1");
         start(&args).expect("it begins")
     };
-    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    let mut reconciler = Reconciler::start(options(dir.path())).expect("nobody holds it");
     let mut round = || {
-        let round = keep.round(&mut |found| want(found, &name)).expect("written down");
+        let round = reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
         assert!(
             round.applied.as_ref().is_none_or(|applied| applied.failed.is_empty()),
             "{round:?}"
@@ -96,7 +96,7 @@ fn machines_come_and_go() {
     drop(first);
     round();
     assert_eq!(status(dir.path()).expect("a ledger").rows.len(), 6, "what has gone is dropped");
-    let reverted = keep.end().expect("written down").expect("it was not left");
+    let reverted = reconciler.end().expect("written down").expect("it was not left");
     assert_eq!((reverted.restored, reverted.failed.len()), (6, 0));
     assert_eq!(threads(&second), second_before);
     assert!(!dir.path().join("host.ledger").exists());
@@ -111,7 +111,7 @@ fn a_killed_one_is_taken_over() {
     let dir = tempfile::tempdir().expect("a directory");
     let standin = start(&format!("--name {NAME}b --vcpus 1 --vhost 2")).expect("it begins");
     let before = threads(&standin);
-    let mut child = child::command("keep", 0, dir.path()).spawn().expect("this test, again");
+    let mut child = child::command("reconciler", 0, dir.path()).spawn().expect("this test, again");
     let until = Instant::now() + Duration::from_secs(20);
     while !dir.path().join("kept").exists() {
         assert!(Instant::now() < until, "it did not begin");
@@ -124,10 +124,11 @@ fn a_killed_one_is_taken_over() {
     assert_eq!(status(dir.path()).expect("a ledger").rows.len(), 4);
     let mut left = options(dir.path());
     left.leave = true;
-    let mut keep = Keep::start(left).expect("the dead hold nothing");
-    let round = keep.round(&mut |found| want(found, &format!("{NAME}b"))).expect("written down");
+    let mut reconciler = Reconciler::start(left).expect("the dead hold nothing");
+    let round =
+        reconciler.round(&mut |found| resolve(found, &format!("{NAME}b"))).expect("written down");
     assert!(round.plan.is_none_or(|plan| plan.changes.is_empty()), "it is in force already");
-    assert!(keep.end().expect("nothing to do").is_none());
+    assert!(reconciler.end().expect("nothing to do").is_none());
     assert_eq!(threads(&standin), placed);
     revert(dir.path());
     assert_eq!(threads(&standin), before);
@@ -135,10 +136,11 @@ fn a_killed_one_is_taken_over() {
 
 /// Keeps until it is killed.
 pub(crate) fn inside(dir: &Path) {
-    let mut keep = Keep::start(options(dir)).expect("nobody holds it");
+    let mut reconciler = Reconciler::start(options(dir)).expect("nobody holds it");
     loop {
-        let round =
-            keep.round(&mut |found| want(found, &format!("{NAME}b"))).expect("written down");
+        let round = reconciler
+            .round(&mut |found| resolve(found, &format!("{NAME}b")))
+            .expect("written down");
         if round.applied.is_some() {
             std::fs::write(dir.join("kept"), "").expect("a file");
         }
@@ -154,9 +156,10 @@ fn what_others_change_is_told_once() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let standin = start(&format!("--name {NAME}c --vcpus 1 --vhost 1")).expect("it begins");
-    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
-    let mut round =
-        || keep.round(&mut |found| want(found, &format!("{NAME}c"))).expect("written down");
+    let mut reconciler = Reconciler::start(options(dir.path())).expect("nobody holds it");
+    let mut round = || {
+        reconciler.round(&mut |found| resolve(found, &format!("{NAME}c"))).expect("written down")
+    };
     round();
     let (tid, _) = standin.begun.threads[1];
     let mut renice = Command::new("renice");
@@ -165,9 +168,9 @@ fn what_others_change_is_told_once() {
     let told: usize = (0..25).map(|_| round().foreign.len()).sum();
     assert_eq!(told, 1);
     assert_eq!(threads(&standin)[1].1, "7");
-    let foreign = keep.end().expect("written down").expect("it was not left").foreign;
+    let foreign = reconciler.end().expect("written down").expect("it was not left").foreign;
     assert_eq!(foreign.len(), 1);
-    assert!(matches!(&foreign[0].place, Place::Sched(sched) if sched.thread == of(tid)));
+    assert!(matches!(&foreign[0].knob, Knob::Sched(sched) if sched.thread == of(tid)));
     assert_eq!(threads(&standin)[1].1, "7");
 }
 
@@ -182,13 +185,13 @@ fn what_is_not_known_takes_nothing_away() {
     let name = format!("{NAME}e");
     let standin = start(&format!("--name {name} --vcpus 1 --vhost 2")).expect("it begins");
     let before = threads(&standin);
-    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
-    keep.round(&mut |found| want(found, &name)).expect("written down");
+    let mut reconciler = Reconciler::start(options(dir.path())).expect("nobody holds it");
+    reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
     let placed = threads(&standin);
     assert_ne!(placed, before);
     let mut unknown = 0;
     for _ in 0..25 {
-        let round = keep.round(&mut |_| Err("who knows".into())).expect("written down");
+        let round = reconciler.round(&mut |_| Err("who knows".into())).expect("written down");
         assert!(round.applied.is_none(), "{round:?}");
         unknown += usize::from(round.unknown.as_deref() == Some("who knows"));
     }
@@ -196,15 +199,15 @@ fn what_is_not_known_takes_nothing_away() {
     assert!(unknown >= 16, "{unknown}");
     assert_eq!(threads(&standin), placed);
     // As if it was killed.
-    drop(keep);
-    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    drop(reconciler);
+    let mut reconciler = Reconciler::start(options(dir.path())).expect("nobody holds it");
     for _ in 0..3 {
-        let round = keep.round(&mut |_| Err("who knows".into())).expect("written down");
+        let round = reconciler.round(&mut |_| Err("who knows".into())).expect("written down");
         assert!(round.unknown.is_some() && round.applied.is_none(), "{round:?}");
     }
     assert_eq!(threads(&standin), placed);
     // Nobody wants it.
-    keep.round(&mut |_| Ok(Wanted::default())).expect("written down");
+    reconciler.round(&mut |_| Ok(Wanted::default())).expect("written down");
     assert_eq!(threads(&standin), before);
 }
 
@@ -223,22 +226,22 @@ fn what_cannot_be_listed_takes_nothing_away() {
     see();
     let mut options = options(dir.path());
     options.roots.proc.clone_from(&proc);
-    let mut keep = Keep::start(options).expect("nobody holds it");
-    keep.round(&mut |found| want(found, &name)).expect("written down");
+    let mut reconciler = Reconciler::start(options).expect("nobody holds it");
+    reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
     let placed = threads(&standin);
     assert_ne!(placed, before);
     fs::remove_file(&proc).expect("a link");
     for _ in 0..12 {
-        let round = keep.round(&mut |found| want(found, &name)).expect("written down");
+        let round = reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
         assert!(round.applied.is_none() && round.unknown.is_some(), "{round:?}");
         assert!(round.changed.is_none(), "nobody has gone: {round:?}");
     }
     assert_eq!(threads(&standin), placed);
     see();
-    let round = keep.round(&mut |found| want(found, &name)).expect("written down");
+    let round = reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
     assert!(round.unknown.is_none(), "{round:?}");
     assert_eq!(threads(&standin), placed);
-    keep.end().expect("written down");
+    reconciler.end().expect("written down");
     assert_eq!(threads(&standin), before);
 }
 
@@ -251,9 +254,10 @@ fn what_comes_back_is_told_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let name = format!("{NAME}f");
     let standin = start(&format!("--name {name} --vcpus 1 --vhost 1")).expect("it begins");
-    let mut keep = Keep::start(options(dir.path())).expect("nobody holds it");
+    let mut reconciler = Reconciler::start(options(dir.path())).expect("nobody holds it");
     let mut told = || -> usize {
-        let mut round = || keep.round(&mut |found| want(found, &name)).expect("written down");
+        let mut round =
+            || reconciler.round(&mut |found| resolve(found, &name)).expect("written down");
         (0..12).map(|_| round().foreign.len()).sum()
     };
     let nice = |nice: &str| {
@@ -285,7 +289,7 @@ fn a_group_of_their_own_is_weighed() {
     let settings = settings(&found, &format!("{NAME}d"));
     let groups: Vec<&str> = settings
         .iter()
-        .filter(|setting| matches!(setting.place, Place::Group(_)))
+        .filter(|setting| matches!(setting.knob, Knob::Group(_)))
         .map(|setting| setting.to.as_str())
         .collect();
     let wanted = match hierarchy.version {
@@ -299,8 +303,8 @@ fn a_group_of_their_own_is_weighed() {
     let vhost = vhost.expect("one").tid;
     let niced: Vec<u32> = settings
         .iter()
-        .filter_map(|setting| match &setting.place {
-            Place::Sched(sched) => Some(sched.thread.tid()),
+        .filter_map(|setting| match &setting.knob {
+            Knob::Sched(sched) => Some(sched.thread.tid()),
             _ => None,
         })
         .collect();

@@ -84,7 +84,7 @@ impl Kind for Affinity {
         self.holds(value, now) || Host::read().is_ok_and(|host| host.all_off(value))
     }
 
-    fn full(&self, to: &str, _was: &str) -> Result<String, String> {
+    fn normalize(&self, to: &str, _was: &str) -> Result<String, String> {
         let cpus = cpus::parse(to)?;
         if cpus.is_empty() {
             return Err("a thread needs a CPU".into());

@@ -56,7 +56,7 @@ impl Kind for Libvirt {
         false
     }
 
-    fn full(&self, to: &str, _was: &str) -> Result<String, String> {
+    fn normalize(&self, to: &str, _was: &str) -> Result<String, String> {
         self.key.canonical(to)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_control::desired::{Facts, Target, VcpusBy, Wanted, settings, want};
+use lowtail_control::desired::{HostCapabilities, Target, VcpusBy, Wanted, resolve, settings};
 use lowtail_control::manage::Key;
 use lowtail_discover::{Found, Group, Kind, KnownBy, NamedBy, Origin, Role, Users, Vm, VmThread};
 use lowtail_kernel::Name;
@@ -10,13 +10,13 @@ use lowtail_kernel::cgroup::Version;
 
 use crate::parse;
 
-pub(crate) fn facts(version: Option<Version>) -> Facts {
-    Facts {
+pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
+    HostCapabilities {
         hierarchy: version,
         cpus: [0, 1, 2, 3].into(),
         kernel: (6, 12),
         small_first: Err("the kernel has no sched_ext".to_string()),
-        words: BTreeMap::new(),
+        libvirt_labels: BTreeMap::new(),
         users: Users::default(),
         missing_users: Vec::new(),
     }
@@ -67,13 +67,13 @@ fn told(wanted: &Wanted) -> Vec<String> {
         Target::Group(path, key) => format!("{} {key}", path.display()),
         Target::Thread(tid) => format!("thread {tid}"),
     };
-    wanted.wishes.iter().map(|w| format!("{} = {}", wish(&w.target), w.to)).collect()
+    wanted.desired.iter().map(|w| format!("{} = {}", wish(&w.target), w.to)).collect()
 }
 
 #[track_caller]
-fn check(text: &str, vm: Vm, facts: &Facts, wishes: &[&str], notes: &[&str]) {
-    let wanted = want(&parse(text).expect(text), &[vm], facts);
-    assert_eq!(told(&wanted), wishes, "{text}");
+fn check(text: &str, vm: Vm, capabilities: &HostCapabilities, desired: &[&str], notes: &[&str]) {
+    let wanted = resolve(&parse(text).expect(text), &[vm], capabilities);
+    assert_eq!(told(&wanted), desired, "{text}");
     let told: Vec<String> = wanted.notes.iter().map(ToString::to_string).collect();
     assert_eq!(told.len(), notes.len(), "{text}: {told:?}");
     for (told, note) in told.iter().zip(notes) {
@@ -83,9 +83,9 @@ fn check(text: &str, vm: Vm, facts: &Facts, wishes: &[&str], notes: &[&str]) {
 
 /// `scheduler = "fair"`, which says nothing of sched_ext, and one machine with all there is.
 #[track_caller]
-fn fair(entry: &str, version: Version, wishes: &[&str], notes: &[&str]) {
+fn fair(entry: &str, version: Version, desired: &[&str], notes: &[&str]) {
     let text = format!("scheduler = \"fair\"\n[[vm]]\n{entry}");
-    check(&text, vm("web", Kind::Qemu, true), &facts(Some(version)), wishes, notes);
+    check(&text, vm("web", Kind::Qemu, true), &capabilities(Some(version)), desired, notes);
 }
 
 /// Shares scale with vCPUs: a machine of two gets twice what one of one gets. Weight 100 of v2 is 1024 shares of v1
@@ -147,22 +147,22 @@ fn caps_are_of_the_machine_and_of_its_parts() {
         ],
         &[],
     );
-    let wishes = ["m/web cpu.max = 200000 100000", "m/web cpu.max.burst = 0"];
-    fair(&keep("cap = \"200%\""), Version::V2, &wishes, &["hardly limits 2 vCPUs"]);
-    let old = Facts { kernel: (5, 13), ..facts(Some(Version::V2)) };
+    let desired = ["m/web cpu.max = 200000 100000", "m/web cpu.max.burst = 0"];
+    fair(&keep("cap = \"200%\""), Version::V2, &desired, &["hardly limits 2 vCPUs"]);
+    let old = HostCapabilities { kernel: (5, 13), ..capabilities(Some(Version::V2)) };
     let burst = "scheduler = \"fair\"\n[[vm]]\nweight = \"keep\"\ncap = { quota = \"5ms\", burst = \"1ms\" }";
-    let wishes = ["m/web cpu.max = 5000 100000"];
-    check(burst, vm("web", Kind::Qemu, true), &old, &wishes, &["needs Linux 5.14"]);
+    let desired = ["m/web cpu.max = 5000 100000"];
+    check(burst, vm("web", Kind::Qemu, true), &old, &desired, &["needs Linux 5.14"]);
 }
 
 #[test]
 fn slices_need_their_kernel_and_the_fair_class() {
     let entry = "[[vm]]\nweight = \"keep\"\nslice = \"1ms\"";
     let text = |scheduler: &str| format!("scheduler = \"{scheduler}\"\n{entry}");
-    let wishes = ["thread 11 = slice_ns=1000000", "thread 12 = slice_ns=1000000"];
+    let desired = ["thread 11 = slice_ns=1000000", "thread 12 = slice_ns=1000000"];
     let machine = || vm("web", Kind::Qemu, true);
-    check(&text("fair"), machine(), &facts(Some(Version::V2)), &wishes, &[]);
-    let old = Facts { kernel: (6, 11), ..facts(Some(Version::V2)) };
+    check(&text("fair"), machine(), &capabilities(Some(Version::V2)), &desired, &[]);
+    let old = HostCapabilities { kernel: (6, 11), ..capabilities(Some(Version::V2)) };
     check(
         &text("fair"),
         machine(),
@@ -170,22 +170,22 @@ fn slices_need_their_kernel_and_the_fair_class() {
         &[],
         &["web: a slice cannot be had here: it needs Linux 6.12, this is 6.11"],
     );
-    let ext = Facts { small_first: Ok(()), ..facts(Some(Version::V2)) };
+    let ext = HostCapabilities { small_first: Ok(()), ..capabilities(Some(Version::V2)) };
     let notes = ["ordinary threads go before machines", "small_first has one for all"];
     check(&text("auto"), machine(), &ext, &[], &notes);
     check(&text("none"), machine(), &ext, &[], &[]);
     let workers = "scheduler = \"none\"\n[workers]\nslice = \"200us\"";
-    let wishes = ["thread 13 = slice_ns=200000", "thread 14 = slice_ns=200000"];
-    check(workers, machine(), &ext, &wishes, &[]);
+    let desired = ["thread 13 = slice_ns=200000", "thread 14 = slice_ns=200000"];
+    check(workers, machine(), &ext, &desired, &[]);
 }
 
 #[test]
 fn what_cannot_be_had_is_said() {
-    let v2 = facts(Some(Version::V2));
+    let v2 = capabilities(Some(Version::V2));
     let alone = || vm("web", Kind::Qemu, false);
     // In a group with others a vCPU's weight is a nice value; one step is a factor of 1.25.
-    let wishes = ["thread 11 = nice=-5", "thread 12 = nice=-5"];
-    check("scheduler = \"fair\"\n[[vm]]\nweight = 305", alone(), &v2, &wishes, &[]);
+    let desired = ["thread 11 = nice=-5", "thread 12 = nice=-5"];
+    check("scheduler = \"fair\"\n[[vm]]\nweight = 305", alone(), &v2, &desired, &[]);
     check("scheduler = \"fair\"", alone(), &v2, &[], &[]);
     let caps =
         "scheduler = \"fair\"\n[[vm]]\ncap = \"50%\"\nvcpu_cap = \"20%\"\nemulator_weight = 5";
@@ -195,7 +195,7 @@ fn what_cannot_be_had_is_said() {
     check(
         "scheduler = \"fair\"",
         alone(),
-        &facts(None),
+        &capabilities(None),
         &[],
         &["no control groups for processors"],
     );
@@ -222,9 +222,9 @@ fn what_cannot_be_had_is_said() {
 
 #[test]
 fn who_schedules() {
-    let ext = Facts { small_first: Ok(()), ..facts(Some(Version::V2)) };
-    let without = facts(Some(Version::V2));
-    for (scheduler, facts, wanted, fatal) in [
+    let ext = HostCapabilities { small_first: Ok(()), ..capabilities(Some(Version::V2)) };
+    let without = capabilities(Some(Version::V2));
+    for (scheduler, capabilities, wanted, fatal) in [
         ("auto", &ext, VcpusBy::SmallFirst, false),
         ("auto", &without, VcpusBy::Fair, false),
         ("sched-ext", &ext, VcpusBy::SmallFirst, false),
@@ -233,28 +233,28 @@ fn who_schedules() {
         ("none", &ext, VcpusBy::Untouched, false),
     ] {
         let policy = parse(&format!("scheduler = \"{scheduler}\"")).expect(scheduler);
-        let got = want(&policy, &[vm("web", Kind::Qemu, true)], facts);
+        let got = resolve(&policy, &[vm("web", Kind::Qemu, true)], capabilities);
         assert_eq!(got.vcpus, wanted, "{scheduler}");
         assert_eq!(got.notes.iter().any(|note| note.fatal), fatal, "{scheduler}");
         let told = got.notes.iter().any(|note| note.to_string().contains("ordinary threads"));
         assert_eq!(told, wanted == VcpusBy::SmallFirst, "{scheduler}");
         // Weights count under sched_ext as well.
-        assert_eq!(got.wishes.is_empty(), scheduler == "none", "{scheduler}");
+        assert_eq!(got.desired.is_empty(), scheduler == "none", "{scheduler}");
     }
 }
 
 #[test]
 fn what_libvirt_owns_is_marked() {
     let policy = parse("[[vm]]\nslice = \"1ms\"").expect("a policy");
-    let facts = facts(Some(Version::V2));
+    let capabilities = capabilities(Some(Version::V2));
     let libvirts = |kind| {
-        let wanted = want(&policy, &[vm("web", kind, true)], &facts);
-        wanted.wishes.iter().map(|wish| wish.libvirts).collect::<Vec<bool>>()
+        let wanted = resolve(&policy, &[vm("web", kind, true)], &capabilities);
+        wanted.desired.iter().map(|wish| wish.libvirts).collect::<Vec<bool>>()
     };
     // The group is, the threads are not.
     assert_eq!(libvirts(Kind::Libvirt), [true, false, false]);
     assert_eq!(libvirts(Kind::Qemu), [false; 3]);
-    let key = want(&policy, &[vm("web", Kind::Libvirt, true)], &facts).wishes.remove(0);
+    let key = resolve(&policy, &[vm("web", Kind::Libvirt, true)], &capabilities).desired.remove(0);
     assert_eq!(key.target, Target::Group("m/web".into(), Key::CpuWeight));
     assert!(key.why.contains("2 vCPUs of web") && key.why.contains("libvirt"), "{}", key.why);
 }
@@ -268,7 +268,7 @@ fn where_libvirt_is_not_asked_that_is_said_once() {
     let vms = vec![vm("web", Kind::Libvirt, true), vm("db", Kind::Libvirt, true)];
     let told = |vms: Vec<Vm>| {
         let found = Found { vms, ..Found::default() };
-        let notes = settings(&policy, &found, &facts(Some(Version::V2))).notes;
+        let notes = settings(&policy, &found, &capabilities(Some(Version::V2))).notes;
         let notes = notes.iter().map(ToString::to_string);
         notes.filter(|note| note.contains("control groups directly")).count()
     };
@@ -289,7 +289,7 @@ fn tenants(name: &str, groups: bool) -> Vm {
 #[test]
 fn a_tenant_is_limited_and_nothing_else() {
     let only = "only limits are in force for web (user 1000)";
-    let facts = |version| facts(Some(version));
+    let capabilities = |version| capabilities(Some(version));
     for groups in [true, false] {
         for version in [Version::V1, Version::V2] {
             let fair = |entry: &str| format!("scheduler = \"fair\"\n{entry}");
@@ -301,16 +301,16 @@ fn a_tenant_is_limited_and_nothing_else() {
                 "[[vm]]\nweight = 1000\nemulator_weight = 1000\ncap = \"none\"",
                 "[workers]\nweight = 1000\nslice = \"1ms\"",
             ] {
-                check(&fair(entry), tenants("web", groups), &facts(version), &[], &[only]);
+                check(&fair(entry), tenants("web", groups), &capabilities(version), &[], &[only]);
             }
         }
     }
     let cap = "scheduler = \"fair\"\n[[vm]]\ncap = \"50%\"\nweight = 500";
-    let wishes = ["m/web cpu.max = 50000 100000", "m/web cpu.max.burst = 0"];
-    check(cap, tenants("web", true), &facts(Version::V2), &wishes, &[only]);
+    let desired = ["m/web cpu.max = 50000 100000", "m/web cpu.max.burst = 0"];
+    check(cap, tenants("web", true), &capabilities(Version::V2), &desired, &[only]);
     // The policy says that the user may.
     let may = "scheduler = \"fair\"\nusers = [1000]\n[[vm]]\nname = \"web\"\nweight = 500";
-    let mut told = facts(Version::V2);
+    let mut told = capabilities(Version::V2);
     told.ask_users(&parse(may).expect(may));
     check(may, tenants("web", true), &told, &["m/web cpu.weight = 1000"], &[]);
     told.ask_users(&parse("users = [999, \"no-such-user\"]").expect("a policy"));
@@ -323,15 +323,15 @@ fn a_tenant_is_limited_and_nothing_else() {
 fn roots_group_chooses_a_tenants_machine() {
     let mut own = tenants("web", true);
     own.origin.root_cgroup = true;
-    let facts = facts(Some(Version::V2));
+    let capabilities = capabilities(Some(Version::V2));
     let by_group = "scheduler = \"fair\"\n[[vm]]\ncgroup = \"m/*\"\nweight = 50";
-    check(by_group, own.clone(), &facts, &["m/web cpu.weight = 100"], &[]);
+    check(by_group, own.clone(), &capabilities, &["m/web cpu.weight = 100"], &[]);
     own.labels.insert("tier".to_string(), "front".to_string());
     let by_label = "scheduler = \"fair\"\n[[vm]]\nlabel = { tier = \"front\" }\nweight = 50";
-    check(by_label, own.clone(), &facts, &["m/web cpu.weight = 100"], &[]);
+    check(by_label, own.clone(), &capabilities, &["m/web cpu.weight = 100"], &[]);
     own.origin.named_by = NamedBy::Cgroup;
     let by_name = "scheduler = \"fair\"\n[[vm]]\nname = \"web\"\nweight = 50";
-    check(by_name, own, &facts, &["m/web cpu.weight = 100"], &[]);
+    check(by_name, own, &capabilities, &["m/web cpu.weight = 100"], &[]);
 }
 
 /// More vCPUs than the host has CPUs count as many as those, but for libvirt's, whose number the operator has chosen.
@@ -347,11 +347,11 @@ fn vcpus_count_up_to_the_hosts_cpus() {
         }));
         vm
     };
-    let facts = facts(Some(Version::V1));
+    let capabilities = capabilities(Some(Version::V1));
     let fair = "scheduler = \"fair\"";
-    check(fair, many(Kind::Qemu), &facts, &["m/web cpu.shares = 4096"], &[]);
-    check(fair, many(Kind::Libvirt), &facts, &["m/web cpu.shares = 204800"], &[]);
+    check(fair, many(Kind::Qemu), &capabilities, &["m/web cpu.shares = 4096"], &[]);
+    check(fair, many(Kind::Libvirt), &capabilities, &["m/web cpu.shares = 204800"], &[]);
     let mut tenants = many(Kind::Qemu);
     tenants.origin = self::tenants("web", true).origin;
-    check(fair, tenants, &facts, &[], &["only limits"]);
+    check(fair, tenants, &capabilities, &[], &["only limits"]);
 }

@@ -19,7 +19,7 @@ const BURST_SINCE: (u32, u32) = (5, 14);
 
 /// What a host offers, as far as a policy asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct HostCapabilities {
     /// The control groups for processors, if there are any.
     pub hierarchy: Option<Version>,
     /// The CPUs that are on.
@@ -29,26 +29,26 @@ pub struct Facts {
     /// Whether the scheduler small-first can be had; if not, why.
     pub small_first: Result<(), String>,
     /// What libvirt's descriptions of machines say, by process and when it began, where somebody has asked libvirt.
-    pub words: BTreeMap<(u32, u64), Vec<Label>>,
-    /// Users whose word on their machines counts: [`Facts::ask_users`].
+    pub libvirt_labels: BTreeMap<(u32, u64), Vec<Label>>,
+    /// Users whose word on their machines counts: [`HostCapabilities::ask_users`].
     pub users: Users,
     /// Users of the policy that this host does not have.
     pub missing_users: Vec<Name>,
 }
 
-impl Facts {
+impl HostCapabilities {
     /// Those of this host; `hierarchy` is the one of its machines.
     ///
     /// # Errors
     /// If the kernel does not say which CPUs are on.
     pub fn read(roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<Self> {
         let release = fs::read_to_string(roots.proc.join("sys/kernel/osrelease"))?;
-        Ok(Facts {
+        Ok(HostCapabilities {
             hierarchy: hierarchy.map(|hierarchy| hierarchy.version),
             cpus: online(roots)?,
             kernel: version(&release),
             small_first: small_first(roots),
-            words: BTreeMap::new(),
+            libvirt_labels: BTreeMap::new(),
             users: Users::default(),
             missing_users: Vec::new(),
         })
@@ -58,7 +58,7 @@ impl Facts {
     /// read, it is as it was.
     ///
     /// # Errors
-    /// As [`read`](Facts::read).
+    /// As [`read`](HostCapabilities::read).
     pub fn refresh(&mut self, roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<()> {
         self.cpus = online(roots)?;
         self.hierarchy = hierarchy.map(|hierarchy| hierarchy.version);
@@ -68,8 +68,8 @@ impl Facts {
     /// Asks libvirt what it says of its machines, where `policy` goes by that. What is known of machines already
     /// stays if libvirt does not answer. [`settings()`](super::settings()) does so by itself.
     pub fn ask_libvirt(&mut self, policy: &Policy, found: &Found) {
-        if policy.vms.by_words().is_some() || policy.vms.by_label() {
-            self.know(Domains::ask(&policy.libvirt, found).words());
+        if policy.vms.needs_libvirt().is_some() || policy.vms.by_label() {
+            self.know(Domains::ask(&policy.libvirt, found).libvirt_labels());
         }
     }
 
@@ -79,13 +79,13 @@ impl Facts {
     }
 
     /// Adds what libvirt says now.
-    pub(super) fn know(&mut self, words: BTreeMap<(u32, u64), Vec<Label>>) {
-        self.words.extend(words);
+    pub(super) fn know(&mut self, libvirt_labels: BTreeMap<(u32, u64), Vec<Label>>) {
+        self.libvirt_labels.extend(libvirt_labels);
     }
 
     /// What libvirt says of this machine.
-    pub(super) fn words_of(&self, vm: &Vm) -> &[Label] {
-        self.words.get(&(vm.pid, vm.started_ticks)).map_or(&[], Vec::as_slice)
+    pub(super) fn libvirt_labels_of(&self, vm: &Vm) -> &[Label] {
+        self.libvirt_labels.get(&(vm.pid, vm.started_ticks)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a thread can have a slice of its own.
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn this_host() {
-        let facts = Facts::read(&Roots::default(), None).expect("a host of Linux");
-        assert!(!facts.cpus.is_empty() && facts.kernel >= (3, 0), "{facts:?}");
+        let capabilities =
+            HostCapabilities::read(&Roots::default(), None).expect("a host of Linux");
+        assert!(!capabilities.cpus.is_empty() && capabilities.kernel >= (3, 0), "{capabilities:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! Where values live on a host, one kind a file.
 //!
-//! A value is text, in one form only: what [`Place::read`] gives is what [`Place::write`] takes, and two values are
-//! the same if their texts are. A place has an identity beside its name (a thread its beginning, a control group its
+//! A value is text, in one form only: what [`Knob::read`] gives is what [`Knob::write`] takes, and two values are
+//! the same if their texts are. A knob has an identity beside its name (a thread its beginning, a control group its
 //! inode), so that what has taken the name of something gone is never touched.
 //!
-//! A new kind is a file here, a variant of [`Place`], and its line in `kind`.
+//! A new kind is a file here, a variant of [`Knob`], and its line in `kind`.
 
 mod affinity;
 pub(crate) mod cpus;
@@ -33,7 +33,7 @@ pub use thread::Thread;
 /// Where one value lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Knob {
     /// A file of a control group.
     Group(Group),
     /// The CPUs of a thread.
@@ -46,18 +46,18 @@ pub enum Place {
     Network(Network),
 }
 
-impl Place {
+impl Knob {
     fn kind(&self) -> &dyn Kind {
         match self {
-            Place::Group(group) => group,
-            Place::Affinity(affinity) => affinity,
-            Place::Sched(sched) => sched,
-            Place::Libvirt(libvirt) => libvirt,
-            Place::Network(network) => network,
+            Knob::Group(group) => group,
+            Knob::Affinity(affinity) => affinity,
+            Knob::Sched(sched) => sched,
+            Knob::Libvirt(libvirt) => libvirt,
+            Knob::Network(network) => network,
         }
     }
 
-    /// The value there now; `None` if the place is gone.
+    /// The value there now; `None` if the knob is gone.
     ///
     /// # Errors
     /// What the kernel says.
@@ -65,8 +65,8 @@ impl Place {
         self.kind().read()
     }
 
-    /// Puts a value there, one that was [read](Place::read) or that is [full](Place::full). False if the place is
-    /// gone. Nothing is written down here: that is for [`Hold::apply`](super::Hold::apply).
+    /// Puts a value there, one that was [read](Knob::read) or that is [in its one form](Knob::normalize). False if the knob is
+    /// gone. Nothing is written down here: that is for [`HostLock::apply`](super::HostLock::apply).
     ///
     /// # Errors
     /// What the kernel says.
@@ -89,17 +89,17 @@ impl Place {
         self.kind().is_whole()
     }
 
-    /// What is wanted, in the one form that values of this place have, with what `to` leaves open as it `was`.
+    /// What is wanted, in the one form that values of this knob have, with what `to` leaves open as it `was`.
     ///
     /// # Errors
-    /// Why it is no value of this place, in words.
-    pub fn full(&self, to: &str, was: &str) -> Result<String, String> {
-        self.kind().full(to, was)
+    /// Why it is no value of this knob, in words.
+    pub fn normalize(&self, to: &str, was: &str) -> Result<String, String> {
+        self.kind().normalize(to, was)
     }
 }
 
 /// What people call it; safe for a terminal.
-impl fmt::Display for Place {
+impl fmt::Display for Knob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind().label())
     }

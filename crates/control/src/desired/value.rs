@@ -6,7 +6,7 @@ use crate::manage::Key;
 
 /// What one place shall have, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Desired {
     /// Where.
     pub target: Target,
     /// What, as [`manage`](crate::manage) has it.
