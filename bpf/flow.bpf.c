@@ -32,7 +32,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define KEEP 0xff
 
 /* What the loader sets before the first packet; crates/control/src/flow/layout.rs has the same. */
-struct {
+struct shared {
 	struct lt_flow_rule rule;
 	struct lt_flow_seed seed;
 	struct lt_flow_params params;	/* for who asks what is in force */

@@ -42,23 +42,23 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 	} while (0)
 
 /* Number of a thread's slot, plus one; 0 if it has none. */
-static __always_inline __u32 find(__u32 tid)
+static __always_inline __u32 find_slot(__u32 tid)
 {
 	__u32 at = tid >> 2;
-	struct four *four = bpf_map_lookup_elem(&slot_of_tid, &at);
+	struct slot_quad *quad = bpf_map_lookup_elem(&slot_of_tid, &at);
 
-	return four ? four->of[tid & 3] : 0;
+	return quad ? quad->of[tid & 3] : 0;
 }
 
 /* No slot for thread numbers that were not possible when this was loaded. */
 static __always_inline int assign(__u32 tid, __u32 found)
 {
 	__u32 at = tid >> 2;
-	struct four *four = bpf_map_lookup_elem(&slot_of_tid, &at);
+	struct slot_quad *quad = bpf_map_lookup_elem(&slot_of_tid, &at);
 
-	if (!four)
+	if (!quad)
 		return 1;
-	four->of[tid & 3] = found;
+	quad->of[tid & 3] = found;
 	return 0;
 }
 
@@ -106,7 +106,7 @@ static __noinline void note_more(struct slot *slot, struct pair *pair, __u64 tas
  * The thread has waited for @ns while @task of process @runner ran. It waits for one CPU at a time, under the lock
  * of that one's queue: nobody else writes here.
  */
-static __always_inline void note(struct slot *slot, __u32 found, __u32 runner, __u64 task, __u64 ns)
+static __always_inline void add_blame(struct slot *slot, __u32 found, __u32 runner, __u64 task, __u64 ns)
 {
 	__u32 only = 0, *now = bpf_map_lookup_elem(&epoch, &only);
 	struct pair pair = { .victim = (found - 1) * 2, .runner = runner };
@@ -145,15 +145,15 @@ static __always_inline void ran_meanwhile(struct slot *slot, __u32 found, __u64 
 	if (slot->held_up) {
 		__u64 until = is ? now : let_again(slot->task, from, now);
 
-		note(slot, found, QUOTA, task, until - from);
+		add_blame(slot, found, QUOTA, task, until - from);
 		from = until;
 	}
 	slot->held_up = is;
 	if (from < now)
-		note(slot, found, runner, task, now - from);
+		add_blame(slot, found, runner, task, now - from);
 }
 
-static __always_inline void unlist(struct slot *slot, __u32 found)
+static __always_inline void remove_waiter(struct slot *slot, __u32 found)
 {
 	struct queue *queue = bpf_map_lookup_elem(&queues, &slot->cpu);
 	int i;
@@ -165,7 +165,7 @@ static __always_inline void unlist(struct slot *slot, __u32 found)
 			queue->waiters[i] = 0;
 }
 
-static __always_inline void list(struct slot *slot, __u32 found, __u32 cpu)
+static __always_inline void add_waiter(struct slot *slot, __u32 found, __u32 cpu)
 {
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
 	int i;
@@ -194,7 +194,7 @@ static __always_inline void begin_wait(struct slot *slot, __u32 found, struct ta
 	slot->task = (__u64)p;
 	slot->held_up = begins_held_up(p);
 	slot->state = state;
-	list(slot, found, cpu);
+	add_waiter(slot, found, cpu);
 }
 
 static __always_inline void record(void *delays, __u32 found, __u64 ns)
@@ -243,7 +243,7 @@ static __always_inline void switched_in(__u32 found, struct task_struct *p, _Boo
 			ran_meanwhile(slot, found, task, runner, 0, now);
 		/* It had no place in the list of this CPU. */
 		if (slot->noted_ns < now) {
-			unlist(slot, found);
+			remove_waiter(slot, found);
 			slot->others_ns += now - slot->noted_ns;
 		}
 		ns = now > slot->since_ns ? now - slot->since_ns : 0;
@@ -288,7 +288,7 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 	} else if (slot->state != RUNNING) {
 		/* Nobody has told that it ran, and so not how long it had waited. */
 		LOSE(waits);
-		unlist(slot, found);
+		remove_waiter(slot, found);
 	}
 	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
 	if (preempted || woken) {
@@ -319,7 +319,7 @@ SEC("tp_btf/sched_switch")
 int switched(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	__u32 out = find(prev->pid), in = find(next->pid);
+	__u32 out = find_slot(prev->pid), in = find_slot(next->pid);
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct queue *queue = bpf_map_lookup_elem(&queues, &cpu);
 	_Bool listed = 0;
@@ -359,7 +359,7 @@ SEC("tp_btf/sched_waking")
 int waking(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	__u32 found = find(p->pid);
+	__u32 found = find_slot(p->pid);
 	struct slot *slot;
 	__u64 now;
 
@@ -375,7 +375,7 @@ int waking(__u64 *ctx)
 		break;
 	case WOKEN:
 		/* It was not, then: somebody else had its lock when it went to sleep. */
-		unlist(slot, found);
+		remove_waiter(slot, found);
 		break;
 	case UNKNOWN:
 		if (p->on_cpu)
@@ -437,7 +437,7 @@ int woken_new(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	__u64 maker = bpf_get_current_pid_tgid();
-	__u32 found = find((__u32)maker);
+	__u32 found = find_slot((__u32)maker);
 	struct slot *slot;
 	__u32 machine;
 
@@ -447,7 +447,7 @@ int woken_new(__u64 *ctx)
 	if (!slot || slot->state == ENDED)
 		return 0;
 	machine = slot->machine;
-	found = find(p->pid);
+	found = find_slot(p->pid);
 	slot = found ? slot_at(found) : 0;
 	if (!slot || slot->state != UNKNOWN) {
 		found = take_slot(p->pid, machine);
@@ -465,7 +465,7 @@ SEC("tp_btf/sched_migrate_task")
 int migrated(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0], *runs;
-	__u32 found = find(p->pid);
+	__u32 found = find_slot(p->pid);
 	struct queue *queue;
 	struct slot *slot;
 
@@ -474,11 +474,11 @@ int migrated(__u64 *ctx)
 	slot = slot_at(found);
 	if (!slot || !waits(slot))
 		return 0;
-	unlist(slot, found);
+	remove_waiter(slot, found);
 	if (!p->on_rq) {
 		/* It is being woken, and has waited for none but the CPU that it is given now. */
 		slot->held_up = begins_held_up_on(p, (__u32)ctx[1]);
-		list(slot, found, (__u32)ctx[1]);
+		add_waiter(slot, found, (__u32)ctx[1]);
 		return 0;
 	}
 	queue = bpf_map_lookup_elem(&queues, &slot->cpu);
@@ -487,7 +487,7 @@ int migrated(__u64 *ctx)
 		ran_meanwhile(slot, found, queue->runs, BPF_CORE_READ(runs, tgid),
 			      begins_held_up(p), bpf_ktime_get_ns());
 	}
-	list(slot, found, (__u32)ctx[1]);
+	add_waiter(slot, found, (__u32)ctx[1]);
 	return 0;
 }
 
@@ -496,7 +496,7 @@ SEC("tp_btf/sched_process_exit")
 int ended(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	__u32 tid = p->pid, found = find(tid);
+	__u32 tid = p->pid, found = find_slot(tid);
 	__u64 now;
 	struct slot *slot;
 
@@ -511,7 +511,7 @@ int ended(__u64 *ctx)
 	} else {
 		/* Nobody has told that it runs. */
 		LOSE(waits);
-		unlist(slot, found);
+		remove_waiter(slot, found);
 		slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
 	}
 	slot->tgid = p->tgid;
@@ -523,9 +523,9 @@ int ended(__u64 *ctx)
 
 /* Looks at a thread from now on: 0, and its slot; it may have one already. */
 SEC("syscall")
-int look_at(struct request *request)
+int track(struct request *request)
 {
-	__u32 found = find(request->tid);
+	__u32 found = find_slot(request->tid);
 
 	if (!found)
 		found = fill_slot(request->slot, request->tid, request->machine);
@@ -535,14 +535,14 @@ int look_at(struct request *request)
 
 /* Looks at a thread no longer, unless its number is another's by now. */
 SEC("syscall")
-int forget(struct request *request)
+int untrack(struct request *request)
 {
 	struct slot *slot = slot_at(request->slot + 1);
 
 	/* So that it is in nobody's list, either. */
 	if (slot)
 		slot->state = ENDED;
-	if (find(request->tid) == request->slot + 1)
+	if (find_slot(request->tid) == request->slot + 1)
 		assign(request->tid, 0);
 	return 0;
 }

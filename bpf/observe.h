@@ -172,7 +172,7 @@ struct {
  * Which thread has which slot: the slot's number plus one, by the thread's number; 0 for all others, which so
  * cost no more than this look. Four to a value, as values have eight bytes at least.
  */
-struct four {
+struct slot_quad {
 	__u16 of[4];
 };
 
@@ -181,7 +181,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, TIDS / 4);
 	__type(key, __u32);
-	__type(value, struct four);
+	__type(value, struct slot_quad);
 } slot_of_tid SEC(".maps");
 
 struct {

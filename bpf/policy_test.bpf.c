@@ -124,7 +124,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 	case 4:
 		return lt_vcpu_turn(v, p, amount);
 	case 5:
-		lt_vcpu_settle(v, vm, amount, now);
+		lt_vcpu_charge(v, vm, amount, now);
 		return 0;
 	case 6:
 		lt_vcpu_block(v, vm, now);
@@ -140,7 +140,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 	case 11:
 		return lt_overdue(v, vm, now);
 	case 12:
-		return lt_guarded(v, p, now);
+		return lt_boosted(v, p, now);
 	case 13:
 		return lt_before(v, vm, w, wm, now);
 	case 14:
@@ -167,7 +167,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 		lt_pcpu_init(&shared.world.cpu, p, now);
 		return 0;
 	case 22:
-		return lt_served((lt_u32)amount, (lt_u32)(amount >> 32), (lt_u32)now);
+		return lt_share_at((lt_u32)amount, (lt_u32)(amount >> 32), (lt_u32)now);
 	case 23:
 		return lt_entitled((lt_u32)amount, (lt_u32)(amount >> 32), (lt_u32)now,
 				   (lt_u32)(now >> 32), call->other);
@@ -265,7 +265,7 @@ int decision(struct __sk_buff *skb)
 		lt_preempt_take(v, vm, &shared.world.cpu, p);
 	lt_vcpu_grant(v, vm, p, now);
 	shared.world.vtime_ns = lt_vtime(v, vm, p, shared.world.vtime_ns, now);
-	lt_vcpu_settle(v, vm, 20000, now + 20000);
+	lt_vcpu_charge(v, vm, 20000, now + 20000);
 	lt_vcpu_block(v, vm, now + 20000);
 	return 0;
 }

@@ -67,7 +67,7 @@ struct task_struct {
 } __attribute__((preserve_access_index));
 
 /* Set before loading. */
-const volatile struct {
+const volatile struct settings {
 	__u32 page_shift;	/* logarithm of the pages of each ring */
 	__u32 pad;
 	__u64 threshold_ns;	/* 0: no wait is too long */

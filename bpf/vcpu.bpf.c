@@ -207,7 +207,7 @@ __s32 BPF_PROG(lowtail_init)
 	if (!failed)
 		failed = scx_bpf_create_dsq(PARKED, -1);
 	if (!failed)
-		failed = scx_bpf_create_dsq(FOREIGN, -1);
+		failed = scx_bpf_create_dsq(UNREGISTERED, -1);
 	if (failed)
 		return failed;
 	passed_ns = bpf_ktime_get_ns();

@@ -64,7 +64,7 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		if (scx_bpf_test_and_clear_cpu_idle(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		announce(p, cpu, stays, now);
-		look(cpu, now);
+		try_preempt(cpu, now);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	if (next != LT_NEVER)

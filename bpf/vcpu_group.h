@@ -51,7 +51,7 @@ static __always_inline struct rate strictest(struct rate a, struct rate b)
 
 static __always_inline struct lt_cap cap_of(struct rate limit, __u32 vcpus, __u64 now)
 {
-	__u64 least = (__u64)PARAMS->grain_ns * LIMIT_GRAINS;
+	__u64 least = (__u64)PARAMS->min_grant_ns * LIMIT_GRAINS;
 	struct lt_cap cap;
 
 	lt_cap_init(&cap, limit.rate, lt_max(limit.burst_ns, least), vcpus, now);

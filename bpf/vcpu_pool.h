@@ -33,7 +33,7 @@ static long draw_one(__u32 level, struct draw *draw)
 	if (!group || level >= LEVELS)
 		return 1;
 	bpf_spin_lock(&group->lock);
-	draw->ns = lt_cap_take(&group->cap, draw->small, PARAMS->grain_ns, draw->ns, draw->now);
+	draw->ns = lt_cap_take(&group->cap, draw->small, PARAMS->min_grant_ns, draw->ns, draw->now);
 	bpf_spin_unlock(&group->lock);
 	draw->taken_ns[level] = draw->ns;
 	draw->id = group->parent;
@@ -47,20 +47,20 @@ static long put_back_one(__u32 level, struct draw *draw)
 	if (!group || level >= LEVELS)
 		return 1;
 	bpf_spin_lock(&group->lock);
-	lt_cap_settle(&group->cap, lt_since(draw->taken_ns[level], draw->ns), 0, draw->now);
+	lt_cap_charge(&group->cap, lt_since(draw->taken_ns[level], draw->ns), 0, draw->now);
 	bpf_spin_unlock(&group->lock);
 	draw->id = group->parent;
 	return 0;
 }
 
-static long settle_one(__u32 level, struct draw *draw)
+static long charge_one(__u32 level, struct draw *draw)
 {
 	struct group *group = group_of(draw->id);
 
 	if (!group)
 		return 1;
 	bpf_spin_lock(&group->lock);
-	lt_cap_settle(&group->cap, draw->ns, draw->ran_ns, draw->now);
+	lt_cap_charge(&group->cap, draw->ns, draw->ran_ns, draw->now);
 	bpf_spin_unlock(&group->lock);
 	draw->id = group->parent;
 	return 0;
@@ -74,7 +74,7 @@ static long ready_one(__u32 level, struct draw *draw)
 	if (!group)
 		return 1;
 	bpf_spin_lock(&group->lock);
-	ready = lt_cap_ready(&group->cap, draw->small, PARAMS->grain_ns);
+	ready = lt_cap_ready(&group->cap, draw->small, PARAMS->min_grant_ns);
 	bpf_spin_unlock(&group->lock);
 	draw->ready = lt_max(draw->ready, ready);
 	draw->id = group->parent;
@@ -104,11 +104,11 @@ __attribute__((noinline)) __u64 pool_ready(__u64 pool, int small)
 }
 
 /* One that held @held_ns of them has run for @ran_ns. */
-__attribute__((noinline)) int pool_settle(__u64 pool, __u64 held_ns, __u64 ran_ns, __u64 now)
+__attribute__((noinline)) int pool_charge(__u64 pool, __u64 held_ns, __u64 ran_ns, __u64 now)
 {
 	struct draw draw = { .id = pool, .now = now, .ns = held_ns, .ran_ns = ran_ns };
 
-	bpf_loop(LEVELS, settle_one, &draw, 0);
+	bpf_loop(LEVELS, charge_one, &draw, 0);
 	return 0;
 }
 

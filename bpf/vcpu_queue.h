@@ -27,7 +27,7 @@ __u32 pass_most = 16 * LOOK;
 #define ALL settings.cpus
 #define PARKED (2ull * settings.cpus + 2)
 /* Of threads without a number. */
-#define FOREIGN (2ull * settings.cpus + 3)
+#define UNREGISTERED (2ull * settings.cpus + 3)
 
 /* Up to when @cpu's timer may sleep: @at, or before. */
 static __always_inline void arm(struct cpu *c, __u64 at, __u64 now)
@@ -131,7 +131,7 @@ static __always_inline int gone(__u32 cpu)
 /*
  * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none.
  */
-__attribute__((noinline)) __u32 first(__u64 queue, __u32 cpu, __u64 now)
+__attribute__((noinline)) __u32 peek_eligible(__u64 queue, __u32 cpu, __u64 now)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
@@ -206,7 +206,7 @@ static __always_inline __u64 first_of(__u64 own, __u64 all, __u64 now)
 
 static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
 {
-	__u32 slot = first(queue, cpu, now);
+	__u32 slot = peek_eligible(queue, cpu, now);
 
 	if (slot == NONE || (next != NOBODY && !before(slot, SLOT_OF_NEXT(next), now)))
 		return next;
@@ -325,7 +325,7 @@ __attribute__((noinline)) __u64 claimant(__u32 cpu, __u64 now)
  * another one may have come meanwhile that goes before it, as all do whom a limit lets go at a time. It pays when it begins
  * to run: until then it may go elsewhere, or be stopped by a limit.
  */
-__attribute__((noinline)) int look(__u32 cpu, __u64 now)
+__attribute__((noinline)) int try_preempt(__u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_of(cpu);
 
@@ -346,7 +346,7 @@ static int cpu_timer(void *map, __u32 *key, struct cpu *c)
 	if (c->foreign) {
 		if (now < c->until_ns)
 			arm(c, c->until_ns, now);
-		else if (anybody(cpu) || scx_bpf_dsq_nr_queued(FOREIGN))
+		else if (anybody(cpu) || scx_bpf_dsq_nr_queued(UNREGISTERED))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return 0;
 	}
@@ -356,7 +356,7 @@ static int cpu_timer(void *map, __u32 *key, struct cpu *c)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return 0;
 	}
-	look(cpu, now);
+	try_preempt(cpu, now);
 	arm(c, deadline(c), now);
 	return 0;
 }

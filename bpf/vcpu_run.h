@@ -15,13 +15,13 @@
  */
 static __always_inline __u64 turn_max(void)
 {
-	return lt_max(ROUND_NS / lt_max(crowd, 1), PARAMS->grain_ns);
+	return lt_max(ROUND_NS / lt_max(crowd, 1), PARAMS->min_grant_ns);
 }
 
 /* A thread without a number runs for so long, once in a turn of the others: a tenth of the time, whatever their number. */
 #define FOREIGN_RUN_NS 1000000ull
 
-static __always_inline __u64 foreign_run(void)
+static __always_inline __u64 unregistered_run(void)
 {
 	return lt_min(turn_max() / 8, FOREIGN_RUN_NS);
 }
@@ -114,22 +114,22 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 		if (!when)
 			ready = pool_ready(pool, small);
 		bpf_spin_lock(&vm->lock);
-		v->drawn_ns = when;
+		v->pool_grant_ns = when;
 		if (!when)
 			lt_cap_refuse(&v->rule);
 	}
 	v->pool = pool;
 	if (!when && lt_since(now, v->waits_ns) > STOPPED_MAX_NS)
-		when = PARAMS->grain_ns;
+		when = PARAMS->min_grant_ns;
 	if (when) {
 		v->stretch_ns = lt_min(stretch, when);
 		bpf_spin_unlock(&vm->lock);
 		return 1;
 	}
 	/* What it was granted goes back unused. */
-	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
+	lt_vcpu_charge(&v->rule, &vm->rule, 0, now);
 	when = lt_max(lt_cap_when(&v->rule, &vm->rule, PARAMS), ready);
-	v->parked_ns = when == LT_NEVER ? now + PARAMS->guard_ns : lt_max(when, now + 1);
+	v->parked_ns = when == LT_NEVER ? now + PARAMS->starvation_boost_ns : lt_max(when, now + 1);
 	vm->figures.parked++;
 	bpf_spin_unlock(&vm->lock);
 	return 0;
@@ -154,13 +154,13 @@ __attribute__((noinline)) int give_back(__u32 slot, __u64 now)
 	if (!vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);
-	lt_vcpu_settle(&v->rule, &vm->rule, 0, now);
+	lt_vcpu_charge(&v->rule, &vm->rule, 0, now);
 	v->stretch_ns = 0;
-	drawn = v->drawn_ns;
-	v->drawn_ns = 0;
+	drawn = v->pool_grant_ns;
+	v->pool_grant_ns = 0;
 	bpf_spin_unlock(&vm->lock);
 	if (drawn)
-		pool_settle(v->pool, drawn, 0, now);
+		pool_charge(v->pool, drawn, 0, now);
 	return 0;
 }
 
@@ -194,7 +194,7 @@ __attribute__((noinline)) int runs(__u32 slot, __u64 since_ns, __u64 now)
 }
 
 /* A thread has run up to @now; @stays if it runs on. */
-__attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
+__attribute__((noinline)) int charge(__u32 slot, int stays, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct vm *vm;
@@ -211,14 +211,14 @@ __attribute__((noinline)) int settle(__u32 slot, int stays, __u64 now)
 		vm->figures.small_ns += ran;
 	else
 		vm->figures.large_ns += ran;
-	lt_vcpu_settle(&v->rule, &vm->rule, ran, now);
+	lt_vcpu_charge(&v->rule, &vm->rule, ran, now);
 	v->since_ns = stays ? now : 0;
 	v->waits_ns = now;
-	drawn = v->drawn_ns;
-	v->drawn_ns = 0;
+	drawn = v->pool_grant_ns;
+	v->pool_grant_ns = 0;
 	bpf_spin_unlock(&vm->lock);
 	if (v->pool)
-		pool_settle(v->pool, drawn, ran, now);
+		pool_charge(v->pool, drawn, ran, now);
 	return 0;
 }
 

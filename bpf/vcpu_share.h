@@ -69,13 +69,13 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	if (vm->ordered != order->group) {
 		vm->ordered = vm->group = order->group;
 		vm->changes = 0;
-		vm->due = 0;
+		vm->effective_weight = 0;
 	}
 	if (vm->changes != group_changes)
 		look_up(i);
 	weight = order->weight ? order->weight : vm->group_weight;
-	vm->own = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
-	weight = vm->due ? vm->due : vm->own;
+	vm->sibling_weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
+	weight = vm->effective_weight ? vm->effective_weight : vm->sibling_weight;
 	vcpus = lt_max(order->vcpus, 1);
 	limit.rate = order->cap_rate;
 	limit.burst_ns = order->cap_burst_ns;
@@ -103,7 +103,7 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 		vm->rule = fresh;
 		vm->measured_ns = now;
 	} else {
-		vm->rule.charge = fresh.charge;
+		vm->rule.inv_weight = fresh.inv_weight;
 		vm->rule.wait_max_ns = fresh.wait_max_ns;
 		if (!same(vm->limit, limit))
 			vm->rule.cap = fresh.cap;
@@ -165,7 +165,7 @@ __attribute__((noinline)) __u32 measure_anew(__u32 i, __u64 period_ns, __u64 now
 	bpf_spin_unlock(&vm->lock);
 	rate = lt_min((rate << 16) / lt_max(period_ns, 1), vm->most);
 	vm->demand = vm->demand - (vm->demand >> SMOOTHING_SHIFT) + (rate >> SMOOTHING_SHIFT);
-	sharers = sharers * 31 + 2 * vm->own + takes_part(vm);
+	sharers = sharers * 31 + 2 * vm->sibling_weight + takes_part(vm);
 	return weight;
 }
 
@@ -188,8 +188,8 @@ static long join_one(__u32 i, void *ctx)
 	struct vm *vm = vm_of(i);
 
 	if (vm && takes_part(vm)) {
-		join(parent_of(vm), vm->own);
-		joined += vm->own;
+		join(parent_of(vm), vm->sibling_weight);
+		joined += vm->sibling_weight;
 	}
 	return 0;
 }
@@ -204,12 +204,12 @@ static long weigh_one(__u32 i, void *ctx)
 	__u64 all = joined;
 	__u32 more;
 
-	if (!vm || !vm->own)
+	if (!vm || !vm->sibling_weight)
 		return 0;
-	more = takes_part(vm) ? 0 : vm->own;
+	more = takes_part(vm) ? 0 : vm->sibling_weight;
 	all = lt_min(all + more, WEIGHTS_MAX);
-	all = (part_of(parent_of(vm), vm->own, more) * all + PART_ONE / 2) / PART_ONE;
-	vm->due = lt_min(lt_max(all, 1), LT_WEIGHT_MAX);
+	all = (part_of(parent_of(vm), vm->sibling_weight, more) * all + PART_ONE / 2) / PART_ONE;
+	vm->effective_weight = lt_min(lt_max(all, 1), LT_WEIGHT_MAX);
 	return 0;
 }
 
@@ -235,7 +235,7 @@ static long level_one(__u32 i, struct pass *pass)
 
 	if (!vm)
 		return 0;
-	if (lt_served(~0u, vm->weight, pass->level) < vm->demand)
+	if (lt_share_at(~0u, vm->weight, pass->level) < vm->demand)
 		unmet_weights += vm->weight;
 	else
 		met_demand += vm->demand;
@@ -306,7 +306,7 @@ __attribute__((noinline)) int account(__u64 now)
 	passed_ns = now;
 	sharers = 0;
 	bpf_loop(known_vms(), measure_one, &pass, 0);
-	crowd = pass.runnable + scx_bpf_dsq_nr_queued(FOREIGN);
+	crowd = pass.runnable + scx_bpf_dsq_nr_queued(UNREGISTERED);
 	if (lt_since(now, rescued_ns) > RESCUE_NS) {
 		rescued_ns = now;
 		rescue(now);

@@ -100,8 +100,8 @@ struct vm {
 	__u64 pool;		/* the first group above its own that has a limit, 0: none */
 	__u32 lead;		/* its first thread, with which it moves: number plus one, 0: none */
 	__u32 threads;		/* in this scheduler */
-	__u32 own;		/* weight beside its siblings */
-	__u32 due;		/* weight beside all machines */
+	__u32 sibling_weight;	/* weight beside its siblings */
+	__u32 effective_weight;	/* weight beside all machines */
 	/* What it was made of. */
 	__u32 weight;
 	__u32 vcpus;
@@ -123,7 +123,7 @@ struct vcpu {
 	__u64 stretch_ns;	/* what it was given; 0: nothing */
 	__u64 parked_ns;	/* until when a limit stops it; 0: none does */
 	__u64 pool;		/* the group that has given it, and those above, 0: none */
-	__u64 drawn_ns;		/* what it holds of their limits */
+	__u64 pool_grant_ns;	/* what it holds of their limits */
 	__u8 woken;		/* the rule knows of this wake-up */
 	__u8 idle;		/* it was promised an idle CPU */
 	__u8 fresh;		/* it has never been runnable here */
@@ -139,12 +139,12 @@ struct cpu {
 	__u64 stretch_ns;	/* end of what the running one was given */
 	__u64 armed_ns;		/* when the timer comes */
 	__u64 left_ns;		/* when who ran before left, if somebody follows */
-	__u64 asked_ns;		/* when the kernel asked who comes after who runs, 0: it has not */
+	__u64 dispatch_ns;	/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
 	__u32 current;		/* who runs: its number, or NONE */
 	__u8 yielded;
 	__u8 claimed;		/* somebody who waits may interrupt who runs */
-	__u8 chosen;		/* whoever begins to run was compared with those who wait */
+	__u8 order_checked;	/* whoever begins to run was compared with those who wait */
 	__u8 gone;		/* it is offline, or about to be */
 	__u8 empty;		/* nobody follows who leaves */
 	__u8 releases;		/* another class takes it */

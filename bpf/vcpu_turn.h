@@ -29,7 +29,7 @@ static __always_inline void begin(struct cpu *c, struct vcpu *v, int anew, int o
 	struct vm *vm = vm_of(v->vm);
 	__u64 turn = lt_vcpu_turn(&v->rule, PARAMS, v->stretch_ns);
 
-	c->asked_ns = 0;
+	c->dispatch_ns = 0;
 	c->stretch_ns = now + v->stretch_ns;
 	if (anew)
 		c->until_ns = now + lt_min(turn, turn_max());
@@ -96,23 +96,23 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		slot = slot_of(prev);
 	yielded = c->yielded;
-	over = yielded || c->chosen || now >= c->until_ns;
+	over = yielded || c->order_checked || now >= c->until_ns;
 	claimed = c->claimed;
 	c->yielded = 0;
-	c->chosen = 0;
+	c->order_checked = 0;
 	c->claimed = 0;
 	if (slot != NONE) {
 		v = vcpu_of(slot);
 		if (!v)
 			return;
 		own_limit(prev, v, now);
-		settle(slot, 1, now);
+		charge(slot, 1, now);
 		/* The kernel would choose it again at once, for as short a time, and nobody would come to an end. */
 		if (prev->flags & PF_EXITING) {
 			prev->scx.slice = PARAMS->slice_ns;
 			return;
 		}
-		c->asked_ns = now;
+		c->dispatch_ns = now;
 		/* At the end of a turn nobody interrupts: who would is one of all. */
 		for (int i = 0; i < TRIES && claimed && !over; i++) {
 			next = claimant(cpu, now);
@@ -120,7 +120,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				break;
 			if (take(next, now)) {
 				pays_later(SLOT_OF_NEXT(next));
-				c->chosen = 1;
+				c->order_checked = 1;
 				return;
 			}
 		}
@@ -136,7 +136,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		}
 	}
 	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
-	    scx_bpf_dsq_move_to_local(FOREIGN))
+	    scx_bpf_dsq_move_to_local(UNREGISTERED))
 		return;
 	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
@@ -151,7 +151,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		} else if (next == NOBODY) {
 			break;
 		} else if (take(next, now)) {
-			c->chosen = 1;
+			c->order_checked = 1;
 			/* On a CPU that has slept, the choice is charged to who was chosen, too. */
 			if (!c->left_ns)
 				c->left_ns = now;
@@ -166,7 +166,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		c->empty = 1;
 		c->left_ns = 0;
 		if (!c->gone)
-			scx_bpf_dsq_move_to_local(FOREIGN);
+			scx_bpf_dsq_move_to_local(UNREGISTERED);
 	} else {
 		scx_bpf_kick_cpu(cpu, 0);
 	}
@@ -179,27 +179,27 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	__u64 now = bpf_ktime_get_ns();
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
-	int chosen, others;
+	int order_checked, others;
 
 	if (!c)
 		return;
 	if (v && v->pays)
 		pay(slot, cpu);
-	chosen = c->chosen;
-	c->chosen = 0;
+	order_checked = c->order_checked;
+	c->order_checked = 0;
 	c->claimed = 0;
 	c->current = NONE;
-	c->asked_ns = 0;
+	c->dispatch_ns = 0;
 	c->foreign = !v;
 	if (!v) {
-		c->until_ns = now + foreign_run();
+		c->until_ns = now + unregistered_run();
 		arm(c, c->until_ns, now);
 		return;
 	}
 	v->waiting = 0;
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
-		v->stretch_ns = PARAMS->grain_ns;
+		v->stretch_ns = PARAMS->min_grant_ns;
 	/* The switch is charged to who comes, or those that switch often would have that for nothing. */
 	runs(slot, c->left_ns ? c->left_ns : now, now);
 	c->left_ns = 0;
@@ -212,8 +212,8 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 	c->current = slot;
 	others = anybody(cpu);
 	begin(c, v, 1, others, now);
-	if (!chosen && others)
-		look(cpu, now);
+	if (!order_checked && others)
+		try_preempt(cpu, now);
 }
 
 SEC("struct_ops/lowtail_stopping")
@@ -225,9 +225,9 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 
 	if (c) {
 		/* The kernel, too, charges the choice of who comes next to who comes. */
-		if (c->asked_ns)
-			now = c->asked_ns;
-		c->asked_ns = 0;
+		if (c->dispatch_ns)
+			now = c->dispatch_ns;
+		c->dispatch_ns = 0;
 		c->current = NONE;
 		if (c->foreign)
 			c->foreign_ns = now;
@@ -235,7 +235,7 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 		c->left_ns = c->empty ? 0 : now;
 	}
 	if (slot != NONE)
-		settle(slot, 0, now);
+		charge(slot, 0, now);
 }
 
 SEC("struct_ops/lowtail_yield")
@@ -260,7 +260,7 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 
 	if (!c)
 		return;
-	c->chosen = 0;
+	c->order_checked = 0;
 	c->left_ns = 0;
 	c->releases = 1;
 	scx_bpf_reenqueue_local();

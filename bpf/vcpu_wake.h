@@ -87,7 +87,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 
 	vm = v ? vm_of(v->vm) : 0;
 	if (!vm || !c) {
-		scx_bpf_dsq_insert(p, FOREIGN, foreign_run(), enq_flags);
+		scx_bpf_dsq_insert(p, UNREGISTERED, unregistered_run(), enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		announce(p, cpu, p->nr_cpus_allowed == 1, now);
 		return;
@@ -110,13 +110,13 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 			return;
 		}
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else if (c->current != NONE && !c->chosen && !c->claimed) {
+	} else if (c->current != NONE && !c->order_checked && !c->claimed) {
 		/* Who waits and goes before it is asked first. */
 		waiting = SLOT_OF_NEXT(next_small(cpu, now));
 		if (waiting == NONE || before(slot, waiting, now)) {
 			when = may_interrupt(slot, cpu, now);
 			if (!when && prepared(slot, v, now)) {
-				c->chosen = 1;
+				c->order_checked = 1;
 				v->pays = 1;
 				scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns,
 						   enq_flags | SCX_ENQ_PREEMPT);
@@ -125,7 +125,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		}
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		/* Who comes next has not been compared with it. */
-		c->chosen = 0;
+		c->order_checked = 0;
 	}
 	if (v->parked_ns > now) {
 		park(p, v, enq_flags, now);

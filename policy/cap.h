@@ -26,7 +26,7 @@
 struct lt_cap {
 	struct lt_bucket run;	/* run time; with the rate 0 there is no limit */
 	lt_u32 turn_ns;		/* what one waits for that has run up to it */
-	lt_u32 keep_ns;		/* part that is for small ones */
+	lt_u32 small_reserve_ns;	/* part that is for small ones */
 };
 
 /*
@@ -44,9 +44,9 @@ LT_FN void lt_cap_init(struct lt_cap *cap, lt_u32 rate, lt_u32 burst_ns, lt_u32 
 	quota = lt_min(((lt_u64)LT_CAP_PERIOD_NS * rate) >> 16, LT_BURST_MAX_NS / 2);
 	most = rate ? lt_max(2 * quota, lt_min(burst_ns, LT_BURST_MAX_NS)) : 0;
 	lt_bucket_init(&cap->run, rate, most, quota, now);
-	cap->keep_ns = quota / 4;
+	cap->small_reserve_ns = quota / 4;
 	turn = lt_max(quota / lt_max(vcpus, 1), LT_CAP_RUN_NS);
-	cap->turn_ns = lt_min(turn, lt_max(most / 2, 1) - cap->keep_ns);
+	cap->turn_ns = lt_min(turn, lt_max(most / 2, 1) - cap->small_reserve_ns);
 }
 
 LT_FN int lt_capped(const struct lt_cap *cap)
@@ -56,31 +56,31 @@ LT_FN int lt_capped(const struct lt_cap *cap)
 
 /*
  * What the limit lets a vCPU run for, @small or not: LT_NEVER if there is none, 0
- * if it has to wait. @grain_ns: less is nothing.
+ * if it has to wait. @min_grant_ns: less is nothing.
  */
-LT_FN lt_u64 lt_cap_there(struct lt_cap *cap, int small, lt_u32 grain_ns, lt_u64 now)
+LT_FN lt_u64 lt_cap_there(struct lt_cap *cap, int small, lt_u32 min_grant_ns, lt_u64 now)
 {
 	lt_u64 there;
 
 	if (!lt_capped(cap))
 		return LT_NEVER;
 	lt_bucket_fill(&cap->run, now);
-	there = lt_since(cap->run.tokens_ns, small ? 0 : cap->keep_ns);
-	return there < lt_min(grain_ns, cap->turn_ns) ? 0 : there;
+	there = lt_since(cap->run.tokens_ns, small ? 0 : cap->small_reserve_ns);
+	return there < lt_min(min_grant_ns, cap->turn_ns) ? 0 : there;
 }
 
 /*
  * Takes what a vCPU may run for, up to @want_ns and for no longer than a turn; all of @want_ns if there is no limit, 0 if
  * it has to wait until lt_cap_ready.
  */
-LT_FN lt_u64 lt_cap_take(struct lt_cap *cap, int small, lt_u32 grain_ns, lt_u64 want_ns,
+LT_FN lt_u64 lt_cap_take(struct lt_cap *cap, int small, lt_u32 min_grant_ns, lt_u64 want_ns,
 			 lt_u64 now)
 {
-	lt_u64 there = lt_cap_there(cap, small, grain_ns, now);
+	lt_u64 there = lt_cap_there(cap, small, min_grant_ns, now);
 
 	if (there == LT_NEVER)
 		return want_ns;
-	there = lt_min(there, lt_max(cap->turn_ns, grain_ns));
+	there = lt_min(there, lt_max(cap->turn_ns, min_grant_ns));
 	return lt_bucket_take(&cap->run, lt_min(there, want_ns));
 }
 
@@ -88,19 +88,19 @@ LT_FN lt_u64 lt_cap_take(struct lt_cap *cap, int small, lt_u32 grain_ns, lt_u64 
  * When one that had to wait may run again: with enough for a turn, or for 500 us
  * if it is @small. 0 is now. Fill first.
  */
-LT_FN lt_u64 lt_cap_ready(const struct lt_cap *cap, int small, lt_u32 grain_ns)
+LT_FN lt_u64 lt_cap_ready(const struct lt_cap *cap, int small, lt_u32 min_grant_ns)
 {
-	lt_u64 least = lt_max(grain_ns, LT_CAP_RUN_NS);
+	lt_u64 least = lt_max(min_grant_ns, LT_CAP_RUN_NS);
 
 	if (!lt_capped(cap))
 		return 0;
 	if (small)
 		return lt_bucket_when(&cap->run, lt_min(least, cap->turn_ns));
-	return lt_bucket_when(&cap->run, (lt_u64)cap->keep_ns + cap->turn_ns);
+	return lt_bucket_when(&cap->run, (lt_u64)cap->small_reserve_ns + cap->turn_ns);
 }
 
 /* One that held @held_ns of it has run for @ran_ns up to @now. */
-LT_FN void lt_cap_settle(struct lt_cap *cap, lt_u64 held_ns, lt_u64 ran_ns, lt_u64 now)
+LT_FN void lt_cap_charge(struct lt_cap *cap, lt_u64 held_ns, lt_u64 ran_ns, lt_u64 now)
 {
 	lt_u64 used = lt_min(ran_ns, held_ns);
 

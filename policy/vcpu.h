@@ -25,7 +25,7 @@
  *
  * What a caller (a scheduler of the simulator, a BPF program) has to do: keep
  * the queues and the clock, hold the locks, call lt_vcpu_wake, _kick, _grant,
- * _settle, _block as things happen, order by lt_before, ask lt_beats and
+ * _charge, _block as things happen, order by lt_before, ask lt_beats and
  * lt_preempt_when before it interrupts somebody and lt_preempt_take when it
  * does. All times and amounts are ns unless they say otherwise; clocks stay
  * below 2^63.
@@ -39,13 +39,13 @@
 struct lt_params {
 	lt_u32 burst_ns;		/* run time saved up: 0 to LT_BURST_MAX_NS */
 	lt_u32 grant_ns;		/* longest grant to a small vCPU */
-	lt_u32 grain_ns;		/* fewer tokens than this are none: 1 or more */
+	lt_u32 min_grant_ns;		/* fewer tokens than this are none: 1 or more */
 	lt_u32 slice_ns;		/* turn of a large vCPU: 1 to LT_SLICE_MAX_NS */
 	lt_u32 wait_turns;		/* longest wait of a large one, in turns: 1 to 64 */
-	lt_u32 guard_ns;		/* run of one that has waited too long */
+	lt_u32 starvation_boost_ns;	/* run of one that has waited too long */
 	lt_u32 margin_ns;		/* by how much a small one must be shorter */
-	lt_u32 follow_ns;		/* a shorter sleep makes a wake-up a follow-up */
-	lt_u32 follow_wait_ns;		/* one that has waited so long is urgent too */
+	lt_u32 completion_window_ns;	/* a shorter sleep makes a wake-up a follow-up */
+	lt_u32 completion_wait_ns;	/* one that has waited so long is urgent too */
 	lt_u32 preempt_ns;		/* price of a preemption: 1 per this time */
 	lt_u32 preempt_burst_ns;	/* of the pCPU's bucket, in that price */
 	lt_u32 preempt_reserve_ns;	/* each of its two reserves */
@@ -59,17 +59,17 @@ struct lt_params {
  *	in 300). In a window of 100 ms it is 8 % of a pCPU above the entitlement.
  * grant 500 us: a VM whose vCPUs run at the same time draws on one bucket; what
  *	one of them holds, the others lack. Renewing costs a scheduler pass.
- * grain 16 us: about what two context switches cost; a shorter run as small
+ * minimum grant 16 us: about what two context switches cost; a shorter run as small
  *	is not worth having.
  * slice 10 ms: what Xen's credit2 arrives at for two loops; switches cost
  *	below half a percent then.
  * wait 4 turns: twice what fair turns alone amount to, so that it only cuts
  *	off what bursts of others add.
- * guard 1 ms: the rate limit of Xen, for the same reason.
+ * starvation boost 1 ms: the rate limit of Xen, for the same reason.
  * margin 40 us: a preemption costs two switches and two cold caches, about
  *	34 us in all (costs/xen-2017.toml); to interrupt for less gains nothing.
- * follow 250 us: a completion comes within a round trip of a local network.
- * follow wait 2 ms: who is notified twice in that time is below one preemption
+ * completion window 250 us: a completion comes within a round trip of a local network.
+ * completion wait 2 ms: who is notified twice in that time is below one preemption
  *	per ms, so that the bucket has one to spare.
  * preempt 1 ms: Xen's default rate limit, found to be right for throughput by
  *	its commit 64908a0466 (+11 % SPECvirt; 10 ms is no better).
@@ -79,13 +79,13 @@ struct lt_params {
 #define LT_PARAMS_DEFAULT { \
 	.burst_ns = 8000000, \
 	.grant_ns = 500000, \
-	.grain_ns = 16384, \
+	.min_grant_ns = 16384, \
 	.slice_ns = 10000000, \
 	.wait_turns = 4, \
-	.guard_ns = 1000000, \
+	.starvation_boost_ns = 1000000, \
 	.margin_ns = 40000, \
-	.follow_ns = 250000, \
-	.follow_wait_ns = 2000000, \
+	.completion_window_ns = 250000, \
+	.completion_wait_ns = 2000000, \
 	.preempt_ns = 1000000, \
 	.preempt_burst_ns = 10000000, \
 	.preempt_reserve_ns = 3000000, \
@@ -129,7 +129,7 @@ struct lt_vm {
 	struct lt_cap cap;		/* run time of all its vCPUs */
 	lt_u64 vtime_ns;		/* run time at the usual weight */
 	lt_u64 wait_max_ns;		/* longest wait of a large vCPU */
-	lt_u32 charge;			/* LT_WEIGHT_USUAL / weight, 16.16 */
+	lt_u32 inv_weight;		/* LT_WEIGHT_USUAL / weight, 16.16 */
 	lt_u32 runnable;		/* its vCPUs that wait or run */
 };
 
@@ -138,14 +138,14 @@ struct lt_vcpu {
 	struct lt_cap cap;		/* all of it, if it has a limit of its own */
 	lt_u64 blocked_ns;		/* when it blocked last */
 	lt_u64 queued_ns;		/* since when it waits */
-	lt_u64 guarded_ns;		/* until when nobody interrupts it */
+	lt_u64 boosted_until_ns;	/* until when nobody interrupts it */
 	lt_u32 ran_ns;			/* run time since it woke */
-	lt_u32 usual_ns;		/* moving average of that, at blocking */
+	lt_u32 avg_burst_ns;		/* moving average of that, at blocking */
 	lt_u32 grant_ns;		/* what it holds out of the small buckets */
 	lt_u32 cap_grant_ns;		/* what it holds out of its limits */
 	lt_u8 class;			/* enum lt_class */
-	lt_u8 follow;			/* its wake-up is a follow-up */
-	lt_u8 known;			/* usual_ns has been measured */
+	lt_u8 is_completion_wakeup;	/* its wake-up is a follow-up */
+	lt_u8 known;			/* avg_burst_ns has been measured */
 	lt_u8 pad[5];
 };
 
@@ -157,7 +157,7 @@ struct lt_vcpu {
  * caller looks for the level at which all VMs together get what there is.
  * @weight 1 to LT_WEIGHT_MAX.
  */
-LT_FN lt_u32 lt_served(lt_u32 demand, lt_u32 weight, lt_u32 level)
+LT_FN lt_u32 lt_share_at(lt_u32 demand, lt_u32 weight, lt_u32 level)
 {
 	return lt_min(demand, ((lt_u64)weight * level) >> 16);
 }
@@ -198,7 +198,7 @@ LT_FN void lt_vm_init(struct lt_vm *vm, const struct lt_params *p, lt_u32 weight
 	weight = lt_min(lt_max(weight, 1), LT_WEIGHT_MAX);
 	vcpus = lt_max(vcpus, 1);
 	share = lt_min(lt_max(share, 1), LT_RATE_MAX);
-	vm->charge = (LT_WEIGHT_USUAL << 16) / weight;
+	vm->inv_weight = (LT_WEIGHT_USUAL << 16) / weight;
 	vm->vtime_ns = 0;
 	vm->runnable = 0;
 	lt_bucket_init(&vm->small, share, p->burst_ns, p->burst_ns, now);
@@ -217,13 +217,13 @@ LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now
 	lt_cap_init(&v->cap, 0, 0, 1, now);
 	v->blocked_ns = 0;
 	v->queued_ns = now;
-	v->guarded_ns = 0;
+	v->boosted_until_ns = 0;
 	v->ran_ns = 0;
-	v->usual_ns = p->grant_ns;
+	v->avg_burst_ns = p->grant_ns;
 	v->grant_ns = 0;
 	v->cap_grant_ns = 0;
 	v->class = LT_LARGE;
-	v->follow = 0;
+	v->is_completion_wakeup = 0;
 	v->known = 0;
 	v->pad[0] = v->pad[1] = v->pad[2] = v->pad[3] = v->pad[4] = 0;
 }
@@ -247,9 +247,9 @@ LT_FN int lt_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now
  * Whether @v runs because it had waited too long, and is not to be interrupted
  * yet. A clock that has stepped back ends it.
  */
-LT_FN int lt_guarded(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+LT_FN int lt_boosted(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
 {
-	return now < v->guarded_ns && v->guarded_ns - now <= p->guard_ns;
+	return now < v->boosted_until_ns && v->boosted_until_ns - now <= p->starvation_boost_ns;
 }
 
 /*
@@ -263,12 +263,13 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 	lt_bucket_fill(&v->small, now);
 	v->small.rate = lt_min(vm->small.rate, LT_RATE_ONE);
 	lt_bucket_fill(&vm->small, now);
-	v->class = v->small.tokens_ns >= p->grain_ns &&
-		   vm->small.tokens_ns >= p->grain_ns ? LT_SMALL : LT_LARGE;
+	v->class = v->small.tokens_ns >= p->min_grant_ns &&
+		   vm->small.tokens_ns >= p->min_grant_ns ? LT_SMALL : LT_LARGE;
 	/* What follows a follow-up is news again. */
-	v->follow = !v->follow && lt_since(now, v->blocked_ns) < p->follow_ns;
+	v->is_completion_wakeup = !v->is_completion_wakeup &&
+				  lt_since(now, v->blocked_ns) < p->completion_window_ns;
 	v->ran_ns = 0;
-	v->guarded_ns = 0;
+	v->boosted_until_ns = 0;
 	v->queued_ns = now;
 	if (vm->runnable)
 		vtime_ns = lt_since(vtime_ns, (lt_u64)p->slice_ns * p->wait_turns);
@@ -279,7 +280,7 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 /* @v, which waits to run, is notified once more. */
 LT_FN void lt_vcpu_kick(struct lt_vcpu *v)
 {
-	v->follow = 0;
+	v->is_completion_wakeup = 0;
 }
 
 /*
@@ -288,7 +289,7 @@ LT_FN void lt_vcpu_kick(struct lt_vcpu *v)
  */
 LT_FN void lt_vcpu_yield(struct lt_vcpu *v)
 {
-	v->follow = 1;
+	v->is_completion_wakeup = 1;
 }
 
 /*
@@ -302,13 +303,13 @@ LT_FN lt_u64 lt_vcpu_grant(struct lt_vcpu *v, struct lt_vm *vm,
 	lt_u64 grant;
 
 	if (lt_overdue(v, vm, now))
-		v->guarded_ns = now + p->guard_ns;
+		v->boosted_until_ns = now + p->starvation_boost_ns;
 	if (v->class != LT_SMALL)
-		return lt_guarded(v, p, now) ? v->guarded_ns - now : p->slice_ns;
+		return lt_boosted(v, p, now) ? v->boosted_until_ns - now : p->slice_ns;
 	lt_bucket_fill(&v->small, now);
 	lt_bucket_fill(&vm->small, now);
 	grant = lt_min(v->small.tokens_ns, vm->small.tokens_ns);
-	if (grant < p->grain_ns || v->ran_ns >= (lt_u64)p->burst_ns * LT_RUN_BURSTS) {
+	if (grant < p->min_grant_ns || v->ran_ns >= (lt_u64)p->burst_ns * LT_RUN_BURSTS) {
 		v->class = LT_LARGE;
 		return 0;
 	}
@@ -334,7 +335,7 @@ LT_FN lt_u64 lt_vcpu_turn(const struct lt_vcpu *v, const struct lt_params *p,
  * @v has run for @ran_ns since its grant, up to @now. What it did not use goes
  * back; its VM's virtual time goes on.
  */
-LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
+LT_FN void lt_vcpu_charge(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 			  lt_u64 now)
 {
 	lt_u64 ran = lt_min(ran_ns, LT_RAN_MAX_NS);
@@ -350,10 +351,10 @@ LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 	if (v->class == LT_SMALL)
 		lt_bucket_take(&vm->small, ran - used);
 	v->grant_ns = 0;
-	lt_cap_settle(&v->cap, v->cap_grant_ns, ran, now);
-	lt_cap_settle(&vm->cap, v->cap_grant_ns, ran, now);
+	lt_cap_charge(&v->cap, v->cap_grant_ns, ran, now);
+	lt_cap_charge(&vm->cap, v->cap_grant_ns, ran, now);
 	v->cap_grant_ns = 0;
-	vm->vtime_ns += (ran * vm->charge) >> 16;
+	vm->vtime_ns += (ran * vm->inv_weight) >> 16;
 	v->ran_ns = lt_min(v->ran_ns + ran, ~0u);
 	v->queued_ns = now;
 }
@@ -362,9 +363,9 @@ LT_FN void lt_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns,
 LT_FN void lt_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
 {
 	if (v->known)
-		v->usual_ns = v->usual_ns - (v->usual_ns >> 3) + (v->ran_ns >> 3);
+		v->avg_burst_ns = v->avg_burst_ns - (v->avg_burst_ns >> 3) + (v->ran_ns >> 3);
 	else
-		v->usual_ns = v->ran_ns;
+		v->avg_burst_ns = v->ran_ns;
 	v->known = 1;
 	v->blocked_ns = now;
 	if (vm->runnable)
@@ -388,8 +389,8 @@ LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
 			  const struct lt_params *p, lt_u64 want_ns, lt_u64 now)
 {
 	int small = v->class == LT_SMALL;
-	lt_u64 own = lt_cap_there(&v->cap, small, p->grain_ns, now);
-	lt_u64 all = lt_cap_there(&vm->cap, small, p->grain_ns, now);
+	lt_u64 own = lt_cap_there(&v->cap, small, p->min_grant_ns, now);
+	lt_u64 all = lt_cap_there(&vm->cap, small, p->min_grant_ns, now);
 	lt_u64 there = lt_min(own, all);
 
 	if (there == LT_NEVER)
@@ -400,7 +401,7 @@ LT_FN lt_u64 lt_cap_grant(struct lt_vcpu *v, struct lt_vm *vm,
 	}
 	there = lt_min(there, want_ns);
 	if (lt_capped(&vm->cap))
-		there = lt_min(there, lt_max(vm->cap.turn_ns, p->grain_ns));
+		there = lt_min(there, lt_max(vm->cap.turn_ns, p->min_grant_ns));
 	lt_bucket_take(&v->cap.run, there);
 	lt_bucket_take(&vm->cap.run, there);
 	v->cap_grant_ns = there;
@@ -413,8 +414,8 @@ LT_FN lt_u64 lt_cap_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 {
 	int small = v->class == LT_SMALL;
 
-	return lt_max(lt_cap_ready(&v->cap, small, p->grain_ns),
-		      lt_cap_ready(&vm->cap, small, p->grain_ns));
+	return lt_max(lt_cap_ready(&v->cap, small, p->min_grant_ns),
+		      lt_cap_ready(&vm->cap, small, p->min_grant_ns));
 }
 
 /* ---- order ----------------------------------------------------------- */
@@ -431,7 +432,7 @@ LT_FN lt_u64 lt_ran(const struct lt_vcpu *v, lt_u64 ran_ns)
  */
 LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
 {
-	lt_u64 ran = lt_ran(v, ran_ns), usual = v->usual_ns;
+	lt_u64 ran = lt_ran(v, ran_ns), usual = v->avg_burst_ns;
 	lt_u64 over = lt_since(ran, usual);
 
 	return lt_max(lt_since(usual, ran), lt_max(usual, over) >> 2);
@@ -485,7 +486,7 @@ LT_FN int lt_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,
 LT_FN lt_u64 lt_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 		      const struct lt_params *p, lt_u64 vtime_ns, lt_u64 now)
 {
-	int early = v->class == LT_SMALL || lt_guarded(v, p, now);
+	int early = v->class == LT_SMALL || lt_boosted(v, p, now);
 	lt_u64 distance = early ? p->slice_ns : 0;
 
 	return lt_max(vtime_ns, lt_since(vm->vtime_ns, distance));
@@ -503,7 +504,7 @@ LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 		   const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
 		   const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
 {
-	if (lt_guarded(cur, p, now) || v->class < cur->class)
+	if (lt_boosted(cur, p, now) || v->class < cur->class)
 		return 0;
 	if (v->class > cur->class)
 		return 1;
@@ -530,14 +531,14 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 		return 0;
 	if (v->class != LT_SMALL)
 		return lt_bucket_when(b, price + reserve + reserve);
-	if (v->follow && lt_since(now, v->queued_ns) < p->follow_wait_ns) {
-		urgent_ns = v->queued_ns + p->follow_wait_ns;
+	if (v->is_completion_wakeup && lt_since(now, v->queued_ns) < p->completion_wait_ns) {
+		urgent_ns = v->queued_ns + p->completion_wait_ns;
 		return lt_min(lt_bucket_when(b, price + reserve + reserve), urgent_ns);
 	}
 	if (b->tokens_ns >= price + reserve)
 		return 0;
 	/* A follow-up never costs its VM's own share, nor has it a claim to that. */
-	if (v->follow)
+	if (v->is_completion_wakeup)
 		return lt_bucket_when(b, price + reserve);
 	if (b->tokens_ns >= price && vm->preempt.tokens_ns >= price)
 		return 0;
@@ -557,7 +558,7 @@ LT_FN int lt_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm,
 		return 0;
 	lt_bucket_take(&cpu->preempt, p->preempt_ns);
 	/* All up to the price: who takes more than its share has none. */
-	if (v->class == LT_SMALL && !v->follow)
+	if (v->class == LT_SMALL && !v->is_completion_wakeup)
 		lt_bucket_take(&vm->preempt, p->preempt_ns);
 	return 1;
 }

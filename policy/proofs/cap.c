@@ -48,7 +48,7 @@ static void settle(struct lt_vm *vm, struct lt_vcpu *v, const struct lt_cap *cap
 	ASSUME(lt_capped(cap));
 	ASSUME(vm->vtime_ns < VTIME_END - (1ull << 40));
 	ASSUME(ran <= LT_RAN_MAX_NS);
-	lt_vcpu_settle(v, vm, ran, any_clock());
+	lt_vcpu_charge(v, vm, ran, any_clock());
 	CHECK((ran > held && cap->run.tokens_ns == 0) ||
 	      cap->run.tokens_ns + ran <= had_tokens + held);
 	CASE(ran < held && cap->run.tokens_ns < cap->run.burst_ns);
@@ -85,10 +85,10 @@ void prove_large_ones_leave_what_is_kept(void)
 	lt_u64 length;
 
 	length = lt_cap_grant(&v, &vm, &p, nondet_u64(), any_clock());
-	CHECK(cap == &v.cap || length <= lt_max(cap->turn_ns, p.grain_ns));
-	CHECK(length == 0 || v.class == LT_SMALL || cap->run.tokens_ns >= cap->keep_ns);
-	CASE(length > 0 && v.class == LT_LARGE && cap->run.tokens_ns == cap->keep_ns);
-	CASE(length > 0 && v.class == LT_SMALL && cap->run.tokens_ns < cap->keep_ns);
+	CHECK(cap == &v.cap || length <= lt_max(cap->turn_ns, p.min_grant_ns));
+	CHECK(length == 0 || v.class == LT_SMALL || cap->run.tokens_ns >= cap->small_reserve_ns);
+	CASE(length > 0 && v.class == LT_LARGE && cap->run.tokens_ns == cap->small_reserve_ns);
+	CASE(length > 0 && v.class == LT_SMALL && cap->run.tokens_ns < cap->small_reserve_ns);
 }
 
 /* Whoever has no limit is not kept from anything. */
@@ -115,13 +115,13 @@ void prove_a_draw_takes_what_it_gives(void)
 
 	watch(&vm.cap.run);
 	ASSUME(lt_capped(&vm.cap));
-	drawn = lt_cap_take(&vm.cap, small, p.grain_ns, want, any_clock());
+	drawn = lt_cap_take(&vm.cap, small, p.min_grant_ns, want, any_clock());
 	CHECK(vm.cap.run.tokens_ns + drawn == had_tokens);
-	CHECK(drawn <= want && drawn <= lt_max(vm.cap.turn_ns, p.grain_ns));
-	CHECK(drawn == 0 || small || vm.cap.run.tokens_ns >= vm.cap.keep_ns);
+	CHECK(drawn <= want && drawn <= lt_max(vm.cap.turn_ns, p.min_grant_ns));
+	CHECK(drawn == 0 || small || vm.cap.run.tokens_ns >= vm.cap.small_reserve_ns);
 	CASE(drawn > 0 && drawn == want);
 	CASE(drawn == vm.cap.turn_ns && drawn < want);
-	CASE(drawn > 0 && small && vm.cap.run.tokens_ns < vm.cap.keep_ns);
+	CASE(drawn > 0 && small && vm.cap.run.tokens_ns < vm.cap.small_reserve_ns);
 }
 
 /* Who may draw now, by lt_cap_ready, gets something; without a limit, all. */
@@ -133,8 +133,8 @@ void prove_who_is_ready_draws(void)
 	int small = nondet_u8() != 0;
 
 	lt_bucket_fill(&vm.cap.run, now);
-	ASSUME(want > 0 && lt_cap_ready(&vm.cap, small, p.grain_ns) == 0);
-	drawn = lt_cap_take(&vm.cap, small, p.grain_ns, want, now);
+	ASSUME(want > 0 && lt_cap_ready(&vm.cap, small, p.min_grant_ns) == 0);
+	drawn = lt_cap_take(&vm.cap, small, p.min_grant_ns, want, now);
 	CHECK(drawn > 0 && (lt_capped(&vm.cap) || drawn == want));
 	CASE(lt_capped(&vm.cap) && !small);
 	CASE(lt_capped(&vm.cap) && small);

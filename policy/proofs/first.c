@@ -51,7 +51,7 @@ void prove_a_small_one_is_not_passed_for_ever(void)
 	CASE(b.v.class == LT_SMALL);
 }
 
-/* Nobody interrupts one that is guarded, and no large one a small one. */
+/* Nobody interrupts one that is boosted, and no large one a small one. */
 void prove_who_is_not_interrupted(void)
 {
 	struct lt_params p = any_params();
@@ -59,7 +59,7 @@ void prove_who_is_not_interrupted(void)
 	lt_u64 ran = nondet_u64(), now = any_clock();
 	int beats = lt_beats(&a.v, &a.vm, &cur.v, &cur.vm, &p, ran, now);
 
-	CHECK(!beats || !lt_guarded(&cur.v, &p, now));
+	CHECK(!beats || !lt_boosted(&cur.v, &p, now));
 	CHECK(!beats || a.v.class == LT_SMALL || cur.v.class == LT_LARGE);
 	CASE(beats && a.v.class == LT_SMALL && cur.v.class == LT_SMALL);
 	CASE(beats && a.v.class == LT_LARGE);
@@ -77,18 +77,18 @@ void prove_no_two_interrupt_each_other(void)
 	CASE(lt_beats(&a.v, &a.vm, &b.v, &b.vm, &p, 0, now));
 }
 
-/* A guard is over in time, whatever the clock does. */
-void prove_a_guard_ends(void)
+/* A boost is over in time, whatever the clock does. */
+void prove_a_boost_ends(void)
 {
 	struct lt_params p = any_params();
 	struct lt_vm vm = any_vm(&p);
 	struct lt_vcpu v = any_vcpu(&p);
-	lt_u64 now = any_clock(), later = any_clock(), old = v.guarded_ns;
+	lt_u64 now = any_clock(), later = any_clock(), old = v.boosted_until_ns;
 
 	lt_vcpu_grant(&v, &vm, &p, now);
-	CHECK(v.guarded_ns == old || v.guarded_ns == now + p.guard_ns);
-	ASSUME(later < now - lt_min(now, p.guard_ns) || later >= now + p.guard_ns);
-	ASSUME(v.guarded_ns != old);
-	CHECK(!lt_guarded(&v, &p, later) || later < now);
+	CHECK(v.boosted_until_ns == old || v.boosted_until_ns == now + p.starvation_boost_ns);
+	ASSUME(later < now - lt_min(now, p.starvation_boost_ns) || later >= now + p.starvation_boost_ns);
+	ASSUME(v.boosted_until_ns != old);
+	CHECK(!lt_boosted(&v, &p, later) || later < now);
 	CASE(later > now);
 }

@@ -42,8 +42,8 @@ void prove_refused_until_a_moment_to_come(void)
 
 	CHECK(when == 0 || when > now);
 	CHECK(when <= lt_max(now, cpu.preempt.filled_ns) + (1ull << 31));
-	CASE(when > now + LT_SLICE_MAX_NS / 2 && v.follow);
-	CASE(when > now && !v.follow);
+	CASE(when > now + LT_SLICE_MAX_NS / 2 && v.is_completion_wakeup);
+	CASE(when > now && !v.is_completion_wakeup);
 }
 
 /*
@@ -100,7 +100,7 @@ void prove_reserves_are_kept(void)
 
 	ASSUME(lt_preempt_when(&v, &vm, &cpu, &p, now) == 0);
 	own = vm.preempt.tokens_ns;
-	fresh = v.follow && lt_since(now, v.queued_ns) < p.follow_wait_ns;
+	fresh = v.is_completion_wakeup && lt_since(now, v.queued_ns) < p.completion_wait_ns;
 	CHECK(lt_preempt_take(&v, &vm, &cpu, &p));
 	CHECK(v.class == LT_SMALL || cpu.preempt.tokens_ns >= 2 * p.preempt_reserve_ns);
 	CHECK(!fresh || cpu.preempt.tokens_ns >= 2 * p.preempt_reserve_ns);
@@ -130,7 +130,7 @@ void prove_a_quiet_vm_is_not_kept_waiting(void)
 		lt_preempt_take(&v, &storm, &cpu, &p);
 	CHECK(cpu.preempt.tokens_ns >= p.preempt_reserve_ns);
 
-	ASSUME(w.class == LT_SMALL && !w.follow && quiet.preempt.tokens_ns >= p.preempt_ns);
+	ASSUME(w.class == LT_SMALL && !w.is_completion_wakeup && quiet.preempt.tokens_ns >= p.preempt_ns);
 	CHECK(lt_preempt_when(&w, &quiet, &cpu, &p, now) == 0);
 	CASE(cpu.preempt.tokens_ns < p.preempt_ns + p.preempt_reserve_ns);
 }

@@ -236,14 +236,14 @@ static inline int valid_params(const struct lt_params *p)
 {
 	const lt_u32 most = 1u << 30;
 
-	return p->grain_ns >= 1 && p->grain_ns <= 1000000 &&
-	       p->burst_ns >= 2 * p->grain_ns && p->burst_ns <= most &&
-	       p->grant_ns >= p->grain_ns && p->grant_ns <= most &&
+	return p->min_grant_ns >= 1 && p->min_grant_ns <= 1000000 &&
+	       p->burst_ns >= 2 * p->min_grant_ns && p->burst_ns <= most &&
+	       p->grant_ns >= p->min_grant_ns && p->grant_ns <= most &&
 	       p->slice_ns >= 100000 && p->slice_ns <= most &&
 	       p->wait_turns >= 1 && p->wait_turns <= 64 &&
-	       p->guard_ns >= 1 && p->guard_ns <= p->slice_ns &&
-	       p->margin_ns <= most && p->follow_ns <= most &&
-	       p->follow_wait_ns <= most &&
+	       p->starvation_boost_ns >= 1 && p->starvation_boost_ns <= p->slice_ns &&
+	       p->margin_ns <= most && p->completion_window_ns <= most &&
+	       p->completion_wait_ns <= most &&
 	       p->preempt_ns >= 1000 && p->preempt_ns <= most / 4 &&
 	       p->preempt_reserve_ns <= most / 4 &&
 	       p->preempt_own_ns >= p->preempt_ns && p->preempt_own_ns <= most &&
@@ -277,8 +277,8 @@ static inline int valid_cap(const struct lt_cap *cap)
 {
 	return valid_bucket(&cap->run) && cap->turn_ns >= 1 &&
 	       (lt_capped(cap) ?
-		(lt_u64)cap->keep_ns + cap->turn_ns <= cap->run.burst_ns :
-		cap->run.burst_ns == 0 && cap->keep_ns == 0);
+		(lt_u64)cap->small_reserve_ns + cap->turn_ns <= cap->run.burst_ns :
+		cap->run.burst_ns == 0 && cap->small_reserve_ns == 0);
 }
 
 /*
@@ -294,8 +294,8 @@ static inline int valid_vm(const struct lt_vm *vm, const struct lt_params *p)
 	       valid_bucket(&vm->preempt) && vm->preempt.rate <= LT_RATE_ONE &&
 	       vm->preempt.rate >= 1 && vm->preempt.burst_ns == p->preempt_own_ns &&
 	       valid_cap(&vm->cap) &&
-	       vm->charge >= LT_WEIGHT_USUAL * 65536ull / LT_WEIGHT_MAX &&
-	       vm->charge <= LT_WEIGHT_USUAL << 16 &&
+	       vm->inv_weight >= LT_WEIGHT_USUAL * 65536ull / LT_WEIGHT_MAX &&
+	       vm->inv_weight <= LT_WEIGHT_USUAL << 16 &&
 	       vm->wait_max_ns <= LT_WAIT_MAX_NS && vm->vtime_ns < VTIME_END;
 }
 
@@ -311,11 +311,11 @@ static inline int valid_vcpu(const struct lt_vcpu *v, const struct lt_params *p)
 {
 	return valid_bucket(&v->small) && v->small.rate <= LT_RATE_ONE &&
 	       v->small.burst_ns == p->burst_ns && v->class <= LT_SMALL &&
-	       v->follow <= 1 && v->known <= 1 && v->grant_ns <= p->grant_ns &&
+	       v->is_completion_wakeup <= 1 && v->known <= 1 && v->grant_ns <= p->grant_ns &&
 	       valid_cap(&v->cap) && v->cap_grant_ns <= LT_BURST_MAX_NS &&
 	       v->blocked_ns < CLOCK_END &&
 	       v->queued_ns < CLOCK_END &&
-	       v->guarded_ns <= CLOCK_END + LT_SLICE_MAX_NS;
+	       v->boosted_until_ns <= CLOCK_END + LT_SLICE_MAX_NS;
 }
 
 static inline struct lt_vcpu any_vcpu(const struct lt_params *p)

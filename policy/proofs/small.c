@@ -22,11 +22,11 @@ void prove_a_drained_bucket_is_never_small(void)
 
 	ASSUME(vm.runnable < ~0u);
 	lt_vcpu_wake(&v, &vm, &p, 0, any_clock());
-	tokens = v.small.tokens_ns >= p.grain_ns && vm.small.tokens_ns >= p.grain_ns;
+	tokens = v.small.tokens_ns >= p.min_grant_ns && vm.small.tokens_ns >= p.min_grant_ns;
 	CHECK(tokens == (v.class == LT_SMALL));
 	CASE(v.class == LT_SMALL);
-	CASE(v.class == LT_LARGE && vm.small.tokens_ns >= p.grain_ns);
-	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.grain_ns);
+	CASE(v.class == LT_LARGE && vm.small.tokens_ns >= p.min_grant_ns);
+	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.min_grant_ns);
 }
 
 /*
@@ -45,17 +45,17 @@ void prove_a_small_stretch_comes_out_of_both_buckets(void)
 	ASSUME(v.class == LT_SMALL);
 	length = lt_vcpu_grant(&v, &vm, &p, any_clock());
 	if (v.class == LT_SMALL) {
-		CHECK(length == v.grant_ns && length >= p.grain_ns && length <= p.grant_ns);
+		CHECK(length == v.grant_ns && length >= p.min_grant_ns && length <= p.grant_ns);
 		CHECK(bucket->tokens_ns + length == had_tokens);
 	} else {
 		CHECK(length == 0 && v.grant_ns == held);
-		CHECK(v.small.tokens_ns < p.grain_ns || vm.small.tokens_ns < p.grain_ns ||
+		CHECK(v.small.tokens_ns < p.min_grant_ns || vm.small.tokens_ns < p.min_grant_ns ||
 		      long_run);
 	}
 	CHECK(!long_run || v.class == LT_LARGE);
 	CASE(v.class == LT_SMALL && length < p.grant_ns);
-	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.grain_ns &&
-	     vm.small.tokens_ns >= p.grain_ns);
+	CASE(v.class == LT_LARGE && v.small.tokens_ns >= p.min_grant_ns &&
+	     vm.small.tokens_ns >= p.min_grant_ns);
 }
 
 /* Nothing but waking makes a large one small. (Settlements: below.) */
@@ -84,7 +84,7 @@ void prove_small_only_by_waking(void)
 		lt_cap_grant(&v, &vm, &p, nondet_u64(), now);
 	}
 	CHECK(v.class == LT_LARGE);
-	CASE(v.small.tokens_ns >= p.grain_ns && vm.small.tokens_ns >= p.grain_ns);
+	CASE(v.small.tokens_ns >= p.min_grant_ns && vm.small.tokens_ns >= p.min_grant_ns);
 }
 
 /*
@@ -149,7 +149,7 @@ void prove_settling_makes_no_tokens(void)
 
 	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
 	ASSUME(ran <= v.grant_ns);
-	lt_vcpu_settle(&v, &vm, ran, any_clock());
+	lt_vcpu_charge(&v, &vm, ran, any_clock());
 	CHECK(v.grant_ns == 0);
 	CHECK(bucket->tokens_ns + ran <= had_tokens + held);
 	CHECK(bucket->tokens_ns + ran == had_tokens + held ||
@@ -170,7 +170,7 @@ void prove_an_overrun_is_paid(void)
 
 	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
 	ASSUME(v.class == LT_SMALL && ran >= v.grant_ns && ran <= LT_RAN_MAX_NS);
-	lt_vcpu_settle(&v, &vm, ran, any_clock());
+	lt_vcpu_charge(&v, &vm, ran, any_clock());
 	CHECK(bucket->tokens_ns == 0 ||
 	      bucket->tokens_ns + ran == had_tokens + held);
 	CASE(bucket->tokens_ns == 0);
@@ -192,7 +192,7 @@ void prove_a_large_run_leaves_the_vm_its_tokens(void)
 	watch(&v.small);
 	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
 	ASSUME(v.class == LT_LARGE && v.grant_ns == 0 && ran <= LT_RAN_MAX_NS);
-	lt_vcpu_settle(&v, &vm, ran, any_clock());
+	lt_vcpu_charge(&v, &vm, ran, any_clock());
 	CHECK(v.class == LT_LARGE && vm.small.tokens_ns == vm_tokens);
 	CHECK(v.small.tokens_ns == 0 || v.small.tokens_ns + ran == had_tokens);
 	CASE(v.small.tokens_ns == 0);

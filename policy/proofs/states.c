@@ -55,7 +55,7 @@ void prove_entitlement_in_range(void)
 	lt_u32 spare = nondet_u32(), most = nondet_u32(), served, entitled;
 
 	ASSUME(weight >= 1 && weight <= LT_WEIGHT_MAX);
-	served = lt_served(demand, weight, level);
+	served = lt_share_at(demand, weight, level);
 	CHECK(served <= demand);
 	entitled = lt_entitled(demand, weight, level, spare, most);
 	CHECK(entitled <= most && entitled <= LT_RATE_MAX);
@@ -75,7 +75,7 @@ void prove_entitled_to_what_is_served(void)
 	ASSUME(weight >= 1);
 	ASSUME(demand <= most && demand <= LT_RATE_MAX);
 	CHECK(lt_entitled(demand, weight, level, spare, most) >=
-	      lt_served(demand, weight, level));
+	      lt_share_at(demand, weight, level));
 	CASE(spare == 0);
 }
 
@@ -128,7 +128,7 @@ void prove_granting_keeps_valid(void)
 	CHECK(lt_vcpu_turn(&v, &p, length) <= LT_SLICE_MAX_NS);
 	CASE(length == 0);
 	CASE(length == p.grant_ns && v.class == LT_SMALL);
-	CASE(length < p.guard_ns && v.class == LT_LARGE);
+	CASE(length < p.starvation_boost_ns && v.class == LT_LARGE);
 }
 
 void prove_settling_keeps_valid(void)
@@ -139,11 +139,11 @@ void prove_settling_keeps_valid(void)
 	lt_u64 now = any_clock(), ran = nondet_u64(), vtime = vm.vtime_ns;
 
 	ASSUME(vm.vtime_ns < VTIME_END - (1ull << 40));
-	lt_vcpu_settle(&v, &vm, ran, now);
+	lt_vcpu_charge(&v, &vm, ran, now);
 	CHECK(valid_vm(&vm, &p) && valid_vcpu(&v, &p));
 	CHECK(v.grant_ns == 0 && v.cap_grant_ns == 0);
 	CHECK(vm.vtime_ns >= vtime && vm.vtime_ns - vtime <= 1ull << 40);
-	CHECK(ran > LT_RAN_MAX_NS || vm.charge > 256 || vm.vtime_ns - vtime == ran >> 8);
+	CHECK(ran > LT_RAN_MAX_NS || vm.inv_weight > 256 || vm.vtime_ns - vtime == ran >> 8);
 	CASE(v.ran_ns == ~0u);
 	CASE(vm.vtime_ns - vtime == 1ull << 40);
 
@@ -151,7 +151,7 @@ void prove_settling_keeps_valid(void)
 	lt_vcpu_block(&v, &vm, now);
 	CHECK(valid_vm(&vm, &p) && valid_vcpu(&v, &p));
 	CHECK(vm.runnable == lt_since(vtime, 1));
-	CASE(v.usual_ns == ~0u);
+	CASE(v.avg_burst_ns == ~0u);
 }
 
 void prove_caps_keep_valid(void)

@@ -28,7 +28,7 @@ void prove_preemptions_step_by_step(void)
 	lt_vcpu_init(&v, &p, now);
 	for (i = 0; i < 4; i++) {
 		v.class = nondet_u8() & 1;
-		v.follow = nondet_u8() & 1;
+		v.is_completion_wakeup = nondet_u8() & 1;
 		now += nondet_u32() & ((1u << 22) - 1);
 		if (!lt_preempt_when(&v, &vm, &cpu, &p, now) &&
 		    lt_preempt_take(&v, &vm, &cpu, &p)) {

@@ -20,6 +20,7 @@ mod name;
 pub mod process;
 mod roots;
 pub mod sched_ext;
+pub mod shared;
 pub mod signals;
 pub mod syscall;
 pub mod tc;

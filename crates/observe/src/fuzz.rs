@@ -2,7 +2,8 @@
 
 use super::Histogram;
 use super::network::{Interface, drop_key, network};
-use super::slot::{Ran, Slot};
+use super::slot::{Ran, RanBytes, Slot, SlotBytes};
+use lowtail_kernel::shared::Value;
 
 /// Any bytes as values of the maps, cut or filled up to each one's size.
 pub fn maps(bytes: &[u8]) {
@@ -11,7 +12,7 @@ pub fn maps(bytes: &[u8]) {
         value.resize(size, 0);
         value
     };
-    for value in [bytes, &sized(Slot::SIZE), &sized(Ran::SIZE)] {
+    for value in [bytes, &sized(SlotBytes::BYTES), &sized(RanBytes::BYTES)] {
         if let Some(slot) = Slot::from_bytes(value) {
             assert!(slot.comm.len() <= 3 * 16);
         }

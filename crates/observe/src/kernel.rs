@@ -11,9 +11,11 @@ use libbpf_rs::{
     ProgramInput, ProgramType,
 };
 
-use super::slot::{Ahead, Ran, Slot, State, u32_at, u64_at};
+use super::slot::{Ahead, Pending, Ran, RanBytes, Slot, SlotBytes, State, u32_at};
 use super::{Histogram, Lost};
 use lowtail_kernel::error::Error;
+use lowtail_kernel::shared::{Layouts, Shared, Value};
+use lowtail_kernel::shared_struct;
 
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/observe.bpf.o"));
 /// The kernel's types, without which nobody knows where its fields are.
@@ -28,6 +30,42 @@ const PAIRS_PER_THREAD: u32 = 4;
 const SLOT_BYTES: u64 = 5_000;
 /// Entries that are fetched by one call of the kernel.
 const BATCH: u32 = 4096;
+
+shared_struct! {
+    /// `struct request`: a thread that is to be looked at, or no longer.
+    struct Request = "request" {
+        tid: u32,
+        slot: u32,
+        machine: u32,
+        pad: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct allowance`: slots that a machine may take from now on, and how many it has.
+    struct Allowance = "allowance" {
+        machine: u32,
+        more: u32,
+        taken: u32,
+        refused: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct lost`.
+    struct Losses = "lost" {
+        waits: u64,
+        blame: u64,
+        threads: u64,
+    }
+}
+
+/// Compares what both sides have in maps and requests.
+fn check() -> Result<(), Error> {
+    let layouts = Layouts::of(COMPILED)?.check::<SlotBytes>()?.check::<RanBytes>()?;
+    let layouts = layouts.check::<Pending>()?.check::<Request>()?.check::<Allowance>()?;
+    layouts.check::<Losses>().map(|_| ())
+}
 
 /// How a wait began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +117,7 @@ impl Programs {
                 error,
             )
         })?;
+        check()?;
         let tids = fs::read_to_string(PID_MAX).ok().and_then(|text| text.trim().parse().ok());
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let need = || {
@@ -114,9 +153,9 @@ impl Programs {
 
     /// Looks at a thread of this machine from now on, in a slot that is free; gives the one that it has, which is another if
     /// the kernel's side has found it by itself, or `None` if it cannot be looked at.
-    pub(crate) fn look_at(&self, tid: u32, slot: u32, machine: u32) -> Result<Option<u32>, Error> {
-        let (refused, request) = self.ask("look_at", words([tid, slot, machine, 0]))?;
-        Ok((!refused).then(|| u32_at(&request, 4)))
+    pub(crate) fn track(&self, tid: u32, slot: u32, machine: u32) -> Result<Option<u32>, Error> {
+        let (refused, request) = self.ask("track", Request { tid, slot, machine, pad: 0 })?;
+        Ok((!refused).then_some(request.slot))
     }
 
     /// Lets the kernel's side give this slot to a thread that begins.
@@ -135,22 +174,22 @@ impl Programs {
     /// Lets new threads of a machine take so many slots by themselves from now on; how many have taken one, and how many
     /// have found none, since the programs were loaded; both counts wrap. `None` if there is no room for this machine.
     pub(crate) fn allow(&self, machine: u32, more: u32) -> Result<Option<(u32, u32)>, Error> {
-        let (refused, told) = self.ask("allow", words([machine, more, 0, 0]))?;
-        Ok((!refused).then(|| (u32_at(&told, 8), u32_at(&told, 12))))
+        let allowance = Allowance { machine, more, taken: 0, refused: 0 };
+        let (over, allowance) = self.ask("allow", allowance)?;
+        Ok((!over).then_some((allowance.taken, allowance.refused)))
     }
 
     /// For whom the thread of this slot waits now, since that was last noted; `None` if it no longer waits.
     pub(crate) fn look_ahead(&self, slot: u32, now_ns: u64) -> Result<Option<Ahead>, Error> {
-        let mut pending = [0; Ahead::SIZE];
-        pending[..4].copy_from_slice(&slot.to_ne_bytes());
-        pending[8..16].copy_from_slice(&now_ns.to_ne_bytes());
+        let mut pending = Pending::get(&[0; Pending::BYTES]);
+        (pending.slot, pending.now_ns) = (slot, now_ns);
         let (over, pending) = self.ask("look_ahead", pending)?;
-        Ok((!over).then(|| Ahead::from_bytes(&pending)))
+        Ok((!over).then(|| Ahead::of(&pending)))
     }
 
     /// Looks at the thread of this slot no longer. The slot may be given back an interval later.
-    pub(crate) fn forget(&self, tid: u32, slot: u32) -> Result<(), Error> {
-        self.ask("forget", words([tid, slot, 0, 0])).map(|_| ())
+    pub(crate) fn untrack(&self, tid: u32, slot: u32) -> Result<(), Error> {
+        self.ask("untrack", Request { tid, slot, machine: 0, pad: 0 }).map(|_| ())
     }
 
     /// Makes a slot empty that no event can change any more.
@@ -158,15 +197,12 @@ impl Programs {
         let key = slot.to_ne_bytes();
         self.put("woken_delays", &key, &[0; Histogram::SIZE])?;
         self.put("preempted_delays", &key, &[0; Histogram::SIZE])?;
-        self.put("slots", &key, &[0; Slot::SIZE])
+        self.put("slots", &key, &[0; SlotBytes::BYTES])
     }
 
     /// Runs a program; whether it says no, and what it has made of the request.
-    fn ask<const N: usize>(
-        &self,
-        name: &str,
-        mut request: [u8; N],
-    ) -> Result<(bool, [u8; N]), Error> {
+    fn ask<T: Shared>(&self, name: &str, request: T) -> Result<(bool, T), Error> {
+        let mut request = request.to_bytes();
         let program = self.object.progs_mut().find(|program| program.name() == OsStr::new(name));
         let output = program
             .ok_or_else(|| missing(name))
@@ -176,7 +212,7 @@ impl Programs {
                 program.test_run(input)
             })
             .map_err(failed("run a BPF program"))?;
-        Ok((output.return_value != 0, request))
+        Ok((output.return_value != 0, T::get(&request)))
     }
 
     /// All threads that are looked at or have ended, with their slots.
@@ -208,7 +244,7 @@ impl Programs {
         self.fetched.clear();
         if !self.emptied.is_empty() {
             let count = self.emptied.len() / 4;
-            let none = vec![0; count * FEW * Ran::SIZE];
+            let none = vec![0; count * FEW * RanBytes::BYTES];
             let any = MapFlags::ANY;
             let map = self.map("first_blame");
             let emptied = map.update_batch(&self.emptied, &none, count as u32, any, any);
@@ -226,7 +262,7 @@ impl Programs {
         let mut blame = Vec::new();
         for (key, value) in self.all("first_blame")? {
             let victim = u32_at(&key, 0);
-            let few = value.chunks_exact(Ran::SIZE);
+            let few = value.chunks_exact(RanBytes::BYTES);
             let before = blame.len();
             blame.extend(few.filter_map(|ran| Ran::from_bytes(victim, ran)));
             if blame.get(before).is_some_and(|ran| ran.epoch == old) {
@@ -248,13 +284,14 @@ impl Programs {
 
     /// What was not kept since the programs were loaded.
     pub(crate) fn lost(&self) -> Result<Lost, Error> {
-        let value = self.get("losses", 0)?.unwrap_or_default();
-        let mut waits = u64_at(&value, 0);
+        let value = self.get("losses", 0)?.and_then(|value| Losses::from_bytes(&value));
+        let (mut waits, blame, threads) =
+            value.map_or((0, 0, 0), |lost| (lost.waits, lost.blame, lost.threads));
         // The kernel does not run a program within itself; it counts the events that this one has missed by it.
         for program in self.object.progs() {
             waits += counter(&program, "recursion_misses").unwrap_or(0);
         }
-        Ok(Lost { waits, blame: u64_at(&value, 8), threads: u64_at(&value, 16), packets: 0 })
+        Ok(Lost { waits, blame, threads, packets: 0 })
     }
 
     /// How often each program has run and for how long, in nanoseconds, while `kernel.bpf_stats_enabled` was 1.
@@ -311,15 +348,6 @@ fn size(
     Ok(())
 }
 
-/// A request of four numbers.
-fn words(words: [u32; 4]) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
-}
-
 /// What the kernel counts of a program: `bpf_prog_show_fdinfo()` of kernel/bpf/syscall.c.
 fn counter(program: &Program<'_>, key: &str) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
@@ -344,5 +372,78 @@ fn denied(error: Error) -> Error {
             Error::Denied { what: "cannot load programs for", path: BTF.into() }
         }
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_have_the_same_structures() {
+        check().expect("the program that is compiled in");
+    }
+
+    shared_struct! {
+        /// Two members the other way round.
+        struct Moved = "ran" {
+            runner: u32,
+            kind: u32,
+            ns: u64,
+            comm: [u8; 16],
+        }
+    }
+
+    shared_struct! {
+        /// A member that C does not have.
+        struct Renamed = "ran" {
+            ns: u64,
+            process: u32,
+            kind: u32,
+            comm: [u8; 16],
+        }
+    }
+
+    shared_struct! {
+        /// A member of another size.
+        struct Wider = "ran" {
+            ns: u64,
+            runner: u32,
+            kind: u32,
+            comm: [u8; 32],
+        }
+    }
+
+    shared_struct! {
+        /// All members in their places, and less than all bytes.
+        struct Shorter = "ran" {
+            ns: u64,
+            runner: u32,
+            kind: u32,
+        }
+    }
+
+    shared_struct! {
+        /// What the program does not have.
+        struct Unheard = "unheard" {
+            of: u32,
+        }
+    }
+
+    #[test]
+    fn what_has_moved_is_refused_by_name() {
+        fn why<T: Shared>() -> String {
+            let layouts = Layouts::of(COMPILED).expect("an object file");
+            layouts.check::<T>().expect_err("it differs").to_string()
+        }
+        assert!(
+            why::<Moved>().contains("`runner` of `struct ran` is 4 bytes at 8 there, 4 at 0 here")
+        );
+        assert!(why::<Renamed>().contains("`struct ran` has no `process`"));
+        assert!(
+            why::<Wider>().contains("`comm` of `struct ran` is 16 bytes at 16 there, 32 at 16")
+        );
+        assert!(why::<Shorter>().contains("`struct ran` has 32 bytes there, 16 here"));
+        assert!(why::<Unheard>().contains("there is no `struct unheard`"));
     }
 }

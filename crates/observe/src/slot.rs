@@ -1,7 +1,54 @@
 //! What the kernel's side knows of a thread: `struct slot` and its neighbours of `bpf/observe.h`.
 
 use super::spent::Sums;
-use lowtail_kernel::Name;
+use lowtail_kernel::shared::Shared;
+use lowtail_kernel::{Name, shared_struct};
+
+shared_struct! {
+    /// `struct slot`.
+    #[repr(align(64))]
+    pub(crate) struct SlotBytes = "slot" {
+        woken_ns: u64,
+        preempted_ns: u64,
+        cpu_ns: u64,
+        woken: u64,
+        preempted: u64,
+        others_ns: u64,
+        tid: u32,
+        tgid: u32,
+        state: u32,
+        cpu: u32,
+        since_ns: u64,
+        waking_ns: u64,
+        noted_ns: u64,
+        task: u64,
+        first_ns: u64,
+        comm: [u8; 16],
+        held_up: u32,
+        machine: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct ran`: what ran, and for how long the other thread waited.
+    pub(crate) struct RanBytes = "ran" {
+        ns: u64,
+        runner: u32,
+        kind: u32,
+        comm: [u8; 16],
+    }
+}
+
+shared_struct! {
+    /// `struct pending`: a question about the thread of a slot, and the answer.
+    pub(crate) struct Pending = "pending" {
+        pub(crate) slot: u32,
+        pub(crate) listed: u32,
+        pub(crate) now_ns: u64,
+        pub(crate) quota_ns: u64,
+        pub(crate) ran: RanBytes,
+    }
+}
 
 /// In which state a thread was seen last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,15 +92,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Bytes of `struct slot`.
-    pub(crate) const SIZE: usize = 128;
-
     /// `None` if these are not as many bytes, or no state of ours.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() != Self::SIZE {
-            return None;
-        }
-        let state = match u32_at(bytes, 56) {
+        let slot = SlotBytes::from_bytes(bytes)?;
+        let state = match slot.state {
             0 => State::Free,
             1 => State::Unknown,
             2 => State::Running,
@@ -64,18 +106,18 @@ impl Slot {
             _ => return None,
         };
         Some(Slot {
-            woken_ns: u64_at(bytes, 0),
-            preempted_ns: u64_at(bytes, 8),
-            cpu_ns: u64_at(bytes, 16),
-            woken: u64_at(bytes, 24),
-            preempted: u64_at(bytes, 32),
-            others_ns: u64_at(bytes, 40),
-            tid: u32_at(bytes, 48),
-            tgid: u32_at(bytes, 52),
+            woken_ns: slot.woken_ns,
+            preempted_ns: slot.preempted_ns,
+            cpu_ns: slot.cpu_ns,
+            woken: slot.woken,
+            preempted: slot.preempted,
+            others_ns: slot.others_ns,
+            tid: slot.tid,
+            tgid: slot.tgid,
             state,
-            since_ns: u64_at(bytes, 64),
-            noted_ns: u64_at(bytes, 80),
-            comm: comm(&bytes[104..120]),
+            since_ns: slot.since_ns,
+            noted_ns: slot.noted_ns,
+            comm: comm(&slot.comm),
         })
     }
 
@@ -121,23 +163,23 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Bytes of `struct ran`.
-    pub(crate) const SIZE: usize = 32;
-
     /// From the victim of a `struct pair` and a `struct ran`; `None` if that is nobody's.
     pub(crate) fn from_bytes(victim: u32, bytes: &[u8]) -> Option<Self> {
-        if bytes.len() != Self::SIZE {
-            return None;
-        }
-        let name = || Name::new(comm(&bytes[16..32]));
-        let runner = match (u32_at(bytes, 8), u32_at(bytes, 12)) {
+        RanBytes::from_bytes(bytes)?.of(victim)
+    }
+}
+
+impl RanBytes {
+    fn of(&self, victim: u32) -> Option<Ran> {
+        let name = || Name::new(comm(&self.comm));
+        let runner = match (self.runner, self.kind) {
             (_, 0) => return None,
             (0, _) => OnCpu::Idle,
             (u32::MAX, _) => OnCpu::Quota,
             (pid, 1) => OnCpu::Process(pid, name()),
             (pid, _) => OnCpu::Kernel(pid, name()),
         };
-        Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: u64_at(bytes, 0) })
+        Some(Ran { slot: victim / 2, epoch: victim & 1, runner, ns: self.ns })
     }
 }
 
@@ -153,22 +195,15 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Bytes of `struct pending`.
-    pub(crate) const SIZE: usize = 24 + Ran::SIZE;
-
-    /// From what `look_ahead` has made of a `struct pending`.
-    pub(crate) fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
-        let ran = Ran::from_bytes(0, &bytes[24..]).map(|ran| (ran.runner, ran.ns));
-        Ahead { unknown: u32_at(bytes, 4) == 0, quota_ns: u64_at(bytes, 16), ran }
+    /// From what `look_ahead` has made of it.
+    pub(crate) fn of(pending: &Pending) -> Self {
+        let ran = pending.ran.of(0).map(|ran| (ran.runner, ran.ns));
+        Ahead { unknown: pending.listed == 0, quota_ns: pending.quota_ns, ran }
     }
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |four| u32::from_ne_bytes(four.try_into().unwrap()))
-}
-
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap()))
 }
 
 /// A thread's name: up to the first zero, whatever it is.
@@ -180,23 +215,17 @@ fn comm(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lowtail_kernel::shared::Value;
 
-    /// Where the compiler puts each field follows from the C source: six words of eight bytes, four of four, five of eight.
+    /// Bytes become figures by the names that C has for them.
     #[test]
-    fn fields_are_where_c_has_them() {
-        let mut bytes = [0; Slot::SIZE];
-        for i in 0..6_u64 {
-            let at = 8 * i as usize;
-            bytes[at..at + 8].copy_from_slice(&(100 + i).to_ne_bytes());
-        }
-        for (at, value) in [(48, 7_u32), (52, 6), (56, 5), (60, 3)] {
-            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        for i in 0..5_u64 {
-            let at = 64 + 8 * i as usize;
-            bytes[at..at + 8].copy_from_slice(&(200 + i).to_ne_bytes());
-        }
-        bytes[104..108].copy_from_slice(b"CPU\xff");
+    fn a_slot_is_read_by_name() {
+        let mut raw = SlotBytes::get(&[0; SlotBytes::BYTES]);
+        (raw.tid, raw.tgid, raw.state, raw.since_ns) = (7, 6, 5, 200);
+        (raw.woken_ns, raw.preempted_ns, raw.cpu_ns, raw.noted_ns) = (100, 101, 102, 202);
+        (raw.woken, raw.preempted, raw.others_ns) = (103, 104, 105);
+        raw.comm[..4].copy_from_slice(b"CPU\xff");
+        let bytes = raw.to_bytes();
         let slot = Slot::from_bytes(&bytes).expect("a slot");
         assert_eq!((slot.tid, slot.tgid, slot.state), (7, 6, State::Preempted));
         assert_eq!((slot.since_ns, slot.cpu_ns, slot.noted_ns), (200, 102, 202));
@@ -204,7 +233,8 @@ mod tests {
         assert_eq!(slot.comm, "CPU\u{fffd}");
         let sums = Sums { cpu_ns: 102, woken_ns: 100, preempted_ns: 111 };
         assert_eq!((slot.sums(210), slot.waits_until(210)), (sums, 10));
-        bytes[56] = 9;
-        assert!(Slot::from_bytes(&bytes).is_none() && Slot::from_bytes(&bytes[1..]).is_none());
+        raw.state = 9;
+        assert!(Slot::from_bytes(&raw.to_bytes()).is_none());
+        assert!(Slot::from_bytes(&bytes[1..]).is_none());
     }
 }

@@ -227,7 +227,7 @@ impl Tracker {
     fn begin(&mut self, programs: &Programs, vm: VmKey, thread: &VmThread) -> Result<bool, Error> {
         let Some(free) = self.pool.take(programs)? else { return Ok(false) };
         let begin_ns = run_time(thread.tid);
-        let number = programs.look_at(thread.tid, free, self.beginners.machine(vm))?;
+        let number = programs.track(thread.tid, free, self.beginners.machine(vm))?;
         if number != Some(free) {
             self.pool.give(free);
         }
@@ -262,7 +262,7 @@ impl Tracker {
             self.slot_of_tid.remove(&tracked.thread.tid);
         }
         self.retired.push(number);
-        programs.forget(tracked.thread.tid, number)
+        programs.untrack(tracked.thread.tid, number)
     }
 
     /// Gives slots back that were retired two intervals ago: all that was noted of them was fetched since then.
@@ -313,7 +313,7 @@ impl Tracker {
                         Some(&vm) => self.insert(*number, vm, thread, None),
                         None => {
                             self.retired.push(*number);
-                            programs.forget(slot.tid, *number)?;
+                            programs.untrack(slot.tid, *number)?;
                         }
                     }
                 }

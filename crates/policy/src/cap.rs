@@ -11,7 +11,7 @@ pub struct Cap {
     /// What one waits for that has run up to it.
     pub turn_ns: u32,
     /// Part that is for small vCPUs.
-    pub keep_ns: u32,
+    pub small_reserve_ns: u32,
 }
 
 unsafe extern "C" {

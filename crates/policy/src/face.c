@@ -55,9 +55,9 @@ lt_u64 lowtail_bucket_when(const struct lt_bucket *b, lt_u64 want_ns)
 	return lt_bucket_when(b, want_ns);
 }
 
-lt_u32 lowtail_served(lt_u32 demand, lt_u32 weight, lt_u32 level)
+lt_u32 lowtail_share_at(lt_u32 demand, lt_u32 weight, lt_u32 level)
 {
-	return lt_served(demand, weight, level);
+	return lt_share_at(demand, weight, level);
 }
 
 lt_u32 lowtail_entitled(lt_u32 demand, lt_u32 weight, lt_u32 level, lt_u32 spare,
@@ -121,9 +121,9 @@ lt_u64 lowtail_vcpu_turn(const struct lt_vcpu *v, const struct lt_params *p,
 	return lt_vcpu_turn(v, p, granted_ns);
 }
 
-void lowtail_vcpu_settle(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns, lt_u64 now)
+void lowtail_vcpu_charge(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 ran_ns, lt_u64 now)
 {
-	lt_vcpu_settle(v, vm, ran_ns, now);
+	lt_vcpu_charge(v, vm, ran_ns, now);
 }
 
 void lowtail_vcpu_block(struct lt_vcpu *v, struct lt_vm *vm, lt_u64 now)
@@ -158,9 +158,9 @@ int lowtail_overdue(const struct lt_vcpu *v, const struct lt_vm *vm, lt_u64 now)
 	return lt_overdue(v, vm, now);
 }
 
-int lowtail_guarded(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+int lowtail_boosted(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
 {
-	return lt_guarded(v, p, now);
+	return lt_boosted(v, p, now);
 }
 
 int lowtail_before(const struct lt_vcpu *a, const struct lt_vm *vm_a,

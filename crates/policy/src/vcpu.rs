@@ -74,7 +74,7 @@ pub struct LtVcpu {
 }
 
 unsafe extern "C" {
-    fn lowtail_served(demand: u32, weight: u32, level: u32) -> u32;
+    fn lowtail_share_at(demand: u32, weight: u32, level: u32) -> u32;
     fn lowtail_entitled(demand: u32, weight: u32, level: u32, spare: u32, most: u32) -> u32;
     fn lowtail_pcpu_init(cpu: *mut LtPcpu, p: *const Params, now: u64);
     fn lowtail_vm_init(
@@ -92,7 +92,7 @@ unsafe extern "C" {
     fn lowtail_vcpu_yield(v: *mut LtVcpu);
     fn lowtail_vcpu_grant(v: *mut LtVcpu, vm: *mut LtVm, p: *const Params, now: u64) -> u64;
     fn lowtail_vcpu_turn(v: *const LtVcpu, p: *const Params, granted_ns: u64) -> u64;
-    fn lowtail_vcpu_settle(v: *mut LtVcpu, vm: *mut LtVm, ran_ns: u64, now: u64);
+    fn lowtail_vcpu_charge(v: *mut LtVcpu, vm: *mut LtVm, ran_ns: u64, now: u64);
     fn lowtail_vcpu_block(v: *mut LtVcpu, vm: *mut LtVm, now: u64);
     fn lowtail_cap_grant(
         v: *mut LtVcpu,
@@ -145,10 +145,10 @@ unsafe extern "C" {
 // SAFETY (of every call here): C reads and writes what the references are to, which have the
 // layouts of its structs (a test compares the sizes), and keeps no pointer.
 
-/// `lt_served`: what a VM gets of its demand if every weight is worth `level`.
+/// `lt_share_at`: what a VM gets of its demand if every weight is worth `level`.
 pub fn share_at(demand: u32, weight: u16, level: u32) -> u32 {
     // SAFETY: plain numbers.
-    unsafe { lowtail_served(demand, u32::from(weight), level) }
+    unsafe { lowtail_share_at(demand, u32::from(weight), level) }
 }
 
 /// `lt_entitled`: the rate to which a VM is entitled.
@@ -229,10 +229,10 @@ impl LtVcpu {
         unsafe { lowtail_vcpu_turn(self, params, granted_ns) }
     }
 
-    /// `lt_vcpu_settle`: it has run for `ran_ns` since its grant.
+    /// `lt_vcpu_charge`: it has run for `ran_ns` since its grant.
     pub fn charge(&mut self, vm: &mut LtVm, ran_ns: u64, now: u64) {
         // SAFETY: see above.
-        unsafe { lowtail_vcpu_settle(self, vm, ran_ns, now) }
+        unsafe { lowtail_vcpu_charge(self, vm, ran_ns, now) }
     }
 
     /// `lt_vcpu_block`: settled, it blocks.

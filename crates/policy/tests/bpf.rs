@@ -62,7 +62,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 unsafe extern "C" {
     fn lowtail_overdue(v: *const LtVcpu, vm: *const LtVm, now: u64) -> i32;
-    fn lowtail_guarded(v: *const LtVcpu, p: *const Params, now: u64) -> i32;
+    fn lowtail_boosted(v: *const LtVcpu, p: *const Params, now: u64) -> i32;
 }
 
 /// `lt_overdue`: whether `v` has waited too long. The rule alone asks that; here it is compared.
@@ -71,10 +71,10 @@ fn overdue(v: &LtVcpu, vm: &LtVm, now: u64) -> bool {
     unsafe { lowtail_overdue(v, vm, now) != 0 }
 }
 
-/// `lt_guarded`: whether nobody is to interrupt `v` yet.
-fn guarded(v: &LtVcpu, params: &Params, now: u64) -> bool {
+/// `lt_boosted`: whether nobody is to interrupt `v` yet.
+fn boosted(v: &LtVcpu, params: &Params, now: u64) -> bool {
     // SAFETY: as above.
-    unsafe { lowtail_guarded(v, params, now) != 0 }
+    unsafe { lowtail_boosted(v, params, now) != 0 }
 }
 
 impl World {
@@ -126,7 +126,7 @@ impl World {
             9 => v.left(amount),
             10 => v.due(),
             11 => u64::from(overdue(v, vm, now)),
-            12 => u64::from(guarded(v, p, now)),
+            12 => u64::from(boosted(v, p, now)),
             13 => u64::from(v.before(vm, &other, &other_vm, now)),
             14 => {
                 *vtime_ns = v.vtime(vm, p, *vtime_ns, now);

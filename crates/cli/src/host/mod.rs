@@ -19,6 +19,7 @@ mod status;
 mod table;
 mod vms;
 mod wanted;
+mod wording;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use lowtail_observe::{Finding, Snapshot};
 
-use super::screen::{COLUMNS, cells, dark, sentence, unseen};
+use super::wording::{COLUMNS, cells, dark, sentence, unseen};
 
 /// What hurts, and a line for each machine.
 pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {

@@ -3,6 +3,9 @@
 use lowtail_policy::FLOW_BANDS;
 use serde::Serialize;
 
+use super::layout::Passed;
+use lowtail_kernel::shared::Shared;
+
 const BANDS: usize = FLOW_BANDS as usize;
 
 /// Packets that have passed a tagger's uplinks, of all CPUs: `struct passed` of `bpf/flow.bpf.c`.
@@ -29,19 +32,16 @@ pub struct Counts {
 impl Counts {
     /// Adds what one CPU has counted.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        let word = |n: usize| {
-            let word = bytes.get(8 * n..8 * n + 8).and_then(|word| word.try_into().ok());
-            word.map_or(0, u64::from_ne_bytes)
-        };
+        let Some(passed) = Passed::from_bytes(bytes) else { return };
         for band in 0..BANDS {
-            self.packets[band] += word(band);
-            self.bytes[band] += word(BANDS + band);
+            self.packets[band] += passed.packets[band];
+            self.bytes[band] += passed.bytes[band];
         }
-        self.not_ip += word(2 * BANDS);
-        self.odd += word(2 * BANDS + 1);
-        self.fragments += word(2 * BANDS + 2);
-        self.untold += word(2 * BANDS + 3);
-        self.unwritten += word(2 * BANDS + 4);
-        self.marked += word(2 * BANDS + 5);
+        self.not_ip += passed.not_ip;
+        self.odd += passed.odd;
+        self.fragments += passed.fragments;
+        self.untold += passed.untold;
+        self.unwritten += passed.unwritten;
+        self.marked += passed.marked;
     }
 }

@@ -3,17 +3,89 @@
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 
 use super::Mask;
+use lowtail_kernel::Error;
 use lowtail_kernel::marks::MARK_STEPS;
+use lowtail_kernel::shared::{Layouts, Shared, Value};
+use lowtail_kernel::shared_struct;
 
-/// `struct lt_flow_rule`, `struct lt_flow_seed`, `struct lt_flow_params`; then how many sets, the mask of marks, its steps.
-const RULE: usize = 48;
-const SEED: usize = 96;
-const PARAMS: usize = 32;
-/// Bytes of the program's variables.
-pub(super) const SHARED: usize = RULE + SEED + PARAMS + 4 * (MARK_STEPS + 3);
 const BANDS: usize = FLOW_BANDS as usize;
-/// Bytes of `struct uplink`.
-pub(super) const UPLINK: usize = 28;
+
+shared_struct! {
+    /// `struct lt_flow_rule`.
+    struct Rule = "lt_flow_rule" {
+        debt_ns: u64,
+        ahead_ns: u64,
+        vm_debt_ns: u64,
+        cost: u32,
+        vm_cost: u32,
+        brief_bytes: u32,
+        large_bytes: u32,
+        long_bytes: u32,
+        pad: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct mark`: the bits of marks that tell VMs.
+    struct Mark = "mark" {
+        mask: u32,
+        steps: [u32; MARK_STEPS],
+    }
+}
+
+shared_struct! {
+    /// `struct shared`: the program's variables.
+    struct Variables = "shared" {
+        rule: Rule,
+        seed: [u64; 12],
+        params: [u32; 8],
+        mask: u32,
+        mark: Mark,
+        pad: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct uplink`.
+    struct Uplink = "uplink" {
+        priority: [u32; BANDS],
+        dscp: [u8; BANDS],
+        pad: [u8; 3],
+    }
+}
+
+shared_struct! {
+    /// `struct passed`: what one CPU has counted.
+    pub(super) struct Passed = "passed" {
+        pub(super) packets: [u64; BANDS],
+        pub(super) bytes: [u64; BANDS],
+        pub(super) not_ip: u64,
+        pub(super) odd: u64,
+        pub(super) fragments: u64,
+        pub(super) untold: u64,
+        pub(super) unwritten: u64,
+        pub(super) marked: u64,
+    }
+}
+
+shared_struct! {
+    /// `struct lt_flow_vm`.
+    pub(super) struct FlowVm = "lt_flow_vm" {
+        pub(super) full_ns: u64,
+        pub(super) unknown: u64,
+        pub(super) refused: u64,
+        pub(super) pad: [u64; 5],
+    }
+}
+
+/// Bytes up to and with the mask of marks: an older program has them, too.
+const OLDEST: usize = std::mem::offset_of!(Variables, mark) + u32::BYTES;
+
+/// Compares what both sides have in maps.
+pub(super) fn check(program: &[u8]) -> Result<(), Error> {
+    let layouts = Layouts::of(program)?.check::<Rule>()?.check::<Mark>()?.check::<Variables>()?;
+    layouts.check::<Uplink>()?.check::<Passed>()?.check::<FlowVm>().map(|_| ())
+}
 
 /// The program's variables, without a rule if `params` are out of range.
 ///
@@ -26,51 +98,43 @@ pub(super) fn shared(
     marks: Mask,
 ) -> Result<Vec<u8>, String> {
     let rule = params.rule()?;
-    let mut bytes = Vec::with_capacity(SHARED);
-    let long = [rule.debt_ns, rule.ahead_ns, rule.vm_debt_ns];
-    bytes.extend(long.into_iter().flat_map(u64::to_ne_bytes));
-    let short =
-        [rule.cost, rule.vm_cost, rule.brief_bytes, rule.large_bytes, rule.long_bytes, rule.pad];
-    bytes.extend(short.into_iter().flat_map(u32::to_ne_bytes));
-    bytes.extend(seed.into_iter().flat_map(u64::to_ne_bytes));
-    bytes.extend(params.words().into_iter().flat_map(u32::to_ne_bytes));
-    let marks = [mask, marks.0].into_iter().chain(marks.steps()).chain([0]);
-    bytes.extend(marks.flat_map(u32::to_ne_bytes));
-    Ok(bytes)
+    let rule = Rule {
+        debt_ns: rule.debt_ns,
+        ahead_ns: rule.ahead_ns,
+        vm_debt_ns: rule.vm_debt_ns,
+        cost: rule.cost,
+        vm_cost: rule.vm_cost,
+        brief_bytes: rule.brief_bytes,
+        large_bytes: rule.large_bytes,
+        long_bytes: rule.long_bytes,
+        pad: rule.pad,
+    };
+    let mark = Mark { mask: marks.0, steps: marks.steps() };
+    Ok(Variables { rule, seed, params: params.words(), mask, mark, pad: 0 }.to_bytes())
 }
 
 /// Parameters, and the marks that tell machines, from the program's variables. Those of an older program, which only says
 /// whether there are marks, have another length.
 pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, Mask)> {
-    let word = |n: usize| {
-        let at = RULE + SEED + 4 * n;
-        Some(u32::from_ne_bytes(shared.get(at..at + 4)?.try_into().ok()?))
+    let _ = shared.get(..OLDEST)?;
+    let mut bytes = shared.to_vec();
+    bytes.resize(shared.len().max(Variables::BYTES), 0);
+    let all = Variables::get(&bytes);
+    let marks = match all.mark.mask {
+        mask if shared.len() == Variables::BYTES => Mask(mask),
+        0 => Mask::NONE,
+        _ => Mask::UPPER,
     };
-    let mut words = [0; 8];
-    for (n, to) in words.iter_mut().enumerate() {
-        *to = word(n)?;
-    }
-    let marks = match shared.len() {
-        SHARED => Mask(word(9)?),
-        _ if word(9)? != 0 => Mask::UPPER,
-        _ => Mask::NONE,
-    };
-    Some((FlowParams::of_words(words), marks))
+    Some((FlowParams::of_words(all.params), marks))
 }
 
 /// `struct uplink`.
 pub(super) fn uplink(priorities: &[u32; BANDS], dscp: &[u8; BANDS]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = priorities.iter().flat_map(|one| one.to_ne_bytes()).collect();
-    bytes.extend(dscp);
-    bytes.resize(UPLINK, 0);
-    bytes
+    Uplink { priority: *priorities, dscp: *dscp, pad: [0; 3] }.to_bytes()
 }
 
 /// Priorities and DSCPs from it.
 pub(super) fn parse_uplink(bytes: &[u8]) -> Option<([u32; BANDS], [u8; BANDS])> {
-    let mut priorities = [0; BANDS];
-    for (n, priority) in priorities.iter_mut().enumerate() {
-        *priority = u32::from_ne_bytes(bytes.get(4 * n..4 * n + 4)?.try_into().ok()?);
-    }
-    Some((priorities, bytes.get(4 * BANDS..5 * BANDS)?.try_into().ok()?))
+    let uplink = Uplink::from_bytes(bytes)?;
+    Some((uplink.priority, uplink.dscp))
 }

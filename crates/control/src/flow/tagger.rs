@@ -9,9 +9,11 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::{Counts, MACHINES_MAX, Mask, TaggerConfig, layout};
+use super::layout::{self, FlowVm};
+use super::{Counts, MACHINES_MAX, Mask, TaggerConfig};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
+use lowtail_kernel::shared::Shared;
 use lowtail_kernel::tc::{self, Hook, Link};
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
@@ -52,6 +54,7 @@ impl Tagger {
     /// # Errors
     /// If a parameter is out of range, or the kernel does not take it.
     pub fn load(params: &FlowParams, marks: Mask) -> Result<Self, Error> {
+        layout::check(PROGRAM)?;
         let mut seed = [0; 96];
         let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
         random.map_err(|error| Error::network("cannot draw random numbers", error))?;
@@ -253,13 +256,8 @@ impl Tagger {
         let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
         let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
         let found = found.ok_or_else(missing)?;
-        let word = |at: usize| Some(u64::from_ne_bytes(found.get(at..at + 8)?.try_into().ok()?));
-        let machine = |unknown, refused| TaggedVm { unknown, refused };
-        // Behind the clock of its bucket.
-        word(8)
-            .zip(word(16))
-            .map(|(unknown, refused)| machine(unknown, refused))
-            .ok_or_else(missing)
+        let found = FlowVm::from_bytes(&found).ok_or_else(missing)?;
+        Ok(TaggedVm { unknown: found.unknown, refused: found.refused })
     }
 
     /// Its rule's parameters, and the bits of marks that tell machines.
@@ -282,5 +280,15 @@ impl Tagger {
         let mut all = TaggerConfig::new(&params, config.0);
         (all.dscp, all.marks) = (config.1, marks);
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_have_the_same_structures() {
+        layout::check(PROGRAM).expect("the program that is compiled in");
     }
 }

@@ -14,6 +14,8 @@ use super::state::{State, Stats};
 use super::vm::VmId;
 use lowtail_kernel::Histogram;
 use lowtail_kernel::error::Error;
+use lowtail_kernel::shared::{Layouts, Shared, Value};
+use lowtail_kernel::shared_struct;
 
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"));
 
@@ -21,32 +23,86 @@ static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"))
 const OPS: &str = "lowtail";
 /// One number, below which machines are looked at. No program can write it.
 const KNOWN: &str = "known";
-/// `name` of `struct sched_ext_ops`, its last field; the timeout is two words before.
-const NAME_BYTES: usize = 128;
-/// `struct vm_figures`, with which `struct vm` ends: five words of 8 bytes.
-const FIGURES_BYTES: usize = 40;
-/// `reason` and `message` of `struct ended`, behind two words of 8 bytes.
-const REASON: std::ops::Range<usize> = 16..144;
-const MESSAGE: std::ops::Range<usize> = 144..1168;
 
-/// `struct vm_order`.
-#[derive(Debug)]
-pub(super) struct Order {
-    pub(super) group: u64,
-    pub(super) used: bool,
-    pub(super) weight: u32,
-    pub(super) cap_rate: u32,
-    pub(super) cap_burst_ns: u32,
-    pub(super) vcpus: u32,
+shared_struct! {
+    /// `struct vm_order`: what is wanted of a VM.
+    pub(super) struct Order = "vm_order" {
+        pub(super) group: u64,
+        /// 1 if there is such a VM.
+        pub(super) used: u32,
+        pub(super) weight: u32,
+        pub(super) cap_rate: u32,
+        pub(super) cap_burst_ns: u32,
+        pub(super) vcpus: u32,
+        pub(super) pad: u32,
+    }
 }
 
-/// `struct member`.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) group: u64,
-    pub(super) vm: u32,
-    pub(super) cap_rate: u32,
-    pub(super) cap_burst_ns: u32,
+shared_struct! {
+    /// `struct member`: to which VM a thread belongs.
+    pub(super) struct Member = "member" {
+        pub(super) group: u64,
+        pub(super) vm: u32,
+        pub(super) cap_rate: u32,
+        pub(super) cap_burst_ns: u32,
+        /// The kernel's side alone writes it.
+        pub(super) slot: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct vm_figures`, a part of `struct vm`.
+    struct Figures = "vm_figures" {
+        small_ns: u64,
+        large_ns: u64,
+        preemptions: u64,
+        demotions: u64,
+        parked: u64,
+    }
+}
+
+shared_struct! {
+    /// `struct ended`: how the scheduler ended, if it has.
+    struct Ended = "ended" {
+        kind: u32,
+        pad: u32,
+        code: u64,
+        reason: [u8; 128],
+        message: [u8; 1024],
+    }
+}
+
+shared_struct! {
+    /// `struct settings`.
+    struct Settings = "settings" {
+        params: [u32; 13],
+        vms: u32,
+        threads: u32,
+        cpus: u32,
+        online: u32,
+        watchdog_ms: u32,
+    }
+}
+
+/// Where the program has what is no structure of its own maps.
+#[derive(Clone, Copy, Debug)]
+struct Offsets {
+    /// `figures` of `struct vm`.
+    figures: usize,
+    /// `timeout_ms` of `struct sched_ext_ops`.
+    timeout_ms: usize,
+}
+
+/// Compares what both sides have in maps.
+fn check() -> Result<Offsets, Error> {
+    let layouts = Layouts::of(COMPILED)?.check::<Order>()?.check::<Member>()?.check::<Figures>()?;
+    let layouts = layouts.check::<Ended>()?.check::<Settings>()?;
+    let (figures, _) = layouts.member("vm", "figures")?;
+    let (timeout_ms, bytes) = layouts.member("sched_ext_ops", "timeout_ms")?;
+    if bytes != u32::BYTES {
+        return Err(Error::Scheduler(format!("`timeout_ms` has {bytes} bytes, not 4")));
+    }
+    Ok(Offsets { figures, timeout_ms })
 }
 
 /// The programs, loaded and in charge. When it goes, or its process does, so do they.
@@ -56,6 +112,8 @@ pub(super) struct Programs {
     object: Object,
     /// What was written to [`KNOWN`] last.
     known: Cell<u32>,
+    /// Of [`Figures`] in `struct vm`.
+    figures: usize,
 }
 
 impl std::fmt::Debug for Programs {
@@ -66,18 +124,21 @@ impl std::fmt::Debug for Programs {
 
 impl Programs {
     pub(super) fn load(options: &Options) -> Result<Self, Error> {
+        let offsets = check()?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let need = || {
             let (vms, threads) = (options.vms, options.threads);
             format!("a scheduler of {vms} machines and {threads} threads, some 3 MB")
         };
-        let mut object =
-            lowtail_kernel::bpf::load(COMPILED, need, |object| prepare(object, options, cpus))?;
+        let mut object = lowtail_kernel::bpf::load(COMPILED, need, |object| {
+            prepare(object, options, cpus, offsets.timeout_ms)
+        })?;
         let ops = object.maps_mut().find(|map| map.name() == OsStr::new(OPS));
         let link =
             ops.ok_or_else(|| missing(OPS)).and_then(|mut map: MapMut<'_>| map.attach_struct_ops());
         let link = link.map_err(failed("start the scheduler"))?;
-        let programs = Programs { _link: link, object, known: Cell::new(0) };
+        let programs =
+            Programs { _link: link, object, known: Cell::new(0), figures: offsets.figures };
         // Threads that nobody has told of are those of machine 0.
         programs.know(VmId(0))?;
         Ok(programs)
@@ -86,15 +147,9 @@ impl Programs {
     /// Says what is wanted of a machine; the scheduler follows within 10 ms.
     pub(super) fn order(&self, vm: VmId, order: &Order) -> Result<(), Error> {
         self.know(vm)?;
-        let mut value = [0; 32];
-        value[..8].copy_from_slice(&order.group.to_ne_bytes());
-        let words =
-            [order.used.into(), order.weight, order.cap_rate, order.cap_burst_ns, order.vcpus];
-        for (bytes, word) in value[8..].chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&u32::to_ne_bytes(word));
-        }
         let map = self.map("orders");
-        let put = map.and_then(|map| map.update(&vm.0.to_ne_bytes(), &value, MapFlags::ANY));
+        let put =
+            map.and_then(|map| map.update(&vm.0.to_ne_bytes(), &order.to_bytes(), MapFlags::ANY));
         put.map_err(failed("write a map of the scheduler"))
     }
 
@@ -114,12 +169,7 @@ impl Programs {
 
     /// Says to which machine the thread of this descriptor belongs. It is not in the scheduler yet.
     pub(super) fn enlist(&self, thread: &OwnedFd, member: &Member) -> io::Result<()> {
-        let mut value = [0; 24];
-        value[..8].copy_from_slice(&member.group.to_ne_bytes());
-        let words = [member.vm, member.cap_rate, member.cap_burst_ns];
-        for (bytes, word) in value[8..].chunks_exact_mut(4).zip(words) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
+        let value = member.to_bytes();
         let key = thread.as_raw_fd().to_ne_bytes();
         let put = self.map("members").and_then(|map| map.update(&key, &value, MapFlags::ANY));
         put.map_err(|error| match error.kind() {
@@ -131,28 +181,27 @@ impl Programs {
 
     pub(super) fn stats(&self, vm: VmId) -> Result<Stats, Error> {
         let value = self.get("vms", vm.0)?;
-        let figures = &value[value.len().saturating_sub(FIGURES_BYTES)..];
-        let word = |i: usize| {
-            let bytes = figures.get(8 * i..8 * i + 8).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
-        };
+        let figures = value.get(self.figures..self.figures + Figures::BYTES);
+        let figures = Figures::get(figures.unwrap_or(&[0; Figures::BYTES]));
         let waits = self.get("waits", vm.0)?;
         Ok(Stats {
-            small_ns: word(0),
-            large_ns: word(1),
-            preemptions: word(2),
-            demotions: word(3),
-            parked: word(4),
+            small_ns: figures.small_ns,
+            large_ns: figures.large_ns,
+            preemptions: figures.preemptions,
+            demotions: figures.demotions,
+            parked: figures.parked,
             waits: Histogram::from_bytes(&waits).unwrap_or_default(),
         })
     }
 
     pub(super) fn state(&self) -> Result<State, Error> {
         let value = self.get("endings", 0)?;
-        if value.iter().take(4).all(|&byte| byte == 0) {
-            return Ok(State::Enabled);
+        match Ended::from_bytes(&value) {
+            Some(ended) if ended.kind != 0 => {
+                Ok(State::Ended { reason: text(&ended.reason), message: text(&ended.message) })
+            }
+            _ => Ok(State::Enabled),
         }
-        Ok(State::Ended { reason: text(value.get(REASON)), message: text(value.get(MESSAGE)) })
     }
 
     fn map(&self, name: &'static str) -> libbpf_rs::Result<Map<'_>> {
@@ -167,7 +216,12 @@ impl Programs {
 }
 
 /// Sets the sizes, the parameters and the watchdog.
-fn prepare(object: &mut OpenObject, options: &Options, cpus: u32) -> libbpf_rs::Result<()> {
+fn prepare(
+    object: &mut OpenObject,
+    options: &Options,
+    cpus: u32,
+    timeout_ms: usize,
+) -> libbpf_rs::Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_str().unwrap_or_default().to_string();
         match name.as_str() {
@@ -177,9 +231,9 @@ fn prepare(object: &mut OpenObject, options: &Options, cpus: u32) -> libbpf_rs::
             ".rodata.settings" => map.set_initial_value(&settings(options, cpus))?,
             OPS => {
                 let value = map.initial_value_mut().ok_or_else(|| missing(OPS))?;
-                let at = value.len().saturating_sub(NAME_BYTES + 8);
-                let timeout = options.watchdog.as_millis() as u32;
-                value[at..at + 4].copy_from_slice(&timeout.to_ne_bytes());
+                let timeout = value.get_mut(timeout_ms..timeout_ms + u32::BYTES);
+                let timeout = timeout.ok_or_else(|| missing("timeout_ms"))?;
+                (options.watchdog.as_millis() as u32).put(timeout);
             }
             _ => {}
         }
@@ -195,15 +249,19 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
         line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let online = stat.lines().filter(is_cpu).count().max(1) as u32;
-    let words = options.params.words();
-    let watchdog_ms = options.watchdog.as_millis() as u32;
-    let more = [options.vms, options.threads, cpus, online, watchdog_ms];
-    words.into_iter().chain(more).flat_map(u32::to_ne_bytes).collect()
+    let settings = Settings {
+        params: options.params.words(),
+        vms: options.vms,
+        threads: options.threads,
+        cpus,
+        online,
+        watchdog_ms: options.watchdog.as_millis() as u32,
+    };
+    settings.to_bytes()
 }
 
 /// A string of C.
-fn text(bytes: Option<&[u8]>) -> String {
-    let bytes = bytes.unwrap_or_default();
+fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).trim().to_string()
 }
@@ -214,4 +272,15 @@ fn missing(name: &str) -> Refusal {
 
 fn failed(what: &'static str) -> impl FnOnce(Refusal) -> Error {
     move |source| Error::Bpf { what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_have_the_same_structures() {
+        let offsets = check().expect("the program that is compiled in");
+        assert!(offsets.figures > 0 && offsets.timeout_ms > 0);
+    }
 }

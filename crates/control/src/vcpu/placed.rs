@@ -44,11 +44,12 @@ impl Placed {
     pub(super) fn order(&self, used: bool) -> Order {
         Order {
             group: self.group,
-            used,
+            used: used.into(),
             weight: self.weight.map_or(0, |weight| u32::from(weight.max(1))),
             cap_rate: self.cap.map_or(0, Cap::rate),
             cap_burst_ns: self.cap.map_or(0, |cap| cap.burst_ns),
             vcpus: self.vcpus,
+            pad: 0,
         }
     }
 
@@ -95,7 +96,7 @@ pub(super) fn enter(
     let group = thread.group.as_deref().map(group_id).transpose()?.unwrap_or(0);
     let cap = thread.cap.unwrap_or_default();
     let cap_rate = thread.cap.map_or(0, Cap::rate);
-    let member = Member { group, vm: vm.0, cap_rate, cap_burst_ns: cap.burst_ns };
+    let member = Member { group, vm: vm.0, cap_rate, cap_burst_ns: cap.burst_ns, slot: 0 };
     let moved = || -> Result<libc::sched_attr, (&'static str, io::Error)> {
         let fd = pidfd_open(pid).map_err(|error| ("look for it", error))?;
         let mut before = sched_getattr(pid).map_err(|error| ("read its policy", error))?;

@@ -14,12 +14,65 @@ use reason::Reasons;
 use super::{Drop, Histogram, Network};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
+use lowtail_kernel::shared::{Layouts, Shared, Value};
+use lowtail_kernel::shared_struct;
 
 /// The program, compiled.
 const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o"));
 
-/// Bytes of `struct slot`: three words and two histograms.
-const SLOT: usize = 24 + 2 * Histogram::SIZE;
+shared_struct! {
+    /// `struct slot` of `bpf/figures.h`: a VM's figures.
+    struct Slot = "slot" {
+        epoch: u64,
+        packets: u64,
+        bytes: u64,
+        queue: [u8; Histogram::SIZE],
+        beyond: [u8; Histogram::SIZE],
+    }
+}
+
+shared_struct! {
+    /// `struct lost` of `bpf/figures.h`.
+    struct Losses = "lost" {
+        packets: u64,
+        odd: u64,
+        drops: u64,
+        flows: u64,
+    }
+}
+
+shared_struct! {
+    /// `struct config`: the program's constants.
+    struct Config = "config" {
+        seed: u64,
+        packet_mask: u32,
+        flow_mask: u32,
+        named: u32,
+        pad: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct link`: of which kind an interface is, and the slot of its VM.
+    struct LinkBytes = "link" {
+        kind: u32,
+        slot: u32,
+    }
+}
+
+shared_struct! {
+    /// `struct drop_key`.
+    struct DropKey = "drop_key" {
+        slot: u32,
+        reason: u32,
+    }
+}
+
+/// Compares what both sides have in maps.
+fn check() -> Result<(), Error> {
+    let layouts = Layouts::of(COMPILED)?.check::<Slot>()?.check::<Losses>()?.check::<Config>()?;
+    layouts.check::<LinkBytes>()?.check::<DropKey>().map(|_| ())
+}
 
 /// Kinds of links, `enum link_kind`.
 const OTHER: u32 = 0;
@@ -79,6 +132,7 @@ impl Path {
     /// If the kernel has no BTF, or does not let this user load programs.
     pub fn start(options: &PathOptions) -> Result<Self, Error> {
         let failed = |what| move |source| Error::Bpf { what, source };
+        check()?;
         let reasons = Reasons::of_kernel().map_err(failed("read the kernel's BTF"))?;
         let need = || "packets and connections, some 15 MB".to_string();
         let object =
@@ -153,7 +207,8 @@ impl Path {
             let Some((slot, reason)) = drop_key(&key) else { continue };
             let name = self.reasons.as_ref().and_then(|reasons| reasons.name(reason));
             let (Some(network), Some(reason)) = (all.get_mut(&slot), name) else { continue };
-            let packets = word(&self.lookup("drops", &key)?, 0).unwrap_or(0);
+            let packets = self.lookup("drops", &key)?;
+            let packets = packets.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
             network.drops.push(Drop { reason, packets });
         }
         for network in all.values_mut() {
@@ -168,8 +223,9 @@ impl Path {
     /// If the kernel refuses.
     pub fn lost(&self) -> Result<PathLost, Error> {
         let bytes = self.lookup("losses", &0u32.to_ne_bytes())?;
-        let count = |i| word(&bytes, i).unwrap_or(0);
-        Ok(PathLost { packets: count(0), odd: count(1), drops: count(2), flows: count(3) })
+        let lost = Losses::from_bytes(&bytes).unwrap_or_else(|| Losses::get(&[0; Losses::BYTES]));
+        let Losses { packets, odd, drops, flows } = lost;
+        Ok(PathLost { packets, odd, drops, flows })
     }
 
     /// The uplinks that were named, or found so far.
@@ -188,9 +244,9 @@ impl Path {
         let mut all = Vec::new();
         for key in map.keys() {
             let link = self.lookup("links", &key)?;
-            let kind = link.get(..4).and_then(|bytes| bytes.try_into().ok());
-            if let (Some(interface), Some(kind)) = (Interface::from_key(&key), kind) {
-                all.push((interface, u32::from_ne_bytes(kind)));
+            let link = LinkBytes::from_bytes(&link);
+            if let (Some(interface), Some(link)) = (Interface::from_key(&key), link) {
+                all.push((interface, link.kind));
             }
         }
         Ok(all)
@@ -206,9 +262,7 @@ impl Path {
     }
 
     fn set_link(&self, interface: Interface, kind: u32, slot: u32) -> Result<(), Error> {
-        let mut link = [0; 8];
-        link[..4].copy_from_slice(&kind.to_ne_bytes());
-        link[4..].copy_from_slice(&slot.to_ne_bytes());
+        let link = LinkBytes { kind, slot }.to_bytes();
         let done = self.map("links").update(&interface.key(), &link, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "note a network interface", source })
     }
@@ -219,8 +273,7 @@ impl Path {
 
     /// Empties a slot for its next owner.
     fn clear(&self, slot: u32, epoch: u64) -> Result<(), Error> {
-        let mut empty = vec![0; SLOT];
-        empty[..8].copy_from_slice(&epoch.to_ne_bytes());
+        let empty = Slot { epoch, ..Slot::get(&[0; Slot::BYTES]) }.to_bytes();
         let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "clear a machine's figures", source })?;
         let drops = self.map("drops");
@@ -255,9 +308,14 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
             Some("flows") => map.set_max_entries(flow_sets)?,
             Some(name) if name.ends_with("rodata.config") => {
                 let named = u32::from(!options.uplinks.is_empty());
-                let words = [packet_sets - 1, flow_sets - 1, named, 0].map(u32::to_ne_bytes);
-                let seed = RandomState::new().hash_one(packet_sets).to_ne_bytes();
-                map.set_initial_value(&[&seed, words.as_flattened()].concat())?;
+                let config = Config {
+                    seed: RandomState::new().hash_one(packet_sets),
+                    packet_mask: packet_sets - 1,
+                    flow_mask: flow_sets - 1,
+                    named,
+                    pad: 0,
+                };
+                map.set_initial_value(&config.to_bytes())?;
             }
             _ => {}
         }
@@ -272,28 +330,20 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
 
 /// `struct slot`; `None` if it is not as long as one.
 pub(super) fn network(bytes: &[u8]) -> Option<Network> {
-    let (queue, beyond) = bytes.get(24..)?.split_at_checked(Histogram::SIZE)?;
+    let slot = Slot::from_bytes(bytes)?;
     Some(Network {
         taps: Vec::new(),
-        packets: word(bytes, 1)?,
-        bytes: word(bytes, 2)?,
-        queue: Histogram::from_bytes(queue)?,
+        packets: slot.packets,
+        bytes: slot.bytes,
+        queue: Histogram::from_bytes(&slot.queue)?,
         drops: Vec::new(),
-        beyond: Histogram::from_bytes(beyond)?,
+        beyond: Histogram::from_bytes(&slot.beyond)?,
     })
-}
-
-/// A word of a value.
-fn word(bytes: &[u8], i: usize) -> Option<u64> {
-    let eight = bytes.get(8 * i..8 * i + 8)?.try_into().ok()?;
-    Some(u64::from_ne_bytes(eight))
 }
 
 /// `struct drop_key`: slot and reason.
 pub(super) fn drop_key(key: &[u8]) -> Option<(u32, u32)> {
-    let (slot, reason) = key.split_at_checked(4)?;
-    let number = |bytes: &[u8]| Some(u32::from_ne_bytes(bytes.try_into().ok()?));
-    Some((number(slot)?, number(reason)?))
+    DropKey::from_bytes(key).map(|key| (key.slot, key.reason))
 }
 
 /// Removes an entry that may be gone already.
@@ -324,5 +374,15 @@ impl Network {
             drops: drops.filter(|drop| drop.packets > 0).collect(),
             beyond: self.beyond.since(&earlier.beyond),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_have_the_same_structures() {
+        check().expect("the program that is compiled in");
     }
 }

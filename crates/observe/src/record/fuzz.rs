@@ -1,7 +1,7 @@
 //! What holds of the maps of the programs that record.
 
 use super::names::Named;
-use super::recorder::trigger;
+use super::programs::trigger;
 use super::rings::at_ns;
 
 /// Any bytes as what the kernel's side sends.

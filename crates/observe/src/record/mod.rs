@@ -9,6 +9,7 @@
 #[doc(hidden)]
 pub mod fuzz;
 mod names;
+mod programs;
 mod recorder;
 mod rings;
 

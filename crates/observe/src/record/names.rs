@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Bytes of a name, as `struct name` of `bpf/record.bpf.c` has it.
-const NAME_BYTES: usize = 24;
+use super::programs::NameBytes;
+use lowtail_kernel::shared::Value;
+
 /// With so many names more than at the last look, those of ended threads are looked for.
 const NEW_MAX: usize = 16_384;
 /// An ended thread's name is kept for so long: it may be in the rings.
@@ -34,11 +35,8 @@ pub(super) struct Names {
 impl Named {
     /// As the kernel's side sends it.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.first_chunk::<NAME_BYTES>()?;
-        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let mut comm = [0; 16];
-        comm.copy_from_slice(&bytes[8..]);
-        Some(Named { tid: word(0), tgid: word(4), comm })
+        let NameBytes { tid, tgid, comm } = NameBytes::get(bytes.get(..NameBytes::BYTES)?);
+        Some(Named { tid, tgid, comm })
     }
 }
 

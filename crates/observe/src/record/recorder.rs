@@ -9,23 +9,21 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, RingBuffer,
-    RingBufferBuilder,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder,
 };
 use lowtail_trace::recording::{About, End, Writer};
 use lowtail_trace::{Role as TraceRole, Trigger};
 
 use super::names::{self, Inbox, Named, Names};
-use super::rings::{PAGE_BYTES, Rings, at_ns};
-use super::{Failure, Options, RINGS_BYTES_MAX};
+use super::programs::{self, PROGRAMS, prepare, trigger};
+use super::rings::{PAGE_BYTES, Rings};
+use super::{Failure, Options};
 use crate::{Candidate, choose};
 use lowtail_discover::{Role, Scanner, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::clock::Instant;
 
-/// The compiled programs.
-const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
 /// How often rings are emptied into a file.
 const ROUND: Duration = Duration::from_millis(50);
 /// How often machines are looked for.
@@ -89,7 +87,8 @@ impl Recorder {
     pub fn new(options: Options) -> Result<Self, Error> {
         let failed = |what| move |source| Error::Bpf { what, source };
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u64;
-        let page_shift = page_shift(options.ring_bytes, cpus);
+        programs::check()?;
+        let page_shift = programs::page_shift(options.ring_bytes, cpus);
         let threshold_ns = options.threshold.map_or(0, |threshold| threshold.as_nanos() as u64);
         let types = Path::new("/sys/kernel/btf/vmlinux");
         fs::metadata(types).map_err(|source| {
@@ -453,32 +452,6 @@ impl Recorder {
     }
 }
 
-/// Sizes and settings, before the programs are loaded.
-fn prepare(
-    object: &mut OpenObject,
-    cpus: u64,
-    page_shift: u32,
-    threshold_ns: u64,
-) -> libbpf_rs::Result<()> {
-    for mut map in object.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "ring_pages" {
-            map.set_max_entries((cpus as u32) << page_shift)?;
-        } else if let Some(settings) = map.initial_value_mut().filter(|_| name.ends_with(".rodata"))
-        {
-            settings[..4].copy_from_slice(&page_shift.to_ne_bytes());
-            settings[8..16].copy_from_slice(&threshold_ns.to_ne_bytes());
-        }
-    }
-    Ok(())
-}
-
-/// How many times the pages of a ring double.
-fn page_shift(ring_bytes: u64, cpus: u64) -> u32 {
-    let bytes = ring_bytes.min(RINGS_BYTES_MAX / cpus.max(1));
-    (bytes / PAGE_BYTES as u64).max(1).ilog2()
-}
-
 fn role(role: Role) -> TraceRole {
     match role {
         Role::Vcpu(index) => TraceRole::Vcpu(index),
@@ -487,13 +460,6 @@ fn role(role: Role) -> TraceRole {
         Role::Vhost(index) => TraceRole::Vhost(index),
         Role::Worker => TraceRole::Worker,
     }
-}
-
-/// A wait that was too long, as `struct late` of `bpf/record.bpf.c` has it.
-pub(super) fn trigger(bytes: &[u8]) -> Option<Trigger> {
-    let delay_ns = at_ns(bytes.get(8..)?);
-    let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-    Some(Trigger { at_ns: at_ns(bytes), delay_ns, tid: word(16)?, cpu: word(20)? })
 }
 
 fn about(begin_ns: u64) -> About {

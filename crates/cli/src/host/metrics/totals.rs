@@ -7,7 +7,7 @@ use lowtail_observe::{Finding, Lost, Snapshot, Symptom, ThreadSnapshot, VmSnapsh
 use super::blame::{By, Ledger};
 use super::delays::Delays;
 use super::label::shown;
-use crate::host::screen;
+use crate::host::wording;
 
 /// Machines that are told. Whoever starts more has them counted, and no more.
 pub(super) const MACHINES_MAX: usize = 512;
@@ -196,7 +196,7 @@ impl Account {
     fn add_thread(&mut self, thread: &ThreadSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
         let have = self.machine.roles();
         let threads = &mut self.machine.threads;
-        let mut role = screen::role(thread.role);
+        let mut role = wording::role(thread.role);
         if !threads.contains_key(&role) {
             if have >= ROLES_SURE && (have >= ROLES_MAX || *shared >= ROLES_SHARED) {
                 role = OTHERS.to_string();
