@@ -26,6 +26,12 @@ static __always_inline __u64 unregistered_run(void)
 	return lt_min(turn_max() / 8, FOREIGN_RUN_NS);
 }
 
+/* The machine of @v, if there are both. */
+static __always_inline struct vm *vm_of_vcpu(struct vcpu *v)
+{
+	return v ? vm_of(v->vm) : 0;
+}
+
 /* The machine wants so much up to @now. */
 static __always_inline void measure(struct vm *vm, __u64 now)
 {
@@ -38,11 +44,8 @@ __attribute__((noinline)) int begins(__u32 slot, __u32 cpu, int woken, __u64 now
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
-	struct vm *vm;
+	struct vm *vm = v && c ? vm_of(v->vm) : 0;
 
-	if (!v || !c)
-		return 0;
-	vm = vm_of(v->vm);
 	if (!vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);
@@ -63,11 +66,8 @@ __attribute__((noinline)) int begins(__u32 slot, __u32 cpu, int woken, __u64 now
 __attribute__((noinline)) int ends(__u32 slot, int sleeps, __u64 now)
 {
 	struct vcpu *v = vcpu_of(slot);
-	struct vm *vm;
+	struct vm *vm = vm_of_vcpu(v);
 
-	if (!v)
-		return 0;
-	vm = vm_of(v->vm);
 	if (!vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);
@@ -227,11 +227,8 @@ __attribute__((noinline)) int pay(__u32 slot, __u32 cpu)
 {
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
-	struct vm *vm;
+	struct vm *vm = v && c ? vm_of(v->vm) : 0;
 
-	if (!v || !c)
-		return 0;
-	vm = vm_of(v->vm);
 	if (!vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);
@@ -246,11 +243,8 @@ __attribute__((noinline)) int pay(__u32 slot, __u32 cpu)
 __attribute__((noinline)) int yields(__u32 slot)
 {
 	struct vcpu *v = vcpu_of(slot);
-	struct vm *vm;
+	struct vm *vm = vm_of_vcpu(v);
 
-	if (!v)
-		return 0;
-	vm = vm_of(v->vm);
 	if (!vm)
 		return 0;
 	bpf_spin_lock(&vm->lock);

@@ -15,7 +15,7 @@ use lowtail_kernel::file::{self, Unread};
 /// Files of one process that are looked at: a hypervisor opens its machine early.
 const FILES_MAX: usize = 4096;
 /// Machines in debugfs.
-const MACHINES_MAX: usize = 65_536;
+const VMS_MAX: usize = 65_536;
 /// `KVM_RUN` of `linux/kvm.h`: `_IO(0xAE, 0x80)`.
 const KVM_RUN: &str = "0xae80";
 /// The number of `ioctl` on x86-64 and on the others (`asm-generic/unistd.h`).
@@ -25,7 +25,7 @@ const IOCTL: [&str; 2] = ["16", "29"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     /// Open files of machines.
-    pub(super) machines: Vec<u32>,
+    pub(super) vms: Vec<u32>,
     /// Open files of vCPUs, with their numbers.
     pub(super) vcpus: BTreeMap<u32, u16>,
 }
@@ -41,7 +41,7 @@ impl Held {
             let Ok(target) = file::link(&fds.join(fd.to_string())) else { continue };
             let Some(kind) = target.strip_prefix("anon_inode:kvm-") else { continue };
             match kind.strip_prefix("vcpu") {
-                None if kind == "vm" => held.machines.push(fd),
+                None if kind == "vm" => held.vms.push(fd),
                 None => {}
                 Some("") => {
                     held.vcpus.insert(fd, unnumbered);
@@ -57,8 +57,8 @@ impl Held {
     }
 
     /// Whether it runs a machine.
-    pub(super) fn is_machine(&self) -> bool {
-        !self.machines.is_empty()
+    pub(super) fn is_vm(&self) -> bool {
+        !self.vms.is_empty()
     }
 
     /// The numbers of its vCPUs.
@@ -80,9 +80,9 @@ impl Held {
 
 /// The machines that debugfs tells of: the thread that has opened each, and its open file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machines(Vec<(u32, u32)>);
+pub(super) struct Vms(Vec<(u32, u32)>);
 
-impl Machines {
+impl Vms {
     /// Those of now; none where debugfs is not mounted, or not for us.
     pub(super) fn list(roots: &Roots) -> Self {
         let names = file::entries(&roots.sys.join("kernel/debug/kvm")).into_iter().flatten();
@@ -91,7 +91,7 @@ impl Machines {
             let (tid, fd) = name.to_str()?.split_once('-')?;
             Some((tid.parse().ok()?, fd.parse().ok()?))
         });
-        Machines(pairs.take(MACHINES_MAX).collect())
+        Vms(pairs.take(VMS_MAX).collect())
     }
 
     /// Which of a process' threads, in order, runs which vCPU. What was `known` counts where the kernel does not say
@@ -110,7 +110,7 @@ impl Machines {
         for (tid, number) in known.iter().filter(|(tid, _)| is_own(tid)) {
             runners.insert(*number, *tid);
         }
-        let theirs = |(tid, fd): &&(u32, u32)| is_own(tid) && held.machines.contains(fd);
+        let theirs = |(tid, fd): &&(u32, u32)| is_own(tid) && held.vms.contains(fd);
         let mut told = BTreeSet::new();
         for (tid, fd) in self.0.iter().filter(theirs) {
             let dir = roots.sys.join(format!("kernel/debug/kvm/{tid}-{fd}"));

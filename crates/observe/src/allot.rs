@@ -61,17 +61,17 @@ pub(crate) struct Chosen {
 }
 
 /// Divides `room` slots between machines. Nothing but who is there decides: not who came first, nor who has slots already.
-pub(crate) fn choose(room: usize, machines: Vec<Vec<Candidate>>) -> Chosen {
+pub(crate) fn choose(room: usize, vms: Vec<Vec<Candidate>>) -> Chosen {
     let serves = |candidate: &Candidate| candidate.class != Class::Worker;
     let wants = |candidates: &Vec<Candidate>| {
         let serving = candidates.iter().filter(|one| serves(one)).count();
         Wants { serving, workers: candidates.len() - serving }
     };
-    let wants: Vec<Wants> = machines.iter().map(wants).collect();
+    let wants: Vec<Wants> = vms.iter().map(wants).collect();
     let shares = divide(room, &wants);
     let mut chosen = Chosen::default();
     let mut begun = Vec::new();
-    for (i, (mut candidates, share)) in machines.into_iter().zip(shares).enumerate() {
+    for (i, (mut candidates, share)) in vms.into_iter().zip(shares).enumerate() {
         candidates.sort_unstable_by_key(|one| (one.class, one.order));
         let first_worker = candidates.partition_point(serves);
         for (at, one) in candidates.into_iter().enumerate() {
@@ -110,15 +110,15 @@ mod tests {
     }
 
     /// All that `choose` lets begin has the slots of these numbers.
-    fn settle(room: usize, machines: &mut [Vec<Candidate>]) -> Chosen {
-        let chosen = choose(room, machines.to_vec());
-        for one in machines.iter_mut().flatten() {
+    fn settle(room: usize, vms: &mut [Vec<Candidate>]) -> Chosen {
+        let chosen = choose(room, vms.to_vec());
+        for one in vms.iter_mut().flatten() {
             if one.slot.is_some_and(|slot| chosen.dropped.contains(&slot)) {
                 one.slot = None;
             }
         }
         for &(i, _, tid) in &chosen.begun {
-            let one = machines[i].iter_mut().find(|one| one.tid == tid).expect("one of these");
+            let one = vms[i].iter_mut().find(|one| one.tid == tid).expect("one of these");
             assert_eq!(one.slot.replace(tid), None);
         }
         chosen
@@ -126,28 +126,28 @@ mod tests {
 
     #[test]
     fn a_newcomer_gets_slots_from_a_crowd_of_workers() {
-        let mut machines = vec![threads(10_000, (0..5_000).map(|_| Role::Worker))];
-        let chosen = settle(4096, &mut machines);
+        let mut vms = vec![threads(10_000, (0..5_000).map(|_| Role::Worker))];
+        let chosen = settle(4096, &mut vms);
         assert_eq!((chosen.begun.len(), chosen.unseen.len()), (4096, 904));
         let roles = [Role::Emulator, Role::Worker, Role::Vcpu(1), Role::Vhost(0), Role::Vcpu(0)];
-        machines.push(threads(100, roles));
-        let chosen = settle(4096, &mut machines);
+        vms.push(threads(100, roles));
+        let chosen = settle(4096, &mut vms);
         assert_eq!(chosen.dropped.len(), 5);
         let begun: Vec<u32> = chosen.begun.iter().map(|&(_, _, tid)| tid).collect();
         assert_eq!(begun, [104, 102, 100, 103, 101]);
         assert!(chosen.unseen.iter().all(|&(i, _)| i == 0), "nothing of the newcomer is missing");
         // Nothing changes after that, in whatever order they come.
-        machines[0].reverse();
-        let again = choose(4096, machines);
+        vms[0].reverse();
+        let again = choose(4096, vms);
         assert_eq!((again.dropped.len(), again.begun.len()), (0, 0));
     }
 
     #[test]
     fn whoever_claims_thousands_of_vcpus_blinds_nobody() {
-        let mut machines = vec![threads(10_000, (0..4096).map(Role::Vcpu))];
-        settle(4096, &mut machines);
-        machines.push(threads(100, (0..64).map(Role::Vcpu).chain([Role::Emulator, Role::Worker])));
-        let chosen = settle(4096, &mut machines);
+        let mut vms = vec![threads(10_000, (0..4096).map(Role::Vcpu))];
+        settle(4096, &mut vms);
+        vms.push(threads(100, (0..64).map(Role::Vcpu).chain([Role::Emulator, Role::Worker])));
+        let chosen = settle(4096, &mut vms);
         assert_eq!((chosen.dropped.len(), chosen.begun.len()), (65, 65));
         // Its own last ones are missing, and the other's worker, as there are vCPUs instead.
         assert_eq!(
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn within_a_machine_vcpus_come_first() {
         let roles = (0..50).map(|_| Role::Worker).chain((0..4).map(Role::IoThread));
-        let mut machines = vec![threads(1, roles.chain((0..8).map(Role::Vcpu)))];
-        let chosen = settle(10, &mut machines);
+        let mut vms = vec![threads(1, roles.chain((0..8).map(Role::Vcpu)))];
+        let chosen = settle(10, &mut vms);
         let vcpus = chosen.begun.iter().filter(|(_, class, _)| *class == Class::Vcpu).count();
         assert_eq!((chosen.begun.len(), vcpus), (10, 8));
         let left = chosen.begun.iter().filter(|(_, class, _)| *class == Class::BackEnd).count();

@@ -16,7 +16,7 @@ const NOBODY: u32 = 0;
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     /// Its number there.
-    machine: u32,
+    vm: u32,
     taken: u32,
     refused: u32,
     /// Threads that have begun between the last two looks.
@@ -28,7 +28,7 @@ struct Counts {
 /// All machines that have a number on the kernel's side.
 #[derive(Debug, Default)]
 pub(crate) struct Beginners {
-    machines: HashMap<VmKey, Counts>,
+    vms: HashMap<VmKey, Counts>,
     free: BTreeSet<u32>,
     highest: u32,
 }
@@ -38,44 +38,43 @@ impl Beginners {
     pub(crate) fn follow(&mut self, programs: &Programs, keys: &[VmKey]) -> Result<(), Error> {
         let here: BTreeSet<&VmKey> = keys.iter().collect();
         let free = &mut self.free;
-        self.machines.retain(|key, counts| {
+        self.vms.retain(|key, counts| {
             let stays = here.contains(key);
             if !stays {
-                free.insert(counts.machine);
+                free.insert(counts.vm);
             }
             stays
         });
         for key in keys {
-            if self.machines.contains_key(key) {
+            if self.vms.contains_key(key) {
                 continue;
             }
-            let machine = self.free.pop_first().unwrap_or(self.highest + 1);
+            let vm = self.free.pop_first().unwrap_or(self.highest + 1);
             // More machines than slots: what is not in the map is not counted.
-            let Some((taken, refused)) = programs.allow(machine, 0)? else { continue };
-            self.highest = self.highest.max(machine);
-            let counts = Counts { machine, taken, refused, begun: 0, untold: 0 };
-            self.machines.insert(*key, counts);
+            let Some((taken, refused)) = programs.allow(vm, 0)? else { continue };
+            self.highest = self.highest.max(vm);
+            let counts = Counts { vm, taken, refused, begun: 0, untold: 0 };
+            self.vms.insert(*key, counts);
         }
         Ok(())
     }
 
     /// The number of a machine on the kernel's side.
-    pub(crate) fn machine(&self, key: VmKey) -> u32 {
-        self.machines.get(&key).map_or(NOBODY, |counts| counts.machine)
+    pub(crate) fn number(&self, key: VmKey) -> u32 {
+        self.vms.get(&key).map_or(NOBODY, |counts| counts.vm)
     }
 
     /// Divides that many slots: max-min fair, as far as it is known from the last interval who wants how many, and what
     /// is left in equal parts.
     pub(crate) fn allow(&mut self, programs: &Programs, slots: usize) -> Result<(), Error> {
-        let mut all: Vec<(&VmKey, &mut Counts)> = self.machines.iter_mut().collect();
+        let mut all: Vec<(&VmKey, &mut Counts)> = self.vms.iter_mut().collect();
         all.sort_by_key(|(key, _)| **key);
         let wants: Vec<usize> = all.iter().map(|(_, counts)| LEAST + 2 * counts.begun).collect();
         let shares = max_min(slots, &wants);
         let left = slots - shares.iter().sum::<usize>();
         let each = left / all.len().max(1);
         for ((_, counts), share) in all.into_iter().zip(shares) {
-            let Some((taken, refused)) = programs.allow(counts.machine, (share + each) as u32)?
-            else {
+            let Some((taken, refused)) = programs.allow(counts.vm, (share + each) as u32)? else {
                 continue;
             };
             let new = refused.wrapping_sub(counts.refused);
@@ -88,6 +87,6 @@ impl Beginners {
 
     /// New threads of a machine that have found no slot, since this was last asked.
     pub(crate) fn refused(&mut self, key: VmKey) -> u64 {
-        self.machines.get_mut(&key).map_or(0, |counts| std::mem::take(&mut counts.untold))
+        self.vms.get_mut(&key).map_or(0, |counts| std::mem::take(&mut counts.untold))
     }
 }

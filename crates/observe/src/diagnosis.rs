@@ -321,7 +321,7 @@ mod tests {
         all
     }
 
-    fn machine(wake_to_run: Histogram) -> VmSnapshot {
+    fn vm(wake_to_run: Histogram) -> VmSnapshot {
         let other = Runner::Vm(Name::new("batch"), 77);
         let thread = ThreadSnapshot {
             tid: 11,
@@ -360,8 +360,8 @@ mod tests {
     fn late_because_of_whom_and_since_when() {
         let mut diagnosis = Diagnosis::default();
         let quick = waits(&[(20, 400)]);
-        assert_eq!(diagnosis.update(&interval(machine(quick.clone()))), []);
-        let slow = machine(waits(&[(20, 390), (4_000, 10)]));
+        assert_eq!(diagnosis.update(&interval(vm(quick.clone()))), []);
+        let slow = vm(waits(&[(20, 390), (4_000, 10)]));
         let found = diagnosis.update(&interval(slow.clone()));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].queue, found[0].symptom), (Queue::Cpu, Symptom::Late));
@@ -370,21 +370,21 @@ mod tests {
         assert_eq!(found[0].causes[0].share, 0.75);
         assert_eq!(diagnosis.update(&interval(slow))[0].for_ms, 2000.0);
         // It is kept for a while, and then forgotten.
-        assert_eq!(diagnosis.update(&interval(machine(quick.clone()))).len(), 1);
-        assert_eq!(diagnosis.update(&interval(machine(quick.clone()))).len(), 1);
-        assert_eq!(diagnosis.update(&interval(machine(quick))), []);
+        assert_eq!(diagnosis.update(&interval(vm(quick.clone()))).len(), 1);
+        assert_eq!(diagnosis.update(&interval(vm(quick.clone()))).len(), 1);
+        assert_eq!(diagnosis.update(&interval(vm(quick))), []);
     }
 
     #[test]
     fn a_few_late_ones_among_many_are_no_trap_and_one_is_not() {
         let mut diagnosis = Diagnosis::default();
-        assert_eq!(diagnosis.update(&interval(machine(waits(&[(20, 1_000), (4_000, 9)])))), []);
-        assert_eq!(diagnosis.update(&interval(machine(waits(&[(20, 10), (4_000, 2)])))), []);
+        assert_eq!(diagnosis.update(&interval(vm(waits(&[(20, 1_000), (4_000, 9)])))), []);
+        assert_eq!(diagnosis.update(&interval(vm(waits(&[(20, 10), (4_000, 2)])))), []);
     }
 
     #[test]
     fn each_queue_is_told_apart() {
-        let mut vm = machine(waits(&[(20, 400)]));
+        let mut vm = vm(waits(&[(20, 400)]));
         vm.throttled = vec![Throttled {
             group: Name::new("all"),
             periods: 10,
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn who_computes_and_gets_half_is_starved() {
-        let mut vm = machine(Histogram::default());
+        let mut vm = vm(Histogram::default());
         vm.threads[0].cpu_ns = 500_000_000;
         vm.threads[0].preempted_waited_ns = 500_000_000;
         let found = Diagnosis::default().update(&interval(vm.clone()));
@@ -422,7 +422,7 @@ mod tests {
     /// A wait that has ended in an interval in which the vCPU ran nearly all the time was before it.
     #[test]
     fn a_wait_of_the_intervals_before_starves_nobody_in_this_one() {
-        let mut vm = machine(waits(&[(4_500_000, 1)]));
+        let mut vm = vm(waits(&[(4_500_000, 1)]));
         vm.threads[0].cpu_ns = 950_000_000;
         vm.threads[0].woken_waited_ns = 50_000_000;
         assert_eq!(vm.waits_share(), Some(0.05));
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_all_its_vcpus_is_in_the_dark() {
-        let mut vm = machine(Histogram::default());
+        let mut vm = vm(Histogram::default());
         assert!(!vm.is_in_the_dark());
         vm.unseen_threads.workers = 900;
         assert!(!vm.is_in_the_dark());

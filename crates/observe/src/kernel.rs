@@ -235,8 +235,8 @@ impl Programs {
     }
 
     /// Begins another interval of [`blame`](Self::blame).
-    pub(crate) fn turn(&mut self) -> Result<(), Error> {
-        // Nobody has written to these since the last turn.
+    pub(crate) fn swap_epoch(&mut self) -> Result<(), Error> {
+        // Nobody has written to these since epochs were swapped last.
         for key in self.fetched.chunks_exact(8) {
             // An entry that is not there need not be removed.
             let _ = self.map("blame").delete(key);
@@ -255,7 +255,7 @@ impl Programs {
         self.put("epoch", &0_u32.to_ne_bytes(), &self.epoch.to_ne_bytes())
     }
 
-    /// Who ran while threads waited, in the interval before the last [`turn`](Self::turn).
+    /// Who ran while threads waited, in the interval before the last [`swap_epoch`](Self::swap_epoch).
     pub(crate) fn blame(&mut self) -> Result<Vec<Ran>, Error> {
         let old = self.epoch ^ 1;
         let (mut fetched, mut emptied) = (Vec::new(), Vec::new());

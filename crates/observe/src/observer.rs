@@ -141,7 +141,7 @@ impl Observer {
     }
 
     /// Machines that are there, as they were found last.
-    pub fn machines(&self) -> &[Vm] {
+    pub fn vms(&self) -> &[Vm] {
         &self.found.vms
     }
 
@@ -154,7 +154,7 @@ impl Observer {
             self.look_around()?;
         }
         self.tracker.give_back(&self.programs)?;
-        self.programs.turn()?;
+        self.programs.swap_epoch()?;
         let began = Instant::now();
         let slots = self.programs.slots()?;
         let now = Instant::now();

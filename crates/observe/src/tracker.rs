@@ -227,7 +227,7 @@ impl Tracker {
     fn begin(&mut self, programs: &Programs, vm: VmKey, thread: &VmThread) -> Result<bool, Error> {
         let Some(free) = self.pool.take(programs)? else { return Ok(false) };
         let begin_ns = run_time(thread.tid);
-        let number = programs.track(thread.tid, free, self.beginners.machine(vm))?;
+        let number = programs.track(thread.tid, free, self.beginners.number(vm))?;
         if number != Some(free) {
             self.pool.give(free);
         }

@@ -101,7 +101,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
     let follower = RefCell::new(follower);
     let log = RefCell::new(Log::new(Instant::now(), global.quiet));
     let mut failed = None;
-    let mut machines = Machines::default();
+    let mut vms = Vms::default();
     let mut resolve = |found: &Found| {
         let mut note = |line: String| log.borrow_mut().say(Kind::Note, || line);
         follower.borrow_mut().resolve(found, &mut note)
@@ -111,7 +111,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
         for trouble in follower.borrow_mut().follow(round.as_ref().ok()) {
             log.say(Kind::Error, || format!("error: {trouble}"));
         }
-        if let Err(fail) = say(round, &mut machines, &mut log, global) {
+        if let Err(fail) = say(round, &mut vms, &mut log, global) {
             failed = Some(fail);
         }
         log.rest(false);
@@ -143,7 +143,7 @@ fn refused(plan: &Plan, applied: &Applied) -> Vec<Refused> {
 /// A round in which something happened: for programs one line, for people a bounded number.
 fn say(
     round: Result<Round, Error>,
-    machines: &mut Machines,
+    vms: &mut Vms,
     log: &mut Log,
     global: &Global,
 ) -> Result<(), Fail> {
@@ -158,12 +158,12 @@ fn say(
     if let Some(why) = &round.unknown {
         log.say(Kind::Error, || format!("error: {why}; what was in force stays so"));
     }
-    let moved = round.changed.as_ref().map(|found| machines.look(found)).unwrap_or_default();
+    let moved = round.changed.as_ref().map(|found| vms.look(found)).unwrap_or_default();
     if global.json {
         return say_json(&round, &moved);
     }
     for line in moved.lines() {
-        log.say(Kind::Machine, || line);
+        log.say(Kind::Vm, || line);
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
         log.say(Kind::Change, || {
@@ -176,11 +176,11 @@ fn say(
             format!("note: {} was changed by somebody else; left alone", foreign.knob)
         });
     }
-    for refused in round.refused.iter().flatten().filter(|refused| machines.is_new(refused)) {
+    for refused in round.refused.iter().flatten().filter(|refused| vms.is_new(refused)) {
         log.say(Kind::Refused, || not_given(refused));
     }
     if let Some(refused) = round.refused {
-        machines.refused = refused.into_iter().collect();
+        vms.refused = refused.into_iter().collect();
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
 
 /// The machines that there were, and what places were not given.
 #[derive(Debug, Default)]
-struct Machines {
+struct Vms {
     /// By process and when that began.
     names: BTreeMap<(u32, u64), String>,
     refused: BTreeSet<Refused>,
@@ -223,7 +223,7 @@ struct Moved {
     gone: Vec<String>,
 }
 
-impl Machines {
+impl Vms {
     fn look(&mut self, found: &Found) -> Moved {
         let now: BTreeMap<(u32, u64), String> =
             found.vms.iter().map(|vm| ((vm.pid, vm.started_ticks), vm.name.to_string())).collect();

@@ -18,7 +18,7 @@ const COUNT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A machine has come or gone.
-    Machine,
+    Vm,
     /// A value has changed.
     Change,
     /// Something that somebody may want to know.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 const KINDS: [(Kind, &str, &str); 5] = [
-    (Kind::Machine, "machine that has come or gone", "machines that have come or gone"),
+    (Kind::Vm, "machine that has come or gone", "machines that have come or gone"),
     (Kind::Change, "change", "changes"),
     (Kind::Note, "note", "notes"),
     (Kind::Refused, "refusal", "refusals"),
@@ -118,7 +118,7 @@ impl Log {
 /// Nobody may be there to read it; that ends nothing.
 fn write(kind: Kind, line: &str) {
     match kind {
-        Kind::Machine | Kind::Change => drop(out::text(&format!("{line}\n"))),
+        Kind::Vm | Kind::Change => drop(out::text(&format!("{line}\n"))),
         Kind::Note | Kind::Refused | Kind::Error => out::note(line),
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         };
         for round in 0..rounds {
             let now = begin + Duration::from_secs(round);
-            for (kind, n) in [(Kind::Machine, 200), (Kind::Change, 2000)] {
+            for (kind, n) in [(Kind::Vm, 200), (Kind::Change, 2000)] {
                 for _ in 0..n {
                     passed[kind as usize] += u64::from(log.passes(kind, now));
                 }

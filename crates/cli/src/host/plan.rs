@@ -17,7 +17,7 @@ use crate::global::Global;
 use crate::out;
 
 /// Machines that the table names.
-const MACHINES_MAX: usize = 64;
+const VMS_MAX: usize = 64;
 
 /// `lowtail host plan`.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {
     Ok(json!({
         "vms": found.vms.len(),
-        "machines": found.vms.iter().map(machine).collect::<Vec<_>>(),
+        "machines": found.vms.iter().map(vm).collect::<Vec<_>>(),
         "vcpus": settings.vcpus,
         "plan": out::to_json(plan)?,
         "notes": out::to_json(&settings.notes)?,
@@ -62,7 +62,7 @@ pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result
 }
 
 /// A machine, how it is known, and who has named it.
-fn machine(vm: &Vm) -> Value {
+fn vm(vm: &Vm) -> Value {
     let mut value = json!({ "name": vm.name, "pid": vm.pid, "kind": vm.kind });
     if let (Value::Object(of), Ok(Value::Object(origin))) =
         (&mut value, serde_json::to_value(&vm.origin))
@@ -119,7 +119,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             let origin = &vm.origin;
             [vm.name.to_string(), origin.known_by.to_string(), origin.named_by.to_string()]
         };
-        let rows: Vec<[String; 3]> = found.vms.iter().take(MACHINES_MAX).map(row).collect();
+        let rows: Vec<[String; 3]> = found.vms.iter().take(VMS_MAX).map(row).collect();
         text += &columns(["machine", "known by", "named by"], &rows);
         let more = found.vms.len() - rows.len();
         if more > 0 {

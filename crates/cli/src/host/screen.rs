@@ -97,11 +97,11 @@ impl Screen {
             told => unknown + told,
         };
         let troubles = lines.clamp(1, 8) as u16 + 2;
-        let machines = self.snapshot.vms.len().min(1_000) as u16 + 3;
+        let vms = self.snapshot.vms.len().min(1_000) as u16 + 3;
         let [head, what, table, below, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(troubles),
-            Constraint::Max(machines),
+            Constraint::Max(vms),
             Constraint::Min(4),
             Constraint::Length(1),
         ])
@@ -109,7 +109,7 @@ impl Screen {
         frame.render_widget(self.head(), head);
         frame.render_widget(self.troubles(), what);
         let mut state = TableState::default().with_selected(Some(self.selected));
-        frame.render_stateful_widget(self.machines(), table, &mut state);
+        frame.render_stateful_widget(self.vms(), table, &mut state);
         match self.snapshot.vms.get(self.selected) {
             Some(vm) if self.histogram => histogram(frame, vm, below),
             Some(vm) => frame.render_widget(threads(vm, self.snapshot.interval_ms), below),
@@ -175,7 +175,7 @@ impl Screen {
         Paragraph::new(dark.chain(self.findings.iter().map(line)).collect::<Vec<_>>()).block(block)
     }
 
-    fn machines(&self) -> Table<'_> {
+    fn vms(&self) -> Table<'_> {
         let mut titles = COLUMNS.to_vec();
         titles.insert(SPARKS_AT, "last half minute");
         let widths = titles.iter().enumerate().map(|(i, title)| match i {
@@ -183,14 +183,14 @@ impl Screen {
             SPARKS_AT => Constraint::Length(HISTORY as u16),
             _ => Constraint::Length((title.len() as u16).max(8)),
         });
-        let rows = self.snapshot.vms.iter().map(|vm| self.machine(vm));
+        let rows = self.snapshot.vms.iter().map(|vm| self.vm(vm));
         Table::new(rows, widths)
             .header(Row::new(titles.clone()).style(Style::new().bold()))
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
             .block(Block::bordered().title(" Machines "))
     }
 
-    fn machine(&self, vm: &VmSnapshot) -> Row<'_> {
+    fn vm(&self, vm: &VmSnapshot) -> Row<'_> {
         let mut cells = cells(vm, self.snapshot.interval_ms);
         let line = self.late.get(&(vm.pid, vm.started_ticks));
         cells.insert(SPARKS_AT, line.map(sparkline).unwrap_or_default());

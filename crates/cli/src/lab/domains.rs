@@ -15,22 +15,30 @@ use crate::exit::Fail;
 /// Most pCPUs of a host.
 const PCPUS_MAX: usize = 128;
 
-/// The scenario of a host with the machines that `args` name.
+/// The scenario of a host with the VMs that `args` name.
 pub(super) fn text(args: &LabRun) -> Result<String, Fail> {
-    let machines = args.domain_xml.iter().map(|path| machine(path));
-    let machines = machines.collect::<Result<Vec<_>, Fail>>()?;
+    text_of(args, &vms(args)?)
+}
+
+/// The VMs that `args` name, each with the path of its file.
+fn vms(args: &LabRun) -> Result<Vec<(String, Domain)>, Fail> {
+    args.domain_xml.iter().map(|path| vm(path)).collect()
+}
+
+fn text_of(args: &LabRun, vms: &[(String, Domain)]) -> Result<String, Fail> {
     let version = if version(args) == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
     let scheduler = scheduler(args).to_string();
     let host = HostOptions { pcpus: pcpus(args), scheduler, version };
-    Ok(scenario(&machines, &host)?)
+    Ok(scenario(vms, &host)?)
 }
 
 /// The same as an experiment.
 pub(super) fn load(args: &LabRun) -> Result<Experiment, Fail> {
-    let text = text(args)?;
+    let vms = vms(args)?;
+    let text = text_of(args, &vms)?;
     Experiment::parse("machines.toml", &text, None).map_err(|error| match error {
         Error::At(LocatedError { line, message, .. }) => {
-            if let Some((file, at)) = vcpus_at(args, &text, line) {
+            if let Some((file, at)) = vcpus_at(args, &vms, &text, line) {
                 return Fail::Input(format!("{file}:{at}: <vcpu>: {message}"));
             }
             let first = args.domain_xml.first().map(|path| lowtail_out::path(path));
@@ -46,18 +54,22 @@ pub(super) fn load(args: &LabRun) -> Result<Experiment, Fail> {
     })
 }
 
-/// The file and its line that say how many vCPUs a machine has, if that is what `line` of the scenario `text` is about.
-fn vcpus_at(args: &LabRun, text: &str, line: usize) -> Option<(String, Position)> {
+/// The file and its line that say how many vCPUs one of `vms` has, if that is what `line` of the scenario `text` is about.
+fn vcpus_at(
+    args: &LabRun,
+    vms: &[(String, Domain)],
+    text: &str,
+    line: usize,
+) -> Option<(String, Position)> {
     let wrong = text.lines().nth(line.checked_sub(1)?)?;
-    let machine = |line: &&str| line.starts_with("[vm.") && !line.ends_with(".cputune]");
-    if !wrong.starts_with("vcpus = ") && !machine(&wrong) {
+    let is_vm = |line: &&str| line.starts_with("[vm.") && !line.ends_with(".cputune]");
+    if !wrong.starts_with("vcpus = ") && !is_vm(&wrong) {
         return None;
     }
     // There is a table for each file, in their order.
-    let number = text.lines().take(line).filter(machine).count().checked_sub(1)?;
+    let number = text.lines().take(line).filter(is_vm).count().checked_sub(1)?;
     let path = args.domain_xml.get(number)?;
-    let xml = std::fs::read_to_string(path).ok()?;
-    Some((lowtail_out::path(path), lowtail_libvirt::Domain::parse("", &xml).ok()?.positions.vcpu))
+    Some((lowtail_out::path(path), vms.get(number)?.1.positions.vcpu))
 }
 
 /// The command that does it again on any machine.
@@ -102,7 +114,7 @@ pub(super) fn check(args: &LabRun) -> Result<(), Fail> {
     }
 }
 
-fn machine(path: &Path) -> Result<(String, Domain), Fail> {
+fn vm(path: &Path) -> Result<(String, Domain), Fail> {
     let name = path.display().to_string();
     let domain =
         Domain::parse(&name, &read(path)?).map_err(|error| Fail::Input(error.to_string()))?;

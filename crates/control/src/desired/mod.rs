@@ -7,13 +7,13 @@
 mod domains;
 mod groups;
 mod host_capabilities;
-mod machines;
 mod network;
 mod nice;
 mod settings;
 mod taps;
 mod threads;
 mod value;
+mod vms;
 
 use serde::Serialize;
 
@@ -24,9 +24,9 @@ use lowtail_kernel::hangs;
 
 pub use host_capabilities::HostCapabilities;
 pub(crate) use host_capabilities::online;
-pub use machines::{Member, machines};
 pub use settings::{Settings, settings};
 pub use value::{Desired, Target};
+pub use vms::{Member, members};
 
 /// Machines that one sentence names.
 const NAMES_MAX: usize = 8;

@@ -16,8 +16,8 @@ mod tap_tagger;
 mod uplink_tagger;
 
 pub use counts::Counts;
-pub use lowtail_kernel::marks::MACHINES_MAX;
 pub use lowtail_kernel::marks::Mask;
+pub use lowtail_kernel::marks::VMS_MAX;
 pub use running::{Running, running};
 pub use tagger::{INTERFACES_MAX, TaggedVm, Tagger};
 pub use tagger_config::{KEEP, LOW_LATENCY, TaggerConfig};

@@ -10,7 +10,7 @@ use lowtail_policy::FlowParams;
 use serde::Serialize;
 
 use super::layout::{self, FlowVm};
-use super::{Counts, MACHINES_MAX, Mask, TaggerConfig};
+use super::{Counts, Mask, TaggerConfig, VMS_MAX};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::shared::Shared;
@@ -19,7 +19,7 @@ use lowtail_kernel::tc::{self, Hook, Link};
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
 
 /// Interfaces of machines that are told.
-pub const INTERFACES_MAX: u32 = 2 * MACHINES_MAX;
+pub const INTERFACES_MAX: u32 = 2 * VMS_MAX;
 /// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/small-first.md).
 const SETS: u32 = 1 << 14;
 
@@ -67,7 +67,7 @@ impl Tagger {
             .map_err(|why| Error::network("a tagger", why))?;
         let need = || "a tagger of packets, some 3 MB".to_string();
         let object = bpf::load(PROGRAM, need, |object| {
-            let sizes = [("sets", SETS), ("vms", MACHINES_MAX), ("owners", INTERFACES_MAX)];
+            let sizes = [("sets", SETS), ("vms", VMS_MAX), ("owners", INTERFACES_MAX)];
             for mut map in object.maps_mut() {
                 let name = map.name().to_string_lossy().into_owned();
                 if let Some((_, size)) = sizes.iter().find(|(of, _)| *of == name) {
@@ -188,29 +188,29 @@ impl Tagger {
     ///
     /// # Errors
     /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
-    pub fn set_owners(&self, machines: &[(u32, u32)]) -> Result<(), Error> {
+    pub fn set_owners(&self, vms: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of machines";
         let (_, marks) = self.rule()?;
-        let most = if marks == Mask::NONE { MACHINES_MAX - 1 } else { marks.machines() };
-        if let Some((_, number)) = machines.iter().find(|(_, number)| *number > most) {
+        let most = if marks == Mask::NONE { VMS_MAX - 1 } else { marks.vms() };
+        if let Some((_, number)) = vms.iter().find(|(_, number)| *number > most) {
             let why = format!("machine {number}: there is room for {most}");
             return Err(Error::network(what, why));
         }
         // The kernel would take the first ones only.
-        if machines.len() > INTERFACES_MAX as usize {
-            let n = machines.len();
+        if vms.len() > INTERFACES_MAX as usize {
+            let n = vms.len();
             let why =
                 format!("{n} interfaces: there is room for {INTERFACES_MAX}; all stays as it was");
             return Err(Error::network(what, why));
         }
         // First those that have gone, so that there is room. Packets of an interface that is not known are the host's.
         for key in self.owners.keys().collect::<Vec<_>>() {
-            let known = machines.iter().any(|(ifindex, _)| ifindex.to_ne_bytes()[..] == key[..]);
+            let known = vms.iter().any(|(ifindex, _)| ifindex.to_ne_bytes()[..] == key[..]);
             if !known {
                 self.owners.delete(&key).map_err(failed(what))?;
             }
         }
-        for (ifindex, number) in machines {
+        for (ifindex, number) in vms {
             let (key, value) = (ifindex.to_ne_bytes(), number.to_ne_bytes());
             self.owners.update(&key, &value, MapFlags::ANY).map_err(failed(what))?;
         }
@@ -251,7 +251,7 @@ impl Tagger {
     ///
     /// # Errors
     /// What the kernel says, or that there is no such number.
-    pub fn machine(&self, number: u32) -> Result<TaggedVm, Error> {
+    pub fn vm(&self, number: u32) -> Result<TaggedVm, Error> {
         let what = "read what a tagger knows of a machine";
         let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
         let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;

@@ -13,17 +13,17 @@ use crate::libvirt::{Domain, Key, Part};
 
 /// The same steps, machine by machine; first all that are no limits of libvirt's, as they were.
 pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
-    let mut machines: BTreeMap<(String, Domain), Vec<(Key, Step)>> = BTreeMap::new();
+    let mut vms: BTreeMap<(String, Domain), Vec<(Key, Step)>> = BTreeMap::new();
     let mut all = Vec::new();
     for step in steps {
         match step.knob.clone() {
             Knob::Libvirt(Libvirt { uri, domain, key: key @ (Key::Period(_) | Key::Quota(_)) }) => {
-                machines.entry((uri, domain)).or_default().push((key, step));
+                vms.entry((uri, domain)).or_default().push((key, step));
             }
             _ => all.push(step),
         }
     }
-    for ((uri, domain), mut limits) in machines {
+    for ((uri, domain), mut limits) in vms {
         let knob = |key| Knob::Libvirt(Libvirt { uri: uri.clone(), domain: domain.clone(), key });
         let ends = |key| match limits.iter().find(|(there, _)| *there == key) {
             Some((_, step)) => [Some(step.now.clone()), Some(step.to.clone())],

@@ -28,7 +28,9 @@ impl HostLock {
         let (path, mut lock) = ledger::open(dir, FILE)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Held { pid: said(&mut lock) }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Held { pid: holder_pid(&mut lock) });
+            }
             Err(TryLockError::Error(source)) => {
                 return Err(Error::File { what: "cannot lock", path, source });
             }
@@ -73,12 +75,12 @@ impl Drop for HostLock {
 pub fn holder(dir: &Path) -> Option<u32> {
     let mut lock = File::open(dir.join(FILE)).ok()?;
     match lock.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => said(&mut lock),
+        Err(TryLockError::WouldBlock) => holder_pid(&mut lock),
         _ => None,
     }
 }
 
-fn said(lock: &mut File) -> Option<u32> {
+fn holder_pid(lock: &mut File) -> Option<u32> {
     let mut text = String::new();
     lock.rewind().ok()?;
     lock.take(16).read_to_string(&mut text).ok()?;

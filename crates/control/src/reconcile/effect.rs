@@ -1,14 +1,14 @@
 //! What a policy has done to machines: figures from before and after, for `status`.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use lowtail_kernel::{VmEffect, journal};
+use super::kept::KeptFile;
+use lowtail_kernel::VmEffect;
 
-const FILE: &str = "host.effect";
+const FILE: KeptFile = KeptFile("host.effect");
 
 /// What was observed before a policy was applied, and after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,11 +25,7 @@ impl Effect {
     /// # Errors
     /// If it cannot be read.
     pub fn load(dir: &Path) -> io::Result<Option<Self>> {
-        match fs::read(dir.join(FILE)) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        FILE.load(dir)
     }
 
     /// Keeps it in `dir`, whole or not at all.
@@ -37,7 +33,7 @@ impl Effect {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, dir: &Path) -> io::Result<()> {
-        journal::save(dir, FILE, &serde_json::to_vec(self)?)
+        FILE.save(dir, self)
     }
 
     /// Forgets what was kept.
@@ -45,7 +41,7 @@ impl Effect {
     /// # Errors
     /// If it cannot be removed.
     pub fn forget(dir: &Path) -> io::Result<()> {
-        journal::forget(dir, FILE)
+        FILE.forget(dir)
     }
 }
 

@@ -87,7 +87,7 @@ impl<'p> Follower<'p> {
         self.found = found.clone();
         self.capabilities.ask_libvirt(self.policy, found);
         self.members = match self.vcpus {
-            Some(_) if !self.ended => desired::machines(self.policy, found, &self.capabilities),
+            Some(_) if !self.ended => desired::members(self.policy, found, &self.capabilities),
             _ => Vec::new(),
         };
         let notes = settings.notes.iter().map(|note| format!("note: {note}"));

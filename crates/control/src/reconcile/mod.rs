@@ -5,6 +5,7 @@
 
 mod effect;
 mod follower;
+mod kept;
 mod notes;
 mod reported;
 mod taggers;

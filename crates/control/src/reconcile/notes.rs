@@ -1,16 +1,15 @@
 //! What a policy does not get on this host, for `status`: what cannot be had, and what places were not given.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::kept::KeptFile;
 use crate::desired::Note;
 use crate::manage::Refused;
-use lowtail_kernel::journal;
 
-const FILE: &str = "host.notes";
+const FILE: KeptFile = KeptFile("host.notes");
 
 /// What the policy that is in force does not get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +41,7 @@ impl Notes {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, dir: &Path) -> io::Result<()> {
-        journal::save(dir, FILE, &serde_json::to_vec(self)?)
+        FILE.save(dir, self)
     }
 
     /// What was kept there; nothing if nothing was.
@@ -50,14 +49,10 @@ impl Notes {
     /// # Errors
     /// If it cannot be read.
     pub fn load(dir: &Path) -> io::Result<Self> {
-        let bytes = match fs::read(dir.join(FILE)) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error),
-        };
-        Ok(match serde_json::from_slice(&bytes)? {
-            Kept::Notes(notes) => notes,
-            Kept::Words(notes) => Notes { notes, refused: Vec::new() },
+        Ok(match FILE.load(dir)? {
+            None => Self::default(),
+            Some(Kept::Notes(notes)) => notes,
+            Some(Kept::Words(notes)) => Notes { notes, refused: Vec::new() },
         })
     }
 
@@ -66,7 +61,7 @@ impl Notes {
     /// # Errors
     /// If it cannot be removed.
     pub fn forget(dir: &Path) -> io::Result<()> {
-        journal::forget(dir, FILE)
+        FILE.forget(dir)
     }
 }
 
@@ -93,7 +88,7 @@ mod tests {
         assert_eq!(notes.notes, ["no slices", "a\\u{1b}: no slices"]);
         notes.save(dir.path()).expect("kept");
         assert_eq!(Notes::load(dir.path()).expect("kept"), notes);
-        fs::write(dir.path().join(FILE), r#"["as it was"]"#).expect("a file");
+        std::fs::write(dir.path().join(FILE.0), r#"["as it was"]"#).expect("a file");
         let earlier = Notes::load(dir.path()).expect("an earlier form");
         assert_eq!((earlier.notes, earlier.refused.len()), (vec!["as it was".into()], 0));
         Notes::forget(dir.path()).expect("removed");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::flow::{MACHINES_MAX, Tagger};
+use crate::flow::{Tagger, VMS_MAX};
 use crate::policy::{Policy, Uplink};
 use lowtail_discover::Found;
 use lowtail_kernel::Error;
@@ -31,7 +31,7 @@ impl Taggers {
             return troubles;
         }
         let there: BTreeSet<Id> = found.vms.iter().map(|vm| (vm.pid, vm.started_ticks)).collect();
-        let most = if policy.taps { policy.mark_mask.machines() } else { MACHINES_MAX - 1 };
+        let most = if policy.taps { policy.mark_mask.vms() } else { VMS_MAX - 1 };
         self.numbers.retain(|id, number| there.contains(id) && *number <= most);
         let mut known = Vec::new();
         for vm in &found.vms {
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn numbers_stay_and_are_given_again() {
         let mut taggers = Taggers::default();
-        let number = |taggers: &mut Taggers, pid| taggers.number((pid, 1), MACHINES_MAX - 1);
+        let number = |taggers: &mut Taggers, pid| taggers.number((pid, 1), VMS_MAX - 1);
         assert_eq!([7, 8, 9].map(|pid| number(&mut taggers, pid)), [Some(1), Some(2), Some(3)]);
         taggers.numbers.remove(&(8, 1));
         assert_eq!([9, 10, 7].map(|pid| number(&mut taggers, pid)), [Some(3), Some(2), Some(1)]);
-        for pid in 11..=MACHINES_MAX + 6 {
+        for pid in 11..=VMS_MAX + 6 {
             assert!(number(&mut taggers, pid).is_some(), "{pid}");
         }
         assert_eq!(number(&mut taggers, 1), None, "there is no more room");

@@ -142,7 +142,7 @@ impl Scheduler {
     /// If there is no such machine, or its figures cannot be read.
     pub fn stats(&self, vm: VmId) -> Result<Stats, Error> {
         let placed = self.vms.get(vm.0 as usize).and_then(Option::as_ref);
-        let placed = placed.ok_or_else(|| no_machine(vm))?;
+        let placed = placed.ok_or_else(|| no_vm(vm))?;
         Ok(self.programs.stats(vm)?.since(&placed.before))
     }
 
@@ -156,7 +156,7 @@ impl Scheduler {
 
     fn placed(&mut self, vm: VmId) -> Result<&mut Placed, Error> {
         let placed = self.vms.get_mut(vm.0 as usize).and_then(Option::as_mut);
-        placed.ok_or_else(|| no_machine(vm))
+        placed.ok_or_else(|| no_vm(vm))
     }
 
     fn order(&self, vm: VmId, order: &Order) -> Result<(), Error> {
@@ -176,7 +176,7 @@ impl Drop for Scheduler {
     }
 }
 
-fn no_machine(vm: VmId) -> Error {
+fn no_vm(vm: VmId) -> Error {
     Error::Scheduler(format!("there is no machine {}", vm.0))
 }
 

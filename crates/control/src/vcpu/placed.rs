@@ -30,12 +30,12 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub(super) fn new(machine: &Vm, before: Stats) -> Result<Self, Error> {
+    pub(super) fn new(vm: &Vm, before: Stats) -> Result<Self, Error> {
         Ok(Placed {
-            vcpus: machine.vcpus.max(1),
-            weight: machine.weight,
-            cap: machine.cap,
-            group: machine.group.as_deref().map(group_id).transpose()?.unwrap_or(0),
+            vcpus: vm.vcpus.max(1),
+            weight: vm.weight,
+            cap: vm.cap,
+            group: vm.group.as_deref().map(group_id).transpose()?.unwrap_or(0),
             before,
             threads: BTreeMap::new(),
         })

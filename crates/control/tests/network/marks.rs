@@ -46,7 +46,7 @@ fn others_bits_survive_a_hundred_thousand_packets() {
         for round in 0..rounds {
             let mask = MASKS.get(round).copied().unwrap_or_else(|| random.random::<u32>() | 0x300);
             let kernel = Kernel::load_marked(&FlowParams::default(), 1, [KEEP; 5], Mask(mask));
-            let most = Mask(mask).machines().min(VMS - 1);
+            let most = Mask(mask).vms().min(VMS - 1);
             for _ in 0..PACKETS / rounds as u32 / 50 {
                 // Fifty packets of one machine.
                 let machine = random.random_range(1..=most);

@@ -50,7 +50,7 @@ fn send(from: &Namespace, packets: u16) -> Duration {
 
 /// Number 1 has sent all of its packets, in this time.
 fn whose(tagger: &Tagger, took: Duration) {
-    let refused = |number| tagger.machine(number).expect("there is one").refused;
+    let refused = |number| tagger.vm(number).expect("there is one").refused;
     // 1,042 bytes each: 287 of them are 300 KB. What comes at 1 Mbit/s makes more of them small.
     let more = (took.as_secs_f64() * 125_000.0 / 1042.0).ceil() as u64;
     let most = u64::from(PACKETS) - 287;

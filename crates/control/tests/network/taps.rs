@@ -114,7 +114,7 @@ impl World {
     fn refused(&self) -> [u64; 4] {
         self.tagger(|tagger| {
             [0, 1, 2, 3].map(|number| {
-                let TaggedVm { unknown, refused } = tagger.machine(number).expect("there is one");
+                let TaggedVm { unknown, refused } = tagger.vm(number).expect("there is one");
                 assert_eq!(unknown, 0, "there is room for all pairs");
                 refused
             })

@@ -94,7 +94,7 @@ impl Scanner {
         match unknown {
             None => {
                 self.threads.retain(|_, thread| thread.round == round);
-                self.machines.retain(|_, machine| machine.round == round);
+                self.vms.retain(|_, vm| vm.round == round);
             }
             // What was read of it now may be a part: the next scan looks at all anew.
             Some(_) => self.look_anew(),
@@ -113,7 +113,7 @@ impl Scanner {
     fn look(&mut self, pid: u32, troubles: &mut Troubles) {
         let (due, busy) = self.processes.get(&pid).map_or((true, true), |known| {
             let busy = known.kind.is_some()
-                || known.held.is_machine()
+                || known.held.is_vm()
                 || known.domain.is_some()
                 || known.vhost_of.is_some();
             (self.due(known.looks, pid, EVERY), busy)
@@ -183,7 +183,7 @@ impl Scanner {
         let domain = self.group_of(dir).and_then(|group| Domain::of(&group));
         process.domain = domain.filter(|domain| self.is_roots(&domain.group));
         let by_others = process.domain.as_ref().map(|_| Kind::Libvirt);
-        let by_others = by_others.or_else(|| process.held.is_machine().then_some(Kind::Kvm));
+        let by_others = by_others.or_else(|| process.held.is_vm().then_some(Kind::Kvm));
         if let Some(kind) = process.kind.or(by_others) {
             process.uid = self.uid(pid);
             let cmdline = file::text(&dir.join("cmdline"), CMDLINE_MAX).unwrap_or_default();
@@ -199,7 +199,7 @@ impl Scanner {
     fn discovered(&mut self, troubles: &mut Troubles) -> Vec<Vm> {
         let mut mains = BTreeMap::new();
         for (&pid, process) in &self.processes {
-            let Some((kind, _)) = process.is_machine(&self.users) else {
+            let Some((kind, _)) = process.is_vm(&self.users) else {
                 if let (Some(_), Some(uid)) = (process.kind, process.uid) {
                     troubles.unproven.insert(uid);
                 }
@@ -207,7 +207,7 @@ impl Scanner {
             };
             // QEMU for a script and Cloud Hypervisor for the terminal fork; the child is part of the machine.
             let parent = self.processes.get(&process.stat.parent);
-            let parent = parent.and_then(|parent| parent.is_machine(&self.users));
+            let parent = parent.and_then(|parent| parent.is_vm(&self.users));
             if parent.is_none_or(|(of_parent, _)| of_parent != kind) {
                 mains.insert(pid, kind);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::declared::Declared;
-use crate::kvm::{Held, Machines};
+use crate::kvm::{Held, Vms};
 use crate::libvirt::Domain;
 use crate::task::{self, Stat};
 use crate::{Kind, KnownBy, Tap, Users, owner};
@@ -70,14 +70,14 @@ pub struct Scanner {
     pub(super) round: u32,
     pub(super) processes: HashMap<u32, Process>,
     pub(super) threads: HashMap<u32, Thread>,
-    pub(super) machines: HashMap<u32, KnownVm>,
+    pub(super) vms: HashMap<u32, KnownVm>,
     /// When the processes started that the user has declared.
     pub(super) meant: HashMap<u32, u64>,
     pub(super) users: Users,
     /// Open files that this scan may look at still.
     pub(super) files: usize,
     /// What debugfs tells of KVM in this scan, once somebody has asked.
-    pub(super) kvm: Option<Machines>,
+    pub(super) kvm: Option<Vms>,
 }
 
 /// A process, machine or not.
@@ -111,7 +111,7 @@ impl Scanner {
             round: 0,
             processes: HashMap::new(),
             threads: HashMap::new(),
-            machines: HashMap::new(),
+            vms: HashMap::new(),
             meant: HashMap::new(),
             users: Users::default(),
             files: FILES_MAX,
@@ -130,7 +130,7 @@ impl Scanner {
     pub(super) fn look_anew(&mut self) {
         self.processes.values_mut().for_each(|process| process.looks = 0);
         self.threads.values_mut().for_each(|thread| thread.looks = 0);
-        self.machines.values_mut().for_each(|machine| machine.looks = 0);
+        self.vms.values_mut().for_each(|vm| vm.looks = 0);
     }
 
     /// Whether something known is to be looked at in full.
@@ -190,12 +190,12 @@ impl Scanner {
 impl Process {
     /// Which kind of machine it is and how that is known, if it is one. A program's name is its user's word; of processes in
     /// groups of libvirt's the one that runs such a program, or holds a machine of KVM's, leads.
-    pub(super) fn is_machine(&self, users: &Users) -> Option<(Kind, KnownBy)> {
-        let kind = self.kind.or_else(|| self.held.is_machine().then_some(Kind::Kvm))?;
+    pub(super) fn is_vm(&self, users: &Users) -> Option<(Kind, KnownBy)> {
+        let kind = self.kind.or_else(|| self.held.is_vm().then_some(Kind::Kvm))?;
         if self.domain.is_some() {
             return Some((kind, KnownBy::Libvirt));
         }
-        if self.held.is_machine() {
+        if self.held.is_vm() {
             return Some((kind, KnownBy::Kvm));
         }
         let may_say = self.uid.is_some_and(|uid| users.contains(uid));

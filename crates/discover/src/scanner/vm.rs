@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::state::{EVERY, Read, Scanner, THREADS_MAX};
 use super::troubles::Troubles;
-use crate::kvm::{Held, Machines};
+use crate::kvm::{Held, Vms};
 use crate::libvirt::Domain;
 use crate::part::{self, Part};
 use crate::task::Stat;
@@ -60,14 +60,14 @@ impl Scanner {
         }
         read.sort_unstable();
         read.truncate(THREADS_MAX);
-        let known_by = match (&domain, held.is_machine(), kind) {
+        let known_by = match (&domain, held.is_vm(), kind) {
             (_, _, Kind::Declared) => KnownBy::Declared,
             (Some(_), _, _) => KnownBy::Libvirt,
             (None, true, _) => KnownBy::Kvm,
             (None, false, _) => KnownBy::Program,
         };
         let cgroup = self.remember(pid, domain.as_ref(), &read, &own, &held, troubles);
-        let root_cgroup = self.machines[&pid].root_cgroup;
+        let root_cgroup = self.vms[&pid].root_cgroup;
         let own_group = cgroup.as_deref().filter(|_| root_cgroup);
         let (name, named_by) = match &domain {
             Some(domain) => (domain.name(given.as_deref()).to_string(), NamedBy::Libvirt),
@@ -75,15 +75,15 @@ impl Scanner {
         };
         let origin = Origin { known_by, named_by, uid, root_cgroup };
         let name = Name::new(name.chars().take(NAME_MAX).collect::<String>());
-        let machine = &self.machines[&pid];
-        if !machine.lost.is_empty() {
-            let lost: Vec<String> = machine.lost.iter().map(Name::to_string).collect();
+        let vm = &self.vms[&pid];
+        if !vm.lost.is_empty() {
+            let lost: Vec<String> = vm.lost.iter().map(Name::to_string).collect();
             let lost = lost.join(", ");
             troubles.told.push(format!(
                 "`{name}`: no network namespace that we can look into has its interface {lost}"
             ));
         }
-        let taps = machine.taps.clone();
+        let taps = vm.taps.clone();
         let numbers = held.numbers();
         let by_group = |thread: &Read| {
             let below =
@@ -92,13 +92,13 @@ impl Scanner {
         };
         let vcpus = match known_by {
             KnownBy::Libvirt if read.iter().any(by_group) => Vcpus::Groups,
-            KnownBy::Libvirt | KnownBy::Kvm | KnownBy::Declared if held.is_machine() => {
-                Vcpus::Kvm(&machine.runners, &numbers)
+            KnownBy::Libvirt | KnownBy::Kvm | KnownBy::Declared if held.is_vm() => {
+                Vcpus::Kvm(&vm.runners, &numbers)
             }
             _ => Vcpus::Names,
         };
         let (mut threads, twice) = with_roles(kind, pid, cgroup.as_deref(), &own, read, vcpus);
-        if held.is_machine() {
+        if held.is_vm() {
             self.only_the_kernels_workers(pid, &own, &mut threads);
         }
         if !twice.is_empty() {
@@ -142,25 +142,25 @@ impl Scanner {
         held: &Held,
         troubles: &mut Troubles,
     ) -> Option<PathBuf> {
-        let due = self.due(self.machines.get(&pid).map_or(0, |machine| machine.looks), pid, EVERY);
+        let due = self.due(self.vms.get(&pid).map_or(0, |vm| vm.looks), pid, EVERY);
         let round = self.round;
-        let known = self.machines.get(&pid).map(|machine| &machine.runners);
+        let known = self.vms.get(&pid).map(|vm| &vm.runners);
         // As long as a vCPU has no thread, somebody may begin to run it at any moment.
         let complete = known.is_some_and(|known| known.len() >= held.numbers().len());
-        let runners = (held.is_machine() && (due || !complete)).then(|| {
-            let machines = self.kvm.get_or_insert_with(|| Machines::list(&self.roots));
-            machines.runners(&self.roots, pid, own, held, known.unwrap_or(&BTreeMap::new()))
+        let runners = (held.is_vm() && (due || !complete)).then(|| {
+            let vms = self.kvm.get_or_insert_with(|| Vms::list(&self.roots));
+            vms.runners(&self.roots, pid, own, held, known.unwrap_or(&BTreeMap::new()))
         });
-        let machine = self.machines.entry(pid).or_default();
-        machine.round = round;
-        machine.runners = runners.unwrap_or_else(|| std::mem::take(&mut machine.runners));
-        machine.looks = machine.looks.saturating_add(1);
+        let vm = self.vms.entry(pid).or_default();
+        vm.round = round;
+        vm.runners = runners.unwrap_or_else(|| std::mem::take(&mut vm.runners));
+        vm.looks = vm.looks.saturating_add(1);
         if due {
             let taps = tap::of(&self.roots, pid);
-            machine.denied = taps.as_ref().is_err_and(|error| *error == Unread::Denied);
+            vm.denied = taps.as_ref().is_err_and(|error| *error == Unread::Denied);
             let taps = taps.unwrap_or_default();
-            (machine.taps, machine.lost) = (taps.found, taps.lost);
-            machine.cgroup = domain.map(|domain| domain.group.clone()).or_else(|| {
+            (vm.taps, vm.lost) = (taps.found, taps.lost);
+            vm.cgroup = domain.map(|domain| domain.group.clone()).or_else(|| {
                 let groups: Option<Vec<&Path>> =
                     threads.iter().map(|(_, _, group)| group.as_deref()).collect();
                 let above = group::above_all(groups?)?;
@@ -168,15 +168,15 @@ impl Scanner {
                 let hierarchy = self.hierarchy.as_ref()?;
                 group::is_own(hierarchy, &above, &own).then_some(above)
             });
-            let both = self.hierarchy.as_ref().zip(machine.cgroup.as_deref());
-            machine.root_cgroup =
+            let both = self.hierarchy.as_ref().zip(vm.cgroup.as_deref());
+            vm.root_cgroup =
                 both.is_some_and(|(hierarchy, group)| owner::is_roots(hierarchy, group));
         }
-        troubles.files += u32::from(machine.denied);
+        troubles.files += u32::from(vm.denied);
         let outside =
             self.hierarchy.is_some() && threads.iter().any(|(_, _, group)| group.is_none());
         troubles.outside += u32::from(outside);
-        machine.cgroup.clone()
+        vm.cgroup.clone()
     }
 }
 

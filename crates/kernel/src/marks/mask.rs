@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// VMs with buckets of their own, the host itself among them: 64 bytes each, and more than a host has.
-pub const MACHINES_MAX: u32 = 4096;
+pub const VMS_MAX: u32 = 4096;
 
 /// Steps in which bits move: `MARK_STEPS` of `bpf/mark.h`.
 pub const MARK_STEPS: usize = 5;
@@ -25,9 +25,9 @@ impl Mask {
 
     /// Machines that can be told from each other by these bits, the host not among them: a number of a machine, plus one, has
     /// to fit.
-    pub fn machines(self) -> u32 {
+    pub fn vms(self) -> u32 {
         let numbers = 1u64 << self.0.count_ones();
-        numbers.saturating_sub(2).min(u64::from(MACHINES_MAX - 1)) as u32
+        numbers.saturating_sub(2).min(u64::from(VMS_MAX - 1)) as u32
     }
 
     /// Which bits move by 1, 2, 4, 8 and 16 to stand beside each other (`bpf/mark.h`): in step `i` those whose way down has
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn as_many_machines_as_numbers() {
         // All ones is a number as well, and 0 is no mark; one number is the host's.
-        assert_eq!([0, 1, 0x3, 0x8001, 0x7].map(|bits| Mask(bits).machines()), [0, 0, 2, 2, 6]);
-        assert_eq!(Mask(0xfff).machines(), 4094);
-        assert_eq!([0x1fff, u32::MAX].map(|bits| Mask(bits).machines()), [MACHINES_MAX - 1; 2]);
+        assert_eq!([0, 1, 0x3, 0x8001, 0x7].map(|bits| Mask(bits).vms()), [0, 0, 2, 2, 6]);
+        assert_eq!(Mask(0xfff).vms(), 4094);
+        assert_eq!([0x1fff, u32::MAX].map(|bits| Mask(bits).vms()), [VMS_MAX - 1; 2]);
     }
 
     #[test]

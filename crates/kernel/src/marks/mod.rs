@@ -12,6 +12,6 @@ mod scan;
 mod survey;
 mod tool;
 
-pub use mask::{MACHINES_MAX, MARK_STEPS, Mask};
+pub use mask::{MARK_STEPS, Mask, VMS_MAX};
 pub use memory::survey;
 pub use survey::{Survey, Use};

@@ -12,7 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::delays::Delays;
-use super::totals::{Key, Machine, Told};
+use super::totals::{Key, Told, Vm};
 
 /// What OpenMetrics calls itself.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -35,7 +35,7 @@ pub(super) fn text(told: Arc<Told>) -> Result<String, fmt::Error> {
 struct Page(Arc<Told>);
 
 /// Writes the series of one machine. The labels are those that all of them have.
-type Write<'a> = &'a dyn Fn(&mut MetricEncoder<'_>, &Labels<'_>, &Machine) -> fmt::Result;
+type Write<'a> = &'a dyn Fn(&mut MetricEncoder<'_>, &Labels<'_>, &Vm) -> fmt::Result;
 
 /// A family of metrics: its name without prefix and unit, and what it means.
 struct Family(&'static str, &'static str, Option<Unit>, MetricType);
@@ -49,16 +49,16 @@ impl Page {
     ) -> fmt::Result {
         let Family(name, help, unit, kind) = family;
         let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for ((pid, started_ticks), machine) in &self.0.machines {
-            write(&mut family, &labels((*pid, *started_ticks), machine), machine)?;
+        for ((pid, started_ticks), vm) in &self.0.vms {
+            write(&mut family, &labels((*pid, *started_ticks), vm), vm)?;
         }
         Ok(())
     }
 
-    fn machines(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn vms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let family = Family("vm", "A machine on this host", None, MetricType::Gauge);
-        self.write(encoder, family, &|family, labels, machine| {
-            gauge(family, with(labels, [("kind", machine.kind.clone())]), 1.0)
+        self.write(encoder, family, &|family, labels, vm| {
+            gauge(family, with(labels, [("kind", vm.kind.clone())]), 1.0)
         })
     }
 
@@ -66,30 +66,30 @@ impl Page {
         let seconds = || Some(Unit::Seconds);
         let help = "Run time of a machine's threads";
         let family = Family("cpu", help, seconds(), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine.threads.iter().try_for_each(|(role, of)| {
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
                 let labels = with(labels, [("thread", role.clone())]);
                 counter(family, labels, of.cpu_ns as f64 / 1e9)
             })
         })?;
         let family =
             Family("wake_to_run", "From being woken to running", seconds(), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine.threads.iter().try_for_each(|(role, of)| {
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
                 histogram(family, with(labels, [("thread", role.clone())]), &of.woken)
             })
         })?;
         let help = "From being preempted to running again";
         let family = Family("preempted_to_run", help, seconds(), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine.threads.iter().try_for_each(|(role, of)| {
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
                 histogram(family, with(labels, [("thread", role.clone())]), &of.preempted)
             })
         })?;
         let help = "What a machine's threads waited while somebody else ran, by whom";
         let family = Family("waited_for", help, seconds(), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine.waited_for.iter().try_for_each(|(by, ns)| {
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.waited_for.iter().try_for_each(|(by, ns)| {
                 let who = [("by", by.name.clone()), ("by_kind", by.kind.to_string())];
                 let mut labels = with(labels, who);
                 labels.extend(by.pid.map(|pid| ("by_pid", pid.to_string())));
@@ -101,45 +101,42 @@ impl Page {
     fn quotas(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Periods in which a machine's quota stopped it";
         let family = Family("throttled_periods", help, None, MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            counter(family, labels.clone(), machine.throttled_periods as f64)
+        self.write(encoder, family, &|family, labels, vm| {
+            counter(family, labels.clone(), vm.throttled_periods as f64)
         })?;
         let help = "For how long a machine's quota stopped it";
         let family = Family("throttled", help, Some(Unit::Seconds), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            counter(family, labels.clone(), machine.throttled_ns as f64 / 1e9)
+        self.write(encoder, family, &|family, labels, vm| {
+            counter(family, labels.clone(), vm.throttled_ns as f64 / 1e9)
         })
     }
 
     fn network(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "What a machine sent through the uplinks";
         let family = Family("sent", help, Some(Unit::Bytes), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine
-                .network
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.network
                 .iter()
                 .try_for_each(|network| counter(family, labels.clone(), network.bytes as f64))
         })?;
         let help = "Time of a machine's packets in the queues of uplinks";
         let family = Family("uplink_queue", help, Some(Unit::Seconds), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine
-                .network
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.network
                 .iter()
                 .try_for_each(|network| histogram(family, labels.clone(), &network.queue))
         })?;
         let help = "Round trip beyond the uplink";
         let family = Family("beyond_uplink", help, Some(Unit::Seconds), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, machine| {
-            machine
-                .network
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.network
                 .iter()
                 .try_for_each(|network| histogram(family, labels.clone(), &network.beyond))
         })?;
         let help = "Packets of a machine that the host dropped, by the kernel's reason";
         let family = Family("dropped_packets", help, None, MetricType::Counter);
-        self.write(encoder, family, &|family, labels, machine| {
-            let drops = machine.network.iter().flat_map(|network| &network.drops);
+        self.write(encoder, family, &|family, labels, vm| {
+            let drops = vm.network.iter().flat_map(|network| &network.drops);
             drops.into_iter().try_for_each(|(reason, packets)| {
                 let labels = with(labels, [("reason", reason.clone())]);
                 counter(family, labels, *packets as f64)
@@ -165,8 +162,8 @@ impl Page {
         ];
         for (number, (name, help, unit)) in kinds.into_iter().enumerate() {
             let family = Family(name, help, unit, MetricType::Gauge);
-            self.write(encoder, family, &|family, labels, machine| {
-                machine.symptoms.iter().try_for_each(|(symptom, amount)| {
+            self.write(encoder, family, &|family, labels, vm| {
+                vm.symptoms.iter().try_for_each(|(symptom, amount)| {
                     let (kind, value) = in_base_units(*symptom, *amount);
                     if kind != number {
                         return Ok(());
@@ -195,11 +192,9 @@ impl Page {
                     told, threads and names (of who was waited for) are told as others";
         let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
         let left_out = self.0.left_out;
-        for (what, count) in [
-            ("machines", left_out.machines),
-            ("threads", left_out.threads),
-            ("names", left_out.names),
-        ] {
+        for (what, count) in
+            [("machines", left_out.vms), ("threads", left_out.threads), ("names", left_out.names)]
+        {
             family.encode_family(&[("what", what)])?.encode_gauge(&count)?;
         }
         Ok(())
@@ -208,7 +203,7 @@ impl Page {
 
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.machines(&mut encoder)?;
+        self.vms(&mut encoder)?;
         self.threads(&mut encoder)?;
         self.quotas(&mut encoder)?;
         self.network(&mut encoder)?;
@@ -230,9 +225,9 @@ fn in_base_units(symptom: Symptom, amount: f64) -> (usize, f64) {
 
 /// The labels that say which machine it is. Its process's number is used again, its name as it likes; with the time of
 /// its start there is one.
-fn labels(key: Key, machine: &Machine) -> Labels<'static> {
+fn labels(key: Key, vm: &Vm) -> Labels<'static> {
     let (pid, started_ticks) = (key.0.to_string(), key.1.to_string());
-    vec![("vm", machine.name.clone()), ("pid", pid), ("started_ticks", started_ticks)]
+    vec![("vm", vm.name.clone()), ("pid", pid), ("started_ticks", started_ticks)]
 }
 
 fn with<'a, const N: usize>(labels: &Labels<'a>, more: [(&'a str, String); N]) -> Labels<'a> {

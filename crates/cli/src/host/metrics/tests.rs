@@ -11,7 +11,7 @@ use lowtail_kernel::Name;
 use lowtail_observe::{Blame, Diagnosis, Drop, Network, Runner, ThreadSnapshot, VmSnapshot};
 
 use super::openmetrics::{Family, parse};
-use super::totals::{MACHINES_MAX, ROLES_MAX, ROLES_SHARED, ROLES_SURE};
+use super::totals::{ROLES_MAX, ROLES_SHARED, ROLES_SURE, VMS_MAX};
 use super::*;
 use crate::host::example::{snapshot, waits};
 
@@ -261,17 +261,17 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     metrics.add(&interval(vms), &[]);
     let text = served(&metrics);
     let told = values(&metrics, "lowtail_vm", &["vm"]);
-    assert_eq!(told.len(), MACHINES_MAX);
+    assert_eq!(told.len(), VMS_MAX);
     for name in ["first", "older"] {
         assert!(told.iter().any(|(vm, _)| vm == name), "{name} is not told");
     }
     let left_out: BTreeMap<String, f64> =
         values(&metrics, "lowtail_left_out", &["what"]).into_iter().collect();
-    assert_eq!(left_out["machines"], (machines - MACHINES_MAX) as f64);
+    assert_eq!(left_out["machines"], (machines - VMS_MAX) as f64);
     assert!(left_out["threads"] > 1_000.0 && left_out["names"] > 1_000.0, "{left_out:?}");
     let roles = values(&metrics, "lowtail_cpu_seconds_total", &["pid", "thread"]);
     let others = roles.iter().filter(|(role, _)| role.ends_with(" others")).count();
-    assert!(roles.len() - others <= MACHINES_MAX * ROLES_SURE + ROLES_SHARED, "{}", roles.len());
+    assert!(roles.len() - others <= VMS_MAX * ROLES_SURE + ROLES_SHARED, "{}", roles.len());
     let one = roles.iter().filter(|(role, _)| role.starts_with("100 ")).count();
     assert_eq!(one, ROLES_MAX + 1);
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
@@ -289,7 +289,7 @@ fn a_scrape_and_the_observer_do_not_wait_for_each_other() {
     let (version, held) = published.newest();
     metrics.add(&Snapshot::default(), &[]);
     assert_eq!(published.version(), version + 1);
-    assert!(held.machines.len() == 2 && published.newest().1.machines.is_empty());
+    assert!(held.vms.len() == 2 && published.newest().1.vms.is_empty());
     assert_eq!(Arc::strong_count(&held), 1, "what is no longer told is not kept");
 }
 

@@ -10,7 +10,7 @@ use super::label::shown;
 use crate::host::wording;
 
 /// Machines that are told. Whoever starts more has them counted, and no more.
-pub(super) const MACHINES_MAX: usize = 512;
+pub(super) const VMS_MAX: usize = 512;
 /// Roles of threads that are told for one machine; the rest is told together.
 pub(super) const ROLES_MAX: usize = 128;
 /// Roles that each machine has for certain, whatever others have.
@@ -31,7 +31,7 @@ pub(super) type Key = (u32, u64);
 /// All machines that are told.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    machines: BTreeMap<Key, Account>,
+    vms: BTreeMap<Key, Account>,
     gone: VecDeque<(Key, Account)>,
     lost: Lost,
     left_out: LeftOut,
@@ -39,14 +39,14 @@ pub(super) struct Totals {
 
 #[derive(Debug, Default)]
 struct Account {
-    machine: Machine,
+    vm: Vm,
     blame: Ledger,
 }
 
 /// What is told, as it was at one time.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    pub(super) machines: Vec<(Key, Machine)>,
+    pub(super) vms: Vec<(Key, Vm)>,
     /// Since the start.
     pub(super) lost: Lost,
     pub(super) left_out: LeftOut,
@@ -56,7 +56,7 @@ pub(super) struct Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
     /// Machines that are not told at all.
-    pub(super) machines: u64,
+    pub(super) vms: u64,
     /// Threads that are told as `others`.
     pub(super) threads: u64,
     /// Names of those who were waited for that are told as `others`, machine by machine.
@@ -65,7 +65,7 @@ pub(super) struct LeftOut {
 
 /// Totals of one machine.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Machine {
+pub(super) struct Vm {
     /// As a terminal can show it: people look at metrics in one.
     pub(super) name: String,
     pub(super) kind: String,
@@ -111,47 +111,47 @@ impl Totals {
         for vm in &snapshot.vms {
             vms.insert((vm.pid, vm.started_ticks), vm);
         }
-        let left = self.machines.extract_if(.., |key, _| !vms.contains_key(key));
+        let left = self.vms.extract_if(.., |key, _| !vms.contains_key(key));
         self.gone.extend(left);
         while self.gone.len() > GONE_MAX {
             self.gone.pop_front();
         }
         // Those that are told stay; of new ones the oldest come first.
-        let is_told = |key: &Key| self.machines.contains_key(key);
+        let is_told = |key: &Key| self.vms.contains_key(key);
         let mut order: Vec<(bool, u64, Key)> =
             vms.keys().map(|key| (!is_told(key), key.1, *key)).collect();
         order.sort_unstable();
-        let mut shared = self.machines.values().map(Account::shared).sum();
+        let mut shared = self.vms.values().map(Account::shared).sum();
         for (_, _, key) in order {
-            if !self.machines.contains_key(&key) {
-                if self.machines.len() >= MACHINES_MAX {
-                    self.left_out.machines += 1;
+            if !self.vms.contains_key(&key) {
+                if self.vms.len() >= VMS_MAX {
+                    self.left_out.vms += 1;
                     continue;
                 }
                 let back = self.gone.iter().position(|(gone, _)| *gone == key);
                 let back = back.and_then(|at| self.gone.remove(at));
                 let account = back.map_or_else(Account::default, |(_, account)| account);
                 shared += account.shared();
-                self.machines.insert(key, account);
+                self.vms.insert(key, account);
             }
-            let Some(account) = self.machines.get_mut(&key) else { continue };
+            let Some(account) = self.vms.get_mut(&key) else { continue };
             account.add(vms[&key], &mut shared, &mut self.left_out);
             let own = findings.iter().filter(|found| (found.pid, found.started_ticks) == key);
-            account.machine.symptoms = own.map(|found| (found.symptom, found.amount)).collect();
+            account.vm.symptoms = own.map(|found| (found.symptom, found.amount)).collect();
         }
     }
 
     /// A copy of what is told.
     pub(super) fn told(&self) -> Told {
-        let machine = |(key, account): (&Key, &Account)| {
-            (*key, Machine { waited_for: account.blame.told(), ..account.machine.clone() })
+        let vm = |(key, account): (&Key, &Account)| {
+            (*key, Vm { waited_for: account.blame.told(), ..account.vm.clone() })
         };
-        let machines = self.machines.iter().map(machine).collect();
-        Told { machines, lost: self.lost, left_out: self.left_out }
+        let vms = self.vms.iter().map(vm).collect();
+        Told { vms, lost: self.lost, left_out: self.left_out }
     }
 }
 
-impl Machine {
+impl Vm {
     /// Roles that are told by name. That of the others is not counted: each machine may have it.
     fn roles(&self) -> usize {
         self.threads.len() - usize::from(self.threads.contains_key(OTHERS))
@@ -161,12 +161,12 @@ impl Machine {
 impl Account {
     /// Roles that it has beyond those that are sure.
     fn shared(&self) -> usize {
-        self.machine.roles().saturating_sub(ROLES_SURE)
+        self.vm.roles().saturating_sub(ROLES_SURE)
     }
 
     fn add(&mut self, vm: &VmSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
-        self.machine.name = shown(&vm.name);
-        self.machine.kind = json_word(&vm.kind);
+        self.vm.name = shown(&vm.name);
+        self.vm.kind = json_word(&vm.kind);
         let mut blame: BTreeMap<By, u64> = BTreeMap::new();
         for thread in &vm.threads {
             self.add_thread(thread, shared, left_out);
@@ -177,11 +177,11 @@ impl Account {
         }
         left_out.names += self.blame.add(blame);
         for group in &vm.throttled {
-            self.machine.throttled_periods += group.throttled_periods;
-            self.machine.throttled_ns += group.throttled_ns;
+            self.vm.throttled_periods += group.throttled_periods;
+            self.vm.throttled_ns += group.throttled_ns;
         }
         if let Some(network) = &vm.network {
-            let of = self.machine.network.get_or_insert_default();
+            let of = self.vm.network.get_or_insert_default();
             of.bytes += network.bytes;
             of.queue.add(&network.queue);
             of.beyond.add(&network.beyond);
@@ -194,8 +194,8 @@ impl Account {
     }
 
     fn add_thread(&mut self, thread: &ThreadSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
-        let have = self.machine.roles();
-        let threads = &mut self.machine.threads;
+        let have = self.vm.roles();
+        let threads = &mut self.vm.threads;
         let mut role = wording::role(thread.role);
         if !threads.contains_key(&role) {
             if have >= ROLES_SURE && (have >= ROLES_MAX || *shared >= ROLES_SHARED) {

@@ -62,7 +62,7 @@ mod tests {
     /// The test driver's own machine (libvirt's `test_driver.c`): it is called `test`, runs as number 1, and has a weight
     /// that is an unsigned number. It cannot be read: the driver refuses a flag that libvirt itself adds.
     #[test]
-    fn the_test_drivers_machine() {
+    fn the_test_drivers_vm() {
         if load().is_err() && std::env::var_os("CI").is_none() {
             eprintln!("skipped: no libvirt");
             return;

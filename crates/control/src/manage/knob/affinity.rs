@@ -59,7 +59,7 @@ impl Kind for Affinity {
 
     fn read(&self) -> io::Result<Option<String>> {
         let Some(tid) = self.thread.there()? else { return Ok(None) };
-        let set = Thread::said(sched_getaffinity(tid).map_err(io::Error::from))?;
+        let set = Thread::unless_gone(sched_getaffinity(tid).map_err(io::Error::from))?;
         Ok(set.map(|set| {
             let is_in = |cpu: &usize| set.is_set(*cpu).unwrap_or(false);
             cpus::list(&(0..CpuSet::count()).filter(is_in).collect())
@@ -70,7 +70,7 @@ impl Kind for Affinity {
         let Some(tid) = self.thread.there()? else { return Ok(false) };
         let cpus: BTreeSet<usize> = cpus::parse(value).map_err(io::Error::other)?;
         let cpus: Vec<usize> = cpus.into_iter().collect();
-        Ok(Thread::said(set_cpus(tid, &cpus))?.is_some())
+        Ok(Thread::unless_gone(set_cpus(tid, &cpus))?.is_some())
     }
 
     /// What is read leaves out CPUs that are off.

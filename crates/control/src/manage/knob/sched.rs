@@ -58,7 +58,7 @@ impl Kind for Sched {
 
     fn read(&self) -> io::Result<Option<String>> {
         let Some(tid) = self.thread.there()? else { return Ok(None) };
-        let Some(attr) = Thread::said(syscall::sched_getattr(tid))? else { return Ok(None) };
+        let Some(attr) = Thread::unless_gone(syscall::sched_getattr(tid))? else { return Ok(None) };
         let mut attr = Attr::of(&attr)?;
         if attr.slice_ns != 0 && attr.slice_ns == own_slice_ns()? {
             attr.slice_ns = 0;
@@ -69,7 +69,7 @@ impl Kind for Sched {
     fn write(&self, value: &str) -> io::Result<bool> {
         let Some(tid) = self.thread.there()? else { return Ok(false) };
         let attr = Attr::NONE.with(value).map_err(io::Error::other)?;
-        Ok(Thread::said(syscall::sched_setattr(tid, &attr.raw()))?.is_some())
+        Ok(Thread::unless_gone(syscall::sched_setattr(tid, &attr.raw()))?.is_some())
     }
 
     fn normalize(&self, to: &str, was: &str) -> Result<String, String> {

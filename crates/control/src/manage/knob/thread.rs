@@ -49,7 +49,7 @@ impl Thread {
     }
 
     /// What a system call about the thread has said; `None` if it is that there is no such thread.
-    pub(super) fn said<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    pub(super) fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),

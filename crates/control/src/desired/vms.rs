@@ -25,7 +25,7 @@ pub struct Member {
 
 /// The machines of `found` that `policy` manages, as the scheduler is told of them. All threads of a machine are in it:
 /// its I/O threads and vhost workers are as small as what its bucket has for them.
-pub fn machines(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Vec<Member> {
+pub fn members(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
     let managed = managed(policy, &found.vms, capabilities).into_iter();
     managed.map(|(vm, rule)| member(vm, &rule, root, capabilities.cpus.len())).collect()
