@@ -2,6 +2,8 @@
 
 pub mod allocations;
 #[cfg(feature = "host")]
+pub mod guest;
+#[cfg(feature = "host")]
 pub mod needs;
 #[cfg(feature = "host")]
 pub mod net;

@@ -28,6 +28,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use lowtail_testkit::guest::Guest;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -170,17 +171,8 @@ fn installed(names: &[&str]) -> Option<PathBuf> {
 /// Runs a command in a guest with a kernel of Debian's and control groups of version 2, whose clock counts instructions:
 /// `scripts/guest`. `also` is one more program in it. `None` if it cannot be booted here.
 fn guest(words: &[&str], also: Option<PathBuf>) -> Option<Ran> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
-    let tools = ["qemu-system-x86_64", "busybox", "cpio", "strip"];
-    let there = tools.iter().all(|tool| installed(&[tool]).is_some()).then_some(());
-    need(there, "no qemu-system-x86_64, busybox, cpio or strip")?;
-    let kernel = Command::new(&script).arg("kernel").output().expect("a script");
-    let why = String::from_utf8_lossy(&kernel.stderr).into_owned();
-    let there = kernel.status.success().then_some(());
-    need(there, &format!("no kernel for the guest: {why}"))?;
-    let mut command = Command::new(&script);
-    command.args(["run", env!("CARGO_BIN_EXE_lowtail")]).args(words);
-    command.env("LOWTAIL_GUEST_SECONDS", "300").env("LOWTAIL_GUEST_MEMORY", "1024");
-    also.map(|also| command.env("LOWTAIL_GUEST_ALSO", also));
-    Some(Ran::new(&command.output().expect("a script")))
+    let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(words);
+    let guest = guest.set("SECONDS", 300).set("MEMORY", 1024);
+    let guest = also.into_iter().fold(guest, Guest::also);
+    Some(Ran::new(&guest.output()?))
 }

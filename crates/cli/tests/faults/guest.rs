@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lowtail_standin::binary;
+use lowtail_testkit::guest::Guest;
 use serde_json::Value;
 
 use crate::needs::{has, skip};
@@ -22,26 +23,11 @@ fn guest(what: &str) -> Option<Said> {
     build.args(["-shared", "-fPIC", "-o"]).args([&refuse, &source]);
     assert!(build.status().expect("a compiler").success());
     let inside = root.join("tests/faults/inside.sh");
-    let mut also = vec![binary(), inside, refuse];
-    also.extend(["/usr/sbin/ip", "/usr/sbin/tc"].map(PathBuf::from));
-    let also: Vec<String> = also.iter().map(|path| path.display().to_string()).collect();
-    let output = Command::new(root.join("../../scripts/guest"))
-        .args(["run", env!("CARGO_BIN_EXE_lowtail"), "inside.sh", what])
-        .env("LOWTAIL_GUEST_ALSO", also.join(":"))
-        .env("LOWTAIL_GUEST_MODULES", "yes")
-        .env("LOWTAIL_GUEST_MEMORY", "768")
-        .env("LOWTAIL_GUEST_SECONDS", "300")
-        .output()
-        .expect("a shell");
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
-        eprintln!("skipped: {err}");
-        return None;
-    }
-    assert!(output.status.success(), "{}\n{out}{err}", output.status);
-    println!("{out}{err}");
-    Some(Said::parse(&out))
+    let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["inside.sh", what]);
+    let guest = [binary(), inside, refuse].into_iter().fold(guest, Guest::also);
+    let guest = guest.also("/usr/sbin/ip").also("/usr/sbin/tc");
+    let said = guest.set("MODULES", "yes").set("MEMORY", 768).set("SECONDS", 300).run()?;
+    Some(Said::parse(&said.out))
 }
 
 /// Each is told with what there is no memory for, and what would be right; nothing is left behind.

@@ -7,9 +7,9 @@
 mod said;
 
 use std::path::Path;
-use std::process::Command;
 
 use lowtail_standin::binary;
+use lowtail_testkit::guest::Guest;
 use serde_json::Value;
 
 use said::Said;
@@ -80,24 +80,15 @@ enum Version {
 fn guest(kernel: &Kernel, version: &str) -> Option<Said> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let inside = root.join("tests/kernels/inside.sh");
-    let output = Command::new(root.join("../../scripts/guest"))
-        .args(["run", env!("CARGO_BIN_EXE_lowtail"), "inside.sh", version])
-        .env("LOWTAIL_GUEST_SERIES", kernel.series)
-        .env("LOWTAIL_GUEST_ALSO", format!("{}:{}", binary().display(), inside.display()))
-        .env("LOWTAIL_GUEST_MEMORY", "1024")
-        .env("LOWTAIL_GUEST_SECONDS", "400")
-        .output()
-        .expect("a shell");
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
-        eprintln!("skipped: Linux {}: {err}", kernel.series);
-        return None;
-    }
-    assert!(output.status.success(), "{}\n{out}{err}", output.status);
-    // So that a test that fails shows all.
-    println!("{out}{err}");
-    Some(Said::parse(&out))
+    let said = Guest::new(env!("CARGO_BIN_EXE_lowtail"))
+        .command(["inside.sh", version])
+        .also(binary())
+        .also(inside)
+        .set("SERIES", kernel.series)
+        .set("MEMORY", 1024)
+        .set("SECONDS", 400)
+        .run()?;
+    Some(Said::parse(&said.out))
 }
 
 /// All of it.

@@ -30,9 +30,7 @@ fn killed_while_it_loads_and_when_it_is_over() {
 }
 
 fn again_inside(what: &str) {
-    let said = crate::guest(what, &[], |command| {
-        command.env("LOWTAIL_GUEST_CPUS", "2");
-    });
+    let said = crate::guest(what, &[], |guest| guest.set("CPUS", 2));
     assert!(said.is_none_or(|said| said.contains("1 passed")));
 }
 

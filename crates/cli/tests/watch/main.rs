@@ -9,7 +9,8 @@ mod trace;
 mod unit;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use lowtail_testkit::guest::Guest;
 
 /// What this test is to do inside the guest.
 const DO: &str = "LOWTAIL_TEST_DO";
@@ -32,30 +33,16 @@ fn inside() {
 
 /// Runs this test again inside the guest, with that to do and these programs besides; what it says. `None` if there can be
 /// no guest here.
-fn guest(what: &str, programs: &[&str], set: impl FnOnce(&mut Command)) -> Option<String> {
+fn guest(what: &str, programs: &[&str], set: impl FnOnce(Guest) -> Guest) -> Option<String> {
     let own = std::env::current_exe().expect("this test");
     let name = own.file_name().and_then(|name| name.to_str()).expect("a name of cargo's");
     // A stand-in is looked for beside the directory of the test.
     let inside = format!(
         "ln -s /bin/lowtail-standin /lowtail-standin; CI=true {DO}={what} {name} inside --exact --nocapture"
     );
-    let mut command = Command::new(root().join("scripts/guest"));
-    command.args(["run", env!("CARGO_BIN_EXE_lowtail"), "sh", "-c", &inside]);
-    let (standin, own) =
-        (lowtail_standin::binary().display().to_string(), own.display().to_string());
-    let also = [&[standin.as_str(), own.as_str()], programs].concat().join(":");
-    command.env("LOWTAIL_GUEST_ALSO", also).env("LOWTAIL_GUEST_SECONDS", "400");
-    command.env("LOWTAIL_GUEST_MEMORY", "768");
-    set(&mut command);
-    let output = command.output().expect("a script");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
-        eprintln!("skipped: {errors}");
-        return None;
-    }
-    // So that a test that fails shows all.
-    println!("{said}{errors}");
-    assert!(output.status.success(), "{}", output.status);
-    Some(said)
+    let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["sh", "-c", &inside]);
+    let guest = guest.also(lowtail_standin::binary()).also(own);
+    let guest = programs.iter().fold(guest, Guest::also);
+    let said = set(guest.set("SECONDS", 400).set("MEMORY", 768)).run()?;
+    Some(said.out)
 }

@@ -39,10 +39,8 @@ fn the_unit_does_what_it_says_under_systemd() {
     }
     let files = String::from_utf8_lossy(&systemd.stdout).trim_end().to_string();
     // What shows an interface's disciplines.
-    let said = crate::guest("unit", &[IP, TC], |command| {
-        command.env("LOWTAIL_GUEST_ROOT", files);
-        command.env("LOWTAIL_GUEST_INIT", "/lib/systemd/systemd");
-        command.env("LOWTAIL_GUEST_MODULES", "yes");
+    let said = crate::guest("unit", &[IP, TC], |guest| {
+        guest.set("ROOT", files).set("INIT", "/lib/systemd/systemd").set("MODULES", "yes")
     });
     assert!(said.is_none_or(|said| said.contains("1 passed")));
 }

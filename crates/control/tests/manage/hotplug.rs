@@ -45,9 +45,8 @@ fn it_is_asked_again_at_once() {
 #[test]
 fn in_a_guest_of_two() {
     let script = "CI=true lowtail hotplug::inside --exact --nocapture";
-    let environment = [("LOWTAIL_GUEST_CPUS", "2"), ("LOWTAIL_TEST_TWO_CPUS", "1")];
     let script = format!("LOWTAIL_TEST_TWO_CPUS=1 {script}");
-    let Some(said) = guest::within(&script, &environment) else { return };
+    let Some(said) = guest::within(&script, |guest| guest.set("CPUS", 2)) else { return };
     assert!(said.contains("followed CPU 1"), "{said}");
 }
 

@@ -6,6 +6,7 @@ use lowtail_control::desired::{HostCapabilities, settings};
 use lowtail_control::policy::Policy;
 use lowtail_discover::{self, Role};
 use lowtail_kernel::Roots;
+use lowtail_testkit::guest::Guest;
 
 use super::guest::within;
 use super::{apply, host, revert};
@@ -14,8 +15,8 @@ use super::{apply, host, revert};
 fn workers_of_the_kernels_own() {
     let script =
         "modprobe vhost_net && CI=true lowtail --ignored --exact vhost::inside --nocapture";
-    let environment = [("LOWTAIL_GUEST_MODULES", "yes"), ("LOWTAIL_GUEST_CPUS", "3")];
-    let Some(said) = within(script, &environment) else { return };
+    let set = |guest: Guest| guest.set("MODULES", "yes").set("CPUS", 3);
+    let Some(said) = within(script, set) else { return };
     assert!(said.contains("1 passed"), "it ran there: {said}");
 }
 

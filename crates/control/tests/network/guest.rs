@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use lowtail_kernel::tc::{Bands, Choice, Link, Outer, Queue, Shape, Splitting, Tree, Wanted};
+use lowtail_testkit::guest::Guest;
 
 use crate::kernel;
-use crate::needs::{has, skip};
+use crate::needs::skip;
 use crate::restore::{there_and_back, without_a_rate};
 use crate::uplink::Net;
 
@@ -32,26 +33,15 @@ const MODULES: [&str; 12] = [
 #[test]
 fn with_cake_and_fq_codel() {
     let tools = ["/usr/sbin/ip", "/usr/sbin/tc", "/usr/bin/nsenter"];
-    let there = ["qemu-system-x86_64", "busybox"].into_iter().all(has);
-    let there = there && tools.iter().all(|tool| Path::new(tool).exists());
-    if skip((!there).then_some("no QEMU, busybox, iproute2 or nsenter")) {
+    let there = tools.iter().all(|tool| Path::new(tool).exists());
+    if skip((!there).then_some("no iproute2 or nsenter")) {
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
-    let output = Command::new(script)
-        .arg("run")
-        .arg(std::env::current_exe().expect("this test"))
-        .args(["/bin/lowtail", "--ignored", "--exact", "guest::inside", "--nocapture"])
-        .env("LOWTAIL_GUEST_ALSO", tools.join(":"))
-        .env("LOWTAIL_GUEST_MODULES", "yes")
-        .env("LOWTAIL_GUEST_NIC", "virtio-net-pci")
-        .env("LOWTAIL_GUEST_SECONDS", "300")
-        .output()
-        .expect("the script is there");
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "it failed in the guest");
-    assert!(said.contains("1 passed"), "it ran there");
+    let inside = ["/bin/lowtail", "--ignored", "--exact", "guest::inside", "--nocapture"];
+    let guest = tools.into_iter().fold(Guest::of_this_test().command(inside), Guest::also);
+    let guest = guest.set("MODULES", "yes").set("NIC", "virtio-net-pci").set("SECONDS", 300);
+    let Some(said) = guest.run() else { return };
+    assert!(said.out.contains("1 passed"), "it ran there");
 }
 
 #[test]

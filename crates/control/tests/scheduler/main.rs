@@ -8,13 +8,9 @@ mod ends;
 mod figures;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use lowtail_testkit::guest::Guest;
 use serde_json::Value;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The program that plays, which cargo builds beside the tests.
 fn player() -> PathBuf {
@@ -29,25 +25,11 @@ fn player() -> PathBuf {
 fn guest(group: &str, cpus: u32) -> Option<Value> {
     let player = player();
     assert!(player.exists(), "no {}: cargo build -p lowtail-control --examples", player.display());
-    let output = Command::new(root().join("scripts/guest"))
-        .arg("run")
-        .arg(&player)
-        .args(["lowtail", group])
-        .env("LOWTAIL_GUEST_CPUS", cpus.to_string())
-        .env("LOWTAIL_GUEST_SECONDS", "400")
-        .output()
-        .expect("a shell");
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(125) && std::env::var_os("CI").is_none() {
-        eprintln!("skipped: {err}");
-        return None;
-    }
-    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+    let guest = Guest::new(&player).command(["lowtail", group]);
+    let said = guest.set("CPUS", cpus).set("SECONDS", 400).run()?;
+    let out = said.out;
     let figures = out.lines().find(|line| line.starts_with('{')).unwrap_or_default();
-    let figures =
-        serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
-    // So that a test that fails shows all.
+    let figures = serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}"));
     println!("{group}: {figures:#}");
     Some(figures)
 }

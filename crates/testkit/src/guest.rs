@@ -1,0 +1,93 @@
+//! Guests: kernels that `scripts/guest` boots under QEMU, with a clock that counts instructions.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::needs::skip;
+
+/// What `scripts/guest` returns where no guest can be booted: no QEMU, no kernel to be had.
+const NO_GUEST: i32 = 125;
+
+/// A guest to be booted, with a program in it. Guests beside each other do not disturb each other: their clocks count
+/// instructions.
+#[derive(Debug)]
+pub struct Guest {
+    command: Command,
+    also: Vec<PathBuf>,
+}
+
+/// What a guest printed.
+#[derive(Debug)]
+pub struct Said {
+    /// Standard output of the command.
+    pub out: String,
+    /// Standard error of the command and of the script.
+    pub err: String,
+}
+
+impl Guest {
+    /// A guest with `program` in it, under its own name and as `/bin/lowtail`.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
+        let mut command = Command::new(script);
+        command.arg("run").arg(program);
+        Guest { command, also: Vec::new() }
+    }
+
+    /// With the program of this test.
+    pub fn of_this_test() -> Self {
+        Guest::new(std::env::current_exe().expect("this test"))
+    }
+
+    /// With the command that runs there.
+    pub fn command<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(words);
+        self
+    }
+
+    /// With another program or file, under its own name in `/bin`.
+    pub fn also(mut self, path: impl Into<PathBuf>) -> Self {
+        self.also.push(path.into());
+        self
+    }
+
+    /// With a setting of the script's, without its `LOWTAIL_GUEST_`: `CPUS`, `SECONDS`; `scripts/guest` lists them.
+    pub fn set(mut self, name: &str, value: impl ToString) -> Self {
+        self.command.env(format!("LOWTAIL_GUEST_{name}"), value.to_string());
+        self
+    }
+
+    /// With a variable of the script's environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Boots it, and returns how its command ended. `None` where no guest can be booted, and why on standard error; in CI one
+    /// has to be.
+    pub fn output(mut self) -> Option<Output> {
+        let also: Vec<_> = self.also.iter().map(|path| path.display().to_string()).collect();
+        if !also.is_empty() {
+            self.command.env("LOWTAIL_GUEST_ALSO", also.join(":"));
+        }
+        let output = self.command.output().expect("a shell");
+        let why = String::from_utf8_lossy(&output.stderr);
+        let skipped = output.status.code() == Some(NO_GUEST) && skip(Some(&why));
+        (!skipped).then_some(output)
+    }
+
+    /// As [`output()`](Guest::output), of a command that has to succeed.
+    ///
+    /// # Panics
+    /// If the command in the guest failed.
+    pub fn run(self) -> Option<Said> {
+        let Output { status, stdout, stderr } = self.output()?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let said = Said { out: text(stdout), err: text(stderr) };
+        // So that a test that fails shows all.
+        println!("{}{}", said.out, said.err);
+        assert!(status.success(), "in the guest: {status}");
+        Some(said)
+    }
+}
