@@ -10,6 +10,10 @@
 //! From Linux 2.6.18-xen, 2.6.32 pvops and 3.x (`drivers/xen/netback`): batches, the order of
 //! notifications, where packets are dropped. Left out: flipping of pages, the split of a batch
 //! of grants by preemption of the hypercall, checksums, transmit completions of the NIC.
+//!
+//! The file is one thing although it is long: every step of a back end, from the poll to the
+//! notification, changes the same queues, stations and locks. What a station serves in which order
+//! (`station.rs`) and the domain's processes (`users.rs`) know none of the rest.
 
 mod station;
 mod users;
