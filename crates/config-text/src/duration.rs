@@ -31,6 +31,12 @@ impl<const MAX_S: u64> DurationText<MAX_S> {
     }
 }
 
+impl<const MAX_S: u64> From<DurationText<MAX_S>> for Duration {
+    fn from(text: DurationText<MAX_S>) -> Self {
+        text.0
+    }
+}
+
 impl<const MAX_S: u64> Scalar for DurationText<MAX_S> {
     const EXPECTED: &'static str = "a span of time such as \"1000us\" or \"2.5ms\"";
 

@@ -8,9 +8,11 @@
 mod bytes;
 #[cfg(feature = "damage")]
 mod damage;
+mod distribution;
 mod duration;
 mod error;
 mod explain;
+pub mod field;
 mod file;
 mod name;
 mod number;
@@ -25,6 +27,7 @@ pub mod tree;
 pub use bytes::BytesText;
 #[cfg(feature = "damage")]
 pub use damage::damage;
+pub use distribution::{DistributionText, MaybeDistributionText};
 pub use duration::{DURATION_PATTERN, DurationText, LongDurationText};
 pub use error::{KeyError, LocatedError, SpanError};
 pub use file::{FileError, read};

@@ -50,6 +50,13 @@ macro_rules! small_first_keys {
         }
 
         impl $name {
+            /// Names of the rule's keys.
+            #[allow(dead_code, reason = "not every reader looks for the key of an error")]
+            $vis const NAMES: &'static [&'static str] = &[
+                "burst", "grant", "grain", "slice", "wait_turns", "guard", "margin", "follow",
+                "follow_wait", "preempt", "preempt_burst", "preempt_reserve", "preempt_own",
+            ];
+
             fn counts(&self) -> [(&'static str, Option<u32>, std::ops::RangeInclusive<u32>); 3] {
                 [
                     ("preempt_burst", self.preempt_burst, 1..=1000),

@@ -34,7 +34,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
         },
         tx_completion: Some(Distribution::Fixed(us(40))),
         tx_completion_work: us(3),
-        requests: REQUESTS,
+        requests: Some(REQUESTS),
         warmup: 0,
         half: true,
     };

@@ -33,7 +33,7 @@ fn host(scheduler: SchedulerConfig) -> Config {
         path: Path::fixed(us(50)),
         tx_completion: Some(Distribution::Fixed(us(40))),
         tx_completion_work: us(3),
-        requests: 1 << 40,
+        requests: Some(1 << 40),
         warmup: 0,
         half: true,
     };

@@ -150,7 +150,7 @@ fn server() -> VmConfig {
         path: Path::fixed(us(30)),
         tx_completion: None,
         tx_completion_work: us(0),
-        requests: 1_000_000,
+        requests: Some(1_000_000),
         warmup: 0,
         half: false,
     };

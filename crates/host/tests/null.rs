@@ -17,7 +17,7 @@ fn server() -> RequestServerConfig {
         path: Path::fixed(us(50)),
         tx_completion: None,
         tx_completion_work: us(0),
-        requests: 1000,
+        requests: Some(1000),
         warmup: 10,
         half: false,
     }
@@ -82,7 +82,7 @@ fn an_open_loop_server_is_an_mm1_queue() {
         load: Load::Open(Distribution::Exponential(Duration::from_s(1) / 14_000)),
         service: Distribution::Exponential(Duration::from_s(1) / 20_000),
         path: Path::fixed(us(0)),
-        requests: 2_000_000,
+        requests: Some(2_000_000),
         warmup: 10_000,
         ..server()
     };

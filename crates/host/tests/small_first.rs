@@ -92,7 +92,7 @@ fn a_storm_interrupts_once_per_millisecond() {
         path: Path::fixed(us(20)),
         tx_completion: Some(Distribution::Fixed(us(50))),
         tx_completion_work: us(1),
-        requests: u64::MAX / 2,
+        requests: None,
         warmup: 0,
         half: false,
     };

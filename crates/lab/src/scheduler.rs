@@ -3,15 +3,14 @@
 use lowtail_config_text::small_first_keys;
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
-use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
-use lowtail_host::sched::fair::{FairConfig, FairVersion};
+use lowtail_host::sched::credit::{CreditKeys, CreditVersion};
+use lowtail_host::sched::credit2::{Credit2Keys, Credit2Version, Runqueue};
+use lowtail_host::sched::fair::{CfsKeys, EevdfKeys, FairConfig, FairVersion};
 use lowtail_host::sched::small_first::{SmallFirstConfig, WeightPer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::{Error, hint};
-use crate::value::DurationText;
 
 /// Who decides which vCPU runs. Absent parameters have the defaults of the version.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -19,13 +18,13 @@ use crate::value::DurationText;
 #[schemars(tag = "kind", rename_all = "kebab-case")]
 pub enum SchedulerFile {
     /// Xen's credit scheduler.
-    Credit(CreditFile),
+    Credit(CreditKeys),
     /// Xen's credit2 scheduler.
-    Credit2(Credit2File),
+    Credit2(Credit2Keys),
     /// The fair class of Linux up to 6.5, with control groups.
-    Cfs(CfsFile),
+    Cfs(CfsKeys),
     /// The fair class of Linux since 6.6, with control groups.
-    Eevdf(EevdfFile),
+    Eevdf(EevdfKeys),
     /// One vCPU per pCPU, as a control.
     Null(NullFile),
     /// lowtail's own rule.
@@ -37,181 +36,6 @@ pub enum SchedulerFile {
 #[serde(deny_unknown_fields)]
 pub struct NullFile {}
 
-/// Whose credit scheduler.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-pub enum CreditVersionFile {
-    /// As of late 2007, Xen 3.2.
-    #[serde(rename = "2007")]
-    Xen2007,
-    /// Xen 4.8.
-    #[serde(rename = "4.8")]
-    Xen48,
-    /// Xen as of 2026.
-    #[serde(rename = "today")]
-    Today,
-}
-
-/// Parameters of `credit`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreditFile {
-    /// Whose rules.
-    pub version: CreditVersionFile,
-    /// `sched_credit_tslice_ms`: 1ms to 1s.
-    pub timeslice: Option<DurationText>,
-    /// `sched_ratelimit_us`: 0us (off) or 100us to 500ms.
-    pub ratelimit: Option<DurationText>,
-    /// `vcpu_migration_delay`.
-    pub migration_delay: Option<DurationText>,
-    /// Whether a boosted vCPU may preempt another boosted one. Not in Xen.
-    pub boost_preempts_boost: Option<bool>,
-    /// Whether a vCPU that wakes is boosted; default true.
-    pub boost: Option<bool>,
-    /// Whether the queue is ordered by remaining credits within a priority; not in Xen.
-    pub sort_by_credit: Option<bool>,
-    /// Whether who is preempted is kicked away although no pCPU is idle for it, and boosted when
-    /// it is back: a mistake of Xen before 4.7 (f02a5760c7); default false.
-    pub kick_away_boosts: Option<bool>,
-}
-
-/// Whose credit2 scheduler.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-pub enum Credit2VersionFile {
-    /// Xen 4.8.1.
-    #[serde(rename = "4.8.1")]
-    Xen481,
-    /// Xen 4.10 to 4.20.
-    #[serde(rename = "4.10")]
-    Xen410,
-    /// Xen 4.21.
-    #[serde(rename = "4.21")]
-    Xen421,
-}
-
-/// Which pCPUs share a run queue.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunqueueFile {
-    /// Each core by itself.
-    Core,
-    /// Each socket.
-    Socket,
-    /// All.
-    All,
-}
-
-/// Parameters of `credit2`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Credit2File {
-    /// Whose rules.
-    pub version: Credit2VersionFile,
-    /// `sched_ratelimit_us`: 0us (off) or 100us to 500ms.
-    pub ratelimit: Option<DurationText>,
-    /// `credit2_runqueue`.
-    pub runqueue: Option<RunqueueFile>,
-    /// `sched_credit2_migrate_resist`.
-    pub migrate_resist: Option<DurationText>,
-    /// `credit2_cap_period_ms`.
-    pub cap_period: Option<DurationText>,
-}
-
-/// Whose CFS.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-pub enum CfsVersionFile {
-    /// Linux 2.6.39 with the patches of 2011 for bandwidth limits.
-    #[serde(rename = "2.6.39")]
-    Linux2639,
-    /// Linux 4.18.
-    #[serde(rename = "4.18")]
-    Linux418,
-    /// Linux 5.4.
-    #[serde(rename = "5.4")]
-    Linux54,
-}
-
-/// Whose EEVDF.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-pub enum EevdfVersionFile {
-    /// Linux 6.6.
-    #[serde(rename = "6.6")]
-    Linux66,
-    /// Linux 6.12.
-    #[serde(rename = "6.12")]
-    Linux612,
-}
-
-/// Parameters of `cfs`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CfsFile {
-    /// Whose rules.
-    pub version: CfsVersionFile,
-    /// Ticks per second, `CONFIG_HZ`; default 250, of 2.6.39 1000.
-    #[schemars(range(min = 100, max = 1000))]
-    pub hz: Option<u32>,
-    /// `sched_latency_ns` before it is scaled by the number of pCPUs, as the next two.
-    pub latency: Option<DurationText>,
-    /// `sched_min_granularity_ns`.
-    pub min_granularity: Option<DurationText>,
-    /// `sched_wakeup_granularity_ns`.
-    pub wakeup_granularity: Option<DurationText>,
-    /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
-    pub bandwidth_slice: Option<DurationText>,
-    /// Whether run time that was fetched and not used is lost with the period; default true up
-    /// to 4.18.
-    pub expire_slices: Option<bool>,
-    /// Whether a pCPU that throttling leaves idle looks for work at once; default false for
-    /// 2.6.39.
-    pub balance_on_throttle: Option<bool>,
-    /// Whether ticks of busy pCPUs bring work to idle ones; default false for 2.6.39.
-    pub balance_idle: Option<bool>,
-    /// Whether the periods of all groups begin and end together; default true.
-    pub periods_in_step: Option<bool>,
-}
-
-/// Parameters of `eevdf`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EevdfFile {
-    /// Whose rules.
-    pub version: EevdfVersionFile,
-    /// Ticks per second, `CONFIG_HZ`; default 250.
-    #[schemars(range(min = 100, max = 1000))]
-    pub hz: Option<u32>,
-    /// `base_slice_ns` before it is scaled by the number of pCPUs.
-    pub base_slice: Option<DurationText>,
-    /// `sched_cfs_bandwidth_slice_us`: run time that a pCPU fetches at a time.
-    pub bandwidth_slice: Option<DurationText>,
-    /// `RUN_TO_PARITY`: whether who runs is left alone for its slice or while it is owed
-    /// something; default true.
-    pub run_to_parity: Option<bool>,
-    /// `DELAY_DEQUEUE`: whether who sleeps in debt stays in the queue until it is paid; default
-    /// true for 6.12.
-    pub delay_dequeue: Option<bool>,
-    /// `PREEMPT_SHORT`: whether a shorter slice interrupts; default true for 6.12.
-    pub preempt_short: Option<bool>,
-    /// Whether run time that was fetched and not used is lost with the period; default false.
-    pub expire_slices: Option<bool>,
-    /// Whether a pCPU that throttling leaves idle looks for work at once; default true.
-    pub balance_on_throttle: Option<bool>,
-    /// Whether ticks of busy pCPUs bring work to idle ones; default true.
-    pub balance_idle: Option<bool>,
-    /// Whether the periods of all groups begin and end together, as before 6.3; default false.
-    pub periods_in_step: Option<bool>,
-}
-
-/// What a VM's weight is for.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum WeightPerFile {
-    /// The VM as a whole, as libvirt's shares.
-    #[default]
-    Vm,
-    /// Each of its vCPUs, as under Xen's schedulers.
-    Vcpu,
-}
-
 small_first_keys! {
     cpu: "pCPU";
     /// Parameters of `small-first`; `policy/vcpu.h` says what each means and why its default is what
@@ -221,7 +45,7 @@ small_first_keys! {
     pub struct SmallFirstFile {
         /// What a VM's weight is for.
         #[serde(default)]
-        pub weight_per: WeightPerFile,
+        pub weight_per: WeightPer,
     }
 }
 
@@ -274,11 +98,6 @@ pub(crate) fn newest(name: &str) -> Result<&'static str, Error> {
     Ok(named(name, &all)?.last().map_or("", |(_, toml)| *toml))
 }
 
-/// Puts the value of the file, if it has one, in place of the default.
-fn put(value: &mut Duration, file: Option<DurationText>) {
-    *value = file.map_or(*value, |span| span.0);
-}
-
 impl SchedulerFile {
     /// Its name in files.
     pub(crate) fn kind(&self) -> &'static str {
@@ -292,106 +111,34 @@ impl SchedulerFile {
         }
     }
 
+    /// Names of its parameters in files.
+    pub(crate) fn keys(&self) -> &'static [&'static str] {
+        match self {
+            SchedulerFile::Credit(_) => CreditKeys::NAMES,
+            SchedulerFile::Credit2(_) => Credit2Keys::NAMES,
+            SchedulerFile::Cfs(_) => CfsKeys::NAMES,
+            SchedulerFile::Eevdf(_) => EevdfKeys::NAMES,
+            SchedulerFile::Null(_) => &[],
+            SchedulerFile::SmallFirst(_) => SmallFirstFile::NAMES,
+        }
+    }
+
     /// The scheduler's configuration; the host checks its numbers.
     pub(crate) fn build(&self) -> SchedulerConfig {
         match self {
             SchedulerFile::Null(_) => SchedulerConfig::Null,
             SchedulerFile::SmallFirst(file) => SchedulerConfig::SmallFirst(file.build()),
-            SchedulerFile::Credit(file) => SchedulerConfig::Credit(file.build()),
-            SchedulerFile::Credit2(file) => SchedulerConfig::Credit2(file.build()),
-            SchedulerFile::Cfs(file) => SchedulerConfig::Fair(file.build()),
-            SchedulerFile::Eevdf(file) => SchedulerConfig::Fair(file.build()),
+            SchedulerFile::Credit(file) => SchedulerConfig::Credit(file.config()),
+            SchedulerFile::Credit2(file) => SchedulerConfig::Credit2(file.config()),
+            SchedulerFile::Cfs(file) => SchedulerConfig::Fair(file.config()),
+            SchedulerFile::Eevdf(file) => SchedulerConfig::Fair(file.config()),
         }
-    }
-}
-
-impl CreditFile {
-    fn build(&self) -> CreditConfig {
-        let mut config = CreditConfig::new(match self.version {
-            CreditVersionFile::Xen2007 => CreditVersion::Xen2007,
-            CreditVersionFile::Xen48 => CreditVersion::Xen48,
-            CreditVersionFile::Today => CreditVersion::Today,
-        });
-        put(&mut config.timeslice, self.timeslice);
-        put(&mut config.ratelimit, self.ratelimit);
-        put(&mut config.migration_delay, self.migration_delay);
-        config.boost_preempts_boost =
-            self.boost_preempts_boost.unwrap_or(config.boost_preempts_boost);
-        config.boost = self.boost.unwrap_or(config.boost);
-        config.sort_by_credit = self.sort_by_credit.unwrap_or(config.sort_by_credit);
-        config.kick_away_boosts = self.kick_away_boosts.unwrap_or(config.kick_away_boosts);
-        config
-    }
-}
-
-impl Credit2File {
-    fn build(&self) -> Credit2Config {
-        let mut config = Credit2Config::new(match self.version {
-            Credit2VersionFile::Xen481 => Credit2Version::Xen481,
-            Credit2VersionFile::Xen410 => Credit2Version::Xen410,
-            Credit2VersionFile::Xen421 => Credit2Version::Xen421,
-        });
-        put(&mut config.ratelimit, self.ratelimit);
-        put(&mut config.migrate_resist, self.migrate_resist);
-        put(&mut config.cap_period, self.cap_period);
-        if let Some(runqueue) = self.runqueue {
-            config.runqueue = match runqueue {
-                RunqueueFile::Core => Runqueue::Core,
-                RunqueueFile::Socket => Runqueue::Socket,
-                RunqueueFile::All => Runqueue::All,
-            };
-        }
-        config
-    }
-}
-
-impl CfsFile {
-    fn build(&self) -> FairConfig {
-        let mut config = FairConfig::new(match self.version {
-            CfsVersionFile::Linux2639 => FairVersion::Linux2639,
-            CfsVersionFile::Linux418 => FairVersion::Linux418,
-            CfsVersionFile::Linux54 => FairVersion::Linux54,
-        });
-        config.hz = self.hz.unwrap_or(config.hz);
-        put(&mut config.latency, self.latency);
-        put(&mut config.min_granularity, self.min_granularity);
-        put(&mut config.wakeup_granularity, self.wakeup_granularity);
-        put(&mut config.bandwidth_slice, self.bandwidth_slice);
-        config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
-        config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
-        config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
-        config.periods_in_step = self.periods_in_step.unwrap_or(config.periods_in_step);
-        config
-    }
-}
-
-impl EevdfFile {
-    fn build(&self) -> FairConfig {
-        let mut config = FairConfig::new(match self.version {
-            EevdfVersionFile::Linux66 => FairVersion::Linux66,
-            EevdfVersionFile::Linux612 => FairVersion::Linux612,
-        });
-        config.hz = self.hz.unwrap_or(config.hz);
-        put(&mut config.base_slice, self.base_slice);
-        put(&mut config.bandwidth_slice, self.bandwidth_slice);
-        config.run_to_parity = self.run_to_parity.unwrap_or(config.run_to_parity);
-        config.delay_dequeue = self.delay_dequeue.unwrap_or(config.delay_dequeue);
-        config.preempt_short = self.preempt_short.unwrap_or(config.preempt_short);
-        config.expire_slices = self.expire_slices.unwrap_or(config.expire_slices);
-        config.balance_on_throttle = self.balance_on_throttle.unwrap_or(config.balance_on_throttle);
-        config.balance_idle = self.balance_idle.unwrap_or(config.balance_idle);
-        config.periods_in_step = self.periods_in_step.unwrap_or(config.periods_in_step);
-        config
     }
 }
 
 impl SmallFirstFile {
     fn build(&self) -> SmallFirstConfig {
-        let weight_per = match self.weight_per {
-            WeightPerFile::Vm => WeightPer::Vm,
-            WeightPerFile::Vcpu => WeightPer::Vcpu,
-        };
-        SmallFirstConfig { params: self.params(), weight_per }
+        SmallFirstConfig { params: self.params(), weight_per: self.weight_per }
     }
 }
 

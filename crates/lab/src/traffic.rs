@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::case::spec::VmKind;
 use crate::error::{KeyError, hint};
-use crate::value::{DurationText, RateText, SpreadValue};
+use crate::value::{DistributionText, DurationText, RateText};
 
 /// Most NICs and flows of a host.
 const NICS_MAX: usize = 64;
@@ -161,11 +161,11 @@ pub enum PaceFile {
     /// As fast as the wire takes them, whatever becomes of them.
     Line,
     /// With this gap, whatever becomes of them.
-    Open(SpreadValue),
+    Open(DistributionText),
     /// So many packets in flight.
     Window(#[schemars(range(min = 1, max = 4096))] u16),
     /// Requests with this gap, answered or not; the time to the answer is measured.
-    Requests(SpreadValue),
+    Requests(DistributionText),
 }
 
 /// Parameters of a `driver-domain`.

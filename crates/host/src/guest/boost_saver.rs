@@ -5,8 +5,12 @@
 //! then goes before the neighbours' work, and the longer the sleep counts, the longer the
 //! neighbours wait at a time, although the attacker's share over minutes may be fair.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::notification::Origin;
@@ -19,13 +23,28 @@ enum Phase {
     Burning,
 }
 
-/// Parameters of a [`BoostSaver`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `boost-saver`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct BoostSaverConfig {
-    /// How long to sleep.
+    /// How long it sleeps.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub save: Duration,
-    /// Work after each sleep, more than zero.
+    /// Work after each sleep, at least 1us.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub burn: Duration,
+}
+
+impl BoostSaverConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        at_least_1us("burn", self.burn)
+    }
 }
 
 /// Sleeps for a fixed time, computes for a fixed amount, over and over on all its vCPUs.

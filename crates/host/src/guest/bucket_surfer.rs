@@ -6,8 +6,12 @@
 //! begins when the share has paid for the last one, counted from where that one began, even
 //! if it was slowed in between. So it never asks for less than the bucket lets through.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::{Duration, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::notification::Origin;
@@ -21,13 +25,32 @@ enum Phase {
     Working(Time),
 }
 
-/// Parameters of a [`BucketSurfer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `bucket-surfer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct BucketSurferConfig {
-    /// Work of a burst, more than zero.
+    /// Work of a burst, at least 1us.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub burst: Duration,
-    /// Share of a pCPU that it takes, 1 to 100.
+    /// Share of a pCPU that each vCPU takes, in percent.
+    #[schemars(range(min = 1, max = 100))]
     pub share_percent: u64,
+}
+
+impl BucketSurferConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        at_least_1us("burst", self.burst)?;
+        if !(1..=100).contains(&self.share_percent) {
+            let message = format!("share {} %: 1 to 100", self.share_percent);
+            return Err(KeyError::new("share_percent", message));
+        }
+        Ok(())
+    }
 }
 
 /// Uses a share of a pCPU in bursts of a fixed size, on each of its vCPUs.

@@ -5,8 +5,10 @@
 //! company its bursts take longer and the share that it asks for falls, as it does for
 //! a real program that sleeps between chunks of work.
 
+use lowtail_config_text::KeyError;
 use lowtail_engine::{Duration, Rng};
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::notification::Origin;
@@ -27,6 +29,28 @@ pub struct DutyHogConfig {
     pub burst: Distribution,
     /// Busy share when alone, 1 to 100.
     pub busy_percent: u64,
+}
+
+impl DutyHogConfig {
+    /// Refuses bursts that take too long to simulate, and shares that are none.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        Self::check_busy_percent(self.busy_percent)?;
+        at_least_1us("burst", self.burst.mean())
+    }
+
+    /// Refuses a busy share that is none.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn check_busy_percent(percent: u64) -> Result<(), KeyError> {
+        if (1..=100).contains(&percent) {
+            return Ok(());
+        }
+        Err(KeyError::new("busy_percent", format!("busy share {percent} %: 1 to 100")))
+    }
 }
 
 /// Bursts of work with sleeps between them, each vCPU for itself.

@@ -7,6 +7,7 @@
 
 pub mod boost_saver;
 pub mod bucket_surfer;
+mod check;
 mod context;
 pub mod cpu_loop;
 pub mod driver;

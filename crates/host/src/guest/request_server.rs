@@ -5,52 +5,93 @@
 
 use std::collections::VecDeque;
 
-use lowtail_engine::{Duration, Hist, Rng, Time};
+use lowtail_config_text::{DistributionText, DurationText, KeyError, MaybeDistributionText, field};
+use lowtail_engine::{Distribution, Duration, Hist, Rng, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::{at_least_1us, count};
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use crate::notification::Origin;
-use lowtail_engine::Distribution;
 
 /// When the client sends its next request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Closed loop: one request in flight, the next one a think time after the reply.
-    Think(Distribution),
+    Think(
+        #[serde(deserialize_with = "field::distribution")]
+        #[schemars(with = "DistributionText")]
+        Distribution,
+    ),
     /// Closed loop on a grid: one request in flight, sent at the next multiple of the
     /// period, or at once if that has passed already. This is sockperf's ping-pong mode
     /// with a message rate (`SwitchOnCycleDuration` in its `src/switches.h`).
-    Paced(Duration),
+    Paced(
+        #[serde(deserialize_with = "field::duration")]
+        #[schemars(with = "DurationText")]
+        Duration,
+    ),
     /// Open loop: the next request is sent a gap after the last, answered or not.
-    Open(Distribution),
+    Open(
+        #[serde(deserialize_with = "field::distribution")]
+        #[schemars(with = "DistributionText")]
+        Distribution,
+    ),
 }
 
-/// The delay between client and guest, one way: `fixed`, plus a log-normal jitter, plus
-/// now and then an exponential one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Delay between client and guest, one way: fixed, plus log-normal jitter, plus now and
+/// then an exponential extra.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Path {
     /// The part that every packet takes.
+    #[serde(default, deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub fixed: Duration,
-    /// Median of the log-normal jitter.
+    /// Median of the log-normal jitter, at most 100ms.
+    #[serde(default, deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub jitter_median: Duration,
     /// Its sigma, in natural logarithms.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2))]
     pub jitter_sigma: f64,
-    /// Share of packets that meet an extra delay, 0 to 1.
+    /// Share of packets that meet the extra delay.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     pub extra_share: f64,
     /// Mean of that delay.
+    #[serde(default, deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub extra_mean: Duration,
 }
 
 impl Path {
     /// A way without jitter.
     pub fn fixed(delay: Duration) -> Self {
-        Path {
-            fixed: delay,
-            jitter_median: Duration::ZERO,
-            jitter_sigma: 0.0,
-            extra_share: 0.0,
-            extra_mean: Duration::ZERO,
+        Path { fixed: delay, ..Path::default() }
+    }
+
+    /// Refuses delays that do not fit the simulator's clock, and shares that are none.
+    fn check(&self) -> Result<(), KeyError> {
+        // A log-normal draw of this median and sigma stays within the simulator's clock.
+        if self.jitter_median > Duration::from_ms(100) {
+            return Err(KeyError::new(
+                "jitter_median",
+                "longer than 100ms: use `fixed` or `extra_mean`",
+            ));
         }
+        if !(0.0..=2.0).contains(&self.jitter_sigma) {
+            let message = format!("sigma {}: 0 to 2", self.jitter_sigma);
+            return Err(KeyError::new("jitter_sigma", message));
+        }
+        if !(0.0..=1.0).contains(&self.extra_share) {
+            let message = format!("share {}: 0 to 1", self.extra_share);
+            return Err(KeyError::new("extra_share", message));
+        }
+        Ok(())
     }
 
     fn draw(&self, rng: &mut Rng) -> Duration {
@@ -65,26 +106,70 @@ impl Path {
     }
 }
 
-/// What server and client are like.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Parameters of a `request-server`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RequestServerConfig {
-    /// When requests are sent.
+    /// When the client sends.
     pub load: Load,
     /// Processor work per request.
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
     pub service: Distribution,
-    /// The way from client to guest and back.
+    /// The way between client and guest, each way.
+    #[serde(default)]
     pub path: Path,
-    /// How long after a reply was sent the back end notifies the guest that the packet
-    /// has left, so that its buffer can be reused; `None` if it never does.
+    /// How long after a reply was sent the back end notifies the guest that the packet has
+    /// left, so that its buffer can be reused; no such notification if this is absent.
+    #[serde(default, deserialize_with = "field::maybe_distribution")]
+    #[schemars(with = "Option<MaybeDistributionText>")]
     pub tx_completion: Option<Distribution>,
     /// Processor work of that notification.
+    #[serde(default = "one_microsecond", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub tx_completion_work: Duration,
-    /// Requests to measure.
-    pub requests: u64,
+    /// Requests to measure; as many as there are until the time is over if this is absent.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub requests: Option<u64>,
     /// Requests before that, not measured.
+    #[serde(default)]
+    #[schemars(range(max = 100_000_000))]
     pub warmup: u64,
-    /// Report half the round trip, as sockperf does, instead of all of it.
+    /// Report half of the round trip, as sockperf does.
+    #[serde(default)]
     pub half: bool,
+}
+
+fn one_microsecond() -> Duration {
+    Duration::from_us(1)
+}
+
+/// More requests than any run has time for.
+const UNTIL_THE_END: u64 = u64::MAX / 2;
+
+impl RequestServerConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        if let Some(requests) = self.requests {
+            count("requests", requests, 1)?;
+        }
+        count("warmup", self.warmup, 0)?;
+        if self.service.mean().as_ns() == 0 {
+            return Err(KeyError::new("service", "a request costs some work: at least 1ns"));
+        }
+        if let Load::Open(gap) = self.load {
+            at_least_1us("load", gap.mean())?;
+        }
+        self.path.check().map_err(|error| error.under(&["path"]))
+    }
+
+    /// Requests in all, those that are not measured included.
+    fn all_requests(&self) -> u64 {
+        self.requests.unwrap_or(UNTIL_THE_END) + self.warmup
+    }
 }
 
 const SEND: u32 = 0;
@@ -148,7 +233,7 @@ impl RequestServer {
     }
 
     fn wanted(&self) -> u64 {
-        self.config.requests + self.config.warmup
+        self.config.all_requests()
     }
 
     fn send(&mut self, cx: &mut GuestContext<'_>) {

@@ -5,16 +5,33 @@
 //! vCPUs always exactly one computes; when its turn is over it wakes the next and blocks. So
 //! a whole pCPU's worth of work is done by vCPUs each of which looks like a small server.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 
-/// Parameters of a [`Splitter`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `splitter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SplitterConfig {
-    /// Work of a vCPU until it is the next one's turn, more than zero.
+    /// Work of a vCPU until it is the next one's turn, at least 1us.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub turn: Duration,
+}
+
+impl SplitterConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        at_least_1us("turn", self.turn)
+    }
 }
 
 /// Hands its work from vCPU to vCPU.

@@ -8,34 +8,77 @@
 //! 78c9b2a64b, 2009, which charges run time as it is used). Since then it aims at what else a
 //! tick does: credit finds out by its tick who is active, and takes a boost away.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use super::windows::{Window, Windows, compute_for};
 use crate::notification::Origin;
 
-/// How a [`TickDodger`] leaves the pCPU before a tick.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a `tick-dodger` leaves the pCPU before a tick.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum GiveUp {
     /// Sleeps until the tick is over.
+    #[default]
     Sleep,
     /// Yields once, and goes on when it has the pCPU again. If nobody else wants the pCPU the
     /// tick finds it there.
     Yield,
 }
 
-/// When a [`TickDodger`] computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `tick-dodger`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TickDodgerConfig {
     /// From one tick of the host to the next; they come at multiples of this.
+    #[serde(default = "ten_milliseconds", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub tick: Duration,
     /// How long before a tick it leaves the pCPU.
+    #[serde(default = "half_a_millisecond", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub margin: Duration,
     /// How long after a tick it wants the pCPU back.
+    #[serde(default = "fifty_microseconds", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub after: Duration,
     /// How it leaves.
+    #[serde(default)]
     pub give_up: GiveUp,
+}
+
+fn ten_milliseconds() -> Duration {
+    Duration::from_ms(10)
+}
+
+fn half_a_millisecond() -> Duration {
+    Duration::from_us(500)
+}
+
+fn fifty_microseconds() -> Duration {
+    Duration::from_us(50)
+}
+
+impl TickDodgerConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        let TickDodgerConfig { tick, margin, after, .. } = *self;
+        at_least("tick", tick, Duration::from_us(100))?;
+        at_least("margin", margin, Duration::from_us(1))?;
+        if margin + after >= tick {
+            let message = format!("margin {margin} and after {after}: nothing is left of {tick}");
+            return Err(KeyError::new("margin", message));
+        }
+        Ok(())
+    }
 }
 
 /// Computes from just after each tick until shortly before the next, on all its vCPUs.

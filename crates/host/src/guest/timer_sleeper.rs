@@ -1,23 +1,54 @@
 //! Sleeps, wakes, notes how late it is, sleeps again: `cyclictest` in small, and the
 //! probe of Bobtail (Xu et al., NSDI'13: sleep 1 ms, count wake-ups of 10 ms or more).
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::{Duration, Hist, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::{at_least_1us, count};
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use crate::notification::Origin;
 
-/// Parameters of a [`TimerSleeper`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `timer-sleeper`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TimerSleeperConfig {
     /// How long to sleep.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub sleep: Duration,
     /// Work after each wake-up.
+    #[serde(default = "one_microsecond", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub work: Duration,
-    /// How many wake-ups to measure.
+    /// Wake-ups to measure.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub wakeups: u64,
-    /// From when on a turn counts as late.
+    /// From when on a turn (sleep and wait) counts as late.
+    #[serde(default = "ten_milliseconds", deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub late_limit: Duration,
+}
+
+fn one_microsecond() -> Duration {
+    Duration::from_us(1)
+}
+
+fn ten_milliseconds() -> Duration {
+    Duration::from_ms(10)
+}
+
+impl TimerSleeperConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        count("wakeups", self.wakeups, 1)?;
+        at_least_1us("sleep", self.sleep)
+    }
 }
 
 /// A single vCPU that sleeps for a fixed time, over and over.

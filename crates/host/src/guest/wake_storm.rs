@@ -7,19 +7,37 @@
 //! together is a point of Zhou et al., "Scheduler vulnerabilities and coordinated attacks in
 //! cloud computing", 2011.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::ids::Dom;
 
-/// Parameters of a [`WakeStorm`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Parameters of a `wake-storm`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct WakeStormConfig {
-    /// Name of the domain that it wakes: another one with this workload and as many vCPUs.
+    /// The VM that it wakes: another `wake-storm` with as many vCPUs.
     pub partner: String,
-    /// Work after each wake-up, more than zero.
+    /// Work after each wake-up, at least 1us.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub work: Duration,
+}
+
+impl WakeStormConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        // Whether the partner plays is for the host to say, which knows all VMs.
+        at_least_1us("work", self.work)
+    }
 }
 
 /// Works, wakes the vCPU of the same number in its partner, blocks; on each of its vCPUs.

@@ -1,15 +1,32 @@
 //! Computes a little, yields, computes a little: a guest that spins on a lock politely.
 
+use lowtail_config_text::{DurationText, KeyError, field};
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 
-/// Parameters of a [`Yielder`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `yielder`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct YielderConfig {
-    /// Work between yields, more than zero.
+    /// Work between yields, at least 1us.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
     pub work: Duration,
+}
+
+impl YielderConfig {
+    /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        at_least_1us("work", self.work)
+    }
 }
 
 /// Yields after each piece of work, on all its vCPUs.

@@ -95,7 +95,7 @@ use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 
-pub use config::{CreditConfig, CreditVersion};
+pub use config::{CreditConfig, CreditKeys, CreditVersion};
 pub use state::Credit;
 use state::{Priority, Runq, Unit};
 

@@ -40,7 +40,7 @@ use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 
-pub use config::{Credit2Config, Credit2Version, Runqueue};
+pub use config::{Credit2Config, Credit2Keys, Credit2Version, Runqueue};
 use queue::RunQueue;
 pub use state::Credit2;
 use state::{CREDIT_MIN_NS, MIN_TIMER_NS, ns};

@@ -40,7 +40,7 @@ use queue::Queue;
 pub use state::Fair;
 use state::{Alarm, Cpu, EnqueueReason, Group, MEAN_IDLE, Task};
 use version::Tunables;
-pub use version::{FairConfig, FairVersion};
+pub use version::{CfsKeys, CfsVersion, EevdfKeys, EevdfVersion, FairConfig, FairVersion};
 
 impl Fair {
     /// Lets the host see what this call has led to; `p` is choosing anyway.

@@ -11,6 +11,7 @@ pub mod credit;
 pub mod credit2;
 pub mod fair;
 pub mod null;
+mod parameters;
 mod ratelimit;
 mod scheduler;
 pub mod small_first;

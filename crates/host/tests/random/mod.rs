@@ -88,7 +88,7 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
             path: Path::fixed(us(20)),
             tx_completion: Some(Distribution::Uniform(us(10), us(60))),
             tx_completion_work: us(2),
-            requests: u64::MAX / 2,
+            requests: None,
             warmup: 0,
             half: false,
         }),

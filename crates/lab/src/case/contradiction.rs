@@ -4,12 +4,13 @@ use lowtail_host::ConfigError;
 use lowtail_host::cgroup::CgroupConfig;
 
 use crate::error::KeyError;
+use crate::scheduler::SchedulerFile;
 
-/// Where a contradiction that the host finds is written; `scheduler` is its kind there.
+/// Where a contradiction that the host finds is written; `scheduler` is the host's.
 /// `cgroups` are the groups and their places.
 pub(super) fn contradiction(
     error: &ConfigError,
-    scheduler: &str,
+    scheduler: &SchedulerFile,
     cgroups: (&[CgroupConfig], &[Vec<String>]),
 ) -> KeyError {
     // A VM beyond the first of its kind is written where the first is.
@@ -45,36 +46,12 @@ pub(super) fn contradiction(
         ConfigError::Sockets { .. } => host("sockets"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {
-            // A message begins with the key, or with the key in words.
-            let keys = [
-                "hz",
-                "latency",
-                "min_granularity",
-                "wakeup_granularity",
-                "base_slice",
-                "bandwidth_slice",
-                "ratelimit",
-                "timeslice",
-                "migration_delay",
-                "migrate_resist",
-                "cap_period",
-                "burst",
-                "grant",
-                "grain",
-                "slice",
-                "wait_turns",
-                "guard",
-                "margin",
-                "follow_wait",
-                "follow",
-                "preempt_burst",
-                "preempt_reserve",
-                "preempt_own",
-                "preempt",
-            ];
+            // A message begins with the key, or with the key in words; one key can begin with another one.
             let letters = |text: &str| text.replace([' ', '_'], "");
-            let key = keys.iter().find(|key| letters(message).starts_with(&letters(key)));
-            KeyError::new(key.unwrap_or(&""), message).under(&["host", "scheduler", scheduler])
+            let begins = |key: &&&str| letters(message).starts_with(&letters(key));
+            let key = scheduler.keys().iter().filter(begins).max_by_key(|key| key.len());
+            let place = ["host", "scheduler", scheduler.kind()];
+            KeyError::new(key.unwrap_or(&""), message).under(&place)
         }
         // What the host comes to refuse later still gets a place near by.
         _ => host("scheduler"),

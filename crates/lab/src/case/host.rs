@@ -195,9 +195,9 @@ impl CaseParts {
             cgroups,
             ..Config::new(pcpus, scheduler, costs.costs(), vms)
         };
-        config.facts().map_err(|error| {
-            contradiction(&error, host.scheduler.kind(), (&config.cgroups, &places))
-        })?;
+        config
+            .facts()
+            .map_err(|error| contradiction(&error, &host.scheduler, (&config.cgroups, &places)))?;
         let name = machine.unwrap_or_default().to_string();
         self.hosts.push(HostCase { name, config, threads });
         for kind in own {

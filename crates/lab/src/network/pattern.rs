@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::KeyError;
-use crate::value::{BytesText, DurationText, RateText, SpreadValue};
+use crate::value::{BytesText, DistributionText, DurationText, RateText};
 
 /// What is sent, and when.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ pub enum PatternFile {
         /// Their size.
         bytes: SizeFile,
         /// From one to the next.
-        gap: Option<SpreadValue>,
+        gap: Option<DistributionText>,
         /// In place of `gap`: the share of its link that each sender fills, at random moments.
         #[schemars(range(min = 0.001, max = 2.0))]
         load: Option<f64>,
@@ -42,7 +42,7 @@ pub enum PatternFile {
         /// Bytes of a reply.
         reply: SizeFile,
         /// From one request to the next; with `closed`, from a reply to the next request.
-        gap: SpreadValue,
+        gap: DistributionText,
         /// The next request waits for the reply.
         #[serde(default)]
         closed: bool,
@@ -56,7 +56,7 @@ pub enum PatternFile {
         #[schemars(range(min = 1, max = 1472))]
         bytes: u32,
         /// From one to the next; with `closed`, from an answer to the next.
-        gap: SpreadValue,
+        gap: DistributionText,
         /// The next one waits for the answer.
         #[serde(default)]
         closed: bool,
@@ -67,7 +67,7 @@ pub enum PatternFile {
         #[schemars(range(min = 1, max = 1472))]
         bytes: u32,
         /// From one to the next.
-        gap: SpreadValue,
+        gap: DistributionText,
     },
 }
 

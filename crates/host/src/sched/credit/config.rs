@@ -1,52 +1,58 @@
 //! Whose rules, and the parameters of credit.
 
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use crate::sched::parameters::scheduler_parameters;
 use crate::sched::ratelimit::check_ratelimit;
 
 /// What a millisecond of a pCPU costs.
 pub(super) const CREDITS_PER_MS: i64 = 10;
 
 /// Which Xen's rules to follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum CreditVersion {
     /// As of late 2007, Xen 3.2: debit by tick sampling.
+    #[serde(rename = "2007")]
     Xen2007,
     /// Xen 4.8.
+    #[serde(rename = "4.8")]
     Xen48,
     /// Xen as of 2026.
+    #[serde(rename = "today")]
     Today,
 }
 
-/// Parameters of the credit scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreditConfig {
-    /// Whose rules.
-    pub version: CreditVersion,
-    /// Time slice (`sched_credit_tslice_ms`), whole milliseconds from 1 ms to 1 s, default
-    /// 30 ms. Ticks come three times per slice, or once if it is shorter than 3 ms. The
-    /// Xen of 2007 knows no other slice than the default.
-    pub timeslice: Duration,
-    /// Rate limit (`sched_ratelimit_us`): 0 or 100 us to 500 ms, at most the time
-    /// slice; default 1000 us. Did not exist in 2007 and is ignored there.
-    pub ratelimit: Duration,
-    /// A vCPU that ran less than this long ago is not stolen (`vcpu_migration_delay`), 0 to
-    /// 100 ms, default 0. Did not exist in 2007 and is ignored there.
-    pub migration_delay: Duration,
-    /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is
-    /// Better" (SoCC'13). Not in Xen; default false. The rate limit still holds.
-    pub boost_preempts_boost: bool,
-    /// Whether a vCPU that wakes is boosted: in Xen since 59f9d8ef44 (October 2006); default
-    /// true. Ongaro, Cox and Rixner (2007) measured without and with it.
-    pub boost: bool,
-    /// Whether the queue is ordered by remaining credits within a priority, most first, instead
-    /// of first come first served: an extension of theirs. Not in Xen; default false.
-    pub sort_by_credit: bool,
-    /// Whether a current vCPU that is outranked is kicked away although no pCPU is idle for
-    /// it, and its return to the queue counts as a wake-up, with a boost: Xen before 4.7, where
-    /// f02a5760c7 (November 2015) and 66c7449a4d (2016) mended the two halves; default false.
-    /// In 2007 nobody was kicked away, and it is ignored there.
-    pub kick_away_boosts: bool,
+scheduler_parameters! {
+    /// Parameters of the credit scheduler.
+    pub struct CreditConfig(CreditVersion);
+    /// Parameters of `credit`.
+    pub struct CreditKeys;
+    {
+        /// Time slice, `sched_credit_tslice_ms`: whole milliseconds from 1ms to 1s; default 30ms. Ticks come three times per
+        /// slice, or once if it is shorter than 3ms. The Xen of 2007 knows no other slice than the default.
+        timeslice: Duration,
+        /// Rate limit, `sched_ratelimit_us`: 0us (off) or 100us to 500ms, at most the time slice; default 1000us. Did not exist
+        /// in 2007 and is ignored there.
+        ratelimit: Duration,
+        /// A vCPU that ran less than this long ago is not stolen, `vcpu_migration_delay`: 0us to 100ms; default 0us. Did not
+        /// exist in 2007 and is ignored there.
+        migration_delay: Duration,
+        /// Whether a boosted vCPU may preempt another boosted one: the one line of "Small is Better" (SoCC'13). Not in Xen;
+        /// default false. The rate limit still holds.
+        boost_preempts_boost: bool,
+        /// Whether a vCPU that wakes is boosted: in Xen since 59f9d8ef44 (October 2006); default true. Ongaro, Cox and Rixner
+        /// (2007) measured without and with it.
+        boost: bool,
+        /// Whether the queue is ordered by remaining credits within a priority, most first, instead of first come first served:
+        /// an extension by Ongaro, Cox and Rixner. Not in Xen; default false.
+        sort_by_credit: bool,
+        /// Whether a current vCPU that is outranked is kicked away although no pCPU is idle for it, and its return to the queue
+        /// counts as a wake-up, with a boost: Xen before 4.7, where f02a5760c7 (November 2015) and 66c7449a4d (2016) mended the
+        /// two halves; default false. In 2007 no vCPU was kicked away, and it is ignored there.
+        kick_away_boosts: bool,
+    }
 }
 
 impl CreditConfig {

@@ -1,22 +1,29 @@
 //! Whose rules, and the parameters of credit2.
 
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use crate::sched::parameters::scheduler_parameters;
 use crate::sched::ratelimit::check_ratelimit;
 
 /// Which Xen's rules to follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 pub enum Credit2Version {
     /// Xen 4.8.1.
+    #[serde(rename = "4.8.1")]
     Xen481,
     /// Xen 4.10 to 4.20.
+    #[serde(rename = "4.10")]
     Xen410,
     /// Xen 4.21.
+    #[serde(rename = "4.21")]
     Xen421,
 }
 
 /// Which pCPUs share a run queue (`credit2_runqueue`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Runqueue {
     /// Each core by itself; with SMT off each pCPU. The default of 4.8.
     Core,
@@ -26,20 +33,22 @@ pub enum Runqueue {
     All,
 }
 
-/// Parameters of the credit2 scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credit2Config {
-    /// Whose rules.
-    pub version: Credit2Version,
-    /// Rate limit (`sched_ratelimit_us`): 0 (off) or 100 us to 500 ms, default 1000 us.
-    pub ratelimit: Duration,
-    /// Which pCPUs share a run queue.
-    pub runqueue: Runqueue,
-    /// Credit that a vCPU has to be ahead to be pulled to another pCPU
-    /// (`sched_credit2_migrate_resist`), default 500 us.
-    pub migrate_resist: Duration,
-    /// Period of caps (`credit2_cap_period_ms`), default 10 ms, at least 1 ms.
-    pub cap_period: Duration,
+scheduler_parameters! {
+    /// Parameters of the credit2 scheduler.
+    pub struct Credit2Config(Credit2Version);
+    /// Parameters of `credit2`.
+    pub struct Credit2Keys;
+    {
+        /// Rate limit, `sched_ratelimit_us`: 0us (off) or 100us to 500ms; default 1000us.
+        ratelimit: Duration,
+        /// Which pCPUs share a run queue, `credit2_runqueue`; default core for 4.8.1, socket since.
+        runqueue: Runqueue,
+        /// Credit that a vCPU has to be ahead to be pulled to another pCPU, `sched_credit2_migrate_resist`: 0us to 100ms; default
+        /// 500us.
+        migrate_resist: Duration,
+        /// Period of caps, `credit2_cap_period_ms`: 1ms to 1s; default 10ms.
+        cap_period: Duration,
+    }
 }
 
 impl Credit2Config {

@@ -1,6 +1,10 @@
 //! Whose rules, and their tunables.
 
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::sched::parameters::scheduler_parameters;
 
 /// Whose fair class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,47 +35,102 @@ impl FairVersion {
     }
 }
 
-/// Parameters of the scheduler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FairConfig {
-    /// Whose rules.
-    pub version: FairVersion,
-    /// Ticks per second, `CONFIG_HZ`: 100 to 1000. All pCPUs tick at the same instants, unless
-    /// they idle.
-    pub hz: u32,
-    /// CFS: in how long each of a few runnable threads has its turn. Before scaling, as the next
-    /// three: the kernel multiplies them by 1 + log2(pCPUs), at most 4.
-    pub latency: Duration,
-    /// CFS: how long a turn is at least.
-    pub min_granularity: Duration,
-    /// CFS: by how much virtual run time who wakes must be behind to interrupt.
-    pub wakeup_granularity: Duration,
-    /// EEVDF: length of a turn, `base_slice_ns`.
-    pub base_slice: Duration,
-    /// EEVDF: who runs is left alone up to its deadline, or while it is owed something
-    /// (`RUN_TO_PARITY`).
-    pub run_to_parity: bool,
-    /// EEVDF: who sleeps while it owes something stays in the queue until it does not
-    /// (`DELAY_DEQUEUE`, since 6.12).
-    pub delay_dequeue: bool,
-    /// EEVDF: who has a shorter slice interrupts in spite of `run_to_parity` (`PREEMPT_SHORT`,
-    /// since 6.12).
-    pub preempt_short: bool,
-    /// Run time that a pCPU fetches from a group's pool at a time, `sched_cfs_bandwidth_slice_us`.
-    pub bandwidth_slice: Duration,
-    /// Whether run time that was fetched in one period and not used is lost in the next.
-    pub expire_slices: bool,
-    /// Whether a pCPU that has nothing to do because its groups are throttled looks for work at
-    /// once. It did not before 3.15 (38033c37faab): `schedule` balanced an idle pCPU before
-    /// `put_prev_task`, where throttling was done.
-    pub balance_on_throttle: bool,
-    /// Whether the tick of a busy pCPU has work brought to idle ones (`nohz_idle_balance`). Up to
-    /// 3.2 the idle pCPU that was to do it gave up if it had been busy at its last tick, which it
-    /// usually had, as idle ones do not tick (`run_rebalance_domains` with `idle_at_tick`; mended
-    /// by "sched: Request for idle balance during nohz idle load balance").
-    pub balance_idle: bool,
-    /// Whether the period timers of all groups run in step, as before 6.3 (41abdba93747).
-    pub periods_in_step: bool,
+/// Whose CFS.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub enum CfsVersion {
+    /// Linux 2.6.39 with the patches of 2011 for bandwidth limits.
+    #[serde(rename = "2.6.39")]
+    Linux2639,
+    /// Linux 4.18.
+    #[serde(rename = "4.18")]
+    Linux418,
+    /// Linux 5.4.
+    #[serde(rename = "5.4")]
+    Linux54,
+}
+
+impl From<CfsVersion> for FairVersion {
+    fn from(version: CfsVersion) -> Self {
+        match version {
+            CfsVersion::Linux2639 => FairVersion::Linux2639,
+            CfsVersion::Linux418 => FairVersion::Linux418,
+            CfsVersion::Linux54 => FairVersion::Linux54,
+        }
+    }
+}
+
+/// Whose EEVDF.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub enum EevdfVersion {
+    /// Linux 6.6.
+    #[serde(rename = "6.6")]
+    Linux66,
+    /// Linux 6.12.
+    #[serde(rename = "6.12")]
+    Linux612,
+}
+
+impl From<EevdfVersion> for FairVersion {
+    fn from(version: EevdfVersion) -> Self {
+        match version {
+            EevdfVersion::Linux66 => FairVersion::Linux66,
+            EevdfVersion::Linux612 => FairVersion::Linux612,
+        }
+    }
+}
+
+scheduler_parameters! {
+    /// Parameters of the fair class.
+    pub struct FairConfig(FairVersion);
+    /// Parameters of `cfs`.
+    pub struct CfsKeys(CfsVersion);
+    /// Parameters of `eevdf`.
+    pub struct EevdfKeys(EevdfVersion);
+    both {
+        /// Ticks per second, `CONFIG_HZ`; default 250, of 2.6.39 1000. All pCPUs tick at the same instants, unless they idle.
+        #[schemars(range(min = 100, max = 1000))]
+        hz: u32,
+        /// Run time that a pCPU fetches from a group's pool at a time, `sched_cfs_bandwidth_slice_us`: 1us to 1s; default 5ms.
+        bandwidth_slice: Duration,
+        /// Whether run time that was fetched in one period and not used is lost in the next; default true up to 4.18, false
+        /// since.
+        expire_slices: bool,
+        /// Whether a pCPU that has nothing to do because its groups are throttled looks for work at once; default true, false
+        /// for 2.6.39. Linux did not before 3.15 (38033c37faab): `schedule` balanced an idle pCPU before `put_prev_task`, where
+        /// throttling was done.
+        balance_on_throttle: bool,
+        /// Whether the tick of a busy pCPU has work brought to idle ones (`nohz_idle_balance`); default true, false for 2.6.39.
+        /// Up to 3.2 the idle pCPU that was to do it gave up if it had been busy at its last tick, which it usually had, as idle
+        /// ones do not tick (`run_rebalance_domains` with `idle_at_tick`; mended by "sched: Request for idle balance during
+        /// nohz idle load balance").
+        balance_idle: bool,
+        /// Whether the period timers of all groups run in step; default true before 6.3 (41abdba93747), false since.
+        periods_in_step: bool,
+    }
+    first {
+        /// In how long each of a few runnable threads has its turn, `sched_latency_ns`: 100us to 1s; default 6ms. Before scaling,
+        /// as the next two: the kernel multiplies them by 1 + log2(pCPUs), at most 4.
+        latency: Duration,
+        /// How long a turn is at least, `sched_min_granularity_ns`: 100us to 1s; default 750us.
+        min_granularity: Duration,
+        /// By how much virtual run time a waking thread must be behind to interrupt, `sched_wakeup_granularity_ns`: up to 1s;
+        /// default 1ms.
+        wakeup_granularity: Duration,
+    }
+    second {
+        /// Length of a turn, `base_slice_ns`: 100us to 1s; default 750us. Before scaling: the kernel multiplies it by
+        /// 1 + log2(pCPUs), at most 4.
+        base_slice: Duration,
+        /// Whether the running thread is left alone up to its deadline, or while it is owed something (`RUN_TO_PARITY`); default
+        /// true.
+        run_to_parity: bool,
+        /// Whether a thread that sleeps while it owes something stays in the queue until it does not (`DELAY_DEQUEUE`); default
+        /// true since 6.12.
+        delay_dequeue: bool,
+        /// Whether a thread with a shorter slice interrupts in spite of `run_to_parity` (`PREEMPT_SHORT`); default true since
+        /// 6.12.
+        preempt_short: bool,
+    }
 }
 
 impl FairConfig {

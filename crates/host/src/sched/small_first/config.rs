@@ -1,6 +1,8 @@
 //! The parameters of small-first.
 
 pub use lowtail_policy::Params;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Parameters of the scheduler.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,7 +14,8 @@ pub struct SmallFirstConfig {
 }
 
 /// What a VM's weight is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum WeightPer {
     /// The VM as a whole, however many vCPUs it has, as libvirt's shares.
     #[default]
