@@ -310,7 +310,7 @@ fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<String>>
     };
     let circle = |from: &Module| -> Vec<String> {
         let back = |to: &&&Module| reached.get(**to).is_some_and(|all| all.contains(from));
-        reached[from].iter().filter(back).map(|to| name(to)).collect()
+        reached[from].iter().filter(back).map(name).collect()
     };
     arrows.keys().map(circle).filter(|circle| !circle.is_empty()).collect()
 }

@@ -200,7 +200,7 @@ fn a_newcomer_is_seen_at_once() {
 
 /// Programs, maps and links that there are, by number, of those that have names of ours.
 fn in_the_kernel() -> (BTreeSet<u32>, BTreeSet<u32>, BTreeSet<u32>) {
-    let programs = ["switched", "waking", "woken_new", "migrated", "ended", "look_at", "forget"];
+    let programs = ["switched", "waking", "woken_new", "migrated", "ended", "track", "untrack"];
     let maps =
         ["slots", "slot_of_tid", "free_slots", "queues", "first_blame", "blame", "epoch", "losses"];
     let programs: BTreeSet<u32> = ProgInfoIter::default()
