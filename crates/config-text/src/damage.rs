@@ -1,4 +1,4 @@
-//! Files damaged at random, for tests of who reads them.
+//! Files damaged at random, for tests of their readers.
 
 use lowtail_engine::Rng;
 

@@ -1,4 +1,4 @@
-//! Names that nobody knows, and those that may be meant.
+//! Unknown names, and the known ones that may be meant.
 
 /// Names that are listed at most.
 const NAMES_MOST: usize = 12;

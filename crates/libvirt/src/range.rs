@@ -8,9 +8,9 @@ pub const SHARES: RangeInclusive<i64> = 2..=262_144;
 /// `<shares>` on a host with cgroup v2, where it is the kernel's `cpu.weight`. Until 9.1.0 libvirt
 /// asked for 2 to 262144 there too, and the kernel refused (libvirt 38af6497).
 pub const WEIGHT: RangeInclusive<i64> = 1..=10_000;
-/// `cpu.shares` of a group that nobody has set.
+/// `cpu.shares` of a new group.
 pub const SHARES_USUAL: i64 = 1024;
-/// `cpu.weight` of a group that nobody has set.
+/// `cpu.weight` of a new group.
 pub const WEIGHT_USUAL: i64 = 100;
 /// `<period>` and the like, in microseconds.
 pub const PERIOD_US: RangeInclusive<i64> = 1_000..=1_000_000;
@@ -41,7 +41,7 @@ impl CgroupVersion {
         }
     }
 
-    /// What a group has that nobody has set.
+    /// What a new group has.
     pub fn usual(self) -> i64 {
         match self {
             CgroupVersion::V1 => SHARES_USUAL,

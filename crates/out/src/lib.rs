@@ -1,12 +1,12 @@
 //! What leaves lowtail.
 //!
 //! * [`line()`], [`lines()`] and [`path()`]: text for people, in which nothing moves the cursor of a terminal or turns
-//!   the direction of writing. Names, titles and paths are chosen by others; this is the one place that makes them fit
+//!   the direction of writing. Names, titles and paths are not to be trusted; this is the one place that makes them fit
 //!   to be shown.
 //! * [`Output`]: a file that the user names. What was there before stays until all is written; what is no regular file
-//!   is written into; links that others have laid are not followed.
+//!   is written into; links that other users have laid are not followed.
 //!
-//! It knows nobody.
+//! It builds on no other crate.
 #![warn(missing_docs)]
 
 mod output;

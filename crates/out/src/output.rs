@@ -16,7 +16,7 @@ use crate::place::{Place, There};
 /// Who may read what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// The owner alone: mode 0600, whatever was there before. For what tells about others.
+    /// The owner alone: mode 0600, whatever was there before. For what tells about other users.
     Private,
     /// Whoever could read the file that it replaces, whose mode and owner it gets; a new file follows the umask.
     Usual,
@@ -26,10 +26,10 @@ pub enum Access {
 ///
 /// `-` and `/dev/stdout` are standard output, `/dev/fd/N` is an open file. A device or a pipe is written into; a socket
 /// and a directory are errors. Everything else is a regular file: it is written without a name in the directory of
-/// the target (or, where the file system cannot do that, with a random one that nobody can foretell), and takes its
+/// the target (or, where the file system cannot do that, with a random one that cannot be guessed), and takes its
 /// place in [`Output::commit`]. Until then the old file is there. Dropped without it, nothing is left behind.
 ///
-/// Links are followed, so that they stay, unless somebody else has laid them to lead astray.
+/// Links are followed, so that they stay, unless another user has laid them to lead astray.
 #[derive(Debug)]
 pub struct Output {
     writer: BufWriter<File>,
@@ -66,10 +66,10 @@ fn own_descriptor(path: &Path) -> Option<u32> {
 }
 
 impl Output {
-    /// Begins to write what is to become `path`. A pipe waits for somebody who reads.
+    /// Begins to write what is to become `path`. A pipe waits for a reader.
     ///
     /// # Errors
-    /// If `path` leads to no place that can be written to, or others have laid links there.
+    /// If `path` leads to no place that can be written to, or other users have laid links there.
     pub fn create(path: &Path, access: Access) -> io::Result<Self> {
         if is_standard_output(path) {
             return into(io::stdout().as_fd().try_clone_to_owned()?);
@@ -212,7 +212,7 @@ fn unfinished(place: &Place, nameless: bool) -> io::Result<(OwnedFd, Option<Stri
     Ok((file, Some(name)))
 }
 
-/// Tries names that nobody can foretell until one is free.
+/// Tries names that cannot be guessed until one is free.
 fn with_random_name<T>(make: impl Fn(&str) -> Result<T, Errno>) -> io::Result<(T, String)> {
     loop {
         let mut random = [0; 8];

@@ -1,11 +1,11 @@
 //! Where a path leads, without being led astray.
 //!
 //! lowtail runs as root beside people who may lay links where it writes. The way is walked here, component by
-//! component, with each directory held open, so that nobody changes it behind the walk:
+//! component, with each directory held open, so that no process changes it behind the walk:
 //!
 //! * In a directory that anybody may write to, a link is followed only if it is the caller's or the directory owner's:
 //!   what `fs.protected_symlinks` of Linux does in sticky directories (sysctl/fs.rst), also where that is off.
-//! * Elsewhere a link of the caller's or of root's is followed. One of somebody else's is followed only to what belongs
+//! * Elsewhere a link of the caller's or of root's is followed. One of another user's is followed only to what belongs
 //!   to that one.
 //! * What is there already, in a directory that anybody may write to, has to be the caller's or the directory owner's
 //!   (`fs.protected_regular`, `fs.protected_fifos`).
@@ -172,7 +172,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes on where the link `name` leads, if whoever has laid it may say so.
+    /// Goes on where the link `name` leads, if its owner may lay links here.
     fn follow(&mut self, name: &OsStr) -> io::Result<()> {
         self.links += 1;
         if self.links > LINKS_MAX {

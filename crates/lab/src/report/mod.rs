@@ -124,7 +124,7 @@ fn charts(outcome: &Outcome) -> String {
     if drawn.len() <= CDF_ROWS_MAX {
         return cdf::chart(outcome, &drawn);
     }
-    // Too many for one chart: those with published figures have theirs, the others share.
+    // Too many for one chart: those with published figures have theirs, the other rows share.
     let published: Vec<_> =
         drawn.iter().copied().filter(|row| has_published(outcome, &row.name)).collect();
     let mut out = String::new();

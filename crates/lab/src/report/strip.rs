@@ -1,4 +1,4 @@
-//! The schedule around the longest wait: a lane per pCPU, who ran there, who woke when,
+//! The schedule around the longest wait: a lane per pCPU, which vCPU ran there, which one woke when,
 //! and what the scheduler remarked.
 
 use std::fmt::Write as _;

@@ -1,0 +1,21 @@
+//! A random search for guests that take more than their share, or make other VMs wait.
+//!
+//! Each run is a random host with a server as the victim, honest CPU loops, and one to three
+//! attackers of random kinds, all of the same weight. It is run twice: as it is, and with
+//! honest CPU loops of as many vCPUs in the attackers' places, the yardstick. Each run is a
+//! scenario, written as a file would be, so that what was found can be run again, looked at
+//! and changed.
+
+mod fair_share;
+mod finding;
+mod measure;
+mod options;
+mod random_host;
+mod report;
+mod search;
+
+pub use finding::Finding;
+pub use measure::Measure;
+pub use options::AttackOptions;
+pub use report::Attacks;
+pub use search::attack;

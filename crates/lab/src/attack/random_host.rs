@@ -1,0 +1,256 @@
+//! A random host: its scenario, and what attackers on it get.
+
+use std::fmt::Write;
+
+use lowtail_engine::Rng;
+
+use super::fair_share::fair_shares;
+use super::finding::Finding;
+use super::measure::Measure;
+use crate::experiment::Experiment;
+use crate::row::Row;
+use crate::run::{KeepOptions, run_case};
+
+/// Simulated time that the victim's requests take up, in microseconds.
+const SPAN_US: u64 = 10_000_000;
+
+/// A VM of a random host that wants all it can get.
+#[derive(Debug)]
+struct Attacker {
+    name: String,
+    vcpus: u64,
+    kind: &'static str,
+    /// The rest of the workload's table.
+    keys: String,
+}
+
+/// A random host.
+#[derive(Debug)]
+pub(super) struct RandomHost {
+    run: u32,
+    scheduler: &'static str,
+    pcpus: u64,
+    attackers: Vec<Attacker>,
+    scenario: String,
+}
+
+/// A span over `octaves` octaves from `low_us` on, each octave as likely as the others, and
+/// uniform within: as good as log-uniform, and in whole numbers.
+fn span(rng: &mut Rng, low_us: u64, octaves: u64) -> String {
+    let octave = low_us << rng.below(octaves);
+    format!("\"{}us\"", octave + rng.below(octave))
+}
+
+/// Kind and keys of a random attacker; a wake-storm has its partner's name to come.
+fn workload(rng: &mut Rng) -> (&'static str, String) {
+    match rng.below(7) {
+        0 => {
+            let tick = ["10ms", "10ms", "30ms", "5ms"][rng.below(4) as usize];
+            let (margin, after) = (span(rng, 20, 7), span(rng, 5, 6));
+            let give_up = ["sleep", "yield"][rng.below(2) as usize];
+            let times = format!("tick = \"{tick}\", margin = {margin}, after = {after}");
+            ("tick-dodger", format!("{times}, give_up = \"{give_up}\""))
+        }
+        1 => {
+            let (save, burn) = (span(rng, 100, 12), span(rng, 50, 12));
+            ("boost-saver", format!("save = {save}, burn = {burn}"))
+        }
+        2 => ("wake-storm", format!("work = {}", span(rng, 20, 9))),
+        3 => {
+            let (burst, share) = (span(rng, 20, 11), 1 + rng.below(100));
+            ("bucket-surfer", format!("burst = {burst}, share_percent = {share}"))
+        }
+        4 => ("splitter", format!("turn = {}", span(rng, 50, 9))),
+        5 => {
+            let (period, low) = [("30ms", 150), ("10ms", 50)][rng.below(2) as usize];
+            let (before, after) = (span(rng, low, 6), span(rng, low, 6));
+            ("edge-burner", format!("period = \"{period}\", before = {before}, after = {after}"))
+        }
+        _ => ("yielder", format!("work = {}", span(rng, 10, 9))),
+    }
+}
+
+/// `wanted` attackers; those that need a partner come in twos.
+fn attackers(rng: &mut Rng, wanted: usize) -> Vec<Attacker> {
+    let mut attackers: Vec<Attacker> = Vec::new();
+    while attackers.len() < wanted {
+        let (kind, keys) = workload(rng);
+        let vcpus = 1 + rng.below(8);
+        let name = |i: usize| format!("a{}", i + 1);
+        let first = attackers.len();
+        if kind != "wake-storm" {
+            attackers.push(Attacker { name: name(first), vcpus, kind, keys });
+        } else if first + 2 <= wanted {
+            for (own, other) in [(first, first + 1), (first + 1, first)] {
+                let keys = format!("partner = \"{}\", {keys}", name(other));
+                attackers.push(Attacker { name: name(own), vcpus, kind, keys });
+            }
+        }
+    }
+    attackers
+}
+
+impl RandomHost {
+    pub(super) fn random(
+        seed: u64,
+        run: u32,
+        schedulers: &[(&'static str, &'static str)],
+        command: &str,
+    ) -> Self {
+        let rng = &mut Rng::new(seed, &format!("attack {run}"));
+        let (scheduler, keys) = schedulers[rng.below(schedulers.len() as u64) as usize];
+        let pcpus = 1 + rng.below(2);
+        let wanted = 1 + rng.below(3) as usize;
+        let attackers = attackers(rng, wanted);
+        let gap_us = (500 << rng.below(4)) + rng.below(500);
+        let (requests, service) = (SPAN_US / gap_us, span(rng, 20, 3));
+        let show = attackers.iter().flat_map(|a| {
+            ["cpu_share", "window_share"].map(|stem| format!("\"{stem}.{}\", ", a.name))
+        });
+        let mut text = format!(
+            r#"title = "Run {run} of a search for attacks, under {scheduler}"
+source = "{command}"
+seed = {}
+duration = "20s"
+show = [{}"cpu_share.loop", "cpu_share.victim"]
+
+[host]
+pcpus = {pcpus}
+scheduler = {{ {keys} }}
+
+[vm.victim]
+
+[vm.victim.workload]
+kind = "request-server"
+load = {{ open = {{ exponential = "{gap_us}us" }} }}
+service = {{ exponential = {service} }}
+tx_completion = "50us"
+requests = {requests}
+
+[vm.loop]
+count = {pcpus}
+workload = {{ kind = "cpu-loop" }}
+"#,
+            rng.below(1 << 32),
+            show.collect::<String>(),
+        );
+        let mut honest = String::new();
+        for Attacker { name, vcpus, kind, keys } in &attackers {
+            let workload = format!("workload = {{ kind = \"{kind}\", {keys} }}");
+            let _ = write!(text, "\n[vm.{name}]\nvcpus = {vcpus}\n{workload}\n");
+            let _ = writeln!(honest, "\"vm.{name}.workload\" = {{ kind = \"cpu-loop\" }}");
+        }
+        let cases = "\n[[case]]\nname = \"attack\"\n\n[[case]]\nname = \"honest\"\n[case.set]\n";
+        RandomHost { run, scheduler, pcpus, attackers, scenario: text + cases + &honest }
+    }
+
+    /// Runs it with and without attackers and applies all measures.
+    ///
+    /// # Panics
+    /// If the scenario is wrong, which would be a bug of this file.
+    pub(super) fn judge(self) -> Vec<Finding> {
+        let experiment = Experiment::parse("attack.toml", &self.scenario, None);
+        let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{}", self.scenario));
+        let file = &experiment.file;
+        let cases = experiment.cases(false).iter();
+        let keep = KeepOptions { windows: true, ..KeepOptions::default() };
+        let results = cases.map(|case| run_case(case, file.seed, file.unit, &keep));
+        let rows: Vec<Row> = results.flat_map(|result| result.rows).collect();
+        let [attack, honest] = &rows[..] else { panic!("two rows, not {}", rows.len()) };
+        self.findings(attack, honest)
+    }
+
+    fn findings(&self, attack: &Row, honest: &Row) -> Vec<Finding> {
+        let pcpus = self.pcpus as f64;
+        let mut wants = vec![attack.get("cpu_share.victim").unwrap_or(0.0)];
+        wants.extend(self.attackers.iter().map(|a| (a.vcpus as f64).min(pcpus)));
+        wants.extend((0..self.pcpus).map(|_| 1.0));
+        let entitled = fair_shares(pcpus, &wants);
+        let mut found = Vec::new();
+        let mut find = |measure, vm: &str, workload: String, metric: &str, reference| {
+            // A victim that has answered nothing has let all wait for the whole run.
+            let starved = || {
+                let s = attack.get("sim_s").filter(|_| measure == Measure::Tail && attack.n == 0);
+                s.map(|s| s * 1e6)
+            };
+            let figure = attack.get(metric).or_else(starved);
+            let (Some(figure), Some(honest)) = (figure, honest.get(metric)) else { return };
+            let reference: f64 = Option::unwrap_or(reference, honest);
+            if reference <= 0.0 {
+                return;
+            }
+            found.push(Finding {
+                measure,
+                run: self.run,
+                scheduler: self.scheduler,
+                vm: vm.to_string(),
+                workload,
+                figure,
+                reference,
+                honest,
+                scenario: self.scenario.clone(),
+            });
+        };
+        for (a, &entitled) in self.attackers.iter().zip(&entitled[1..]) {
+            let s = if a.vcpus == 1 { "" } else { "s" };
+            let workload = || format!("{}, {} vCPU{s}", a.kind, a.vcpus);
+            let share = format!("cpu_share.{}", a.name);
+            let window = format!("window_share.{}", a.name);
+            find(Measure::Share, &a.name, workload(), &share, Some(entitled));
+            find(Measure::Window, &a.name, workload(), &window, Some(entitled));
+            find(Measure::Gain, &a.name, workload(), &share, None);
+        }
+        find(Measure::Loss, "loop", "cpu-loop".to_string(), "cpu_share.loop", None);
+        find(Measure::Tail, "victim", "request-server".to_string(), "p99_9", None);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::HYPERVISORS;
+
+    /// Any draw makes a scenario that the reader accepts, with a schedulable host.
+    #[test]
+    fn every_random_host_is_valid() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for run in 0..500 {
+            let host = RandomHost::random(7, run, HYPERVISORS, "x");
+            let experiment = Experiment::parse("attack.toml", &host.scenario, None);
+            let experiment = experiment.unwrap_or_else(|e| panic!("run {run}: {e}\n{host:#?}"));
+            assert_eq!(experiment.cases(false).len(), 2);
+            kinds.extend(host.attackers.iter().map(|a| a.kind));
+        }
+        assert_eq!(kinds.len(), 7, "{kinds:?}");
+    }
+
+    /// The known attack is found: under credit of 2007 the sleeping tick dodger has far more
+    /// than its share and than an honest loop would have.
+    #[test]
+    fn the_tick_dodger_is_caught() {
+        let keys = r#"tick = "10ms", margin = "500us", give_up = "sleep""#.to_string();
+        let dodger = Attacker { name: "a1".to_string(), vcpus: 1, kind: "tick-dodger", keys };
+        let mut host = RandomHost::random(1, 0, &HYPERVISORS[..1], "x");
+        let victim = "[vm.victim]\nworkload = { kind = \"request-server\", service = \"20us\", \
+                      load = { open = \"5ms\" }, requests = 1000 }\n";
+        host.scenario = format!(
+            "title = \"x\"\nshow = [\"window_share.a1\"]\n[host]\nscheduler = {{ {} }}\n{victim}\
+             [vm.loop]\nworkload = {{ kind = \"cpu-loop\" }}\n[vm.a1]\nworkload = {{ kind = \
+             \"tick-dodger\", {} }}\n[[case]]\nname = \"attack\"\n[[case]]\nname = \"honest\"\n\
+             set = {{ \"vm.a1.workload\" = {{ kind = \"cpu-loop\" }} }}\n",
+            HYPERVISORS[0].1, dodger.keys,
+        );
+        (host.pcpus, host.attackers) = (1, vec![dodger]);
+        let found = host.judge();
+        let ratio = |measure| {
+            let mut of = found.iter().filter(|finding| finding.measure == measure);
+            of.next().map_or(0.0, Finding::ratio)
+        };
+        assert!(ratio(Measure::Share) > 1.5 && ratio(Measure::Gain) > 1.5, "{found:#?}");
+        // The loop is left with some 5 % instead of 50.
+        assert!((5.0..20.0).contains(&ratio(Measure::Loss)), "{found:#?}");
+        // No window of 100 ms can hold more than a pCPU, and half of one is its due.
+        assert!((1.5..2.1).contains(&ratio(Measure::Window)), "{found:#?}");
+    }
+}
