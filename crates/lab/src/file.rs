@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::claim::{ClaimFile, PublishedFile};
 use crate::costs::CostsChoice;
+use crate::kvm::cgroup_tree::CgroupFile;
 use crate::kvm::cputune::CputuneFile;
-use crate::kvm::group::CgroupFile;
 use crate::kvm::layout::LayoutFile;
 use crate::kvm::thread::{ThreadFile, ThreadsFile, VhostFile};
 use crate::metric::TimeUnit;

@@ -186,7 +186,7 @@ fn vm_text(
     if vm.cap_percent != 0 {
         text += &format!("; cap {} %", vm.cap_percent);
     }
-    text += &crate::kvm::machine::describe(vm, cgroups);
+    text += &crate::kvm::vm::describe(vm, cgroups);
     text
 }
 
@@ -204,7 +204,7 @@ fn vcpu_names(host: &HostCase) -> Vec<String> {
             1 => vm.name.clone(),
             _ => format!("{}.{i}", vm.name),
         });
-        vcpus.chain(threads.others.iter().map(move |other| format!("{}.{other}", vm.name)))
+        vcpus.chain(threads.helpers.iter().map(move |other| format!("{}.{other}", vm.name)))
     });
     names.collect()
 }

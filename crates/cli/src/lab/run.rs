@@ -169,7 +169,7 @@ fn print_machines(experiment: &Experiment, outcome: &Outcome, global: &Global) -
     }
     let color = out::color(global);
     let tables = experiment.cases(false).iter();
-    let tables = tables.map(|case| lowtail_lab::kvm::table::machines(case, outcome, color));
+    let tables = tables.map(|case| lowtail_lab::kvm::table::vms(case, outcome, color));
     out::coloured(&tables.collect::<String>(), color)
 }
 

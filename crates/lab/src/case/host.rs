@@ -8,7 +8,7 @@ use crate::costs::CostTable;
 use crate::cpu_set::cpu_set;
 use crate::error::KeyError;
 use crate::file::{HostFile, PointFile, VmFile};
-use crate::kvm::machine::Kvm;
+use crate::kvm::vm::KvmHost;
 use crate::limits::{BACKLOG_PACKETS_MAX, GROUP_QUEUES_MAX, NETWORK_VCPUS_MAX};
 use crate::network::build::{EndSpec, NetworkCase};
 use crate::traffic::IoTables;
@@ -125,7 +125,7 @@ impl CaseParts {
         let at = self.hosts.len();
         let (mut vms, mut vcpus) = (Vec::new(), 0);
         let mut own: Vec<VmKind> = Vec::new();
-        let (mut kvm, mut threads) = (Kvm::new(file, host)?, Vec::new());
+        let (mut kvm, mut threads) = (KvmHost::new(file, host)?, Vec::new());
         for name in chosen {
             let vm = &file.vm[name];
             let in_vm = |bad: KeyError| bad.under(&["vm", name]);
@@ -150,8 +150,8 @@ impl CaseParts {
                 let name = if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
                 let mut config = VmConfig { name, vcpus: vm.vcpus.of(i), ..config.clone() };
                 let vcpus = config.vcpus;
-                let others = kvm.add(table, vm, &mut config).map_err(in_vm)?;
-                threads.push(VmThreads { vcpus, others });
+                let helpers = kvm.add(table, vm, &mut config).map_err(in_vm)?;
+                threads.push(VmThreads { vcpus, helpers });
                 vms.push(config);
             }
             own.push(VmKind {

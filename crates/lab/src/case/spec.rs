@@ -27,13 +27,13 @@ pub struct HostCase {
     pub threads: Vec<VmThreads>,
 }
 
-/// What the vCPUs of a [`VmConfig`](lowtail_host::VmConfig) are: a KVM host schedules all threads of a machine alike.
+/// What the vCPUs of a [`VmConfig`](lowtail_host::VmConfig) are: a KVM host schedules all threads of a VM alike.
 #[derive(Debug, Clone)]
 pub struct VmThreads {
     /// The first so many are vCPUs.
     pub vcpus: u16,
-    /// What the others are called: `emulator`, `iothread1`, `vhost0`.
-    pub others: Vec<String>,
+    /// Names of the threads besides: `emulator`, `iothread1`, `vhost0`.
+    pub helpers: Vec<String>,
 }
 
 /// VMs of a kind: one table of the scenario file.

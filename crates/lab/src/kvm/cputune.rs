@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::micros::{LimitFile, Micros};
-use super::thread::{Each, SchedFile, nice, slice};
+use super::thread::{OneOrEach, SchedFile, nice, slice};
 use crate::cpu_set::cpu_set;
 use crate::error::KeyError;
 use crate::value::DurationText;
@@ -52,38 +52,38 @@ pub struct CputuneFile {
     #[serde(default)]
     pub iothreadpin: Vec<Vec<u16>>,
     /// How vCPUs are scheduled.
-    pub vcpusched: Option<Each<SchedFile>>,
+    pub vcpusched: Option<OneOrEach<SchedFile>>,
     /// How the emulator is scheduled.
     pub emulatorsched: Option<SchedFile>,
     /// How I/O threads are scheduled.
-    pub iothreadsched: Option<Each<SchedFile>>,
+    pub iothreadsched: Option<OneOrEach<SchedFile>>,
     /// A slice of its own for each vCPU: 0.1ms to 100ms. libvirt has no such element.
-    pub slice: Option<Each<DurationText>>,
+    pub slice: Option<OneOrEach<DurationText>>,
     /// The nice value of each vCPU. libvirt has no such element.
-    pub nice: Option<Each<i64>>,
+    pub nice: Option<OneOrEach<i64>>,
 }
 
 /// The limits of a VM's groups.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Limits {
+pub(crate) struct VmLimits {
     pub(crate) vcpu: Option<Limit>,
     pub(crate) global: Option<Limit>,
     pub(crate) emulator: Option<Limit>,
     pub(crate) iothread: Option<Limit>,
 }
 
-/// Which threads a setting is for.
+/// The threads that a setting is for.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ThreadKind {
     Vcpu,
     Iothread,
 }
 
 impl CputuneFile {
     /// The limits.
-    pub(crate) fn limits(&self) -> Result<Limits, KeyError> {
+    pub(crate) fn limits(&self) -> Result<VmLimits, KeyError> {
         let limit = |quota, period, burst| LimitFile { quota, period, burst }.build();
-        Ok(Limits {
+        Ok(VmLimits {
             vcpu: limit(
                 ("quota", self.quota),
                 ("period", self.period),
@@ -151,7 +151,7 @@ impl CputuneFile {
         if let Some(pin) = self.vcpupin.get(i) {
             thread.pin = cpu_set(&i.to_string(), pin, pcpus).map_err(|b| b.under(&["vcpupin"]))?;
         }
-        thread.policy = policy(&self.vcpusched, Kind::Vcpu, i as u16, vcpus)
+        thread.policy = policy(&self.vcpusched, ThreadKind::Vcpu, i as u16, vcpus)
             .map_err(|bad| bad.under(&["vcpusched"]))?;
         if let Some(values) = &self.nice {
             values.at_most("nice", most)?;
@@ -205,7 +205,7 @@ impl CputuneFile {
             let key = i.to_string();
             thread.pin = cpu_set(&key, pin, pcpus).map_err(|b| b.under(&["iothreadpin"]))?;
         }
-        thread.policy = policy(&self.iothreadsched, Kind::Iothread, i as u16 + 1, count)
+        thread.policy = policy(&self.iothreadsched, ThreadKind::Iothread, i as u16 + 1, count)
             .map_err(|bad| bad.under(&["iothreadsched"]))?;
         Ok(thread)
     }
@@ -213,8 +213,8 @@ impl CputuneFile {
 
 /// The policy of thread number `number`, out of `count`.
 fn policy(
-    settings: &Option<Each<SchedFile>>,
-    kind: Kind,
+    settings: &Option<OneOrEach<SchedFile>>,
+    kind: ThreadKind,
     number: u16,
     count: u16,
 ) -> Result<Policy, KeyError> {
@@ -222,12 +222,12 @@ fn policy(
     let mut found = Policy::Other;
     for (i, sched) in settings.list().iter().enumerate() {
         let here = |bad: KeyError| match settings {
-            Each::Same(_) => bad,
-            Each::List(_) => bad.under(&[&i.to_string()]),
+            OneOrEach::Same(_) => bad,
+            OneOrEach::List(_) => bad.under(&[&i.to_string()]),
         };
         let (key, numbers, other, first) = match kind {
-            Kind::Vcpu => ("vcpus", &sched.vcpus, &sched.iothreads, 0),
-            Kind::Iothread => ("iothreads", &sched.iothreads, &sched.vcpus, 1),
+            ThreadKind::Vcpu => ("vcpus", &sched.vcpus, &sched.iothreads, 0),
+            ThreadKind::Iothread => ("iothreads", &sched.iothreads, &sched.vcpus, 1),
         };
         if other.is_some() {
             return Err(here(KeyError::new("", format!("give `{key}` here"))));

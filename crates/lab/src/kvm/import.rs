@@ -1,4 +1,4 @@
-//! From machines of libvirt's to a scenario, as text that a user can go on from.
+//! From libvirt's domains to a scenario, as text that a user can go on from.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
@@ -10,13 +10,13 @@ use lowtail_libvirt::{Cpus, Cputune, Domain, Policy, Position};
 
 use crate::error::{Error, FileError};
 
-/// Columns of at most so many machines are shown by the scenario itself.
-const SHOWN_MACHINES: usize = 4;
+/// Columns of at most so many VMs are shown by the scenario itself.
+const SHOWN_VMS: usize = 4;
 
-/// Largest description of a machine; what its own reader refuses is smaller.
+/// Largest description of a domain; what its own reader refuses is smaller.
 const FILE_BYTES_MAX: usize = 8 << 20;
 
-/// The text of a file that describes a machine.
+/// The text of a file that describes a domain.
 ///
 /// # Errors
 /// If it cannot be read, is larger than any such file, or is no text: then at which byte.
@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Result<String, Error> {
     Ok(lowtail_config_text::read(path, FILE_BYTES_MAX, "domain XML")?)
 }
 
-/// The host that the machines run on.
+/// The host that the domains run on.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
     /// Number of pCPUs.
@@ -35,17 +35,17 @@ pub struct HostOptions {
     pub version: CgroupVersion,
 }
 
-/// The scenario of a host with these machines, each with the file that it is from. All vCPUs
-/// compute all the time: nothing in a machine's description says what it does.
+/// The scenario of a host with these domains, each with the file that it is from. All vCPUs
+/// compute all the time: nothing in a domain's description says what it does.
 ///
 /// # Errors
-/// If there is no such scheduler, or a machine that the host cannot have.
-pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<String, Error> {
+/// If there is no such scheduler, or a domain that the host cannot have.
+pub fn scenario(domains: &[(String, Domain)], host: &HostOptions) -> Result<String, Error> {
     let scheduler = crate::scheduler::newest(&host.scheduler)?;
-    let names = machines.iter().map(|(_, domain)| shown(&domain.name));
+    let names = domains.iter().map(|(_, domain)| shown(&domain.name));
     let names: Vec<String> = names.collect();
     let mut seen = BTreeSet::new();
-    for (name, (file, domain)) in names.iter().zip(machines) {
+    for (name, (file, domain)) in names.iter().zip(domains) {
         if !seen.insert(name) {
             return Err(wrong(
                 file,
@@ -55,14 +55,14 @@ pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<Str
         }
     }
     let mut show = vec!["guest_share".to_string()];
-    for (name, (_, domain)) in names.iter().zip(machines).take(SHOWN_MACHINES) {
+    for (name, (_, domain)) in names.iter().zip(domains).take(SHOWN_VMS) {
         show.push(format!("cpu_share.{name}"));
         if limited(&domain.cputune) {
             show.push(format!("throttled_share.{name}"));
         }
     }
-    let mut few = names.iter().take(SHOWN_MACHINES).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN_MACHINES {
+    let mut few = names.iter().take(SHOWN_VMS).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN_VMS {
         few += ", …";
     }
     let version = match host.version {
@@ -76,14 +76,14 @@ pub fn scenario(machines: &[(String, Domain)], host: &HostOptions) -> Result<Str
         show.iter().map(|name| toml_text(name)).collect::<Vec<_>>().join(", "),
         host.pcpus,
     );
-    for (name, (file, domain)) in names.iter().zip(machines) {
-        let machine = Machine { file, domain, host };
-        text += &machine.text(name)?;
+    for (name, (file, domain)) in names.iter().zip(domains) {
+        let import = DomainImport { file, domain, host };
+        text += &import.text(name)?;
     }
     Ok(text)
 }
 
-/// Whether any group of the machine's vCPUs has a limit.
+/// Whether any group of the domain's vCPUs has a limit.
 fn limited(tune: &Cputune) -> bool {
     let quotas = [tune.quota, tune.global_quota];
     quotas.iter().any(|quota| quota.is_some_and(|us| us > 0))
@@ -109,14 +109,14 @@ fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// A machine on its way into a scenario.
-struct Machine<'a> {
+/// A domain on its way into a scenario.
+struct DomainImport<'a> {
     file: &'a str,
     domain: &'a Domain,
     host: &'a HostOptions,
 }
 
-impl Machine<'_> {
+impl DomainImport<'_> {
     fn text(&self, name: &str) -> Result<String, Error> {
         let (domain, tune) = (self.domain, &self.domain.cputune);
         let key = key(name);
@@ -183,13 +183,13 @@ impl Machine<'_> {
     }
 
     /// Those of `cpus` that the host has, as the kernel takes them (`sched_setaffinity(2)`).
-    fn here(&self, who: &str, cpus: Option<&Cpus>) -> Result<String, Error> {
+    fn here(&self, thread: &str, cpus: Option<&Cpus>) -> Result<String, Error> {
         let pcpus = self.host.pcpus;
         let Some(cpus) = cpus else { return Ok(list(0..pcpus)) };
         let here: Vec<u16> = cpus.iter().filter(|&cpu| cpu < pcpus).collect();
         if let (true, Some(first)) = (here.is_empty(), cpus.iter().next()) {
             let message = format!(
-                "{who} may only run on pCPU {first} and beyond, but the host has pCPUs 0 to {}; \
+                "{thread} may only run on pCPU {first} and beyond, but the host has pCPUs 0 to {}; \
                  give it more with --pcpus",
                 pcpus - 1
             );

@@ -1,16 +1,16 @@
-//! Where the threads of a machine are in the tree of control groups.
+//! Where the threads of a VM are in the tree of control groups.
 //!
-//! See libvirt's docs/cgroups.rst. With systemd a machine's scope is below `machine.slice`, and
+//! See libvirt's docs/cgroups.rst. With systemd a VM's scope is below `machine.slice`, and
 //! since libvirt 7.1.0 all that libvirt sets up is one level further down, in `libvirt`, because
-//! the scope is systemd's. Before 1.0.5 machines were in `libvirt/qemu`.
+//! the scope is systemd's. Before 1.0.5 VMs were in `libvirt/qemu`.
 
 use lowtail_host::Cgroup;
 use lowtail_libvirt::name::{escape, scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::cputune::{CputuneFile, Limits};
-use super::group::Groups;
+use super::cgroup_tree::CgroupTree;
+use super::cputune::{CputuneFile, VmLimits};
 use crate::error::KeyError;
 use lowtail_libvirt::range::CgroupVersion;
 
@@ -27,9 +27,9 @@ pub enum LayoutFile {
     Flat,
 }
 
-/// The groups of one machine.
+/// The control groups of a VM.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct VmCgroups {
     /// Of each vCPU.
     pub(crate) vcpus: Vec<Option<Cgroup>>,
     /// Of the emulator and what it starts.
@@ -38,8 +38,8 @@ pub(crate) struct Places {
     pub(crate) iothreads: Vec<Option<Cgroup>>,
 }
 
-/// A machine to make room for.
-pub(crate) struct Room<'a> {
+/// A VM for which control groups are to be made.
+pub(crate) struct LayoutRequest<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// The table of the file that it comes from.
@@ -55,26 +55,26 @@ pub(crate) struct Room<'a> {
 }
 
 impl LayoutFile {
-    /// Makes the groups of a machine. Errors are about `[vm.NAME]`.
+    /// Makes the groups of a VM. Errors are about `[vm.NAME]`.
     pub(crate) fn place(
         self,
-        groups: &mut Groups,
+        groups: &mut CgroupTree,
         version: CgroupVersion,
-        room: &Room<'_>,
-    ) -> Result<Places, KeyError> {
+        request: &LayoutRequest<'_>,
+    ) -> Result<VmCgroups, KeyError> {
         let in_tune = |bad: KeyError| bad.under(&["cputune"]);
-        let limits: Limits = room.tune.limits().map_err(in_tune)?;
-        let tuned = room.tune.shares.is_some() || room.tune.shares_per_vcpu;
+        let limits: VmLimits = request.tune.limits().map_err(in_tune)?;
+        let tuned = request.tune.shares.is_some() || request.tune.shares_per_vcpu;
         // Flat, each vCPU has the shares, and nothing is there to be multiplied.
-        let of = if self == LayoutFile::Flat { 1 } else { room.vcpus };
-        let shares = room.tune.shares(version, of).map_err(in_tune)?;
+        let of = if self == LayoutFile::Flat { 1 } else { request.vcpus };
+        let shares = request.tune.shares(version, of).map_err(in_tune)?;
         let shares = tuned.then_some(shares);
-        let at = |key: &str| ["vm", room.table, "cputune", key].map(str::to_string);
+        let at = |key: &str| ["vm", request.table, "cputune", key].map(str::to_string);
         let whole = at("shares");
         let (inner, prefix) = match self {
             LayoutFile::Libvirt => {
                 let slice = groups.path("machine.slice", &whole)?;
-                let scope = groups.make(Some(slice), &scope(room.id, room.name), &whole)?;
+                let scope = groups.make(Some(slice), &scope(request.id, request.name), &whole)?;
                 groups.tune(scope, shares, None);
                 // Shares are set through systemd, a limit is written by libvirt itself.
                 let inner = groups.make(Some(scope), "libvirt", &at("global_quota"))?;
@@ -84,15 +84,15 @@ impl LayoutFile {
             LayoutFile::LibvirtQemu => {
                 let parent = groups.path("libvirt/qemu", &whole)?;
                 let place = if limits.global.is_some() { at("global_quota") } else { whole };
-                let inner = groups.make(Some(parent), &escape(room.name), &place)?;
+                let inner = groups.make(Some(parent), &escape(request.name), &place)?;
                 groups.tune(inner, shares, limits.global);
                 (Some(inner), String::new())
             }
             LayoutFile::Flat => {
                 for (key, value) in [
-                    ("global_quota", room.tune.global_quota),
-                    ("global_period", room.tune.global_period),
-                    ("global_burst", room.tune.global_burst),
+                    ("global_quota", request.tune.global_quota),
+                    ("global_period", request.tune.global_period),
+                    ("global_burst", request.tune.global_burst),
                 ] {
                     if value.is_some() {
                         let message = "with the layout `flat` a VM has no group of its own; \
@@ -100,7 +100,7 @@ impl LayoutFile {
                         return Err(in_tune(KeyError::new(key, message)));
                     }
                 }
-                (None, format!("{}-", escape(room.name)))
+                (None, format!("{}-", escape(request.name)))
             }
         };
         let mut make = |name: String, key: &str, limit| {
@@ -108,10 +108,10 @@ impl LayoutFile {
             groups.tune(group, None, limit);
             Ok::<_, KeyError>(Some(group))
         };
-        let vcpus = (0..room.vcpus).map(|i| make(format!("vcpu{i}"), "quota", limits.vcpu));
+        let vcpus = (0..request.vcpus).map(|i| make(format!("vcpu{i}"), "quota", limits.vcpu));
         let vcpus = vcpus.collect::<Result<Vec<_>, KeyError>>()?;
         let emulator = make("emulator".to_string(), "emulator_quota", limits.emulator)?;
-        let iothreads = (1..=room.iothreads)
+        let iothreads = (1..=request.iothreads)
             .map(|i| make(format!("iothread{i}"), "iothread_quota", limits.iothread))
             .collect::<Result<Vec<_>, KeyError>>()?;
         if self == LayoutFile::Flat {
@@ -119,6 +119,6 @@ impl LayoutFile {
                 groups.tune(group, shares, None);
             }
         }
-        Ok(Places { vcpus, emulator, iothreads })
+        Ok(VmCgroups { vcpus, emulator, iothreads })
     }
 }

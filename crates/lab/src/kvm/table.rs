@@ -1,4 +1,4 @@
-//! What each machine of a host came to, a line each.
+//! Shares and limits of the VMs of a host, a line each.
 
 use lowtail_out::line;
 
@@ -8,8 +8,8 @@ use crate::outcome::Outcome;
 use crate::row::Row;
 use crate::table::Table;
 
-/// Machines of `case` in a table: share of the processors, and what limits did.
-pub fn machines(case: &Case, outcome: &Outcome, color: bool) -> String {
+/// VMs of `case` in a table: share of the processors, and what limits did.
+pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
     let header =
         ["machine", "vCPUs", "pCPUs used", "throttled periods", "%", "longest pause", "off cap"];
     let row = outcome.rows.first();

@@ -1,4 +1,4 @@
-//! Threads of a host: what they are for its scheduler, and those of a machine besides its vCPUs.
+//! Threads of a host: what they are for its scheduler, and those of a VM besides its vCPUs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,34 +18,34 @@ use crate::workload::WorkloadFile;
 
 /// One value for all, or a list of one for each.
 #[derive(Debug, Clone)]
-pub enum Each<T> {
+pub enum OneOrEach<T> {
     /// All have the same.
     Same(T),
     /// In order.
     List(Vec<T>),
 }
 
-impl<T> Each<T> {
+impl<T> OneOrEach<T> {
     /// As a list.
     pub(crate) fn list(&self) -> &[T] {
         match self {
-            Each::Same(one) => std::slice::from_ref(one),
-            Each::List(list) => list,
+            OneOrEach::Same(one) => std::slice::from_ref(one),
+            OneOrEach::List(list) => list,
         }
     }
 
     /// The one for number `i`.
     pub(crate) fn of(&self, i: usize) -> Option<&T> {
         match self {
-            Each::Same(one) => Some(one),
-            Each::List(list) => list.get(i),
+            OneOrEach::Same(one) => Some(one),
+            OneOrEach::List(list) => list.get(i),
         }
     }
 
     /// Refuses a list, called `key`, of more than `most` values.
     pub(crate) fn at_most(&self, key: &str, most: usize) -> Result<(), KeyError> {
         match self {
-            Each::List(list) if list.len() > most => {
+            OneOrEach::List(list) if list.len() > most => {
                 Err(KeyError::new(key, format!("{} values for {most} vCPUs", list.len())))
             }
             _ => Ok(()),
@@ -53,25 +53,25 @@ impl<T> Each<T> {
     }
 }
 
-struct EachVisitor<T>(PhantomData<T>);
+struct OneOrEachVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for EachVisitor<T> {
-    type Value = Each<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrEachVisitor<T> {
+    type Value = OneOrEach<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("one value for all, or a list of values")
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
-        T::deserialize(number.into_deserializer()).map(Each::Same)
+        T::deserialize(number.into_deserializer()).map(OneOrEach::Same)
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        T::deserialize(text.into_deserializer()).map(Each::Same)
+        T::deserialize(text.into_deserializer()).map(OneOrEach::Same)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Each::Same)
+        T::deserialize(MapAccessDeserializer::new(map)).map(OneOrEach::Same)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -79,17 +79,17 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for EachVisitor<T> {
         while let Some(one) = seq.next_element()? {
             list.push(one);
         }
-        Ok(Each::List(list))
+        Ok(OneOrEach::List(list))
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrEach<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(EachVisitor(PhantomData))
+        deserializer.deserialize_any(OneOrEachVisitor(PhantomData))
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Each<T> {
+impl<T: JsonSchema> JsonSchema for OneOrEach<T> {
     fn schema_name() -> Cow<'static, str> {
         format!("{}OrList", T::schema_name()).into()
     }

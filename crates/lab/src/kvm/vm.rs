@@ -1,39 +1,39 @@
-//! The threads of a machine, and which group each is in.
+//! The threads of a VM, and which control group each is in.
 
 use lowtail_host::cgroup::{CgroupConfig, Thread};
 use lowtail_host::{Cgroup, VmConfig, Workload};
 use lowtail_libvirt::range::CgroupVersion;
 
-use super::group::Groups;
-use super::layout::{LayoutFile, Places, Room};
+use super::cgroup_tree::CgroupTree;
+use super::layout::{LayoutFile, LayoutRequest, VmCgroups};
 use super::thread::{nice, slice};
 use crate::error::KeyError;
 use crate::file::{HostFile, PointFile, VmFile};
 use crate::value::DurationText;
 
-/// Most threads of a machine besides its vCPUs.
+/// Most threads of a VM besides its vCPUs.
 const OTHERS_MAX: u16 = 128;
 
 /// A host's threads and groups in the making.
 #[derive(Debug)]
-pub(crate) struct Kvm {
-    groups: Groups,
+pub(crate) struct KvmHost {
+    groups: CgroupTree,
     layout: Option<LayoutFile>,
     version: CgroupVersion,
     pcpus: u16,
-    /// Machines so far.
-    machines: u32,
+    /// VMs so far.
+    vms: u32,
 }
 
-/// A thread besides the vCPUs.
-struct Other {
+/// A thread besides the vCPUs: the emulator, an I/O thread, a worker of the kernel.
+struct HelperThread {
     name: String,
     thread: Thread,
     workload: Workload,
 }
 
-impl Kvm {
-    /// The groups that `file` lists, and no machine yet.
+impl KvmHost {
+    /// The groups that `file` lists, and no VM yet.
     pub(crate) fn new(file: &PointFile, host: &HostFile) -> Result<Self, KeyError> {
         let version = match host.cgroup_version {
             1 => CgroupVersion::V1,
@@ -43,11 +43,11 @@ impl Kvm {
                 return Err(KeyError::new("cgroup_version", message).under(&["host"]));
             }
         };
-        let groups = Groups::listed(&file.cgroup)?;
-        Ok(Kvm { groups, layout: host.layout, version, pcpus: host.pcpus, machines: 0 })
+        let groups = CgroupTree::listed(&file.cgroup)?;
+        Ok(KvmHost { groups, layout: host.layout, version, pcpus: host.pcpus, vms: 0 })
     }
 
-    /// Gives `config`, a machine of the table `table`, its threads; returns the names of those
+    /// Gives `config`, a VM of the table `table`, its threads; returns the names of those
     /// that are no vCPUs. Errors are about `[vm.NAME]`.
     pub(crate) fn add(
         &mut self,
@@ -55,12 +55,12 @@ impl Kvm {
         file: &VmFile,
         config: &mut VmConfig,
     ) -> Result<Vec<String>, KeyError> {
-        self.machines += 1;
+        self.vms += 1;
         let iothreads = file.iothread.len()
             + file.iothreads.iter().map(|f| usize::from(f.count)).sum::<usize>();
-        let others = file.others();
-        if others > OTHERS_MAX {
-            let message = format!("{others} threads besides vCPUs: at most {OTHERS_MAX}");
+        let helpers = file.others();
+        if helpers > OTHERS_MAX {
+            let message = format!("{helpers} threads besides vCPUs: at most {OTHERS_MAX}");
             return Err(KeyError::new("iothreads", message));
         }
         if config.vcpus == 0 {
@@ -74,8 +74,8 @@ impl Kvm {
             let thread = thread.map_err(|bad| bad.under(&["cputune"]))?;
             threads.push(Thread { cgroup: *group, ..thread });
         }
-        let others = self.others(file, &places, iothreads as u16)?;
-        if !others.is_empty() {
+        let helpers = self.helpers(file, &places, iothreads as u16)?;
+        if !helpers.is_empty() {
             let single = |workload: &Workload| {
                 matches!(workload, Workload::Driver(_) | Workload::Net(_))
                     || matches!(workload, Workload::WakeStorm(_))
@@ -86,13 +86,13 @@ impl Kvm {
             }
             let main = std::mem::replace(&mut config.workload, Workload::CpuLoop);
             let mut parts = vec![(config.vcpus, main)];
-            parts.extend(others.iter().map(|other| (1, other.workload.clone())));
+            parts.extend(helpers.iter().map(|helper| (1, helper.workload.clone())));
             config.workload = Workload::Mix(parts);
-            config.vcpus += others.len() as u16;
+            config.vcpus += helpers.len() as u16;
         }
-        threads.extend(others.iter().map(|other| other.thread));
+        threads.extend(helpers.iter().map(|helper| helper.thread));
         config.threads = threads;
-        Ok(others.into_iter().map(|other| other.name).collect())
+        Ok(helpers.into_iter().map(|helper| helper.name).collect())
     }
 
     fn place(
@@ -101,8 +101,8 @@ impl Kvm {
         file: &VmFile,
         config: &VmConfig,
         iothreads: u16,
-    ) -> Result<Places, KeyError> {
-        let everywhere = |group: Option<Cgroup>| Places {
+    ) -> Result<VmCgroups, KeyError> {
+        let everywhere = |group: Option<Cgroup>| VmCgroups {
             vcpus: vec![group; usize::from(config.vcpus)],
             emulator: group,
             iothreads: vec![group; usize::from(iothreads)],
@@ -121,31 +121,31 @@ impl Kvm {
             needs("the VM is in no control group; give `layout = \"libvirt\"` in `[host]`")?;
             return Ok(everywhere(None));
         };
-        let room = Room {
+        let request = LayoutRequest {
             name: &config.name,
             table,
-            id: self.machines,
+            id: self.vms,
             vcpus: config.vcpus,
             iothreads,
             tune: &file.cputune,
         };
-        layout.place(&mut self.groups, self.version, &room)
+        layout.place(&mut self.groups, self.version, &request)
     }
 
     /// The emulator, the I/O threads, and the kernel's workers.
-    fn others(
+    fn helpers(
         &self,
         file: &VmFile,
-        places: &Places,
+        places: &VmCgroups,
         iothreads: u16,
-    ) -> Result<Vec<Other>, KeyError> {
-        let mut others = Vec::new();
+    ) -> Result<Vec<HelperThread>, KeyError> {
+        let mut helpers = Vec::new();
         if let Some(emulator) = &file.emulator {
             let thread = file.cputune.emulator(self.pcpus).map_err(|b| b.under(&["cputune"]))?;
             let tuned = tuned(thread, places.emulator, emulator.nice, emulator.slice);
             let (thread, workload) =
                 both(tuned, emulator.workload.build()).map_err(|bad| bad.under(&["emulator"]))?;
-            others.push(Other { name: "emulator".to_string(), thread, workload });
+            helpers.push(HelperThread { name: "emulator".to_string(), thread, workload });
         }
         if iothreads == 0 {
             file.cputune.no_iothreads().map_err(|bad| bad.under(&["cputune"]))?;
@@ -164,7 +164,7 @@ impl Kvm {
             let place: Vec<&str> = place.iter().map(String::as_str).collect();
             let (thread, workload) =
                 both(tuned, workload.build()).map_err(|bad| bad.under(&place))?;
-            others.push(Other { name: format!("iothread{}", i + 1), thread, workload });
+            helpers.push(HelperThread { name: format!("iothread{}", i + 1), thread, workload });
         }
         if let Some(vhost) = &file.vhost {
             let mut thread = Thread::default();
@@ -178,10 +178,10 @@ impl Kvm {
                 let tuned = tuned(thread, group, vhost.nice, vhost.slice);
                 let (thread, workload) =
                     both(tuned, vhost.workload.build()).map_err(|bad| bad.under(&["vhost"]))?;
-                others.push(Other { name: format!("vhost{i}"), thread, workload });
+                helpers.push(HelperThread { name: format!("vhost{i}"), thread, workload });
             }
         }
-        Ok(others)
+        Ok(helpers)
     }
 
     /// The groups, and where in the file each stands.

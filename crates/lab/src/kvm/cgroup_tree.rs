@@ -62,17 +62,17 @@ impl CgroupFile {
 
 /// The control groups of a host in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct CgroupTree {
     list: Vec<CgroupConfig>,
     by_name: BTreeMap<String, Cgroup>,
     /// Where in the file what is said about each stands.
     places: Vec<Vec<String>>,
 }
 
-impl Groups {
+impl CgroupTree {
     /// Those that a file lists.
     pub(crate) fn listed(files: &[CgroupFile]) -> Result<Self, KeyError> {
-        let mut groups = Groups::default();
+        let mut groups = CgroupTree::default();
         for (i, file) in files.iter().enumerate() {
             let place = ["cgroup".to_string(), i.to_string()];
             let here = |bad: KeyError| bad.under(&["cgroup", &i.to_string()]);
