@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use crate::tree::{self, Node};
-
 /// A place in a file and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}:{column}: {message}", lowtail_out::line(file))]
@@ -55,34 +53,6 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..end];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-}
-
-/// Something wrong with the value at a path of keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyError {
-    /// The keys that lead to it; elements of lists are named by their number.
-    pub path: Vec<String>,
-    /// What is wrong, and what would be right.
-    pub message: String,
-}
-
-impl KeyError {
-    /// One with the value of `key`.
-    pub fn new(key: &str, message: impl Into<String>) -> Self {
-        KeyError { path: vec![key.to_string()], message: message.into() }
-    }
-
-    /// The same, seen from further up.
-    pub fn under(mut self, prefix: &[&str]) -> Self {
-        self.path.splice(0..0, prefix.iter().map(|key| key.to_string()));
-        self
-    }
-
-    /// The same at its place in the tree `root`, or at what there is of the path.
-    pub fn within(self, root: &Node<'_>) -> SpanError {
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        SpanError::new(tree::span_at(root, &path), self.message)
-    }
 }
 
 #[cfg(test)]

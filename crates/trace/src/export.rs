@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 
 use serde::Serialize;
 
-use crate::Options;
 use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 use crate::error::Error;
+use crate::options::Options;
 use crate::perfetto::{State, VcpuTrack, Writer};
 use crate::problems::RecordProblems;
 use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};

@@ -8,13 +8,13 @@ use crate::blame::{Reason, Runner};
 use crate::clock::{CpuHz, CpuHzSource};
 use crate::error::Error;
 use crate::linux::ThreadInfo;
+use crate::options::{Options, Races};
 use crate::problems::RecordProblems;
 use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::stats::{Budget, Distribution, Samples};
 use crate::tables::ByPcpu;
 use crate::vcpu::{Origin, Vcpu};
-use crate::{Options, Races};
 
 /// So many waits may be in doubt at a time; further ones are excluded at once.
 const DOUBTS_MAX: usize = 65_536;

@@ -28,6 +28,7 @@
 
 mod blame;
 mod clock;
+mod contents;
 mod credit2;
 mod error;
 mod export;
@@ -36,6 +37,7 @@ mod latency;
 mod linux;
 mod merge;
 pub mod names;
+mod options;
 mod order;
 pub mod perfetto;
 mod problems;
@@ -52,48 +54,21 @@ mod xen;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use lowtail_out::{Access, Output};
 
 pub use blame::{LOG_STRETCHES_MAX, Reason};
 pub use clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
+pub use contents::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
 pub use error::Error;
 pub use export::Exported;
-pub use info::{Count, DomainInfo, Info, Loss, Lost, PcpuInfo};
 pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, VcpuLatency};
 pub use linux::{Layout, Recorded, Role, THREADS_MAX, ThreadInfo, Trigger, VmInfo, recording};
 pub use merge::QUEUE_RECORDS_MAX;
+pub use options::{Options, Races};
 pub use problems::RecordProblems;
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
 pub use vcpu::VCPUS_MAX;
-
-/// How to read a trace.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Ticks per second of the time stamp counter. `None`: measured in the trace, or with too
-    /// little in it [`CPU_HZ_ASSUMED`]; the result says which.
-    pub cpu_hz: Option<u64>,
-    /// What a wake-up that met a switch is counted as.
-    pub races: Races,
-    /// What stands behind the data in a file of perf's, see [`Layout::look_ahead`].
-    pub perf_layout: Option<Arc<Layout>>,
-}
-
-/// What to call a wait of a vCPU that blocked itself and was woken while it was being switched
-/// out.
-///
-/// Its run state went from *running* to *runnable*, which looks like a preemption, but no other vCPU
-/// took the pCPU from it. In Xen 4.20 this is what a wake-up within some ten microseconds of
-/// blocking looks like, and under a closed loop of requests it is the common case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Races {
-    /// A wake-up, which it is. Needs the verbose scheduling records (`TRC_SCHED_BLOCK`).
-    #[default]
-    Wakes,
-    /// A preemption, as tools have it that go by the run state alone.
-    Preemptions,
-}
 
 /// Tells what is in a trace.
 ///

@@ -2,11 +2,11 @@
 
 use std::io::{Chain, Cursor, Read};
 
-use crate::Options;
 use crate::clock::{CpuHz, CpuHzSource, check_cpu_hz};
 use crate::error::Error;
 use crate::linux;
 use crate::merge::Merger;
+use crate::options::Options;
 use crate::problems::RecordProblems;
 use crate::schedule::{Observer, Schedule};
 use crate::xen;

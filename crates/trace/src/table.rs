@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::clock::CpuHzSource;
-use crate::info::Info;
+use crate::contents::Info;
 use crate::latency::{Latency, VcpuLatency};
 use crate::linux::{Recorded, Role, ThreadInfo, harmless};
 use crate::stats::Distribution;

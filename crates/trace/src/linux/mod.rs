@@ -8,12 +8,15 @@ mod event;
 mod feed;
 mod info;
 mod perf;
+mod recorded;
 pub mod recording;
+mod thread;
 mod threads;
 
-pub use info::{Recorded, Trigger, VmInfo};
 pub use perf::Layout;
-pub use threads::{Role, THREADS_MAX, ThreadInfo};
+pub use recorded::{Recorded, Trigger, VmInfo};
+pub use thread::{Role, ThreadInfo};
+pub use threads::THREADS_MAX;
 
 pub(crate) use feed::Feed;
 pub(crate) use info::info;

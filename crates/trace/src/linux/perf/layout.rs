@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{HEAD_BYTES, MAGIC, PIPE_HEAD_BYTES};
+use super::head::{HEAD_BYTES, MAGIC, PIPE_HEAD_BYTES};
 use crate::error::Error;
 use crate::linux::bytes::{u32_at, u64_at};
 

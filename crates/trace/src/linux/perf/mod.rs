@@ -6,6 +6,7 @@
 //! behind the data: it is looked up first ([`Layout::look_ahead`]). In a pipe it comes before.
 
 mod attr;
+mod head;
 mod layout;
 
 use std::collections::HashMap;
@@ -15,18 +16,16 @@ use std::sync::Arc;
 pub use layout::Layout;
 
 use self::attr::{Attrs, Sample};
+use self::head::{HEAD_BYTES, MAGIC, PIPE_HEAD_BYTES};
 use self::layout::{Fields, Tracepoint};
+
 use super::bytes::{Bytes, u16_at, u32_at, u64_at, u64_of};
 use super::event::{Event, Item, Left, What};
-use super::threads::{Role, Threads, text};
+use super::thread::Role;
+use super::threads::{Threads, text};
 use crate::error::Error;
 use crate::reader::PCPU_MAX;
 
-/// A file's first bytes, of this machine's order.
-const MAGIC: &[u8] = b"PERFILE2";
-/// Bytes of a file's head, and of a pipe's.
-const HEAD_BYTES: usize = 104;
-const PIPE_HEAD_BYTES: u64 = 16;
 /// What stands between head and data: the events' descriptions and numbers.
 const FRONT_BYTES_MAX: u64 = 64 << 20;
 

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::linux::Trigger;
 use crate::linux::bytes::{Bytes, u16_at, u32_at, u64_at};
 use crate::linux::event::{Event, Item, Left, What};
-use crate::linux::threads::{Role, Threads};
+use crate::linux::thread::Role;
+use crate::linux::threads::Threads;
 use crate::reader::PCPU_MAX;
 
 /// In place of a CPU's number that ten bits do not hold.
