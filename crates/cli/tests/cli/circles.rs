@@ -15,8 +15,6 @@ const LEFT: &[(&str, &str)] = &[
     ("host", "guest/kernel guest/kernel/state"),
     ("host", "io/flow io/packet"),
     ("net", "net net/shared net/source net/tap"),
-    ("net", "tcp tcp/receiver"),
-    ("net", "tcp/sender tcp/sender/deadline tcp/sender/loss"),
 ];
 
 /// Names of a module from the crate's root on.

@@ -1,9 +1,9 @@
 //! The receiving end of a TCP connection: what has come, and when to say so.
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::Time;
 
+use super::config::{FLAG_ECHO, TcpConfig};
 use super::ranges::Ranges;
-use super::{FLAG_ECHO, TcpConfig};
 use crate::packet::{Ecn, Packet};
 
 /// Blocks of a selective acknowledgement: three fit beside time stamps (RFC 2018).
@@ -155,6 +155,3 @@ impl Default for Receiver {
         Receiver::new()
     }
 }
-
-/// Linux's longest delay of an acknowledgement that starts small (`TCP_DELACK_MIN`, 40 ms).
-pub const DELAYED_ACK: Duration = Duration::from_ms(40);

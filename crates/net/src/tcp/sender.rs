@@ -18,11 +18,14 @@ use crate::packet::MSS_BYTES;
 
 mod deadline;
 mod loss;
+mod resent;
 mod size;
+mod wait;
 
-pub use deadline::Expiry;
-use deadline::Waits;
-use loss::Resent;
+pub use wait::Expiry;
+
+use resent::Resent;
+use wait::Waits;
 
 const MSS: u64 = MSS_BYTES as u64;
 /// Bytes beyond a gap that make it a loss: more than DupThresh - 1 segments (RFC 6675, `IsLost`).

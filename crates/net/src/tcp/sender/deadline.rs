@@ -2,6 +2,7 @@
 
 use lowtail_engine::{Duration, Time};
 
+use super::wait::{Expiry, Waits};
 use super::{MSS, Segment, Sender, State};
 use crate::tcp::TcpConfig;
 
@@ -9,26 +10,6 @@ use crate::tcp::TcpConfig;
 const RTO_MAX: Duration = Duration::from_ms(120_000);
 /// What a probe comes later than after two round trips (Linux `TCP_TIMEOUT_MIN`: two ticks of 1000 Hz).
 const PROBE_SLACK: Duration = Duration::from_ms(2);
-
-/// What a timer has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expiry {
-    /// Nothing is due; ask again then (`NEVER`: not at all).
-    Later(Time),
-    /// Something may be sent now.
-    Send,
-}
-
-/// What the deadline is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// The time-out.
-    TimeOut,
-    /// A probe of the tail.
-    Probe,
-    /// Whether a gap is filled after all.
-    Gap,
-}
 
 impl Sender {
     /// The time-out without backing off.

@@ -2,16 +2,9 @@
 
 use lowtail_engine::Time;
 
+use super::resent::Resent;
 use super::{MSS, Segment, Sender, State};
 use crate::tcp::TcpConfig;
-
-/// A segment that was sent again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Resent {
-    seq: u64,
-    end: u64,
-    sent: Time,
-}
 
 impl Sender {
     /// The first of what is lost and has not been sent again since.
