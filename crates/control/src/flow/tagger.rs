@@ -217,7 +217,7 @@ impl Tagger {
         Ok(())
     }
 
-    /// What it [knows](Tagger::know): number of the interface, number of the machine, in this order.
+    /// What it [is given](Tagger::set_owners): number of the interface, number of the VM, in this order.
     ///
     /// # Errors
     /// What the kernel says.
