@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use lowtail_engine::{Calendar, Duration, EventQueue, Rng, Time};
+use lowtail_engine::{Calendar, Duration, EventQueue, Rng, Time, Timer};
 
 const HOLDS: usize = 100_000;
 const PENDING: [usize; 5] = [100, 1_000, 10_000, 100_000, 1_000_000];
@@ -81,13 +81,38 @@ fn heap(bencher: Bencher, pending: usize) {
     });
 }
 
-/// As `ours`, and each event is first scheduled once in vain and cancelled.
-#[divan::bench(args = PENDING)]
-fn ours_with_cancel(bencher: Bencher, pending: usize) {
-    let delays = delays();
-    let mut queue: EventQueue<[u64; 2]> = EventQueue::new();
+/// A queue that can cancel.
+trait Cancels {
+    type Id;
+
+    fn after(&mut self, delay: Duration, event: [u64; 2]) -> Self::Id;
+    fn cancel(&mut self, id: Self::Id);
+    fn pop(&mut self) -> Option<(Time, [u64; 2])>;
+}
+
+impl Cancels for EventQueue<[u64; 2]> {
+    type Id = Timer;
+
+    #[inline]
+    fn after(&mut self, delay: Duration, event: [u64; 2]) -> Timer {
+        EventQueue::after(self, delay, event)
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: Timer) {
+        EventQueue::cancel(self, id);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Time, [u64; 2])> {
+        EventQueue::pop(self)
+    }
+}
+
+/// Holds with these delays, where each event is first scheduled once in vain and cancelled.
+fn hold_and_cancel(bencher: Bencher, pending: usize, delays: &[u64], mut queue: impl Cancels) {
     for i in 0..pending {
-        queue.at(Time::from_ps(delays[i & 0xffff]), [i as u64; 2]);
+        queue.after(Duration::from_ps(delays[i & 0xffff]), [i as u64; 2]);
     }
     let mut n = 0;
     bencher.counter(ItemsCount::new(HOLDS)).bench_local(|| {
@@ -100,6 +125,11 @@ fn ours_with_cancel(bencher: Bencher, pending: usize) {
             }
         }
     });
+}
+
+#[divan::bench(args = PENDING)]
+fn ours_with_cancel(bencher: Bencher, pending: usize) {
+    hold_and_cancel(bencher, pending, &delays(), EventQueue::new());
 }
 
 /// Slots over a calendar: a queue that can cancel and keeps its keys in a calendar. Nothing sweeps
@@ -117,6 +147,10 @@ impl Slots {
     fn new() -> Self {
         Slots { calendar: Calendar::new(), slots: Vec::new(), free: Vec::new(), sequence: 0 }
     }
+}
+
+impl Cancels for Slots {
+    type Id = u64;
 
     #[inline]
     fn after(&mut self, delay: Duration, event: [u64; 2]) -> u64 {
@@ -173,40 +207,10 @@ const FEW: [usize; 4] = [10, 30, 100, 1_000];
 
 #[divan::bench(args = FEW)]
 fn mixed(bencher: Bencher, pending: usize) {
-    let delays = mixed_delays();
-    let mut queue: EventQueue<[u64; 2]> = EventQueue::new();
-    for i in 0..pending {
-        queue.at(Time::from_ps(delays[i & 0xffff]), [i as u64; 2]);
-    }
-    let mut n = 0;
-    bencher.counter(ItemsCount::new(HOLDS)).bench_local(|| {
-        for _ in 0..HOLDS {
-            if let Some((_, event)) = queue.pop() {
-                let vain = queue.after(Duration::from_ps(delays[(n + 1) & 0xffff]), event);
-                queue.after(Duration::from_ps(delays[n & 0xffff]), black_box(event));
-                queue.cancel(vain);
-                n += 1;
-            }
-        }
-    });
+    hold_and_cancel(bencher, pending, &mixed_delays(), EventQueue::new());
 }
 
 #[divan::bench(args = FEW)]
 fn mixed_slots(bencher: Bencher, pending: usize) {
-    let delays = mixed_delays();
-    let mut queue = Slots::new();
-    for i in 0..pending {
-        queue.after(Duration::from_ps(delays[i & 0xffff]), [i as u64; 2]);
-    }
-    let mut n = 0;
-    bencher.counter(ItemsCount::new(HOLDS)).bench_local(|| {
-        for _ in 0..HOLDS {
-            if let Some((_, event)) = queue.pop() {
-                let vain = queue.after(Duration::from_ps(delays[(n + 1) & 0xffff]), event);
-                queue.after(Duration::from_ps(delays[n & 0xffff]), black_box(event));
-                queue.cancel(vain);
-                n += 1;
-            }
-        }
-    });
+    hold_and_cancel(bencher, pending, &mixed_delays(), Slots::new());
 }

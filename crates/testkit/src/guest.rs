@@ -17,15 +17,6 @@ pub struct Guest {
     also: Vec<PathBuf>,
 }
 
-/// What a guest printed.
-#[derive(Debug)]
-pub struct Said {
-    /// Standard output of the command.
-    pub out: String,
-    /// Standard error of the command and of the script.
-    pub err: String,
-}
-
 impl Guest {
     /// A guest with `program` in it, under its own name and as `/bin/lowtail`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
@@ -58,12 +49,6 @@ impl Guest {
         self
     }
 
-    /// With a variable of the script's environment.
-    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
-        self
-    }
-
     /// Boots it, and returns how its command ended. `None` where no guest can be booted, and why on standard error; in CI one
     /// has to be.
     pub fn output(mut self) -> Option<Output> {
@@ -77,17 +62,16 @@ impl Guest {
         (!skipped).then_some(output)
     }
 
-    /// As [`output()`](Guest::output), of a command that has to succeed.
+    /// As [`output()`](Guest::output), of a command that has to succeed: what it printed on standard output.
     ///
     /// # Panics
     /// If the command in the guest failed.
-    pub fn run(self) -> Option<Said> {
+    pub fn run(self) -> Option<String> {
         let Output { status, stdout, stderr } = self.output()?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let said = Said { out: text(stdout), err: text(stderr) };
+        let out = String::from_utf8_lossy(&stdout).into_owned();
         // So that a test that fails shows all.
-        println!("{}{}", said.out, said.err);
+        println!("{out}{}", String::from_utf8_lossy(&stderr));
         assert!(status.success(), "in the guest: {status}");
-        Some(said)
+        Some(out)
     }
 }

@@ -26,8 +26,8 @@ fn guest(what: &str) -> Option<Said> {
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["inside.sh", what]);
     let guest = [binary(), inside, refuse].into_iter().fold(guest, Guest::also);
     let guest = guest.also("/usr/sbin/ip").also("/usr/sbin/tc");
-    let said = guest.set("MODULES", "yes").set("MEMORY", 768).set("SECONDS", 300).run()?;
-    Some(Said::parse(&said.out))
+    let out = guest.set("MODULES", "yes").set("MEMORY", 768).set("SECONDS", 300).run()?;
+    Some(Said::parse(&out))
 }
 
 /// Each is told with what there is no memory for, and what would be right; nothing is left behind.

@@ -80,7 +80,7 @@ enum Version {
 fn guest(kernel: &Kernel, version: &str) -> Option<Said> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let inside = root.join("tests/kernels/inside.sh");
-    let said = Guest::new(env!("CARGO_BIN_EXE_lowtail"))
+    let out = Guest::new(env!("CARGO_BIN_EXE_lowtail"))
         .command(["inside.sh", version])
         .also(binary())
         .also(inside)
@@ -88,7 +88,7 @@ fn guest(kernel: &Kernel, version: &str) -> Option<Said> {
         .set("MEMORY", 1024)
         .set("SECONDS", 400)
         .run()?;
-    Some(Said::parse(&said.out))
+    Some(Said::parse(&out))
 }
 
 /// All of it.

@@ -26,8 +26,7 @@ fn guest(group: &str, cpus: u32) -> Option<Value> {
     let player = player();
     assert!(player.exists(), "no {}: cargo build -p lowtail-control --examples", player.display());
     let guest = Guest::new(&player).command(["lowtail", group]);
-    let said = guest.set("CPUS", cpus).set("SECONDS", 400).run()?;
-    let out = said.out;
+    let out = guest.set("CPUS", cpus).set("SECONDS", 400).run()?;
     let figures = out.lines().find(|line| line.starts_with('{')).unwrap_or_default();
     let figures = serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}"));
     println!("{group}: {figures:#}");
