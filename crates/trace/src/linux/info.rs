@@ -44,7 +44,8 @@ pub(crate) fn info<R: Read>(format: Format, input: R, options: &Options) -> Resu
                     tally.lost = tally.lost.saturating_add(count);
                     lost.records = lost.records.saturating_add(count);
                     lost.times += 1;
-                    tally.losing.get_or_insert((0, offset)).0 += count;
+                    let (losing, _) = tally.losing.get_or_insert((0, offset));
+                    *losing = losing.saturating_add(count);
                 }
             }
             Item::Event(event, word) => {
