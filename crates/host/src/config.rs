@@ -11,7 +11,6 @@ use crate::guest::wake_storm::WakeStormConfig;
 use crate::host_state::{DomParams, HostState, VcpuState};
 use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
-use crate::io::flow::Way;
 use crate::io::ports::PORTS_MAX;
 use crate::sched::{null, small_first};
 pub use error::ConfigError;
@@ -34,7 +33,7 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
     /// The control groups of a Linux host, each behind the one that it is in.
     pub cgroups: Vec<CgroupConfig>,
-    /// NICs, traffic, and event channels.
+    /// NICs, and event channels.
     pub io: IoConfig,
     /// When a notification makes the scheduler look at the pCPU of who sent it.
     pub tickle: Tickle,
@@ -113,13 +112,6 @@ impl Config {
             }
             2.. => return fail("only one VM can be the driver domain".into()),
             _ => {}
-        }
-        for flow in &self.io.flows {
-            let (Way::In { nic } | Way::Out { nic }) = flow.way else { continue };
-            let nic = self.io.nics.get(usize::from(nic));
-            if nic.is_some_and(|nic| nic.external.is_some()) {
-                return fail("a flow runs through a NIC whose wire belongs to others".into());
-            }
         }
         let ports = drivers().map(|vm| 2 * usize::from(vm.vcpus) + devices).max().unwrap_or(0);
         if ports > PORTS_MAX {

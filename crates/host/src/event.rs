@@ -1,7 +1,6 @@
 //! What can happen in a host.
 
 use crate::ids::{Dom, Pcpu, Vcpu};
-use crate::io::event::IoEvent;
 
 /// A timer of a scheduler's own, such as a tick; the scheduler numbers them itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub enum Event {
     Switched(Pcpu),
     /// A vCPU has finished the work of its step.
     StepDone(Vcpu),
-    /// On the way of packets.
-    Io(IoEvent),
+    /// A NIC interrupts.
+    Interrupt(u16),
     /// One of the scheduler's own timers.
     SchedulerTimer(SchedTimer),
     /// A timer of a guest or its surroundings.

@@ -4,7 +4,7 @@
 //! those of workloads to the guests, and asks a guest for its next step whenever one of
 //! its vCPUs has a pCPU and nothing to do.
 
-use lowtail_engine::{Duration, Hist, Time};
+use lowtail_engine::{Duration, Time};
 
 use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError, VmConfig};
@@ -15,9 +15,8 @@ use crate::guest::{Guest, GuestContext, Step};
 use crate::host_state::HostState;
 use crate::ids::{Cgroup, Dom, Pcpu, Vcpu};
 use crate::io::Io;
-use crate::io::flow::Flow;
 use crate::io::packet::Course;
-use crate::io::port::{Errand, Handed, Parcel, To};
+use crate::io::port::{Destination, Job, PacketSpec, PortError, PortEvent, PortRequest};
 use crate::notification::Origin;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
@@ -57,7 +56,7 @@ impl Host {
         let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
         let vms = &config.vms;
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
-        let io = Io::new(&config.io, &facts, &queues, config.driver(), seed);
+        let io = Io::new(&config.io, &facts, &queues, config.driver());
         let core = Core::new(facts, config, watched);
         let names: Vec<&str> = vms.iter().map(|vm| vm.name.as_str()).collect();
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, &names)).collect();
@@ -69,12 +68,12 @@ impl Host {
     pub fn run(&mut self, end: Time) -> bool {
         loop {
             // Asking each guest costs more than an event; now and then is often enough.
-            if self.done() {
+            if self.done() == Some(true) {
                 return true;
             }
             for _ in 0..64 {
                 if !self.step(end) {
-                    return self.done();
+                    return self.done() == Some(true);
                 }
             }
         }
@@ -89,22 +88,27 @@ impl Host {
         let into = Duration::from_ps(self.now().as_ps() % every.as_ps());
         let mut next = self.now() + (every - into);
         loop {
-            if self.done() {
+            if self.done() == Some(true) {
                 return true;
             }
             for _ in 0..64 {
                 while !self.step(end.min(next)) {
                     if next > end {
-                        return self.done();
+                        return self.done() == Some(true);
                     }
-                    // The clock itself stays where `run` would leave it.
-                    let now = std::mem::replace(&mut self.core.facts.now, next);
-                    look(self);
-                    self.core.facts.now = now;
+                    self.look_at(next, &mut look);
                     next += every;
                 }
             }
         }
+    }
+
+    /// Calls `look` as if it were `now`, before which there is no event left. The clock itself stays
+    /// where [`run`](Self::run) would leave it.
+    pub fn look_at(&mut self, now: Time, mut look: impl FnMut(&Self)) {
+        let before = std::mem::replace(&mut self.core.facts.now, now);
+        look(self);
+        self.core.facts.now = before;
     }
 
     /// Runs until `end`, however much the guests have measured by then.
@@ -113,13 +117,13 @@ impl Host {
         self.core.facts.now = end;
     }
 
-    /// Handles one event, unless the next one is later than `end`. Returns whether it did.
-    ///
-    /// # Panics
-    /// If something came out of the [port](Self::handed) and was not taken.
+    /// Handles one event, unless the next one is later than `end`, or something came out of the
+    /// [port](Self::handed) and was not taken. Returns whether it did.
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
-        assert!(self.io.handed.is_empty(), "what was handed over has not been taken");
+        if !self.io.handed.is_empty() {
+            return false;
+        }
         if !self.started {
             self.start();
         }
@@ -138,8 +142,9 @@ impl Host {
             Event::Switched(p) => core.switched(p),
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
-            Event::Io(event) => {
-                self.io.event(&core.facts, &mut core.queue, event, &mut self.news);
+            Event::Interrupt(nic) => {
+                let vcpu = self.io.interrupt(&core.facts, now, nic);
+                self.news.extend(vcpu.map(|v| (v, Origin::Elsewhere)));
                 self.spread_news();
             }
             Event::Guest { dom, token } => self.with_guest(dom, |g, cx| g.timer(cx, token)),
@@ -163,82 +168,148 @@ impl Host {
 
     /// Moves the clock to `now`, at which something comes in through the port.
     ///
-    /// # Panics
-    /// If that is past, or the machine has something to do before.
-    pub fn advance(&mut self, now: Time) {
-        if !self.started {
-            self.start();
+    /// # Errors
+    /// If that is past, or the host has something to do before.
+    pub fn advance(&mut self, now: Time) -> Result<(), PortError> {
+        if now == self.now() && self.started {
+            return Ok(());
         }
-        assert!(now >= self.now(), "handed in at {now:?}, but it is {:?}", self.now());
-        assert!(now == self.now() || self.core.idle_hands.is_none(), "a guest waits for an answer");
+        if now < self.now() {
+            return Err(PortError::Past { at: now, now: self.now() });
+        }
+        match self.next_time() {
+            Some(next) if next < now => return Err(PortError::BehindEvent { at: now, next }),
+            _ => {}
+        }
         self.core.queue.advance_to(now);
         self.core.facts.now = now;
+        Ok(())
     }
 
-    /// A packet for `dom` is at NIC number `nic`, whose wire is on the other side of the port.
-    /// It comes out as [`Handed::Received`], or lost.
+    /// A packet for `dom` arrives at NIC number `nic`. It comes out as [`PortEvent::Received`], or
+    /// lost.
     ///
-    /// # Panics
-    /// As [`advance`](Self::advance); and if the wire is the NIC's own, `dom` has no interface, or
-    /// the packet is too long.
-    pub fn arrive(&mut self, now: Time, nic: u16, dom: Dom, parcel: Parcel) {
-        self.advance(now);
-        assert!(self.io.nics[usize::from(nic)].is_external(), "NIC {nic} has a wire of its own");
-        self.assert_interface(dom);
-        let packet = parcel.packet(now, dom, Course::In, nic);
-        self.io.hand_in(&mut self.core.queue, nic, packet);
+    /// # Errors
+    /// As [`advance`](Self::advance); and if there is no such NIC, or `dom` has no interface.
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        nic: u16,
+        dom: Dom,
+        spec: PacketSpec,
+    ) -> Result<(), PortError> {
+        self.check_nic(nic)?;
+        self.check_interface(dom)?;
+        self.advance(now)?;
+        self.io.arrived(&mut self.core.queue, nic, spec.packet(Course::In { to: dom }));
+        Ok(())
     }
 
     /// The network stack of `dom` sends a packet: in answer to what has just come out of the
-    /// port, else from its timer. It comes out as [`Handed::Transmit`] or, if it is for
-    /// another guest, as [`Handed::Received`]; or lost.
+    /// port, else from its timer. It comes out as [`PortEvent::Transmit`] or, if it is for
+    /// another guest, as [`PortEvent::Received`]; or lost.
     ///
-    /// # Panics
+    /// # Errors
     /// As [`arrive`](Self::arrive); and if it is for `dom` itself.
-    pub fn send(&mut self, now: Time, dom: Dom, to: To, parcel: Parcel) {
-        self.advance(now);
-        let (course, peer) = match to {
-            To::Nic(nic) => {
-                let external = self.io.nics[usize::from(nic)].is_external();
-                assert!(external, "NIC {nic} has a wire of its own");
-                (Course::Out, nic)
-            }
-            To::Dom(to) => {
-                self.assert_interface(to);
-                assert!(dom != to, "{dom:?} sends to itself, which no bridge sees");
-                (Course::Between, to.0)
-            }
-        };
-        self.errand(dom, Errand::Send(parcel.packet(now, dom, course, peer)));
+    pub fn send(
+        &mut self,
+        now: Time,
+        dom: Dom,
+        to: Destination,
+        spec: PacketSpec,
+    ) -> Result<(), PortError> {
+        let packet = spec.packet(self.course(dom, to)?);
+        self.advance(now)?;
+        self.request(dom, PortRequest::Send(packet));
+        Ok(())
     }
 
-    /// The process of `dom` works for `span` when it has done what it was to do before; then
-    /// [`Handed::Worked`] comes out.
+    /// Process number `process` of `dom` sends a packet when it has done what it was to do before
+    /// and there is room in the ring of the interface. It comes out as with [`send`](Self::send).
     ///
-    /// # Panics
-    /// As [`advance`](Self::advance); and if `dom` has no interface.
-    pub fn work(&mut self, now: Time, dom: Dom, span: Duration, token: u32) {
-        self.advance(now);
-        self.errand(dom, Errand::Work { span, token });
+    /// # Errors
+    /// As [`send`](Self::send); and if there is no such process.
+    pub fn write(
+        &mut self,
+        now: Time,
+        (dom, process): (Dom, u16),
+        to: Destination,
+        spec: PacketSpec,
+    ) -> Result<(), PortError> {
+        let packet = spec.packet(self.course(dom, to)?);
+        self.check_process(dom, process)?;
+        self.advance(now)?;
+        self.request(dom, PortRequest::Process { process, job: Job::Write(packet) });
+        Ok(())
+    }
+
+    /// Process number `process` of `dom` works for `span` when it has done what it was to do
+    /// before; then [`PortEvent::Worked`] comes out.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance); and if `dom` has no interface, or no such process.
+    pub fn work(
+        &mut self,
+        now: Time,
+        (dom, process): (Dom, u16),
+        span: Duration,
+        token: u32,
+    ) -> Result<(), PortError> {
+        self.check_interface(dom)?;
+        self.check_process(dom, process)?;
+        self.advance(now)?;
+        self.request(dom, PortRequest::Process { process, job: Job::Work { span, token } });
+        Ok(())
+    }
+
+    /// The way of a packet that `dom` sends.
+    fn course(&self, from: Dom, to: Destination) -> Result<Course, PortError> {
+        self.check_interface(from)?;
+        match to {
+            Destination::Nic(nic) => {
+                self.check_nic(nic)?;
+                Ok(Course::Out { from, nic })
+            }
+            Destination::Dom(to) if to == from => Err(PortError::ToItself(from)),
+            Destination::Dom(to) => {
+                self.check_interface(to)?;
+                Ok(Course::Between { from, to })
+            }
+        }
+    }
+
+    fn check_nic(&self, nic: u16) -> Result<(), PortError> {
+        let known = usize::from(nic) < self.io.nics.len();
+        if known { Ok(()) } else { Err(PortError::NoNic(nic)) }
+    }
+
+    fn check_interface(&self, dom: Dom) -> Result<(), PortError> {
+        if self.io.has_vif(dom) { Ok(()) } else { Err(PortError::NoInterface(dom)) }
+    }
+
+    fn check_process(&self, dom: Dom, process: u16) -> Result<(), PortError> {
+        let known = process < self.guests[dom.index()].processes();
+        if known { Ok(()) } else { Err(PortError::NoProcess { dom, process }) }
+    }
+
+    /// Whether something has come out of the port and was not taken.
+    #[inline]
+    pub fn has_handed(&self) -> bool {
+        !self.io.handed.is_empty()
     }
 
     /// Takes what has come out of the port, at the machine's own time: after each
     /// [`step`](Self::step) and whatever was handed in. The guest that has received something
     /// does nothing else before the next `step`, so that the answer finds it in its stack.
-    pub fn handed(&mut self) -> std::vec::Drain<'_, Handed> {
+    pub fn handed(&mut self) -> std::vec::Drain<'_, PortEvent> {
         self.io.handed.drain(..)
     }
 
     /// Has the guest of `dom` do something.
-    fn errand(&mut self, dom: Dom, errand: Errand) {
-        self.assert_interface(dom);
+    fn request(&mut self, dom: Dom, request: PortRequest) {
         let asking = self.asking.filter(|v| self.core.facts.vcpus[v.index()].dom == dom);
         let vcpu = asking.map(|v| self.vcpu_in_dom[v.index()]);
-        self.with_guest(dom, |guest, cx| guest.errand(cx, vcpu, errand));
-    }
-
-    fn assert_interface(&self, dom: Dom) {
-        assert!(!self.io.vif(dom).is_empty(), "{dom:?} has no interface");
+        self.with_guest(dom, |guest, cx| guest.request(cx, vcpu, request));
     }
 
     /// Asks guests for work until every executing vCPU has some, or one of them waits for the
@@ -315,7 +386,6 @@ impl Host {
     fn start(&mut self) {
         self.started = true;
         self.core.start();
-        self.io.start(&mut self.core.queue);
         for dom in (0..self.guests.len()).map(|i| Dom(i as u16)) {
             self.with_guest(dom, |guest, cx| guest.start(cx));
         }
@@ -324,12 +394,11 @@ impl Host {
         }
     }
 
-    /// Whether there are guests that measure something, and all of them have.
-    pub fn done(&self) -> bool {
-        let guests = self.guests.iter().filter_map(|guest| guest.done());
-        let flows = self.io.flows.iter().filter_map(Flow::done);
-        let mut measuring = guests.chain(flows).peekable();
-        measuring.peek().is_some() && measuring.all(|done| done)
+    /// Whether all guests that measure something have; `None` if none does.
+    pub fn done(&self) -> Option<bool> {
+        let mut measuring = self.guests.iter().filter_map(|guest| guest.done()).peekable();
+        measuring.peek()?;
+        Some(measuring.all(|done| done))
     }
 
     /// Now.
@@ -347,13 +416,9 @@ impl Host {
         self.core.queue.popped()
     }
 
-    /// What the guest of `dom`, or the outside about it, has measured.
+    /// What the guest of `dom` has measured.
     pub fn outcome(&self, dom: Dom) -> crate::guest::Outcome {
-        let mut outcome = self.guests[dom.index()].outcome();
-        for flow in self.io.flows_of(dom).filter(|flow| flow.done().is_some()) {
-            outcome.latency.get_or_insert_with(Hist::new).merge(flow.latency());
-        }
-        outcome
+        self.guests[dom.index()].outcome()
     }
 
     /// What domains share, and the hardware.

@@ -36,7 +36,7 @@ pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> V
         figures.push(("idle_share".to_string(), 100.0 - busy));
     }
     for (i, kind) in case.kinds.iter().enumerate().filter(|(_, kind)| !kind.vms.is_empty()) {
-        figures.extend(of_vms(kind, simulation, &per_s));
+        figures.extend(of_vms(case, kind, simulation, &per_s));
         figures.extend(crate::kvm::figures::of_vms(case, kind, simulation));
         figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", kind.name), s)));
     }
@@ -48,6 +48,7 @@ pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> V
 
 /// Of the VMs of a kind.
 fn of_vms(
+    case: &Case,
     kind: &VmKind,
     simulation: &Simulation,
     per_s: &dyn Fn(f64) -> f64,
@@ -71,7 +72,7 @@ fn of_vms(
         (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
     ];
     if kind.streams {
-        figures.extend(of_streams(kind, simulation));
+        figures.extend(of_streams(case, kind, simulation));
     }
     let counters =
         kind.vms.iter().flat_map(|vm| simulation.hosts[vm.host].outcome(vm.dom).counters);
@@ -99,13 +100,12 @@ fn jain(rates: &[f64]) -> f64 {
 }
 
 /// What the flows of a kind of VM have come to.
-fn of_streams(kind: &VmKind, simulation: &Simulation) -> [(String, f64); 3] {
+fn of_streams(case: &Case, kind: &VmKind, simulation: &Simulation) -> [(String, f64); 3] {
     let end = simulation.now();
     let sim_s = end.since(Time::ZERO).as_s_f64();
     let mut lost = 0;
     let rates = kind.vms.iter().map(|vm| {
-        let flows = simulation.hosts[vm.host].io().flows_of(vm.dom);
-        flows.fold(0.0, |sum, flow| {
+        simulation.flows_of(case, *vm).fold(0.0, |sum, flow| {
             lost += flow.lost();
             let sent = end.since(Time::ZERO).min(flow.config.until);
             sum + mbit_s(flow.delivered_bytes(), sent.saturating_sub(flow.config.warmup))

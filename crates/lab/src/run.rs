@@ -11,7 +11,6 @@ use crate::experiment::Experiment;
 use crate::figures;
 use crate::metric::TimeUnit;
 use crate::network::watch::Watch;
-use crate::network::world::World;
 use crate::options::RunOptions;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::pool::{self, Progress};
@@ -94,12 +93,27 @@ pub(crate) fn run_case(
     let mut shares = Vec::new();
     let simulation = match (&case.network, &mut hosts[..]) {
         (Some(network), _) => {
-            let mut world = World::new(network, hosts, seed);
+            let mut world = network.world(hosts, seed);
             if let Some(watch) = keep.watch {
                 network.tap(world.net_mut(), watch);
             }
             world.run(end);
             let (net, hosts) = world.into_parts();
+            Simulation { hosts, net: Some(net) }
+        }
+        (None, [_]) if !case.hosts[0].links.is_empty() => {
+            let mut world = case.hosts[0].links.world(hosts.remove(0), seed);
+            if windows {
+                let mut windows = Windows::new(case);
+                world.run_watched(end, window::STEP, |host| windows.look(host));
+                shares = windows.shares(&world.hosts()[0]);
+            } else {
+                world.run(end);
+            }
+            let (net, mut hosts) = world.into_parts();
+            // One clock: the host's is where the last packet left it.
+            let now = net.now().max(hosts[0].now());
+            hosts[0].advance(now).expect("all before has been handled");
             Simulation { hosts, net: Some(net) }
         }
         (None, [host]) if windows => {
@@ -223,7 +237,7 @@ fn row(
         let outcome = simulation.hosts[vm.host].outcome(vm.dom);
         late += outcome.counters.iter().find(|(name, _)| *name == "late").map_or(0, |(_, n)| *n);
         let vcpus = || simulation.vcpus(std::slice::from_ref(vm));
-        match (spec.of, outcome.latency) {
+        match (spec.of, simulation.latency(case, *vm)) {
             (DelayKind::Latency, Some(latency)) => hist.merge(&latency),
             (DelayKind::Latency, None) => {}
             (DelayKind::WakeToRun, _) => vcpus().for_each(|stats| hist.merge(&stats.wake_to_run)),

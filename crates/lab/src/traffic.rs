@@ -9,16 +9,18 @@ use lowtail_host::guest::kernel::Rules;
 use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
-use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::io::ports::Order;
 use lowtail_host::{Dom, Workload};
+use lowtail_net::Rate;
+use lowtail_net::datagram::Pace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::case::spec::VmKind;
 use crate::error::{KeyError, hint};
+use crate::network::links::{HostFlow, HostLinks, Link, Way};
 use crate::value::{DistributionText, DurationText, RateText};
 
 /// Most NICs and flows of a host.
@@ -371,7 +373,13 @@ impl NetFile {
             return Err(KeyError::new("queues", format!("{} queues: 1 to 64", self.queues)));
         }
         let rules = self.softirqs.build();
-        Ok(Workload::Net(NetGuestConfig { queues: self.queues, rules, computes: self.computes }))
+        Ok(Workload::Net(NetGuestConfig {
+            queues: self.queues,
+            rules,
+            computes: self.computes,
+            // For what a network asks it to do; flows of a host have their own.
+            processes: 1,
+        }))
     }
 }
 
@@ -387,21 +395,23 @@ pub(crate) struct IoTables<'f> {
     pub(crate) events: EventsFile,
 }
 
-/// NICs and traffic of a host whose VMs are `groups`; what it wants to be measured goes there.
+/// NICs, links and flows of a host whose VMs are `groups`; what it wants to be measured goes there.
 pub(crate) fn build(
     tables: &IoTables<'_>,
     costs: PathCosts,
     groups: &mut [VmKind],
     is_net: &dyn Fn(Dom) -> bool,
-) -> Result<IoConfig, KeyError> {
+) -> Result<(IoConfig, HostLinks), KeyError> {
     let IoTables { nics, flows, vms, events } = tables;
     let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
+    let mut links = HostLinks::default();
     let mut first = BTreeMap::new();
     for (name, nic) in *nics {
         let in_nic = |bad: KeyError| bad.under(&["nic", name]);
         first.insert(name.as_str(), (io.nics.len() as u16, nic.count));
         let config = nic.build().map_err(in_nic)?;
         io.nics.extend((0..nic.count).map(|_| config));
+        links.links.extend((0..nic.count).map(|_| nic.link()));
         if nic.count == 0 || io.nics.len() > NICS_MAX {
             return Err(in_nic(KeyError::new("count", format!("1 to {NICS_MAX} NICs in all"))));
         }
@@ -427,9 +437,9 @@ pub(crate) fn build(
         for (i, &dom) in doms.iter().enumerate() {
             let way = flow.way(i, &first, groups, is_net).map_err(in_flow)?;
             let Some(way) = way else { continue };
-            io.flows.extend((0..flow.count).map(|_| flow.config(dom, way)));
+            links.flows.extend((0..flow.count).map(|_| flow.config(dom, way)));
         }
-        if io.flows.len() > FLOWS_MAX {
+        if links.flows.len() > FLOWS_MAX {
             return Err(in_flow(KeyError::new(
                 "count",
                 format!("at most {FLOWS_MAX} flows in all"),
@@ -441,19 +451,13 @@ pub(crate) fn build(
             group.measures = Some(group.measures.unwrap_or(0) + wanted);
         }
     }
-    for flow in &io.flows {
-        let ends = [
-            Some(flow.dom),
-            match flow.way {
-                Way::Between { to } => Some(to),
-                _ => None,
-            },
-        ];
+    for flow in &links.flows {
+        let ends = [flow.sender(), flow.receiver()];
         for group in groups.iter_mut() {
             group.streams |= group.vms.iter().any(|vm| ends.contains(&Some(vm.dom)));
         }
     }
-    Ok(io)
+    Ok((io, links))
 }
 
 /// The VMs of the kind `name`; none if the case leaves them out.
@@ -477,12 +481,16 @@ impl NicFile {
             return Err(KeyError::new("ring", format!("{} packets: 16 to 4096", self.ring)));
         }
         Ok(NicConfig {
-            bits_per_s: self.rate.0,
-            latency: self.latency.0,
             moderation: self.moderation.map_or(Duration::ZERO, |span| span.0),
             ring: self.ring,
-            external: None,
+            piece_bytes: None,
         })
+    }
+}
+
+impl NicFile {
+    fn link(&self) -> Link {
+        Link { rate: Rate::from_bits_per_s(self.rate.0), latency: self.latency.0 }
     }
 }
 
@@ -563,14 +571,14 @@ impl FlowFile {
         }))
     }
 
-    fn config(&self, dom: Dom, way: Way) -> FlowConfig {
+    fn config(&self, dom: Dom, way: Way) -> HostFlow {
         let pace = match self.pace {
             PaceFile::Line => Pace::Open(None),
             PaceFile::Open(gap) => Pace::Open(Some(gap.0)),
             PaceFile::Window(packets) => Pace::Window(packets),
             PaceFile::Requests(gap) => Pace::Requests(gap.0),
         };
-        FlowConfig {
+        HostFlow {
             dom,
             way,
             pace,

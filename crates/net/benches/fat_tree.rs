@@ -46,6 +46,7 @@ fn permutation(k: u32, bytes: u64, window: u64, seed: u64) -> Net {
         shape,
         ends: (0..hosts).map(|host| EndConfig { host, attached: false }).collect(),
         traffic: vec![traffic],
+        datagrams: Vec::new(),
         local_delay: Duration::from_us(1),
     };
     Net::new(&config, shape.places().map(port).collect(), seed)

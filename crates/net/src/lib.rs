@@ -5,6 +5,7 @@
 //! that has been had.
 
 pub mod bql;
+pub mod datagram;
 pub mod flow;
 pub mod net;
 pub mod packet;
@@ -17,6 +18,7 @@ pub mod tcp;
 pub mod topology;
 pub mod traffic;
 
+pub use datagram::{DatagramConfig, DatagramFlow};
 pub use net::{EndConfig, Net, NetConfig, NetEvent, Sample, Tap, TapConfig};
 pub use packet::End;
 pub use port::{LinkConfig, NicConfig, Port};

@@ -8,6 +8,7 @@
 
 use lowtail_engine::{Calendar, Duration, Time};
 
+use crate::datagram::{DatagramConfig, DatagramFlow};
 use crate::flow::{Channel, Flow};
 use crate::packet::{End, FlowId, PacketId, Pool};
 use crate::port::{Port, PortId, TxCompletion};
@@ -19,14 +20,17 @@ use crate::traffic::{TrafficConfig, TrafficStats};
 
 mod ahead;
 mod connection;
+mod datagrams;
 mod hop;
+mod job;
 mod open;
 mod shared;
 mod source;
 mod tap;
 
+use job::Job;
 pub use shared::SharedConfig;
-use source::{Job, Source};
+use source::Source;
 pub use tap::{Sample, Tap, TapConfig};
 
 /// Everything that can happen.
@@ -46,6 +50,10 @@ enum Event {
     Write(u32),
     /// The work for a request is done.
     Served(u32),
+    /// It is time for a datagram flow to send its next packet.
+    Send(u32),
+    /// The time has come to send a lost packet of a datagram flow again.
+    Resend(u32),
 }
 
 /// What an attached end is to do.
@@ -67,10 +75,21 @@ pub enum NetEvent {
         /// The packet.
         id: PacketId,
     },
+    /// The same, by a process of the end: it sends what it is given in that order, as there is room.
+    Writes {
+        /// The end.
+        end: End,
+        /// The packet.
+        id: PacketId,
+        /// The number of the process.
+        process: u16,
+    },
     /// A process of the end has this to do; call [`Net::served`].
     Work {
         /// The end.
         end: End,
+        /// The number of the process.
+        process: u16,
         /// Processor time.
         span: Duration,
         /// For [`Net::served`].
@@ -96,7 +115,9 @@ pub struct NetConfig {
     pub ends: Vec<EndConfig>,
     /// Traffic by kind.
     pub traffic: Vec<TrafficConfig>,
-    /// From an end to another one in the same host, for those that are not attached.
+    /// Datagram flows; a packet of flow number `i` has the hash `i`.
+    pub datagrams: Vec<DatagramConfig>,
+    /// From an end to another one in the same machine, for those that are not attached.
     pub local_delay: Duration,
 }
 
@@ -129,6 +150,9 @@ pub struct Net {
     ends: Vec<EndConfig>,
     configs: Vec<TrafficConfig>,
     stats: Vec<TrafficStats>,
+    datagrams: Vec<DatagramFlow>,
+    /// For each end the datagram flows with a window that end there; empty if there are none at all.
+    windows: Vec<Vec<u32>>,
     sacks: Slab<Sack>,
     jobs: Slab<Job>,
     local_delay: Duration,
@@ -158,6 +182,8 @@ impl Net {
             ends: config.ends.clone(),
             configs: config.traffic.clone(),
             stats: config.traffic.iter().map(|t| TrafficStats::new(t.bins.len())).collect(),
+            datagrams: Vec::with_capacity(config.datagrams.len()),
+            windows: Vec::new(),
             sacks: Slab::new(),
             jobs: Slab::new(),
             local_delay: config.local_delay,
@@ -171,6 +197,9 @@ impl Net {
         for (i, traffic) in config.traffic.iter().enumerate() {
             net.open(&config.shape, i as u32, traffic, seed);
         }
+        for datagrams in &config.datagrams {
+            net.open_datagrams(&config.shape, datagrams, seed);
+        }
         net
     }
 
@@ -183,7 +212,9 @@ impl Net {
     #[inline]
     pub fn step(&mut self, end: Time) -> bool {
         let Some((now, event)) = self.queue.pop_until(end) else { return false };
-        self.look_ahead();
+        if !self.flows.is_empty() {
+            self.look_ahead();
+        }
         match event {
             Event::Arrive(port) => {
                 if let Some((id, next)) = self.ports[port.index()].arrive(now, &self.pool) {
@@ -202,6 +233,8 @@ impl Net {
             Event::Acknowledge(id) => self.late_acknowledgement(id),
             Event::Write(source) => self.write(source),
             Event::Served(job) => self.reply(job),
+            Event::Send(flow) => self.send_datagrams(flow),
+            Event::Resend(flow) => self.resend(flow),
         }
         self.settle();
         true
@@ -251,6 +284,11 @@ impl Net {
         &self.flows
     }
 
+    /// The datagram flows, in the order of the configuration.
+    pub fn datagrams(&self) -> &[DatagramFlow] {
+        &self.datagrams
+    }
+
     /// Frames sent, received and dropped.
     pub fn frames(&self) -> &Frames {
         &self.frames
@@ -267,11 +305,13 @@ impl Net {
         self.flows.iter().filter(own).map(|flow| flow.delivered_bytes)
     }
 
-    /// Whether all traffic with a count has been measured; `None` if there is none.
+    /// Whether all traffic with a count, and all requests of datagram flows, have been measured;
+    /// `None` if there are none.
     pub fn done(&self) -> Option<bool> {
         let counted = self.configs.iter().zip(&self.stats).filter(|(config, _)| config.count > 0);
-        let mut counted =
-            counted.map(|(config, stats)| stats.latency.n() >= config.count).peekable();
+        let counted = counted.map(|(config, stats)| stats.latency.n() >= config.count);
+        let datagrams = self.datagrams.iter().filter_map(DatagramFlow::done);
+        let mut counted = counted.chain(datagrams).peekable();
         counted.peek().is_some().then(|| counted.all(|done| done))
     }
 }

@@ -51,6 +51,14 @@ pub enum Kind {
     Ping,
     /// Its answer.
     Pong,
+    /// A packet of a [datagram flow](crate::datagram)'s stream.
+    Chunk,
+    /// Says that such packets have arrived; `seq` is how many.
+    Receipt,
+    /// A packet of a datagram flow that wants an answer.
+    Request,
+    /// That answer.
+    Reply,
 }
 
 /// The two bits of Explicit Congestion Notification (RFC 3168).
@@ -92,7 +100,7 @@ pub struct Packet {
     pub sent: Time,
     /// When it entered the queue that it is in; on a link when it arrives.
     pub queued: Time,
-    /// Whose.
+    /// Whose: a flow, or a datagram flow, as the kind says.
     pub flow: FlowId,
     /// From where.
     pub src: End,
@@ -117,12 +125,22 @@ pub struct Packet {
     pub flags: u8,
 }
 
+impl Kind {
+    /// Whether packets of this kind belong to datagram flows: their number is an index into
+    /// [`Net::datagrams`](crate::Net::datagrams).
+    #[inline]
+    pub fn is_of_datagram_flow(self) -> bool {
+        matches!(self, Kind::Chunk | Kind::Receipt | Kind::Request | Kind::Reply)
+    }
+}
+
 impl Packet {
     /// Bytes of IP and transport headers of each frame.
     pub fn header_bytes(&self) -> u32 {
         match self.kind {
             Kind::Data | Kind::Ack => TCP_HEADER_BYTES,
             Kind::Datagram | Kind::Ping | Kind::Pong => UDP_HEADER_BYTES,
+            Kind::Chunk | Kind::Receipt | Kind::Request | Kind::Reply => UDP_HEADER_BYTES,
         }
     }
 
@@ -156,7 +174,8 @@ impl Packet {
         if frames == 1 {
             return self.bytes().max(FRAME_PAYLOAD_MIN) + FRAME_BYTES;
         }
-        self.payload + frames * (self.header_bytes() + FRAME_BYTES)
+        // TCP's headers are those of each further frame.
+        self.bytes() + frames * FRAME_BYTES + (frames - 1) * TCP_HEADER_BYTES
     }
 }
 

@@ -255,7 +255,7 @@ impl Frame {
                 frame.tcp(segment);
                 6
             }
-            Kind::Datagram => {
+            Kind::Datagram | Kind::Chunk | Kind::Receipt | Kind::Request | Kind::Reply => {
                 frame.udp(segment);
                 17
             }
@@ -319,7 +319,7 @@ impl Frame {
     fn ports(&mut self, packet: &Packet) {
         let ports =
             [0xc000 | (packet.flow.0 & 0x3fff) as u16, (0x8000 + (packet.flow.0 >> 14)) as u16];
-        let back = matches!(packet.kind, Kind::Ack | Kind::Pong);
+        let back = matches!(packet.kind, Kind::Ack | Kind::Pong | Kind::Receipt | Kind::Reply);
         for i in [usize::from(back), usize::from(!back)] {
             self.put(&ports[i].to_be_bytes());
         }

@@ -192,6 +192,11 @@ impl Port {
         }
     }
 
+    /// When the transmitter will have sent all that a plain port has, or what it is sending.
+    pub(crate) fn free_at(&self) -> Time {
+        self.free_at
+    }
+
     /// Whether it is first in, first out, with nothing to ask.
     pub(crate) fn is_plain(&self) -> bool {
         self.path.is_none()
@@ -357,7 +362,10 @@ impl Port {
         packet.flags &= !FLAG_SMALL_QUEUE;
         cx.pool[id].flags = packet.flags;
         path.leaving = tell.then_some(TxCompletion { flow: packet.flow, bytes: packet.payload });
-        let whole = packet.frames == 1 || path.nic.as_ref().is_none_or(|nic| nic.config.whole);
+        // Aggregates of datagram flows are no multiple of a frame.
+        let whole = packet.frames == 1
+            || packet.kind.is_of_datagram_flow()
+            || path.nic.as_ref().is_none_or(|nic| nic.config.whole);
         self.stats.packets += u64::from(packet.frames);
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {

@@ -20,6 +20,11 @@ pub enum Shape {
         /// Hosts at the other.
         right: u32,
     },
+    /// A machine, number 0, with a link to each of the others, and no switch.
+    Links {
+        /// The others.
+        links: u32,
+    },
     /// Pods of edge and aggregation switches, each edge switch with a link to each aggregation
     /// switch of its pod; core switches between the pods, those of a number shared out among the
     /// aggregation switches of that number.
@@ -81,6 +86,7 @@ impl Shape {
         match *self {
             Shape::Star { hosts } => hosts,
             Shape::Dumbbell { left, right } => left + right,
+            Shape::Links { links } => 1 + links,
             Shape::Clos(clos) => clos.pods * clos.edges * clos.hosts,
         }
     }
@@ -88,7 +94,7 @@ impl Shape {
     /// Ports between switches, each way.
     pub fn fabric(&self) -> u32 {
         match *self {
-            Shape::Star { .. } => 0,
+            Shape::Star { .. } | Shape::Links { .. } => 0,
             Shape::Dumbbell { .. } => 1,
             Shape::Clos(c) => c.pods * (c.edges * c.aggregations + c.cores),
         }
@@ -97,7 +103,9 @@ impl Shape {
     /// Where each port is, by number: those of hosts, those towards hosts, those up, those down.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
         let (hosts, fabric) = (self.hosts(), self.fabric());
-        let own = (0..hosts).map(Place::Host).chain((0..hosts).map(Place::ToHost));
+        // The ports of links are at the machines themselves: number 0 has none of its own.
+        let first = u32::from(matches!(self, Shape::Links { .. }));
+        let own = (first..hosts).map(Place::Host).chain((first..hosts).map(Place::ToHost));
         let up = (0..fabric).map(|_| Place::Up);
         own.chain(up).chain((0..fabric).map(|_| Place::Down))
     }
@@ -105,6 +113,9 @@ impl Shape {
     /// The switch at which port number `port` is, `None` for a host's own. Switches are
     /// numbered from the edge to the core.
     pub fn switch_of(&self, port: PortId) -> Option<u32> {
+        if let Shape::Links { .. } = self {
+            return None;
+        }
         let (hosts, fabric) = (self.hosts(), self.fabric());
         let n = port.0.checked_sub(hosts)?;
         if n < hosts {
@@ -113,7 +124,7 @@ impl Shape {
         let n = n - hosts;
         let (up, n) = (n < fabric, n % fabric.max(1));
         Some(match *self {
-            Shape::Star { .. } => 0,
+            Shape::Star { .. } | Shape::Links { .. } => 0,
             // One up port leads right, one down port leads left.
             Shape::Dumbbell { .. } => u32::from(!up),
             Shape::Clos(c) => {
@@ -139,6 +150,7 @@ impl Shape {
     pub fn switches(&self) -> u32 {
         match *self {
             Shape::Star { .. } => 1,
+            Shape::Links { .. } => 0,
             Shape::Dumbbell { .. } => 2,
             Shape::Clos(c) => c.pods * (c.edges + c.aggregations) + c.cores,
         }
@@ -147,7 +159,7 @@ impl Shape {
     /// The switch of host `host`.
     fn edge_of(&self, host: u32) -> u32 {
         match *self {
-            Shape::Star { .. } => 0,
+            Shape::Star { .. } | Shape::Links { .. } => 0,
             Shape::Dumbbell { left, .. } => u32::from(host >= left),
             Shape::Clos(c) => host / c.hosts,
         }
@@ -159,13 +171,18 @@ impl Shape {
         if from == to {
             return;
         }
+        if let Shape::Links { links } = *self {
+            out.extend(from.checked_sub(1).map(PortId));
+            out.extend(to.checked_sub(1).map(|to| PortId(links + to)));
+            return;
+        }
         let (hosts, fabric) = (self.hosts(), self.fabric());
         let (up, down) = (2 * hosts, 2 * hosts + fabric);
         out.push(PortId(from));
         let (near, far) = (self.edge_of(from), self.edge_of(to));
         match *self {
             _ if near == far => {}
-            Shape::Star { .. } => {}
+            Shape::Star { .. } | Shape::Links { .. } => {}
             Shape::Dumbbell { .. } => out.push(PortId(if near == 0 { up } else { down })),
             Shape::Clos(c) => {
                 // Switches decide for themselves, each with a hash of its own.
@@ -231,6 +248,21 @@ mod tests {
         assert_eq!(Shape::Clos(Clos::fat_tree(8)).hosts(), 128);
         assert_eq!(Shape::Clos(tree).hosts(), 128);
         assert_eq!(Shape::Clos(tree).switches(), 40);
+    }
+
+    /// Links are numbered by their far ends, those from there first.
+    #[test]
+    fn links_have_a_port_at_each_end() {
+        let shape = Shape::Links { links: 2 };
+        let places: Vec<Place> = shape.places().collect();
+        assert_eq!(places, [Place::Host(1), Place::Host(2), Place::ToHost(1), Place::ToHost(2)]);
+        let way = |from, to| {
+            let mut way = Vec::new();
+            shape.route(from, to, 0, &mut way);
+            way.iter().map(|port| port.0).collect::<Vec<u32>>()
+        };
+        assert_eq!((way(0, 2), way(2, 0), way(0, 0)), (vec![3], vec![1], vec![]));
+        assert!((0..4).all(|port| shape.switch_of(PortId(port)).is_none()));
     }
 
     /// Many flows between two pods use all ways about equally often.

@@ -82,6 +82,7 @@ fn tree(queued: bool, control: Control) -> Net {
             traffic("ping", next(9), ping),
             traffic("datagrams", next(11), datagrams),
         ],
+        datagrams: Vec::new(),
         local_delay: us(1),
     };
     Net::new(&config, shape.places().map(port).collect(), 1)

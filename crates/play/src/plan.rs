@@ -50,7 +50,7 @@ pub(crate) struct Worker {
 /// If the scenario contradicts itself, or has what a host's threads cannot do.
 pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
     let facts = config.facts().map_err(|error| Error::Scenario(error.to_string()))?;
-    if !config.io.nics.is_empty() || !config.io.flows.is_empty() {
+    if !config.io.nics.is_empty() {
         let why = "NICs and packets are simulated only; a kernel runs processors";
         return Err(Error::Scenario(why.into()));
     }

@@ -7,6 +7,8 @@ pub mod guest;
 pub mod needs;
 #[cfg(feature = "host")]
 pub mod net;
+#[cfg(feature = "netback")]
+pub mod netback;
 pub mod seed;
 #[cfg(feature = "host")]
 pub mod steps;

@@ -84,13 +84,13 @@ impl GuestContext<'_> {
     }
 
     /// Gives `packet` to NIC number `nic`; for the driver domain.
-    pub fn transmit(&mut self, nic: usize, packet: Packet) {
-        self.io.transmit(self.queue, nic, packet);
+    pub fn transmit(&mut self, nic: u16, packet: &Packet) {
+        self.io.transmit(nic, packet);
     }
 
     /// Loses `packet`, there.
     pub fn lose(&mut self, packet: &Packet, at: LostAt) {
-        self.io.lose(self.queue, packet, at);
+        self.io.lose(packet, at);
     }
 
     /// Asks NIC number `nic` for interrupts again.

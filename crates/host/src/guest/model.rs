@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Hist};
 
 use super::context::GuestContext;
-use crate::io::port::Errand;
+use crate::io::port::PortRequest;
 
 /// What a vCPU does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,13 @@ pub trait Guest: Send {
 
     /// Something is to be done that came in through the port. `vcpu` is the number of the vCPU
     /// that has just handed something out and waits for the answer; `None`: none of them does.
-    fn errand(&mut self, _cx: &mut GuestContext<'_>, _vcpu: Option<usize>, _errand: Errand) {}
+    fn request(&mut self, _cx: &mut GuestContext<'_>, _vcpu: Option<usize>, _request: PortRequest) {
+    }
+
+    /// How many processes it has for what comes in through the port.
+    fn processes(&self) -> u16 {
+        0
+    }
 
     /// Whether the guest has measured all it was asked to; `None` if it measures nothing.
     fn done(&self) -> Option<bool> {

@@ -30,7 +30,7 @@ pub struct PathCosts {
     /// The same for each 1024 bytes.
     pub front_kb: Duration,
     /// Cutting an aggregate up in the driver domain, for each piece, where the NIC does not
-    /// do it ([`External::pieces`](super::nic::External::pieces)).
+    /// do it ([`NicConfig::piece_bytes`](super::nic::NicConfig::piece_bytes)).
     pub split_piece: Duration,
 }
 

@@ -174,12 +174,12 @@ impl RxRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::packet::{FlowId, Foreign, Kind};
-    use lowtail_engine::Time;
+    use crate::ids::Dom;
+    use crate::io::packet::Course;
 
     fn packet(bytes: u32) -> Packet {
-        let (flow, kind, foreign) = (FlowId(0), Kind::Data, Foreign::NONE);
-        Packet { sent: Time::ZERO, bytes, flow, kind, acks: 0, foreign }
+        let course = Course::Out { from: Dom(1), nic: 0 };
+        Packet { bytes, token: 0, hash: 0, course }
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl CaseParts {
             vms: file.vm.keys().map(String::as_str).collect(),
             events: host.events,
         };
-        let mut io = crate::traffic::build(&tables, costs.path(), &mut own, &is_net)?;
+        let (mut io, links) = crate::traffic::build(&tables, costs.path(), &mut own, &is_net)?;
         if let Some(network) = &file.network {
             io.nics.push(NetworkCase::host_nic(network));
         }
@@ -188,18 +188,21 @@ impl CaseParts {
             );
             return Err(KeyError::new("pcpus", message).under(&["host"]));
         }
-        let config = Config {
+        let mut config = Config {
             sockets,
             io,
             tickle,
             cgroups,
             ..Config::new(pcpus, scheduler, costs.costs(), vms)
         };
+        if file.network.is_none() {
+            links.add_processes(&mut config);
+        }
         config
             .facts()
             .map_err(|error| contradiction(&error, &host.scheduler, (&config.cgroups, &places)))?;
         let name = machine.unwrap_or_default().to_string();
-        self.hosts.push(HostCase { name, config, threads });
+        self.hosts.push(HostCase { name, config, links, threads });
         for kind in own {
             match self.kinds.iter_mut().find(|known| known.name == kind.name) {
                 Some(known) => known.vms.extend(kind.vms),

@@ -5,6 +5,7 @@ use lowtail_host::{Config, Dom};
 
 use crate::costs::CostTable;
 use crate::network::build::NetworkCase;
+use crate::network::links::HostLinks;
 use crate::row_file::DelayKind;
 
 /// A VM of a case.
@@ -23,6 +24,8 @@ pub struct HostCase {
     pub name: String,
     /// What it is made of.
     pub config: Config,
+    /// The links of its NICs, and the flows on them, where there is no network.
+    pub links: HostLinks,
     /// The threads of each VM, by its number.
     pub threads: Vec<VmThreads>,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lowtail_engine::Rng;
+use lowtail_host::{Dom, Host};
 use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::permutation;
 use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
@@ -10,8 +11,12 @@ use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape,
 use super::file::NetworkFile;
 use super::queue::QueueFile;
 use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
+use super::world::{Home, Look, World};
 use crate::error::{KeyError, hint};
 use crate::limits::PORT_BYTES_MAX;
+
+/// Steps between two looks whether all has been measured.
+const STEPS_PER_LOOK: u32 = 256;
 
 /// Most conversations of a network.
 const PAIRS_MAX: usize = 1 << 20;
@@ -26,8 +31,8 @@ pub struct NetworkCase {
     pub machines: Vec<String>,
     /// Names of the traffic, in the order of its numbers.
     pub traffic: Vec<String>,
-    /// Which end each attached one is: machine and number of its VM among those of the machine.
-    pub homes: Vec<Option<(usize, u16)>>,
+    /// Where each end is.
+    pub homes: Vec<Home>,
     /// What each end is called in the file.
     pub ends: Vec<String>,
 }
@@ -40,6 +45,15 @@ pub(crate) struct EndSpec {
     pub(crate) machine: u32,
     /// Host (among those simulated) and VM, if it is one.
     pub(crate) home: Option<(usize, u16)>,
+}
+
+impl EndSpec {
+    fn home(&self) -> Home {
+        match self.home {
+            Some((host, dom)) => Home::Vm { host, dom: Dom(dom) },
+            None => Home::Machine { nic: 0 },
+        }
+    }
 }
 
 /// The machine called `name`.
@@ -128,6 +142,7 @@ pub(crate) fn build(
             .map(|spec| EndConfig { host: spec.machine, attached: spec.home.is_some() })
             .collect(),
         traffic: configs,
+        datagrams: Vec::new(),
         local_delay: file.local_delay.0,
     };
     Ok(NetworkCase {
@@ -136,7 +151,7 @@ pub(crate) fn build(
         shared,
         machines,
         traffic: traffic.keys().cloned().collect(),
-        homes: specs.iter().map(|spec| spec.home).collect(),
+        homes: specs.iter().map(EndSpec::home).collect(),
         ends: specs.iter().map(|spec| spec.name.clone()).collect(),
     })
 }
@@ -260,6 +275,11 @@ impl NetworkCase {
         (link, self.file.fabric.as_ref().map_or(link, |fabric| fabric.rate.0))
     }
 
+    /// The network with its hosts, at rest.
+    pub(crate) fn world(&self, hosts: Vec<Host>, seed: u64) -> World {
+        World::new(self.net(seed), hosts, self.homes.clone(), Look::Steps(STEPS_PER_LOOK))
+    }
+
     /// The network at rest.
     pub(crate) fn net(&self, seed: u64) -> Net {
         let file = &self.file;
@@ -299,13 +319,11 @@ impl NetworkCase {
 
     /// The NIC of a simulated host.
     pub(crate) fn host_nic(file: &NetworkFile) -> lowtail_host::io::nic::NicConfig {
-        let pieces = file.queue.as_ref().and_then(QueueFile::pieces);
+        let piece_bytes = file.queue.as_ref().and_then(QueueFile::pieces);
         lowtail_host::io::nic::NicConfig {
-            bits_per_s: file.link.rate.0,
-            latency: lowtail_engine::Duration::ZERO,
             moderation: file.nic.moderation.0,
             ring: file.nic.receive_ring,
-            external: Some(lowtail_host::io::nic::External { pieces }),
+            piece_bytes,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Networks in scenario files: machines, links, switches, and the traffic between their ends.
 //!
 //! `file.rs` is the table of the network, with `topology.rs` and the disciplines of `queue.rs` in it, `traffic.rs` those of
-//! the traffic, with `pattern.rs` and `tcp.rs`. `build.rs` makes a network of what is written, `world.rs` runs network
-//! and hosts in one clock, `watch.rs` looks at single links.
+//! the traffic, with `pattern.rs` and `tcp.rs`. `build.rs` makes a network of what is written, `links.rs` one
+//! of a host that is simulated alone, `world.rs` runs network and hosts in one clock, `watch.rs` looks at single links.
 
 pub(crate) mod build;
 pub mod file;
+pub mod links;
 pub mod outcome;
 pub mod pattern;
 pub mod queue;
@@ -13,7 +14,7 @@ pub mod tcp;
 pub mod topology;
 pub mod traffic;
 pub mod watch;
-pub(crate) mod world;
+pub mod world;
 
 pub use file::NetworkFile;
 pub use traffic::{EndFile, TrafficFile};

@@ -9,6 +9,7 @@ use lowtail_net::port::PortId;
 
 use super::build::{NetworkCase, machine};
 use super::outcome::{Captured, Matrix, NetworkOutcome, QueueTrack};
+use super::world::Home;
 use crate::case::spec::Case;
 
 /// Most ports whose queues are sampled without being asked for by name.
@@ -96,9 +97,10 @@ impl NetworkCase {
     fn end_names(&self, case: &Case) -> Vec<String> {
         let name = |(i, name): (usize, &String)| {
             let machine = &self.machines[self.config().ends[i].host as usize];
-            let vm =
-                |(host, dom): (usize, u16)| &case.hosts[host].config.vms[usize::from(dom)].name;
-            let name = self.homes[i].map_or(name, vm);
+            let name = match self.homes[i] {
+                Home::Vm { host, dom } => &case.hosts[host].config.vms[dom.index()].name,
+                Home::Machine { .. } => name,
+            };
             if name == machine { name.clone() } else { format!("{name}.{machine}") }
         };
         self.ends.iter().enumerate().map(name).collect()

@@ -153,6 +153,13 @@ fn picture(network: &NetworkOutcome, cases: &str) -> String {
                 network.link, network.fabric
             )
         }
+        Shape::Links { links } => {
+            drawing.node(middle, 8.0, 110.0, MACHINE, &names.of(0));
+            let above = (middle, 8.0 + HIGH);
+            drawing.machines(&names, (1, 1 + links), 0.0, WIDTH, 120.0, above);
+            drawing.words(middle + 64.0, 28.0, "start", &network.link);
+            format!("a machine and {links} others, links of {}", network.link)
+        }
         Shape::Clos(clos) => {
             tree(&mut drawing, &clos, &names, network);
             format!(

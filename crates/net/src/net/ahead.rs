@@ -11,7 +11,8 @@
 use lowtail_engine::prefetch::{prefetch, prefetch_all};
 
 use super::{Event, HERE, Net};
-use crate::packet::{Kind, PacketId};
+use crate::flow::Flow;
+use crate::packet::{Kind, Packet, PacketId};
 use crate::port::Port;
 
 /// How many events ahead each step is taken. They are some way apart for a miss to be over.
@@ -40,20 +41,23 @@ impl Net {
             let packet = &self.pool[id];
             let next = self.routes[packet.route as usize];
             if next == HERE {
-                let flow = &self.flows[packet.flow.index()];
-                prefetch(&raw const flow.forth);
-                prefetch(&raw const flow.traffic);
-                prefetch(&raw const flow.messages);
-                prefetch(&raw const flow.ack_timer);
-                prefetch(&raw const flow.delivered_bytes);
-                match packet.kind {
-                    Kind::Data => prefetch_all(&flow.receiver),
-                    Kind::Ack => prefetch_all(&flow.sender),
-                    Kind::Datagram | Kind::Ping | Kind::Pong => {}
+                if let Some(flow) = self.flow_of(packet) {
+                    prefetch(&raw const flow.forth);
+                    prefetch(&raw const flow.traffic);
+                    prefetch(&raw const flow.messages);
+                    prefetch(&raw const flow.ack_timer);
+                    prefetch(&raw const flow.delivered_bytes);
+                    match packet.kind {
+                        Kind::Data => prefetch_all(&flow.receiver),
+                        Kind::Ack => prefetch_all(&flow.sender),
+                        _ => {}
+                    }
                 }
                 // An answer leaves through the host's own port, which has its number.
                 let host = self.ends[packet.dst.index()].host;
-                self.ports[host as usize].fetch();
+                if let Some(port) = self.ports.get(host as usize) {
+                    port.fetch();
+                }
             } else {
                 self.ports[next as usize].fetch();
             }
@@ -64,6 +68,12 @@ impl Net {
                 prefetch(self.pool.behind(last));
             }
         }
+    }
+
+    /// The flow of `packet`; `None` if that is a datagram flow, of which there are few.
+    #[inline(always)]
+    fn flow_of(&self, packet: &Packet) -> Option<&Flow> {
+        (!packet.kind.is_of_datagram_flow()).then(|| &self.flows[packet.flow.index()])
     }
 
     /// The packet that arrives `n` events ahead, if that is such an event.

@@ -1,7 +1,8 @@
 //! A packet on its way: from an end through one port after the other to an end.
 
 use super::{Event, HERE, NO_SACK, Net, NetEvent};
-use crate::packet::{Ecn, FlowId, Kind, Packet, PacketId};
+use crate::net::datagrams::FLAG_IN_MACHINE;
+use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId};
 use crate::port::{PortActions, PortId, TxCompletion};
 use crate::queue::{Cause, QueueContext};
 use crate::tcp::FLAG_SMALL_QUEUE;
@@ -77,6 +78,12 @@ impl Net {
         let packet = self.pool.take(id);
         self.free_sack(packet.sack);
         self.frames.dropped[cause as usize] += u64::from(packet.frames);
+        if packet.kind.is_of_datagram_flow() {
+            if packet.flags & FLAG_IN_MACHINE != 0 {
+                self.made_room(packet.flow.0);
+            }
+            return self.datagram_lost(&packet);
+        }
         let traffic = self.flows[packet.flow.index()].traffic;
         self.stats[traffic as usize].dropped += u64::from(packet.frames);
         if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
@@ -114,6 +121,9 @@ impl Net {
             Kind::Datagram => self.datagram(&packet),
             Kind::Ping => self.answer(&packet),
             Kind::Pong => self.answered(&packet),
+            Kind::Chunk | Kind::Receipt | Kind::Request | Kind::Reply => {
+                self.datagram_arrived(&packet);
+            }
         }
     }
 
@@ -125,6 +135,9 @@ impl Net {
 
     /// `id` has come to the queue of its host's NIC.
     pub fn transmit(&mut self, id: PacketId) {
+        if self.pool[id].flags & FLAG_IN_MACHINE != 0 {
+            self.left_machine(id);
+        }
         self.forward(id);
         self.settle();
     }
@@ -150,12 +163,23 @@ impl Net {
         let flow = &self.flows[id.index()];
         let (src, dst, route) =
             if onward { (flow.src, flow.dst, flow.forth) } else { (flow.dst, flow.src, flow.back) };
+        self.packet_of(id, (src, dst, route), kind)
+    }
+
+    /// A packet of `flow` from the first end to the second one by `route`, without payload.
+    #[inline]
+    pub(super) fn packet_of(
+        &self,
+        flow: FlowId,
+        (src, dst, route): (End, End, u32),
+        kind: Kind,
+    ) -> Packet {
         Packet {
             seq: 0,
             ack: 0,
             sent: self.queue.now(),
             queued: self.queue.now(),
-            flow: id,
+            flow,
             src,
             dst,
             route,

@@ -87,7 +87,7 @@ impl Net {
         id
     }
 
-    fn way(&mut self, shape: &Shape, from: u32, to: u32, hash: u64) -> u32 {
+    pub(super) fn way(&mut self, shape: &Shape, from: u32, to: u32, hash: u64) -> u32 {
         let start = self.routes.len() as u32;
         let mut ports = Vec::new();
         shape.route(from, to, hash, &mut ports);

@@ -2,17 +2,11 @@
 
 use lowtail_engine::{Rng, Time};
 
+use super::job::Job;
 use super::{Event, Net, NetEvent};
 use crate::flow::{Channel, Message, Role};
 use crate::packet::{FlowId, Kind, Packet};
 use crate::traffic::Pattern;
-
-/// Work for a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Job {
-    channel: u32,
-    start: Time,
-}
 
 /// Where writes come from.
 #[derive(Debug)]
@@ -36,13 +30,13 @@ impl Net {
                 self.go_on(channel);
             }
             Role::Request => {
-                let job = self.jobs.put(Job { channel, start: message.start });
+                let job = self.jobs.put(Job::Reply { channel, start: message.start });
                 let Pattern::Requests { service, .. } = self.configs[traffic as usize].pattern
                 else {
                     return;
                 };
                 if self.ends[dst.index()].attached && !service.is_zero() {
-                    self.out.push(NetEvent::Work { end: dst, span: service, job });
+                    self.out.push(NetEvent::Work { end: dst, process: 0, span: service, job });
                 } else {
                     self.queue.after(service, Event::Served(job));
                 }
@@ -50,15 +44,19 @@ impl Net {
         }
     }
 
-    /// The work for a request is done: the reply is sent.
+    /// The work for a request, or a packet, is done: the reply is sent.
     pub fn served(&mut self, job: u32) {
         self.reply(job);
         self.settle();
     }
 
     pub(super) fn reply(&mut self, job: u32) {
-        let Job { channel, start } = self.jobs[job];
+        let work = self.jobs[job];
         self.jobs.release(job);
+        let (channel, start) = match work {
+            Job::Reply { channel, start } => (channel, start),
+            Job::Datagram(work) => return self.worked(work),
+        };
         let Channel { back, source, .. } = self.channels[channel as usize];
         let source = &mut self.sources[source as usize];
         let Pattern::Requests { reply, .. } = self.configs[source.traffic as usize].pattern else {

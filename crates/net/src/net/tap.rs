@@ -193,13 +193,12 @@ impl Net {
             let tap = taps[i];
             let packet = &tap.frames[next[i]];
             next[i] += 1;
-            let flow = &self.flows[packet.flow.index()];
             let segment = Segment {
                 packet,
                 from: addresses[packet.src.index()],
                 to: addresses[packet.dst.index()],
                 sack: tap.sacks.get(packet.sack as usize),
-                window: self.configs[flow.traffic as usize].tcp.receive_window,
+                window: self.receive_window(packet),
             };
             writer.packet(i as u32, at, &segment)?;
         }
@@ -209,8 +208,17 @@ impl Net {
         writer.finish()
     }
 
-    /// An address for each end: 10, two bytes for its host, one for which of the ends there it
-    /// is, from 1; 10 and a number from 1 if some host has too many.
+    /// What the receiver of `packet`'s flow has room for; nothing to say about datagram flows.
+    fn receive_window(&self, packet: &Packet) -> u64 {
+        if packet.kind.is_of_datagram_flow() {
+            return 0;
+        }
+        let flow = &self.flows[packet.flow.index()];
+        self.configs[flow.traffic as usize].tcp.receive_window
+    }
+
+    /// An address for each end: 10, two bytes for its machine, one for which of the ends there it
+    /// is, from 1; 10 and a number from 1 if some machine has too many.
     fn addresses(&self) -> Vec<[u8; 4]> {
         let mut ranks =
             vec![0u32; self.ends.iter().map(|end| end.host + 1).max().unwrap_or(0) as usize];

@@ -30,7 +30,7 @@ fn piece_payload(packet: &Packet, most_payload: u32) -> u32 {
 /// How many pieces of at most `most_payload` bytes of payload (rounded down to whole frames, at
 /// least one) `packet` is cut into.
 pub fn pieces_of(packet: &Packet, most_payload: u32) -> u32 {
-    if packet.frames <= 1 {
+    if packet.frames <= 1 || packet.kind.is_of_datagram_flow() {
         return 1;
     }
     packet.payload.div_ceil(piece_payload(packet, most_payload)).max(1)

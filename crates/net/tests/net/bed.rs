@@ -45,6 +45,7 @@ pub(crate) fn net(
         shape,
         ends: (0..shape.hosts()).map(|host| EndConfig { host, attached: false }).collect(),
         traffic,
+        datagrams: Vec::new(),
         local_delay: us(1),
     };
     Net::new(&config, shape.places().map(port).collect(), seed)

@@ -6,6 +6,7 @@
 mod aqm;
 mod bed;
 mod conservation;
+mod datagrams;
 mod determinism;
 mod queueing;
 mod shared;

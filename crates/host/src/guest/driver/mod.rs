@@ -25,9 +25,8 @@ use lowtail_engine::Duration;
 use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
 use crate::guest::context::GuestContext;
-use crate::io::flow::Way;
 use crate::io::lock::{GrantLock, SpinLock};
-use crate::io::packet::Packet;
+use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
 use station::{Station, Work};
 pub use users::User;
@@ -85,8 +84,6 @@ pub struct DriverConfig {
 const POLL_PACKETS: usize = 64;
 /// How often interrupts are balanced.
 const BALANCE_PERIOD: Duration = Duration::from_ms(10_000);
-/// How long the queue of a NIC may be; Linux's `txqueuelen` of 1000 packets at 1 Gbit/s.
-const NIC_BACKLOG: Duration = Duration::from_ms(12);
 
 /// A queue of an interface as the back end sees it.
 #[derive(Debug)]
@@ -200,20 +197,12 @@ impl Driver {
         }
     }
 
-    /// The bridge: where `packet`, which came out of `queue`, goes.
+    /// The bridge.
     fn forward(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
-        let now = hands.now();
-        let io = hands.cx.io();
-        let (dom, way) = io.course(&packet);
-        let to = match way {
-            Way::Between { to } => Err(if packet.kind.onward() { to } else { dom }),
-            Way::In { nic } | Way::Out { nic } => Ok(usize::from(nic)),
-        };
-        match to {
-            Ok(nic) if io.nics[nic].backlog(now) < NIC_BACKLOG => hands.cx.transmit(nic, packet),
-            Ok(_) => hands.cx.lose(&packet, LostAt::Nic),
-            Err(dom) => {
-                let queue = io.queue_of(dom, packet.flow);
+        match packet.to() {
+            Destination::Nic(nic) => hands.cx.transmit(nic, &packet),
+            Destination::Dom(dom) => {
+                let queue = hands.cx.io().queue_of(dom, packet.hash);
                 self.enqueue(hands, queue, packet);
             }
         }
@@ -229,7 +218,7 @@ impl Driver {
         let mut own = Duration::ZERO;
         for (queue, packet) in &self.stations[station].batch {
             work += costs.back(packet);
-            if let (Some((_, Way::Out { nic })), true) = (packet.course(), sends) {
+            if let (Destination::Nic(nic), true) = (packet.to(), sends) {
                 let pieces = cx.io().nics[usize::from(nic)].pieces(packet);
                 work += costs.split_piece * u64::from(pieces);
             }
@@ -239,9 +228,7 @@ impl Driver {
                     let dom = cx.io().queues[*queue].dom;
                     own += self.locks[dom.index()].take(now + own, span);
                     // Copied out of another guest's pages: with its lock, too.
-                    let (dom, way) = cx.io().course(packet);
-                    if let (Way::Between { to }, true) = (way, receives) {
-                        let source = if packet.kind.onward() { dom } else { to };
+                    if let (Some(source), true) = (packet.from(), receives) {
                         own += self.locks[source.index()].take(now + (own - span), span) - span;
                     }
                 }
@@ -369,10 +356,7 @@ impl Driver {
     fn end_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize) -> bool {
         for _ in 0..self.polled[nic] {
             let Some(packet) = hands.cx.io().nics[nic].take() else { break };
-            let io = hands.cx.io();
-            let (dom, _) = io.course(&packet);
-            let queue = io.queue_of(dom, packet.flow);
-            self.enqueue(hands, queue, packet);
+            self.forward(hands, packet);
         }
         let more = hands.cx.io().nics[nic].waiting() > 0;
         if !more {

@@ -24,7 +24,8 @@ use lowtail_engine::{Duration, Hist, Time};
 
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
-use crate::io::port::Errand;
+use crate::io::packet::Packet;
+use crate::io::port::{Job, PortRequest};
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
@@ -81,11 +82,18 @@ pub trait Program: Send {
     /// It has done that.
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId);
 
-    /// Something has happened that the program's vCPU 0 is told by its timer's port.
-    fn nudged(&mut self, _hands: &mut Hands<'_, '_>) {}
+    /// The network stack sends a packet that came in through the port.
+    fn send(&mut self, _hands: &mut Hands<'_, '_>, _packet: Packet) {}
 
-    /// Something is to be done that came in through the port.
-    fn errand(&mut self, _hands: &mut Hands<'_, '_>, _errand: Errand) {}
+    /// How many processes it has for what comes in through the port.
+    fn processes(&self) -> u16 {
+        0
+    }
+
+    /// Process number `process` is to do something. Returns its task, which is to be woken.
+    fn assign(&mut self, _process: u16, _job: Job) -> Option<TaskId> {
+        None
+    }
 
     /// Figures by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -152,8 +160,9 @@ pub struct KernelGuest<P> {
     kernel: Kernel,
     program: P,
     rules: Rules,
-    /// What came in through the port while no vCPU asked for it: its timer tells vCPU 0.
-    errands: VecDeque<Errand>,
+    /// What came in through the port for the stack to send while no vCPU asked for it: its timer
+    /// tells vCPU 0.
+    unasked: VecDeque<Packet>,
     /// A task, and no softirq, has last handed something out.
     task_asks: bool,
 }
@@ -161,8 +170,19 @@ pub struct KernelGuest<P> {
 impl<P: Program> KernelGuest<P> {
     /// A kernel at rest.
     pub fn new(rules: Rules, program: P) -> Self {
-        let errands = VecDeque::with_capacity(64);
-        KernelGuest { kernel: Kernel::new(0), program, rules, errands, task_asks: false }
+        let unasked = VecDeque::with_capacity(64);
+        KernelGuest { kernel: Kernel::new(0), program, rules, unasked, task_asks: false }
+    }
+
+    /// The timer of `task` has fired: its vCPU is told.
+    fn expire(&mut self, cx: &mut GuestContext<'_>, task: TaskId) {
+        let cpu = self.kernel.tasks[task.index()].cpu;
+        let expired = &mut self.kernel.expired[cpu];
+        if expired.last() != Some(&task) {
+            expired.push(task);
+        }
+        let own = cx.own();
+        cx.raise(None, own, timer_port(cpu));
     }
 
     /// Puts an end to what vCPU number `cpu` was at: done, or interrupted with some `left`.
@@ -235,11 +255,10 @@ impl<P: Program> KernelGuest<P> {
                 hands.wake(task);
             }
             if cpu == 0 {
-                for errand in self.errands.drain(..) {
-                    self.program.errand(&mut hands, errand);
+                for packet in self.unasked.drain(..) {
+                    self.program.send(&mut hands, packet);
                 }
             }
-            self.program.nudged(&mut hands);
             self.kernel.expired[cpu] = expired;
         } else if let Some(device) = device_of(port, self.kernel.cpus.len()) {
             let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
@@ -439,29 +458,46 @@ impl<P: Program> Guest for KernelGuest<P> {
     }
 
     fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
-        let task = TaskId(token as u16);
-        let cpu = self.kernel.tasks[task.index()].cpu;
-        self.kernel.expired[cpu].push(task);
-        let own = cx.own();
-        cx.raise(None, own, timer_port(cpu));
+        self.expire(cx, TaskId(token as u16));
     }
 
-    fn errand(&mut self, cx: &mut GuestContext<'_>, vcpu: Option<usize>, errand: Errand) {
+    fn request(&mut self, cx: &mut GuestContext<'_>, vcpu: Option<usize>, request: PortRequest) {
         let Some(cpu) = vcpu else {
-            self.errands.push_back(errand);
-            let own = cx.own();
-            cx.raise(None, own, timer_port(0));
+            match request {
+                PortRequest::Send(packet) => {
+                    self.unasked.push_back(packet);
+                    let own = cx.own();
+                    cx.raise(None, own, timer_port(0));
+                }
+                PortRequest::Process { process, job } => {
+                    if let Some(task) = self.program.assign(process, job) {
+                        self.expire(cx, task);
+                    }
+                }
+            }
             return;
         };
         let before = self.kernel.cpus[cpu].raised.len();
         let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
         // The stack is at work here now, and does not put later things before earlier ones.
-        for errand in self.errands.drain(..).chain([errand]) {
-            self.program.errand(&mut hands, errand);
+        for packet in self.unasked.drain(..) {
+            self.program.send(&mut hands, packet);
+        }
+        match request {
+            PortRequest::Send(packet) => self.program.send(&mut hands, packet),
+            PortRequest::Process { process, job } => {
+                if let Some(task) = self.program.assign(process, job) {
+                    hands.wake(task);
+                }
+            }
         }
         // Softirqs that a task has raised run as it enables them again.
         let state = &mut self.kernel.cpus[cpu];
         state.entered |= self.task_asks && state.raised.len() > before;
+    }
+
+    fn processes(&self) -> u16 {
+        self.program.processes()
     }
 
     fn outcome(&self) -> Outcome {

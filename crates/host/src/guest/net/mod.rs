@@ -1,8 +1,8 @@
-//! A guest with a virtual interface: front end, stack, and the programs at the end of flows.
+//! A guest with a virtual interface: front end, stack, and processes.
 //!
-//! What comes in is polled in a softirq, 64 packets at a time, as NAPI does. Data is
-//! acknowledged, a ping answered right there; a request that takes work is answered by
-//! a process. What goes out is sent by a process, as far as window and ring have room.
+//! What comes in is polled in a softirq, 64 packets at a time, as NAPI does, and comes out of the
+//! port. What goes out is sent by the stack in a softirq, or by a process, as far as the ring
+//! has room.
 
 mod process;
 
@@ -14,9 +14,8 @@ use process::{Processes, SEND_PACKETS};
 
 use super::kernel::fair::{TaskConfig, TaskId};
 use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
-use crate::io::flow::Pace;
-use crate::io::packet::{FlowId, Kind, Packet};
-use crate::io::port::{Errand, Handed, LostAt};
+use crate::io::packet::Packet;
+use crate::io::port::{Job, LostAt, PortEvent};
 
 /// A guest with a virtual interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +26,8 @@ pub struct NetGuestConfig {
     pub rules: Rules,
     /// A process computes for ever, beside all else.
     pub computes: bool,
+    /// Processes for what comes through the port, at least 1 where there is work.
+    pub processes: u16,
 }
 
 /// Packets of one poll (NAPI weight).
@@ -34,19 +35,17 @@ const POLL_PACKETS: usize = 64;
 /// Packets that may wait for room in the ring (`txqueuelen`).
 const OUT_PACKETS: usize = 1000;
 
-/// Packets that wait for a process: about what Linux's socket buffer of 208 KB has room for.
-const SOCKET_PACKETS: usize = 150;
+/// What a process has room for at first.
+const JOBS: usize = 256;
 
 /// A queue of the interface as the guest sees it.
 #[derive(Debug, Default)]
 struct Lane {
-    /// What is to be sent by the kernel: acknowledgements, answers.
+    /// What is to be sent by the kernel.
     out: VecDeque<Packet>,
     /// How much of that, and of what has come, is being worked on.
     sending: usize,
     polling: usize,
-    /// Streams with a window that end here.
-    ends: Vec<FlowId>,
 }
 
 /// Programs and interface of a guest.
@@ -56,22 +55,13 @@ pub struct NetGuest {
     lanes: Vec<Lane>,
     processes: Processes,
     looper: Option<TaskId>,
-    worker: Option<Worker>,
-}
-
-/// The process that works for what comes through the port, first come first served.
-#[derive(Debug)]
-struct Worker {
-    task: TaskId,
-    /// For how long, and what that is called on the other side.
-    work: VecDeque<(Duration, u32)>,
 }
 
 impl NetGuest {
     /// The domain.
     pub fn guest(config: NetGuestConfig) -> KernelGuest<NetGuest> {
         let processes = Processes::default();
-        let guest = NetGuest { config, lanes: Vec::new(), processes, looper: None, worker: None };
+        let guest = NetGuest { config, lanes: Vec::new(), processes, looper: None };
         KernelGuest::new(config.rules, guest)
     }
 
@@ -102,69 +92,6 @@ impl NetGuest {
         ring.reap();
         ring.push(packet)
     }
-
-    fn answer(&mut self, hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) {
-        if self.lanes[lane].out.len() >= OUT_PACKETS {
-            hands.cx.lose(&packet, LostAt::Guest);
-        } else {
-            self.lanes[lane].out.push_back(packet);
-        }
-        let soft = self.soft(lane, true);
-        hands.raise(soft);
-    }
-
-    /// One of the packets that have come in on `lane`.
-    fn received(&mut self, hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) {
-        let now = hands.now();
-        if let Kind::Foreign(_) = packet.kind {
-            // Who receives it is not always who sent it.
-            let (dom, token) = (hands.cx.own(), packet.foreign.token);
-            hands.cx.io().handed.push(Handed::Received { dom, token });
-            return;
-        }
-        let flow = &mut hands.cx.io().flows[packet.flow.index()];
-        match packet.kind {
-            Kind::Data | Kind::Request if !flow.config.service.is_zero() => {
-                match self.processes.of(packet.flow, false) {
-                    Some(process) if process.packets.len() < SOCKET_PACKETS => {
-                        process.packets.push_back(packet);
-                        hands.wake(process.task);
-                    }
-                    // The socket's buffer is full.
-                    _ => hands.cx.lose(&packet, LostAt::Guest),
-                }
-            }
-            Kind::Data => {
-                if let Some(ack) = flow.arrived(&packet, now) {
-                    self.answer(hands, lane, ack);
-                }
-            }
-            Kind::Ack => {
-                flow.acked(packet.acks);
-                if let Some(process) = self.processes.of(packet.flow, true) {
-                    hands.wake(process.task);
-                }
-            }
-            Kind::Request => {
-                let reply = flow.reply(&packet);
-                self.answer(hands, lane, reply);
-            }
-            Kind::Reply | Kind::Foreign(_) => {}
-        }
-    }
-
-    /// Whatever is in flight has arrived: nobody else will make up the pair.
-    fn acknowledge_rest(&mut self, hands: &mut Hands<'_, '_>, lane: usize) {
-        let now = hands.now();
-        let io = hands.cx.io();
-        let before = self.lanes[lane].out.len();
-        let Lane { ends, out, .. } = &mut self.lanes[lane];
-        out.extend(ends.iter().filter_map(|&id| io.flows[id.index()].ack(id, now)));
-        if out.len() > before {
-            let soft = self.soft(lane, true);
-            hands.raise(soft);
-        }
-    }
 }
 
 impl Program for NetGuest {
@@ -178,34 +105,15 @@ impl Program for NetGuest {
             let port = crate::io::device_port(lane, cpus);
             hands.cx.io().bind(own, port, lane % cpus);
         }
-        for i in 0..hands.cx.io().flows.len() {
-            let (id, config) = (FlowId(i as u16), &hands.cx.io().flows[i].config);
-            let ends = config.receiver() == Some(own);
-            let begins = config.dom == own && !ends;
-            let works = ends && !config.service.is_zero();
-            // A window at most waits for a process; requests that are not measured may be more.
-            let room = match config.pace {
-                Pace::Window(packets) => usize::from(packets),
-                _ => SOCKET_PACKETS,
-            };
-            if ends && matches!(config.pace, Pace::Window(_)) {
-                self.lanes[i % usize::from(self.config.queues)].ends.push(id);
-            }
-            if begins || works {
-                let task = hands.add_task(TaskConfig::PROCESS);
-                self.processes.add(task, id, begins, room.max(SEND_PACKETS));
-                if begins {
-                    hands.wake_after(task, Duration::from_us(100));
-                }
-            }
+        for _ in 0..self.config.processes {
+            let task = hands.add_task(TaskConfig::PROCESS);
+            self.processes.add(task, JOBS);
         }
         if self.config.computes {
             let task = hands.add_task(TaskConfig::PROCESS);
             self.looper = Some(task);
             hands.wake(task);
         }
-        let task = hands.add_task(TaskConfig::PROCESS);
-        self.worker = Some(Worker { task, work: VecDeque::with_capacity(SOCKET_PACKETS) });
     }
 
     fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
@@ -216,10 +124,8 @@ impl Program for NetGuest {
             let soft = self.soft(device, true);
             hands.raise(soft);
         }
-        for process in self.processes.senders() {
-            if process.flow.index() % self.lanes.len() == device {
-                hands.wake(process.task);
-            }
+        for process in self.processes.senders(device) {
+            hands.wake(process.task);
         }
     }
 
@@ -276,8 +182,10 @@ impl Program for NetGuest {
             return !full && !self.lanes[lane].out.is_empty();
         }
         for _ in 0..self.lanes[lane].polling {
-            let Some(packet) = hands.cx.io().queues[queue].rx.take() else { break };
-            self.received(hands, lane, packet);
+            let own = hands.cx.own();
+            let io = hands.cx.io();
+            let Some(Packet { token, .. }) = io.queues[queue].rx.take() else { break };
+            io.handed.push(PortEvent::Received { dom: own, token });
         }
         if hands.cx.io().queues[queue].rx.wake_back() {
             Self::notify(hands, lane);
@@ -285,7 +193,8 @@ impl Program for NetGuest {
         let ring = &mut hands.cx.io().queues[queue].rx;
         let again = ring.waiting() > 0 || !ring.front_sleeps();
         if !again {
-            self.acknowledge_rest(hands, lane);
+            let (dom, queue) = (hands.cx.own(), lane as u16);
+            hands.cx.io().handed.push(PortEvent::CaughtUp { dom, queue });
         }
         again
     }
@@ -294,65 +203,50 @@ impl Program for NetGuest {
         if self.looper == Some(task) {
             return Begin::Work(Duration::MAX);
         }
-        if let Some(worker) = self.worker.as_ref().filter(|worker| worker.task == task) {
-            return worker.work.front().map_or(Begin::Nothing, |&(span, _)| Begin::Work(span));
-        }
-        let now = hands.now();
         let own = hands.cx.own();
         let Some(process) = self.processes.by_task(task) else { return Begin::Nothing };
         let io = hands.cx.io();
-        let flow = &mut io.flows[process.flow.index()];
-        if !process.sends {
-            let some = !process.packets.is_empty();
-            return if some { Begin::Work(flow.config.service) } else { Begin::Nothing };
-        }
-        let packet = flow.packet(process.flow, now);
-        let queue = io.queue_of(own, process.flow);
+        let first = match (process.jobs.front(), process.last) {
+            (Some(&Job::Work { span, .. }), _) => return Begin::Work(span),
+            (Some(&Job::Write(packet)), _) => packet,
+            // It has nothing to send, but stops the queue all the same if there is no room for
+            // another packet like the last one, as Linux's front end does.
+            (None, Some((last, _))) => last,
+            (None, None) => return Begin::Nothing,
+        };
+        let queue = io.queue_of(own, first.hash);
+        process.last = Some((first, queue - io.vif(own).start));
         io.queues[queue].tx.reap();
-        let mut room = io.queues[queue].tx.room(&packet);
-        let flow = &mut io.flows[process.flow.index()];
-        let mut work = Duration::ZERO;
-        while process.packets.len() < SEND_PACKETS && room > 0 && flow.may_send(now) {
-            flow.sent();
-            process.packets.push_back(packet);
+        let room = io.queues[queue].tx.room(&first) as usize;
+        let like_first = |job: &Job| match *job {
+            Job::Write(packet) if (packet.bytes, packet.hash) == (first.bytes, first.hash) => {
+                Some(packet)
+            }
+            _ => None,
+        };
+        let packets = process.jobs.iter().map_while(like_first).take(room.min(SEND_PACKETS));
+        let (mut sending, mut work) = (0, Duration::ZERO);
+        for packet in packets {
+            sending += 1;
             work += io.costs.front(&packet);
-            room -= 1;
         }
-        if process.packets.is_empty() {
-            return Begin::Nothing;
-        }
-        Begin::Work(work + io.costs.notify)
+        process.sending = sending;
+        if sending == 0 { Begin::Nothing } else { Begin::Work(work + io.costs.notify) }
     }
 
     fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
-        let (now, own) = (hands.now(), hands.cx.own());
-        if let Some(worker) = self.worker.as_mut().filter(|worker| worker.task == task) {
-            let done = worker.work.pop_front().map(|(_, token)| Handed::Worked { dom: own, token });
-            hands.cx.io().handed.extend(done);
-            return;
-        }
         let Some(process) = self.processes.by_task(task) else { return };
-        let io = hands.cx.io();
-        let lane = io.queue_of(own, process.flow) - io.vif(own).start;
-        if !process.sends {
-            let Some(packet) = process.packets.pop_front() else { return };
-            let flow = &mut io.flows[process.flow.index()];
-            let answer = match packet.kind {
-                Kind::Request => Some(flow.reply(&packet)),
-                _ => {
-                    let ack = flow.arrived(&packet, now);
-                    // It has caught up: nobody else makes up the pair.
-                    let rest = process.packets.is_empty();
-                    ack.or_else(|| rest.then(|| flow.ack(packet.flow, now)).flatten())
-                }
-            };
-            if let Some(answer) = answer {
-                self.answer(hands, lane, answer);
+        let (dom, sending) = (hands.cx.own(), std::mem::take(&mut process.sending));
+        if let (0, Some(Job::Work { .. })) = (sending, process.jobs.front()) {
+            if let Some(Job::Work { token, .. }) = process.jobs.pop_front() {
+                hands.cx.io().handed.push(PortEvent::Worked { dom, token });
             }
             return;
         }
+        let Some((_, lane)) = process.last else { return };
         let mut news = false;
-        while let Some(packet) = process.packets.pop_front() {
+        for _ in 0..sending {
+            let Some(Job::Write(packet)) = process.jobs.pop_front() else { break };
             match Self::push(hands, lane, packet) {
                 Some(listens) => news |= listens,
                 None => self.lanes[lane].out.push_back(packet),
@@ -363,25 +257,27 @@ impl Program for NetGuest {
         }
     }
 
-    fn errand(&mut self, hands: &mut Hands<'_, '_>, errand: Errand) {
-        match errand {
-            Errand::Send(packet) => {
-                let own = hands.cx.own();
-                let io = hands.cx.io();
-                let lane = io.queue_of(own, packet.flow) - io.vif(own).start;
-                self.answer(hands, lane, packet);
-            }
-            Errand::Work { span, token } => {
-                let Some(worker) = &mut self.worker else { return };
-                worker.work.push_back((span, token));
-                hands.wake(worker.task);
-            }
+    fn send(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
+        let own = hands.cx.own();
+        let io = hands.cx.io();
+        let lane = io.queue_of(own, packet.hash) - io.vif(own).start;
+        let out = &mut self.lanes[lane].out;
+        if out.len() >= OUT_PACKETS {
+            hands.cx.lose(&packet, LostAt::Guest);
+        } else {
+            out.push_back(packet);
         }
+        let soft = self.soft(lane, true);
+        hands.raise(soft);
     }
 
-    fn nudged(&mut self, hands: &mut Hands<'_, '_>) {
-        for process in self.processes.senders() {
-            hands.wake(process.task);
-        }
+    fn processes(&self) -> u16 {
+        self.config.processes
+    }
+
+    fn assign(&mut self, process: u16, job: Job) -> Option<TaskId> {
+        let process = self.processes.get(process)?;
+        process.jobs.push_back(job);
+        Some(process.task)
     }
 }

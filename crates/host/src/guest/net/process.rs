@@ -1,23 +1,25 @@
-//! Processes at the ends of flows: one for each that sends, and for each that has work to do
-//! for what comes.
+//! Processes of a guest: they send and work for what comes through the port, first come first
+//! served.
 
 use std::collections::VecDeque;
 
 use crate::guest::kernel::fair::TaskId;
-use crate::io::packet::{FlowId, Packet};
+use crate::io::packet::Packet;
+use crate::io::port::Job;
 
 /// Packets that a process sends in one go.
 pub(super) const SEND_PACKETS: usize = 16;
 
-/// A process at the end of a flow.
+/// A process.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) task: TaskId,
-    pub(super) flow: FlowId,
-    /// It sends; else it works for what comes.
-    pub(super) sends: bool,
-    /// What it is sending, or what has come for it.
-    pub(super) packets: VecDeque<Packet>,
+    /// What it is at, and is to do.
+    pub(super) jobs: VecDeque<Job>,
+    /// How many packets it is sending.
+    pub(super) sending: usize,
+    /// The packet that it has sent last, and through which lane.
+    pub(super) last: Option<(Packet, usize)>,
 }
 
 /// The processes of a guest.
@@ -27,9 +29,15 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// `task` is the process at the end of `flow`.
-    pub(super) fn add(&mut self, task: TaskId, flow: FlowId, sends: bool, room: usize) {
-        self.all.push(Process { task, flow, sends, packets: VecDeque::with_capacity(room) });
+    /// `task` is the next one.
+    pub(super) fn add(&mut self, task: TaskId, room: usize) {
+        let jobs = VecDeque::with_capacity(room);
+        self.all.push(Process { task, jobs, sending: 0, last: None });
+    }
+
+    /// Number `process`.
+    pub(super) fn get(&mut self, process: u16) -> Option<&mut Process> {
+        self.all.get_mut(usize::from(process))
     }
 
     /// The one that is `task`.
@@ -39,15 +47,9 @@ impl Processes {
         self.all.get_mut(usize::from(task.0.checked_sub(first.0)?))
     }
 
-    /// The one at the end of `flow` that sends, or that works.
-    pub(super) fn of(&mut self, flow: FlowId, sends: bool) -> Option<&mut Process> {
-        // Flows are looked through in order, so that processes are sorted by flow.
-        let at = self.all.partition_point(|process| process.flow.0 < flow.0);
-        self.all.get_mut(at).filter(|process| process.flow == flow && process.sends == sends)
-    }
-
-    /// All that send.
-    pub(super) fn senders(&self) -> impl Iterator<Item = &Process> {
-        self.all.iter().filter(|process| process.sends)
+    /// Those that have sent through lane number `lane` last.
+    pub(super) fn senders(&self, lane: usize) -> impl Iterator<Item = &Process> {
+        let here = move |process: &&Process| process.last.is_some_and(|(_, last)| last == lane);
+        self.all.iter().filter(here)
     }
 }

@@ -5,15 +5,14 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
-use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net::NetGuestConfig;
-use lowtail_host::io::IoConfig;
+use lowtail_host::guest::driver::Backend;
 use lowtail_host::io::costs::PathCosts;
-use lowtail_host::io::flow::{FlowConfig, Pace, Way};
-use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
-use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Host};
+use lowtail_lab::network::links::{HostFlow, HostLinks, Link, Way};
+use lowtail_net::datagram::Pace;
+use lowtail_net::{DatagramFlow, Rate};
+use lowtail_testkit::netback::{self, dom};
 
 const GUESTS: u16 = 10;
 
@@ -22,7 +21,7 @@ fn main() {
 }
 
 /// The host with `backend`.
-fn config(backend: Backend, pace: Pace) -> Config {
+fn config(backend: Backend, pace: Pace) -> (Config, HostLinks) {
     let us = Duration::from_us;
     let costs = PathCosts {
         upcall: Duration::from_ns(500),
@@ -35,21 +34,8 @@ fn config(backend: Backend, pace: Pace) -> Config {
         front_packet: Duration::from_ns(2_600),
         ..Default::default()
     };
-    let driver = DriverConfig {
-        backend,
-        interrupts: Interrupts::Spread,
-        lock: GrantLock::None,
-        suppress: true,
-        queue_packets: 32,
-        rules: Rules::default(),
-        users: Vec::new(),
-    };
-    let net = NetGuestConfig { queues: 1, rules: Rules::default(), computes: false };
-    let dom0 = VmConfig::new("dom0", Workload::Driver(driver));
-    let mut vms = vec![VmConfig { vcpus: GUESTS, ..dom0 }];
-    vms.extend((0..GUESTS).map(|i| VmConfig::new(&format!("guest{i}"), Workload::Net(net))));
-    let flows = (0..GUESTS).map(|i| FlowConfig {
-        dom: Dom(1 + i),
+    let flows = (0..GUESTS).map(|i| HostFlow {
+        dom: dom(i),
         way: Way::In { nic: i },
         pace,
         payload_bytes: 1400,
@@ -59,23 +45,22 @@ fn config(backend: Backend, pace: Pace) -> Config {
         warmup: Duration::ZERO,
         until: Duration::MAX,
     });
-    let nic = NicConfig {
-        bits_per_s: 1_000_000_000,
-        latency: us(20),
-        moderation: us(125),
-        ring: 256,
-        external: None,
-    };
-    let nics = vec![nic; usize::from(GUESTS)];
-    let io = IoConfig { nics, flows: flows.collect(), costs, ..Default::default() };
-    Config { io, ..Config::new(2 * GUESTS, SchedulerConfig::Null, Costs::FREE, vms) }
+    let link = Link { rate: Rate::from_mbit_s(1000), latency: us(20) };
+    let links = HostLinks { links: vec![link; usize::from(GUESTS)], flows: flows.collect() };
+    let nics = vec![NicConfig { moderation: us(125), ..netback::nic() }; usize::from(GUESTS)];
+    let guests = vec![netback::guest(); usize::from(GUESTS)];
+    let mut config = netback::host(&netback::driver(backend), GUESTS, &guests, nics, costs);
+    links.add_processes(&mut config);
+    (config, links)
 }
 
 /// Packets of data that have come to an end.
-fn run(config: &Config) -> u64 {
-    let mut host = Host::new(config, 1).expect("valid");
-    host.run_to(Time::ZERO + Duration::from_ms(100));
-    host.io().flows.iter().map(|flow| flow.packets_arrived() + flow.packets_lost()).sum()
+fn run((config, links): &(Config, HostLinks)) -> u64 {
+    let mut world = links.world(Host::new(config, 1).expect("valid"), 1);
+    let end = Time::ZERO + Duration::from_ms(100);
+    while world.step(end) {}
+    let ended = |flow: &DatagramFlow| flow.packets_arrived() + flow.packets_lost();
+    world.net().datagrams().iter().map(ended).sum()
 }
 
 fn bench(bencher: Bencher, backend: Backend, pace: Pace) {

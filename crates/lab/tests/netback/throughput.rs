@@ -2,12 +2,12 @@
 
 use lowtail_host::guest::driver::Backend;
 use lowtail_host::io::costs::PathCosts;
-use lowtail_host::io::flow::{Pace, Way};
 use lowtail_host::io::lock::GrantLock;
-use lowtail_host::io::nic::NicConfig;
+use lowtail_lab::network::links::Way;
+use lowtail_net::datagram::Pace;
 
-use crate::host::{
-    BACKENDS, WIRE_BYTES, dom, driver, flow, guest, host, mbit, ms, near, nic, run, us,
+use crate::bed::{
+    BACKENDS, WIRE_BYTES, Wire, dom, driver, flow, guest, host, mbit, ms, near, nic, run, us,
 };
 
 /// Payload of 1400 bytes at so many packets a second, in Mbit/s.
@@ -89,7 +89,7 @@ fn a_global_lock_is_the_limit_of_ten_pairs() {
 fn a_window_is_the_limit() {
     for backend in BACKENDS {
         for way in [Way::In { nic: 0 }, Way::Out { nic: 0 }] {
-            let nics = vec![NicConfig { latency: us(500), ..nic(10_000) }];
+            let nics = vec![Wire { latency: us(500), ..nic(10_000) }];
             let flows = vec![flow(0, way, Pace::Window(16))];
             let config = host(&driver(backend), 2, &[guest()], nics, flows, PathCosts::default());
             let machine = run(&config, 1, ms(1100));

@@ -1,15 +1,16 @@
 //! Who gets how much of a back end that has too little for all.
 
-use lowtail_host::guest::Distribution;
+use lowtail_engine::Distribution;
 use lowtail_host::guest::driver::Backend;
 use lowtail_host::io::costs::PathCosts;
-use lowtail_host::io::flow::{FlowConfig, Pace, Way};
+use lowtail_lab::network::links::{HostFlow, Way};
+use lowtail_net::datagram::Pace;
 
-use crate::host::{BACKENDS, driver, flow, guest, host, mbit, ms, near, nic, run, us};
+use crate::bed::{BACKENDS, driver, flow, guest, host, mbit, ms, near, nic, run, us};
 
 /// A front end that takes as long as a slot of a grant.
 fn costs() -> PathCosts {
-    PathCosts { front_packet: us(2), ..crate::host::costs() }
+    PathCosts { front_packet: us(2), ..crate::bed::costs() }
 }
 
 /// Jain's index: 1 if all have the same, 1/n if one has all.
@@ -38,7 +39,7 @@ fn equal_streams_get_the_same() {
 #[test]
 fn bytes_not_packets_are_shared_by_small_first() {
     let costs = PathCosts { back_kb: us(4), ..Default::default() };
-    let out = |guest, payload_bytes| FlowConfig {
+    let out = |guest, payload_bytes| HostFlow {
         payload_bytes,
         ..flow(guest, Way::Out { nic: 0 }, Pace::Open(None))
     };
@@ -73,7 +74,7 @@ fn bytes_not_packets_are_shared_by_small_first() {
 fn a_small_interface_waits_for_a_bounded_time() {
     let round = us(160);
     let mut flows: Vec<_> = (0..9).map(|i| flow(i, Way::In { nic: i }, Pace::Window(64))).collect();
-    flows.push(FlowConfig {
+    flows.push(HostFlow {
         payload_bytes: 56,
         requests: 300,
         ..flow(9, Way::In { nic: 9 }, Pace::Requests(Distribution::Exponential(ms(5))))
@@ -81,12 +82,12 @@ fn a_small_interface_waits_for_a_bounded_time() {
     let config =
         host(&driver(Backend::SmallFirst), 1, &[guest(); 10], vec![nic(1000); 10], flows, costs());
     let machine = run(&config, 1, ms(2100));
-    let pings = &machine.io().flows[9];
+    let pings = &machine.flows()[9];
     assert!(pings.latency().n() >= 290, "{} answers", pings.latency().n());
     assert_eq!(pings.lost(), 0);
     assert!(pings.latency().max() < round * 11, "{}", pings.latency().max());
     // And the vCPU was busy all the time, so that there was something to wait for.
-    let (cpu, _) = machine.vcpu_time(lowtail_host::Vcpu(0));
+    let cpu = machine.vcpu_time(0);
     assert!(cpu > ms(2090), "{cpu}");
 }
 

@@ -1,13 +1,14 @@
 //! The order in which a kernel serves its events, and that the same seed is the same history.
 
+use lowtail_engine::Distribution;
 use lowtail_host::Dom;
-use lowtail_host::guest::Distribution;
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
 use lowtail_host::guest::kernel::Rules;
-use lowtail_host::io::flow::{FlowConfig, Pace, Way};
 use lowtail_host::io::ports::Order;
+use lowtail_lab::network::links::{HostFlow, Way};
+use lowtail_net::datagram::Pace;
 
-use crate::host::{BACKENDS, costs, driver, flow, guest, host, mbit, ms, nic, run, us};
+use crate::bed::{BACKENDS, costs, driver, flow, guest, host, mbit, ms, nic, run, us};
 
 /// Eight guests that send as fast as they can; what the first and the last get.
 fn first_and_last(order: Order) -> (f64, f64) {
@@ -15,7 +16,7 @@ fn first_and_last(order: Order) -> (f64, f64) {
     let driver = DriverConfig { interrupts: Interrupts::Fixed, rules, ..driver(Backend::Tasklet) };
     let flows = (0..8).map(|i| flow(i, Way::Out { nic: 0 }, Pace::Window(16))).collect();
     let mut config = host(&driver, 1, &[guest(); 8], vec![nic(10_000)], flows, costs());
-    config.io.order = order;
+    config.config.io.order = order;
     let shares = mbit(&run(&config, 1, ms(1100)));
     (shares[0], shares[7])
 }
@@ -40,7 +41,7 @@ fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
             flow(i, Way::In { nic: i }, if i == 0 { Pace::Open(gap) } else { Pace::Window(20) })
         })
         .collect();
-    flows.push(FlowConfig {
+    flows.push(HostFlow {
         service: us(20),
         ..flow(2, Way::In { nic: 0 }, Pace::Requests(Distribution::Exponential(us(500))))
     });
@@ -48,11 +49,11 @@ fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
     let driver = DriverConfig { users, ..driver(backend) };
     let config = host(&driver, 2, &[guest(); 3], vec![nic(1000); 3], flows, costs());
     let machine = run(&config, seed, ms(300));
-    let flows = machine.io().flows.iter();
+    let flows = machine.flows().iter();
     let flows = flows.map(|f| [f.delivered_bytes(), f.lost(), f.latency().n()]).collect();
-    let times = (0..5).map(|v| machine.vcpu_time(lowtail_host::Vcpu(v)).0.as_ps()).collect();
-    let waits = machine.outcome(Dom(0)).latency.expect("a sleeper is measured");
-    (machine.events(), flows, times, waits.max().as_ps())
+    let times = (0..5).map(|v| machine.vcpu_time(v).as_ps()).collect();
+    let waits = machine.host.outcome(Dom(0)).latency.expect("a sleeper is measured");
+    (machine.events, flows, times, waits.max().as_ps())
 }
 
 #[test]
