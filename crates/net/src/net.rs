@@ -18,11 +18,15 @@ use crate::tcp::Sack;
 use crate::topology::Shape;
 use crate::traffic::{TrafficConfig, TrafficStats};
 
+mod admission;
 mod ahead;
+mod capture;
 mod connection;
 mod datagrams;
 mod hop;
 mod job;
+mod matrix;
+mod messages;
 mod open;
 mod shared;
 mod source;

@@ -6,10 +6,7 @@
 
 use lowtail_engine::Time;
 
-use super::Net;
-use crate::packet::PacketId;
 use crate::port::{Port, PortId};
-use crate::queue::Cause;
 use crate::topology::Shape;
 
 /// A buffer for all ports of each switch.
@@ -45,31 +42,12 @@ impl Shared {
     }
 
     /// Whether `port` may take `bytes` more.
-    fn admits(&self, port: PortId, bytes: u64, ports: &[Port], now: Time) -> bool {
+    pub(super) fn admits(&self, port: PortId, bytes: u64, ports: &[Port], now: Time) -> bool {
         let Some(switch) = self.switch[port.index()] else { return true };
         let backlog = |port: PortId| ports[port.index()].backlog(now);
         let used: u64 = self.ports[switch as usize].iter().map(|&port| backlog(port)).sum();
         let free = self.config.bytes.saturating_sub(used);
         let most = free.saturating_mul(u64::from(self.config.quarters)) / 4;
         bytes <= free && backlog(port) + bytes <= most
-    }
-}
-
-impl Net {
-    /// Has the ports of each switch share a buffer; what a plain port or a discipline may hold by
-    /// itself stays as it is.
-    pub fn share(&mut self, config: SharedConfig, shape: &Shape) {
-        self.shared = Some(Box::new(Shared::new(config, shape)));
-    }
-
-    /// Drops `id` if the switch of `port` has no room for it. Returns whether it did.
-    pub(super) fn refused(&mut self, port: PortId, id: PacketId) -> bool {
-        let Some(shared) = &self.shared else { return false };
-        let bytes = u64::from(self.pool[id].wire_bytes());
-        let refused = !shared.admits(port, bytes, &self.ports, self.queue.now());
-        if refused {
-            self.dropped.push((id, Cause::Full));
-        }
-        refused
     }
 }

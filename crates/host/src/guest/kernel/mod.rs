@@ -16,6 +16,7 @@
 //! What softirqs, threads and handlers do is a [`Program`]'s business.
 
 pub mod fair;
+mod soft;
 mod state;
 
 use std::collections::VecDeque;
@@ -29,11 +30,8 @@ use crate::io::port::{Job, PortRequest};
 use crate::io::ports::Port;
 use crate::io::{call_port, device_of, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
+pub use soft::SoftId;
 use state::{Doing, Kernel, Tasklet};
-
-/// A softirq: a device to poll or a tasklet; an index into the program's own tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SoftId(pub u16);
 
 /// How a kernel goes about its softirqs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

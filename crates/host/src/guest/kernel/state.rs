@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Hist, Time};
 
-use super::SoftId;
 use super::fair::{FairQueue, TaskConfig, TaskId};
+use super::soft::SoftId;
 use crate::io::ports::Port;
 
 /// What a vCPU is at.
