@@ -20,7 +20,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::clock::Clock;
+use crate::clock::{AdvanceError, Clock};
 use crate::order::{EventKey, Sequence};
 use crate::time::{Duration, Time};
 
@@ -220,10 +220,18 @@ impl<E: Copy> Calendar<E> {
     }
 
     /// When the next event is; `None` if nothing is still to come.
+    #[inline]
     pub fn next_time(&self) -> Option<Time> {
-        let ps = match self.batch.get(self.next) {
-            Some(entry) => Some(entry.ps),
-            None if self.in_wheel > 0 => {
+        match self.batch.get(self.next) {
+            Some(entry) => Some(Time::from_ps(entry.ps)),
+            None => self.next_time_behind(),
+        }
+    }
+
+    /// The same, when the batch is empty.
+    fn next_time_behind(&self) -> Option<Time> {
+        let ps = match self.in_wheel {
+            1.. => {
                 let bucket = self.buckets[self.slot(self.first_filled())];
                 let (mut at, mut least, mut len) = (bucket.last, u64::MAX, bucket.len as usize);
                 while len > 0 {
@@ -233,18 +241,19 @@ impl<E: Copy> Calendar<E> {
                 }
                 Some(least)
             }
-            None => self.overflow.peek().map(|event| event.ps()),
+            0 => self.overflow.peek().map(|event| event.ps()),
         };
         ps.map(Time::from_ps)
     }
 
     /// Moves the clock to `time`, to which something outside the queue has come.
     ///
-    /// # Panics
+    /// # Errors
     /// If `time` is past, or an event is still to come before it.
-    pub fn advance_to(&mut self, time: Time) {
+    #[inline]
+    pub fn advance_to(&mut self, time: Time) -> Result<(), AdvanceError> {
         let next = self.next_time();
-        self.clock.advance_to(time, next);
+        self.clock.advance_to(time, next)
     }
 
     /// Takes the earliest event and moves the clock to it.

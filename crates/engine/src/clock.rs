@@ -38,12 +38,30 @@ impl Clock {
     }
 
     /// Something outside the queue has come to `time`; the queue's next event is at `next`.
-    ///
-    /// # Panics
-    /// If `time` is past, or an event is still to come before it.
-    pub(crate) fn advance_to(&mut self, time: Time, next: Option<Time>) {
-        assert!(time >= self.now, "back from {:?} to {time:?}", self.now);
-        assert!(next.is_none_or(|next| next >= time), "{time:?} is behind an event at {next:?}");
-        self.now = time;
+    #[inline]
+    pub(crate) fn advance_to(
+        &mut self,
+        time: Time,
+        next: Option<Time>,
+    ) -> Result<(), AdvanceError> {
+        if time < self.now {
+            return Err(AdvanceError::Past(self.now));
+        }
+        match next {
+            Some(next) if next < time => Err(AdvanceError::BehindEvent(next)),
+            _ => {
+                self.now = time;
+                Ok(())
+            }
+        }
     }
+}
+
+/// Why a clock cannot be moved to a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdvanceError {
+    /// It is this late already.
+    Past(Time),
+    /// An event is still to come before it.
+    BehindEvent(Time),
 }

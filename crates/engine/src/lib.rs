@@ -21,6 +21,7 @@ pub mod rng;
 pub mod time;
 
 pub use calendar::Calendar;
+pub use clock::AdvanceError;
 pub use distribution::Distribution;
 pub use hist::Hist;
 pub use queue::{EventQueue, Timer};

@@ -11,7 +11,7 @@
 //! reaches the top, or all at once when the dead outnumber the living.
 //! Nothing is allocated per event once the heap has grown to its working size.
 
-use crate::clock::Clock;
+use crate::clock::{AdvanceError, Clock};
 use crate::order::{EventKey, Sequence};
 use crate::time::{Duration, Time};
 
@@ -174,11 +174,12 @@ impl<E: Copy> EventQueue<E> {
 
     /// Moves the clock to `time`, to which something outside the queue has come.
     ///
-    /// # Panics
+    /// # Errors
     /// If `time` is past, or an event is still to come before it.
-    pub fn advance_to(&mut self, time: Time) {
+    #[inline]
+    pub fn advance_to(&mut self, time: Time) -> Result<(), AdvanceError> {
         let next = self.next_time();
-        self.clock.advance_to(time, next);
+        self.clock.advance_to(time, next)
     }
 
     /// Takes the earliest event and moves the clock to it.
@@ -348,19 +349,21 @@ mod tests {
         assert_eq!(queue.next_time(), Some(ps(10)));
         queue.cancel(first);
         assert_eq!(queue.next_time(), Some(ps(20)));
-        queue.advance_to(ps(15));
+        assert_eq!(queue.advance_to(ps(15)), Ok(()));
         queue.after(Duration::from_ps(5), 3);
-        queue.advance_to(ps(20));
+        assert_eq!(queue.advance_to(ps(20)), Ok(()));
         assert_eq!((queue.pop(), queue.pop()), (Some((ps(20), 2)), Some((ps(20), 3))));
         assert_eq!((queue.next_time(), queue.popped()), (None, 2));
     }
 
     #[test]
-    #[should_panic(expected = "behind an event")]
-    fn the_clock_skips_no_event() {
+    fn the_clock_skips_no_event_and_never_goes_back() {
+        let ps = Time::from_ps;
         let mut queue = EventQueue::new();
-        queue.at(Time::from_ps(10), ());
-        queue.advance_to(Time::from_ps(11));
+        queue.at(ps(10), ());
+        assert_eq!(queue.advance_to(ps(11)), Err(AdvanceError::BehindEvent(ps(10))));
+        assert_eq!((queue.advance_to(ps(10)), queue.now()), (Ok(()), ps(10)));
+        assert_eq!(queue.advance_to(ps(9)), Err(AdvanceError::Past(ps(10))));
     }
 
     #[derive(Debug, Clone)]

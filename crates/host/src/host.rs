@@ -4,7 +4,7 @@
 //! those of workloads to the guests, and asks a guest for its next step whenever one of
 //! its vCPUs has a pCPU and nothing to do.
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::{AdvanceError, Duration, Time};
 
 use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError, VmConfig};
@@ -177,11 +177,16 @@ impl Host {
         if now < self.now() {
             return Err(PortError::Past { at: now, now: self.now() });
         }
-        match self.next_time() {
-            Some(next) if next < now => return Err(PortError::BehindEvent { at: now, next }),
-            _ => {}
+        if !self.started {
+            self.start();
         }
-        self.core.queue.advance_to(now);
+        if now > self.now() && self.core.idle_hands.is_some() {
+            return Err(PortError::BehindEvent { at: now, next: self.now() });
+        }
+        self.core.queue.advance_to(now).map_err(|error| match error {
+            AdvanceError::Past(is) => PortError::Past { at: now, now: is },
+            AdvanceError::BehindEvent(next) => PortError::BehindEvent { at: now, next },
+        })?;
         self.core.facts.now = now;
         Ok(())
     }
@@ -292,17 +297,12 @@ impl Host {
         if known { Ok(()) } else { Err(PortError::NoProcess { dom, process }) }
     }
 
-    /// Whether something has come out of the port and was not taken.
-    #[inline]
-    pub fn has_handed(&self) -> bool {
-        !self.io.handed.is_empty()
-    }
-
-    /// Takes what has come out of the port, at the machine's own time: after each
+    /// What has come out of the port, at the machine's own time; empty it after each
     /// [`step`](Self::step) and whatever was handed in. The guest that has received something
     /// does nothing else before the next `step`, so that the answer finds it in its stack.
-    pub fn handed(&mut self) -> std::vec::Drain<'_, PortEvent> {
-        self.io.handed.drain(..)
+    #[inline]
+    pub fn handed(&mut self) -> &mut Vec<PortEvent> {
+        &mut self.io.handed
     }
 
     /// Has the guest of `dom` do something.

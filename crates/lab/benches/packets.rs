@@ -58,7 +58,7 @@ fn config(backend: Backend, pace: Pace) -> (Config, HostLinks) {
 fn run((config, links): &(Config, HostLinks)) -> u64 {
     let mut world = links.world(Host::new(config, 1).expect("valid"), 1);
     let end = Time::ZERO + Duration::from_ms(100);
-    while world.step(end) {}
+    world.run(end);
     let ended = |flow: &DatagramFlow| flow.packets_arrived() + flow.packets_lost();
     world.net().datagrams().iter().map(ended).sum()
 }

@@ -254,8 +254,10 @@ impl Net {
     ///
     /// # Panics
     /// If that is past, or an event is still to come before it.
+    #[inline]
     pub fn advance(&mut self, now: Time) {
-        self.queue.advance_to(now);
+        let advanced = self.queue.advance_to(now);
+        assert!(advanced.is_ok(), "to {now:?}: {advanced:?}");
     }
 
     /// Now: the time of the last event, or what [`advance`](Self::advance) said.

@@ -135,6 +135,25 @@ impl Kind {
 }
 
 impl Packet {
+    /// What stands in a place for a packet that none was in yet.
+    const NONE: Packet = Packet {
+        seq: 0,
+        ack: 0,
+        sent: Time::ZERO,
+        queued: Time::ZERO,
+        flow: FlowId(u32::MAX),
+        src: End(u32::MAX),
+        dst: End(u32::MAX),
+        route: u32::MAX,
+        payload: 0,
+        sack: u32::MAX,
+        frames: 0,
+        kind: Kind::Datagram,
+        ecn: Ecn::Not,
+        class: 0,
+        flags: 0,
+    };
+
     /// Bytes of IP and transport headers of each frame.
     pub fn header_bytes(&self) -> u32 {
         match self.kind {
@@ -209,16 +228,21 @@ impl Pool {
         Pool::default()
     }
 
-    /// Puts `packet` in.
-    #[inline]
+    /// Puts `packet` in. Always inlined, so that a packet is written where it stays: one that is
+    /// written elsewhere and copied at once waits for its stores.
+    #[inline(always)]
     pub fn put(&mut self, packet: Packet) -> PacketId {
-        if let Some(free) = self.free.pop() {
-            self.packets[free as usize] = packet;
-            return PacketId(free);
-        }
-        self.packets.push(packet);
+        let place = self.free.pop().unwrap_or_else(|| self.grow());
+        self.packets[place as usize] = packet;
+        PacketId(place)
+    }
+
+    /// Room for one more, at the place that it returns.
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.packets.push(Packet::NONE);
         self.behind.push(Behind { id: PacketId::NONE, later: 0 });
-        PacketId((self.packets.len() - 1) as u32)
+        (self.packets.len() - 1) as u32
     }
 
     /// Takes `id` out; its number will be used again.

@@ -25,20 +25,22 @@ fn tells_when_the_next_event_is_and_waits_for_others() {
     assert_eq!((queue.pop_until(ps(9)), queue.next_time()), (None, Some(ps(10))));
     assert_eq!(queue.pop_until(ps(10)), Some((ps(10), 1)));
     assert_eq!((queue.pop_until(ps(1 << 30)), queue.next_time()), (None, Some(ps(1 << 40))));
-    queue.advance_to(ps(1 << 39));
+    assert_eq!(queue.advance_to(ps(1 << 39)), Ok(()));
     queue.after(Duration::from_ps(5), 2);
     assert_eq!(queue.pop(), Some((ps((1 << 39) + 5), 2)));
-    queue.advance_to(ps(1 << 40));
+    assert_eq!(queue.advance_to(ps(1 << 40)), Ok(()));
     assert_eq!((queue.pop(), queue.pop()), (Some((ps(1 << 40), 3)), None));
     assert!(queue.is_empty() && queue.popped() == 3);
 }
 
 #[test]
-#[should_panic(expected = "behind an event")]
-fn the_clock_skips_no_event() {
+fn the_clock_skips_no_event_and_never_goes_back() {
+    let ps = Time::from_ps;
     let mut queue = Calendar::new();
-    queue.at(Time::from_ps(10), ());
-    queue.advance_to(Time::from_ps(11));
+    queue.at(ps(10), ());
+    assert_eq!(queue.advance_to(ps(11)), Err(AdvanceError::BehindEvent(ps(10))));
+    assert_eq!((queue.advance_to(ps(10)), queue.now()), (Ok(()), ps(10)));
+    assert_eq!(queue.advance_to(ps(9)), Err(AdvanceError::Past(ps(10))));
 }
 
 #[test]
@@ -110,7 +112,10 @@ fn check(ops: Vec<Op>, adapt: &[(u32, usize)]) -> Result<(), TestCaseError> {
             }
             Op::Advance(delay) => {
                 let to = queue.now() + Duration::from_ps(delay);
-                queue.advance_to(model.first().map_or(to, |first| first.0.min(to)));
+                assert_eq!(
+                    queue.advance_to(model.first().map_or(to, |first| first.0.min(to))),
+                    Ok(())
+                );
             }
         }
         if n % 16 == 15 && !adapt.is_empty() {

@@ -196,6 +196,7 @@ impl Io {
     }
 
     /// A packet arrives at NIC number `nic`, through the port.
+    #[inline(always)]
     pub(crate) fn arrived(&mut self, queue: &mut EventQueue<Event>, nic: u16, packet: Packet) {
         if !self.nics[usize::from(nic)].arrived(packet) {
             self.lose(&packet, LostAt::Nic);

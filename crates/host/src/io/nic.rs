@@ -46,6 +46,7 @@ impl Nic {
     }
 
     /// `packet` has arrived here: returns whether the ring had room for it.
+    #[inline(always)]
     pub fn arrived(&mut self, packet: Packet) -> bool {
         let room = self.rx.len() < usize::from(self.config.ring);
         if room {

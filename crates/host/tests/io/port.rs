@@ -54,7 +54,7 @@ impl Lab {
     /// Takes what has come out.
     fn take(&mut self) {
         let now = self.now();
-        let all = self.machine.handed();
+        let all = self.machine.handed().drain(..);
         let some = all.filter(|event| !matches!(event, PortEvent::CaughtUp { .. }));
         self.out.extend(some.map(|event| (now, event)));
     }
@@ -407,7 +407,7 @@ fn a_queue_that_is_empty_is_told() {
     }
     let mut out = Vec::new();
     while host.step(start + ms(20)) {
-        out.extend(host.handed());
+        out.append(host.handed());
     }
     let (mut tokens, mut waiting) = (0..5, false);
     for event in out {
@@ -609,7 +609,7 @@ fn conserves(seed: u64) -> Result<(), String> {
             machine.step(Time::NEVER);
         }
         loop {
-            out.extend(machine.handed());
+            out.append(machine.handed());
             if out.is_empty() {
                 break;
             }

@@ -11,7 +11,7 @@ use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape,
 use super::file::NetworkFile;
 use super::queue::QueueFile;
 use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
-use super::world::{Home, Look, World};
+use super::world::{CheckEvery, Home, World};
 use crate::error::{KeyError, hint};
 use crate::limits::PORT_BYTES_MAX;
 
@@ -277,7 +277,7 @@ impl NetworkCase {
 
     /// The network with its hosts, at rest.
     pub(crate) fn world(&self, hosts: Vec<Host>, seed: u64) -> World {
-        World::new(self.net(seed), hosts, self.homes.clone(), Look::Steps(STEPS_PER_LOOK))
+        World::new(self.net(seed), hosts, self.homes.clone(), CheckEvery::Steps(STEPS_PER_LOOK))
     }
 
     /// The network at rest.

@@ -9,7 +9,7 @@ use lowtail_net::{
     Shape,
 };
 
-use super::world::{Home, Look, World};
+use super::world::{CheckEvery, Home, World};
 
 /// How much a NIC has waiting for its link at most: Linux's `txqueuelen` of 1000 packets at
 /// 1 Gbit/s.
@@ -206,6 +206,6 @@ impl HostLinks {
         let vms = (0..vms).map(|dom| Home::Vm { host: 0, dom: Dom(dom as u16) });
         let machines = (0..self.links.len()).map(|nic| Home::Machine { nic: nic as u16 });
         let homes = vms.chain(machines).collect();
-        World::new(net, vec![host], homes, Look::Events(EVENTS_PER_LOOK))
+        World::new(net, vec![host], homes, CheckEvery::Events(EVENTS_PER_LOOK))
     }
 }

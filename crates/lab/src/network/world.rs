@@ -32,7 +32,7 @@ pub enum Home {
 /// When a run looks whether all has been measured: that costs more than an event, and now and
 /// then is often enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum CheckEvery {
     /// After so many steps of network and hosts.
     Steps(u32),
     /// After so many events.
@@ -48,7 +48,7 @@ pub struct World {
     homes: Vec<Home>,
     /// The end of each VM, by host and VM.
     ends: Vec<Vec<Option<End>>>,
-    look: Look,
+    check_every: CheckEvery,
     /// When the next event of each host is.
     next: Vec<Time>,
     /// What has come out of hosts, with their numbers.
@@ -61,7 +61,7 @@ const CHECKED: &str = "ends, NICs and processes are those of the hosts";
 
 impl World {
     /// At rest; `homes` has the place of each end of `net`.
-    pub fn new(net: Net, hosts: Vec<Host>, homes: Vec<Home>, look: Look) -> Self {
+    pub fn new(net: Net, hosts: Vec<Host>, homes: Vec<Home>, every: CheckEvery) -> Self {
         let next = vec![Time::ZERO; hosts.len()];
         let mut ends: Vec<_> =
             hosts.iter().map(|host| vec![None; host.facts().doms.len()]).collect();
@@ -71,7 +71,7 @@ impl World {
             }
         }
         let (handed, out) = (VecDeque::with_capacity(256), Vec::with_capacity(64));
-        World { net, hosts, homes, ends, look, next, handed, out }
+        World { net, hosts, homes, ends, check_every: every, next, handed, out }
     }
 
     /// The network.
@@ -107,8 +107,8 @@ impl World {
     /// As [`step`](Self::step).
     pub fn run(&mut self, end: Time) -> bool {
         while self.done() != Some(true) {
-            let more = match self.look {
-                Look::Events(events) if self.hosts.len() == 1 => self.run_events(end, events),
+            let more = match self.check_every {
+                CheckEvery::Events(events) if self.hosts.len() == 1 => self.run_events(end, events),
                 _ => self.steps(|world| world.step(end)),
             };
             if !more {
@@ -124,14 +124,13 @@ impl World {
         let until = self.events() + events;
         while self.events() < until {
             let net = self.net.next_time().unwrap_or(Time::NEVER);
-            if self.next[0] >= net {
-                if !self.step(end) {
-                    return false;
-                }
-                continue;
-            }
-            if self.next[0] > end {
+            let at = self.next[0].min(net);
+            if at > end || at == Time::NEVER {
                 return false;
+            }
+            if self.next[0] >= net {
+                self.step_net(net, end);
+                continue;
             }
             // As long as it hands out nothing, the network has no part in it.
             let before = Time::from_ps(net.as_ps() - 1).min(end);
@@ -176,9 +175,9 @@ impl World {
 
     /// Takes steps until it is time to look whether all is done. Returns whether there may be more.
     fn steps(&mut self, mut step: impl FnMut(&mut Self) -> bool) -> bool {
-        match self.look {
-            Look::Steps(steps) => (0..steps).all(|_| step(self)),
-            Look::Events(events) => {
+        match self.check_every {
+            CheckEvery::Steps(steps) => (0..steps).all(|_| step(self)),
+            CheckEvery::Events(events) => {
                 let until = self.events() + events;
                 while self.events() < until {
                     if !step(self) {
@@ -211,30 +210,39 @@ impl World {
         if at > end || at == Time::NEVER {
             return false;
         }
-        match first {
-            None => {
-                self.net.step(at);
-                if !self.net.out().is_empty() {
-                    self.pass_on(at);
-                }
-            }
-            Some(host) => {
-                self.hosts[host].step(at);
-                self.take(host);
-            }
-        }
+        let Some(host) = first else {
+            self.step_net(at, end);
+            return true;
+        };
+        self.hosts[host].step(at);
+        self.take(host);
         if !self.handed.is_empty() {
             self.exchange(at);
         }
         true
     }
 
+    /// Handles the network's next event, which is at `at`; the network may prepare those up to
+    /// `end`.
+    #[inline]
+    fn step_net(&mut self, at: Time, end: Time) {
+        self.net.step(end);
+        if !self.net.out().is_empty() {
+            self.pass_on(at);
+            if !self.handed.is_empty() {
+                self.exchange(at);
+            }
+        }
+    }
+
     /// Takes what host number `host` has handed out.
     #[inline]
     fn take(&mut self, host: usize) {
         let own = &mut self.hosts[host];
-        if own.has_handed() {
-            self.handed.extend(own.handed().map(|event| (host, event)));
+        let handed = own.handed();
+        if !handed.is_empty() {
+            handed.iter().for_each(|&event| self.handed.push_back((host, event)));
+            handed.clear();
         }
         self.next[host] = own.next_time().unwrap_or(Time::NEVER);
     }
@@ -260,6 +268,8 @@ impl World {
                 self.pass_on(now);
             }
         }
+        // From its first place again, which is in the cache.
+        self.handed.clear();
     }
 
     /// Passes on what the network has handed out.

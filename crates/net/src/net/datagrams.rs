@@ -87,6 +87,7 @@ impl Net {
     }
 
     /// A packet of flow number `index` with so much payload in so many frames, sent at `sent`, to where the flow goes or (not `onward`) back.
+    #[inline(always)]
     fn datagram_packet(
         &self,
         index: u32,

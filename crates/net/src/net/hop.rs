@@ -143,11 +143,15 @@ impl Net {
     }
 
     /// Sends `packet`: hands it out, or puts it on its way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn emit(&mut self, packet: Packet) {
-        self.frames.sent += u64::from(packet.frames);
-        let (src, route) = (packet.src, packet.route);
         let id = self.pool.put(packet);
+        self.send(id);
+    }
+
+    fn send(&mut self, id: PacketId) {
+        let Packet { src, route, frames, .. } = self.pool[id];
+        self.frames.sent += u64::from(frames);
         if self.ends[src.index()].attached {
             self.out.push(NetEvent::Sends { end: src, id });
         } else if self.routes[route as usize] == HERE {
@@ -158,7 +162,7 @@ impl Net {
     }
 
     /// A packet of `id`, from its source if `onward`, else back; without payload.
-    #[inline]
+    #[inline(always)]
     pub(super) fn packet(&self, id: FlowId, kind: Kind, onward: bool) -> Packet {
         let flow = &self.flows[id.index()];
         let (src, dst, route) =
@@ -167,7 +171,7 @@ impl Net {
     }
 
     /// A packet of `flow` from the first end to the second one by `route`, without payload.
-    #[inline]
+    #[inline(always)]
     pub(super) fn packet_of(
         &self,
         flow: FlowId,

@@ -9,7 +9,7 @@ use crate::guest::kernel::fair::TaskId;
 use crate::io::Io;
 use crate::io::nic::Nic;
 use crate::io::packet::Packet;
-use crate::io::ring::RING_SLOTS;
+use crate::io::ring::{RING_SLOTS, restart};
 
 /// Slots of one batch for guests: netback stops when the next packet might not fit into 256
 /// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
@@ -216,6 +216,9 @@ impl Station {
             let Some((queue, packet)) = self.inbound.pop_front() else { break };
             slots += packet.slots();
             self.batch.push((queue, packet));
+        }
+        if self.inbound.is_empty() {
+            restart(&mut self.inbound);
         }
     }
 
