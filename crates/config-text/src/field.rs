@@ -14,6 +14,16 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, 
     DurationText::<1000>::deserialize(deserializer).map(|text| text.0)
 }
 
+/// The same, of a key that may be absent: with `#[serde(default)]`.
+///
+/// # Errors
+/// If it is none.
+pub fn optional_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
 /// A duration that may vary, as [`DistributionText`].
 ///
 /// # Errors

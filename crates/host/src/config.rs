@@ -5,6 +5,9 @@ mod scheduler;
 mod vm;
 mod workload;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
 use crate::guest::wake_storm::WakeStormConfig;
@@ -45,7 +48,8 @@ pub struct Config {
 
 /// When the pCPU of a domain that notifies another one looks whether that goes first. With
 /// Ongaro, Cox and Rixner: "tickling the scheduler".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Tickle {
     /// At each notification, as Xen does.
     #[default]

@@ -3,9 +3,8 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::Distribution;
-use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, Process};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
-use lowtail_host::guest::kernel::Rules;
 use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::guest::yielder::YielderConfig;
@@ -73,16 +72,13 @@ fn ported(backend: Backend) -> Config {
         ..Default::default()
     };
     let driver = DriverConfig {
-        backend,
         interrupts: Interrupts::Balanced,
-        lock: GrantLock::PerDomain,
-        suppress: true,
-        queue_packets: 32,
-        rules: Rules::default(),
-        users: vec![User::Loop, User::Sleeper { sleep: us(10_000), work: us(100) }],
+        grant_lock: GrantLock::PerDomain,
+        processes: vec![Process::LOOP, Process::sleeper(us(10_000), us(100))],
+        ..DriverConfig::new(backend)
     };
-    let rules = Rules::default();
-    let net = Workload::Net(NetGuestConfig { queues: 2, rules, computes: true, processes: 1 });
+    let net = NetGuestConfig { queues: 2, computes: true, ..NetGuestConfig::PLAIN };
+    let net = Workload::Net(net);
     let mut vms = vec![VmConfig { vcpus: 3, ..VmConfig::new("dom0", Workload::Driver(driver)) }];
     vms.extend((0..10).map(|i| VmConfig::new(&format!("guest{i}"), net.clone())));
     let nic = NicConfig { moderation: us(50), ring: 256, piece_bytes: Some(1500) };
@@ -167,13 +163,9 @@ fn a_warm_host_allocates_nothing() {
         allocates_nothing(&format!("{version:?}"), &host(scheduler));
         allocates_nothing(&format!("{version:?} with limits"), &grouped(version));
     }
-    for backend in [
-        Backend::Tasklet,
-        Backend::Tasklets(0),
-        Backend::Threads,
-        Backend::Napi,
-        Backend::SmallFirst,
-    ] {
+    for backend in
+        [Backend::Tasklet, Backend::Tasklets, Backend::Threads, Backend::Napi, Backend::SmallFirst]
+    {
         for flood in [false, true] {
             let mut host = Host::new(&ported(backend), 1).expect("valid");
             let mut out = Vec::with_capacity(4096);

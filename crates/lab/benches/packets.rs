@@ -75,7 +75,7 @@ fn udp_tasklet(bencher: Bencher) {
 
 #[divan::bench(sample_count = 20)]
 fn udp_tasklets(bencher: Bencher) {
-    bench(bencher, Backend::Tasklets(0), Pace::Open(None));
+    bench(bencher, Backend::Tasklets, Pace::Open(None));
 }
 
 #[divan::bench(sample_count = 20)]
@@ -90,5 +90,5 @@ fn udp_small_first(bencher: Bencher) {
 
 #[divan::bench(sample_count = 20)]
 fn streams_tasklets(bencher: Bencher) {
-    bench(bencher, Backend::Tasklets(0), Pace::Window(64));
+    bench(bencher, Backend::Tasklets, Pace::Window(64));
 }

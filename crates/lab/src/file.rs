@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use lowtail_host::config::Tickle;
+use lowtail_host::io::ports::Order;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +21,7 @@ use crate::network::traffic::NamesFile;
 use crate::network::{EndFile, NetworkFile, TrafficFile};
 use crate::row_file::RowFile;
 use crate::scheduler::SchedulerFile;
-use crate::traffic::{EventsFile, FlowFile, NicFile, TickleFile};
+use crate::traffic::{FlowFile, NicFile};
 use crate::value::{DurationText, LongDurationText};
 use crate::workload::WorkloadFile;
 
@@ -126,10 +128,10 @@ pub struct HostFile {
     pub scheduler: SchedulerFile,
     /// When a notification between VMs makes the scheduler look at the sender's own pCPU.
     #[serde(default)]
-    pub tickle: TickleFile,
+    pub tickle: Tickle,
     /// In which order kernels serve their event channels.
     #[serde(default)]
-    pub events: EventsFile,
+    pub events: Order,
     /// In which control groups the threads of VMs are; in none if absent.
     pub layout: Option<LayoutFile>,
     /// Version of the control groups: it says what libvirt's `shares` are.

@@ -1,18 +1,13 @@
-//! NICs, traffic, and the domains that move packets, as scenario files write them.
+//! NICs and traffic of a host, as scenario files write them.
 
 use std::collections::BTreeMap;
 
 use lowtail_engine::Duration;
-use lowtail_host::config::Tickle;
-use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
-use lowtail_host::guest::kernel::Rules;
-use lowtail_host::guest::net::NetGuestConfig;
+use lowtail_host::Dom;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
-use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::io::ports::Order;
-use lowtail_host::{Dom, Workload};
 use lowtail_net::Rate;
 use lowtail_net::datagram::Pace;
 use schemars::JsonSchema;
@@ -26,52 +21,6 @@ use crate::value::{DistributionText, DurationText, RateText};
 /// Most NICs and flows of a host.
 const NICS_MAX: usize = 64;
 const FLOWS_MAX: usize = 4096;
-
-/// When a notification makes the scheduler look at the sender's own pCPU.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TickleFile {
-    /// At each one, as Xen does.
-    #[default]
-    Each,
-    /// When the sender has served all its events.
-    After,
-    /// Not because of that.
-    Never,
-}
-
-impl TickleFile {
-    pub(crate) fn build(self) -> Tickle {
-        match self {
-            TickleFile::Each => Tickle::Each,
-            TickleFile::After => Tickle::After,
-            TickleFile::Never => Tickle::Never,
-        }
-    }
-}
-
-/// In which order a kernel serves its events.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EventsFile {
-    /// The lowest bit first, from the start after each (Linux 2.6.18-xen).
-    Bits,
-    /// In turn.
-    RoundRobin,
-    /// By priority, then first come first served (since Xen 4.4).
-    #[default]
-    Fifo,
-}
-
-impl EventsFile {
-    fn build(self) -> Order {
-        match self {
-            EventsFile::Bits => Order::Bits,
-            EventsFile::RoundRobin => Order::RoundRobin,
-            EventsFile::Fifo => Order::Fifo,
-        }
-    }
-}
 
 /// A NIC of the host, or several of a kind, in the hands of the driver domain.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -170,219 +119,6 @@ pub enum PaceFile {
     Requests(DistributionText),
 }
 
-/// Parameters of a `driver-domain`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DriverFile {
-    /// Who does the work of the back end.
-    pub backend: BackendFile,
-    /// Pairs of tasklets with `tasklets`; one for each vCPU if absent.
-    #[schemars(range(min = 1, max = 1024))]
-    pub groups: Option<u16>,
-    /// To which vCPUs events are bound.
-    #[serde(default)]
-    pub interrupts: InterruptsFile,
-    /// What excludes grant operations from one another.
-    #[serde(default)]
-    pub grant_lock: GrantLockFile,
-    /// Whether only who listens is notified.
-    #[serde(default = "yes")]
-    pub suppress: bool,
-    /// Packets that wait for an interface without buffers; beyond they are lost.
-    #[serde(default = "thirty_two")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub queue_packets: u16,
-    /// How its kernel goes about softirqs.
-    #[serde(default)]
-    pub softirqs: SoftirqsFile,
-    /// Processes.
-    #[serde(default)]
-    pub processes: Vec<ProcessFile>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn thirty_two() -> u16 {
-    32
-}
-
-/// Who does the work of the back end.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendFile {
-    /// One pair of tasklets for all interfaces.
-    Tasklet,
-    /// Several pairs, each with its interfaces.
-    Tasklets,
-    /// A thread of the kernel on each vCPU.
-    Threads,
-    /// For each queue of each interface a poll and a thread.
-    Napi,
-    /// A thread on each vCPU, small interfaces first, large ones by bytes, in small portions.
-    SmallFirst,
-}
-
-/// To which vCPUs events are bound.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum InterruptsFile {
-    /// All to the first one.
-    Fixed,
-    /// In turn.
-    #[default]
-    Spread,
-    /// Where there is least load, looked at every ten seconds.
-    Balanced,
-}
-
-/// What excludes grant operations from one another.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GrantLockFile {
-    /// Nothing.
-    #[default]
-    None,
-    /// One lock for all.
-    Global,
-    /// One lock for the pages of each guest.
-    PerDomain,
-    /// One lock for each pCPU's readers.
-    PerCpu,
-}
-
-/// How a kernel goes about softirqs.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SoftirqsFile {
-    /// After each event, with others held back (Linux 2.6.18-xen).
-    AfterEach,
-    /// After all events.
-    #[default]
-    AfterAll,
-    /// After all events, but left to their thread while that has work (Linux 4.9 to 6.4).
-    Polite,
-}
-
-impl SoftirqsFile {
-    fn build(self) -> Rules {
-        let soft_each = matches!(self, SoftirqsFile::AfterEach);
-        Rules { soft_each, polite: matches!(self, SoftirqsFile::Polite) }
-    }
-}
-
-/// A process of a driver domain: sleeps and works in turn, or computes for ever.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProcessFile {
-    /// How long it sleeps; without it, it computes for ever.
-    pub sleep: Option<DurationText>,
-    /// Work after each sleep.
-    pub work: Option<DurationText>,
-}
-
-/// Parameters of a `net-guest`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NetFile {
-    /// Queues of its interface.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 64))]
-    pub queues: u16,
-    /// How its kernel goes about softirqs.
-    #[serde(default)]
-    pub softirqs: SoftirqsFile,
-    /// Whether a process in it computes for ever.
-    #[serde(default)]
-    pub computes: bool,
-}
-
-impl DriverFile {
-    pub(crate) fn build(&self) -> Result<Workload, KeyError> {
-        let backend = match self.backend {
-            BackendFile::Tasklet => Backend::Tasklet,
-            BackendFile::Tasklets => Backend::Tasklets(self.groups.unwrap_or(0)),
-            BackendFile::Threads => Backend::Threads,
-            BackendFile::Napi => Backend::Napi,
-            BackendFile::SmallFirst => Backend::SmallFirst,
-        };
-        if self.groups.is_some() && !matches!(self.backend, BackendFile::Tasklets) {
-            return Err(KeyError::new("groups", "only `tasklets` come in groups"));
-        }
-        if self.groups == Some(0) || self.groups > Some(1024) {
-            return Err(KeyError::new("groups", "1 to 1024 groups"));
-        }
-        if self.queue_packets == 0 {
-            return Err(KeyError::new("queue_packets", "a queue for no packets: at least 1"));
-        }
-        let mut users = Vec::new();
-        for (i, process) in self.processes.iter().enumerate() {
-            users.push(process.build().map_err(|bad| bad.under(&["processes", &i.to_string()]))?);
-        }
-        let interrupts = match self.interrupts {
-            InterruptsFile::Fixed => Interrupts::Fixed,
-            InterruptsFile::Spread => Interrupts::Spread,
-            InterruptsFile::Balanced => Interrupts::Balanced,
-        };
-        let lock = match self.grant_lock {
-            GrantLockFile::None => GrantLock::None,
-            GrantLockFile::Global => GrantLock::Global,
-            GrantLockFile::PerDomain => GrantLock::PerDomain,
-            GrantLockFile::PerCpu => GrantLock::PerCpu,
-        };
-        Ok(Workload::Driver(DriverConfig {
-            backend,
-            interrupts,
-            lock,
-            suppress: self.suppress,
-            queue_packets: self.queue_packets,
-            rules: self.softirqs.build(),
-            users,
-        }))
-    }
-
-    /// Whether it has processes that sleep, whose delays are measured.
-    pub(crate) fn measures(&self) -> bool {
-        self.processes.iter().any(|process| process.sleep.is_some())
-    }
-}
-
-impl ProcessFile {
-    fn build(&self) -> Result<User, KeyError> {
-        match (self.sleep, self.work) {
-            (None, None) => Ok(User::Loop),
-            (None, Some(_)) => Err(KeyError::new(
-                "work",
-                "work after what? give `sleep`, or neither to compute for ever",
-            )),
-            (Some(sleep), work) => {
-                let work = work.map_or(Duration::from_us(100), |work| work.0);
-                if sleep.0 < Duration::from_us(10) || work < Duration::from_ns(100) {
-                    return Err(KeyError::new("sleep", "sleep at least 10us, work at least 100ns"));
-                }
-                Ok(User::Sleeper { sleep: sleep.0, work })
-            }
-        }
-    }
-}
-
-impl NetFile {
-    pub(crate) fn build(&self) -> Result<Workload, KeyError> {
-        if !(1..=64).contains(&self.queues) {
-            return Err(KeyError::new("queues", format!("{} queues: 1 to 64", self.queues)));
-        }
-        let rules = self.softirqs.build();
-        Ok(Workload::Net(NetGuestConfig {
-            queues: self.queues,
-            rules,
-            computes: self.computes,
-            // For what a network asks it to do; flows of a host have their own.
-            processes: 1,
-        }))
-    }
-}
-
 /// The tables of a scenario that are about NICs and traffic of its host.
 pub(crate) struct IoTables<'f> {
     /// `[nic]`.
@@ -392,7 +128,7 @@ pub(crate) struct IoTables<'f> {
     /// Names of the tables `[vm]`, those that the case leaves out included.
     pub(crate) vms: Vec<&'f str>,
     /// `events` of `[host]`.
-    pub(crate) events: EventsFile,
+    pub(crate) events: Order,
 }
 
 /// NICs, links and flows of a host whose VMs are `groups`; what it wants to be measured goes there.
@@ -403,7 +139,7 @@ pub(crate) fn build(
     is_net: &dyn Fn(Dom) -> bool,
 ) -> Result<(IoConfig, HostLinks), KeyError> {
     let IoTables { nics, flows, vms, events } = tables;
-    let mut io = IoConfig { order: events.build(), costs, ..IoConfig::default() };
+    let mut io = IoConfig { order: *events, costs, ..IoConfig::default() };
     let mut links = HostLinks::default();
     let mut first = BTreeMap::new();
     for (name, nic) in *nics {
@@ -590,28 +326,4 @@ impl FlowFile {
             until: self.until.map_or(Duration::MAX, |span| span.0),
         }
     }
-}
-
-/// One line about a driver domain, for reports.
-pub(crate) fn describe_driver(config: &DriverConfig) -> String {
-    let backend = match config.backend {
-        Backend::Tasklet => "one tasklet pair".to_string(),
-        Backend::Tasklets(0) => "a tasklet pair for each vCPU".to_string(),
-        Backend::Tasklets(n) => format!("{n} tasklet pairs"),
-        Backend::Threads => "a thread for each vCPU".to_string(),
-        Backend::Napi => "a poll and a thread for each queue".to_string(),
-        Backend::SmallFirst => "small-first threads".to_string(),
-    };
-    let lock = match config.lock {
-        GrantLock::None => "",
-        GrantLock::Global => ", one grant lock",
-        GrantLock::PerDomain => ", a grant lock for each guest",
-        GrantLock::PerCpu => ", grant locks for each pCPU",
-    };
-    let interrupts = match config.interrupts {
-        Interrupts::Fixed => ", events to the first vCPU",
-        Interrupts::Spread => "",
-        Interrupts::Balanced => ", events balanced",
-    };
-    format!("driver domain: {backend}{lock}{interrupts}")
 }

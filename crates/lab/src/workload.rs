@@ -5,19 +5,21 @@ use lowtail_host::Workload;
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
+use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::guest::request_server::{Load, RequestServerConfig};
 use lowtail_host::guest::splitter::SplitterConfig;
 use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::guest::wake_storm::WakeStormConfig;
 use lowtail_host::guest::yielder::YielderConfig;
+use lowtail_host::io::lock::GrantLock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::KeyError;
-use crate::traffic::{DriverFile, NetFile};
 use crate::value::{DistributionText, DurationText};
 
 /// What runs in a VM.
@@ -48,9 +50,9 @@ pub enum WorkloadFile {
     /// Hostile: asleep until shortly before the host's accounting, busy until just behind it.
     EdgeBurner(EdgeBurnerConfig),
     /// Drives the NICs and serves the interfaces of all net-guests.
-    DriverDomain(DriverFile),
+    DriverDomain(DriverConfig),
     /// A guest with a virtual interface, for the flows of the file.
-    NetGuest(NetFile),
+    NetGuest(NetGuestConfig),
 }
 
 /// Has no parameters.
@@ -121,8 +123,12 @@ impl WorkloadFile {
             WorkloadFile::EdgeBurner(config) => {
                 ("edge-burner", config.check().map(|()| Workload::EdgeBurner(*config)))
             }
-            WorkloadFile::DriverDomain(file) => ("driver-domain", file.build()),
-            WorkloadFile::NetGuest(file) => ("net-guest", file.build()),
+            WorkloadFile::DriverDomain(config) => {
+                ("driver-domain", config.check().map(|()| Workload::Driver(config.clone())))
+            }
+            WorkloadFile::NetGuest(config) => {
+                ("net-guest", config.check().map(|()| Workload::Net(*config)))
+            }
         };
         workload.map_err(|bad| bad.under(&[kind]))
     }
@@ -132,7 +138,7 @@ impl WorkloadFile {
         match self {
             WorkloadFile::RequestServer(file) => Some(file.requests.unwrap_or(0)),
             WorkloadFile::TimerSleeper(file) => Some(file.wakeups),
-            WorkloadFile::DriverDomain(file) => file.measures().then_some(0),
+            WorkloadFile::DriverDomain(config) => config.measures().then_some(0),
             _ => None,
         }
     }
@@ -222,7 +228,7 @@ pub(crate) fn describe(workload: &Workload) -> String {
         Workload::BucketSurfer(BucketSurferConfig { burst, share_percent }) => {
             format!("bursts of {burst}, {share_percent} % of the time by the clock")
         }
-        Workload::Driver(config) => crate::traffic::describe_driver(config),
+        Workload::Driver(config) => describe_driver(config),
         Workload::Net(config) => {
             let computes = if config.computes { ", and computes" } else { "" };
             format!("virtual interface, {} queues{computes}", config.queues)
@@ -234,4 +240,30 @@ pub(crate) fn describe(workload: &Workload) -> String {
             format!("works from {before} before each multiple of {period} to {after} behind it")
         }
     }
+}
+
+/// One line about a driver domain, for reports.
+fn describe_driver(config: &DriverConfig) -> String {
+    let backend = match config.backend {
+        Backend::Tasklet => "one tasklet pair".to_string(),
+        Backend::Tasklets => match config.groups {
+            None => "a tasklet pair for each vCPU".to_string(),
+            Some(n) => format!("{n} tasklet pairs"),
+        },
+        Backend::Threads => "a thread for each vCPU".to_string(),
+        Backend::Napi => "a poll and a thread for each queue".to_string(),
+        Backend::SmallFirst => "small-first threads".to_string(),
+    };
+    let lock = match config.grant_lock {
+        GrantLock::None => "",
+        GrantLock::Global => ", one grant lock",
+        GrantLock::PerDomain => ", a grant lock for each guest",
+        GrantLock::PerCpu => ", grant locks for each pCPU",
+    };
+    let interrupts = match config.interrupts {
+        Interrupts::Fixed => ", events to the first vCPU",
+        Interrupts::Spread => "",
+        Interrupts::Balanced => ", events balanced",
+    };
+    format!("driver domain: {backend}{lock}{interrupts}")
 }

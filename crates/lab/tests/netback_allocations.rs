@@ -1,7 +1,7 @@
 //! No allocation per event: once a host and its links have warmed up, simulating them allocates nothing.
 
 use lowtail_engine::{Distribution, Duration, Time};
-use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, Process};
 use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::lock::GrantLock;
@@ -30,8 +30,8 @@ fn traffic(backend: Backend) -> World {
     };
     let driver = DriverConfig {
         interrupts: Interrupts::Balanced,
-        lock: GrantLock::PerDomain,
-        users: vec![User::Loop, User::Sleeper { sleep: us(10_000), work: us(100) }],
+        grant_lock: GrantLock::PerDomain,
+        processes: vec![Process::LOOP, Process::sleeper(us(10_000), us(100))],
         ..netback::driver(backend)
     };
     let guests = [NetGuestConfig { queues: 2, computes: true, ..netback::guest() }; 10];

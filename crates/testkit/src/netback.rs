@@ -3,7 +3,7 @@
 
 use lowtail_engine::{Duration, Rng};
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
-use lowtail_host::guest::kernel::Rules;
+use lowtail_host::guest::kernel::Softirqs;
 use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
@@ -61,14 +61,10 @@ pub fn costs() -> PathCosts {
 }
 
 /// All back ends.
-pub const BACKENDS: [Backend; 6] = [
-    Backend::Tasklet,
-    Backend::Tasklets(0),
-    Backend::Tasklets(2),
-    Backend::Threads,
-    Backend::Napi,
-    Backend::SmallFirst,
-];
+pub const BACKENDS: [Backend; 5] =
+    [Backend::Tasklet, Backend::Tasklets, Backend::Threads, Backend::Napi, Backend::SmallFirst];
+
+const SOFTIRQS: [Softirqs; 3] = [Softirqs::AfterEach, Softirqs::AfterAll, Softirqs::Polite];
 
 /// A scheduler of each kind that has no control groups of its own.
 pub fn schedulers() -> [(&'static str, SchedulerConfig); 4] {
@@ -82,20 +78,12 @@ pub fn schedulers() -> [(&'static str, SchedulerConfig); 4] {
 
 /// A driver domain without locks, drops late, interrupts spread.
 pub fn driver(backend: Backend) -> DriverConfig {
-    DriverConfig {
-        backend,
-        interrupts: Interrupts::Spread,
-        lock: GrantLock::None,
-        suppress: true,
-        queue_packets: 32,
-        rules: Rules::default(),
-        users: Vec::new(),
-    }
+    DriverConfig::new(backend)
 }
 
 /// A guest with one queue and one process.
 pub fn guest() -> NetGuestConfig {
-    NetGuestConfig { queues: 1, rules: Rules::default(), computes: false, processes: 1 }
+    NetGuestConfig::PLAIN
 }
 
 /// A NIC without moderation.
@@ -129,19 +117,23 @@ pub fn host(
 /// machine.
 pub fn random_host(stream: &mut Rng) -> Config {
     let mut pick = |n: u64| stream.below(n);
-    let mut driver = driver(BACKENDS[pick(6) as usize]);
+    let mut driver = driver(BACKENDS[pick(5) as usize]);
     driver.interrupts =
         [Interrupts::Fixed, Interrupts::Spread, Interrupts::Balanced][pick(3) as usize];
-    driver.lock = [GrantLock::None, GrantLock::Global, GrantLock::PerDomain][pick(3) as usize];
+    if driver.backend == Backend::Tasklets {
+        driver.groups = [None, Some(1), Some(2), Some(3)][pick(4) as usize];
+    }
+    driver.grant_lock =
+        [GrantLock::None, GrantLock::Global, GrantLock::PerDomain][pick(3) as usize];
     driver.suppress = pick(3) > 0;
     driver.queue_packets = 1 << pick(8);
-    driver.rules = Rules { soft_each: pick(2) == 0, polite: pick(2) == 0 };
+    driver.softirqs = SOFTIRQS[pick(3) as usize];
     let mut nets = Vec::new();
     for _ in 0..2 + pick(3) {
         let mut net = guest();
         net.queues = 1 + pick(3) as u16;
         net.computes = pick(4) == 0;
-        net.rules = Rules { soft_each: pick(2) == 0, polite: pick(2) == 0 };
+        net.softirqs = SOFTIRQS[pick(3) as usize];
         nets.push(net);
     }
     let nics = (0..1 + pick(3)).map(|_| {

@@ -1,9 +1,12 @@
 //! Spin locks around the grant table: who comes gets it in turn, and burns time until then.
 
 use lowtail_engine::{Duration, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Which grant operations exclude one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum GrantLock {
     /// None.
     #[default]

@@ -12,12 +12,16 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 /// A port of a domain: the number of one end of an event channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port(pub u16);
 
 /// The order in which a guest serves what is pending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// The lowest bit first.
     Bits,

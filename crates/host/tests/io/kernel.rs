@@ -1,7 +1,7 @@
 //! Tasks of a kernel: who runs when several are awake.
 
 use lowtail_engine::{Duration, Time};
-use lowtail_host::guest::driver::{Backend, DriverConfig, User};
+use lowtail_host::guest::driver::{Backend, DriverConfig, Process};
 use lowtail_host::{Dom, Host};
 use lowtail_testkit::netback::{costs, driver, host};
 
@@ -14,8 +14,8 @@ fn ms(n: u64) -> Duration {
 }
 
 /// The delays of processes of a driver domain with so many vCPUs, after `span`.
-fn waits(users: Vec<User>, vcpus: u16, span: Duration) -> lowtail_engine::Hist {
-    let driver = DriverConfig { users, ..driver(Backend::Tasklet) };
+fn waits(processes: Vec<Process>, vcpus: u16, span: Duration) -> lowtail_engine::Hist {
+    let driver = DriverConfig { processes, ..driver(Backend::Tasklet) };
     let config = host(&driver, vcpus, &[], Vec::new(), costs());
     let mut host = Host::new(&config, 1).expect("valid");
     host.run_to(Time::ZERO + span);
@@ -26,7 +26,7 @@ fn waits(users: Vec<User>, vcpus: u16, span: Duration) -> lowtail_engine::Hist {
 /// turn is 3 ms, and the loop is ahead by more than the granularity nearly always.
 #[test]
 fn a_sleeper_waits_less_than_a_turn() {
-    let users = vec![User::Loop, User::Sleeper { sleep: ms(10), work: us(100) }];
+    let users = vec![Process::LOOP, Process::sleeper(ms(10), us(100))];
     let waits = waits(users, 1, ms(3000));
     // 3000 / 10.1, and a little for waits.
     assert!(waits.n() >= 280, "{}", waits.n());
@@ -40,10 +40,10 @@ fn a_sleeper_waits_less_than_a_turn() {
 #[test]
 fn who_moves_waits_no_longer() {
     let users = vec![
-        User::Loop,
-        User::Sleeper { sleep: ms(3), work: ms(2) },
-        User::Sleeper { sleep: ms(5), work: ms(2) },
-        User::Sleeper { sleep: ms(7), work: ms(1) },
+        Process::LOOP,
+        Process::sleeper(ms(3), ms(2)),
+        Process::sleeper(ms(5), ms(2)),
+        Process::sleeper(ms(7), ms(1)),
     ];
     let waits = waits(users, 2, ms(10_000));
     // Nobody waits for longer than the period in which each runnable task has its turn.

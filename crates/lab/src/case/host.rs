@@ -176,7 +176,7 @@ impl CaseParts {
         if let Some(network) = &file.network {
             io.nics.push(NetworkCase::host_nic(network));
         }
-        let tickle = host.tickle.build();
+        let tickle = host.tickle;
         check_backlog(file, chosen, &vms)?;
         let (cgroups, places) = kvm.finish();
         let queues = cgroups.len() * usize::from(host.pcpus);

@@ -195,7 +195,7 @@ fn a_lone_window_goes_on() {
 fn all_back_ends() {
     for backend in BACKENDS {
         match backend {
-            Backend::Tasklet | Backend::Tasklets(_) | Backend::Threads => {}
+            Backend::Tasklet | Backend::Tasklets | Backend::Threads => {}
             Backend::Napi | Backend::SmallFirst => {}
         }
     }

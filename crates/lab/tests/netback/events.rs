@@ -2,8 +2,8 @@
 
 use lowtail_engine::Distribution;
 use lowtail_host::Dom;
-use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, User};
-use lowtail_host::guest::kernel::Rules;
+use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, Process};
+use lowtail_host::guest::kernel::Softirqs;
 use lowtail_host::io::ports::Order;
 use lowtail_lab::network::links::{HostFlow, Way};
 use lowtail_net::datagram::Pace;
@@ -12,8 +12,9 @@ use crate::bed::{BACKENDS, costs, driver, flow, guest, host, mbit, ms, nic, run,
 
 /// Eight guests that send as fast as they can; what the first and the last get.
 fn first_and_last(order: Order) -> (f64, f64) {
-    let rules = Rules { soft_each: true, polite: false };
-    let driver = DriverConfig { interrupts: Interrupts::Fixed, rules, ..driver(Backend::Tasklet) };
+    let softirqs = Softirqs::AfterEach;
+    let driver =
+        DriverConfig { interrupts: Interrupts::Fixed, softirqs, ..driver(Backend::Tasklet) };
     let flows = (0..8).map(|i| flow(i, Way::Out { nic: 0 }, Pace::Window(16))).collect();
     let mut config = host(&driver, 1, &[guest(); 8], vec![nic(10_000)], flows, costs());
     config.config.io.order = order;
@@ -45,8 +46,8 @@ fn history(backend: Backend, seed: u64) -> (u64, Vec<[u64; 3]>, Vec<u64>, u64) {
         service: us(20),
         ..flow(2, Way::In { nic: 0 }, Pace::Requests(Distribution::Exponential(us(500))))
     });
-    let users = vec![User::Sleeper { sleep: ms(1), work: us(50) }];
-    let driver = DriverConfig { users, ..driver(backend) };
+    let processes = vec![Process::sleeper(ms(1), us(50))];
+    let driver = DriverConfig { processes, ..driver(backend) };
     let config = host(&driver, 2, &[guest(); 3], vec![nic(1000); 3], flows, costs());
     let machine = run(&config, seed, ms(300));
     let flows = machine.flows().iter();

@@ -2,8 +2,8 @@
 
 use lowtail_engine::Distribution;
 use lowtail_engine::Duration;
-use lowtail_host::guest::driver::{Backend, DriverConfig, User};
-use lowtail_host::guest::kernel::Rules;
+use lowtail_host::guest::driver::{Backend, DriverConfig, Process};
+use lowtail_host::guest::kernel::Softirqs;
 use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::nic::NicConfig;
@@ -20,9 +20,9 @@ fn costs() -> PathCosts {
 /// A process that does 4 ms of work and sleeps 20 ms, over and over, beside a back end with
 /// too much to do: how many milliseconds it waits in between on average.
 fn process_beside_overload(backend: Backend, polite: bool) -> f64 {
-    let users = vec![User::Sleeper { sleep: ms(20), work: ms(4) }];
-    let rules = Rules { soft_each: false, polite };
-    let driver = DriverConfig { users, rules, ..driver(backend) };
+    let processes = vec![Process::sleeper(ms(20), ms(4))];
+    let softirqs = if polite { Softirqs::Polite } else { Softirqs::AfterAll };
+    let driver = DriverConfig { processes, softirqs, ..driver(backend) };
     // 341 k packets/s in all, of which it does 200 k/s; what NICs cost is little, 3 %.
     let costs = PathCosts { upcall: us(0), irq: us(0), nic_packet: us(1) / 10, ..costs() };
     let flows = (0..4).map(|i| flow(i, Way::In { nic: i }, Pace::Open(None))).collect();
@@ -63,7 +63,7 @@ fn a_tasklet_runs_on_one_vcpu_while_the_other_spins() {
         near(&format!("{backend:?}"), sum, 2.0 * 1400.0 * 8.0 / 11.111, 1.0);
         (0..2).map(|v| machine.vcpu_time(v).as_s_f64()).sum::<f64>() / 1.1
     };
-    near("two tasklets", busy(Backend::Tasklets(2)), 0.9, 1.0);
+    near("two tasklets", busy(Backend::Tasklets), 0.9, 1.0);
     let one = busy(Backend::Tasklet);
     assert!(one > 1.2, "{one} of 2 vCPUs");
 }

@@ -69,9 +69,9 @@ fn a_global_lock_is_the_limit_of_ten_pairs() {
         front_packet: us(1),
         ..Default::default()
     };
-    let sum = |lock| {
+    let sum = |grant_lock| {
         let driver =
-            lowtail_host::guest::driver::DriverConfig { lock, ..driver(Backend::Tasklets(0)) };
+            lowtail_host::guest::driver::DriverConfig { grant_lock, ..driver(Backend::Tasklets) };
         let flows = (0..10).map(|i| flow(i, Way::In { nic: i }, Pace::Open(None))).collect();
         let config = host(&driver, 10, &[guest(); 10], vec![nic(1000); 10], flows, costs);
         mbit(&run(&config, 1, ms(400))).iter().sum::<f64>()

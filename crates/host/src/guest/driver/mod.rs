@@ -13,72 +13,25 @@
 //!
 //! The file is one thing although it is long: every step of a back end, from the poll to the
 //! notification, changes the same queues, stations and locks. What a station serves in which order
-//! (`station.rs`) and the domain's processes (`users.rs`) know none of the rest.
+//! (`station.rs`) and the domain's processes (`processes.rs`) know none of the rest.
 
+mod config;
+mod processes;
 mod station;
-mod users;
 
 use std::collections::VecDeque;
 
 use lowtail_engine::Duration;
 
 use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
-use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
+use super::kernel::{Begin, Hands, KernelGuest, Program, SoftId};
 use crate::guest::context::GuestContext;
 use crate::io::lock::{GrantLock, SpinLock};
 use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
+pub use config::{Backend, DriverConfig, Interrupts, Process};
+use processes::Processes;
 use station::{Station, Work};
-pub use users::User;
-use users::Users;
-
-/// Who does the work of the back end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
-    /// One pair of tasklets for all interfaces (netback until 2010).
-    Tasklet,
-    /// So many pairs, each with its interfaces (2009 and 2010); 0 is one for each vCPU.
-    Tasklets(u16),
-    /// A thread of the kernel on each vCPU (`netback_kthread`, 2010).
-    Threads,
-    /// For each queue of each interface a poll (what guests send) and a thread (what they
-    /// receive), since Linux 3.11.
-    Napi,
-    /// A thread on each vCPU that serves small interfaces first and large ones by bytes, in
-    /// small portions, and polls the NICs by the same rule.
-    SmallFirst,
-}
-
-/// To which vCPU of the driver domain events are bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Interrupts {
-    /// All to the first one: what happens if nobody cares.
-    Fixed,
-    /// In turn: pinned by hand, or balanced.
-    #[default]
-    Spread,
-    /// Where there is least load, looked at every ten seconds (`irqbalance`).
-    Balanced,
-}
-
-/// A driver domain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriverConfig {
-    /// Who does the work.
-    pub backend: Backend,
-    /// Where events go.
-    pub interrupts: Interrupts,
-    /// What excludes grant operations from one another.
-    pub lock: GrantLock,
-    /// Only who listens is notified; else everybody, each time.
-    pub suppress: bool,
-    /// Packets that wait for an interface whose guest has no buffers posted.
-    pub queue_packets: u16,
-    /// How the kernel goes about softirqs.
-    pub rules: Rules,
-    /// Processes.
-    pub users: Vec<User>,
-}
 
 /// Packets of one poll of a NIC or queue (`NAPI` weight).
 const POLL_PACKETS: usize = 64;
@@ -104,7 +57,7 @@ pub struct Driver {
     stations: Vec<Station>,
     lock: SpinLock,
     locks: Vec<SpinLock>,
-    users: Users,
+    users: Processes,
     /// Balancing is a process that sleeps.
     balancer: Option<TaskId>,
     balanced: bool,
@@ -126,14 +79,14 @@ impl Driver {
             stations: Vec::new(),
             lock: SpinLock::default(),
             locks: Vec::new(),
-            users: Users::new(&config.users),
+            users: Processes::new(&config.processes),
             balancer: None,
             balanced: false,
             load: Vec::new(),
             busiest: Vec::new(),
             sums: Vec::new(),
         };
-        KernelGuest::new(config.rules, driver)
+        KernelGuest::new(config.softirqs, driver)
     }
 
     fn small_first(&self) -> bool {
@@ -142,7 +95,7 @@ impl Driver {
 
     /// Whether what guests send has stations of its own: a tasklet or a poll.
     fn split(&self) -> bool {
-        matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets(_) | Backend::Napi)
+        matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets | Backend::Napi)
     }
 
     /// The station that hands packets to the guest behind `queue`, or takes those that it sends.
@@ -223,7 +176,7 @@ impl Driver {
                 work += costs.split_piece * u64::from(pieces);
             }
             let span = costs.grant(packet);
-            match self.config.lock {
+            match self.config.grant_lock {
                 GrantLock::PerDomain => {
                     let dom = cx.io().queues[*queue].dom;
                     own += self.locks[dom.index()].take(now + own, span);
@@ -235,7 +188,7 @@ impl Driver {
                 _ => grant += span,
             }
         }
-        let held = match self.config.lock {
+        let held = match self.config.grant_lock {
             // One hypercall for all of them, with the lock held.
             GrantLock::Global => self.lock.take(now + work, grant),
             _ => grant,
@@ -392,8 +345,8 @@ impl Program for Driver {
         let doms: Vec<usize> = io.queues.iter().map(|queue| queue.dom.index()).collect();
         let groups = match self.config.backend {
             Backend::Tasklet => 1,
-            Backend::Tasklets(0) | Backend::Threads | Backend::SmallFirst => cpus,
-            Backend::Tasklets(n) => usize::from(n),
+            Backend::Tasklets => self.config.groups.map_or(cpus, usize::from),
+            Backend::Threads | Backend::SmallFirst => cpus,
             Backend::Napi => queues,
         };
         for device in 0..self.nics + queues {
@@ -406,7 +359,7 @@ impl Program for Driver {
             let port = crate::io::device_port(device, cpus);
             hands.cx.io().bind(own, port, cpu);
         }
-        let threads = !matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets(_));
+        let threads = !matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets);
         let (free, split) = (self.config.backend == Backend::Napi, self.split());
         // A process that wakes interrupts a small-first thread at the end of its portion
         // whatever that weighs; one that computes all the time gets what is left over.

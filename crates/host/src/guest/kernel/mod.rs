@@ -9,7 +9,7 @@
 //!    meanwhile tries again and again (`tasklet_action` puts it back and raises the softirq):
 //!    it spins. After ten rounds the rest is left to a thread, `ksoftirqd`; the
 //!    next interrupt, at the latest the tick, tries again all the same, unless the kernel is
-//!    polite ([`Rules::polite`]).
+//!    polite ([`Softirqs::Polite`]).
 //! 3. *Threads and processes* by virtual time (`fair.rs`). A thread of the kernel goes on to the
 //!    end of its piece of work; a process can be interrupted by another one anywhere.
 //!
@@ -22,6 +22,8 @@ mod state;
 use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Hist, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
@@ -33,15 +35,18 @@ use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
 pub use soft::SoftId;
 use state::{Doing, Kernel, Tasklet};
 
-/// How a kernel goes about its softirqs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rules {
-    /// Softirqs run after each single event, with further interrupts held back, as in
-    /// Linux 2.6.18 (`do_IRQ` ends with `do_softirq` within `evtchn_do_upcall`). Else after
-    /// all events that are pending.
-    pub soft_each: bool,
-    /// While `ksoftirqd` has work, softirqs are left to it (Linux 4.9, 4cd13c21b207, to 6.4).
-    pub polite: bool,
+/// When a kernel runs its softirqs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Softirqs {
+    /// After each event, with further interrupts held back (Linux 2.6.18-xen: `do_IRQ` ends with
+    /// `do_softirq` within `evtchn_do_upcall`).
+    AfterEach,
+    /// After all events that are pending.
+    #[default]
+    AfterAll,
+    /// After all events, but left to `ksoftirqd` while that has work (Linux 4.9, 4cd13c21b207, to 6.4).
+    Polite,
 }
 
 /// The timer interrupt of a vCPU that is not idle (`HZ` = 250). It has softirqs tried again that
@@ -157,7 +162,7 @@ impl Hands<'_, '_> {
 pub struct KernelGuest<P> {
     kernel: Kernel,
     program: P,
-    rules: Rules,
+    softirqs: Softirqs,
     /// What came in through the port for the stack to send while no vCPU asked for it: its timer
     /// tells vCPU 0.
     unasked: VecDeque<Packet>,
@@ -167,9 +172,9 @@ pub struct KernelGuest<P> {
 
 impl<P: Program> KernelGuest<P> {
     /// A kernel at rest.
-    pub fn new(rules: Rules, program: P) -> Self {
+    pub fn new(softirqs: Softirqs, program: P) -> Self {
         let unasked = VecDeque::with_capacity(64);
-        KernelGuest { kernel: Kernel::new(0), program, rules, unasked, task_asks: false }
+        KernelGuest { kernel: Kernel::new(0), program, softirqs, unasked, task_asks: false }
     }
 
     /// The timer of `task` has fired: its vCPU is told.
@@ -324,11 +329,11 @@ impl<P: Program> KernelGuest<P> {
 
     /// Softirqs outside of their thread.
     fn soft_after_irq(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
-        let held = self.rules.soft_each;
+        let held = self.softirqs == Softirqs::AfterEach;
         let state = &mut self.kernel.cpus[cpu];
         if std::mem::take(&mut state.entered) && state.unfinished.is_none() {
             let in_thread = state.current == Some(self.kernel.softirqds[cpu]);
-            let leave = state.threaded && (self.rules.polite || in_thread);
+            let leave = state.threaded && (self.softirqs == Softirqs::Polite || in_thread);
             state.credit = if leave { 0 } else { ROUNDS * state.raised.len().max(1) as u32 };
         }
         let state = &mut self.kernel.cpus[cpu];
@@ -440,7 +445,7 @@ impl<P: Program> Guest for KernelGuest<P> {
             // The stack goes on with its answer before anything else is done here.
             return Step::Compute(Duration::ZERO);
         }
-        if self.rules.soft_each
+        if self.softirqs == Softirqs::AfterEach
             && let Some(step) = self.soft_after_irq(cx, cpu)
         {
             return step;

@@ -8,26 +8,56 @@ mod process;
 
 use std::collections::VecDeque;
 
+use lowtail_config_text::KeyError;
 use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use process::{Processes, SEND_PACKETS};
 
 use super::kernel::fair::{TaskConfig, TaskId};
-use super::kernel::{Begin, Hands, KernelGuest, Program, Rules, SoftId};
+use super::kernel::{Begin, Hands, KernelGuest, Program, SoftId, Softirqs};
 use crate::io::packet::Packet;
 use crate::io::port::{Job, LostAt, PortEvent};
 
-/// A guest with a virtual interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Parameters of a `net-guest`, a guest with a virtual interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NetGuestConfig {
-    /// Queues of its interface, 1 to 64.
+    /// Queues of its interface.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 64))]
     pub queues: u16,
-    /// How its kernel goes about softirqs.
-    pub rules: Rules,
-    /// A process computes for ever, beside all else.
+    /// When its kernel runs softirqs.
+    #[serde(default)]
+    pub softirqs: Softirqs,
+    /// Whether a process in it computes for ever.
+    #[serde(default)]
     pub computes: bool,
-    /// Processes for what comes through the port, at least 1 where there is work.
+    /// Processes for what comes through the port, at least 1 where there is work; files have no key for it: flows say how many.
+    #[serde(skip, default = "one")]
     pub processes: u16,
+}
+
+fn one() -> u16 {
+    1
+}
+
+impl NetGuestConfig {
+    /// One queue, one process, nothing that computes.
+    pub const PLAIN: NetGuestConfig =
+        NetGuestConfig { queues: 1, softirqs: Softirqs::AfterAll, computes: false, processes: 1 };
+
+    /// Refuses a number of queues that no interface has.
+    ///
+    /// # Errors
+    /// Which parameter, and what would be right.
+    pub fn check(&self) -> Result<(), KeyError> {
+        if (1..=64).contains(&self.queues) {
+            return Ok(());
+        }
+        Err(KeyError::new("queues", format!("{} queues: 1 to 64", self.queues)))
+    }
 }
 
 /// Packets of one poll (NAPI weight).
@@ -62,7 +92,7 @@ impl NetGuest {
     pub fn guest(config: NetGuestConfig) -> KernelGuest<NetGuest> {
         let processes = Processes::default();
         let guest = NetGuest { config, lanes: Vec::new(), processes, looper: None };
-        KernelGuest::new(config.rules, guest)
+        KernelGuest::new(config.softirqs, guest)
     }
 
     /// The softirq that polls lane `lane` (`false`) or sends what it has (`true`).
