@@ -166,7 +166,7 @@ impl Config {
     ///
     /// # Errors
     /// If the configuration contradicts itself.
-    pub fn facts(&self) -> Result<HostState, ConfigError> {
+    pub fn host_state(&self) -> Result<HostState, ConfigError> {
         if !(1..=CpuSet::MAX_PCPUS).contains(&self.pcpus) {
             return Err(ConfigError::Pcpus(self.pcpus));
         }
@@ -210,7 +210,7 @@ impl Config {
         }
         let per_socket = self.pcpus / self.sockets;
         let socket = |s| (s * per_socket..(s + 1) * per_socket).map(Pcpu).collect();
-        let facts = HostState {
+        let host = HostState {
             now: lowtail_engine::Time::ZERO,
             vcpus,
             doms,
@@ -220,8 +220,8 @@ impl Config {
             pcpus,
         };
         if let SchedulerConfig::SmallFirst(_) = self.scheduler {
-            small_first::check_limits(&facts).map_err(ConfigError::Cgroup)?;
+            small_first::check_limits(&host).map_err(ConfigError::Cgroup)?;
         }
-        Ok(facts)
+        Ok(host)
     }
 }

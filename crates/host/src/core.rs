@@ -26,7 +26,7 @@ macro_rules! with_sched {
     ($core:expr, $method:ident $(, $arg:expr)*) => {{
         let core = &mut *$core;
         let mut cx = SchedContext {
-            host: &mut core.facts,
+            host: &mut core.host,
             queue: &mut core.queue,
             timers: &mut core.timers,
             tickled: &mut core.tickled,
@@ -44,7 +44,7 @@ impl Core {
 
     /// Makes `v` runnable for the first time.
     pub(crate) fn boot(&mut self, v: Vcpu) {
-        self.facts.vcpus[v.index()].blocked = false;
+        self.host.vcpus[v.index()].blocked = false;
         with_sched!(self, wake, v);
         self.send_tickles(Duration::ZERO, None);
     }
@@ -58,7 +58,7 @@ impl Core {
     /// `v` has finished the work of its step.
     pub(crate) fn step_done(&mut self, v: Vcpu) {
         self.suspend(v);
-        self.idle_hands = Some(v);
+        self.without_step = Some(v);
     }
 
     /// A new step of `v` begins: what it is notified of from now on is news.
@@ -87,7 +87,7 @@ impl Core {
             // since several vCPUs may be notified at one instant, also at the end of this step.
             self.suspend(v);
             let progress = &mut self.progress[v.index()];
-            progress.executing = Some(self.facts.now);
+            progress.executing = Some(self.host.now);
             progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
         }
     }
@@ -95,12 +95,12 @@ impl Core {
     /// Tells `v` that there is something for it; wakes it if it is blocked.
     pub(crate) fn notify(&mut self, v: Vcpu, origin: Origin) {
         let near = origin != Origin::Elsewhere;
-        let now = self.facts.now;
+        let now = self.host.now;
         self.interrupt(v);
-        let state = &mut self.facts.vcpus[v.index()];
+        let state = &mut self.host.vcpus[v.index()];
         let processor = state.processor;
         if !state.blocked {
-            if self.facts.current[processor.index()] != Some(v) {
+            if self.host.current[processor.index()] != Some(v) {
                 with_sched!(self, kicked, v);
                 self.send_tickles(self.costs.wake_to_tickle, near.then_some(processor));
             }
@@ -124,7 +124,7 @@ impl Core {
 
     /// `v`, which has a pCPU, has served all its events.
     pub(crate) fn served(&mut self, v: Vcpu) {
-        let p = self.facts.vcpus[v.index()].processor;
+        let p = self.host.vcpus[v.index()].processor;
         if self.held.has(p) {
             self.held.remove(p);
             if self.tickle == Tickle::After {
@@ -138,7 +138,7 @@ impl Core {
     /// ran: a tickle to itself needs no interrupt.
     fn send_tickles(&mut self, decision: Duration, near: Option<Pcpu>) {
         for p in std::mem::take(&mut self.tickled).iter() {
-            let idle = self.facts.current[p.index()].is_none();
+            let idle = self.host.current[p.index()].is_none();
             let pcpu = &mut self.pcpus[p.index()];
             if std::mem::replace(&mut pcpu.tickled, true) || pcpu.switching.is_some() {
                 continue;
@@ -156,7 +156,7 @@ impl Core {
     fn suspend(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
         let Some(since) = progress.executing.take() else { return };
-        let elapsed = self.facts.now.since(since);
+        let elapsed = self.host.now.since(since);
         let overhead = elapsed.min(progress.overhead);
         let work = elapsed - overhead;
         progress.overhead -= overhead;
@@ -172,10 +172,10 @@ impl Core {
     fn resume(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
         if progress.left.is_zero() && progress.overhead.is_zero() {
-            self.idle_hands = Some(v);
+            self.without_step = Some(v);
             return;
         }
-        progress.executing = Some(self.facts.now);
+        progress.executing = Some(self.host.now);
         if progress.interruptible && progress.notified {
             progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
         } else if progress.left != Duration::MAX {
@@ -186,8 +186,8 @@ impl Core {
 
     /// `p` enters its scheduler.
     fn schedule(&mut self, p: Pcpu) {
-        let now = self.facts.now;
-        let prev = self.facts.current[p.index()];
+        let now = self.host.now;
+        let prev = self.host.current[p.index()];
         let pcpu = &mut self.pcpus[p.index()];
         debug_assert!(pcpu.switching.is_none());
         pcpu.tickled = false;
@@ -204,7 +204,7 @@ impl Core {
         self.send_tickles(Duration::ZERO, Some(p));
         match (prev, decision.next) {
             (Some(v), Some(next)) if v == next => {
-                debug_assert!(!self.facts.vcpus[v.index()].blocked);
+                debug_assert!(!self.host.vcpus[v.index()].blocked);
                 self.progress[v.index()].overhead += self.costs.schedule;
                 self.resume(v);
             }
@@ -215,17 +215,17 @@ impl Core {
 
     /// Begins to switch `p` from `prev` to `next`.
     fn switch(&mut self, p: Pcpu, prev: Option<Vcpu>, next: Option<Vcpu>) {
-        let now = self.facts.now;
+        let now = self.host.now;
         if let Some(v) = prev {
             self.leave(p, v);
         }
-        self.facts.current[p.index()] = next;
+        self.host.current[p.index()] = next;
         let pcpu = &mut self.pcpus[p.index()];
         pcpu.switching = Some(prev);
         let mut cost = self.costs.schedule;
         match next {
             Some(v) => {
-                let state = &mut self.facts.vcpus[v.index()];
+                let state = &mut self.host.vcpus[v.index()];
                 assert!(!state.running, "{v:?} given to {p:?} while it runs elsewhere");
                 // It may be paused already: credit2 can decide to move a vCPU right after
                 // picking it. It then tickles, and the vCPU leaves at once.
@@ -251,8 +251,8 @@ impl Core {
 
     /// `v` loses `p`.
     fn leave(&mut self, p: Pcpu, v: Vcpu) {
-        let now = self.facts.now;
-        let state = &mut self.facts.vcpus[v.index()];
+        let now = self.host.now;
+        let state = &mut self.host.vcpus[v.index()];
         state.since = now;
         let progress = &mut self.progress[v.index()];
         progress.stats.cpu += now.since(progress.began);
@@ -269,24 +269,24 @@ impl Core {
     pub(crate) fn switched(&mut self, p: Pcpu) {
         let prev = self.pcpus[p.index()].switching.take().flatten();
         if let Some(v) = prev {
-            self.facts.vcpus[v.index()].running = false;
+            self.host.vcpus[v.index()].running = false;
             with_sched!(self, context_saved, p, v);
             self.send_tickles(Duration::ZERO, Some(p));
         }
-        if let Some(v) = self.facts.current[p.index()] {
+        if let Some(v) = self.host.current[p.index()] {
             self.begin(p, v);
         }
         // A tickle that came during the switch is served before the guest's next
         // instruction, as on the way back into the guest in Xen.
         if self.pcpus[p.index()].tickled {
-            self.idle_hands = None;
+            self.without_step = None;
             self.schedule(p);
         }
     }
 
     /// `v` executes on `p` from now on.
     fn begin(&mut self, p: Pcpu, v: Vcpu) {
-        let now = self.facts.now;
+        let now = self.host.now;
         let pcpu = &mut self.pcpus[p.index()];
         let progress = &mut self.progress[v.index()];
         if pcpu.warm_for.replace(v) != Some(v) {
@@ -308,18 +308,18 @@ impl Core {
     /// `v` blocks, unless it was notified since its step began.
     pub(crate) fn block(&mut self, v: Vcpu) {
         if self.progress[v.index()].notified {
-            self.idle_hands = Some(v);
+            self.without_step = Some(v);
             return;
         }
-        let state = &mut self.facts.vcpus[v.index()];
+        let state = &mut self.host.vcpus[v.index()];
         state.blocked = true;
         let p = state.processor;
-        debug_assert_eq!(self.facts.current[p.index()], Some(v));
+        debug_assert_eq!(self.host.current[p.index()], Some(v));
         self.schedule(p);
     }
 
     pub(crate) fn yielded(&mut self, v: Vcpu) {
-        let p = self.facts.vcpus[v.index()].processor;
+        let p = self.host.vcpus[v.index()].processor;
         with_sched!(self, yielded, v);
         self.schedule(p);
     }

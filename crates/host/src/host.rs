@@ -31,7 +31,7 @@ pub struct Host {
     /// Number of each vCPU within its domain.
     vcpu_in_dom: Vec<usize>,
     /// Notifications that a guest's call has left; empty between calls.
-    news: Vec<(Vcpu, Origin)>,
+    notifications: Vec<(Vcpu, Origin)>,
     /// What domains share, and the hardware.
     io: Io,
     started: bool,
@@ -51,16 +51,24 @@ impl Host {
     /// # Errors
     /// If the configuration contradicts itself; see [`ConfigError`].
     pub fn new(config: &Config, seed: u64) -> Result<Self, ConfigError> {
-        let facts = config.facts()?;
-        let vcpu_in_dom = facts.doms.iter().flat_map(|dom| 0..dom.vcpus.len()).collect();
-        let watched = config.watch.map(|dom| facts.doms[dom.index()].vcpus[0]);
+        let host = config.host_state()?;
+        let vcpu_in_dom = host.doms.iter().flat_map(|dom| 0..dom.vcpus.len()).collect();
+        let watched = config.watch.map(|dom| host.doms[dom.index()].vcpus[0]);
         let vms = &config.vms;
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
-        let io = Io::new(&config.io, &facts, &queues, config.driver());
-        let core = Core::new(facts, config, watched);
+        let io = Io::new(&config.io, &host, &queues, config.driver());
+        let core = Core::new(host, config, watched);
         let names: Vec<&str> = vms.iter().map(|vm| vm.name.as_str()).collect();
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, &names)).collect();
-        Ok(Host { core, guests, vcpu_in_dom, news: Vec::new(), io, started: false, asking: None })
+        Ok(Host {
+            core,
+            guests,
+            vcpu_in_dom,
+            notifications: Vec::new(),
+            io,
+            started: false,
+            asking: None,
+        })
     }
 
     /// Runs until `end`, or until every guest that measures something is done.
@@ -106,15 +114,15 @@ impl Host {
     /// Calls `look` as if it were `now`, before which there is no event left. The clock itself stays
     /// where [`run`](Self::run) would leave it.
     pub fn look_at(&mut self, now: Time, mut look: impl FnMut(&Self)) {
-        let before = std::mem::replace(&mut self.core.facts.now, now);
+        let before = std::mem::replace(&mut self.core.host.now, now);
         look(self);
-        self.core.facts.now = before;
+        self.core.host.now = before;
     }
 
     /// Runs until `end`, however much the guests have measured by then.
     pub fn run_to(&mut self, end: Time) {
         while self.step(end) {}
-        self.core.facts.now = end;
+        self.core.host.now = end;
     }
 
     /// Handles one event, unless the next one is later than `end`, or something came out of the
@@ -127,15 +135,15 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if self.core.idle_hands.is_some() {
+        if self.core.without_step.is_some() {
             // A guest has had the answer for which it waited.
             self.asking = None;
-            self.employ();
+            self.step_guests();
             return true;
         }
         let core = &mut self.core;
         let Some((now, event)) = core.queue.pop_until(end) else { return false };
-        core.facts.now = now;
+        core.host.now = now;
         match event {
             Event::Tickled(p) => core.tickle_arrived(p),
             Event::SliceOver(p) => core.slice_over(p),
@@ -143,13 +151,13 @@ impl Host {
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
             Event::Interrupt(nic) => {
-                let vcpu = self.io.interrupt(&core.facts, now, nic);
-                self.news.extend(vcpu.map(|v| (v, Origin::Elsewhere)));
-                self.spread_news();
+                let vcpu = self.io.interrupt(&core.host, now, nic);
+                self.notifications.extend(vcpu.map(|v| (v, Origin::Elsewhere)));
+                self.deliver_notifications();
             }
             Event::Guest { dom, token } => self.with_guest(dom, |g, cx| g.timer(cx, token)),
         }
-        self.employ();
+        self.step_guests();
         true
     }
 
@@ -160,7 +168,7 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if self.core.idle_hands.is_some() {
+        if self.core.without_step.is_some() {
             return Some(self.now());
         }
         self.core.queue.next_time()
@@ -180,14 +188,14 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if now > self.now() && self.core.idle_hands.is_some() {
+        if now > self.now() && self.core.without_step.is_some() {
             return Err(PortError::BehindEvent { at: now, next: self.now() });
         }
         self.core.queue.advance_to(now).map_err(|error| match error {
             AdvanceError::Past(is) => PortError::Past { at: now, now: is },
             AdvanceError::BehindEvent(next) => PortError::BehindEvent { at: now, next },
         })?;
-        self.core.facts.now = now;
+        self.core.host.now = now;
         Ok(())
     }
 
@@ -307,7 +315,7 @@ impl Host {
 
     /// Has the guest of `dom` do something.
     fn request(&mut self, dom: Dom, request: PortRequest) {
-        let asking = self.asking.filter(|v| self.core.facts.vcpus[v.index()].dom == dom);
+        let asking = self.asking.filter(|v| self.core.host.vcpus[v.index()].dom == dom);
         let vcpu = asking.map(|v| self.vcpu_in_dom[v.index()]);
         self.with_guest(dom, |guest, cx| guest.request(cx, vcpu, request));
     }
@@ -315,15 +323,15 @@ impl Host {
     /// Asks guests for work until every executing vCPU has some, or one of them waits for the
     /// answer to what it has handed out.
     #[inline]
-    fn employ(&mut self) {
+    fn step_guests(&mut self) {
         let mut steps = 0;
         while self.io.handed.is_empty()
-            && let Some(v) = self.core.idle_hands.take()
+            && let Some(v) = self.core.without_step.take()
         {
             steps += 1;
             assert!(steps < STEPS_MAX, "{v:?} takes step after step in no time");
             let last = self.core.begin_step(v);
-            let dom = self.core.facts.vcpus[v.index()].dom;
+            let dom = self.core.host.vcpus[v.index()].dom;
             let vcpu = self.vcpu_in_dom[v.index()];
             let (step, served) = self.with_guest(dom, |guest, cx| {
                 (cx.left, cx.ran) = last;
@@ -342,7 +350,7 @@ impl Host {
         }
         if self.io.asks() {
             // Nobody was asked for work after the one that waits.
-            self.asking = self.core.idle_hands;
+            self.asking = self.core.without_step;
         }
     }
 
@@ -353,27 +361,27 @@ impl Host {
         dom: Dom,
         call: impl FnOnce(&mut dyn Guest, &mut GuestContext<'_>) -> T,
     ) -> T {
-        let Core { facts, queue, .. } = &mut self.core;
+        let Core { host, queue, .. } = &mut self.core;
         let mut cx = GuestContext {
-            facts,
+            host,
             queue,
             dom,
             part: MixPart::WHOLE,
-            news: &mut self.news,
+            notifications: &mut self.notifications,
             io: &mut self.io,
             left: Duration::ZERO,
             ran: Duration::ZERO,
             served: false,
         };
         let result = call(self.guests[dom.index()].as_mut(), &mut cx);
-        self.spread_news();
+        self.deliver_notifications();
         result
     }
 
     /// Delivers notifications.
     #[inline]
-    fn spread_news(&mut self) {
-        for (v, origin) in self.news.drain(..) {
+    fn deliver_notifications(&mut self) {
+        for (v, origin) in self.notifications.drain(..) {
             match origin {
                 Origin::Memory => self.core.interrupt(v),
                 origin => self.core.notify(v, origin),
@@ -389,7 +397,7 @@ impl Host {
         for dom in (0..self.guests.len()).map(|i| Dom(i as u16)) {
             self.with_guest(dom, |guest, cx| guest.start(cx));
         }
-        for v in (0..self.core.facts.vcpus.len()).map(|i| Vcpu(i as u16)) {
+        for v in (0..self.core.host.vcpus.len()).map(|i| Vcpu(i as u16)) {
             self.core.boot(v);
         }
     }
@@ -403,12 +411,12 @@ impl Host {
 
     /// Now.
     pub fn now(&self) -> Time {
-        self.core.facts.now
+        self.core.host.now
     }
 
     /// The host's state.
-    pub fn facts(&self) -> &HostState {
-        &self.core.facts
+    pub fn state(&self) -> &HostState {
+        &self.core.host
     }
 
     /// Events handled so far.

@@ -14,7 +14,7 @@ use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::io::port::{Destination, PacketSpec, PortEvent};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Cgroup, Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
@@ -138,7 +138,7 @@ fn allocates_nothing(name: &str, config: &Config) {
 fn a_warm_host_allocates_nothing() {
     let credit = |version| SchedulerConfig::Credit(CreditConfig::new(version));
     let credit2 = |version| {
-        let config = Credit2Config { runqueue: Runqueue::Core, ..Credit2Config::new(version) };
+        let config = Credit2Config { runqueue: RunqueueScope::Core, ..Credit2Config::new(version) };
         SchedulerConfig::Credit2(config)
     };
     for scheduler in [

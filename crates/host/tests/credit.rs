@@ -417,7 +417,7 @@ fn soft_affinity_is_a_preference() {
             host(CreditConfig::new(version), 4, vec![hog("x"), prefers("a"), prefers("b")]);
         config.sockets = 2;
         let host = run(&config, ms(2_000));
-        let places: Vec<u16> = host.facts().vcpus.iter().map(|v| v.processor.0).collect();
+        let places: Vec<u16> = host.state().vcpus.iter().map(|v| v.processor.0).collect();
         let preferred = places[1..].iter().filter(|&&p| p >= 2).count();
         assert!(preferred == 2 || version == Xen2007, "{version:?}: {places:?}");
         config.vms.push(prefers("c"));

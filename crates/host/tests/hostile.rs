@@ -42,7 +42,7 @@ fn run(config: &Config, span: Duration) -> Host {
 /// Runs `vms`, each vCPU with a pCPU to itself, for a second; the work of each vCPU.
 fn undisturbed(vms: Vec<VmConfig>) -> Vec<Duration> {
     let host = run(&host(SchedulerConfig::Null, vms), ms(1000));
-    (0..host.facts().vcpus.len()).map(|v| host.vcpu_time(Vcpu(v as u16)).1).collect()
+    (0..host.state().vcpus.len()).map(|v| host.vcpu_time(Vcpu(v as u16)).1).collect()
 }
 
 /// Whether `v` has a pCPU at `time`, by the recording.

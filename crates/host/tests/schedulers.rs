@@ -8,7 +8,7 @@ mod random;
 use lowtail_engine::{Duration, Rng, Time};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, Runqueue};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
@@ -125,7 +125,7 @@ fn same_seed_same_history() {
             let history = || {
                 let mut host = Host::new(&config, seed).expect("a random host is valid");
                 host.run_to(Time::ZERO + Duration::from_ms(200));
-                let vcpus = 0..host.facts().vcpus.len();
+                let vcpus = 0..host.state().vcpus.len();
                 let times: Vec<_> = vcpus.map(|v| host.vcpu_time(Vcpu(v as u16))).collect();
                 let records: Vec<_> = host.recorder().iter().copied().collect();
                 (host.events(), times, records)
@@ -180,9 +180,9 @@ fn one_pcpu_is_work_conserving() {
 fn processor_time(config: &Config, seconds: u64) -> (Vec<f64>, f64) {
     let mut host = Host::new(config, 1).expect("valid");
     host.run_to(Time::ZERO + Duration::from_s(seconds));
-    let doms = 0..host.facts().doms.len();
+    let doms = 0..host.state().doms.len();
     let of = |dom: usize| -> f64 {
-        let vcpus = host.facts().doms[dom].vcpus.iter();
+        let vcpus = host.state().doms[dom].vcpus.iter();
         vcpus.map(|&v| host.vcpu_time(v).0.as_s_f64()).sum::<f64>() / seconds as f64
     };
     let busy = (0..config.pcpus).map(|p| host.pcpu_stats(Pcpu(p)).busy.as_s_f64()).sum::<f64>();
@@ -335,7 +335,7 @@ fn equal_loops_share_two_pcpus() {
         let vms: Vec<_> = (0..4).map(|i| cpu_loop(&format!("loop{i}"))).collect();
         let mut scheduler = scheduler;
         if let SchedulerConfig::Credit2(config) = &mut scheduler {
-            config.runqueue = Runqueue::All;
+            config.runqueue = RunqueueScope::All;
         }
         let (shares, busy) = processor_time(&host(2, &scheduler, COSTS, vms), 30);
         assert_near(name, "busy", busy, 2.0, 0.001);
@@ -351,7 +351,7 @@ fn equal_loops_share_two_pcpus() {
 fn credit2_balances_between_run_queues() {
     for version in [Credit2Version::Xen481, Credit2Version::Xen410, Credit2Version::Xen421] {
         let mut config = Credit2Config::new(version);
-        config.runqueue = Runqueue::Core;
+        config.runqueue = RunqueueScope::Core;
         let scheduler = SchedulerConfig::Credit2(config);
         let vms = (0..6).map(|i| cpu_loop(&format!("loop{i}"))).collect();
         let (shares, busy) = processor_time(&host(3, &scheduler, COSTS, vms), 10);
@@ -367,8 +367,8 @@ fn credit2_balances_between_run_queues() {
 fn domains_keep_their_order() {
     let scheduler = &SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen421));
     let vms = vec![cpu_loop("a"), VmConfig { weight: 512, ..cpu_loop("b") }];
-    let facts = host(1, scheduler, COSTS, vms).facts().expect("valid");
-    assert_eq!((facts.doms[1].weight, facts.vcpus[1].dom), (512, Dom(1)));
+    let state = host(1, scheduler, COSTS, vms).host_state().expect("valid");
+    assert_eq!((state.doms[1].weight, state.vcpus[1].dom), (512, Dom(1)));
 }
 
 /// A random host with several pCPUs, one run queue, nobody pinned or capped.
@@ -377,7 +377,7 @@ fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     config.pcpus = 2 + (seed % 3) as u16;
     config.sockets = 1;
     if let SchedulerConfig::Credit2(config) = &mut config.scheduler {
-        config.runqueue = Runqueue::All;
+        config.runqueue = RunqueueScope::All;
     }
     for vm in &mut config.vms {
         vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS);

@@ -56,7 +56,7 @@ fn longest_waits(config: &Config) -> Vec<Duration> {
 
 /// The longest wait of `v`, over or not.
 fn longest_wait(host: &Host, v: Vcpu) -> Duration {
-    let (stats, state) = (host.vcpu_stats(v), host.facts().vcpus[v.index()]);
+    let (stats, state) = (host.vcpu_stats(v), host.state().vcpus[v.index()]);
     let waits = state.runnable() && !state.running;
     let pending = if waits { host.now().since(state.since) } else { Duration::ZERO };
     stats.wake_to_run.max().max(stats.preempted_to_run.max()).max(pending)
@@ -71,7 +71,7 @@ fn nobody_waits_too_long() {
         let bounds = longest_waits(&config);
         let mut host = Host::new(&config, seed).map_err(|e| e.to_string())?;
         host.run_to(Time::ZERO + Duration::from_ms(2000));
-        for (i, state) in host.facts().vcpus.iter().enumerate() {
+        for (i, state) in host.state().vcpus.iter().enumerate() {
             let (wait, bound) = (longest_wait(&host, Vcpu(i as u16)), bounds[state.dom.index()]);
             if wait > bound {
                 return Err(format!("vCPU {i} waited {wait}, more than {bound}\n{config:#?}"));
@@ -112,7 +112,7 @@ fn a_storm_interrupts_once_per_millisecond() {
 
 /// Processor time of a VM's vCPUs in a run of 10 s, in pCPUs.
 fn share(host: &Host, dom: Dom) -> f64 {
-    let vcpus = host.facts().doms[dom.index()].vcpus.iter();
+    let vcpus = host.state().doms[dom.index()].vcpus.iter();
     vcpus.map(|&v| host.vcpu_time(v).0.as_s_f64()).sum::<f64>()
         / host.now().since(Time::ZERO).as_s_f64()
 }
@@ -137,7 +137,7 @@ fn longest_all_off(host: &mut Host) -> Duration {
     let (mut off, mut longest) = (None, Duration::ZERO);
     while host.step(end) {
         let now = host.now();
-        if host.facts().vcpus.iter().any(|state| state.running) {
+        if host.state().vcpus.iter().any(|state| state.running) {
             off = None;
         } else {
             longest = longest.max(now.since(*off.get_or_insert(now)));
@@ -269,14 +269,14 @@ fn a_limit_on_some_of_a_machine_is_refused() {
     kvm(&mut config, "a", 2, None, None);
     kvm(&mut config, "b", 2, None, None);
     config.cgroups[0].limit = limit(10, 10);
-    assert!(config.facts().is_ok());
+    assert!(config.host_state().is_ok());
     // Both hosts in one group.
     config.cgroups[3].parent = Some(Cgroup(0));
-    let error = config.facts().expect_err("two hosts in one");
+    let error = config.host_state().expect_err("two hosts in one");
     assert!(error.to_string().starts_with("cgroup `a`: small-first limits"), "{error}");
     config.cgroups[0].limit = None;
     config.cgroups[0].shares = 1;
-    let error = config.facts().expect_err("too few shares");
+    let error = config.host_state().expect_err("too few shares");
     assert!(error.to_string().starts_with("cgroup `a`: 1 shares; the kernel"), "{error}");
 }
 

@@ -56,7 +56,7 @@ fn of_vms(
     let (mut cpu_s, mut work_s) = (0.0, 0.0);
     for vm in &kind.vms {
         let host = &simulation.hosts[vm.host];
-        for &v in &host.facts().doms[vm.dom.index()].vcpus {
+        for &v in &host.state().doms[vm.dom.index()].vcpus {
             let (cpu, work) = host.vcpu_time(v);
             cpu_s += cpu.as_s_f64();
             work_s += work.as_s_f64();

@@ -168,7 +168,7 @@ pub(crate) fn run_case(
         vms: case.kinds.iter().filter_map(describe).collect(),
         pcpus,
         vcpus,
-        watched: watched.map(|(vm, host)| host.facts().doms[vm.dom.index()].vcpus[0].0),
+        watched: watched.map(|(vm, host)| host.state().doms[vm.dom.index()].vcpus[0].0),
         worst: simulated.and_then(Host::worst).cloned().map(shorten),
         network: outline,
         recording,

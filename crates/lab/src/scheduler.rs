@@ -4,7 +4,7 @@ use lowtail_config_text::small_first_keys;
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::credit::{CreditKeys, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Keys, Credit2Version, Runqueue};
+use lowtail_host::sched::credit2::{Credit2Keys, Credit2Version, RunqueueScope};
 use lowtail_host::sched::fair::{CfsKeys, EevdfKeys, FairConfig, FairVersion};
 use lowtail_host::sched::small_first::{SmallFirstConfig, WeightPer};
 use schemars::JsonSchema;
@@ -219,9 +219,9 @@ pub fn describe(scheduler: &SchedulerConfig) -> String {
                 Credit2Version::Xen421 => "4.21",
             };
             let runqueue = match config.runqueue {
-                Runqueue::Core => "core",
-                Runqueue::Socket => "socket",
-                Runqueue::All => "host",
+                RunqueueScope::Core => "core",
+                RunqueueScope::Socket => "socket",
+                RunqueueScope::All => "host",
             };
             let limit = config.ratelimit;
             format!("credit2 {version}, rate limit {limit}, one run queue per {runqueue}")

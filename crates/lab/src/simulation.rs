@@ -45,7 +45,7 @@ impl Simulation {
     pub(crate) fn vcpus<'r>(&'r self, vms: &'r [VmRef]) -> impl Iterator<Item = &'r VcpuStats> {
         vms.iter().flat_map(|vm| {
             let host = &self.hosts[vm.host];
-            host.facts().doms[vm.dom.index()].vcpus.iter().map(|&v| host.vcpu_stats(v))
+            host.state().doms[vm.dom.index()].vcpus.iter().map(|&v| host.vcpu_stats(v))
         })
     }
 }

@@ -29,7 +29,7 @@ struct Sliding<'c> {
 
 /// Processor time of all vCPUs of `vms` up to now.
 fn used(host: &Host, vms: &[VmRef]) -> Duration {
-    let vcpus = vms.iter().flat_map(|vm| &host.facts().doms[vm.dom.index()].vcpus);
+    let vcpus = vms.iter().flat_map(|vm| &host.state().doms[vm.dom.index()].vcpus);
     vcpus.fold(Duration::ZERO, |sum, &v| sum + host.vcpu_time(v).0)
 }
 

@@ -49,13 +49,13 @@ pub(crate) struct Worker {
 /// # Errors
 /// If the scenario contradicts itself, or has what a host's threads cannot do.
 pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
-    let facts = config.facts().map_err(|error| Error::Scenario(error.to_string()))?;
+    let state = config.host_state().map_err(|error| Error::Scenario(error.to_string()))?;
     if !config.io.nics.is_empty() {
         let why = "NICs and packets are simulated only; a kernel runs processors";
         return Err(Error::Scenario(why.into()));
     }
     let mut workers = Vec::new();
-    for (vm, (of, dom)) in config.vms.iter().zip(&facts.doms).enumerate() {
+    for (vm, (of, dom)) in config.vms.iter().zip(&state.doms).enumerate() {
         let has_caps = matches!(config.scheduler, SchedulerConfig::SmallFirst(_));
         if of.cap_percent > 0 && !has_caps {
             let name = &of.name;
@@ -65,7 +65,7 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
         }
         let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name)?;
         for (vcpu, (task, v)) in tasks.into_iter().zip(&dom.vcpus).enumerate() {
-            let state = &facts.vcpus[v.index()];
+            let state = &state.vcpus[v.index()];
             let pcpus = state.hard.iter().map(|p| p.index()).collect();
             workers.push(Worker { vm, vcpu, task, thread: state.thread, pcpus });
         }

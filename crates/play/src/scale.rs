@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn vcpus_and_quotas_go_in_proportion() {
         let scaled = scale(&config(), 2);
-        scaled.facts().expect("as good as before");
+        scaled.host_state().expect("as good as before");
         let vcpus: Vec<u16> = scaled.vms.iter().map(|vm| vm.vcpus).collect();
         // 16, 2 and 1 of 16 pCPUs on 2: an eighth, but at least one.
         assert_eq!((scaled.pcpus, vcpus), (2, vec![2, 1, 1]));
@@ -190,7 +190,7 @@ mod tests {
         threads[15].nice = 7;
         config.vms[0].threads = threads;
         let scaled = scale(&config, 4);
-        scaled.facts().expect("as good as before");
+        scaled.host_state().expect("as good as before");
         let nice: Vec<i8> = scaled.vms[0].threads.iter().map(|thread| thread.nice).collect();
         // 15 of 16 on 4: 3.75, so 4, and the one.
         assert_eq!((scaled.vms[0].vcpus, nice), (5, vec![0, 0, 0, 0, 7]));

@@ -59,7 +59,7 @@ struct Sample {
 }
 
 fn sample(machine: &Host, config: &Config) -> Sample {
-    let doms = machine.facts().doms.iter();
+    let doms = machine.state().doms.iter();
     let cpu = doms.map(|dom| dom.vcpus.iter().map(|&v| machine.vcpu_time(v).0).collect());
     let groups = (0..config.cgroups.len()).map(|g| machine.cgroup_stats(Cgroup(g as u16)));
     Sample { cpu: cpu.collect(), groups: groups.collect() }

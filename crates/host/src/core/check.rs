@@ -9,39 +9,39 @@ impl Core {
     /// # Errors
     /// What is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let facts = &self.facts;
-        for (i, state) in facts.vcpus.iter().enumerate() {
+        let host = &self.host;
+        for (i, state) in host.vcpus.iter().enumerate() {
             let v = Vcpu(i as u16);
-            let places = facts.current.iter().filter(|&&c| c == Some(v)).count();
+            let places = host.current.iter().filter(|&&c| c == Some(v)).count();
             if places > 1 {
-                return Err(format!("{v:?} runs on {places} pCPUs at {:?}", facts.now));
+                return Err(format!("{v:?} runs on {places} pCPUs at {:?}", host.now));
             }
             if places == 1 && !state.hard.has(state.processor) {
-                return Err(format!("{v:?} runs outside its affinity at {:?}", facts.now));
+                return Err(format!("{v:?} runs outside its affinity at {:?}", host.now));
             }
         }
         for (p, pcpu) in self.pcpus.iter().enumerate() {
-            let Some(v) = facts.current[p] else { continue };
+            let Some(v) = host.current[p] else { continue };
             let idle = pcpu.switching.is_none() && self.progress[v.index()].executing.is_none();
             // One that waits for an answer from the port is next.
-            if idle && self.idle_hands != Some(v) {
-                return Err(format!("{v:?} has a pCPU and does nothing at {:?}", facts.now));
+            if idle && self.without_step != Some(v) {
+                return Err(format!("{v:?} has a pCPU and does nothing at {:?}", host.now));
             }
         }
-        self.sched.0.check(facts)
+        self.sched.0.check(host)
     }
 
     /// pCPUs that idle although a vCPU that may run there waits, and nothing is under way
     /// that would change it (no tickle, no switch): lost work.
     pub(crate) fn idle_beside_waiting(&self) -> Option<(Pcpu, Vcpu)> {
-        let facts = &self.facts;
+        let host = &self.host;
         let idle = |p: Pcpu| {
             let pcpu = &self.pcpus[p.index()];
-            facts.current[p.index()].is_none() && !pcpu.tickled && pcpu.switching.is_none()
+            host.current[p.index()].is_none() && !pcpu.tickled && pcpu.switching.is_none()
         };
-        let waiting = facts.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
+        let waiting = host.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
         for (i, state) in waiting {
-            if let Some(p) = state.hard.and(facts.pcpus).iter().find(|&p| idle(p)) {
+            if let Some(p) = state.hard.and(host.pcpus).iter().find(|&p| idle(p)) {
                 return Some((p, Vcpu(i as u16)));
             }
         }

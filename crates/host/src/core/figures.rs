@@ -15,10 +15,10 @@ impl Core {
 
     /// Processor time and work of `v` up to now, also of the slice that it is in.
     pub(crate) fn vcpu_time(&self, v: Vcpu) -> (Duration, Duration) {
-        let now = self.facts.now;
+        let now = self.host.now;
         let progress = &self.progress[v.index()];
         let (mut cpu, mut work) = (progress.stats.cpu, progress.stats.work);
-        if self.facts.current.contains(&Some(v)) {
+        if self.host.current.contains(&Some(v)) {
             cpu += now.since(progress.began);
         }
         if let Some(since) = progress.executing {
@@ -29,15 +29,15 @@ impl Core {
 
     /// What has happened to `cgroup`.
     pub(crate) fn cgroup_stats(&self, cgroup: Cgroup) -> Option<CgroupStats> {
-        self.sched.0.cgroup_stats(&self.facts, cgroup)
+        self.sched.0.cgroup_stats(&self.host, cgroup)
     }
 
     /// What `p` has done.
     pub(crate) fn pcpu_stats(&self, p: Pcpu) -> PcpuStats {
         let pcpu = &self.pcpus[p.index()];
         let mut stats = pcpu.stats;
-        if self.facts.current[p.index()].is_some() {
-            stats.busy += self.facts.now.since(pcpu.busy_since);
+        if self.host.current[p.index()].is_some() {
+            stats.busy += self.host.now.since(pcpu.busy_since);
         }
         stats
     }
@@ -52,6 +52,6 @@ impl Core {
         let records = self.recorder.iter().rev().take_while(|r| r.time >= from);
         let mut records: Vec<_> = records.copied().collect();
         records.reverse();
-        self.worst = Some(Worst { woke, ran: self.facts.now, records });
+        self.worst = Some(Worst { woke, ran: self.host.now, records });
     }
 }

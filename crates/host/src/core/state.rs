@@ -49,7 +49,7 @@ pub(super) struct Progress {
 /// pCPUs, vCPUs and their scheduler; everything but the guests.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) facts: HostState,
+    pub(crate) host: HostState,
     pub(crate) queue: EventQueue<Event>,
     pub(super) sched: SchedulerBox,
     pub(super) timers: Vec<Timer>,
@@ -62,7 +62,7 @@ pub(crate) struct Core {
     /// pCPUs to tickle when who runs there has served its events.
     pub(super) held: CpuSet,
     /// A vCPU that executes and has nothing to do: the host asks its guest.
-    pub(crate) idle_hands: Option<Vcpu>,
+    pub(crate) without_step: Option<Vcpu>,
     pub(super) watched: Option<Vcpu>,
     pub(crate) worst: Option<Worst>,
 }
@@ -78,8 +78,8 @@ impl std::fmt::Debug for SchedulerBox {
 
 impl Core {
     /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
-    pub(crate) fn new(facts: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
-        let progress = facts.vcpus.iter().map(|_| Progress {
+    pub(crate) fn new(host: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
+        let progress = host.vcpus.iter().map(|_| Progress {
             left: Duration::ZERO,
             overhead: Duration::ZERO,
             executing: None,
@@ -92,7 +92,7 @@ impl Core {
             began: Time::ZERO,
             stats: VcpuStats::default(),
         });
-        let pcpus = facts.current.iter().map(|_| PcpuState {
+        let pcpus = host.current.iter().map(|_| PcpuState {
             tickled: false,
             switching: None,
             slice: Timer::NONE,
@@ -111,10 +111,10 @@ impl Core {
             costs: config.costs,
             tickle: config.tickle,
             held: CpuSet::EMPTY,
-            idle_hands: None,
+            without_step: None,
             watched,
             worst: None,
-            facts,
+            host,
         }
     }
 }

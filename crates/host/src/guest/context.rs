@@ -15,13 +15,13 @@ use crate::notification::Origin;
 /// A guest's access to the world.
 #[derive(Debug)]
 pub struct GuestContext<'a> {
-    pub(crate) facts: &'a HostState,
+    pub(crate) host: &'a HostState,
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) dom: Dom,
     /// The vCPUs that the guest knows of, if it is one of several in its domain.
     pub(crate) part: MixPart,
     /// Whom to notify when the call is over.
-    pub(crate) news: &'a mut Vec<(Vcpu, Origin)>,
+    pub(crate) notifications: &'a mut Vec<(Vcpu, Origin)>,
     /// What domains share, and the hardware.
     pub(crate) io: &'a mut Io,
     /// What was left of the vCPU's last step, and what it has done of that.
@@ -34,17 +34,17 @@ pub struct GuestContext<'a> {
 impl GuestContext<'_> {
     /// Now.
     pub fn now(&self) -> Time {
-        self.facts.now
+        self.host.now
     }
 
     /// How many vCPUs the guest has.
     pub fn vcpus(&self) -> usize {
-        self.facts.doms[self.dom.index()].vcpus.len().min(self.part.count)
+        self.host.doms[self.dom.index()].vcpus.len().min(self.part.count)
     }
 
     /// The guest's vCPU number `vcpu`.
     fn vcpu(&self, vcpu: usize) -> Vcpu {
-        self.facts.doms[self.dom.index()].vcpus[self.part.first + vcpu]
+        self.host.doms[self.dom.index()].vcpus[self.part.first + vcpu]
     }
 
     /// Has [`Guest::timer`](super::Guest::timer) called with `token` after `delay`.
@@ -65,7 +65,7 @@ impl GuestContext<'_> {
     /// Notifies the domain's vCPU number `vcpu` as soon as this call is over; wakes it if it
     /// is blocked.
     pub fn notify(&mut self, vcpu: usize, origin: Origin) {
-        self.news.push((self.vcpu(vcpu), origin));
+        self.notifications.push((self.vcpu(vcpu), origin));
     }
 
     /// In [`Guest::step`](super::Guest::step): what was left of the vCPU's last step when it was ended early.
@@ -107,25 +107,25 @@ impl GuestContext<'_> {
 
     /// The port of device number `device` of `dom`.
     pub fn device_port(&self, dom: Dom, device: usize) -> Port {
-        device_port(device, self.facts.doms[dom.index()].vcpus.len())
+        device_port(device, self.host.doms[dom.index()].vcpus.len())
     }
 
     /// Raises `port` of `dom`; `from` is the number of the vCPU of this domain that does.
     pub fn raise(&mut self, from: Option<usize>, dom: Dom, port: Port) {
-        let Some(to) = self.io.raise(self.facts, dom, port) else { return };
-        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let Some(to) = self.io.raise(self.host, dom, port) else { return };
+        let processor = |v: Vcpu| self.host.vcpus[v.index()].processor;
         let from = from.map(|from| self.vcpu(from));
         let origin = match from {
             None => Origin::OwnProcessor,
             Some(from) if processor(from) == processor(to) => Origin::Beside,
             Some(_) => Origin::Elsewhere,
         };
-        self.news.push((to, origin));
+        self.notifications.push((to, origin));
     }
 
     /// The domain's vCPU number `vcpu`, which spins, is to look again.
     pub fn poke(&mut self, vcpu: usize) {
-        self.news.push((self.vcpu(vcpu), Origin::Memory));
+        self.notifications.push((self.vcpu(vcpu), Origin::Memory));
     }
 
     /// In [`Guest::step`](super::Guest::step): the vCPU has served all events that were pending.
@@ -142,10 +142,10 @@ impl GuestContext<'_> {
     /// `to` of `dom`, which may be another domain (an event channel). Nothing happens if
     /// there is no such vCPU.
     pub fn interrupt(&mut self, from: usize, dom: Dom, to: usize) {
-        let Some(&to) = self.facts.doms[dom.index()].vcpus.get(to) else { return };
+        let Some(&to) = self.host.doms[dom.index()].vcpus.get(to) else { return };
         let from = self.vcpu(from);
-        let processor = |v: Vcpu| self.facts.vcpus[v.index()].processor;
+        let processor = |v: Vcpu| self.host.vcpus[v.index()].processor;
         let near = processor(from) == processor(to);
-        self.news.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));
+        self.notifications.push((to, if near { Origin::OwnProcessor } else { Origin::Elsewhere }));
     }
 }

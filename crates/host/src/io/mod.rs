@@ -100,7 +100,7 @@ impl Io {
     /// domain that has the NICs.
     pub(crate) fn new(
         config: &IoConfig,
-        facts: &HostState,
+        host: &HostState,
         queues: &[u16],
         driver: Option<Dom>,
     ) -> Self {
@@ -119,7 +119,7 @@ impl Io {
         };
         let mut channels = Vec::new();
         let mut ports = Vec::new();
-        for (dom, params) in facts.doms.iter().enumerate() {
+        for (dom, params) in host.doms.iter().enumerate() {
             let vcpus = params.vcpus.len();
             let n = vcpus * usize::from(PORTS_PER_VCPU) + devices(dom);
             let own = (0..vcpus).flat_map(|v| [v as u16; PORTS_PER_VCPU as usize]);
@@ -178,9 +178,9 @@ impl Io {
     }
 
     /// Sets `port` of `dom`. Returns the vCPU to notify, if that is news.
-    pub(crate) fn raise(&mut self, facts: &HostState, dom: Dom, port: Port) -> Option<Vcpu> {
+    pub(crate) fn raise(&mut self, host: &HostState, dom: Dom, port: Port) -> Option<Vcpu> {
         let vcpu = self.bound(dom, port);
-        let v = facts.doms[dom.index()].vcpus[vcpu];
+        let v = host.doms[dom.index()].vcpus[vcpu];
         self.ports[v.index()].raise(port).then_some(v)
     }
 
@@ -217,11 +217,11 @@ impl Io {
     }
 
     /// NIC number `nic` interrupts. Returns the vCPU to notify, if that is news.
-    pub(crate) fn interrupt(&mut self, facts: &HostState, now: Time, nic: u16) -> Option<Vcpu> {
+    pub(crate) fn interrupt(&mut self, host: &HostState, now: Time, nic: u16) -> Option<Vcpu> {
         self.nics[usize::from(nic)].interrupted(now);
         let driver = self.driver();
-        let vcpus = facts.doms[driver.index()].vcpus.len();
-        self.raise(facts, driver, device_port(usize::from(nic), vcpus))
+        let vcpus = host.doms[driver.index()].vcpus.len();
+        self.raise(host, driver, device_port(usize::from(nic), vcpus))
     }
 
     /// Has NIC number `nic` interrupt when it should.

@@ -40,7 +40,7 @@ use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 
-pub use config::{Credit2Config, Credit2Keys, Credit2Version, Runqueue};
+pub use config::{Credit2Config, Credit2Keys, Credit2Version, RunqueueScope};
 use queue::RunQueue;
 pub use state::Credit2;
 use state::{CREDIT_MIN_NS, MIN_TIMER_NS, ns};
@@ -220,11 +220,11 @@ impl Credit2 {
 impl Scheduler for Credit2 {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
         self.queues = match self.config.runqueue {
-            Runqueue::Core => {
+            RunqueueScope::Core => {
                 cx.host.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
             }
-            Runqueue::Socket => cx.host.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
-            Runqueue::All => vec![RunQueue::new(cx.host.pcpus)],
+            RunqueueScope::Socket => cx.host.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
+            RunqueueScope::All => vec![RunQueue::new(cx.host.pcpus)],
         };
         let pcpus = cx.host.pcpus.iter();
         let home = |p| self.queues.iter().position(|q| q.active.has(p)).unwrap_or(0);

@@ -42,7 +42,7 @@ fn wakers_stay_in_their_socket() {
         let mut host = Host::new(&config, 1).expect("valid");
         let mut seen = CpuSet::EMPTY;
         host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
-            seen.insert(host.facts().vcpus[0].processor);
+            seen.insert(host.state().vcpus[0].processor);
         });
         assert!(seen.minus(CpuSet::first_n(2)).is_empty(), "{name}: {seen:?}");
     }

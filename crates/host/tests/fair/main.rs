@@ -48,7 +48,7 @@ fn limit(quota_ms: u64, period_ms: u64) -> Option<Limit> {
 /// Processor time of each vCPU from `from` to `to`, in seconds.
 fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
     let mut host = Host::new(config, 1).expect("valid");
-    let vcpus = host.facts().vcpus.len() as u16;
+    let vcpus = host.state().vcpus.len() as u16;
     let look = |host: &Host| -> Vec<f64> {
         (0..vcpus).map(|v| host.vcpu_time(Vcpu(v)).0.as_s_f64()).collect()
     };

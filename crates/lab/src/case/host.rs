@@ -199,7 +199,7 @@ impl CaseParts {
             links.add_processes(&mut config);
         }
         config
-            .facts()
+            .host_state()
             .map_err(|error| contradiction(&error, &host.scheduler, (&config.cgroups, &places)))?;
         let name = machine.unwrap_or_default().to_string();
         self.hosts.push(HostCase { name, config, links, threads });

@@ -17,27 +17,27 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
     hosts.dedup();
     for host in hosts {
         let simulated = &simulation.hosts[host];
-        let facts = simulated.facts();
-        if facts.cgroups.iter().all(|cgroup| cgroup.limit.is_none()) {
+        let state = simulated.state();
+        if state.cgroups.iter().all(|cgroup| cgroup.limit.is_none()) {
             continue;
         }
         let used = CgroupUse::new(simulated);
         let (mut limited, mut nearest) = (BTreeSet::new(), BTreeSet::new());
         for vm in kind.vms.iter().filter(|vm| vm.host == host) {
-            for &v in &facts.doms[vm.dom.index()].vcpus {
-                let cgroup = facts.vcpus[v.index()].thread.cgroup;
+            for &v in &state.doms[vm.dom.index()].vcpus {
+                let cgroup = state.vcpus[v.index()].thread.cgroup;
                 let mut above =
-                    upwards(facts, cgroup).filter(|&g| facts.cgroups[g.index()].limit.is_some());
+                    upwards(state, cgroup).filter(|&g| state.cgroups[g.index()].limit.is_some());
                 if let Some(first) = above.next() {
                     limited.insert(first);
                     limited.extend(above);
                 }
             }
             let vcpus = case.hosts[host].threads[vm.dom.index()].vcpus;
-            for &v in facts.doms[vm.dom.index()].vcpus.iter().take(usize::from(vcpus)) {
-                let cgroup = facts.vcpus[v.index()].thread.cgroup;
+            for &v in state.doms[vm.dom.index()].vcpus.iter().take(usize::from(vcpus)) {
+                let cgroup = state.vcpus[v.index()].thread.cgroup;
                 nearest.extend(
-                    upwards(facts, cgroup).find(|&g| facts.cgroups[g.index()].limit.is_some()),
+                    upwards(state, cgroup).find(|&g| state.cgroups[g.index()].limit.is_some()),
                 );
             }
         }
@@ -73,8 +73,8 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
 }
 
 /// `cgroup` and those above it, nearest first.
-fn upwards(facts: &HostState, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cgroup> {
-    std::iter::successors(cgroup, |cgroup| facts.cgroups[cgroup.index()].parent)
+fn upwards(state: &HostState, cgroup: Option<Cgroup>) -> impl Iterator<Item = Cgroup> {
+    std::iter::successors(cgroup, |cgroup| state.cgroups[cgroup.index()].parent)
 }
 
 /// Run time and number of the threads in and below each control group.
@@ -85,12 +85,12 @@ struct CgroupUse {
 
 impl CgroupUse {
     fn new(host: &Host) -> Self {
-        let facts = host.facts();
-        let mut time = vec![Duration::ZERO; facts.cgroups.len()];
-        let mut threads = vec![0; facts.cgroups.len()];
-        for dom in &facts.doms {
+        let state = host.state();
+        let mut time = vec![Duration::ZERO; state.cgroups.len()];
+        let mut threads = vec![0; state.cgroups.len()];
+        for dom in &state.doms {
             for &v in &dom.vcpus {
-                for cgroup in upwards(facts, facts.vcpus[v.index()].thread.cgroup) {
+                for cgroup in upwards(state, state.vcpus[v.index()].thread.cgroup) {
                     time[cgroup.index()] += host.vcpu_time(v).0;
                     threads[cgroup.index()] += 1;
                 }
@@ -102,9 +102,9 @@ impl CgroupUse {
     /// How far `cgroup` is from its quota over the whole run, in percent of it. Threads cannot use
     /// more than a pCPU each.
     fn error_percent(&self, host: &Host, cgroup: Cgroup) -> f64 {
-        let limit = host.facts().cgroups[cgroup.index()].limit;
+        let limit = host.state().cgroups[cgroup.index()].limit;
         let run_s = host.now().since(Time::ZERO).as_s_f64();
-        let threads = self.threads[cgroup.index()].min(u64::from(host.facts().pcpus.len()));
+        let threads = self.threads[cgroup.index()].min(u64::from(host.state().pcpus.len()));
         let share =
             limit.map_or(f64::INFINITY, |limit| limit.quota.as_s_f64() / limit.period.as_s_f64());
         let due_s = share.min(threads as f64) * run_s;

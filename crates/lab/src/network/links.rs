@@ -189,7 +189,7 @@ impl HostLinks {
 
     /// The host with its links, at rest.
     pub fn world(&self, host: Host, seed: u64) -> World {
-        let vms = host.facts().doms.len();
+        let vms = host.state().doms.len();
         let config = self.config(vms);
         let link = |machine: u32| &self.links[machine as usize - 1];
         let ports = config.shape.places().map(|place| {

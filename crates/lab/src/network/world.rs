@@ -64,7 +64,7 @@ impl World {
     pub fn new(net: Net, hosts: Vec<Host>, homes: Vec<Home>, every: CheckEvery) -> Self {
         let next = vec![Time::ZERO; hosts.len()];
         let mut ends: Vec<_> =
-            hosts.iter().map(|host| vec![None; host.facts().doms.len()]).collect();
+            hosts.iter().map(|host| vec![None; host.state().doms.len()]).collect();
         for (end, home) in homes.iter().enumerate() {
             if let Home::Vm { host, dom } = *home {
                 ends[host][dom.index()] = Some(End(end as u32));

@@ -12,26 +12,26 @@
 //! of grants by preemption of the hypercall, checksums, transmit completions of the NIC.
 //!
 //! The file is one thing although it is long: every step of a back end, from the poll to the
-//! notification, changes the same queues, stations and locks. What a station serves in which order
-//! (`station.rs`) and the domain's processes (`processes.rs`) know none of the rest.
+//! notification, changes the same queues, workers and locks. What a worker serves in which order
+//! (`worker.rs`) and the domain's processes (`processes.rs`) know none of the rest.
 
 mod config;
 mod processes;
-mod station;
+mod worker;
 
 use std::collections::VecDeque;
 
 use lowtail_engine::Duration;
 
 use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
-use super::kernel::{Begin, Hands, KernelGuest, Program, SoftId};
+use super::kernel::{Begin, KernelContext, KernelGuest, Program, SoftId};
 use crate::guest::context::GuestContext;
 use crate::io::lock::{GrantLock, SpinLock};
 use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
 pub use config::{Backend, DriverConfig, Interrupts, Process};
 use processes::Processes;
-use station::{Station, Work};
+use worker::{Work, Worker};
 
 /// Packets of one poll of a NIC or queue (`NAPI` weight).
 const POLL_PACKETS: usize = 64;
@@ -41,7 +41,7 @@ const BALANCE_PERIOD: Duration = Duration::from_ms(10_000);
 /// A queue of an interface as the back end sees it.
 #[derive(Debug)]
 struct BackQueue {
-    station: usize,
+    worker: usize,
     /// Packets for which the guest has no buffers.
     backlog: VecDeque<Packet>,
 }
@@ -54,7 +54,7 @@ pub struct Driver {
     /// Packets of each NIC that are being polled.
     polled: Vec<usize>,
     queues: Vec<BackQueue>,
-    stations: Vec<Station>,
+    workers: Vec<Worker>,
     lock: SpinLock,
     locks: Vec<SpinLock>,
     users: Processes,
@@ -76,7 +76,7 @@ impl Driver {
             nics: 0,
             polled: Vec::new(),
             queues: Vec::new(),
-            stations: Vec::new(),
+            workers: Vec::new(),
             lock: SpinLock::default(),
             locks: Vec::new(),
             users: Processes::new(&config.processes),
@@ -93,83 +93,83 @@ impl Driver {
         self.config.backend == Backend::SmallFirst
     }
 
-    /// Whether what guests send has stations of its own: a tasklet or a poll.
+    /// Whether what guests send has workers of its own: a tasklet or a poll.
     fn split(&self) -> bool {
         matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets | Backend::Napi)
     }
 
-    /// The station that hands packets to the guest behind `queue`, or takes those that it sends.
-    fn station(&self, queue: usize, sends: bool) -> usize {
-        self.queues[queue].station + usize::from(sends && self.split())
+    /// The worker that hands packets to the guest behind `queue`, or takes those that it sends.
+    fn worker(&self, queue: usize, sends: bool) -> usize {
+        self.queues[queue].worker + usize::from(sends && self.split())
     }
 
-    /// Starts the work of `station`.
-    fn start_station(&mut self, hands: &mut Hands<'_, '_>, station: usize) {
-        match self.stations[station].thread {
-            Some(thread) => hands.wake(thread),
-            None => hands.raise(SoftId((self.nics + station) as u16)),
+    /// Starts the work of `worker`.
+    fn start_worker(&mut self, kernel: &mut KernelContext<'_, '_>, worker: usize) {
+        match self.workers[worker].thread {
+            Some(thread) => kernel.wake(thread),
+            None => kernel.raise(SoftId((self.nics + worker) as u16)),
         }
     }
 
     /// A packet for the guest behind `queue`.
-    fn enqueue(&mut self, hands: &mut Hands<'_, '_>, queue: usize, packet: Packet) {
+    fn enqueue(&mut self, kernel: &mut KernelContext<'_, '_>, queue: usize, packet: Packet) {
         if !self.queues[queue].backlog.is_empty() {
             // The guest may have posted buffers without our having handled its event yet.
-            self.buffers_posted(hands, queue);
+            self.buffers_posted(kernel, queue);
         }
         let back = &mut self.queues[queue];
-        let io = hands.cx.io();
+        let io = kernel.cx.io();
         if back.backlog.is_empty() && io.queues[queue].rx.reserve(&packet) {
-            let station = back.station;
-            self.stations[station].receive(queue, packet);
-            self.start_station(hands, station);
+            let worker = back.worker;
+            self.workers[worker].receive(queue, packet);
+            self.start_worker(kernel, worker);
         } else if back.backlog.len() < usize::from(self.config.queue_packets) {
             // The buffers that were too few have said that we wait for more.
             back.backlog.push_back(packet);
         } else {
-            hands.cx.lose(&packet, LostAt::BackEnd);
+            kernel.cx.lose(&packet, LostAt::BackEnd);
         }
     }
 
     /// The guest behind `queue` has posted buffers.
-    fn buffers_posted(&mut self, hands: &mut Hands<'_, '_>, queue: usize) {
+    fn buffers_posted(&mut self, kernel: &mut KernelContext<'_, '_>, queue: usize) {
         let back = &mut self.queues[queue];
-        let station = back.station;
+        let worker = back.worker;
         let mut any = false;
         while let Some(packet) = back.backlog.front() {
-            if !hands.cx.io().queues[queue].rx.reserve(packet) {
+            if !kernel.cx.io().queues[queue].rx.reserve(packet) {
                 break;
             }
             if let Some(packet) = back.backlog.pop_front() {
-                self.stations[station].receive(queue, packet);
+                self.workers[worker].receive(queue, packet);
                 any = true;
             }
         }
         if any {
-            self.start_station(hands, station);
+            self.start_worker(kernel, worker);
         }
     }
 
     /// The bridge.
-    fn forward(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
+    fn forward(&mut self, kernel: &mut KernelContext<'_, '_>, packet: Packet) {
         match packet.to() {
-            Destination::Nic(nic) => hands.cx.transmit(nic, &packet),
+            Destination::Nic(nic) => kernel.cx.transmit(nic, &packet),
             Destination::Dom(dom) => {
-                let queue = hands.cx.io().queue_of(dom, packet.hash);
-                self.enqueue(hands, queue, packet);
+                let queue = kernel.cx.io().queue_of(dom, packet.hash);
+                self.enqueue(kernel, queue, packet);
             }
         }
     }
 
-    /// The work of a batch of `station`, with its waits for locks.
-    fn cost(&mut self, cx: &mut GuestContext<'_>, station: usize) -> Duration {
+    /// The work of a batch of `worker`, with its waits for locks.
+    fn cost(&mut self, cx: &mut GuestContext<'_>, worker: usize) -> Duration {
         let costs = cx.io().costs;
         let now = cx.now();
-        let receives = self.stations[station].work == Work::Receive;
-        let sends = self.stations[station].work == Work::Send;
+        let receives = self.workers[worker].work == Work::Receive;
+        let sends = self.workers[worker].work == Work::Send;
         let (mut work, mut grant) = (Duration::ZERO, Duration::ZERO);
         let mut own = Duration::ZERO;
-        for (queue, packet) in &self.stations[station].batch {
+        for (queue, packet) in &self.workers[worker].batch {
             work += costs.back(packet);
             if let (Destination::Nic(nic), true) = (packet.to(), sends) {
                 let pieces = cx.io().nics[usize::from(nic)].pieces(packet);
@@ -196,132 +196,136 @@ impl Driver {
         work + held + own
     }
 
-    /// `station` begins a batch.
-    fn begin(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> Begin {
-        let sends = self.split() && station % 2 == 1;
-        let state = &mut self.stations[station];
+    /// `worker` begins a batch.
+    fn begin(&mut self, kernel: &mut KernelContext<'_, '_>, worker: usize) -> Begin {
+        let sends = self.split() && worker % 2 == 1;
+        let state = &mut self.workers[worker];
         if !state.to_notify.is_empty() {
             state.work = Work::Notify;
-            return Begin::Work(hands.cx.io().costs.notify);
+            return Begin::Work(kernel.cx.io().costs.notify);
         }
-        let now_ns = hands.now().as_ns();
-        let io = hands.cx.io();
+        let now_ns = kernel.now().as_ns();
+        let io = kernel.cx.io();
         match self.config.backend {
             Backend::SmallFirst => {
                 let choice = state.choose(io, now_ns);
                 if choice.is_none_or(|choice| !choice.small)
-                    && let Some(begin) = self.poll_small_first(hands, station)
+                    && let Some(begin) = self.poll_small_first(kernel, worker)
                 {
                     return begin;
                 }
                 if let Some(choice) = choice {
-                    self.stations[station].take(hands.cx.io(), choice, now_ns);
+                    self.workers[worker].take(kernel.cx.io(), choice, now_ns);
                 }
             }
-            Backend::Napi if sends => state.take_sent(io, station::COPY_BATCH),
+            Backend::Napi if sends => state.take_sent(io, worker::COPY_BATCH),
             Backend::Threads => state.take_either(io),
-            Backend::Napi => state.take_received(station::COPY_BATCH),
-            _ if sends => state.take_sent(io, station::MAX_PENDING),
-            _ => state.take_received(station::BATCH_SLOTS),
+            Backend::Napi => state.take_received(worker::COPY_BATCH),
+            _ if sends => state.take_sent(io, worker::MAX_PENDING),
+            _ => state.take_received(worker::BATCH_SLOTS),
         }
-        if self.stations[station].batch.is_empty() {
+        if self.workers[worker].batch.is_empty() {
             return Begin::Nothing;
         }
-        Begin::Work(self.cost(hands.cx, station))
+        Begin::Work(self.cost(kernel.cx, worker))
     }
 
     /// Polls the NIC that is next: a small one at once, another one when no more than a portion
     /// waits for guests. So what is too much stays in the NICs and costs nothing.
-    fn poll_small_first(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> Option<Begin> {
-        let now_ns = hands.now().as_ns();
+    fn poll_small_first(
+        &mut self,
+        kernel: &mut KernelContext<'_, '_>,
+        worker: usize,
+    ) -> Option<Begin> {
+        let now_ns = kernel.now().as_ns();
         loop {
-            let state = &mut self.stations[station];
-            let (nic, small) = state.choose_nic(&hands.cx.io().nics, now_ns)?;
-            if !small && state.inbound() >= station::PORTION_PACKETS {
+            let state = &mut self.workers[worker];
+            let (nic, small) = state.choose_nic(&kernel.cx.io().nics, now_ns)?;
+            if !small && state.inbound() >= worker::PORTION_PACKETS {
                 return None;
             }
             state.work = Work::Poll(nic);
-            let most = if small { 1 } else { station::PORTION_PACKETS };
-            let begin = self.begin_poll(hands, nic, most);
+            let most = if small { 1 } else { worker::PORTION_PACKETS };
+            let begin = self.begin_poll(kernel, nic, most);
             if begin != Begin::Nothing {
-                let packets = hands.cx.io().nics[nic].iter().take(self.polled[nic]);
+                let packets = kernel.cx.io().nics[nic].iter().take(self.polled[nic]);
                 let bytes = packets.map(|packet| packet.bytes).sum();
-                self.stations[station].charge_nic(nic, bytes);
+                self.workers[worker].charge_nic(nic, bytes);
                 return Some(begin);
             }
-            self.stations[station].nic_ready(nic, false);
+            self.workers[worker].nic_ready(nic, false);
         }
     }
 
-    /// `station` has done its batch. Returns whether there is more.
-    fn end(&mut self, hands: &mut Hands<'_, '_>, station: usize) -> bool {
-        let state = &mut self.stations[station];
+    /// `worker` has done its batch. Returns whether there is more.
+    fn end(&mut self, kernel: &mut KernelContext<'_, '_>, worker: usize) -> bool {
+        let state = &mut self.workers[worker];
         if state.work == Work::Notify {
             // The last one first, as the array of interrupts is worked off.
             if let Some(queue) = state.to_notify.pop() {
-                self.notify_front(hands, queue);
+                self.notify_front(kernel, queue);
             }
-            return self.stations[station].has_work();
+            return self.workers[worker].has_work();
         }
         let mut batch = std::mem::take(&mut state.batch);
         let work = state.work;
         for (queue, packet) in batch.drain(..) {
-            let shared = &mut hands.cx.io().queues[queue];
+            let shared = &mut kernel.cx.io().queues[queue];
             let listens = match work {
                 Work::Receive => shared.rx.fill(packet),
                 _ => shared.tx.answer(&packet),
             };
-            let state = &mut self.stations[station];
+            let state = &mut self.workers[worker];
             if (listens || !self.config.suppress) && !state.to_notify.contains(&queue) {
                 state.to_notify.push(queue);
             }
             if work == Work::Send {
-                self.forward(hands, packet);
+                self.forward(kernel, packet);
             }
         }
-        let state = &mut self.stations[station];
+        let state = &mut self.workers[worker];
         state.batch = batch;
         state.has_work()
     }
 
-    fn notify_front(&mut self, hands: &mut Hands<'_, '_>, queue: usize) {
-        let from = hands.cpu;
-        let io = hands.cx.io();
+    fn notify_front(&mut self, kernel: &mut KernelContext<'_, '_>, queue: usize) {
+        let from = kernel.cpu;
+        let io = kernel.cx.io();
         let dom = io.queues[queue].dom;
         let device = queue - io.vif(dom).start;
-        let port = hands.cx.device_port(dom, device);
-        hands.cx.raise(Some(from), dom, port);
+        let port = kernel.cx.device_port(dom, device);
+        kernel.cx.raise(Some(from), dom, port);
     }
 
     /// Begins to take up to `most` packets from NIC number `nic`; listens to it if there are none.
-    fn begin_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize, most: usize) -> Begin {
-        let io = hands.cx.io();
+    fn begin_poll(&mut self, kernel: &mut KernelContext<'_, '_>, nic: usize, most: usize) -> Begin {
+        let io = kernel.cx.io();
         let packets = io.nics[nic].waiting().min(most);
         self.polled[nic] = packets;
         if packets == 0 {
-            hands.cx.listen(nic);
+            kernel.cx.listen(nic);
             return Begin::Nothing;
         }
         Begin::Work(io.costs.nic_packet * packets as u64)
     }
 
     /// Passes these packets on. Returns whether there are more.
-    fn end_poll(&mut self, hands: &mut Hands<'_, '_>, nic: usize) -> bool {
+    fn end_poll(&mut self, kernel: &mut KernelContext<'_, '_>, nic: usize) -> bool {
         for _ in 0..self.polled[nic] {
-            let Some(packet) = hands.cx.io().nics[nic].take() else { break };
-            self.forward(hands, packet);
+            let Some(packet) = kernel.cx.io().nics[nic].take() else { break };
+            self.forward(kernel, packet);
         }
-        let more = hands.cx.io().nics[nic].waiting() > 0;
+        let more = kernel.cx.io().nics[nic].waiting() > 0;
         if !more {
-            hands.cx.listen(nic);
+            kernel.cx.listen(nic);
         }
         more
     }
 
     /// Binds devices to vCPUs by how often they have interrupted.
-    fn balance(&mut self, hands: &mut Hands<'_, '_>) {
-        let cpus = hands.cpus();
-        let own = hands.cx.own();
+    fn balance(&mut self, kernel: &mut KernelContext<'_, '_>) {
+        let cpus = kernel.cpus();
+        let own = kernel.cx.own();
         let Driver { load, busiest, sums, .. } = self;
         busiest.sort_unstable_by_key(|&device| (std::cmp::Reverse(load[device]), device));
         sums.fill(0);
@@ -329,16 +333,16 @@ impl Driver {
             let least = (0..cpus).min_by_key(|&cpu| sums[cpu]).unwrap_or(0);
             sums[least] += load[device] + 1;
             let port = crate::io::device_port(device, cpus);
-            hands.cx.io().bind(own, port, least);
+            kernel.cx.io().bind(own, port, least);
         }
         load.fill(0);
     }
 }
 
 impl Program for Driver {
-    fn start(&mut self, hands: &mut Hands<'_, '_>) {
-        let (cpus, own) = (hands.cpus(), hands.cx.own());
-        let io = hands.cx.io();
+    fn start(&mut self, kernel: &mut KernelContext<'_, '_>) {
+        let (cpus, own) = (kernel.cpus(), kernel.cx.own());
+        let io = kernel.cx.io();
         self.nics = io.nics.len();
         self.polled = vec![0; self.nics];
         let queues = io.queues.len();
@@ -357,7 +361,7 @@ impl Program for Driver {
                 _ => (device - self.nics) % cpus,
             };
             let port = crate::io::device_port(device, cpus);
-            hands.cx.io().bind(own, port, cpu);
+            kernel.cx.io().bind(own, port, cpu);
         }
         let threads = !matches!(self.config.backend, Backend::Tasklet | Backend::Tasklets);
         let (free, split) = (self.config.backend == Backend::Napi, self.split());
@@ -366,101 +370,101 @@ impl Program for Driver {
         let weight = if self.small_first() { WEIGHT_MOST } else { WEIGHT };
         for group in 0..groups {
             let config = TaskConfig { free, weight, ..TaskConfig::thread(group % cpus) };
-            let thread = threads.then(|| hands.add_task(config));
-            self.stations.push(Station::new(thread));
+            let thread = threads.then(|| kernel.add_task(config));
+            self.workers.push(Worker::new(thread));
             if split {
-                self.stations.push(Station::new(None));
+                self.workers.push(Worker::new(None));
             }
         }
         if self.small_first() {
             for nic in 0..self.nics {
-                self.stations[nic % groups].add_nic(nic);
+                self.workers[nic % groups].add_nic(nic);
             }
         }
         self.queues = (0..queues)
             .map(|queue| BackQueue {
-                station: queue % groups * (1 + usize::from(split)),
+                worker: queue % groups * (1 + usize::from(split)),
                 backlog: VecDeque::with_capacity(usize::from(self.config.queue_packets)),
             })
             .collect();
         for queue in 0..queues {
-            let station = self.station(queue, false);
-            self.stations[station].add(queue);
+            let worker = self.worker(queue, false);
+            self.workers[worker].add(queue);
         }
         self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
         self.load = vec![0; self.nics + queues];
         self.busiest = (0..self.load.len()).collect();
         self.sums = vec![0; cpus];
         if self.config.interrupts == Interrupts::Balanced {
-            let task = hands.add_task(TaskConfig::PROCESS);
+            let task = kernel.add_task(TaskConfig::PROCESS);
             self.balancer = Some(task);
-            hands.wake_after(task, BALANCE_PERIOD);
+            kernel.wake_after(task, BALANCE_PERIOD);
         }
-        self.users.start(hands);
+        self.users.start(kernel);
     }
 
-    fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
+    fn irq(&mut self, kernel: &mut KernelContext<'_, '_>, device: usize) {
         self.load[device] += 1;
         let Some(queue) = device.checked_sub(self.nics) else {
             if self.small_first() {
-                let station = device % self.stations.len();
-                self.stations[station].nic_ready(device, true);
-                self.start_station(hands, station);
+                let worker = device % self.workers.len();
+                self.workers[worker].nic_ready(device, true);
+                self.start_worker(kernel, worker);
             } else {
-                hands.raise(SoftId(device as u16));
+                kernel.raise(SoftId(device as u16));
             }
             return;
         };
-        let station = self.station(queue, true);
-        if self.stations[station].list_sender(hands.cx.io(), queue) {
-            self.start_station(hands, station);
+        let worker = self.worker(queue, true);
+        if self.workers[worker].list_sender(kernel.cx.io(), queue) {
+            self.start_worker(kernel, worker);
         }
-        self.buffers_posted(hands, queue);
+        self.buffers_posted(kernel, queue);
     }
 
-    fn soft_begin(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> Begin {
+    fn soft_begin(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> Begin {
         let soft = usize::from(soft.0);
-        if let Some(station) = soft.checked_sub(self.nics) {
-            return self.begin(hands, station);
+        if let Some(worker) = soft.checked_sub(self.nics) {
+            return self.begin(kernel, worker);
         }
-        self.begin_poll(hands, soft, POLL_PACKETS)
+        self.begin_poll(kernel, soft, POLL_PACKETS)
     }
 
-    fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool {
+    fn soft_end(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> bool {
         let soft = usize::from(soft.0);
-        if let Some(station) = soft.checked_sub(self.nics) {
-            return self.end(hands, station);
+        if let Some(worker) = soft.checked_sub(self.nics) {
+            return self.end(kernel, worker);
         }
-        self.end_poll(hands, soft)
+        self.end_poll(kernel, soft)
     }
 
-    fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
-        if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
-            return self.begin(hands, station);
+    fn task_begin(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) -> Begin {
+        if let Some(worker) = self.workers.iter().position(|s| s.thread == Some(task)) {
+            return self.begin(kernel, worker);
         }
         if self.balancer == Some(task) {
             if std::mem::take(&mut self.balanced) {
-                hands.wake_after(task, BALANCE_PERIOD);
+                kernel.wake_after(task, BALANCE_PERIOD);
                 return Begin::Nothing;
             }
             return Begin::Work(Duration::from_us(100));
         }
-        self.users.begin(hands, task)
+        self.users.begin(kernel, task)
     }
 
-    fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
-        if let Some(station) = self.stations.iter().position(|s| s.thread == Some(task)) {
-            if let Work::Poll(nic) = self.stations[station].work {
-                let more = self.end_poll(hands, nic);
-                self.stations[station].nic_ready(nic, more);
-                self.stations[station].work = Work::Receive;
+    fn task_end(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) {
+        if let Some(worker) = self.workers.iter().position(|s| s.thread == Some(task)) {
+            if let Work::Poll(nic) = self.workers[worker].work {
+                let more = self.end_poll(kernel, nic);
+                self.workers[worker].nic_ready(nic, more);
+                self.workers[worker].work = Work::Receive;
             } else {
-                self.end(hands, station);
+                self.end(kernel, worker);
             }
             return;
         }
         if self.balancer == Some(task) {
-            self.balance(hands);
+            self.balance(kernel);
             self.balanced = true;
             return;
         }

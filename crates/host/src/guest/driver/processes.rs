@@ -2,7 +2,7 @@
 
 use super::config::Process;
 use crate::guest::kernel::Begin;
-use crate::guest::kernel::Hands;
+use crate::guest::kernel::KernelContext;
 use crate::guest::kernel::fair::{TaskConfig, TaskId};
 
 /// The processes of a domain.
@@ -20,28 +20,28 @@ impl Processes {
     }
 
     /// Adds them to the kernel, on the first vCPU to begin with.
-    pub(super) fn start(&mut self, hands: &mut Hands<'_, '_>) {
+    pub(super) fn start(&mut self, kernel: &mut KernelContext<'_, '_>) {
         for (i, process) in self.config.iter().enumerate() {
             let measured = process.sleep.is_some();
-            let task = hands.add_task(TaskConfig { measured, ..TaskConfig::PROCESS });
+            let task = kernel.add_task(TaskConfig { measured, ..TaskConfig::PROCESS });
             if i == 0 {
                 self.first = task.0;
             }
             match process.sleep {
-                Some(sleep) => hands.wake_after(task, sleep),
-                None => hands.wake(task),
+                Some(sleep) => kernel.wake_after(task, sleep),
+                None => kernel.wake(task),
             }
         }
     }
 
     /// Its timer is set when it falls asleep and not before: one that fires while it is still
     /// awake, behind long interrupts, would be lost.
-    pub(super) fn begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
+    pub(super) fn begin(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) -> Begin {
         let i = usize::from(task.0 - self.first);
         let process = self.config[i];
         match process.sleep {
             Some(sleep) if std::mem::take(&mut self.tired[i]) => {
-                hands.wake_after(task, sleep);
+                kernel.wake_after(task, sleep);
                 Begin::Nothing
             }
             _ => Begin::Work(process.work()),

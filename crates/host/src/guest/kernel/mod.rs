@@ -68,25 +68,25 @@ pub enum Begin {
 /// What runs in a kernel.
 pub trait Program: Send {
     /// Called once at time zero: adds tasks, binds ports.
-    fn start(&mut self, hands: &mut Hands<'_, '_>);
+    fn start(&mut self, kernel: &mut KernelContext<'_, '_>);
 
     /// The handler of device number `device` has run.
-    fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize);
+    fn irq(&mut self, kernel: &mut KernelContext<'_, '_>, device: usize);
 
     /// A softirq begins.
-    fn soft_begin(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> Begin;
+    fn soft_begin(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> Begin;
 
     /// It has done its work. Returns whether it raises itself again.
-    fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool;
+    fn soft_end(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> bool;
 
     /// A thread or process that is awake begins a piece of work; with nothing to do it sleeps.
-    fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin;
+    fn task_begin(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) -> Begin;
 
     /// It has done that.
-    fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId);
+    fn task_end(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId);
 
     /// The network stack sends a packet that came in through the port.
-    fn send(&mut self, _hands: &mut Hands<'_, '_>, _packet: Packet) {}
+    fn send(&mut self, _kernel: &mut KernelContext<'_, '_>, _packet: Packet) {}
 
     /// How many processes it has for what comes in through the port.
     fn processes(&self) -> u16 {
@@ -104,9 +104,9 @@ pub trait Program: Send {
     }
 }
 
-/// What a program has in its hands while it runs on a vCPU.
+/// The kernel as a program has it while it runs on a vCPU.
 #[derive(Debug)]
-pub struct Hands<'a, 'c> {
+pub struct KernelContext<'a, 'c> {
     /// The world outside the kernel.
     pub cx: &'a mut GuestContext<'c>,
     kernel: &'a mut Kernel,
@@ -114,7 +114,7 @@ pub struct Hands<'a, 'c> {
     pub cpu: usize,
 }
 
-impl Hands<'_, '_> {
+impl KernelContext<'_, '_> {
     /// Now.
     pub fn now(&self) -> Time {
         self.cx.now()
@@ -189,7 +189,7 @@ impl<P: Program> KernelGuest<P> {
     }
 
     /// Puts an end to what vCPU number `cpu` was at: done, or interrupted with some `left`.
-    fn settle(&mut self, cx: &mut GuestContext<'_>, cpu: usize) {
+    fn finish_step(&mut self, cx: &mut GuestContext<'_>, cpu: usize) {
         let (left, ran) = (cx.left(), cx.ran());
         let doing = std::mem::replace(&mut self.kernel.cpus[cpu].doing, Doing::Nothing);
         self.task_asks = matches!(doing, Doing::Task(..));
@@ -228,8 +228,8 @@ impl<P: Program> KernelGuest<P> {
                 }
                 if all.is_zero() {
                     let before = self.kernel.cpus[cpu].raised.len();
-                    let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-                    self.program.task_end(&mut hands, id);
+                    let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
+                    self.program.task_end(&mut kernel, id);
                     // Softirqs that it has raised run as it enables them again.
                     let state = &mut self.kernel.cpus[cpu];
                     state.entered |= state.raised.len() > before;
@@ -253,19 +253,19 @@ impl<P: Program> KernelGuest<P> {
         self.kernel.cpus[cpu].entered = true;
         if port == timer_port(cpu) {
             let mut expired = std::mem::take(&mut self.kernel.expired[cpu]);
-            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+            let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
             for task in expired.drain(..) {
-                hands.wake(task);
+                kernel.wake(task);
             }
             if cpu == 0 {
                 for packet in self.unasked.drain(..) {
-                    self.program.send(&mut hands, packet);
+                    self.program.send(&mut kernel, packet);
                 }
             }
             self.kernel.expired[cpu] = expired;
         } else if let Some(device) = device_of(port, self.kernel.cpus.len()) {
-            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-            self.program.irq(&mut hands, device);
+            let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
+            self.program.irq(&mut kernel, device);
         } else {
             debug_assert_eq!(port, call_port(cpu));
             self.kernel.cpus[cpu].look = true;
@@ -274,9 +274,9 @@ impl<P: Program> KernelGuest<P> {
 
     fn soft_done(&mut self, cx: &mut GuestContext<'_>, cpu: usize, soft: SoftId) {
         self.kernel.tasklet(soft).running_on = None;
-        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-        if self.program.soft_end(&mut hands, soft) {
-            hands.raise(soft);
+        let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
+        if self.program.soft_end(&mut kernel, soft) {
+            kernel.raise(soft);
         }
         // Who spins may have it now.
         for (other, state) in self.kernel.cpus.iter().enumerate() {
@@ -316,8 +316,8 @@ impl<P: Program> KernelGuest<P> {
             };
             let soft = raised.remove(at)?;
             *self.kernel.tasklet(soft) = Tasklet { raised_on: None, running_on: Some(cpu) };
-            let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-            match self.program.soft_begin(&mut hands, soft) {
+            let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
+            match self.program.soft_begin(&mut kernel, soft) {
                 Begin::Work(work) => {
                     self.kernel.cpus[cpu].doing = Doing::Soft(soft);
                     return Some(step(work));
@@ -382,8 +382,8 @@ impl<P: Program> KernelGuest<P> {
             let work = match self.kernel.tasks[current.index()].left {
                 Some(left) => left,
                 None => {
-                    let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
-                    match self.program.task_begin(&mut hands, current) {
+                    let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
+                    match self.program.task_begin(&mut kernel, current) {
                         Begin::Work(work) => work,
                         Begin::Nothing => {
                             self.sleep(cpu, current);
@@ -435,12 +435,12 @@ impl<P: Program> KernelGuest<P> {
 impl<P: Program> Guest for KernelGuest<P> {
     fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.kernel = Kernel::new(cx.vcpus());
-        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu: 0 };
-        self.program.start(&mut hands);
+        let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu: 0 };
+        self.program.start(&mut kernel);
     }
 
     fn step(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Step {
-        self.settle(cx, cpu);
+        self.finish_step(cx, cpu);
         if cx.io().asks() {
             // The stack goes on with its answer before anything else is done here.
             return Step::Compute(Duration::ZERO);
@@ -481,16 +481,16 @@ impl<P: Program> Guest for KernelGuest<P> {
             return;
         };
         let before = self.kernel.cpus[cpu].raised.len();
-        let mut hands = Hands { cx, kernel: &mut self.kernel, cpu };
+        let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
         // The stack is at work here now, and does not put later things before earlier ones.
         for packet in self.unasked.drain(..) {
-            self.program.send(&mut hands, packet);
+            self.program.send(&mut kernel, packet);
         }
         match request {
-            PortRequest::Send(packet) => self.program.send(&mut hands, packet),
+            PortRequest::Send(packet) => self.program.send(&mut kernel, packet),
             PortRequest::Process { process, job } => {
                 if let Some(task) = self.program.assign(process, job) {
-                    hands.wake(task);
+                    kernel.wake(task);
                 }
             }
         }

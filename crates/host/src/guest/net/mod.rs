@@ -16,7 +16,7 @@ use serde::Deserialize;
 use process::{Processes, SEND_PACKETS};
 
 use super::kernel::fair::{TaskConfig, TaskId};
-use super::kernel::{Begin, Hands, KernelGuest, Program, SoftId, Softirqs};
+use super::kernel::{Begin, KernelContext, KernelGuest, Program, SoftId, Softirqs};
 use crate::io::packet::Packet;
 use crate::io::port::{Job, LostAt, PortEvent};
 
@@ -101,68 +101,68 @@ impl NetGuest {
     }
 
     /// Lane number `lane`'s place among the queues of the host.
-    fn queue(hands: &mut Hands<'_, '_>, lane: usize) -> usize {
-        let own = hands.cx.own();
-        hands.cx.io().vif(own).start + lane
+    fn queue(kernel: &mut KernelContext<'_, '_>, lane: usize) -> usize {
+        let own = kernel.cx.own();
+        kernel.cx.io().vif(own).start + lane
     }
 
     /// Tells the back end.
-    fn notify(hands: &mut Hands<'_, '_>, lane: usize) {
-        let queue = Self::queue(hands, lane);
-        let (from, driver) = (hands.cpu, hands.cx.io().driver());
-        let device = hands.cx.io().nics.len() + queue;
-        let port = hands.cx.device_port(driver, device);
-        hands.cx.raise(Some(from), driver, port);
+    fn notify(kernel: &mut KernelContext<'_, '_>, lane: usize) {
+        let queue = Self::queue(kernel, lane);
+        let (from, driver) = (kernel.cpu, kernel.cx.io().driver());
+        let device = kernel.cx.io().nics.len() + queue;
+        let port = kernel.cx.device_port(driver, device);
+        kernel.cx.raise(Some(from), driver, port);
     }
 
     /// Puts as much as there is room for of `packets` into the ring of `lane`.
-    fn push(hands: &mut Hands<'_, '_>, lane: usize, packet: Packet) -> Option<bool> {
-        let queue = Self::queue(hands, lane);
-        let ring = &mut hands.cx.io().queues[queue].tx;
+    fn push(kernel: &mut KernelContext<'_, '_>, lane: usize, packet: Packet) -> Option<bool> {
+        let queue = Self::queue(kernel, lane);
+        let ring = &mut kernel.cx.io().queues[queue].tx;
         ring.reap();
         ring.push(packet)
     }
 }
 
 impl Program for NetGuest {
-    fn start(&mut self, hands: &mut Hands<'_, '_>) {
-        let (cpus, own) = (hands.cpus(), hands.cx.own());
+    fn start(&mut self, kernel: &mut KernelContext<'_, '_>) {
+        let (cpus, own) = (kernel.cpus(), kernel.cx.own());
         // A go of a process may be put on top.
         let out = || VecDeque::with_capacity(OUT_PACKETS + SEND_PACKETS);
         let lane = || Lane { out: out(), ..Lane::default() };
         self.lanes = (0..self.config.queues).map(|_| lane()).collect();
         for lane in 0..self.lanes.len() {
             let port = crate::io::device_port(lane, cpus);
-            hands.cx.io().bind(own, port, lane % cpus);
+            kernel.cx.io().bind(own, port, lane % cpus);
         }
         for _ in 0..self.config.processes {
-            let task = hands.add_task(TaskConfig::PROCESS);
+            let task = kernel.add_task(TaskConfig::PROCESS);
             self.processes.add(task, JOBS);
         }
         if self.config.computes {
-            let task = hands.add_task(TaskConfig::PROCESS);
+            let task = kernel.add_task(TaskConfig::PROCESS);
             self.looper = Some(task);
-            hands.wake(task);
+            kernel.wake(task);
         }
     }
 
-    fn irq(&mut self, hands: &mut Hands<'_, '_>, device: usize) {
+    fn irq(&mut self, kernel: &mut KernelContext<'_, '_>, device: usize) {
         let soft = self.soft(device, false);
-        hands.raise(soft);
+        kernel.raise(soft);
         // There may be room in the ring again.
         if !self.lanes[device].out.is_empty() {
             let soft = self.soft(device, true);
-            hands.raise(soft);
+            kernel.raise(soft);
         }
         for process in self.processes.senders(device) {
-            hands.wake(process.task);
+            kernel.wake(process.task);
         }
     }
 
-    fn soft_begin(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> Begin {
+    fn soft_begin(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> Begin {
         let (lane, sends) = (usize::from(soft.0 / 2), soft.0 % 2 == 1);
-        let queue = Self::queue(hands, lane);
-        let io = hands.cx.io();
+        let queue = Self::queue(kernel, lane);
+        let io = kernel.cx.io();
         let costs = io.costs;
         if sends {
             io.queues[queue].tx.reap();
@@ -191,51 +191,51 @@ impl Program for NetGuest {
         Begin::Work(work)
     }
 
-    fn soft_end(&mut self, hands: &mut Hands<'_, '_>, soft: SoftId) -> bool {
+    fn soft_end(&mut self, kernel: &mut KernelContext<'_, '_>, soft: SoftId) -> bool {
         let (lane, sends) = (usize::from(soft.0 / 2), soft.0 % 2 == 1);
-        let queue = Self::queue(hands, lane);
+        let queue = Self::queue(kernel, lane);
         if sends {
-            let (mut news, mut full) = (false, false);
+            let (mut notify, mut full) = (false, false);
             for _ in 0..self.lanes[lane].sending {
                 let Some(packet) = self.lanes[lane].out.pop_front() else { break };
-                let Some(listens) = Self::push(hands, lane, packet) else {
+                let Some(listens) = Self::push(kernel, lane, packet) else {
                     // The ring is full; the back end's notification comes when it is not.
                     self.lanes[lane].out.push_front(packet);
                     full = true;
                     break;
                 };
-                news |= listens;
+                notify |= listens;
             }
-            if news {
-                Self::notify(hands, lane);
+            if notify {
+                Self::notify(kernel, lane);
             }
             return !full && !self.lanes[lane].out.is_empty();
         }
         for _ in 0..self.lanes[lane].polling {
-            let own = hands.cx.own();
-            let io = hands.cx.io();
+            let own = kernel.cx.own();
+            let io = kernel.cx.io();
             let Some(Packet { token, .. }) = io.queues[queue].rx.take() else { break };
             io.handed.push(PortEvent::Received { dom: own, token });
         }
-        if hands.cx.io().queues[queue].rx.wake_back() {
-            Self::notify(hands, lane);
+        if kernel.cx.io().queues[queue].rx.wake_back() {
+            Self::notify(kernel, lane);
         }
-        let ring = &mut hands.cx.io().queues[queue].rx;
+        let ring = &mut kernel.cx.io().queues[queue].rx;
         let again = ring.waiting() > 0 || !ring.front_sleeps();
         if !again {
-            let (dom, queue) = (hands.cx.own(), lane as u16);
-            hands.cx.io().handed.push(PortEvent::CaughtUp { dom, queue });
+            let (dom, queue) = (kernel.cx.own(), lane as u16);
+            kernel.cx.io().handed.push(PortEvent::CaughtUp { dom, queue });
         }
         again
     }
 
-    fn task_begin(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) -> Begin {
+    fn task_begin(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) -> Begin {
         if self.looper == Some(task) {
             return Begin::Work(Duration::MAX);
         }
-        let own = hands.cx.own();
+        let own = kernel.cx.own();
         let Some(process) = self.processes.by_task(task) else { return Begin::Nothing };
-        let io = hands.cx.io();
+        let io = kernel.cx.io();
         let first = match (process.jobs.front(), process.last) {
             (Some(&Job::Work { span, .. }), _) => return Begin::Work(span),
             (Some(&Job::Write(packet)), _) => packet,
@@ -264,41 +264,41 @@ impl Program for NetGuest {
         if sending == 0 { Begin::Nothing } else { Begin::Work(work + io.costs.notify) }
     }
 
-    fn task_end(&mut self, hands: &mut Hands<'_, '_>, task: TaskId) {
+    fn task_end(&mut self, kernel: &mut KernelContext<'_, '_>, task: TaskId) {
         let Some(process) = self.processes.by_task(task) else { return };
-        let (dom, sending) = (hands.cx.own(), std::mem::take(&mut process.sending));
+        let (dom, sending) = (kernel.cx.own(), std::mem::take(&mut process.sending));
         if let (0, Some(Job::Work { .. })) = (sending, process.jobs.front()) {
             if let Some(Job::Work { token, .. }) = process.jobs.pop_front() {
-                hands.cx.io().handed.push(PortEvent::Worked { dom, token });
+                kernel.cx.io().handed.push(PortEvent::Worked { dom, token });
             }
             return;
         }
         let Some((_, lane)) = process.last else { return };
-        let mut news = false;
+        let mut notify = false;
         for _ in 0..sending {
             let Some(Job::Write(packet)) = process.jobs.pop_front() else { break };
-            match Self::push(hands, lane, packet) {
-                Some(listens) => news |= listens,
+            match Self::push(kernel, lane, packet) {
+                Some(listens) => notify |= listens,
                 None => self.lanes[lane].out.push_back(packet),
             }
         }
-        if news {
-            Self::notify(hands, lane);
+        if notify {
+            Self::notify(kernel, lane);
         }
     }
 
-    fn send(&mut self, hands: &mut Hands<'_, '_>, packet: Packet) {
-        let own = hands.cx.own();
-        let io = hands.cx.io();
+    fn send(&mut self, kernel: &mut KernelContext<'_, '_>, packet: Packet) {
+        let own = kernel.cx.own();
+        let io = kernel.cx.io();
         let lane = io.queue_of(own, packet.hash) - io.vif(own).start;
         let out = &mut self.lanes[lane].out;
         if out.len() >= OUT_PACKETS {
-            hands.cx.lose(&packet, LostAt::Guest);
+            kernel.cx.lose(&packet, LostAt::Guest);
         } else {
             out.push_back(packet);
         }
         let soft = self.soft(lane, true);
-        hands.raise(soft);
+        kernel.raise(soft);
     }
 
     fn processes(&self) -> u16 {

@@ -24,7 +24,7 @@ pub enum Credit2Version {
 /// Which pCPUs share a run queue (`credit2_runqueue`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Runqueue {
+pub enum RunqueueScope {
     /// Each core by itself; with SMT off each pCPU. The default of 4.8.
     Core,
     /// Each socket. The default since commit 3a782c7603 (4.9).
@@ -42,7 +42,7 @@ scheduler_parameters! {
         /// Rate limit, `sched_ratelimit_us`: 0us (off) or 100us to 500ms; default 1000us.
         ratelimit: Duration,
         /// Which pCPUs share a run queue, `credit2_runqueue`; default core for 4.8.1, socket since.
-        runqueue: Runqueue,
+        runqueue: RunqueueScope,
         /// Credit that a vCPU has to be ahead to be pulled to another pCPU, `sched_credit2_migrate_resist`: 0us to 100ms; default
         /// 500us.
         migrate_resist: Duration,
@@ -58,7 +58,7 @@ impl Credit2Config {
         Credit2Config {
             version,
             ratelimit: Duration::from_us(1000),
-            runqueue: if old { Runqueue::Core } else { Runqueue::Socket },
+            runqueue: if old { RunqueueScope::Core } else { RunqueueScope::Socket },
             migrate_resist: Duration::from_us(500),
             cap_period: Duration::from_ms(10),
         }

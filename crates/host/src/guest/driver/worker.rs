@@ -1,4 +1,4 @@
-//! A station of a back end: the queues that one tasklet pair, thread or poll serves, and in
+//! A worker of a back end: the queues that one tasklet pair, thread or poll serves, and in
 //! which order.
 
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub(super) const COPY_BATCH: u32 = 64;
 pub(super) const PORTION_PACKETS: usize = 8;
 const PORTION_BYTES: u32 = 65_536;
 
-/// What a station is at.
+/// What a worker is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// Hands a batch to guests.
@@ -43,7 +43,7 @@ pub(super) struct Choice {
     pub(super) small: bool,
 }
 
-/// A queue that a small-first station serves.
+/// A queue that a small-first worker serves.
 #[derive(Debug)]
 struct Lane {
     queue: usize,
@@ -57,7 +57,7 @@ struct Lane {
     received: bool,
 }
 
-/// A NIC that a small-first station polls.
+/// A NIC that a small-first worker polls.
 #[derive(Debug)]
 struct NicLane {
     nic: usize,
@@ -91,7 +91,7 @@ impl Best {
 
 /// The queues that one worker serves.
 #[derive(Debug)]
-pub(super) struct Station {
+pub(super) struct Worker {
     pub(super) thread: Option<TaskId>,
     pub(super) work: Work,
     /// The batch before this one was for guests: it is the turn of what they send.
@@ -106,13 +106,13 @@ pub(super) struct Station {
     senders: VecDeque<usize>,
     lanes: Vec<Lane>,
     vtime_ns: u64,
-    /// NICs that a small-first station polls.
+    /// NICs that a small-first worker polls.
     nics: Vec<NicLane>,
 }
 
-impl Station {
+impl Worker {
     pub(super) fn new(thread: Option<TaskId>) -> Self {
-        Station {
+        Worker {
             thread,
             work: Work::Receive,
             received: false,
