@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full results test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -20,10 +20,18 @@ lab-full: need-build need-bpf
 	@mkdir -p report
 	target/release/lowtail lab run --all --full --report report/lab-full.html
 
+# The tables of docs/results.md, which a test compares with a run, and the picture of the README.
+results: need-build need-bpf
+	$(CARGO) build --release --locked -p lowtail
+	target/release/lowtail lab run --all --no-report --quiet --markdown docs/results.md
+	target/release/lowtail lab run small-first-ratelimit --no-report --quiet --chart docs/pictures/small-first-ratelimit.svg \
+		--case alone --case small-first --case "small-first, random, mean 1000us" --case "credit2 4.8.1, limit 1000us" \
+		--case "credit2 4.21, limit 1000us" --case "credit2 4.21, limit 0us"
+
 test: need-test fmt lint unit docs prove
 
 # Tests of properties that need neither root nor a guest; built as for `unit`, so that nothing is built twice.
-QUICK := allocations credit fair hostile io null schedulers small_first net net_allocations pcapng queues queues_allocations lab \
+QUICK := allocations credit fair hostile io netback netback_allocations null schedulers small_first net net_allocations pcapng queues queues_allocations lab \
 	latency linux linux_damage mutation bad_input capture replay policy outputs attack
 
 check: need-build need-bpf fmt lint

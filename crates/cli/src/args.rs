@@ -23,23 +23,23 @@ pub(crate) struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The simulator: published experiments and your own scenarios
+    /// Simulate schedulers, back ends and networks: published experiments and your own scenarios
     #[command(subcommand)]
     Lab(Lab),
-    /// Schedules recorded on real hosts: who waited for whom, and why
+    /// Read schedules recorded on real hosts: who waited for whom, and why
     #[command(subcommand)]
     Trace(Trace),
-    /// A live Linux host: what it offers, its machines, who waits for whom
+    /// Work on this Linux host: find who waits for whom, change it, restore what was there
     #[command(subcommand)]
     Host(Host),
-    /// Print completions for a shell, to be put where the shell looks for them
+    /// Print completions for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the man page, or write a page for each command into a directory
     Man {
-        /// Directory for the pages; made if need be
+        /// Directory for the pages; lowtail creates it
         dir: Option<PathBuf>,
     },
 }

@@ -9,7 +9,7 @@ pub(crate) struct Global {
     /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print nothing but JSON that is asked for, and errors; the exit code tells
+    /// Print only errors, and JSON if --json is given; the exit code says the result
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     /// Colours: auto (on a terminal, unless NO_COLOR is set), always or never

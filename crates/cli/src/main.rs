@@ -3,6 +3,7 @@
 
 mod args;
 mod exit;
+mod frequency;
 mod global;
 mod host;
 mod lab;

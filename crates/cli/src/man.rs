@@ -22,7 +22,7 @@ pub(crate) fn page() -> io::Result<Vec<u8>> {
     render(&command())
 }
 
-/// Writes the page of each command into `dir`, which is made if need be.
+/// Writes the page of each command into `dir`; creates that.
 pub(crate) fn pages(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     write(&command(), dir)

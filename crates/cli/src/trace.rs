@@ -12,6 +12,7 @@ use lowtail_trace::{Error, Layout, Options, Races};
 use serde_json::{Value, json};
 
 use crate::exit::{self, Fail};
+use crate::frequency;
 use crate::global::Global;
 use crate::out;
 use crate::progress::Bar;
@@ -42,9 +43,9 @@ pub(crate) struct TraceInput {
     /// What xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
     /// (not for export)
     file: PathBuf,
-    /// Ticks per second of xentrace's time stamp counter [default: measured in the trace]; files
-    /// of Linux hosts have nanoseconds
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Ticks per second of xentrace's time stamp counter, such as 2394452000 or 2.4G [default:
+    /// measured in the trace]; files of Linux hosts have nanoseconds
+    #[arg(long, value_name = "HZ", value_parser = frequency::hz)]
     cpu_hz: Option<u64>,
     /// Count a wake-up that came while its vCPU was being switched out as a preemption, as
     /// tools do that go by run states alone

@@ -58,7 +58,7 @@ impl Core {
     /// `v` has finished the work of its step.
     pub(crate) fn step_done(&mut self, v: Vcpu) {
         self.suspend(v);
-        self.without_step = Some(v);
+        self.needs_step = Some(v);
     }
 
     /// A new step of `v` begins: what it is notified of from now on is news.
@@ -172,7 +172,7 @@ impl Core {
     fn resume(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
         if progress.left.is_zero() && progress.overhead.is_zero() {
-            self.without_step = Some(v);
+            self.needs_step = Some(v);
             return;
         }
         progress.executing = Some(self.host.now);
@@ -279,7 +279,7 @@ impl Core {
         // A tickle that came during the switch is served before the guest's next
         // instruction, as on the way back into the guest in Xen.
         if self.pcpus[p.index()].tickled {
-            self.without_step = None;
+            self.needs_step = None;
             self.schedule(p);
         }
     }
@@ -308,7 +308,7 @@ impl Core {
     /// `v` blocks, unless it was notified since its step began.
     pub(crate) fn block(&mut self, v: Vcpu) {
         if self.progress[v.index()].notified {
-            self.without_step = Some(v);
+            self.needs_step = Some(v);
             return;
         }
         let state = &mut self.host.vcpus[v.index()];

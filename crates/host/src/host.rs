@@ -135,7 +135,7 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if self.core.without_step.is_some() {
+        if self.core.needs_step.is_some() {
             // A guest has had the answer for which it waited.
             self.asking = None;
             self.step_guests();
@@ -168,7 +168,7 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if self.core.without_step.is_some() {
+        if self.core.needs_step.is_some() {
             return Some(self.now());
         }
         self.core.queue.next_time()
@@ -188,7 +188,7 @@ impl Host {
         if !self.started {
             self.start();
         }
-        if now > self.now() && self.core.without_step.is_some() {
+        if now > self.now() && self.core.needs_step.is_some() {
             return Err(PortError::BehindEvent { at: now, next: self.now() });
         }
         self.core.queue.advance_to(now).map_err(|error| match error {
@@ -326,7 +326,7 @@ impl Host {
     fn step_guests(&mut self) {
         let mut steps = 0;
         while self.io.handed.is_empty()
-            && let Some(v) = self.core.without_step.take()
+            && let Some(v) = self.core.needs_step.take()
         {
             steps += 1;
             assert!(steps < STEPS_MAX, "{v:?} takes step after step in no time");
@@ -350,7 +350,7 @@ impl Host {
         }
         if self.io.asks() {
             // Nobody was asked for work after the one that waits.
-            self.asking = self.core.without_step;
+            self.asking = self.core.needs_step;
         }
     }
 

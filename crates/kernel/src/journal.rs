@@ -44,7 +44,7 @@ pub fn directory() -> PathBuf {
 }
 
 impl Journal {
-    /// An empty journal of this process in `dir`, which is made if need be.
+    /// An empty journal of this process in `dir`; creates that.
     ///
     /// # Errors
     /// If it cannot be written.

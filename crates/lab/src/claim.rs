@@ -1,5 +1,5 @@
 //! Claims as scenario files write them: published figures with a tolerance, bounds,
-//! orders. What they come to is computed in [`crate::verdict`], never written down.
+//! orders. Verdicts are computed in [`crate::verdict`], never written down.
 
 use std::collections::BTreeMap;
 

@@ -99,7 +99,7 @@ fn jain(rates: &[f64]) -> f64 {
     if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
 }
 
-/// What the flows of a kind of VM have come to.
+/// Figures of the flows of a kind of VM.
 fn of_streams(case: &Case, kind: &VmKind, simulation: &Simulation) -> [(String, f64); 3] {
     let end = simulation.now();
     let sim_s = end.since(Time::ZERO).as_s_f64();
@@ -121,7 +121,7 @@ fn of_streams(case: &Case, kind: &VmKind, simulation: &Simulation) -> [(String, 
     ]
 }
 
-/// What the traffic of a network has come to.
+/// Figures of the traffic of a network.
 fn of_traffic(network: &NetworkCase, net: &Net) -> Vec<(String, f64)> {
     let end = net.now().since(Time::ZERO);
     let kinds = network.config().traffic.iter().zip(net.stats()).enumerate();

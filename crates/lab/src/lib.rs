@@ -20,6 +20,7 @@ mod figures;
 pub mod file;
 pub mod kvm;
 mod limits;
+pub mod markdown;
 pub mod metric;
 pub mod network;
 pub mod options;

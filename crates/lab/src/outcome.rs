@@ -14,7 +14,7 @@ use crate::quoted::quoted;
 use crate::row::Row;
 use crate::verdict::{self, Verdict};
 
-/// What an experiment came to.
+/// Results of an experiment.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The experiment's name.
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub show: Vec<String>,
     /// One row per case, or more.
     pub rows: Vec<Row>,
-    /// What the claims come to, and published figures that are not judged.
+    /// Claims with their verdicts, and published figures that are not judged.
     pub claims: Vec<Verdict>,
     /// The rest about each case.
     pub cases: Vec<CaseOutcome>,
@@ -170,7 +170,7 @@ pub struct Recording {
     pub dropped: u64,
 }
 
-/// What a case came to, besides its rows.
+/// Results of a case, besides its rows.
 #[derive(Debug, Clone)]
 pub struct CaseOutcome {
     /// Its name.

@@ -15,7 +15,7 @@ pub struct Progress {
 }
 
 /// Does pieces 0 to `total` of a work, `jobs` at the same time (0 counts as 1), and returns
-/// what they came to, in order. `progress` is called on the calling thread, once before the
+/// their results, in order. `progress` is called on the calling thread, once before the
 /// first and after each.
 ///
 /// # Errors

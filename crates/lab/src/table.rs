@@ -107,7 +107,7 @@ impl Outcome {
         }
     }
 
-    fn claim_table(&self) -> Table {
+    pub(crate) fn claim_table(&self) -> Table {
         let header = ["claim", "unit", "published", "ours", "ratio", "verdict", "wanted"];
         let row = |claim: &Verdict| {
             let (word, style) = word(claim);
@@ -129,7 +129,7 @@ impl Outcome {
         }
     }
 
-    fn row_table(&self) -> Table {
+    pub(crate) fn row_table(&self) -> Table {
         // Without any latency the columns for it would be empty.
         let measured = self.rows.iter().any(|row| row.n > 0);
         let latencies: &[&str] = if measured { &metric::LATENCY } else { &[] };

@@ -1,4 +1,4 @@
-//! Verdicts: what a claim comes to when it meets the rows of a run.
+//! Verdicts: claims, judged by the rows of a run.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,7 @@ fn within(measured: f64, published: f64, tolerance: Tolerance, unit: TimeUnit) -
     (measured - published).abs() <= allowed
 }
 
-/// What a claim comes to.
+/// A claim, judged.
 pub(crate) fn judge(claim: &ClaimFile, rows: &[Row], unit: TimeUnit) -> Verdict {
     let own = claim.unit.unwrap_or(unit);
     let judge = Judge { rows, unit, own };

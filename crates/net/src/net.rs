@@ -300,7 +300,7 @@ impl Net {
         &self.frames
     }
 
-    /// What the traffic of each kind has come to.
+    /// Figures of the traffic of each kind.
     pub fn stats(&self) -> &[TrafficStats] {
         &self.stats
     }

@@ -73,7 +73,7 @@ pub enum Place {
     Down,
 }
 
-/// What a seed and an id come to: SplitMix64's last steps (Steele, Lea, Flood, OOPSLA 2014).
+/// Mixes a seed and an id: SplitMix64's last steps (Steele, Lea, Flood, OOPSLA 2014).
 fn mix(seed: u64) -> u64 {
     let z = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

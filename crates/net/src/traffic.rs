@@ -166,7 +166,7 @@ pub fn permutation(ends: &[End], rng: &mut Rng) -> Vec<(End, End)> {
     ends.iter().copied().zip(to).collect()
 }
 
-/// What traffic of one kind has come to.
+/// Figures of traffic of one kind.
 #[derive(Debug, Clone)]
 pub struct TrafficStats {
     /// What its pattern measures.

@@ -133,7 +133,7 @@ enum With {
     Empty,
     Clock,
     Others,
-    Machine,
+    Vm,
 }
 
 impl With {
@@ -141,7 +141,7 @@ impl With {
         (With::Empty, "two empty programs"),
         (With::Clock, "two that look at the clock"),
         (With::Others, "observer, threads of others"),
-        (With::Machine, "observer, threads of a machine"),
+        (With::Vm, "observer, threads of a VM"),
     ];
 
     /// A turn with it.
@@ -149,8 +149,8 @@ impl With {
         match self {
             With::Empty => with_floor(game, "empty_"),
             With::Clock => with_floor(game, "clock_"),
-            With::Others | With::Machine => {
-                let _observer = observer(matches!(self, With::Machine));
+            With::Others | With::Vm => {
+                let _observer = observer(matches!(self, With::Vm));
                 game.turn()
             }
         }

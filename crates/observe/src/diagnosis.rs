@@ -45,7 +45,7 @@ impl Default for Thresholds {
 const LATE_ONE_IN: u64 = 100;
 /// So many too long waits in an interval at least.
 const LATE_MIN: u64 = 3;
-/// A machine that computes is starved if it waits for more than this share of the time that it wants.
+/// A machine that computes is starved if its ready time is more than this share of its run and ready time.
 const STARVED_SHARE: f64 = 0.25;
 /// So long does a finding last that is not confirmed: intervals differ by chance.
 const CLEAN_INTERVALS: u32 = 3;
@@ -147,7 +147,9 @@ pub struct Finding {
     /// How bad it is: p99 of the waits in microseconds; for `starved` and `throttled` the share of
     /// time in percent, for `dropped` packets in the interval.
     pub amount: f64,
-    /// What `amount` counts.
+    /// From which amount on it is told: the user's limit, or lowtail's own.
+    pub limit: f64,
+    /// What `amount` and `limit` count.
     pub unit: Unit,
     /// Because of whom, most first. Empty where nobody else has to do with it.
     pub causes: Vec<Cause>,
@@ -213,8 +215,17 @@ impl Diagnosis {
 /// The troubles of one machine in one interval.
 fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
+    let us = |limit: Duration| limit.as_ns() as f64 / 1e3;
     let mut tell = |symptom: Symptom, amount: f64, causes: Vec<Cause>| {
         let (name, queue) = (vm.name.clone(), symptom.queue());
+        let limit = match symptom {
+            Symptom::Late => us(thresholds.cpu),
+            Symptom::BackEndLate | Symptom::Queued => us(thresholds.host),
+            Symptom::RemoteLatency => us(thresholds.beyond),
+            Symptom::Starved => 100.0 * STARVED_SHARE,
+            Symptom::Throttled => 0.0,
+            Symptom::Dropped => LATE_MIN as f64,
+        };
         let (pid, started_ticks) = (vm.pid, vm.started_ticks);
         let (unit, for_ms) = (symptom.unit(), 0.0);
         found.push(Finding {
@@ -224,6 +235,7 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
             queue,
             symptom,
             amount,
+            limit,
             unit,
             causes,
             for_ms,

@@ -28,7 +28,7 @@ pub struct VmMeasured {
     pub latency: Option<Hist>,
 }
 
-/// What a control group has come to.
+/// Figures of a control group.
 #[derive(Debug, Clone)]
 pub struct GroupMeasured {
     /// Its name.

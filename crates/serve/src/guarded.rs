@@ -25,7 +25,7 @@ impl<S> Guarded<S> {
         Guarded { stream, seat, stall, alarm: None }
     }
 
-    /// What a write came to: something was taken, or the alarm runs on.
+    /// The result of a write: something was taken, or the alarm runs on.
     fn wrote<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.alarm = None;

@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// Names of I/O threads end in the middle of a character, as where QEMU cuts a long one
     #[arg(long)]
     pub(crate) cut_names: bool,
-    /// Holds this tap, which is made if need be and goes with the process; needs root
+    /// Holds this tap; one that does not exist is created, and goes with the process. Needs root
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) tap: Vec<String>,
     /// Ends by itself

@@ -16,14 +16,14 @@ const PAGE: usize = 4096;
 const CODE: [u8; 3] = [0xf4, 0xeb, 0xfd];
 
 /// A machine, as long as this process lives.
-pub(crate) struct Machine {
+pub(crate) struct Vm {
     _vm: VmFd,
     /// The threads that run its vCPUs, with their names, which say nothing of that.
     pub(crate) threads: Vec<(u32, String)>,
 }
 
 /// Starts one with so many vCPUs.
-pub(crate) fn start(vcpus: u16) -> io::Result<Machine> {
+pub(crate) fn start(vcpus: u16) -> io::Result<Vm> {
     let vm = Kvm::new()?.create_vm()?;
     // With interrupts in the kernel a vCPU that halts waits there.
     vm.create_irq_chip()?;
@@ -41,7 +41,7 @@ pub(crate) fn start(vcpus: u16) -> io::Result<Machine> {
         thread::Builder::new().name(name.clone()).spawn(body)?;
         threads.push((tid.recv().map_err(io::Error::other)?, name));
     }
-    Ok(Machine { _vm: vm, threads })
+    Ok(Vm { _vm: vm, threads })
 }
 
 /// Two pages at the beginning, with the code in the second one. They are the machine's until this process ends.

@@ -33,11 +33,11 @@ pub(crate) struct Apply {
     state: State,
     #[command(flatten)]
     look: Look,
-    /// Follow machines that come and go, until a signal comes; then restore what was there. Only so can the scheduler
-    /// small-first be had, where the kernel has sched_ext
+    /// Follow machines that come and go until a signal comes, then restore what was there. The
+    /// small-first scheduler (sched_ext) runs only with this
     #[arg(long)]
     watch: bool,
-    /// Change what somebody else has changed since, too
+    /// Also change what somebody else has changed since
     #[arg(long, conflicts_with = "watch")]
     force: bool,
 }

@@ -32,28 +32,28 @@ use crate::out;
 /// `lowtail host`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Host {
-    /// What this host offers, what is missing, what follows from that and what to do
+    /// Check what this host offers, what is missing, and what to do about it
     #[command(after_help = exit::help())]
     Doctor(doctor::Doctor),
-    /// The virtual machines on this host, their threads, control groups and interfaces
+    /// List the virtual machines on this host: threads, control groups, interfaces
     #[command(after_help = exit::help())]
     Vms(vms::Vms),
-    /// Which machine waits, in which queue, because of whom
+    /// Show which machine waits, in which queue, because of whom
     #[command(after_help = exit::help())]
     Observe(observe::Observe),
     /// Record this host's schedule, for `lowtail trace`
     #[command(after_help = exit::help())]
     Record(record::Record),
-    /// What a policy would change on this host, and why
+    /// Show what a policy would change on this host, and why
     #[command(after_help = exit::help())]
     Plan(plan::PlanArgs),
-    /// Put a policy in force; what was there before is written down first
+    /// Put a policy in force; lowtail first writes down what was there
     #[command(after_help = exit::help())]
     Apply(apply::Apply),
-    /// What is in force, and what came of it
+    /// Show what is in force, and latencies before and after
     #[command(after_help = exit::help())]
     Status(status::Status),
-    /// Restore what was there before
+    /// Restore exactly what was there before
     #[command(after_help = exit::help())]
     Revert(revert::Revert),
     /// Print the JSON Schema of policy files

@@ -34,42 +34,43 @@ pub(crate) struct Observe {
     /// Only machines of these names [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
-    /// each of its interfaces. May be given several times
+    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// of its interfaces; repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
-    /// How long an interval is
+    /// Length of an interval
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// How long to observe [default: until q is pressed, or a signal comes]
+    /// How long to observe; excludes --once [default: until you press q, or a signal comes]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Duration>,
-    /// One interval; the exit code says whether something hurts, or is not known
+    /// Observe one interval; exit code 1 if a machine hurts, or not all of one is seen. Excludes
+    /// --duration
     #[arg(long, conflicts_with = "duration")]
     once: bool,
-    /// Tables, interval after interval, on a terminal, too
+    /// Print tables on a terminal, too, instead of the screen
     #[arg(long)]
     plain: bool,
-    /// An interface that leads out of this host; may be given several times [default: all that
-    /// have a queue and that packets of machines leave by]
+    /// An interface that leads out of this host; repeat for more [default: all with a queue that
+    /// packets of machines leave by]
     #[arg(long, value_name = "INTERFACE")]
     uplink: Vec<String>,
-    /// Threads only, no packets
+    /// Observe threads only, no packets
     #[arg(long, conflicts_with = "uplink")]
     no_network: bool,
-    /// From how long on a vCPU's wait hurts that was woken
+    /// Limit of a vCPU's wake-up latency: more hurts
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
     cpu_late: Duration,
-    /// From how long on a wait hurts in the back end or in the uplink's queue
+    /// Limit of back-end latency, and of queueing delay at the uplink: more hurts
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
     host_late: Duration,
-    /// From how long on a round trip beyond the uplink hurts
+    /// Limit of the round trip beyond the uplink: more hurts
     #[arg(long, value_name = "SPAN", default_value = "10ms", value_parser = span)]
     beyond_late: Duration,
-    /// Serve totals to Prometheus at this address, such as 127.0.0.1:9464
+    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
-    /// Let --prometheus listen on an address that others can reach: they then see the names of
+    /// Let --prometheus listen on an address that others can reach; they can then read the names of
     /// machines and processes
     #[arg(long, requires = "prometheus")]
     prometheus_for_all: bool,

@@ -26,10 +26,10 @@ pub(crate) struct PlanArgs {
     wanted: Wanted,
     #[command(flatten)]
     state: State,
-    /// Change what somebody else has changed since, too
+    /// Also change what somebody else has changed since
     #[arg(long)]
     force: bool,
-    /// What `apply --watch` would do, which can have small-first schedule vCPUs
+    /// Plan for `apply --watch`, which can load the small-first scheduler
     #[arg(long)]
     watch: bool,
 }

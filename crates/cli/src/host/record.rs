@@ -23,8 +23,8 @@ pub(crate) struct Record {
     /// Where to write the recording; `lowtail trace` reads it
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID. With --on-delay, only waits of machines named here
-    /// count, if any is. May be given several times
+    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
+    /// only waits of machines named here count
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]

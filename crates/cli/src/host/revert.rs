@@ -14,7 +14,7 @@ use crate::out;
 pub(crate) struct Revert {
     #[command(flatten)]
     state: State,
-    /// Restore what somebody else has changed since, too
+    /// Also restore what somebody else has changed since
     #[arg(long)]
     force: bool,
 }

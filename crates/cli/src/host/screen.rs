@@ -117,10 +117,10 @@ impl Screen {
         }
         let keys = match self.help {
             true => {
-                "wake: from woken to running · waits: share of the time it wanted · queue: in the \
-                 uplink's discipline · beyond: round trip past the uplink"
+                "wake-up: latency from wake-up to running · ready: waits for a CPU, of run and ready time · \
+                 queueing: in the uplink's discipline · round trip: beyond the uplink"
             }
-            false => "q quit  ↑↓ machine  h histogram  p pause  ? what the columns mean",
+            false => "q quit  ↑↓ VM  h histogram  p pause  ? what the columns mean",
         };
         frame.render_widget(Paragraph::new(keys).style(Style::new().dim()), foot);
     }
@@ -328,9 +328,9 @@ mod tests {
         let text = shown(&screen);
         // 4 ms are in the bucket from 3.932 to 4.063.
         for part in [
-            "web\\u{1b}[2J waits for a CPU when woken, p99 3998 us, because of batch 100 %, for 1 s",
+            "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: on its CPU ran batch 100 %; for 1 s",
             "2 machines",
-            "beyond p50",
+            "round trip p50",
         ] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }

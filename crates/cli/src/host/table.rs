@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use lowtail_observe::{Finding, Snapshot};
 
-use super::wording::{COLUMNS, cells, dark, sentence, unseen};
+use super::wording::{COLUMNS, cells, dark, next_steps, sentence, unseen};
 
 /// What hurts, and a line for each machine.
 pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
@@ -13,9 +13,14 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     match findings {
         [] if snapshot.unknown || dark(snapshot).next().is_some() => {}
         [] => text.push_str("  nothing hurts\n"),
-        _ => findings.iter().for_each(|finding| {
-            let _ = writeln!(text, "  {}", sentence(finding));
-        }),
+        _ => {
+            for finding in findings {
+                let _ = writeln!(text, "  {}", sentence(finding));
+            }
+            for step in next_steps(findings) {
+                let _ = writeln!(text, "  {step}");
+            }
+        }
     }
     for line in dark(snapshot).chain(unseen(snapshot)) {
         let _ = writeln!(text, "  {line}");
@@ -73,12 +78,16 @@ mod tests {
     fn columns_stand_below_each_other_and_names_stay_data() {
         let snapshot = snapshot();
         let text = text(&snapshot, &Diagnosis::default().update(&snapshot));
-        assert!(text.contains("waits for a CPU when woken, p99 3998 us, because of batch 100 %"));
+        assert!(
+            text.contains(
+                "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: on its CPU ran batch 100 %; for 1 s"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("next: weigh or cap machines in a policy"), "{text}");
         assert!(!text.contains('\x1b'));
-        let table: Vec<&str> = text
-            .lines()
-            .filter(|line| line.contains("machine  ") || line.ends_with("300"))
-            .collect();
+        let table: Vec<&str> =
+            text.lines().filter(|line| line.contains("VM  ") || line.ends_with("300")).collect();
         assert_eq!(table.len(), 2, "{text}");
         assert_eq!(table[0].chars().count(), table[1].chars().count(), "{text}");
     }

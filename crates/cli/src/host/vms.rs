@@ -14,8 +14,8 @@ use crate::out;
 /// `lowtail host vms`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vms {
-    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
-    /// each of its interfaces; or another name for one that is found. May be given several times
+    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// of its interfaces; or another name for one that it finds. Repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
 }

@@ -15,8 +15,8 @@ pub(crate) struct Wanted {
     /// The policy file; an empty one is one
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A machine that is not found by itself: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for
-    /// each of its interfaces. May be given several times
+    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// of its interfaces; repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     pub(crate) vm: Vec<Declared>,
 }
@@ -61,7 +61,7 @@ pub(crate) fn capabilities(
     Ok(capabilities)
 }
 
-/// What a policy comes to for these machines.
+/// The desired state of these machines.
 pub(crate) fn settings(
     policy: &Policy,
     found: &Found,

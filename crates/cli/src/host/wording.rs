@@ -6,18 +6,18 @@ use lowtail_observe::{Finding, Runner, Snapshot, Symptom, ThreadSnapshot, VmSnap
 
 /// What is told of a machine. Times are in microseconds.
 pub(crate) const COLUMNS: [&str; 13] = [
-    "machine",
+    "VM",
     "vCPUs",
     "CPU %",
-    "wake p50",
+    "wake-up p50",
     "p99",
     "max us",
-    "waits %",
+    "ready %",
     "throttled",
-    "back end p99",
-    "queue p99",
+    "back-end p99",
+    "queueing p99",
     "drops",
-    "beyond p50",
+    "round trip p50",
     "p99 us",
 ];
 
@@ -54,26 +54,60 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
     cells
 }
 
-/// A finding in words.
+/// A finding in words: whose, the symptom with its size and limit, the cause, what to do next.
 pub(crate) fn sentence(finding: &Finding) -> String {
-    let amount = finding.amount;
-    let what = match finding.symptom {
-        Symptom::Late => format!("waits for a CPU when woken, p99 {} us", us(Some(amount))),
-        Symptom::Starved => format!("waits for a CPU {amount:.0} % of the time that it wants"),
-        Symptom::Throttled => format!("is stopped by its own quota in {amount:.0} % of periods"),
-        Symptom::BackEndLate => format!("waits for its back end, p99 {} us", us(Some(amount))),
-        Symptom::Queued => format!("waits in the uplink's queue, p99 {} us", us(Some(amount))),
-        Symptom::Dropped => format!("loses {amount:.0} packets in the host"),
-        Symptom::RemoteLatency => format!("waits beyond the uplink, p99 {} us", us(Some(amount))),
+    let Finding { vm, symptom, amount, limit, .. } = finding;
+    let p99 = |what: &str| format!("{what} p99 {} (limit {})", span(*amount), span(*limit));
+    let what = match symptom {
+        Symptom::Late => p99("wake-up latency"),
+        Symptom::Starved => {
+            format!("ready time {amount:.0} % of run and ready time (limit {limit:.0} %)")
+        }
+        Symptom::Throttled => format!("throttled in {amount:.0} % of periods"),
+        Symptom::BackEndLate => p99("back-end latency"),
+        Symptom::Queued => p99("queueing delay at the uplink"),
+        Symptom::Dropped => format!("{amount:.0} packets dropped in the host"),
+        Symptom::RemoteLatency => p99("round trip beyond the uplink"),
     };
     let told = finding.causes.iter().filter(|cause| cause.share >= 0.05).take(3);
     let causes: Vec<String> =
         told.map(|cause| format!("{} {:.0} %", who(&cause.runner), 100.0 * cause.share)).collect();
-    let because = match (causes.is_empty(), finding.symptom) {
-        (true, _) | (_, Symptom::Throttled) => String::new(),
-        _ => format!(", because of {}", causes.join(", ")),
+    let cause = match (causes.is_empty(), symptom) {
+        (_, Symptom::Throttled) => "; cause: its own CPU quota".to_string(),
+        (true, _) => String::new(),
+        _ => format!("; cause: on its CPU ran {}", causes.join(", ")),
     };
-    format!("{} {what}{because}, for {:.0} s", finding.vm, finding.for_ms / 1e3)
+    format!("{vm}: {what}{cause}; for {:.0} s", finding.for_ms / 1e3)
+}
+
+/// What an operator does next about `findings`, one line for each kind of remedy.
+pub(crate) fn next_steps(findings: &[Finding]) -> Vec<&'static str> {
+    let step = |finding: &Finding| match finding.symptom {
+        Symptom::Late | Symptom::Starved | Symptom::BackEndLate => {
+            "next: weigh or cap machines in a policy, and ask `lowtail host plan POLICY` what it changes"
+        }
+        Symptom::Throttled => "next: raise the quota (cpu.max), or give it a burst",
+        Symptom::Queued => {
+            "next: name the uplink in a policy, and ask `lowtail host plan POLICY` what it changes"
+        }
+        Symptom::Dropped => "next: `lowtail host observe --once --json` gives the kernel's reasons",
+        Symptom::RemoteLatency => {
+            "next: look at the network and at who answers; this host is not the cause"
+        }
+    };
+    let mut steps: Vec<&str> = findings.iter().map(step).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+/// A span in a unit that people read, with three digits that count.
+fn span(span_us: f64) -> String {
+    if span_us < 999.5 {
+        format!("{} us", us(Some(span_us)))
+    } else {
+        format!("{} ms", us(Some(span_us / 1e3)))
+    }
 }
 
 /// Machines of which it is not known how they are, in words.

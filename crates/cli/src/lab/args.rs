@@ -30,8 +30,8 @@ pub(crate) struct LabRun {
     /// Run every experiment of the catalogue
     #[arg(long)]
     pub(super) all: bool,
-    /// Machines of libvirt's (what `virsh dumpxml` prints) on a host, instead of experiments; all
-    /// their vCPUs compute
+    /// Simulate these libvirt domains (what `virsh dumpxml` prints) on one host instead of
+    /// experiments; all their vCPUs compute
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["experiments", "all"])]
     pub(super) domain_xml: Vec<PathBuf>,
     /// pCPUs of the host for --domain-xml [default: as many as here]
@@ -45,14 +45,14 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "1|2", requires = "domain_xml")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(super) cgroup_version: Option<u8>,
-    /// Print the scenario that --domain-xml comes to, to go on from, and run nothing
+    /// Print the scenario that --domain-xml makes, and run nothing
     #[arg(long, requires = "domain_xml")]
     pub(super) print_toml: bool,
     /// Seed in place of the one in the file
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// Where: simulator; or kernel, the same scenario with threads in control groups of this host,
-    /// beside the simulated one. Needs root; writes no report
+    /// Where to run: simulator; or kernel, which also plays the scenario with threads in control
+    /// groups of this host. kernel needs root and writes no report
     #[arg(long, value_enum, default_value_t = On::Simulator, value_name = "WHERE")]
     #[arg(hide_possible_values = true)]
     pub(super) on: On,
@@ -60,14 +60,14 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,
-    /// With --on kernel: latencies are claimed, too, since the clock of this host counts
-    /// instructions and nobody else is on it
+    /// With --on kernel: also judge claims about latency; the host needs a clock that counts
+    /// instructions, and nobody else on it
     #[arg(long)]
     pub(super) exact_clock: bool,
     /// Cases to run at the same time [default: one per processor]; results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) jobs: Option<u16>,
-    /// The longer form: more samples, steadier tails
+    /// Run the longer form: more samples, steadier tails
     #[arg(long)]
     pub(super) full: bool,
     /// Where to write the HTML report
@@ -76,7 +76,13 @@ pub(crate) struct LabRun {
     /// Write no report
     #[arg(long, conflicts_with = "report")]
     pub(super) no_report: bool,
-    /// Run only this case; may be given several times. Claims about others are not judged
+    /// Also draw the distributions of the one experiment, of eight cases at most, into this file (SVG)
+    #[arg(long, value_name = "FILE", conflicts_with = "all")]
+    pub(super) chart: Option<PathBuf>,
+    /// Also write all tables as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) markdown: Option<PathBuf>,
+    /// Run only this case; repeat for more. Claims about others are not judged
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub(super) case: Vec<String>,
     /// Also write the end of each case's schedule, and how much waited at the ports of its
@@ -87,7 +93,7 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "FILE")]
     pub(super) pcap: Option<PathBuf>,
     /// Which link: A is that from the NIC of machine A, to:A that from its switch; up:0, down:0
-    /// and so on are those between switches. May be given several times [default for --pcap: both
+    /// and so on are those between switches. Repeat for more [default for --pcap: both
     /// of the first machine; for --perfetto: both of the first 32]
     #[arg(long, value_name = "LINK")]
     pub(super) link: Vec<String>,
@@ -113,7 +119,7 @@ pub(crate) struct LabAttack {
     /// Runs at the same time [default: one per processor]; results do not depend on it
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) jobs: Option<u16>,
-    /// Also write the scenarios of what was found into this directory; made if need be
+    /// Also write the scenarios of what was found into this directory; lowtail creates it
     #[arg(long, value_name = "DIR")]
     pub(super) save: Option<PathBuf>,
 }

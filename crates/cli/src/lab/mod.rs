@@ -25,17 +25,17 @@ use crate::out;
 pub(crate) enum Lab {
     /// List the experiments
     List,
-    /// Show what an experiment is about: source, notes, cases, claims
+    /// Show source, notes, cases and claims of an experiment
     Show {
         /// Name of an experiment, or path of a scenario file (ends in .toml)
         experiment: String,
-        /// Print the scenario file itself, to start one of your own from
+        /// Print the scenario file, as a start for your own
         #[arg(long)]
         toml: bool,
     },
-    /// Run experiments; prints published figures beside ours and writes a report
+    /// Run experiments, print published figures beside ours, write a report
     #[command(after_help = exit::help())]
-    Run(LabRun),
+    Run(Box<LabRun>),
     /// Search for guests that take more than their share, or make others wait
     #[command(after_help = exit::help())]
     Attack(LabAttack),

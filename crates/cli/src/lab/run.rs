@@ -41,10 +41,20 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         return kernel::run(args, &experiments, global);
     }
     let report = (!args.no_report).then_some(args.report.as_path());
+    let (markdown, chart) = (args.markdown.as_deref(), args.chart.as_deref());
     let (schedules, frames) = (args.perfetto.as_deref(), args.pcap.as_deref());
-    out::outputs(&[("--report", report), ("--perfetto", schedules), ("--pcap", frames)], global)?;
+    let outputs = [
+        ("--report", report),
+        ("--markdown", markdown),
+        ("--chart", chart),
+        ("--perfetto", schedules),
+        ("--pcap", frames),
+    ];
+    out::outputs(&outputs, global)?;
     // Whoever cannot be written to is told before the run.
-    let report = report.map(Report::new).transpose()?;
+    let report = report.map(TextFile::new).transpose()?;
+    let markdown = markdown.map(TextFile::new).transpose()?;
+    let chart = chart.map(TextFile::new).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     let options = args.options(jobs);
     check_choice(args, &experiments, &options)?;
@@ -94,6 +104,21 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         let text = frames.finish()?;
         out::remark(global, &text);
     }
+    if let Some(markdown) = markdown {
+        let path = lowtail_out::path(markdown.path);
+        markdown.finish(&lowtail_lab::markdown::document(&outcomes, &command(args)))?;
+        out::remark(global, &format!("tables: {path}"));
+    }
+    if let (Some(chart), [outcome]) = (chart, &outcomes[..]) {
+        let path = lowtail_out::path(chart.path);
+        let drawn = lowtail_lab::report::chart(outcome).ok_or_else(|| {
+            Fail::Usage(
+                "--chart draws latencies of one to eight cases; choose them by --case".into(),
+            )
+        })?;
+        chart.finish(&drawn)?;
+        out::remark(global, &format!("chart: {path}"));
+    }
     if let Some(report) = report {
         let path = lowtail_out::path(report.path);
         report.finish(&lowtail_lab::report::html(&outcomes))?;
@@ -101,6 +126,14 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     let holds = outcomes.iter().all(Outcome::holds);
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+/// The command that writes the same tables.
+fn command(args: &LabRun) -> String {
+    let names = if args.all { "--all".to_string() } else { args.experiments.join(" ") };
+    let full = if args.full { " --full" } else { "" };
+    let seed = args.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
+    format!("lowtail lab run {names}{full}{seed} --markdown FILE")
 }
 
 /// Whether the cases and links that are asked for exist and fit together.
@@ -113,6 +146,9 @@ fn check_choice(
     if !args.case.is_empty() && experiments.len() > 1 {
         return usage("--case chooses among the cases of one experiment; give one".to_string());
     }
+    if args.chart.is_some() && experiments.len() != 1 {
+        return usage("--chart draws one experiment; give one".to_string());
+    }
     if args.exact_clock && args.on != On::Kernel {
         return usage("--exact-clock is about --on kernel".to_string());
     }
@@ -122,6 +158,12 @@ fn check_choice(
     let mut cases = Vec::new();
     for experiment in experiments {
         cases.extend(experiment.chosen(options)?);
+    }
+    if args.chart.is_some() && cases.len() > 8 {
+        let all = cases.len();
+        return usage(format!(
+            "--chart draws eight cases at most, here are {all}; choose some by --case"
+        ));
     }
     let networks = cases.iter().filter(|case| case.network.is_some()).count();
     if networks == 0 && (args.pcap.is_some() || !args.link.is_empty()) {
@@ -140,20 +182,20 @@ fn check_choice(
     Ok(())
 }
 
-/// The file of `--report`, which appears when all is written.
-struct Report<'a> {
+/// A file of text, which appears when all is written.
+struct TextFile<'a> {
     path: &'a Path,
     file: Output,
 }
 
-impl<'a> Report<'a> {
+impl<'a> TextFile<'a> {
     fn new(path: &'a Path) -> Result<Self, Fail> {
         let file = Output::create(path, Access::Usual);
-        Ok(Report { path, file: file.map_err(|error| Self::wrong(path, &error))? })
+        Ok(TextFile { path, file: file.map_err(|error| Self::wrong(path, &error))? })
     }
 
-    fn finish(mut self, html: &str) -> Result<(), Fail> {
-        let written = self.file.write_all(html.as_bytes());
+    fn finish(mut self, text: &str) -> Result<(), Fail> {
+        let written = self.file.write_all(text.as_bytes());
         written.and_then(|()| self.file.commit()).map_err(|error| Self::wrong(self.path, &error))
     }
 

@@ -4,10 +4,59 @@ use std::sync::OnceLock;
 
 use crate::{Place, Ran, TINY};
 
-/// All experiments with two jobs, run once for all tests.
+/// All experiments with two jobs, run once for all tests, and their tables.
+fn all_with_tables() -> &'static (Ran, String) {
+    static ALL: OnceLock<(Ran, String)> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let place = Place::new();
+        let ran = place.line("lab run --all --json --no-report --jobs 2 --markdown results.md");
+        (ran, std::fs::read_to_string(place.path("results.md")).expect("written"))
+    })
+}
+
 fn all() -> &'static Ran {
-    static ALL: OnceLock<Ran> = OnceLock::new();
-    ALL.get_or_init(|| Place::new().line("lab run --all --json --no-report --jobs 2"))
+    &all_with_tables().0
+}
+
+/// docs/results.md has the figures of this version.
+#[test]
+fn the_tables_of_the_documentation_are_not_stale() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
+    let kept = std::fs::read_to_string(kept).expect("docs/results.md");
+    let now = &all_with_tables().1;
+    let differs = now.lines().zip(kept.lines()).find(|(now, kept)| now != kept);
+    assert!(*now == kept, "`make results` writes docs/results.md anew; first: {differs:#?}");
+}
+
+/// The picture of the README is that of this version, and stands for itself.
+#[test]
+fn the_picture_of_the_readme_is_not_stale() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let kept = std::fs::read_to_string(format!("{root}/docs/pictures/small-first-ratelimit.svg"));
+    let kept = kept.expect("the picture");
+    let place = Place::new();
+    let cases = [
+        "alone",
+        "small-first",
+        "small-first, random, mean 1000us",
+        "credit2 4.8.1, limit 1000us",
+        "credit2 4.21, limit 1000us",
+        "credit2 4.21, limit 0us",
+    ];
+    let run = ["lab", "run", "small-first-ratelimit", "--no-report", "--chart", "now.svg"];
+    let chosen = cases.iter().flat_map(|case| ["--case", case]);
+    place.run(run.into_iter().chain(chosen)).expect(0, &["chart: now.svg"]);
+    let now = std::fs::read_to_string(place.path("now.svg")).expect("written");
+    assert!(now == kept, "`make results` draws it anew");
+    assert!(now.starts_with("<svg xmlns=") && now.ends_with("</svg>\n"));
+    assert_eq!(now.matches("class=\"curve stroke").count(), 2 * cases.len(), "curve and legend");
+    for wrong in
+        ["bobtail many --chart x.svg", "many --chart x.svg", "netback-tasklets --chart x.svg"]
+    {
+        let ran = place.line(&format!("lab run {wrong} --no-report"));
+        ran.expect(2, &["--chart"]);
+        assert!(!place.path("x.svg").exists(), "{wrong}");
+    }
 }
 
 /// One of each kind: run queues of Xen, of Linux and ours, a back end, a network, hosts and network

@@ -49,6 +49,8 @@ fn two_for_wrong_usage() {
         ("trace export -", "--perfetto <FILE>"),
         ("trace export - --perfetto x", "give a file"),
         ("trace info x --cpu-hz 0", "invalid value '0' for '--cpu-hz <HZ>'"),
+        ("trace info x --cpu-hz 2.4T", "a frequency such as 2394452000, 2394.452M, 1.0G or 2.4GHz"),
+        ("host observe --once --duration 1s", "'--once' cannot be used with '--duration <SPAN>'"),
         ("completions cobol", "invalid value 'cobol'"),
     ] {
         let ran = place.line(line);

@@ -9,6 +9,7 @@ mod codes;
 mod commands;
 mod domains;
 mod files;
+mod glossary;
 mod host;
 mod host_looks;
 mod hostile;

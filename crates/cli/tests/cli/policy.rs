@@ -13,14 +13,14 @@ use super::host::root;
 use super::*;
 
 /// A stand-in of two vCPUs in libvirt's groups, and the files of its group that say what it gets.
-struct Machine {
+struct Vm {
     name: String,
     group: PathBuf,
     hierarchy: Hierarchy,
     _standin: Standin,
 }
 
-impl Machine {
+impl Vm {
     fn new(name: &str) -> Self {
         let hierarchy = Hierarchy::find().expect("control groups");
         let name = format!("{name}{}", std::process::id());
@@ -28,7 +28,7 @@ impl Machine {
         let standin = standin.expect("a stand-in");
         let group = format!("machine.slice/machine-qemu\\x2d1\\x2d{name}.scope");
         let group = hierarchy.root.join(group);
-        Machine { name, group, hierarchy, _standin: standin }
+        Vm { name, group, hierarchy, _standin: standin }
     }
 
     fn file(&self) -> PathBuf {
@@ -97,7 +97,7 @@ fn a_wrong_policy_is_told_with_its_place() {
 #[test]
 fn plan_apply_status_revert() {
     let Some(()) = may() else { return };
-    let (place, machine) = (Place::new(), Machine::new("applied"));
+    let (place, machine) = (Place::new(), Vm::new("applied"));
     place.write("p.toml", machine.policy("weight = 300\ncap = \"150%\""));
     let plan = place.line("host plan p.toml --state s");
     plan.expect(0, &[]);
@@ -139,7 +139,7 @@ fn plan_apply_status_revert() {
 #[test]
 fn what_somebody_else_has_changed_is_left_alone() {
     let Some(()) = may() else { return };
-    let (place, machine) = (Place::new(), Machine::new("foreign"));
+    let (place, machine) = (Place::new(), Vm::new("foreign"));
     place.write("p.toml", machine.policy("weight = 300"));
     place.line("host apply p.toml --state s -q").expect(0, &[]);
     fs::write(machine.file(), "77").expect("a weight of somebody else's");
@@ -156,7 +156,7 @@ fn what_somebody_else_has_changed_is_left_alone() {
 #[test]
 fn watching() {
     let Some(()) = may() else { return };
-    let (place, first) = (Place::new(), Machine::new("first"));
+    let (place, first) = (Place::new(), Vm::new("first"));
     let names = format!("[\"{}\", \"watched{}\"]", first.name, std::process::id());
     let text = first.policy("weight = 300");
     place.write("p.toml", text.replace(&format!("\"{}\"", first.name), &names));
@@ -172,7 +172,7 @@ fn watching() {
         }
     };
     until("the first one", &|| first.weight() == 600.0);
-    let second = Machine::new("watched");
+    let second = Vm::new("watched");
     until("the second one", &|| second.weight() == 600.0);
     place.line("host apply p.toml --state s").expect(4, &["is changing this host already"]);
     let status = place.line("host status --state s");

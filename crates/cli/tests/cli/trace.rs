@@ -74,7 +74,9 @@ fn reads_standard_input() {
 /// At twice the rate, the same ticks are half the time.
 #[test]
 fn the_clock_can_be_given() {
-    let latency = run(&["trace", "latency", "--json", "--cpu-hz", "2000000000"]).json();
-    assert_eq!(latency["cpu_hz"], 2_000_000_000_u64);
-    assert_eq!(vcpu(&latency, "d1v0")["wake_to_run"]["p50"], 9988.76 / 2.0);
+    for hz in ["2000000000", "2.0G", "2000MHz"] {
+        let latency = run(&["trace", "latency", "--json", "--cpu-hz", hz]).json();
+        assert_eq!(latency["cpu_hz"], 2_000_000_000_u64, "{hz}");
+        assert_eq!(vcpu(&latency, "d1v0")["wake_to_run"]["p50"], 9988.76 / 2.0, "{hz}");
+    }
 }

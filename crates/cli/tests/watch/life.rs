@@ -12,8 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::machine::Machine;
 use crate::trace::{Call, Traced};
+use crate::vm::Vm;
 
 /// Something of each kind: a weight, a limit, CPUs, a nice value; with sched_ext a class for each thread.
 const POLICY: &str = "
@@ -30,8 +30,8 @@ cpus = \"all-but-first\"
 #[derive(Debug)]
 pub(crate) struct World {
     dir: TempDir,
-    first: Machine,
-    second: Option<Machine>,
+    first: Vm,
+    second: Option<Vm>,
     /// Whether the other one comes at all.
     comes: bool,
     rows_each: usize,
@@ -59,7 +59,7 @@ impl World {
         let dir = tempfile::tempdir().expect("a directory");
         let policy = format!("scheduler = \"{scheduler}\"\n{POLICY}");
         fs::write(dir.path().join("policy.toml"), policy).expect("a file");
-        World { dir, first: Machine::start("first"), second: None, comes, rows_each: 0 }
+        World { dir, first: Vm::start("first"), second: None, comes, rows_each: 0 }
     }
 
     /// One life until it is about to make change `at`, where it is stopped, or to its end; what it has changed.
@@ -105,7 +105,7 @@ impl World {
             (Phase::Begins, 1..) if !self.comes => end(),
             (Phase::Begins, rows @ 1..) => {
                 self.rows_each = rows;
-                self.second = Some(Machine::start("second"));
+                self.second = Some(Vm::start("second"));
                 Phase::Comes
             }
             (Phase::Comes, rows) if rows == 2 * self.rows_each => {
@@ -131,13 +131,13 @@ impl World {
         self.dir.path().join("state")
     }
 
-    fn machines(&self) -> impl Iterator<Item = &Machine> {
+    fn machines(&self) -> impl Iterator<Item = &Vm> {
         [&self.first].into_iter().chain(&self.second)
     }
 
     /// What differs from what was there before.
     fn changed(&self) -> Vec<String> {
-        self.machines().flat_map(Machine::changed).collect()
+        self.machines().flat_map(Vm::changed).collect()
     }
 
     /// All machines run.
@@ -150,7 +150,7 @@ impl World {
 
     /// How many threads have the class of the scheduler.
     pub(crate) fn in_class(&self) -> usize {
-        self.machines().map(Machine::in_class).sum()
+        self.machines().map(Vm::in_class).sum()
     }
 
     /// What a killed one has left is restored.

@@ -4,9 +4,9 @@
 
 mod kill;
 mod life;
-mod machine;
 mod trace;
 mod unit;
+mod vm;
 
 use std::path::{Path, PathBuf};
 

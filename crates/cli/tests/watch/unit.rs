@@ -10,7 +10,7 @@ use lowtail_control::reconcile::{InForce, in_force};
 use lowtail_testkit::needs;
 
 use crate::life::{no_scheduler, until};
-use crate::machine::Machine;
+use crate::vm::Vm;
 
 const UNIT: &str = include_str!("../../../../dist/lowtail.service");
 const POLICY: &str = "/etc/lowtail/policy.toml";
@@ -76,7 +76,7 @@ fn install() {
 
 /// A stand-in in a scope of systemd's: its process is put there, then makes groups below, as libvirt does.
 #[expect(clippy::zombie_processes, reason = "it ends with the guest")]
-fn scope(name: &str) -> Machine {
+fn scope(name: &str) -> Vm {
     let begun = format!("/run/{name}");
     let args = "--vcpus 1 --vhost 1 --do serve --every 5000 --work 100";
     // A group with processes has no controllers for those below: the shell leaves it first.
@@ -102,7 +102,7 @@ fn scope(name: &str) -> Machine {
         .expect("it starts");
     let read = || fs::read_to_string(&begun).unwrap_or_default();
     until("the stand-in begins", || read().ends_with('\n'));
-    let machine = Machine::of(serde_json::from_str(&read()).expect("as it prints"));
+    let machine = Vm::of(serde_json::from_str(&read()).expect("as it prints"));
     assert!(machine.group().ends_with(Path::new("machine.slice").join(unit)), "{machine:?}");
     machine
 }
@@ -133,7 +133,7 @@ fn said(what: &str) -> usize {
 }
 
 /// Weight and limit of its scope, and the limit of its vCPU's group below.
-fn values(machine: &Machine) -> [String; 3] {
+fn values(machine: &Vm) -> [String; 3] {
     ["cpu.weight", "cpu.max", "libvirt/vcpu0/cpu.max"].map(|name| {
         fs::read_to_string(machine.group().join(name)).expect("it lives").trim_end().to_string()
     })
@@ -148,7 +148,7 @@ fn has_it() -> bool {
 }
 
 /// Waits until all of the policy is in force.
-fn comes_into_force(machine: &Machine) {
+fn comes_into_force(machine: &Vm) {
     until("it is in force", has_it);
     assert_eq!(values(machine), FULL);
     // Its process, its vCPU, its worker.
@@ -157,13 +157,13 @@ fn comes_into_force(machine: &Machine) {
 }
 
 /// All is byte for byte as it was, and nothing is written down.
-fn is_as_before(machine: &Machine) {
+fn is_as_before(machine: &Vm) {
     assert_eq!(machine.changed(), Vec::<String>::new());
     assert!(no_scheduler() && !Path::new(STATE).join("host.ledger").exists());
 }
 
 /// What ExecStopPost= does comes before Restart=.
-fn killed_it_comes_back(machine: &Machine) {
+fn killed_it_comes_back(machine: &Vm) {
     begin("start");
     comes_into_force(machine);
     systemctl(&["kill", "-s", "KILL", "lowtail"]);
@@ -175,7 +175,7 @@ fn killed_it_comes_back(machine: &Machine) {
 
 /// When it reads its units again, systemd writes what it knows of a scope. Of groups that are not its own, and of threads, it
 /// knows nothing.
-fn what_systemd_writes_is_left_alone_until_the_next_start(machine: &Machine) {
+fn what_systemd_writes_is_left_alone_until_the_next_start(machine: &Vm) {
     let before = said(FOREIGN);
     systemctl(&["daemon-reload"]);
     let written = ["100", "max 100000", "40000 100000"];
@@ -186,7 +186,7 @@ fn what_systemd_writes_is_left_alone_until_the_next_start(machine: &Machine) {
     comes_into_force(machine);
 }
 
-fn stopped_it_restores_all(machine: &Machine) {
+fn stopped_it_restores_all(machine: &Vm) {
     let begun = Instant::now();
     systemctl(&["stop", "lowtail"]);
     println!("stopped in {:?}", begun.elapsed());
@@ -196,7 +196,7 @@ fn stopped_it_restores_all(machine: &Machine) {
 }
 
 /// Its end says that not all could be restored: what is somebody else's stays.
-fn what_somebody_sets_is_left_alone(machine: &Machine, policy: &str) {
+fn what_somebody_sets_is_left_alone(machine: &Vm, policy: &str) {
     let unit = machine.group().file_name().expect("a name").to_string_lossy().into_owned();
     fs::write(POLICY, policy).expect("a file");
     begin("start");
@@ -214,7 +214,7 @@ fn what_somebody_sets_is_left_alone(machine: &Machine, policy: &str) {
 }
 
 /// One without the unit, killed: nobody has restored anything. The unit's policy is another one.
-fn what_a_crash_has_left_is_restored_first(machine: &Machine, policy: &str) {
+fn what_a_crash_has_left_is_restored_first(machine: &Vm, policy: &str) {
     fs::write(POLICY, policy).expect("a file");
     let mut command = Command::new("lowtail");
     command.args(["host", "apply", POLICY, "--watch", "--no-look", "--quiet"]);
@@ -243,7 +243,7 @@ fn queues() -> String {
 }
 
 /// The network under what the unit forbids itself: killed, begun again, stopped.
-fn an_uplink_has_its_disciplines_back(machine: &Machine, policy: &str) {
+fn an_uplink_has_its_disciplines_back(machine: &Vm, policy: &str) {
     for module in ["veth", "sch_tbf", "sch_prio", "sch_fq_codel", "sch_ingress", "cls_bpf"] {
         let loaded = Command::new("modprobe").arg(module).status().expect("busybox has it");
         assert!(loaded.success(), "{module}");
@@ -272,7 +272,7 @@ fn an_uplink_has_its_disciplines_back(machine: &Machine, policy: &str) {
 }
 
 /// With its place, in the journal, and systemd does not try again.
-fn a_wrong_policy_is_told_once(machine: &Machine) {
+fn a_wrong_policy_is_told_once(machine: &Vm) {
     fs::write(POLICY, "[[vm]]\nwieght = 3\n").expect("a file");
     begin("start");
     until("it ends", || show("ActiveState") == "failed");
@@ -284,7 +284,7 @@ fn a_wrong_policy_is_told_once(machine: &Machine) {
 }
 
 /// Somebody else holds this host. That may end, so that it is tried again, but not for ever; nor is what the other one has done reverted.
-fn what_cannot_be_is_not_tried_for_ever(machine: &Machine, policy: &str) {
+fn what_cannot_be_is_not_tried_for_ever(machine: &Vm, policy: &str) {
     fs::write(POLICY, policy).expect("a file");
     let hold = HostLock::take(Path::new(STATE)).expect("nobody holds it");
     begin("start");

@@ -1,4 +1,4 @@
-//! What a policy comes to on this host: settings for the machines that there are, and what cannot be had.
+//! The desired state of this host: settings for its machines by a policy, and what the host cannot do.
 //!
 //! [`resolve()`] is a function of policy, machines and [`HostCapabilities`] alone: it reads nothing and changes nothing.
 //! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
@@ -31,7 +31,7 @@ pub use vms::{Member, members};
 /// Machines that one sentence names.
 const NAMES_MAX: usize = 8;
 
-/// What a policy comes to.
+/// What a policy wants of this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Who schedules vCPUs.
@@ -75,7 +75,7 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// What `policy` comes to for `vms` on a host of which these `capabilities` are known.
+/// What `policy` wants of `vms` on a host with these `capabilities`.
 pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> Wanted {
     let mut wanted = Wanted { vcpus: by(policy.scheduler, capabilities), ..Wanted::default() };
     if let (VcpusBy::Fair, Scheduler::Auto | Scheduler::SchedExt, Err(why)) =

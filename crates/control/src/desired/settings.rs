@@ -25,7 +25,7 @@ pub struct Settings {
     pub notes: Vec<Note>,
 }
 
-/// What `policy` comes to for what was `found` on this host. Reads what control groups,
+/// What `policy` wants of what was `found` on this host. Reads what control groups,
 /// threads and uplinks there are, and asks libvirt for its machines; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);

@@ -235,7 +235,7 @@ fn boot() -> io::Result<String> {
     Ok(id.trim_end().to_string())
 }
 
-/// The directory, made if need be, and the file `name` in it, open.
+/// The directory, which it creates, and the file `name` in it, open.
 pub(super) fn open(dir: &Path, name: &str) -> Result<(PathBuf, File), Error> {
     make_dir(dir).map_err(|source| {
         let path = dir.to_path_buf();

@@ -1,4 +1,4 @@
-//! A policy file on a host: what it comes to, applied with the ledger and reverted.
+//! A policy file on a host: its desired state, applied with the ledger and reverted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(crate) fn found(vms: Vec<Vm>) -> Found {
     Found { vms, ..Found::default() }
 }
 
-/// What a policy comes to for the namespace of the thread.
+/// The desired state of the namespace of the thread.
 pub(crate) fn resolve(text: &str) -> (Policy, Settings) {
     let policy = Policy::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let capabilities = HostCapabilities::read(&Roots::default(), None).expect("a host of Linux");

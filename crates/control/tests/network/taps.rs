@@ -83,7 +83,7 @@ impl World {
         World { net, c, d }
     }
 
-    /// What a policy comes to for these machines, put in force by a process that ends then.
+    /// The desired state of these machines, put in force by a process that ends then.
     fn apply(&self, dir: &Path, text: &str, taps: &[&str]) -> (Settings, Plan, Applied) {
         let (dir, text) = (dir.to_path_buf(), text.to_string());
         let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();

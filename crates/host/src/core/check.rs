@@ -24,7 +24,7 @@ impl Core {
             let Some(v) = host.current[p] else { continue };
             let idle = pcpu.switching.is_none() && self.progress[v.index()].executing.is_none();
             // One that waits for an answer from the port is next.
-            if idle && self.without_step != Some(v) {
+            if idle && self.needs_step != Some(v) {
                 return Err(format!("{v:?} has a pCPU and does nothing at {:?}", host.now));
             }
         }

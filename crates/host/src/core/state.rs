@@ -62,7 +62,7 @@ pub(crate) struct Core {
     /// pCPUs to tickle when who runs there has served its events.
     pub(super) held: CpuSet,
     /// A vCPU that executes and has nothing to do: the host asks its guest.
-    pub(crate) without_step: Option<Vcpu>,
+    pub(crate) needs_step: Option<Vcpu>,
     pub(super) watched: Option<Vcpu>,
     pub(crate) worst: Option<Worst>,
 }
@@ -111,7 +111,7 @@ impl Core {
             costs: config.costs,
             tickle: config.tickle,
             held: CpuSet::EMPTY,
-            without_step: None,
+            needs_step: None,
             watched,
             worst: None,
             host,

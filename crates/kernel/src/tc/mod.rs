@@ -1,7 +1,7 @@
 //! Queueing disciplines, hooks and segments of a live host's interfaces: what is there, read exactly; what suits;
 //! and back to what was there.
 //!
-//! [`Tree`] is what hangs on an interface, [`Choice`] what is put there instead, [`set_hooks`] and [`attach`] are for
+//! [`Tree`] is the tree of disciplines of an interface, [`Choice`] what is put there instead, [`set_hooks`] and [`attach`] are for
 //! programs. Everything is of the network namespace of the thread that asks.
 //!
 //! What is ours is known by its numbers and its name, which are here.

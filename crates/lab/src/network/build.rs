@@ -51,7 +51,7 @@ impl EndSpec {
     fn home(&self) -> Home {
         match self.home {
             Some((host, dom)) => Home::Vm { host, dom: Dom(dom) },
-            None => Home::Machine { nic: 0 },
+            None => Home::Remote { nic: 0 },
         }
     }
 }

@@ -204,7 +204,7 @@ impl HostLinks {
         });
         let net = Net::new(&config, ports.collect(), seed);
         let vms = (0..vms).map(|dom| Home::Vm { host: 0, dom: Dom(dom as u16) });
-        let machines = (0..self.links.len()).map(|nic| Home::Machine { nic: nic as u16 });
+        let machines = (0..self.links.len()).map(|nic| Home::Remote { nic: nic as u16 });
         let homes = vms.chain(machines).collect();
         World::new(net, vec![host], homes, CheckEvery::Events(EVENTS_PER_LOOK))
     }

@@ -99,7 +99,7 @@ impl NetworkCase {
             let machine = &self.machines[self.config().ends[i].host as usize];
             let name = match self.homes[i] {
                 Home::Vm { host, dom } => &case.hosts[host].config.vms[dom.index()].name,
-                Home::Machine { .. } => name,
+                Home::Remote { .. } => name,
             };
             if name == machine { name.clone() } else { format!("{name}.{machine}") }
         };

@@ -22,8 +22,8 @@ pub enum Home {
         /// The VM.
         dom: Dom,
     },
-    /// A machine without processors; hosts reach it by their NIC of this number.
-    Machine {
+    /// At the far end of a link, without processors; hosts reach it by their NIC of this number.
+    Remote {
         /// The NIC.
         nic: u16,
     },
@@ -294,7 +294,7 @@ impl World {
             NetEvent::Arrived { id, .. } => {
                 let spec = self.spec(id)?;
                 let nic = match self.homes[self.net.pool()[id].src.index()] {
-                    Home::Machine { nic } => nic,
+                    Home::Remote { nic } => nic,
                     Home::Vm { .. } => 0,
                 };
                 self.hosts[host].arrive(now, nic, dom, spec)
@@ -318,7 +318,7 @@ impl World {
         match self.homes[self.net.pool()[id].dst.index()] {
             Home::Vm { host: there, dom } if there == host => Destination::Dom(dom),
             Home::Vm { .. } => Destination::Nic(0),
-            Home::Machine { nic } => Destination::Nic(nic),
+            Home::Remote { nic } => Destination::Nic(nic),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::metric;
 use crate::outcome::Outcome;
 use crate::row::Row;
 
-const WIDTH: f64 = 1000.0;
+const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 790.0;
@@ -31,8 +31,19 @@ const LINES: [(&str, f64); 7] = [
 const POINTS: [(&str, f64); 6] =
     [("p25", 0.75), ("p50", 0.5), ("p75", 0.25), ("p90", 0.1), ("p99", 0.01), ("p99_9", 1e-3)];
 
-/// One chart with a line per row.
+/// One chart with a line per row, and what it shows.
 pub(super) fn chart(outcome: &Outcome, rows: &[&Row]) -> String {
+    let any = rows.iter().any(|row| !published(outcome, row).is_empty());
+    let dots = if any { " Dots are published figures." } else { "" };
+    format!(
+        "<figure>{}<figcaption>Share of values up to each latency; every further nine has the same \
+         height.{dots}</figcaption></figure>\n",
+        svg(outcome, rows, "")
+    )
+}
+
+/// The chart itself, with this style.
+pub(super) fn svg(outcome: &Outcome, rows: &[&Row], style: &str) -> String {
     let published = |row: &Row| published(outcome, row);
     let values = rows.iter().flat_map(|row| {
         let ours = row.tail.iter().map(|(x, _)| *x);
@@ -44,7 +55,8 @@ pub(super) fn chart(outcome: &Outcome, rows: &[&Row]) -> String {
     let deepest = (5.0 / longest).clamp(1e-7, 1e-3);
     let y = |tail: f64| TOP + (tail.clamp(deepest, 1.0).log10() / deepest.log10()) * (BOTTOM - TOP);
     let mut out = format!(
-        "<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{}\">\n{style}",
         escape(&format!("Distribution of latency: {}", outcome.title))
     );
     axes(&mut out, outcome, &x, &y, deepest);
@@ -81,13 +93,7 @@ pub(super) fn chart(outcome: &Outcome, rows: &[&Row]) -> String {
     }
     let any = rows.iter().any(|row| !published(row).is_empty());
     legend(&mut out, rows, any);
-    let dots = if any { " Dots are published figures." } else { "" };
-    let _ = writeln!(
-        out,
-        "</svg><figcaption>Share of values up to each latency; every further nine has the same \
-         height.{dots}</figcaption></figure>"
-    );
-    out
+    out + "</svg>"
 }
 
 /// The published points of a row: name, value in the row's unit, tail.
@@ -148,7 +154,7 @@ fn legend(out: &mut String, rows: &[&Row], published: bool) {
             top - 4.0,
             left + 22.0,
             left + 30.0,
-            escape(&cut(&row.name, 22)),
+            escape(&cut(&row.name, 34)),
             escape(&row.name)
         );
         top += 21.0;

@@ -134,6 +134,15 @@ fn charts(outcome: &Outcome) -> String {
     out + &sweep::charts(outcome, &drawn) + &ranges::chart(outcome, &drawn)
 }
 
+/// The distributions of `outcome` in one picture, an SVG document for day and night; `None` if nothing was measured, or in too
+/// many rows.
+pub fn chart(outcome: &Outcome) -> Option<String> {
+    let drawn: Vec<_> = outcome.rows.iter().filter(|row| row.n > 0).collect();
+    let style = format!("<style>{}\nsvg {{ background: var(--bg); }}</style>\n", style::CSS);
+    let fits = (1..=CDF_ROWS_MAX).contains(&drawn.len());
+    fits.then(|| cdf::svg(outcome, &drawn, &style) + "\n")
+}
+
 /// Whether published figures stand beside the row or case called `name`.
 fn has_published(outcome: &Outcome, name: &str) -> bool {
     let mut claims = outcome.claims.iter();

@@ -6,7 +6,7 @@ use super::{Check, Host, Qdisc, State};
 use lowtail_kernel::Name;
 use lowtail_kernel::tc::is_limited;
 
-/// A qdisc that hangs on the interface itself: `TC_H_ROOT` of `linux/pkt_sched.h`.
+/// The root qdisc of an interface: `TC_H_ROOT` of `linux/pkt_sched.h`.
 const ROOT: u32 = u32::MAX;
 /// One queue for all, first come, first served.
 const ONE_QUEUE: [&str; 4] = ["pfifo_fast", "pfifo", "bfifo", "noqueue"];

@@ -64,7 +64,7 @@ pub struct Recorder {
     _object: Object,
 }
 
-/// What a recording came to.
+/// What a recording has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How long it is.

@@ -8,27 +8,27 @@ use lowtail_standin::{Begun, Standin, shown};
 
 /// A machine with all that the kernel showed of it before anybody changed something.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct Vm {
     pub(crate) begun: Begun,
     before: BTreeMap<String, String>,
     _standin: Option<Standin>,
 }
 
-impl Machine {
+impl Vm {
     /// A server with one vCPU and one worker, in a group of libvirt's.
     pub(crate) fn start(name: &str) -> Self {
         let args = format!(
             "--as libvirt --name {name} --vcpus 1 --vhost 1 --do serve --every 5000 --work 100"
         );
         let standin = lowtail_standin::start(&args).expect("it begins");
-        let mut machine = Machine::of(standin.begun.clone());
+        let mut machine = Vm::of(standin.begun.clone());
         machine._standin = Some(standin);
         machine
     }
 
     /// One that somebody else has started.
     pub(crate) fn of(begun: Begun) -> Self {
-        let mut machine = Machine { begun, before: BTreeMap::new(), _standin: None };
+        let mut machine = Vm { begun, before: BTreeMap::new(), _standin: None };
         machine.before = machine.shown();
         machine
     }

@@ -1,0 +1,83 @@
+//! Outcomes as Markdown.
+
+use crate::outcome::Outcome;
+use crate::table::Table;
+
+/// A document with a chapter for each of `outcomes`, and `command`, which writes it.
+pub fn document(outcomes: &[Outcome], command: &str) -> String {
+    let mut out = format!(
+        "# Results\n\nWritten by `{}`. Each chapter is an experiment: its claims, with the published figure beside ours where \
+         there is one, then the figures of each case. Units and metrics: [scenarios.md](scenarios.md). What an experiment assumes: \
+         `lowtail lab show NAME`.\n\n| experiment | | |\n|---|---|---|\n",
+        plain(command)
+    );
+    for outcome in outcomes {
+        let (name, title) = (plain(&outcome.name), plain(&outcome.title));
+        out += &format!("| [{name}](#{name}) | {title} | {} |\n", outcome.verdict_line());
+    }
+    for outcome in outcomes {
+        out += &format!("\n{}", outcome.markdown());
+    }
+    out
+}
+
+impl Outcome {
+    /// A chapter with its tables.
+    pub fn markdown(&self) -> String {
+        let mut out = format!(
+            "## {}\n\n{}: {}.\n\n    {}\n",
+            plain(&self.name),
+            plain(&self.title),
+            self.verdict_line(),
+            lowtail_out::line(&self.command)
+        );
+        if !self.claims.is_empty() {
+            out += &format!("\n{}", markdown(&self.claim_table()));
+        }
+        out += &format!("\n{}", markdown(&self.row_table()));
+        out
+    }
+}
+
+fn markdown(table: &Table) -> String {
+    let row = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let marks = (0..table.header.len()).map(|i| {
+        let text = i == 0 || i >= table.text_from;
+        if text { "---" } else { "---:" }
+    });
+    let marks = format!("|{}|\n", marks.collect::<Vec<_>>().join("|"));
+    let rows = table.rows.iter().map(|(cells, _)| row(cells));
+    row(&table.header) + &marks + &rows.collect::<String>()
+}
+
+/// `text` on one line, without what Markdown or HTML would take for more than text.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for character in lowtail_out::line(text).chars() {
+        match character {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '|' | '*' | '_' | '[' | ']' | '\\' => out.extend(['\\', character]),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_text_and_figures_flush_right() {
+        let text = |cells: [&str; 3]| cells.map(str::to_string).to_vec();
+        let rows = vec![(text(["a|b <i>", "1.5", "at *most* 2"]), "")];
+        let table = Table { header: text(["case", "us", "wanted"]), rows, text_from: 2 };
+        let lines =
+            "| case | us | wanted |\n|---|---:|---|\n| a\\|b &lt;i> | 1.5 | at \\*most\\* 2 |\n";
+        assert_eq!(markdown(&table), lines);
+    }
+}
