@@ -14,6 +14,9 @@
 //!    end of its piece of work; a process can be interrupted by another one anywhere.
 //!
 //! What softirqs, threads and handlers do is a [`Program`]'s business.
+//!
+//! The file is one thing although it is long: each step of a vCPU chooses among the three, and all change the same state
+//! (`state.rs`).
 
 pub mod fair;
 mod soft;
