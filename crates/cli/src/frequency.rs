@@ -12,10 +12,9 @@ pub(crate) fn hz(text: &str) -> Result<u64, String> {
     let bare = text.trim().trim_end_matches("Hz").trim_end();
     let (number, unit) = UNITS
         .iter()
-        .find_map(|&(name, unit)| bare.strip_suffix(name).map(|number| (number, unit)))
+        .find_map(|&(name, unit)| Some((bare.strip_suffix(name)?.trim_end(), unit)))
         .ok_or_else(wrong)?;
-    let (whole, part) =
-        number.trim_end().split_once('.').unwrap_or_else(|| (number.trim_end(), "0"));
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(part) {
         return Err(wrong());

@@ -9,7 +9,6 @@ use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
 use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::io::IoConfig;
-use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::io::port::{Destination, PacketSpec, PortEvent};
@@ -19,6 +18,7 @@ use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Cgroup, Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
 use lowtail_testkit::allocations::{self, Counting};
+use lowtail_testkit::netback;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -63,14 +63,7 @@ fn grouped(version: FairVersion) -> Config {
 /// Ten guests behind a driver domain with `backend`, on four NICs.
 fn ported(backend: Backend) -> Config {
     let us = Duration::from_us;
-    let costs = PathCosts {
-        nic_packet: us(15),
-        back_packet: us(20),
-        grant_slot: us(10),
-        front_packet: us(10),
-        notify: us(3),
-        ..Default::default()
-    };
+    let costs = netback::coinciding_costs();
     let driver = DriverConfig {
         interrupts: Interrupts::Balanced,
         grant_lock: GrantLock::PerDomain,

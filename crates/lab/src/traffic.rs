@@ -222,9 +222,7 @@ impl NicFile {
             piece_bytes: None,
         })
     }
-}
 
-impl NicFile {
     fn link(&self) -> Link {
         Link { rate: Rate::from_bits_per_s(self.rate.0), latency: self.latency.0 }
     }

@@ -3,7 +3,6 @@
 use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts, Process};
 use lowtail_host::guest::net::NetGuestConfig;
-use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::lock::GrantLock;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_host::{Dom, Host};
@@ -20,14 +19,7 @@ static COUNTING: Counting = Counting;
 /// Ten guests behind a driver domain with `backend`, and all ways and paces of traffic.
 fn traffic(backend: Backend) -> World {
     let us = Duration::from_us;
-    let costs = PathCosts {
-        nic_packet: us(15),
-        back_packet: us(20),
-        grant_slot: us(10),
-        front_packet: us(10),
-        notify: us(3),
-        ..Default::default()
-    };
+    let costs = netback::coinciding_costs();
     let driver = DriverConfig {
         interrupts: Interrupts::Balanced,
         grant_lock: GrantLock::PerDomain,

@@ -11,10 +11,12 @@ use super::packet::Packet;
 /// Slots of a ring of one page (`XEN_NETIF_TX_RING_SIZE`, `XEN_NETIF_RX_RING_SIZE`).
 pub const RING_SLOTS: u32 = 256;
 
-/// Has `queue`, which is empty, begin at its first place again: a queue that goes round in all its
-/// room would have none of it in the cache.
-pub(crate) fn restart<T>(queue: &mut VecDeque<T>) {
-    queue.clear();
+/// Has `queue` begin at its first place again if it is empty: one that goes round in all its room
+/// would have none of it in the cache.
+pub(crate) fn restart_if_empty<T>(queue: &mut VecDeque<T>) {
+    if queue.is_empty() {
+        queue.clear();
+    }
 }
 
 /// From the guest to the host.
@@ -62,9 +64,7 @@ impl TxRing {
     pub fn take(&mut self) -> Option<Packet> {
         let packet = self.requests.pop_front()?;
         self.bytes -= u64::from(packet.bytes);
-        if self.requests.is_empty() {
-            restart(&mut self.requests);
-        }
+        restart_if_empty(&mut self.requests);
         Some(packet)
     }
 
@@ -155,9 +155,7 @@ impl RxRing {
     pub fn take(&mut self) -> Option<Packet> {
         let packet = self.filled.pop_front()?;
         self.posted += packet.slots();
-        if self.filled.is_empty() {
-            restart(&mut self.filled);
-        }
+        restart_if_empty(&mut self.filled);
         Some(packet)
     }
 

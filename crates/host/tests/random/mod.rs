@@ -11,21 +11,13 @@ use lowtail_host::guest::splitter::SplitterConfig;
 use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::guest::yielder::YielderConfig;
-use lowtail_host::{Costs, CpuSet, Pcpu, VmConfig, Workload};
+use lowtail_host::{CpuSet, Pcpu, VmConfig, Workload};
 
 pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-/// Costs that are neither nothing nor those of a host.
-pub(crate) const COSTS: Costs = Costs {
-    wake_to_tickle: Duration::from_ns(900),
-    tickle_to_schedule: Duration::from_ns(3_860),
-    tickle_to_schedule_idle: Duration::from_ns(2_100),
-    schedule: Duration::from_ns(1_000),
-    context_switch: Duration::from_ns(2_000),
-    cold_cache: Duration::from_ns(5_000),
-};
+pub(crate) use lowtail_testkit::netback::COSTS;
 
 /// Runs `property` for each seed, and says how to repeat a failure of `test` in `file`.
 /// `LOWTAIL_SEED=n` runs one seed only.

@@ -9,6 +9,7 @@ use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::nic::NicConfig;
 use lowtail_lab::network::links::{HostFlow, Way};
 use lowtail_net::datagram::Pace;
+use lowtail_testkit::netback::coinciding_costs;
 
 use crate::bed::{Wire, driver, flow, guest, host, mbit, ms, near, nic, run, us};
 
@@ -72,14 +73,7 @@ fn a_tasklet_runs_on_one_vcpu_while_the_other_spins() {
 /// microseconds coincide all the time. Nobody with a pCPU is forgotten: `check` says so.
 #[test]
 fn no_vcpu_is_forgotten_when_an_interrupt_meets_the_end_of_a_step() {
-    let costs = PathCosts {
-        nic_packet: us(15),
-        back_packet: us(20),
-        grant_slot: us(10),
-        front_packet: us(10),
-        notify: us(3),
-        ..Default::default()
-    };
+    let costs = coinciding_costs();
     let computing = [NetGuestConfig { queues: 2, computes: true, ..guest() }; 10];
     let flows = (0..16).map(|i| {
         let nic = i % 4;

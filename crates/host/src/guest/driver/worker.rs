@@ -9,7 +9,7 @@ use crate::guest::kernel::fair::TaskId;
 use crate::io::Io;
 use crate::io::nic::Nic;
 use crate::io::packet::Packet;
-use crate::io::ring::{RING_SLOTS, restart};
+use crate::io::ring::{RING_SLOTS, restart_if_empty};
 
 /// Slots of one batch for guests: netback stops when the next packet might not fit into 256
 /// (`net_rx_action`: `count + MAX_SKB_FRAGS >= NET_RX_RING_SIZE`, 18 fragments).
@@ -217,9 +217,7 @@ impl Worker {
             slots += packet.slots();
             self.batch.push((queue, packet));
         }
-        if self.inbound.is_empty() {
-            restart(&mut self.inbound);
-        }
+        restart_if_empty(&mut self.inbound);
     }
 
     /// Takes a batch of about `most` slots from guests, one packet from each in turn.
