@@ -2,7 +2,7 @@
 /*
  * Small first for the threads of machines, as a scheduler of the kernel's class sched_ext (partial mode: other threads
  * stay where they are, and go before these). policy/vcpu.h decides; here are the queues, timers and locks around
- * it. docs/vcpu.md says what it does.
+ * it. docs/explanation/vcpu.md says what it does.
  *
  * A thread that wakes goes to an idle CPU if there is one; else it interrupts somebody, if the rule lets it, on the
  * CPU where it ran last or on another; else it waits, and a timer is set for the moment when the rule does. What

@@ -1,7 +1,7 @@
 //! What a scenario may ask for.
 //!
 //! A file need not be the user's own: no number in it makes memory grow beyond what a machine has before the first event, and no
-//! name is longer than what shows it can bear. Each limit is far beyond what is published here; docs/scenarios.md lists them.
+//! name is longer than what shows it can bear. Each limit is far beyond what is published here; docs/reference/scenario.md lists them.
 
 use toml::de::DeValue;
 

@@ -4,7 +4,7 @@
 //! packets, an event for each hop, an acknowledgement for each second segment. Budget: 2.5 us of
 //! processor time per delivered packet on 128 hosts; at most 1.5 times that on 8,192, in less
 //! than 8 GB (`--large`, 1 MB each). `--check` fails if that ratio is exceeded: of two
-//! runs of one process, never of a time by itself. docs/performance.md has figures.
+//! runs of one process, never of a time by itself. docs/explanation/performance.md has figures.
 //!
 //! Receivers have room for 128 KB (`--window BYTES` for another number): more than fits on a way
 //! of 60 us, 75 KB, so that a flow alone fills its link, and two flows that share a link fit into

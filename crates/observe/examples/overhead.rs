@@ -1,4 +1,4 @@
-//! What observing costs: `docs/overhead.md` has the figures and says what they mean.
+//! What observing costs: `docs/explanation/overhead.md` has the figures and says what they mean.
 //!
 //!     cargo run --release -p lowtail-observe --example overhead
 //!

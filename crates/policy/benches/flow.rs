@@ -1,5 +1,5 @@
 //! What it costs to find a packet's band, with 10, 10,000 and 1,000,000 pairs. Budget: 60 ns in
-//! the kernel above an empty program; what is met of it says docs/small-first.md.
+//! the kernel above an empty program; what is met of it says docs/explanation/small-first.md.
 //!
 //! Each packet is of another pair, in an order that no cache foresees, in turn of 64 VMs; 1 us
 //! passes between two packets. How large a table has to be follows from the line, not from how

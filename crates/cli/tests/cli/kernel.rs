@@ -129,7 +129,7 @@ fn small_first_in_the_kernel() -> Option<(Vec<String>, usize)> {
 
 /// The rule of one scenario file in the simulator and, as BPF, in the kernel, without noise: beside one and two hogs, with
 /// weights and a cap, medians and tails of the sleeper and shares of the hogs agree within the tolerances of `compare.rs`.
-/// What does not is said in `docs/kernel.md`, and below.
+/// What does not is said in `docs/explanation/fidelity.md`, and below.
 #[test]
 fn small_first_in_the_kernel_without_noise() {
     let Some((short, claims)) = small_first_in_the_kernel() else { return };
@@ -140,7 +140,7 @@ fn small_first_in_the_kernel_without_noise() {
 }
 
 /// The kernel charges the way to sleep and the switch from an idle CPU to the sleeper, the simulator to nobody: 1.02 percent
-/// of a CPU, where one is claimed (docs/kernel.md).
+/// of a CPU, where one is claimed (docs/explanation/fidelity.md).
 const MISSED: [&str; 1] = ["a cap of 30 %: timer cpu_percent"];
 
 #[test]
@@ -163,7 +163,7 @@ fn small_first_needs_sched_ext() {
     }
 }
 
-/// What docs/walkthrough.md shows: the trap is there, gone with the policy in force, and back when it is reverted.
+/// What docs/tutorial.md shows: the trap is there, gone with the policy in force, and back when it is reverted.
 #[test]
 fn the_walk_through() {
     let standin = lowtail_standin::binary();

@@ -71,7 +71,7 @@ fn the_schema_is_the_shipped_one() {
 /// The example of the guide is a policy.
 #[test]
 fn the_guide_to_policies_tells_the_truth() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/policy.md");
     let guide = fs::read_to_string(guide).expect("a guide");
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let policy = lowtail_control::policy::Policy::parse("guide", example.expect("an example"));

@@ -156,7 +156,7 @@ fn a_closed_pipe_is_no_error() {
 /// The example in the guide to scenario files runs as it stands.
 #[test]
 fn the_guide_tells_the_truth() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/scenario.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let place = Place::new();

@@ -1,5 +1,5 @@
 //! One policy file on the kernels that hosts have: `plan`, `apply`, `status` and `revert`, and what else looks at a host, in guests
-//! that `scripts/guest` boots. `inside.sh` is what they do there; docs/apply.md has a table of what came of it.
+//! that `scripts/guest` boots. `inside.sh` is what they do there; docs/reference/apply.md has a table of what came of it.
 //!
 //! Debian 12's and 13's own kernels and the one of all other tests have to be had where `CI` is set. Others of trixie-backports come and
 //! go: `cargo test -p lowtail --test kernels -- --ignored` fetches them.

@@ -20,7 +20,7 @@ const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
 
 /// Interfaces of machines that are told.
 pub const INTERFACES_MAX: u32 = 2 * VMS_MAX;
-/// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/small-first.md).
+/// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/explanation/small-first.md).
 const SETS: u32 = 1 << 14;
 
 /// A tagger and its tables.

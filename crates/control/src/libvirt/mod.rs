@@ -8,7 +8,7 @@
 //! A [`Key`] is one value of a [`Domain`]; `Connection` reads and writes it as a text that is the same whenever
 //! the value is. The calls are those of <https://libvirt.org/html/libvirt-libvirt-domain.html>. All but keys and names
 //! needs the feature `libvirt`; the library itself is loaded when the first connection is made. More in
-//! docs/libvirt.md.
+//! docs/reference/libvirt.md.
 
 #[cfg(feature = "libvirt")]
 mod connection;
@@ -19,7 +19,7 @@ mod key;
 #[cfg(feature = "libvirt")]
 #[allow(
     unsafe_code,
-    reason = "libvirt has a C interface; there is no binding that fits, see docs/libvirt.md"
+    reason = "libvirt has a C interface; there is no binding that fits, see docs/reference/libvirt.md"
 )]
 mod library;
 #[cfg(feature = "libvirt")]

@@ -1,7 +1,7 @@
 //! The policy file: what is wanted of a host, for whatever kernel it has.
 //!
 //! An empty file is a valid one. What a key leaves unsaid is left as it is on the host, where the docs do not say
-//! otherwise; `docs/policy.md` has each key, its default and the reason for it.
+//! otherwise; `docs/reference/policy.md` has each key, its default and the reason for it.
 
 mod cap;
 mod class;

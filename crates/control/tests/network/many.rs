@@ -187,7 +187,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
         assert_eq!((rest[1], rest[3], rest[4]), (0, 0, 0), "{counts:?}");
         assert_eq!(counts[15], bands.iter().sum::<u64>(), "each is told by its mark");
         println!("ns a packet, with making it: {each:?}; empty: {empty:?}");
-        // For docs/flow.md: the tagger beside an empty program, the least of many means.
+        // For docs/explanation/flow.md: the tagger beside an empty program, the least of many means.
         for (form, what) in [(Form::Ipv4, "IPv4"), (Form::Ipv6, "IPv6"), (Form::Arp, "ARP")] {
             let (packet, _) = packet(form, 0, 200);
             let least = |program| {

@@ -6,7 +6,7 @@
 //! owed something under EEVDF. Limits on run time take queues out of the tree and put them back
 //! (`bandwidth.rs`); `balance.rs` says which pCPU, `realtime.rs` who is above all this. Names of
 //! the kernel's functions (`kernel/sched/fair.c`) stand where they are modelled;
-//! `docs/linux-fair.md` says what is not.
+//! `docs/explanation/linux-fair.md` says what is not.
 //!
 //! A slice is noticed to be over at a tick, which a pCPU has while it is busy; wake-ups interrupt
 //! at once.

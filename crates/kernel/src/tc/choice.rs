@@ -16,7 +16,7 @@ const BANDS: u32 = 3;
 /// Bands of the rule (`LT_FLOW_BANDS` of `policy/flow.h`), of which all but two are the rest.
 const RULE_BANDS: usize = 5;
 /// Percent of a rate that we send at: only a queue that is here can be put in order. 1 % is what the other one needs to
-/// run empty again; our choice, measured in docs/flow.md.
+/// run empty again; our choice, measured in docs/explanation/flow.md.
 const SHARE_PERCENT: u64 = 99;
 /// Bytes that may go at once, as time at the rate, us: longer than a timer is late, 1 ms. Else a rate is not reached
 /// on a busy host.

@@ -220,7 +220,7 @@ fn traffic_has_the_same_bits_for_any_number_of_threads() {
 
 /// The first example of a chapter of the guide to scenario files.
 fn example_of(chapter: &str) -> String {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/scenario.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let chapter = guide.split(&format!("\n## {chapter}\n")).nth(1).expect("a chapter about it");
     let example = chapter.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());

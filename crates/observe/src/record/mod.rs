@@ -3,7 +3,7 @@
 //! The programs in the kernel (`bpf/record.bpf.c`) write each CPU's events into a ring of its own, over and over.
 //! [`Recorder::run`] copies them into a file as they come. [`Recorder::watch`] leaves them where they are until
 //! a machine's thread has waited for too long; then [`Recorder::keep`] writes what the rings still have.
-//! `docs/recording.md` has the format, and what recording costs.
+//! `docs/reference/record.md` has the format, and what recording costs.
 
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! What it costs. Prints figures for `docs/overhead-network.md`:
+//! What it costs. Prints figures for `docs/explanation/overhead-network.md`:
 //! `cargo test --release -p lowtail-observe --test path cost -- --ignored --nocapture`
 
 use std::fs;

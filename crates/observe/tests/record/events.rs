@@ -1,4 +1,4 @@
-//! A reader of recordings that shares no line with the one that is tested: the format as `docs/recording.md` has it.
+//! A reader of recordings that shares no line with the one that is tested: the format as `docs/reference/record.md` has it.
 
 /// A switch or a wake-up.
 #[derive(Clone, Copy, Debug)]

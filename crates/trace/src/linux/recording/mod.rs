@@ -1,4 +1,4 @@
-//! The format of `lowtail host record`; `docs/recording.md` has it for other readers.
+//! The format of `lowtail host record`; `docs/reference/record.md` has it for other readers.
 //!
 //! Little-endian. A file is [`MAGIC`], the version as a 16-bit number, two zero bytes, and blocks: kind and size of
 //! what follows as 32-bit numbers, then that many bytes, a multiple of 8. Times are nanoseconds of
