@@ -217,7 +217,7 @@ static __always_inline void record(void *delays, __u32 found, __u64 ns)
  */
 static __always_inline _Bool ran_untold(const struct slot *slot, const struct task_struct *p)
 {
-	return p->se.sum_exec_runtime != slot->first_ns + slot->cpu_ns;
+	return p->se.sum_exec_runtime != slot->first_ns + slot->run_time_ns;
 }
 
 /*
@@ -290,7 +290,7 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 		LOSE(waits);
 		remove_waiter(slot, found);
 	}
-	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
+	slot->run_time_ns = p->se.sum_exec_runtime - slot->first_ns;
 	if (preempted || woken) {
 		begin_wait(slot, found, p, preempted ? PREEMPTED : WOKEN, cpu, now);
 	} else {
@@ -507,12 +507,12 @@ int ended(__u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (slot->state == RUNNING || slot->state == UNKNOWN) {
-		slot->cpu_ns += now - slot->since_ns;
+		slot->run_time_ns += now - slot->since_ns;
 	} else {
 		/* Nobody has told that it runs. */
 		LOSE(waits);
 		remove_waiter(slot, found);
-		slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
+		slot->run_time_ns = p->se.sum_exec_runtime - slot->first_ns;
 	}
 	slot->tgid = p->tgid;
 	bpf_probe_read_kernel(slot->comm, sizeof(slot->comm), p->comm);

@@ -40,6 +40,7 @@ pub enum NamedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
     /// How it is known that this is a machine.
+    #[serde(rename = "found_by")]
     pub known_by: KnownBy,
     /// Who has chosen its name.
     pub named_by: NamedBy,

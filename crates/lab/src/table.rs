@@ -134,7 +134,7 @@ impl Outcome {
         let measured = self.rows.iter().any(|row| row.n > 0);
         let latencies: &[&str] = if measured { &metric::LATENCY } else { &[] };
         let mut header = match measured {
-            true => vec![format!("case [{}]", self.unit.name()), "n".to_string()],
+            true => vec![format!("case [{}]", self.unit.name()), "count".to_string()],
             false => vec!["case".to_string()],
         };
         header.extend(latencies.iter().map(ToString::to_string));

@@ -207,7 +207,7 @@ impl Observer {
             vms,
             lost: self.lost_since()?,
             coverage_gaps: self.coverage_gaps(),
-            unknown: self.found.unknown.is_some(),
+            incomplete: self.found.unknown.is_some(),
         })
     }
 

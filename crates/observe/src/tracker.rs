@@ -129,7 +129,7 @@ impl Tracker {
             let of = self.unseen.entry(keys[i]).or_default();
             *match class {
                 Class::Vcpu => &mut of.vcpus,
-                Class::BackEnd => &mut of.back_end,
+                Class::BackEnd => &mut of.backend,
                 Class::Worker => &mut of.workers,
             } += 1;
         }
@@ -141,7 +141,7 @@ impl Tracker {
     /// this was last asked.
     pub(crate) fn unseen(&mut self, vm: VmKey) -> Unseen {
         let found = self.unseen.get(&vm).copied().unwrap_or_default();
-        Unseen { begun: self.beginners.refused(vm), ..found }
+        Unseen { started: self.beginners.refused(vm), ..found }
     }
 
     /// All that did not fit at the last look.
@@ -391,19 +391,19 @@ impl Tracked {
             fetch(self.slot.preempted, slot.preempted, Wait::Preempted, &mut self.preempted)?;
         let mut sums = slot.sums(now_ns);
         if slot.state == State::Unknown {
-            sums.cpu_ns = self.unknown_ns();
+            sums.run_time_ns = self.unknown_ns();
         }
         let new = self.spent.advance(sums, read.interval_ns, read.slack_ns);
         let snapshot = ThreadSnapshot {
             tid: self.thread.tid,
             role: self.thread.role,
             comm: self.thread.comm.clone(),
-            cpu_ns: new.cpu_ns,
-            woken_waited_ns: new.woken_ns,
-            preempted_waited_ns: new.preempted_ns,
-            wake_to_run: woken,
-            preempted_to_run: preempted,
-            waiting_ns: slot.waits_until(now_ns),
+            run_time_ns: new.run_time_ns,
+            ready_after_wakeup_ns: new.woken_ns,
+            ready_after_preemption_ns: new.preempted_ns,
+            wakeup_latency: woken,
+            preemption_latency: preempted,
+            current_wait_ns: slot.waits_until(now_ns),
             blame: Vec::new(),
         };
         let unnoted_ns = now_ns.saturating_sub(slot.noted_ns);
@@ -430,12 +430,12 @@ impl Tracked {
             tid: self.thread.tid,
             role: self.thread.role,
             comm: self.thread.comm.clone(),
-            cpu_ns: all.cpu_ns,
-            woken_waited_ns: all.woken_ns,
-            preempted_waited_ns: all.preempted_ns,
-            wake_to_run: self.woken.clone(),
-            preempted_to_run: self.preempted.clone(),
-            waiting_ns: self.slot.waits_until(now_ns),
+            run_time_ns: all.run_time_ns,
+            ready_after_wakeup_ns: all.woken_ns,
+            ready_after_preemption_ns: all.preempted_ns,
+            wakeup_latency: self.woken.clone(),
+            preemption_latency: self.preempted.clone(),
+            current_wait_ns: self.slot.waits_until(now_ns),
             blame: self.blame.clone(),
         }
     }

@@ -199,9 +199,9 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
             "applied": applied.map(out::to_json).transpose()?,
             "foreign": out::to_json(&round.foreign)?,
             "refused": out::to_json(&round.refused)?,
-            "unknown": round.unknown,
-            "came": moved.came,
-            "gone": moved.gone,
+            "incomplete_reason": round.unknown,
+            "added": moved.came,
+            "removed": moved.gone,
         });
         out::json_line(&line)?;
     }

@@ -60,13 +60,13 @@ pub(crate) struct Observe {
     no_network: bool,
     /// Limit of a vCPU's wake-up latency: more hurts
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
-    cpu_late: Duration,
+    wakeup_latency: Duration,
     /// Limit of back-end latency, and of queueing delay at the uplink: more hurts
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
-    host_late: Duration,
+    host_latency: Duration,
     /// Limit of the round trip beyond the uplink: more hurts
     #[arg(long, value_name = "SPAN", default_value = "10ms", value_parser = span)]
-    beyond_late: Duration,
+    round_trip: Duration,
     /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
@@ -74,6 +74,9 @@ pub(crate) struct Observe {
     /// machines and processes
     #[arg(long, requires = "prometheus")]
     prometheus_for_all: bool,
+    /// With --prometheus: series for each thread, too, not only for each VM
+    #[arg(long, requires = "prometheus")]
+    per_thread: bool,
     /// Room for so many threads of machines in the kernel, 5 kB each, and an eighth more as a reserve
     #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
@@ -93,10 +96,12 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
     // A thread has its own: before any other begins.
     privileges::keep(privileges::OBSERVE);
-    let thresholds =
-        Thresholds { cpu: args.cpu_late, host: args.host_late, beyond: args.beyond_late };
-    let metrics = args.prometheus.map(|address| serve(address, args.prometheus_for_all));
-    let metrics = metrics.transpose()?;
+    let thresholds = Thresholds {
+        cpu: args.wakeup_latency,
+        host: args.host_latency,
+        round_trip: args.round_trip,
+    };
+    let metrics = args.prometheus.map(|address| serve(address, args)).transpose()?;
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let observer = Observer::start(Options {
         declared: args.vm.clone(),
@@ -129,14 +134,14 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 /// Starts to serve, on the loopback unless others were asked for.
-fn serve(address: SocketAddr, for_all: bool) -> Result<Metrics, Fail> {
-    if !address.ip().is_loopback() && !for_all {
+fn serve(address: SocketAddr, args: &Observe) -> Result<Metrics, Fail> {
+    if !address.ip().is_loopback() && !args.prometheus_for_all {
         return Err(Fail::Usage(format!(
             "--prometheus {address}: others can reach this address; take 127.0.0.1, or say \
              --prometheus-for-all"
         )));
     }
-    let metrics = Metrics::default();
+    let metrics = Metrics::new(args.per_thread);
     let bound = metrics.serve(address);
     let bound = bound.map_err(|error| Fail::Host(format!("--prometheus {address}: {error}")))?;
     out::note(&format!("metrics at http://{bound}/metrics"));
@@ -193,7 +198,7 @@ impl Watch {
 
 /// Whether it is not known of some machine how it is: nobody says that nothing hurts then.
 fn is_dark(snapshot: &Snapshot) -> bool {
-    snapshot.unknown || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
+    snapshot.incomplete || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
 }
 
 /// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.

@@ -52,12 +52,11 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {
     Ok(json!({
-        "vms": found.vms.len(),
-        "machines": found.vms.iter().map(vm).collect::<Vec<_>>(),
-        "vcpus": settings.vcpus,
+        "vms": found.vms.iter().map(vm).collect::<Vec<_>>(),
+        "vcpu_scheduler": settings.vcpus,
         "plan": out::to_json(plan)?,
         "notes": out::to_json(&settings.notes)?,
-        "troubles": found.troubles,
+        "problems": found.troubles,
     }))
 }
 
@@ -102,7 +101,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
                 [change.knob.to_string(), shown(&change.now), shown(&change.to), why]
             })
             .collect();
-        text += &columns(["place", "now", "then", "why"], &rows);
+        text += &columns(["setting", "current", "desired", "reason"], &rows);
     }
     for foreign in &plan.foreign {
         let (knob, now, ours) = (&foreign.knob, shown(&foreign.now), shown(&foreign.ours));
@@ -120,7 +119,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             [vm.name.to_string(), origin.known_by.to_string(), origin.named_by.to_string()]
         };
         let rows: Vec<[String; 3]> = found.vms.iter().take(VMS_MAX).map(row).collect();
-        text += &columns(["machine", "known by", "named by"], &rows);
+        text += &columns(["VM", "found by", "named by"], &rows);
         let more = found.vms.len() - rows.len();
         if more > 0 {
             let _ = writeln!(text, "  and {more} more; --json has all");

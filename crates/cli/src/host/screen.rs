@@ -151,7 +151,7 @@ impl Screen {
         let block = Block::bordered().title(" What hurts ");
         if self.findings.is_empty() {
             let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
-                None if !self.snapshot.unknown => {
+                None if !self.snapshot.incomplete => {
                     "Nothing: no machine waits for long in any of the three queues."
                 }
                 _ => "Nothing that is seen.",
@@ -164,9 +164,9 @@ impl Screen {
         }
         let line = |finding: &Finding| {
             let style = match finding.queue {
-                Queue::Cpu => Style::new().fg(Color::Red),
+                Queue::RunQueue => Style::new().fg(Color::Red),
                 Queue::Host => Style::new().fg(Color::Magenta),
-                Queue::Beyond => Style::new().fg(Color::Yellow),
+                Queue::Network => Style::new().fg(Color::Yellow),
             };
             Line::from(sentence(finding)).style(style)
         };
@@ -219,20 +219,20 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
         Constraint::Min(20),
     ];
     let row = |thread: &ThreadSnapshot| {
-        let total: u64 = thread.blame.iter().map(|blame| blame.waited_ns).sum();
+        let total: u64 = thread.blame.iter().map(|blame| blame.ready_ns).sum();
         let blame = thread.blame.iter().take(4).map(|blame| {
-            let share = 100.0 * blame.waited_ns as f64 / total.max(1) as f64;
+            let share = 100.0 * blame.ready_ns as f64 / total.max(1) as f64;
             format!("{} {share:.0} %", who(&blame.runner))
         });
         Row::new([
             role(thread.role),
             thread.comm.to_string(),
-            format!("{:.1}", thread.cpu_ns as f64 / interval_ms.max(1.0) / 1e4),
-            thread.wake_to_run.count().to_string(),
-            us(thread.wake_to_run.percentile_us(0.5)),
-            us(thread.wake_to_run.percentile_us(0.99)),
-            thread.preempted_to_run.count().to_string(),
-            us(thread.preempted_to_run.percentile_us(0.99)),
+            format!("{:.1}", thread.run_time_ns as f64 / interval_ms.max(1.0) / 1e4),
+            thread.wakeup_latency.count().to_string(),
+            us(thread.wakeup_latency.percentile_us(0.5)),
+            us(thread.wakeup_latency.percentile_us(0.99)),
+            thread.preemption_latency.count().to_string(),
+            us(thread.preemption_latency.percentile_us(0.99)),
             blame.collect::<Vec<_>>().join(", "),
         ])
     };

@@ -138,7 +138,7 @@ fn text(status: &manage::Status) -> String {
                 [row.entry.knob.to_string(), shown(&row.entry.was), ours, now]
             })
             .collect();
-        text += &columns(["place", "before", "set", "now"], &rows);
+        text += &columns(["setting", "original", "desired", "current"], &rows);
     }
     let n = status.rows.len();
     let _ = match (n, status.holder) {
@@ -168,10 +168,10 @@ fn effects(effect: &Effect) -> String {
             let both = |vms, get| figure(vms, &vm.name, get);
             [
                 Name::new(&vm.name).to_string(),
-                both(&effect.before, |vm| vm.wake_p99_us),
-                both(&effect.after, |vm| vm.wake_p99_us),
-                both(&effect.before, |vm| vm.waits_percent),
-                both(&effect.after, |vm| vm.waits_percent),
+                both(&effect.before, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
+                both(&effect.after, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
+                both(&effect.before, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
+                both(&effect.after, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
             ]
         })
         .collect();

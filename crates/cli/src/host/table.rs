@@ -11,7 +11,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
-        [] if snapshot.unknown || dark(snapshot).next().is_some() => {}
+        [] if snapshot.incomplete || dark(snapshot).next().is_some() => {}
         [] => text.push_str("  nothing hurts\n"),
         _ => {
             for finding in findings {
@@ -84,7 +84,7 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.contains("next: weigh or cap machines in a policy"), "{text}");
+        assert!(text.contains("next: set weights or caps in a policy"), "{text}");
         assert!(!text.contains('\x1b'));
         let table: Vec<&str> =
             text.lines().filter(|line| line.contains("VM  ") || line.ends_with("300")).collect();
@@ -102,9 +102,9 @@ mod tests {
         assert!(said.contains("batch: not known; 1 of 2 vCPUs are not seen"), "{said}");
         assert!(said.contains("batch: not seen: 1 vCPUs"), "{said}");
         snapshot.vms[0].unseen_threads = Default::default();
-        snapshot.unknown = true;
+        snapshot.incomplete = true;
         assert!(!text(&snapshot, &[]).contains("nothing hurts"));
-        snapshot.unknown = false;
+        snapshot.incomplete = false;
         snapshot.vms[0].threads.clear();
         assert!(!text(&snapshot, &[]).contains("nothing hurts"));
     }

@@ -25,7 +25,9 @@ pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
     if global.json {
         let vms = serde_json::to_value(&found.vms);
         let vms = vms.map_err(|error| Fail::Bug(format!("JSON: {error}")))?;
-        out::json(&json!({ "vms": vms, "troubles": found.troubles, "unknown": found.unknown }))?;
+        out::json(
+            &json!({ "vms": vms, "problems": found.troubles, "incomplete_reason": found.unknown }),
+        )?;
     } else if !global.quiet && (found.unknown.is_none() || !found.vms.is_empty()) {
         out::text(&table(&found.vms))?;
     }
@@ -46,10 +48,10 @@ fn tell(found: &Found) {
 }
 
 const HEAD: [&str; 10] = [
-    "machine",
+    "VM",
     "named by",
     "run by",
-    "known by",
+    "found by",
     "process",
     "vCPUs",
     "I/O",

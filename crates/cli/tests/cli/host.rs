@@ -105,7 +105,7 @@ fn the_doctor_without_root() {
     let ran = as_nobody(&place, "host doctor --json");
     ran.expect(4, &[]);
     let json = ran.json();
-    assert_eq!(json["works"]["observe"], false);
+    assert_eq!(json["capabilities"]["observe"], false);
     let of = |id: &str| json["checks"].as_array().unwrap().iter().find(|c| c["id"] == id).cloned();
     for id in ["capabilities", "bpf"] {
         let check = of(id).expect(id);
@@ -173,7 +173,7 @@ fn machines_in_control_groups_of_version_2() {
     ran.expect(0, &[]);
     let (vms, doctor) = ran.out.split_once("\n\n\n").unwrap_or_else(|| panic!("{}", ran.out));
     let vms: Value = serde_json::from_str(vms).expect(vms);
-    assert_eq!(vms["troubles"], Value::Array(Vec::new()));
+    assert_eq!(vms["problems"], Value::Array(Vec::new()));
     let vm = &vms["vms"][0];
     assert_eq!((&vm["name"], &vm["kind"]), (&"web_1".into(), &"libvirt".into()));
     let groups: Vec<&str> = vm["groups"]

@@ -38,7 +38,7 @@ use tempfile::TempDir;
 const TINY: &str = r#"title = "Tiny scenario"
 seed = 3
 duration = "10s"
-show = ["switches_per_s"]
+show = ["switches_per_second"]
 [host]
 pcpus = 2
 scheduler = { kind = "null" }
@@ -56,7 +56,7 @@ at_most = 1000
 [[claim]]
 id = "all of them"
 case = "a/nap"
-metric = "n"
+metric = "count"
 at_least = 200
 "#;
 

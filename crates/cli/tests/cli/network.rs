@@ -8,11 +8,11 @@ use crate::{Place, TINY};
 const CLAIMS: &str = r#"
 [[claim]]
 case = "one/ping"
-metric = "n"
+metric = "count"
 at_least = 1
 [[claim]]
 case = "two/ping"
-metric = "n"
+metric = "count"
 at_least = 1
 [[claim]]
 id = "both"

@@ -284,7 +284,7 @@ fn churn_fills_no_log() {
     };
     // All 200 machines came, and all changes were made: said, or counted.
     let came = lines.iter().filter(|line| line.starts_with("machine ")).count();
-    assert!(came + left_out("machines") >= most, "{came}: {lines:#?}");
+    assert!(came + left_out("vms") >= most, "{came}: {lines:#?}");
     let changes = lines.iter().filter(|line| line.contains(" -> ")).count();
     assert!(changes + left_out("changes") >= 4 * most, "{changes}: {lines:#?}");
 }

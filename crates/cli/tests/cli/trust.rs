@@ -95,8 +95,8 @@ fn a_tenant_decides_nothing() {
         trusted.replace(&format!("\"web-{name}\""), "\"*\"").replace("10000", "10"),
     );
     let plan = place.line("host plan users.toml --state s --json").json();
-    let machines = plan["machines"].as_array().expect("machines");
+    let machines = plan["vms"].as_array().expect("machines");
     let own = machines.iter().find(|vm| vm["name"] == name.as_str()).expect("it is one");
-    assert_eq!((&own["known_by"], &own["named_by"]), (&"program".into(), &"cgroup".into()));
+    assert_eq!((&own["found_by"], &own["named_by"]), (&"program".into(), &"cgroup".into()));
     assert_eq!(own["uid"], NOBODY);
 }

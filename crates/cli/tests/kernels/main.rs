@@ -105,7 +105,7 @@ fn looked_at(kernel: &Kernel, said: &Said) {
     // Without modules there is no clsact, and so the doctor has something to say on every kernel.
     let doctor = said.json("doctor", 1);
     for command in ["vms", "observe", "record", "apply"] {
-        assert_eq!(doctor["works"][command], true, "{command}");
+        assert_eq!(doctor["capabilities"][command], true, "{command}");
     }
     let checks = doctor["checks"].as_array().expect("checks");
     let state = |id: &str| {
@@ -132,14 +132,15 @@ fn looked_at(kernel: &Kernel, said: &Said) {
     };
     let found: Vec<_> = vms["vms"].as_array().expect("machines").iter().map(found).collect();
     assert_eq!(found, [("one".into(), 1), ("three".into(), 1), ("two".into(), 2)]);
-    assert_eq!(vms["troubles"], Value::Array(Vec::new()));
+    assert_eq!(vms["problems"], Value::Array(Vec::new()));
 
     // A machine with a wake-up each 2 ms. `lowtail` itself may make it late, which is a finding, and code 1.
     let (code, seen) = said.code("observe");
     let findings = seen["findings"].as_array().expect("findings").len();
     assert_eq!(code, i32::from(findings > 0), "{seen}");
     let threads = seen["vms"][0]["threads"].as_array().expect("threads").iter();
-    let wakes = threads.filter_map(|thread| thread["wake_to_run"]["count"].as_u64()).sum::<u64>();
+    let wakes =
+        threads.filter_map(|thread| thread["wakeup_latency"]["count"].as_u64()).sum::<u64>();
     assert_eq!(seen["vms"][0]["name"], "web", "{seen}");
     // Some 500 in a second; the stand-in begins while the observer does.
     assert!((400..=600).contains(&wakes), "{wakes}: {seen}");
@@ -149,11 +150,14 @@ fn looked_at(kernel: &Kernel, said: &Said) {
 fn planned(kernel: &Kernel, said: &Said) {
     let notes = |plan: &Value| {
         let notes = plan["notes"].as_array().expect("notes").iter();
-        notes.map(|note| note["what"].as_str().expect("a text").to_string()).collect::<Vec<_>>()
+        notes.map(|note| note["text"].as_str().expect("a text").to_string()).collect::<Vec<_>>()
     };
     let (once, kept) = (said.json("plan", 0), said.json("plan-watch", 0));
-    assert_eq!(once["vcpus"], "fair");
-    assert_eq!(kept["vcpus"], if kernel.small_first.is_ok() { "small-first" } else { "fair" });
+    assert_eq!(once["vcpu_scheduler"], "fair");
+    assert_eq!(
+        kept["vcpu_scheduler"],
+        if kernel.small_first.is_ok() { "small-first" } else { "fair" }
+    );
     let no_slices = |notes: &[String]| {
         notes.iter().any(|note| note.contains("a slice cannot be had here: it needs Linux 6.12"))
     };

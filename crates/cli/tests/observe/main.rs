@@ -30,11 +30,11 @@ fn found(intervals: &[Value]) -> BTreeSet<Found> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_string();
     findings
         .map(|finding| {
-            let who = &finding["causes"][0]["who"];
+            let who = &finding["causes"][0]["runner"];
             let vm = who["vm"][0].as_str().map(|name| format!("vm {name}"));
             let who = vm.or_else(|| who.as_str().map(String::from));
-            let who = who.unwrap_or_else(|| finding["causes"][0]["who"].to_string());
-            (word(&finding["vm"]), word(&finding["trouble"]), who)
+            let who = who.unwrap_or_else(|| finding["causes"][0]["runner"].to_string());
+            (word(&finding["vm"]), word(&finding["symptom"]), who)
         })
         .collect()
 }
@@ -109,10 +109,10 @@ fn share_of_batch(intervals: &[Value]) -> f64 {
     for vm in intervals.iter().flat_map(|interval| interval["vms"].as_array().unwrap()) {
         let threads = vm["threads"].as_array().unwrap();
         for blame in threads.iter().flat_map(|thread| thread["blame"].as_array().unwrap()) {
-            let waited = blame["waited_ns"].as_f64().unwrap();
+            let waited = blame["ready_seconds"].as_f64().unwrap();
             if vm["name"] == "web" {
                 all[0] += waited;
-                all[1] += if blame["who"]["vm"][0] == "batch" { waited } else { 0.0 };
+                all[1] += if blame["runner"]["vm"][0] == "batch" { waited } else { 0.0 };
             }
         }
     }

@@ -61,6 +61,7 @@ pub struct Note {
     /// Of which machine, if not of all.
     pub vm: Option<Name>,
     /// What, and why not.
+    #[serde(rename = "text")]
     pub what: String,
     /// Whether the policy insists on it.
     pub fatal: bool,

@@ -15,13 +15,16 @@ const UNWANTED: &str = "no longer wanted: as it was before";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What is there.
+    #[serde(rename = "current")]
     pub now: String,
     /// What would be there.
+    #[serde(rename = "desired")]
     pub to: String,
     /// In words to people.
+    #[serde(rename = "reason")]
     pub why: String,
     /// Whether it is what was there before the first change.
     pub restores: bool,
@@ -31,13 +34,16 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Foreign {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What was there before us.
+    #[serde(rename = "original")]
     pub was: String,
     /// What we have put there.
+    #[serde(rename = "applied")]
     pub ours: String,
     /// What is there.
+    #[serde(rename = "current")]
     pub now: String,
 }
 
@@ -45,11 +51,13 @@ pub struct Foreign {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refused {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What was wanted.
+    #[serde(rename = "desired")]
     pub wanted: String,
     /// Why not, in words.
+    #[serde(rename = "reason")]
     pub why: String,
 }
 
@@ -57,9 +65,10 @@ pub struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What the kernel says.
+    #[serde(rename = "reason")]
     pub why: String,
 }
 
@@ -69,10 +78,12 @@ pub struct Plan {
     /// What would change, in the order of the settings; what is no longer wanted comes first.
     pub changes: Vec<Change>,
     /// What is as it shall be already.
+    #[serde(rename = "unchanged")]
     pub right: Vec<Setting>,
     /// What somebody else has changed; it is left alone.
     pub foreign: Vec<Foreign>,
     /// What cannot be read, and is left alone.
+    #[serde(rename = "unreadable")]
     pub unread: Vec<Unreadable>,
     /// What a knob cannot have, or two values for one knob. These knobs keep what they have.
     pub refused: Vec<Refused>,

@@ -13,6 +13,7 @@ pub struct Reverted {
     /// Places that have again what they had.
     pub restored: usize,
     /// Places that had it already: a kill came before the step, or somebody else has restored them.
+    #[serde(rename = "unchanged")]
     pub already: usize,
     /// Places that are gone: machines that have ended.
     pub gone: usize,

@@ -55,7 +55,8 @@ pub enum InForce {
     Yes {
         /// The process.
         pid: i32,
-        /// Its machines.
+        /// Its VMs.
+        #[serde(rename = "vms")]
         machines: usize,
     },
     /// The kernel has ended it, for this reason, and schedules by itself.

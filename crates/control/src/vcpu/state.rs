@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use lowtail_kernel::Histogram;
+use lowtail_out::seconds;
 
 /// Whether the scheduler is still in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,8 +24,10 @@ pub enum State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Run time of its threads while they were small, in nanoseconds.
+    #[serde(rename = "small_run_time_seconds", serialize_with = "seconds::ns")]
     pub small_ns: u64,
     /// And while they were large.
+    #[serde(rename = "large_run_time_seconds", serialize_with = "seconds::ns")]
     pub large_ns: u64,
     /// Times that one of them interrupted somebody in the middle of a turn.
     pub preemptions: u64,
@@ -33,6 +36,7 @@ pub struct Stats {
     /// Times that one had to wait for a limit.
     pub parked: u64,
     /// From runnable to running, of all its threads.
+    #[serde(rename = "run_queue_latency")]
     pub waits: Histogram,
 }
 

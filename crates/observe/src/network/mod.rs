@@ -333,11 +333,11 @@ pub(super) fn network(bytes: &[u8]) -> Option<Network> {
     let slot = Slot::from_bytes(bytes)?;
     Some(Network {
         taps: Vec::new(),
-        packets: slot.packets,
-        bytes: slot.bytes,
-        queue: Histogram::from_bytes(&slot.queue)?,
+        transmitted_packets: slot.packets,
+        transmitted_bytes: slot.bytes,
+        queueing_delay: Histogram::from_bytes(&slot.queue)?,
         drops: Vec::new(),
-        beyond: Histogram::from_bytes(&slot.beyond)?,
+        round_trip: Histogram::from_bytes(&slot.beyond)?,
     })
 }
 
@@ -368,11 +368,13 @@ impl Network {
         });
         Network {
             taps: self.taps.clone(),
-            packets: self.packets.saturating_sub(earlier.packets),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-            queue: self.queue.since(&earlier.queue),
+            transmitted_packets: self
+                .transmitted_packets
+                .saturating_sub(earlier.transmitted_packets),
+            transmitted_bytes: self.transmitted_bytes.saturating_sub(earlier.transmitted_bytes),
+            queueing_delay: self.queueing_delay.since(&earlier.queueing_delay),
             drops: drops.filter(|drop| drop.packets > 0).collect(),
-            beyond: self.beyond.since(&earlier.beyond),
+            round_trip: self.round_trip.since(&earlier.round_trip),
         }
     }
 }

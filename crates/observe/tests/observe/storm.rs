@@ -55,7 +55,7 @@ fn beside_a_storm(is_machine: bool) {
             return (0, 0);
         };
         let gusts = storm.threads.iter().filter(|thread| thread.comm.as_given() == "gust");
-        (gusts.count() as u64, storm.unseen_threads.begun)
+        (gusts.count() as u64, storm.unseen_threads.started)
     };
     let (mut told, mut unseen) = gusts(&first);
     for _ in 0..SECONDS {
@@ -63,12 +63,12 @@ fn beside_a_storm(is_machine: bool) {
         let snapshot = observer.snapshot().expect("figures");
         let calm = vm(&snapshot, "calm");
         assert_eq!((calm.unseen_threads.all(), calm.is_in_the_dark()), (0, false));
-        seen_ns += thread(calm, "CPU 0/KVM").cpu_ns;
+        seen_ns += thread(calm, "CPU 0/KVM").run_time_ns;
         passed_ms += snapshot.interval_ms;
         if is_machine {
             let storm = vm(&snapshot, "storm");
             // One CPU runs all of it.
-            let ran: f64 = storm.threads.iter().map(|thread| ms(thread.cpu_ns)).sum();
+            let ran: f64 = storm.threads.iter().map(|thread| ms(thread.run_time_ns)).sum();
             assert!(ran <= 1.05 * snapshot.interval_ms, "{ran} ms of {}", snapshot.interval_ms);
         }
         let (more_told, more_unseen) = gusts(&snapshot);
@@ -150,7 +150,7 @@ fn sixty_thousand_threads() {
         let calm = vm(&snapshot, "calm");
         assert_eq!((calm.unseen_threads.all(), calm.is_in_the_dark()), (0, false));
         let vcpu = thread(calm, "CPU 0/KVM");
-        assert!(ms(vcpu.cpu_ns) <= 1.02 * snapshot.interval_ms, "{vcpu:?}");
+        assert!(ms(vcpu.run_time_ns) <= 1.02 * snapshot.interval_ms, "{vcpu:?}");
         assert_eq!(seen, THREADS_MAX as usize);
         // All that there are, and those of the stand-ins themselves.
         assert!((60_000..60_040).contains(&(seen as u64 + unseen)), "{seen} {unseen}");

@@ -1,5 +1,6 @@
 //! What a recording of a Linux host says of itself.
 
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use super::thread::ThreadInfo;
@@ -38,8 +39,10 @@ pub struct VmInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Trigger {
     /// When it ended.
+    #[serde(rename = "at_seconds", serialize_with = "seconds::ns")]
     pub at_ns: u64,
     /// How long it was.
+    #[serde(rename = "delay_seconds", serialize_with = "seconds::ns")]
     pub delay_ns: u64,
     /// The thread that waited.
     pub tid: u32,

@@ -36,6 +36,11 @@ pub(crate) struct Metrics {
 struct Published(Arc<Mutex<(u64, Arc<Told>)>>);
 
 impl Metrics {
+    /// With series for each thread, too, or only for each VM.
+    pub(crate) fn new(per_thread: bool) -> Self {
+        Metrics { totals: Totals::new(per_thread), published: Published::default() }
+    }
+
     /// Serves `GET /metrics` on `address` for as long as the process lives.
     pub(crate) fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(address)?;

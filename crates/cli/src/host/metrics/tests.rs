@@ -68,25 +68,20 @@ fn totals_grow_and_are_served() {
     for line in [
         "200 OK",
         "application/openmetrics-text",
-        // 200 ms in each interval.
-        &format!("lowtail_cpu_seconds_total{{{web},thread=\"vcpu0\"}} 0.4\n"),
+        // 200 ms in each interval, and 400 ms of ready time.
+        &format!("lowtail_vcpu_run_time_seconds_total{{{web}}} 0.4\n"),
+        &format!("lowtail_vcpu_ready_seconds_total{{{web}}} 0.8\n"),
         &format!(
-            "lowtail_waited_for_seconds_total{{{web},by=\"batch\",by_kind=\"vm\",by_pid=\"77\"}} 0.8\n"
+            "lowtail_vm_blame_seconds_total{{{web},by=\"batch\",by_kind=\"vm\",by_pid=\"77\"}} 0.8\n"
         ),
         // 100 of 3 us and 100 of 4 ms in each interval, cumulated: `le` is an upper bound.
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.000004\",{web},thread=\"vcpu0\"}} 200\n"
-        ),
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.002048\",{web},thread=\"vcpu0\"}} 200\n"
-        ),
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.004096\",{web},thread=\"vcpu0\"}} 400\n"
-        ),
-        &format!("lowtail_wake_to_run_seconds_bucket{{le=\"+Inf\",{web},thread=\"vcpu0\"}} 400\n"),
-        &format!("lowtail_wake_to_run_seconds_sum{{{web},thread=\"vcpu0\"}} 0.8006\n"),
-        &format!("lowtail_dropped_packets_total{{{web},reason=\"QDISC_DROP\"}} 4.0\n"),
-        "trouble=\"late\"",
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.000004\",{web}}} 200\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.002048\",{web}}} 200\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.004096\",{web}}} 400\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"+Inf\",{web}}} 400\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_sum{{{web}}} 0.8006\n"),
+        &format!("lowtail_vm_dropped_packets_total{{{web},reason=\"QDISC_DROP\"}} 4.0\n"),
+        "symptom=\"wakeup-latency\"",
         "# EOF\n",
     ] {
         assert!(text.contains(line), "`{line}` is not in:\n{text}");
@@ -98,7 +93,7 @@ fn totals_grow_and_are_served() {
 
 /// Microseconds, percent and packets were once values of one metric.
 #[test]
-fn troubles_are_in_base_units() {
+fn findings_are_in_base_units() {
     let mut vm = machine("web", 10, 5);
     vm.throttled[0].periods = 10;
     vm.throttled[0].throttled_periods = 5;
@@ -108,21 +103,21 @@ fn troubles_are_in_base_units() {
     let snapshot = interval(vec![vm]);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
-    let (name, value) = values(&metrics, "lowtail_trouble_p99_seconds", &["trouble"]).remove(0);
+    let (name, value) = values(&metrics, "lowtail_vm_finding_seconds", &["symptom"]).remove(0);
     // 4 ms, in the bucket from 3.932 to 4.063.
-    assert!(name == "late" && (0.0039..0.0041).contains(&value), "{name}: {value} s");
-    let ratio = values(&metrics, "lowtail_trouble_ratio", &["trouble"]);
-    assert!(ratio.contains(&("throttled".to_string(), 0.5)), "{ratio:?}");
-    let dropped = values(&metrics, "lowtail_trouble_dropped_packets", &["trouble"]);
-    assert_eq!(dropped, [("dropped".to_string(), 7.0)]);
+    assert!(name == "wakeup-latency" && (0.0039..0.0041).contains(&value), "{name}: {value} s");
+    let ratio = values(&metrics, "lowtail_vm_finding_ratio", &["symptom"]);
+    assert!(ratio.contains(&("throttling".to_string(), 0.5)), "{ratio:?}");
+    let dropped = values(&metrics, "lowtail_vm_finding_packets", &["symptom"]);
+    assert_eq!(dropped, [("drops".to_string(), 7.0)]);
     let units: BTreeMap<String, String> = families(&metrics)
         .into_iter()
         .filter_map(|family| Some((family.name, family.unit?)))
         .collect();
     for (name, unit) in [
-        ("lowtail_trouble_p99_seconds", "seconds"),
-        ("lowtail_trouble_ratio", "ratio"),
-        ("lowtail_trouble_dropped_packets", "packets"),
+        ("lowtail_vm_finding_seconds", "seconds"),
+        ("lowtail_vm_finding_ratio", "ratio"),
+        ("lowtail_vm_finding_packets", "packets"),
     ] {
         assert_eq!(units.get(name).map(String::as_str), Some(unit));
     }
@@ -137,16 +132,16 @@ fn two_of_the_same_name_and_number_are_two() {
         ["web", "web\u{1b}", "web\\u{1b}", "a\"b\\\n", &"w".repeat(100), &"w".repeat(200_000)];
     let mut vms: Vec<VmSnapshot> =
         names.iter().zip(6..).map(|(name, started)| machine(name, 10, started)).collect();
-    vms[0].threads[0].cpu_ns = 1_000_000_000;
+    vms[0].threads[0].run_time_ns = 1_000_000_000;
     vms.push(old);
     let snapshot = interval(vms);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
-    let cpu = values(&metrics, "lowtail_cpu_seconds_total", &["started_ticks"]);
+    let cpu = values(&metrics, "lowtail_vcpu_run_time_seconds_total", &["started_ticks"]);
     assert_eq!(cpu.len(), 7);
     assert!(cpu.contains(&("5".to_string(), 0.2)) && cpu.contains(&("6".to_string(), 1.0)));
-    // A trouble of one is not its namesake's.
-    let late = values(&metrics, "lowtail_trouble_p99_seconds", &["started_ticks"]);
+    // A finding of one is not its namesake's.
+    let late = values(&metrics, "lowtail_vm_finding_seconds", &["started_ticks"]);
     assert_eq!(late.len(), 7, "{late:?}");
     assert!(served(&metrics).len() < 100_000, "names are cut");
 }
@@ -166,7 +161,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
         (z ^ (z >> 31)) % below
     };
     let names = ["web", "others", "nobody (idle)", "a\"b", "\\", "\n", "𝕩", "", "its quota"];
-    let (mut metrics, mut diagnosis) = (Metrics::default(), Diagnosis::default());
+    let (mut metrics, mut diagnosis) = (Metrics::new(true), Diagnosis::default());
     let mut last: BTreeMap<(String, BTreeMap<String, String>), f64> = BTreeMap::new();
     for round in 0..60 {
         let mut vms = Vec::new();
@@ -191,13 +186,13 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
                     tid: tid as u32,
                     role: role[random(3) as usize],
                     comm: Name::new(name),
-                    cpu_ns: random(1_000_000_000),
-                    wake_to_run: waits(&[(1 << random(25), random(4))]),
-                    preempted_to_run: Histogram::default(),
-                    woken_waited_ns: 0,
-                    preempted_waited_ns: 0,
-                    waiting_ns: 0,
-                    blame: vec![Blame { runner, waited_ns: random(1_000_000_000) }],
+                    run_time_ns: random(1_000_000_000),
+                    wakeup_latency: waits(&[(1 << random(25), random(4))]),
+                    preemption_latency: Histogram::default(),
+                    ready_after_wakeup_ns: 0,
+                    ready_after_preemption_ns: 0,
+                    current_wait_ns: 0,
+                    blame: vec![Blame { runner, ready_ns: random(1_000_000_000) }],
                 });
             }
             if random(2) == 0 {
@@ -226,16 +221,16 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         tid,
         role,
         comm: Name::new("\u{202e}".repeat(15)),
-        cpu_ns: u64::from(u32::MAX),
-        wake_to_run: Histogram::default(),
-        preempted_to_run: Histogram::default(),
-        woken_waited_ns: 0,
-        preempted_waited_ns: 0,
-        waiting_ns: 0,
+        run_time_ns: u64::from(u32::MAX),
+        wakeup_latency: Histogram::default(),
+        preemption_latency: Histogram::default(),
+        ready_after_wakeup_ns: 0,
+        ready_after_preemption_ns: 0,
+        current_wait_ns: 0,
         blame: (0..40)
             .map(|n| {
                 let name = Name::new("\u{202e}".repeat(300));
-                Blame { runner: Runner::Process(name, tid * 40 + n), waited_ns: 1_000_000 }
+                Blame { runner: Runner::Process(name, tid * 40 + n), ready_ns: 1_000_000 }
             })
             .collect(),
     };
@@ -249,7 +244,7 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         });
         vm
     };
-    let mut metrics = Metrics::default();
+    let mut metrics = Metrics::new(true);
     // One that is here first, and one that is older than the flood.
     metrics.add(&interval(vec![machine("first", 1, 2_000_000)]), &[]);
     let mut vms: Vec<VmSnapshot> = (0..30).map(|at| flood(100 + at, 140)).collect();
@@ -260,16 +255,16 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     metrics.add(&interval(vms.clone()), &[]);
     metrics.add(&interval(vms), &[]);
     let text = served(&metrics);
-    let told = values(&metrics, "lowtail_vm", &["vm"]);
+    let told = values(&metrics, "lowtail_vm_info", &["vm"]);
     assert_eq!(told.len(), VMS_MAX);
     for name in ["first", "older"] {
         assert!(told.iter().any(|(vm, _)| vm == name), "{name} is not told");
     }
     let left_out: BTreeMap<String, f64> =
-        values(&metrics, "lowtail_left_out", &["what"]).into_iter().collect();
-    assert_eq!(left_out["machines"], (machines - VMS_MAX) as f64);
+        values(&metrics, "lowtail_not_exported", &["what"]).into_iter().collect();
+    assert_eq!(left_out["vms"], (machines - VMS_MAX) as f64);
     assert!(left_out["threads"] > 1_000.0 && left_out["names"] > 1_000.0, "{left_out:?}");
-    let roles = values(&metrics, "lowtail_cpu_seconds_total", &["pid", "thread"]);
+    let roles = values(&metrics, "lowtail_thread_run_time_seconds_total", &["pid", "thread"]);
     let others = roles.iter().filter(|(role, _)| role.ends_with(" others")).count();
     assert!(roles.len() - others <= VMS_MAX * ROLES_SURE + ROLES_SHARED, "{}", roles.len());
     let one = roles.iter().filter(|(role, _)| role.starts_with("100 ")).count();
@@ -300,6 +295,9 @@ fn the_dashboard_asks_for_what_there_is() {
     let drops = snapshot.vms[1].network.as_mut().map(|network| &mut network.drops);
     drops.into_iter().flatten().for_each(|drop| drop.packets = 5);
     snapshot.vms[1].throttled[0].throttled_periods = 9;
+    let mut vhost = snapshot.vms[1].threads[0].clone();
+    vhost.role = Role::Vhost(0);
+    snapshot.vms[1].threads.push(vhost);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
     let served = served(&metrics);
