@@ -406,7 +406,7 @@ static __always_inline __u32 fill_slot(__u32 number, __u32 tid, __u32 machine)
 	return 0;
 }
 
-/* A slot for a new thread of this machine: its number plus one, or 0. */
+/* A slot for a new thread of this VM: its number plus one, or 0. */
 static __always_inline __u32 take_slot(__u32 tid, __u32 number_of_machine)
 {
 	struct machine *machine = bpf_map_lookup_elem(&machines, &number_of_machine);
@@ -547,7 +547,7 @@ int untrack(struct request *request)
 	return 0;
 }
 
-/* From now on, new threads of a machine may take so many slots more. */
+/* From now on, new threads of a VM may take so many slots more. */
 SEC("syscall")
 int allow(struct allowance *allowance)
 {

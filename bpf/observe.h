@@ -106,7 +106,7 @@ struct request {
 };
 
 /*
- * Slots that new threads of one machine take without being asked for: no machine takes those of all others. The first
+ * Slots that new threads of one VM take without being asked for: no VM takes those of all others. The first
  * one is nobody's.
  */
 struct machine {

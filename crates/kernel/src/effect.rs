@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A machine's figures over one interval.
+/// A VM's figures over one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmEffect {
     /// Its name, as given: data.

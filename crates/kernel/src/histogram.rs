@@ -70,7 +70,7 @@ impl Histogram {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// Adds what another has, as for all vCPUs of a machine.
+    /// Adds what another has, as for all vCPUs of a VM.
     pub fn merge(&mut self, other: &Histogram) {
         self.count += other.count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);

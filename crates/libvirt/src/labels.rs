@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(Option<String>, String, String)> {
-        let labels = labels("a.xml", text).expect("a machine");
+        let labels = labels("a.xml", text).expect("a VM");
         labels.into_iter().map(|label| (label.namespace, label.path, label.value)).collect()
     }
 
@@ -129,7 +129,7 @@ mod tests {
                 assert!(labels.iter().all(|label| label.path.len() <= VALUE_BYTES_MAX));
             }
         }
-        let error = labels("a.xml", "<volume/>").expect_err("no machine");
+        let error = labels("a.xml", "<volume/>").expect_err("no VM");
         assert!(error.to_string().starts_with("a.xml:1:1: "), "{error}");
     }
 }

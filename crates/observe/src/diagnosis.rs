@@ -1,4 +1,4 @@
-//! Which machine hurts, in which of the three queues, because of whom, and since when.
+//! Which VM hurts, in which of the three queues, because of whom, and since when.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{Histogram, Runner, Snapshot, VmSnapshot};
 use lowtail_discover::Role;
 use lowtail_kernel::Name;
 
-/// Where a machine's requests wait.
+/// Where a VM's requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queue {
@@ -35,7 +35,7 @@ pub struct Thresholds {
 
 impl Default for Thresholds {
     /// A millisecond in the host, which is where a request that takes tenths of one is no longer served
-    /// as if its machine were alone; ten beyond it, since a network's distance is no queue.
+    /// as if its VM were alone; ten beyond it, since a network's distance is no queue.
     fn default() -> Self {
         let ms = Duration::from_ms;
         Thresholds { cpu: ms(1), host: ms(1), round_trip: ms(10) }
@@ -46,7 +46,7 @@ impl Default for Thresholds {
 const LATE_ONE_IN: u64 = 100;
 /// So many too long waits in an interval at least.
 const LATE_MIN: u64 = 3;
-/// A machine that computes is starved if its ready time is more than this share of its run and ready time.
+/// A VM that computes is starved if its ready time is more than this share of its run and ready time.
 const STARVED_RATIO: f64 = 0.25;
 /// So long does a finding last that is not confirmed: intervals differ by chance.
 const CLEAN_INTERVALS: u32 = 3;
@@ -130,10 +130,10 @@ pub struct Cause {
     pub ratio: f64,
 }
 
-/// One trouble of one machine.
+/// One trouble of one VM.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The machine.
+    /// The VM.
     pub vm: Name,
     /// Its process; with `started_ticks` unique.
     pub pid: u32,
@@ -190,7 +190,7 @@ impl Diagnosis {
                 findings.push((key, Open { duration_ms, clean: 0, last }));
             }
         }
-        // A machine that is gone has no troubles left.
+        // A VM that is gone has no troubles left.
         let here = |key: &(u32, u64, Symptom)| {
             snapshot.vms.iter().any(|vm| !vm.ended && (vm.pid, vm.started_ticks) == (key.0, key.1))
         };
@@ -210,7 +210,7 @@ impl Diagnosis {
     }
 }
 
-/// The troubles of one machine in one interval.
+/// The troubles of one VM in one interval.
 fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
     let s = |limit: Duration| seconds::of_ns(limit.as_ns());

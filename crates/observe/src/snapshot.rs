@@ -1,4 +1,4 @@
-//! What was observed of all machines in one interval.
+//! What was observed of all VMs in one interval.
 
 use lowtail_out::seconds;
 use serde::{Serialize, Serializer};
@@ -7,7 +7,7 @@ use super::Histogram;
 use lowtail_discover::{Kind, Origin, Role, Tap};
 use lowtail_kernel::Name;
 
-/// All machines, over one interval.
+/// All VMs, over one interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// When the interval ended, in milliseconds since 1970 (UTC; JSON: seconds). For people: spans come from a clock that nobody sets.
@@ -16,7 +16,7 @@ pub struct Snapshot {
     /// How long the interval was, in milliseconds (JSON: seconds), by a clock that nobody sets.
     #[serde(rename = "interval_seconds", serialize_with = "seconds::ms")]
     pub interval_ms: f64,
-    /// The machines, in order of name and process.
+    /// The VMs, in order of name and process.
     pub vms: Vec<VmSnapshot>,
     /// What the kernel's side could not keep.
     pub lost: Lost,
@@ -26,14 +26,14 @@ pub struct Snapshot {
     pub incomplete: bool,
 }
 
-/// A machine, over one interval.
+/// A VM, over one interval.
 #[derive(Clone, Debug, Serialize)]
 pub struct VmSnapshot {
     /// Its name.
     pub name: Name,
     /// Who runs it.
     pub kind: Kind,
-    /// How it is known that it is a machine, and who has named it.
+    /// How it is known that it is a VM, and who has named it.
     #[serde(flatten)]
     pub origin: Origin,
     /// Its process; with `started_ticks` unique.
@@ -74,7 +74,7 @@ impl VmSnapshot {
     }
 }
 
-/// Threads for which there was no room. What they do is known as of the last look for machines.
+/// Threads for which there was no room. What they do is known as of the last look for VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unseen {
     /// vCPUs.
@@ -153,9 +153,9 @@ pub struct Blame {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runner {
-    /// A machine: its name, its process.
+    /// A VM: its name, its process.
     Vm(Name, u32),
-    /// A process of the host's that is no machine: its name, its number.
+    /// A process of the host's that is no VM: its name, its number.
     Process(Name, u32),
     /// A thread of the kernel's.
     Kernel(Name),
@@ -170,7 +170,7 @@ pub enum Runner {
 /// A control group that was held up by its quota.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throttled {
-    /// Which part of the machine: all of it, or a thread's group (`vcpu0`, `emulator`).
+    /// Which part of the VM: all of it, or a thread's group (`vcpu0`, `emulator`).
     pub group: Name,
     /// Periods in the interval in which it wanted to run.
     pub periods: u64,
@@ -181,7 +181,7 @@ pub struct Throttled {
     pub throttled_ns: u64,
 }
 
-/// A machine's traffic.
+/// A VM's traffic.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Network {
     /// Its interfaces.
@@ -216,7 +216,7 @@ pub struct Lost {
     pub blame: u64,
     /// Packets whose way was not followed.
     pub packets: u64,
-    /// Threads of machines that did not fit.
+    /// Threads of VMs that did not fit.
     pub threads: u64,
 }
 

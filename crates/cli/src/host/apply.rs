@@ -33,7 +33,7 @@ pub(crate) struct Apply {
     state: State,
     #[command(flatten)]
     look: Look,
-    /// Follow machines that come and go until a signal comes, then restore what was there. The
+    /// Follow VMs that come and go until a signal comes, then restore what was there. The
     /// small-first scheduler (sched_ext) runs only with this
     #[arg(long)]
     watch: bool,
@@ -208,7 +208,7 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
     Ok(())
 }
 
-/// The machines that there were, and what places were not given.
+/// The VMs that there were, and what places were not given.
 #[derive(Debug, Default)]
 struct Vms {
     /// By process and when that began.
@@ -216,7 +216,7 @@ struct Vms {
     refused: BTreeSet<Refused>,
 }
 
-/// Names of machines that have come and gone, safe for a terminal.
+/// Names of VMs that have come and gone, safe for a terminal.
 #[derive(Debug, Default)]
 struct Moved {
     came: Vec<String>,
@@ -247,8 +247,8 @@ impl Moved {
     }
 
     fn lines(&self) -> impl Iterator<Item = String> {
-        let came = self.came.iter().map(|name| format!("machine {name} has come"));
-        came.chain(self.gone.iter().map(|name| format!("machine {name} has gone")))
+        let came = self.came.iter().map(|name| format!("VM {name} has come"));
+        came.chain(self.gone.iter().map(|name| format!("VM {name} has gone")))
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn waits(us: &[(u64, u64)]) -> Histogram {
     all
 }
 
-/// A second of a server that waits for another machine, and of that one. The server's name wants to clear the screen.
+/// A second of a server that waits for another VM, and of that one. The server's name wants to clear the screen.
 pub(crate) fn snapshot() -> Snapshot {
     let thread = |tid, role, wakeup_latency, blame| ThreadSnapshot {
         tid,

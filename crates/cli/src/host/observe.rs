@@ -25,16 +25,16 @@ use crate::span::{of_wall, span};
 
 /// From one look at keys and signals to the next.
 const LOOK: Wall = Wall::from_millis(100);
-/// From one look for new machines to the next, in long intervals.
+/// From one look for new VMs to the next, in long intervals.
 const LOOK_AROUND: Wall = Wall::from_secs(1);
 
 /// `lowtail host observe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Observe {
-    /// Only machines of these names [default: all]
+    /// Only VMs of these names [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
     /// of its interfaces; repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
@@ -44,7 +44,7 @@ pub(crate) struct Observe {
     /// How long to observe; excludes --once [default: until you press q, or a signal comes]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Duration>,
-    /// Observe one interval; exit code 1 if a machine hurts, or not all of one is seen. Excludes
+    /// Observe one interval; exit code 1 if a VM hurts, or not all of one is seen. Excludes
     /// --duration
     #[arg(long, conflicts_with = "duration")]
     once: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Observe {
     #[arg(long)]
     plain: bool,
     /// An interface that leads out of this host; repeat for more [default: all with a queue that
-    /// packets of machines leave by]
+    /// packets of VMs leave by]
     #[arg(long, value_name = "INTERFACE")]
     uplink: Vec<String>,
     /// Observe threads only, no packets
@@ -71,13 +71,13 @@ pub(crate) struct Observe {
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
     /// Let --prometheus listen on an address that others can reach; they can then read the names of
-    /// machines and processes
+    /// VMs and processes
     #[arg(long, requires = "prometheus")]
     prometheus_for_all: bool,
     /// With --prometheus: series for each thread, too, not only for each VM
     #[arg(long, requires = "prometheus")]
     per_thread: bool,
-    /// Room for so many threads of machines in the kernel, 5 kB each, and an eighth more as a reserve
+    /// Room for so many threads of VMs in the kernel, 5 kB each, and an eighth more as a reserve
     #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
@@ -196,7 +196,7 @@ impl Watch {
     }
 }
 
-/// Whether it is not known of some machine how it is: nobody says that nothing hurts then.
+/// Whether it is not known of some VM how it is: nobody says that nothing hurts then.
 fn is_dark(snapshot: &Snapshot) -> bool {
     snapshot.incomplete || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
 }

@@ -16,7 +16,7 @@ use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
 
-/// Machines that the table names.
+/// VMs that the table names.
 const VMS_MAX: usize = 64;
 
 /// `lowtail host plan`.
@@ -60,7 +60,7 @@ pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result
     }))
 }
 
-/// A machine, how it is known, and who has named it.
+/// A VM, how it is known, and who has named it.
 fn vm(vm: &Vm) -> Value {
     let mut value = json!({ "name": vm.name, "pid": vm.pid, "kind": vm.kind });
     if let (Value::Object(of), Ok(Value::Object(origin))) =
@@ -134,7 +134,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     let _ = writeln!(
         text,
         "{}, vCPUs by {vcpus}: {} would change, {} as wanted already",
-        count(found.vms.len(), "machine"),
+        count(found.vms.len(), "VM"),
         count(plan.changes.len(), "setting"),
         plan.right.len(),
     );

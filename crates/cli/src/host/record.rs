@@ -23,14 +23,14 @@ pub(crate) struct Record {
     /// Where to write the recording; `lowtail trace` reads it
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
-    /// only waits of machines named here count
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
+    /// only waits of VMs named here count
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
     #[arg(long, value_name = "SPAN", value_parser = wall, conflicts_with = "on_delay")]
     duration: Option<Duration>,
-    /// Write nothing until a machine's thread has waited longer than this to run, such as 5ms;
+    /// Write nothing until a VM's thread has waited longer than this to run, such as 5ms;
     /// then what came before it, and 100 ms after it
     #[arg(long, value_name = "SPAN", value_parser = wall)]
     on_delay: Option<Duration>,
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     };
     let (vms, threads) = recorder.known();
     if threads > 0 && !global.quiet && !global.json {
-        out::note(&format!("watching {threads} threads of {vms} machines; Ctrl-C ends it"));
+        out::note(&format!("watching {threads} threads of {vms} VMs; Ctrl-C ends it"));
     }
     for number in 1..=args.count {
         let stop = || signals.caught().is_some();
@@ -154,7 +154,7 @@ fn tell(
     }
     let name = lowtail_out::path(file);
     let ms = span_ns as f64 / 1e6;
-    let mut text = format!("{events} events of {ms:.3} ms, {vms} machines, written to {name}\n");
+    let mut text = format!("{events} events of {ms:.3} ms, {vms} VMs, written to {name}\n");
     if lost > 0 {
         text += &format!("{lost} events were lost: --buffer makes more room\n");
     }

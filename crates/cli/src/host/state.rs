@@ -25,7 +25,7 @@ pub(crate) fn host(error: manage::Error) -> Fail {
     Fail::Host(error.to_string())
 }
 
-/// Forgets how machines did before, what could not be had, and that a killed process had the scheduler: nothing is changed
+/// Forgets how VMs did before, what could not be had, and that a killed process had the scheduler: nothing is changed
 /// any more.
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
     let forgotten = Effect::forget(dir)

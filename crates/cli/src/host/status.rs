@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     } else if !global.quiet {
         out::text(&text(&status))?;
         out::text(&scheduler.iter().map(vcpus).collect::<String>())?;
-        // Whoever runs a machine has chosen the name in it.
+        // Whoever runs a VM has chosen the name in it.
         let line = |note: &String| format!("note: {}\n", Name::new(note));
         out::text(&notes.iter().map(line).collect::<String>())?;
         let line = |refused: &Refused| not_given(refused) + "\n";
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
 fn vcpus(scheduler: &InForce) -> String {
     match scheduler {
         InForce::Yes { pid, machines } => {
-            format!("small-first schedules {machines} machines, for process {pid}\n")
+            format!("small-first schedules {machines} VMs, for process {pid}\n")
         }
         InForce::Ended(why) => format!(
             "the kernel has ended small-first ({}) and schedules vCPUs itself\n",
@@ -155,7 +155,7 @@ fn text(status: &manage::Status) -> String {
     text
 }
 
-/// Machine by machine, before and after.
+/// VM by VM, before and after.
 fn effects(effect: &Effect) -> String {
     let figure = |vms: &[VmEffect], name: &str, get: fn(&VmEffect) -> Option<f64>| {
         let vm = vms.iter().find(|vm| vm.name == name);

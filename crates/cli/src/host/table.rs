@@ -6,10 +6,10 @@ use lowtail_observe::{Finding, Snapshot};
 
 use super::wording::{COLUMNS, cells, dark, next_steps, sentence, unseen};
 
-/// What hurts, and a line for each machine.
+/// What hurts, and a line for each VM.
 pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
+    let _ = writeln!(text, "{} VMs, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
         [] if snapshot.incomplete || dark(snapshot).next().is_some() => {}
         [] => text.push_str("  nothing hurts\n"),

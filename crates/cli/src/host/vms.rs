@@ -14,7 +14,7 @@ use crate::out;
 /// `lowtail host vms`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vms {
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
     /// of its interfaces; or another name for one that it finds. Repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
@@ -64,7 +64,7 @@ const RIGHT: std::ops::RangeInclusive<usize> = 4..=7;
 
 fn table(vms: &[Vm]) -> String {
     if vms.is_empty() {
-        return "no machines; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
+        return "no VMs; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
     }
     let rows: Vec<[String; 10]> = vms.iter().map(row).collect();
     let widths: Vec<usize> = (0..HEAD.len())

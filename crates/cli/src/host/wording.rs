@@ -4,7 +4,7 @@ use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
 use lowtail_observe::{Finding, Runner, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 
-/// What is told of a machine. Times are in microseconds.
+/// What is told of a VM. Times are in microseconds.
 pub(crate) const COLUMNS: [&str; 13] = [
     "VM",
     "vCPUs",
@@ -113,7 +113,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// Machines of which it is not known how they are, in words.
+/// VMs of which it is not known how they are, in words.
 pub(crate) fn dark(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let words = |vm: &VmSnapshot| {
         let (seen, unseen) = (vm.vcpus().count(), vm.unseen_threads.vcpus);

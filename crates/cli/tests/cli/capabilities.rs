@@ -20,7 +20,7 @@ fn with(place: &Place, capabilities: &str, line: &str) -> Ran {
     Ran::new(&command.output().expect("there is a setpriv"))
 }
 
-/// A machine of root's is observed with its vCPUs, its waits and its traffic by a user who is not root; a user without
+/// A VM of root's is observed with its vCPUs, its waits and its traffic by a user who is not root; a user without
 /// these capabilities is told what is missing.
 #[test]
 fn three_capabilities_are_enough_to_observe() {

@@ -1,4 +1,4 @@
-//! Machines of libvirt's: `lab run --domain-xml`.
+//! VMs of libvirt's: `lab run --domain-xml`.
 
 use crate::Place;
 
@@ -71,7 +71,7 @@ fn bad_machines_are_refused_with_their_place() {
     let db = "<name>db</name>";
     bad("150000", "150", &["bad.xml:6:1: <global_quota>: global_quota 150: libvirt takes 1000 to"]);
     bad("</vcpu>", "", &["bad.xml:8:", "no XML"]);
-    bad(db, db, &["bad.xml:2:1: another machine is called `db`, too"]);
+    bad(db, db, &["bad.xml:2:1: another VM is called `db`, too"]);
     bad(
         db,
         "<name>x</name><cputune><vcpupin vcpu='0' cpuset='8'/></cputune>",

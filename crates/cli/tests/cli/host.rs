@@ -47,7 +47,7 @@ fn the_doctor() {
     let json = ran.json();
     let checks = json["checks"].as_array().expect("checks");
     assert!(checks.len() >= 20, "{checks:?}");
-    // Machines of other tests come and go.
+    // VMs of other tests come and go.
     let checks = checks.iter().filter(|check| check["id"] != "machines").collect::<Vec<_>>();
     let line = |check: &Value| {
         let title = check["title"].as_str().expect("a title");
@@ -114,7 +114,7 @@ fn the_doctor_without_root() {
     }
 }
 
-/// A machine with a name that would clear the screen: escaped in the table, as it is in JSON.
+/// A VM with a name that would clear the screen: escaped in the table, as it is in JSON.
 #[test]
 fn machines_are_listed() {
     let place = Place::new();

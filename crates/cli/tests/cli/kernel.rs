@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A machine that is told what fails, or `None` and why on standard error.
+/// A VM that is told what fails, or `None` and why on standard error.
 fn root() -> Option<()> {
     let id = Command::new("id").arg("-u").output().expect("there is an `id`");
     let groups = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -28,7 +28,7 @@ fn what_a_kernel_cannot_play() {
     place.line("lab run kernel-weights --on kernal").expect(2, &["kernal"]);
 }
 
-/// A workload without a counterpart is an error of the scenario that names machine and workload.
+/// A workload without a counterpart is an error of the scenario that names VM and workload.
 #[test]
 fn workloads_that_threads_cannot_do() {
     let place = Place::new();
@@ -106,7 +106,7 @@ fn a_kernel_without_noise() {
     ran.expect(0, &[]);
 }
 
-/// What of `kernel-small-first` in the guest does not hold, as `case: machine figure`, and how much there is of each figure.
+/// What of `kernel-small-first` in the guest does not hold, as `case: VM figure`, and how much there is of each figure.
 fn small_first_in_the_kernel() -> Option<(Vec<String>, usize)> {
     let words = "lowtail lab run kernel-small-first --on kernel --exact-clock --json";
     let ran = guest(&words.split(' ').collect::<Vec<_>>(), None)?;
@@ -176,7 +176,7 @@ fn the_walk_through() {
     let [before, during, after] = p99_us[..] else { panic!("three tables: {p99_us:?}") };
     // The claim of the scheduler's own tests: at most half of the kernel's.
     assert!(during <= before / 2.0 && during <= after / 2.0, "{p99_us:?}");
-    for word in ["small-first schedules 2 machines", "nothing is changed on this host"] {
+    for word in ["small-first schedules 2 VMs", "nothing is changed on this host"] {
         assert!(ran.out.contains(word), "no `{word}`");
     }
 }

@@ -58,7 +58,7 @@ impl Drop for Tenant {
     }
 }
 
-/// An empty policy, and one for machines of its name: its group and its threads stay as they are.
+/// An empty policy, and one for VMs of its name: its group and its threads stay as they are.
 #[test]
 fn a_tenant_decides_nothing() {
     let Some(tenant) = Tenant::new() else { return };
@@ -71,7 +71,7 @@ fn a_tenant_decides_nothing() {
     place.write("web.toml", format!("{chosen}[[vm]]\nmanage = false\n"));
     for policy in ["empty.toml", "web.toml"] {
         let plan = place.line(&format!("host plan {policy} --state s"));
-        plan.expect(0, &["users 65534: they are no machines"]);
+        plan.expect(0, &["users 65534: they are no VMs"]);
         assert!(!plan.out.contains(name), "{}", plan.out);
     }
     place.line("host apply web.toml --state s --no-look").expect(0, &[]);

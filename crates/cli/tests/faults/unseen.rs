@@ -1,4 +1,4 @@
-//! Processes that cannot be listed or looked at: nobody is told that there is no machine, and none is taken for gone.
+//! Processes that cannot be listed or looked at: nobody is told that there is no VM, and none is taken for gone.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -70,7 +70,7 @@ fn with_few_open_files_all_is_seen_or_told() {
     assert!(seen > 5 && refused > 0, "{seen} {refused}");
 }
 
-/// Without /proc nobody says that there is no machine.
+/// Without /proc nobody says that there is no VM.
 #[test]
 fn without_proc_there_is_an_error() {
     if skip((!is_root()).then_some("not root")) {
@@ -93,7 +93,7 @@ fn without_proc_there_is_an_error() {
         ));
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(4), "{line}: {said}{}", told(&output));
-        assert!(!said.contains("no machines") && !said.contains("nothing hurts"), "{line}: {said}");
+        assert!(!said.contains("no VMs") && !said.contains("nothing hurts"), "{line}: {said}");
     }
 }
 
@@ -163,7 +163,7 @@ impl Drop for Lines {
     }
 }
 
-/// An observer that has too many files open for a while: the machine that it knows stays, and is not called well.
+/// An observer that has too many files open for a while: the VM that it knows stays, and is not called well.
 #[test]
 fn who_cannot_be_looked_at_has_not_ended() {
     if skip((!is_root()).then_some("not root")) {

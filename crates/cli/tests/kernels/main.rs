@@ -100,7 +100,7 @@ fn check(kernel: &Kernel) {
     kept(kernel, &said);
 }
 
-/// `doctor`, `vms` and `observe` see the host and its machines.
+/// `doctor`, `vms` and `observe` see the host and its VMs.
 fn looked_at(kernel: &Kernel, said: &Said) {
     // Without modules there is no clsact, and so the doctor has something to say on every kernel.
     let doctor = said.json("doctor", 1);
@@ -134,7 +134,7 @@ fn looked_at(kernel: &Kernel, said: &Said) {
     assert_eq!(found, [("one".into(), 1), ("three".into(), 1), ("two".into(), 2)]);
     assert_eq!(vms["problems"], Value::Array(Vec::new()));
 
-    // A machine with a wake-up each 2 ms. `lowtail` itself may make it late, which is a finding, and code 1.
+    // A VM with a wake-up each 2 ms. `lowtail` itself may make it late, which is a finding, and code 1.
     let (code, seen) = said.code("observe");
     let findings = seen["findings"].as_array().expect("findings").len();
     assert_eq!(code, i32::from(findings > 0), "{seen}");
@@ -178,7 +178,7 @@ fn planned(kernel: &Kernel, said: &Said) {
 fn wanted(before: &[String], version: Version, slices: bool) -> Vec<String> {
     let group = |name: &str| format!("machine-qemu\\x2d1\\x2d{name}.scope");
     let (one, two, three) = (group("one"), group("two"), group("three"));
-    // With v1 there is no group between the machine's and those of its threads.
+    // With v1 there is no group between the VM's and those of its threads.
     let values = match version {
         Version::V1 => vec![
             (format!("{one}/vcpu0/cpu.cfs_quota_us"), "80000"),
@@ -231,7 +231,7 @@ fn said_in_status(kernel: &Kernel, status: &str, no_slices: bool) {
     assert_eq!(status.contains("note: one: a slice cannot be had here"), no_slices, "{status}");
 }
 
-/// The second machine has twice the run time of the first, and the third a tenth of the CPU: within 2 %.
+/// The second VM has twice the run time of the first, and the third a tenth of the CPU: within 2 %.
 fn shared(said: &Said) {
     let figures = said.lines("shares", 0);
     let figure = |name: &str| -> f64 {
@@ -258,7 +258,7 @@ fn kept(kernel: &Kernel, said: &Said) {
     shared(said);
     let status = said.lines("kept-status", 0).join("\n");
     said_in_status(kernel, &status, !kernel.slices);
-    let schedules = "small-first schedules 3 machines";
+    let schedules = "small-first schedules 3 VMs";
     assert_eq!(status.contains(schedules), small_first, "{status}");
     // What a killed process had is told, and so is that nobody has it now.
     let killed = said.lines("killed-status", i32::from(small_first)).join("\n");

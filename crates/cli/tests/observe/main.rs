@@ -1,7 +1,7 @@
 //! `lowtail host observe` on the real kernel: a cause is injected, and has to be named, and nothing else.
 //!
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
-//! machines; for what the network does, machines, host and the far end are network namespaces.
+//! VMs; for what the network does, VMs, host and the far end are network namespaces.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -142,7 +142,7 @@ fn a_quota_is_named_and_no_neighbour() {
 
 const RATE: u64 = 10_000_000;
 
-/// Requests of machine `a`, with a queue of 40 ms in the uplink, beyond it, or in both.
+/// Requests of VM `a`, with a queue of 40 ms in the uplink, beyond it, or in both.
 fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
     let net = Net::new();
     let queue = |rate: &str| format!("root tbf rate {rate} burst 100000 limit 10000000");
@@ -159,7 +159,7 @@ fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
     let fill = |from, to| Filler::start(from, to, RATE, deep);
     let (at_b, at_far) = (udp(&net.b, v4(B)), udp(&net.far, v4(FAR)));
     let (to_b, to_far) = (at_b.local_addr().unwrap(), at_far.local_addr().unwrap());
-    // Machine `b` fills the uplink, whoever is far away fills what is beyond it.
+    // VM `b` fills the uplink, whoever is far away fills what is beyond it.
     let fillers = [
         host.then(|| fill(udp(&net.b, v4(B)), to_far)),
         beyond.then(|| fill(udp(&net.far, v4(FAR)), to_b)),

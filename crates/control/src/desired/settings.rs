@@ -26,7 +26,7 @@ pub struct Settings {
 }
 
 /// What `policy` wants of what was `found` on this host. Reads what control groups,
-/// threads and uplinks there are, and asks libvirt for its machines; changes nothing.
+/// threads and uplinks there are, and asks libvirt for its VMs; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);
     let mut capabilities = capabilities.clone();

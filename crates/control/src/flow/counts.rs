@@ -22,13 +22,13 @@ pub struct Counts {
     pub odd: u64,
     /// Fragments.
     pub fragments: u64,
-    /// Packets of a machine for which there was no place.
+    /// Packets of a VM for which there was no place.
     #[serde(rename = "untracked")]
     pub untold: u64,
     /// Packets that have their priority, but not their DSCP.
     #[serde(rename = "dscp_not_written")]
     pub unwritten: u64,
-    /// Packets whose machine was noted at its tap, in their mark.
+    /// Packets whose VM was noted at its tap, in their mark.
     pub marked: u64,
 }
 

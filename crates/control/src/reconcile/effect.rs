@@ -1,4 +1,4 @@
-//! What a policy has done to machines: figures from before and after, for `status`.
+//! What a policy has done to VMs: figures from before and after, for `status`.
 
 use std::io;
 use std::path::Path;

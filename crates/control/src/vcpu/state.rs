@@ -20,7 +20,7 @@ pub enum State {
     },
 }
 
-/// What has come of a machine.
+/// What has come of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Run time of its threads while they were small, in nanoseconds.

@@ -1,4 +1,4 @@
-//! Machines by the user's word.
+//! VMs by the user's word.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ impl Scanner {
         Ok(below.components().collect())
     }
 
-    /// The machine that a control group is.
+    /// The VM that a control group is.
     fn in_group(&mut self, path: &Path) -> Result<Vm, String> {
         let Some(hierarchy) = &self.hierarchy else { return Err(String::new()) };
         let shown = Name::new(path.to_string_lossy());
@@ -112,7 +112,7 @@ impl Scanner {
     }
 }
 
-/// Adds a machine, and takes its threads from others: a thread is in one only.
+/// Adds a VM, and takes its threads from others: a thread is in one only.
 fn put(vms: &mut Vec<Vm>, vm: Vm) {
     let own = |tid: u32| vm.threads.binary_search_by_key(&tid, |thread| thread.tid).is_ok();
     vms.retain(|other| !own(other.pid));

@@ -54,7 +54,7 @@ impl Survey {
         let free = self.free();
         let right = match free.0.count_ones() {
             0..Mask::BITS_LEAST => "no bits are free: leave out `taps`".to_string(),
-            _ => format!("free is `mark_mask = {free}`, for {} machines", free.vms()),
+            _ => format!("free is `mark_mask = {free}`, for {} VMs", free.vms()),
         };
         Some(format!("`[network] mark_mask` {mask} is in use: {}; {right}", told.join(", ")))
     }

@@ -117,7 +117,7 @@ pub struct Shape {
 pub enum Splitting {
     /// The discipline, everybody's: those longer than a frame.
     Discipline,
-    /// TCP of the host makes none longer than this, bytes; those of machines stay whole.
+    /// TCP of the host makes none longer than this, bytes; those of VMs stay whole.
     Segments(u32),
     /// Nobody.
     Nobody,
@@ -339,7 +339,7 @@ impl fmt::Display for Splitting {
             Splitting::Discipline => write!(f, "the discipline cuts long segments into frames"),
             Splitting::Segments(bytes) => write!(
                 f,
-                "TCP of this host makes segments of {bytes} bytes at most; those of machines stay whole"
+                "TCP of this host makes segments of {bytes} bytes at most; those of VMs stay whole"
             ),
             Splitting::Nobody => write!(f, "long segments stay whole"),
         }

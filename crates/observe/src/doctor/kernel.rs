@@ -95,7 +95,7 @@ fn capabilities(host: &Host) -> Check {
         (false, _) => check.but(State::Missing, "no BPF program can be loaded", remedy),
         (true, false) => check.but(
             State::Degraded,
-            "programs and interfaces of others' machines are not seen, or nothing can be applied",
+            "programs and interfaces of others' VMs are not seen, or nothing can be applied",
             remedy,
         ),
         (true, true) => check,

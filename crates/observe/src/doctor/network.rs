@@ -88,7 +88,7 @@ fn queues(host: &Host, uplinks: &[Uplink], symbols: &Symbols) -> Check {
     match slow {
         Some(uplink) => found.but(
             State::Note,
-            "a small packet waits behind all that came before it, of whichever machine",
+            "a small packet waits behind all that came before it, of whichever VM",
             match symbols.part("fq_codel_init", "sch_fq_codel") {
                 Part::Absent => "boot a kernel with CONFIG_NET_SCH_FQ_CODEL".to_string(),
                 _ => format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
@@ -191,7 +191,7 @@ fn disciplines_there(symbols: &Symbols) -> Check {
 }
 
 fn vhost(host: &Host, symbols: &Symbols) -> Check {
-    let title = "machines' network in the kernel (vhost-net)";
+    let title = "VMs' network in the kernel (vhost-net)";
     let check = |found: &str| Check::ok("vhost", title, found);
     // Its device may be there before it is loaded; it is then loaded on first use.
     let device = host.proc("misc").is_some_and(|list| {

@@ -138,7 +138,7 @@ fn what_does_not_fit_is_counted() {
     assert_eq!(snapshot.lost.threads, all as u64 - 100, "{:?}", snapshot.lost);
 }
 
-/// A crowd of workers has all slots when a machine comes, and that one is seen from the first look on.
+/// A crowd of workers has all slots when a VM comes, and that one is seen from the first look on.
 #[test]
 fn a_crowd_blinds_nobody() {
     let Some(_host) = host() else { return };
@@ -166,7 +166,7 @@ fn a_crowd_blinds_nobody() {
     assert!(crowd.unseen_threads.workers >= 300, "{:?}", crowd.unseen_threads);
 }
 
-/// A machine that is found while another one's workers have all slots, and who begins threads all the time.
+/// A VM that is found while another one's workers have all slots, and who begins threads all the time.
 #[test]
 fn a_newcomer_is_seen_at_once() {
     let Some(_host) = host() else { return };

@@ -60,7 +60,7 @@ fn sleep(ms: u64) {
 
 fn vm<'a>(snapshot: &'a Snapshot, name: &str) -> &'a VmSnapshot {
     let found = snapshot.vms.iter().find(|vm| vm.name.as_given() == name);
-    found.unwrap_or_else(|| panic!("no machine `{name}`: {snapshot:?}"))
+    found.unwrap_or_else(|| panic!("no VM `{name}`: {snapshot:?}"))
 }
 
 /// The thread of that name.

@@ -1,4 +1,4 @@
-//! Storms of threads, and very many of them: what is told of a machine stays true, what is not seen is told, and what observing takes is
+//! Storms of threads, and very many of them: what is told of a VM stays true, what is not seen is told, and what observing takes is
 //! bounded.
 
 use std::fs;
@@ -34,7 +34,7 @@ fn number(standin: &mut StandIn) -> u64 {
     standin.hear().parse().expect("a number")
 }
 
-/// A machine that computes is seen as it is, beside a storm of threads that is a machine, or nobody's.
+/// A VM that computes is seen as it is, beside a storm of threads that is a VM, or nobody's.
 fn beside_a_storm(is_machine: bool) {
     let Some(_host) = host() else { return };
     let (calm, mut storm) = (StandIn::start("burn 0"), StandIn::start("storm 1"));
@@ -73,7 +73,7 @@ fn beside_a_storm(is_machine: bool) {
         }
         let (more_told, more_unseen) = gusts(&snapshot);
         (told, unseen) = (told + more_told, unseen + more_unseen);
-        assert!(snapshot.vms.len() <= 2, "nobody else is a machine");
+        assert!(snapshot.vms.len() <= 2, "nobody else is a VM");
     }
     let (ran, begun) = (ran_ns(tid) - ran, number(&mut storm));
     let (own, more) = (own_cpu_ms() - own, memory_mb().saturating_sub(memory));
@@ -81,7 +81,7 @@ fn beside_a_storm(is_machine: bool) {
         "{begun} threads begun in {passed_ms:.0} ms: {told} told, {unseen} told as unseen; observing took {own:.0} ms of a CPU, {more} MB more"
     );
     assert!(begun > 1000 * SECONDS, "no storm: {begun}");
-    // What the machine has run: within 2 %, and the moment between the two readings.
+    // What the VM has run: within 2 %, and the moment between the two readings.
     assert!(agree(ms(seen_ns), ms(ran), 0.02, 40.0), "{} {}", ms(seen_ns), ms(ran));
     if is_machine {
         // Who begins is told, or told as not seen; what begins between our two readings and the observer's is 5 % at most.

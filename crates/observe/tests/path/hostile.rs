@@ -1,4 +1,4 @@
-//! Machines that send what nobody would.
+//! VMs that send what nobody would.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A real tap, with a process behind it as machines have.
+//! A real tap, with a process behind it as VMs have.
 
 use crate::interface;
 use std::io::{BufRead, BufReader};

@@ -59,7 +59,7 @@ fn a_spike_and_its_cause_are_caught_after_the_fact() {
     });
 }
 
-/// Where there is no machine, nobody's wait can be too long, and that is said at once.
+/// Where there is no VM, nobody's wait can be too long, and that is said at once.
 #[test]
 fn nobody_to_watch() {
     let Some(_turn) = stand::alone() else { return };

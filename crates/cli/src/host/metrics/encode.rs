@@ -35,7 +35,7 @@ pub(super) fn text(told: Arc<Told>) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Page(Arc<Told>);
 
-/// Writes the series of one machine. The labels are those that all of them have.
+/// Writes the series of one VM. The labels are those that all of them have.
 type Write<'a> = &'a dyn Fn(&mut MetricEncoder<'_>, &Labels<'_>, &Vm) -> fmt::Result;
 
 /// A family of metrics: its name without prefix and unit, and what it means.
@@ -265,7 +265,7 @@ fn delays(of: &Threads, delays: impl Fn(&Threads) -> &Delays) -> Option<&Delays>
     of.any.then(|| delays(of))
 }
 
-/// The labels that say which machine it is. Its process's number is used again, its name as it likes; with the time of
+/// The labels that say which VM it is. Its process's number is used again, its name as it likes; with the time of
 /// its start there is one.
 fn labels(key: Key, vm: &Vm) -> Labels<'static> {
     let (pid, started_ticks) = (key.0.to_string(), key.1.to_string());

@@ -56,7 +56,7 @@ impl Metrics {
         Ok(bound)
     }
 
-    /// Adds an interval. A machine that has ended is told once more, and then no longer.
+    /// Adds an interval. A VM that has ended is told once more, and then no longer.
     pub(crate) fn add(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
         self.totals.add(snapshot, findings);
         let told = Arc::new(self.totals.told());

@@ -1,4 +1,4 @@
-//! What Prometheus gets, whatever machines do.
+//! What Prometheus gets, whatever VMs do.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
@@ -37,7 +37,7 @@ fn values(metrics: &Metrics, name: &str, labels: &[&str]) -> Vec<(String, f64)> 
     samples.map(|sample| (joined(sample).join(" "), sample.value)).collect()
 }
 
-/// A machine like the second of the example.
+/// A VM like the second of the example.
 fn machine(name: &str, pid: u32, started_ticks: u64) -> VmSnapshot {
     let vm = snapshot().vms.remove(1);
     VmSnapshot { name: Name::new(name), pid, started_ticks, ..vm }
@@ -88,7 +88,7 @@ fn totals_grow_and_are_served() {
     }
     assert!(ask("/").contains("404"));
     metrics.add(&Snapshot::default(), &[]);
-    assert!(!ask("/metrics").contains("web"), "a machine that is gone is not told for ever");
+    assert!(!ask("/metrics").contains("web"), "a VM that is gone is not told for ever");
 }
 
 /// Microseconds, percent and packets were once values of one metric.
@@ -123,7 +123,7 @@ fn findings_are_in_base_units() {
     }
 }
 
-/// The kernel gives a number again as soon as all have been given, and machines are called as their owners like.
+/// The kernel gives a number again as soon as all have been given, and VMs are called as their owners like.
 #[test]
 fn two_of_the_same_name_and_number_are_two() {
     let mut old = machine("web", 10, 5);
@@ -146,7 +146,7 @@ fn two_of_the_same_name_and_number_are_two() {
     assert!(served(&metrics).len() < 100_000, "names are cut");
 }
 
-/// Machines come, go, come back, are renamed; numbers are given again; threads and names are as tenants like.
+/// VMs come, go, come back, are renamed; numbers are given again; threads and names are as tenants like.
 #[test]
 fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
     let seed: u64 = std::env::var("LOWTAIL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
@@ -214,7 +214,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
     assert!(last.len() > 1_000, "{} series", last.len());
 }
 
-/// A tenant who starts thousands of machines and threads, and calls them as it likes.
+/// A tenant who starts thousands of VMs and threads, and calls them as it likes.
 #[test]
 fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     let thread = |tid: u32, role: Role| ThreadSnapshot {
@@ -270,7 +270,7 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     let one = roles.iter().filter(|(role, _)| role.starts_with("100 ")).count();
     assert_eq!(one, ROLES_MAX + 1);
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
-    println!("{machines} machines, {threads} threads: {series} series, {} bytes", text.len());
+    println!("{machines} VMs, {threads} threads: {series} series, {} bytes", text.len());
     assert!(series < 350_000 && text.len() < 96 << 20, "{series} series, {} bytes", text.len());
 }
 

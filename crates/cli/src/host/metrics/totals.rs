@@ -1,4 +1,4 @@
-//! Totals of machines since the start, and how much of them there may be.
+//! Totals of VMs since the start, and how much of them there may be.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,26 +10,26 @@ use super::delays::Delays;
 use super::label::shown;
 use crate::host::wording;
 
-/// Machines that are told. Whoever starts more has them counted, and no more.
+/// VMs that are told. Whoever starts more has them counted, and no more.
 pub(super) const VMS_MAX: usize = 512;
-/// Roles of threads that are told for one machine; the rest is told together.
+/// Roles of threads that are told for one VM; the rest is told together.
 pub(super) const ROLES_MAX: usize = 128;
-/// Roles that each machine has for certain, whatever others have.
+/// Roles that each VM has for certain, whatever others have.
 pub(super) const ROLES_SURE: usize = 4;
-/// Roles of all machines together, beyond those.
+/// Roles of all VMs together, beyond those.
 pub(super) const ROLES_SHARED: usize = 2048;
-/// Reasons of drops that are told for one machine.
+/// Reasons of drops that are told for one VM.
 const REASONS_MAX: usize = 64;
-/// Machines that are gone and may come back, such as one that was not recognised for a moment: their
+/// VMs that are gone and may come back, such as one that was not recognised for a moment: their
 /// counters then go on.
 const GONE_MAX: usize = 512;
 /// What threads and drops are called that are told together.
 const OTHERS: &str = "others";
 
-/// A machine's process, and when that started in clock ticks since boot: no two have both.
+/// A VM's process, and when that started in clock ticks since boot: no two have both.
 pub(super) type Key = (u32, u64);
 
-/// All machines that are told.
+/// All VMs that are told.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     /// Whether threads have series of their own, too.
@@ -58,15 +58,15 @@ pub(super) struct Told {
 /// What the last interval had beyond what is told by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Machines that are not told at all.
+    /// VMs that are not told at all.
     pub(super) vms: u64,
     /// Threads that are told as `others`.
     pub(super) threads: u64,
-    /// Names of those who were waited for that are told as `others`, machine by machine.
+    /// Names of those who were waited for that are told as `others`, VM by VM.
     pub(super) names: u64,
 }
 
-/// Totals of one machine.
+/// Totals of one VM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vm {
     /// As a terminal can show it: people look at metrics in one.
@@ -110,7 +110,7 @@ impl Threads {
     }
 }
 
-/// Totals of a machine's packets.
+/// Totals of a VM's packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     pub(super) transmitted_bytes: u64,
@@ -126,7 +126,7 @@ impl Totals {
         Totals { per_thread, ..Totals::default() }
     }
 
-    /// Adds an interval. A machine that has ended is told once more, and then no longer.
+    /// Adds an interval. A VM that has ended is told once more, and then no longer.
     pub(super) fn add(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
         let lost = snapshot.lost;
         self.lost.waits += lost.waits;
@@ -182,7 +182,7 @@ impl Totals {
 }
 
 impl Vm {
-    /// Roles that are told by name. That of the others is not counted: each machine may have it.
+    /// Roles that are told by name. That of the others is not counted: each VM may have it.
     fn roles(&self) -> usize {
         self.threads.len() - usize::from(self.threads.contains_key(OTHERS))
     }
