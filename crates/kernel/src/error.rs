@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// No hierarchy of control groups has the controller `cpu`.
     #[error(
-        "no control groups for processors here: neither a mounted cgroup v1 hierarchy with the \
+        "no CPU controller of control groups here: neither a mounted cgroup v1 hierarchy with the \
          controller `cpu` nor a cgroup v2 one that has it in cgroup.controllers; mount one \
          (mount -t cgroup2 none /sys/fs/cgroup), or run on a host that has it"
     )]

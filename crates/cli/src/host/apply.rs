@@ -37,7 +37,7 @@ pub(crate) struct Apply {
     /// small-first scheduler (sched_ext) runs only with this
     #[arg(long)]
     watch: bool,
-    /// Also change what somebody else has changed since
+    /// Also change settings that somebody else has changed since
     #[arg(long, conflicts_with = "watch")]
     force: bool,
 }
@@ -156,7 +156,7 @@ fn say(
         }
     };
     if let Some(why) = &round.unknown {
-        log.say(Kind::Error, || format!("error: {why}; what was in force stays so"));
+        log.say(Kind::Error, || format!("error: {why}; the settings stay as they are"));
     }
     let moved = round.changed.as_ref().map(|found| vms.look(found)).unwrap_or_default();
     if global.json {

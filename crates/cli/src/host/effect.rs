@@ -14,10 +14,10 @@ use crate::span::{of_wall, span};
 /// For how long to look.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Look {
-    /// Look at VMs for so long, to have their delays before and after
+    /// How long to measure the VMs, for the figures before and after
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1s")]
     look: Duration,
-    /// Do not look at VMs
+    /// Do not measure the VMs
     #[arg(long, conflicts_with = "look")]
     no_look: bool,
 }
@@ -35,7 +35,7 @@ impl Look {
                 kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
             }
             Err(why) => {
-                out::note(&format!("note: what comes of it will not be known: {why}"));
+                out::note(&format!("note: the effect cannot be measured: {why}"));
                 Ok(())
             }
         }
@@ -47,7 +47,7 @@ impl Look {
         if !self.no_look {
             match self.look(&[]) {
                 Ok(after) => effect.after = after,
-                Err(why) => out::note(&format!("note: how VMs do now is not known: {why}")),
+                Err(why) => out::note(&format!("note: the VMs cannot be measured now: {why}")),
             }
         }
         Ok(Some(effect))

@@ -31,7 +31,7 @@ const LOOK_AROUND: Wall = Wall::from_secs(1);
 /// `lowtail host observe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Observe {
-    /// Only VMs of these names [default: all]
+    /// Names of the VMs to observe [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
@@ -44,7 +44,7 @@ pub(crate) struct Observe {
     /// How long to observe; excludes --once [default: until you press q, or a signal comes]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Duration>,
-    /// Observe one interval; exit code 1 if a VM hurts, or not all of one is seen. Excludes
+    /// Observe one interval; exit code 1 if there is a finding, or not all vCPUs of a VM are seen. Excludes
     /// --duration
     #[arg(long, conflicts_with = "duration")]
     once: bool,
@@ -58,13 +58,13 @@ pub(crate) struct Observe {
     /// Observe threads only, no packets
     #[arg(long, conflicts_with = "uplink")]
     no_network: bool,
-    /// Limit of a vCPU's wake-up latency: more hurts
+    /// Limit of the vCPUs' wake-up latency; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
     wakeup_latency: Duration,
-    /// Limit of back-end latency, and of queueing delay at the uplink: more hurts
+    /// Limit of back-end latency and of queueing delay at the uplink; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
     host_latency: Duration,
-    /// Limit of the round trip beyond the uplink: more hurts
+    /// Limit of the round trip beyond the uplink; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "10ms", value_parser = span)]
     round_trip: Duration,
     /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
@@ -77,7 +77,7 @@ pub(crate) struct Observe {
     /// With --prometheus: series for each thread, too, not only for each VM
     #[arg(long, requires = "prometheus")]
     per_thread: bool,
-    /// Room for so many threads of VMs in the kernel, 5 kB each, and an eighth more as a reserve
+    /// How many threads of VMs to track at most; each takes 5 kB of kernel memory, and a reserve an eighth more
     #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
@@ -196,7 +196,7 @@ impl Watch {
     }
 }
 
-/// Whether it is not known of some VM how it is: nobody says that nothing hurts then.
+/// Whether it is not known of some VM how it is: nobody says that no findings then.
 fn is_dark(snapshot: &Snapshot) -> bool {
     snapshot.incomplete || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
 }

@@ -26,7 +26,7 @@ pub(crate) struct PlanArgs {
     wanted: Wanted,
     #[command(flatten)]
     state: State,
-    /// Also change what somebody else has changed since
+    /// Also change settings that somebody else has changed since
     #[arg(long)]
     force: bool,
     /// Plan for `apply --watch`, which can load the small-first scheduler
@@ -77,7 +77,7 @@ pub(crate) fn not_given(refused: &Refused) -> String {
     format!("refused: {knob}: {}: {}", Name::new(wanted), Name::new(why))
 }
 
-/// What cannot be had here, and what could not be found out, on standard error.
+/// What cannot be set here, and what could not be found out, on standard error.
 pub(crate) fn tell(found: &Found, settings: &Settings) {
     let notes = settings.notes.iter().map(ToString::to_string);
     notes
@@ -133,7 +133,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let _ = writeln!(
         text,
-        "{}, vCPUs by {vcpus}: {} would change, {} as wanted already",
+        "{}, vCPUs by {vcpus}: {} would change, {} are in force already",
         count(found.vms.len(), "VM"),
         count(plan.changes.len(), "setting"),
         plan.right.len(),

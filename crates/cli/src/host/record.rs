@@ -34,7 +34,7 @@ pub(crate) struct Record {
     /// then what came before it, and 100 ms after it
     #[arg(long, value_name = "SPAN", value_parser = wall)]
     on_delay: Option<Duration>,
-    /// How much to keep of what came before
+    /// How much to keep of the time before the wait
     #[arg(long, value_name = "SPAN", value_parser = wall, default_value = "2s")]
     #[arg(requires = "on_delay", conflicts_with = "duration")]
     keep: Duration,
@@ -110,7 +110,9 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         let caught = recorder.watch(stop).map_err(|failure| wrong(&args.output, failure))?;
         if !caught {
             if !global.quiet && !global.json {
-                out::text(&format!("no wait was longer than {threshold:?}; nothing is written\n"))?;
+                out::text(&format!(
+                    "no wait was longer than {threshold:?}; nothing was written\n"
+                ))?;
             }
             break;
         }
@@ -156,13 +158,13 @@ fn tell(
     let ms = span_ns as f64 / 1e6;
     let mut text = format!("{events} events of {ms:.3} ms, {vms} VMs, written to {name}\n");
     if lost > 0 {
-        text += &format!("{lost} events were lost: --buffer makes more room\n");
+        text += &format!("{lost} events were lost; a larger --buffer loses fewer\n");
     }
     if lost_names > 0 {
         text += &format!("{lost_names} names of threads were lost\n");
     }
     if keep.is_some_and(|keep| span_ns < keep.as_nanos() as u64) {
-        text += "that is less than was to be kept: the buffer had no more, or it had not run for so long; --buffer makes more room\n";
+        text += "that is less than --keep: the buffer held no more, or lowtail had not run for so long; a larger --buffer keeps more\n";
     }
     out::text(&text)
 }

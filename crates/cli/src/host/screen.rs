@@ -139,7 +139,7 @@ impl Screen {
         let all = lost.waits + lost.blame + lost.packets + lost.threads;
         if all > 0 {
             let text = format!(
-                "  not seen: {} waits, {} of blame, {} packets, {} threads",
+                "  lost events: {} waits, {} of blame, {} packets, {} threads",
                 lost.waits, lost.blame, lost.packets, lost.threads
             );
             line.push(Span::from(text).style(Style::new().fg(Color::Yellow)));
@@ -152,7 +152,7 @@ impl Screen {
         if self.findings.is_empty() {
             let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
                 None if !self.snapshot.incomplete => {
-                    "Nothing: no VM waits for long in any of the three queues."
+                    "No findings: no VM waits for long in any of the three queues."
                 }
                 _ => "Nothing that is seen.",
             })];
@@ -287,7 +287,7 @@ fn histogram(frame: &mut Frame<'_>, vm: &VmSnapshot, area: Rect) {
 
 fn nobody() -> Paragraph<'static> {
     Paragraph::new(
-        "No virtual machines here. `lowtail host vms` says how they are found; --vm declares others.",
+        "No VMs found. `lowtail host vms` says how lowtail finds them; --vm declares others.",
     )
 }
 
@@ -346,7 +346,7 @@ mod tests {
         screen.update(&snapshot, &[]);
         let text = shown(&screen);
         assert!(!text.contains("Nothing: no VM waits"), "{text}");
-        for part in ["batch: not known; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
+        for part in ["batch: unknown; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
     }
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn an_empty_host_and_a_small_terminal() {
         let screen = Screen::default();
-        assert!(shown(&screen).contains("No virtual machines here"));
+        assert!(shown(&screen).contains("No VMs found"));
         for (width, height) in [(1, 1), (20, 5), (80, 24)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             let mut screen = Screen::default();

@@ -10,7 +10,7 @@ use crate::exit::Fail;
 /// Where it is written down what is to be restored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct State {
-    /// Where it is written down what was there before [default: /run/lowtail]
+    /// Directory of the ledger, which has the original values [default: /run/lowtail]
     #[arg(long = "state", value_name = "DIR")]
     dir: Option<PathBuf>,
 }

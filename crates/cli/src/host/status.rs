@@ -89,7 +89,7 @@ fn taggers(status: &manage::Status) -> Vec<Running> {
         return Vec::new();
     }
     flow::running().unwrap_or_else(|error| {
-        out::note(&format!("note: what taggers have counted is not known: {error}"));
+        out::note(&format!("note: the taggers' counters cannot be read: {error}"));
         Vec::new()
     })
 }
@@ -143,7 +143,7 @@ fn text(status: &manage::Status) -> String {
     let n = status.rows.len();
     let _ = match (n, status.holder) {
         (0, None) => writeln!(text, "nothing is changed on this host"),
-        (n, None) => writeln!(text, "{n} changed; nobody keeps them in force"),
+        (n, None) => writeln!(text, "{n} changed; no process keeps them in force"),
         (n, Some(pid)) => writeln!(text, "{n} changed; process {pid} keeps them in force"),
     };
     if status.stale > 0 {

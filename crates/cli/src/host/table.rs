@@ -12,7 +12,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let _ = writeln!(text, "{} VMs, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
         [] if snapshot.incomplete || dark(snapshot).next().is_some() => {}
-        [] => text.push_str("  nothing hurts\n"),
+        [] => text.push_str("  no findings\n"),
         _ => {
             for finding in findings {
                 let _ = writeln!(text, "  {}", sentence(finding));
@@ -29,7 +29,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     if *lost != Default::default() {
         let _ = writeln!(
             text,
-            "  not seen: {} waits, {} of blame, {} packets, {} threads",
+            "  lost events: {} waits, {} of blame, {} packets, {} threads",
             lost.waits, lost.blame, lost.packets, lost.threads
         );
     }
@@ -95,17 +95,17 @@ mod tests {
     #[test]
     fn where_vcpus_are_not_seen_nothing_is_called_well() {
         let mut snapshot = snapshot();
-        assert!(text(&snapshot, &[]).contains("nothing hurts"));
+        assert!(text(&snapshot, &[]).contains("no findings"));
         snapshot.vms[0].unseen_threads.vcpus = 1;
         let said = text(&snapshot, &[]);
-        assert!(!said.contains("nothing hurts"), "{said}");
-        assert!(said.contains("batch: not known; 1 of 2 vCPUs are not seen"), "{said}");
-        assert!(said.contains("batch: not seen: 1 vCPUs"), "{said}");
+        assert!(!said.contains("no findings"), "{said}");
+        assert!(said.contains("batch: unknown; 1 of 2 vCPUs are not tracked"), "{said}");
+        assert!(said.contains("batch: not tracked: 1 vCPUs"), "{said}");
         snapshot.vms[0].unseen_threads = Default::default();
         snapshot.incomplete = true;
-        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
+        assert!(!text(&snapshot, &[]).contains("no findings"));
         snapshot.incomplete = false;
         snapshot.vms[0].threads.clear();
-        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
+        assert!(!text(&snapshot, &[]).contains("no findings"));
     }
 }

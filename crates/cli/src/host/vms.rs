@@ -64,7 +64,7 @@ const RIGHT: std::ops::RangeInclusive<usize> = 4..=7;
 
 fn table(vms: &[Vm]) -> String {
     if vms.is_empty() {
-        return "no VMs; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
+        return "no VMs found; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
     }
     let rows: Vec<[String; 10]> = vms.iter().map(row).collect();
     let widths: Vec<usize> = (0..HEAD.len())

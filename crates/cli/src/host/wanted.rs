@@ -12,7 +12,7 @@ use crate::exit::Fail;
 /// A policy, and VMs that are not found by themselves.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Wanted {
-    /// The policy file; an empty one is one
+    /// The policy file; it may be empty
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
@@ -49,14 +49,13 @@ pub(crate) fn capabilities(
     if capabilities.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {
-                let why =
-                    "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
+                let why = "scheduler = \"sched-ext\" runs only as long as the process: add --watch";
                 return Err(Fail::Usage(why.to_string()));
             }
             Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
         }
         capabilities.small_first =
-            Err("it lives as long as its process does: add --watch".to_string());
+            Err("it runs only as long as the process: add --watch".to_string());
     }
     Ok(capabilities)
 }

@@ -118,9 +118,12 @@ pub(crate) fn dark(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let words = |vm: &VmSnapshot| {
         let (seen, unseen) = (vm.vcpus().count(), vm.unseen_threads.vcpus);
         match unseen {
-            0 => format!("{}: not known; none of its threads is known to be a vCPU", vm.name),
+            0 => format!(
+                "{}: unknown; lowtail does not know which of its threads are vCPUs",
+                vm.name
+            ),
             _ => format!(
-                "{}: not known; {unseen} of {} vCPUs are not seen, there is no room for them \
+                "{}: unknown; {unseen} of {} vCPUs are not tracked for lack of room \
                  (--threads)",
                 vm.name,
                 seen as u64 + unseen
@@ -135,7 +138,7 @@ pub(crate) fn unseen(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let words = |vm: &VmSnapshot| {
         let of = vm.unseen_threads;
         format!(
-            "{}: not seen: {} vCPUs, {} back-end threads, {} workers, {} at their start",
+            "{}: not tracked: {} vCPUs, {} back-end threads, {} workers, {} at their start",
             vm.name, of.vcpus, of.backend, of.workers, of.started
         )
     };

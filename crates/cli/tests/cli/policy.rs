@@ -58,7 +58,7 @@ impl Vm {
 /// There is root, control groups are there.
 fn may() -> Option<()> {
     root()?;
-    need(Hierarchy::find().ok().map(drop), "no control groups for processors")
+    need(Hierarchy::find().ok().map(drop), "no CPU controller of control groups")
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct Tenant {
 impl Tenant {
     fn new() -> Option<Self> {
         root()?;
-        let hierarchy = need(Hierarchy::find().ok(), "no control groups for processors")?;
+        let hierarchy = need(Hierarchy::find().ok(), "no CPU controller of control groups")?;
         let name = format!("tenant{}", std::process::id());
         let group = hierarchy.root.join(format!("{name}.service"));
         fs::create_dir(&group).expect("a control group");

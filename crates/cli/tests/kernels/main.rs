@@ -159,12 +159,12 @@ fn planned(kernel: &Kernel, said: &Said) {
         if kernel.small_first.is_ok() { "small-first" } else { "fair" }
     );
     let no_slices = |notes: &[String]| {
-        notes.iter().any(|note| note.contains("a slice cannot be had here: it needs Linux 6.12"))
+        notes.iter().any(|note| note.contains("a slice cannot be set here: it needs Linux 6.12"))
     };
     assert_eq!(no_slices(&notes(&once)), !kernel.slices);
     if let Err(why) = kernel.small_first {
         for notes in [notes(&once), notes(&kept)] {
-            let why = format!("small-first for vCPUs cannot be had here: {why}");
+            let why = format!("small-first for vCPUs cannot be set here: {why}");
             assert!(notes.iter().any(|note| note.starts_with(&why)), "{notes:?}");
         }
     } else {
@@ -225,10 +225,10 @@ fn applied(kernel: &Kernel, said: &Said, version: Version) {
 /// `status` says what could not be had.
 fn said_in_status(kernel: &Kernel, status: &str, no_slices: bool) {
     if let Err(why) = kernel.small_first {
-        let note = format!("note: small-first for vCPUs cannot be had here: {why}");
+        let note = format!("note: small-first for vCPUs cannot be set here: {why}");
         assert!(status.contains(&note), "{status}");
     }
-    assert_eq!(status.contains("note: one: a slice cannot be had here"), no_slices, "{status}");
+    assert_eq!(status.contains("note: one: a slice cannot be set here"), no_slices, "{status}");
 }
 
 /// The second VM has twice the run time of the first, and the third a tenth of the CPU: within 2 %.

@@ -73,7 +73,7 @@ fn groups(dir: &Path) -> usize {
 fn skipped() -> bool {
     let why = match Hierarchy::find() {
         _ if !nix::unistd::geteuid().is_root() => "not root",
-        Err(_) => "no control groups for processors",
+        Err(_) => "no CPU controller of control groups",
         Ok(_) => return false,
     };
     assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");

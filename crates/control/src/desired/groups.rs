@@ -115,7 +115,7 @@ impl Wanted {
         if self.vcpus == VcpusBy::SmallFirst && ["cap", "vcpu_cap", "iothread_cap"].contains(&key) {
             return;
         }
-        self.note(Some(vm), format!("{key} cannot be had here: {why}"));
+        self.note(Some(vm), format!("{key} cannot be set here: {why}"));
     }
 
     fn cap(
@@ -138,7 +138,7 @@ impl Wanted {
         if burst && !capabilities.has_burst() {
             self.note(
                 Some(vm),
-                format!("the burst of {key} cannot be had here: it needs Linux 5.14"),
+                format!("the burst of {key} cannot be set here: it needs Linux 5.14"),
             );
         }
     }

@@ -20,7 +20,7 @@ const BURST_SINCE: (u32, u32) = (5, 14);
 /// What a host offers, as far as a policy asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCapabilities {
-    /// The control groups for processors, if there are any.
+    /// The CPU controller of control groups, if there are any.
     pub hierarchy: Option<Version>,
     /// The CPUs that are on.
     pub cpus: BTreeSet<usize>,

@@ -38,7 +38,7 @@ pub struct Wanted {
     pub vcpus: VcpusBy,
     /// VM by VM, in the order in which they were given.
     pub desired: Vec<Desired>,
-    /// What cannot be had here.
+    /// What cannot be set here.
     pub notes: Vec<Note>,
 }
 
@@ -55,7 +55,7 @@ pub enum VcpusBy {
     Untouched,
 }
 
-/// What cannot be had here.
+/// What cannot be set here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// Of which VM, if not of all.
@@ -85,7 +85,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
         let rest =
             if capabilities.has_slices() { "weights, caps and slices" } else { "weights and caps" };
         let what = format!(
-            "small-first for vCPUs cannot be had here: {why}; {rest} of the fair class are what there is"
+            "small-first for vCPUs cannot be set here: {why}; {rest} of the fair class are what there is"
         );
         let fatal = policy.scheduler == Scheduler::SchedExt;
         wanted.notes.push(Note { vm: None, what, fatal });
@@ -93,7 +93,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     if wanted.vcpus == VcpusBy::SmallFirst {
         wanted.note(
             None,
-            "with small-first ordinary threads go before VMs: what computes without end is to have CPUs of its own",
+            "small-first runs VMs only when no ordinary thread wants the CPU: give threads that compute without end CPUs of their own",
         );
     }
     if wanted.vcpus == VcpusBy::SmallFirst {
@@ -105,7 +105,8 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
         }
     }
     if wanted.vcpus != VcpusBy::Untouched && capabilities.hierarchy.is_none() {
-        wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
+        wanted
+            .note(None, "weights and caps cannot be set here: no CPU controller of control groups");
     }
     if let Some(key) = policy.vms.needs_libvirt()
         && capabilities.libvirt_labels.is_empty()

@@ -21,7 +21,7 @@ pub struct Settings {
     pub settings: Vec<Setting>,
     /// What could not be looked at: what is there stays.
     pub unknown: Vec<Unknown>,
-    /// What cannot be had here.
+    /// What cannot be set here.
     pub notes: Vec<Note>,
 }
 

@@ -23,7 +23,9 @@ impl Settings {
             self.notes.push(Note { vm: None, what, fatal: true });
         }
         for why in survey.unread {
-            self.note(format!("whether the bits of `mark_mask` are free is not known: {why}"));
+            self.note(format!(
+                "lowtail cannot tell whether the bits of `mark_mask` are free: {why}"
+            ));
         }
     }
 

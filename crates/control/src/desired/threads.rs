@@ -70,6 +70,6 @@ fn no_slices(capabilities: &HostCapabilities) -> Option<String> {
     let (major, minor) = capabilities.kernel;
     let lacks = !capabilities.has_slices();
     lacks.then(|| {
-        format!("a slice cannot be had here: it needs Linux 6.12, this is {major}.{minor}")
+        format!("a slice cannot be set here: it needs Linux 6.12, this is {major}.{minor}")
     })
 }

@@ -9,7 +9,7 @@ use super::{Entry, Error, Knob, Ledger, Setting, Wanted};
 use lowtail_kernel::Name;
 
 /// Why something is restored that an earlier policy has changed.
-const UNWANTED: &str = "no longer wanted: as it was before";
+const UNWANTED: &str = "no longer in the policy: restore the original";
 
 /// One value that would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -89,7 +89,7 @@ pub struct Plan {
     pub refused: Vec<Refused>,
     /// Settings and entries of the ledger whose knob is gone.
     pub gone: usize,
-    /// Entries of the ledger that are of no use any more: gone, or left to whom has changed them.
+    /// Entries of the ledger that are of no use any more: gone, or left as somebody else has set them.
     #[serde(skip)]
     pub(super) to_forget: Vec<Knob>,
     /// Places that have what is wanted, though the ledger does not say so yet: a kill came between, or somebody else

@@ -105,9 +105,9 @@ struct PolicyFile {
 #[serde(deny_unknown_fields, default)]
 struct NetworkFile {
     /// Whether it is noted at VMs' taps whose a packet is, for VMs that are routed behind a bridge; takes some
-    /// bits of packets' marks. Default false.
+    /// packet mark bits. Default false.
     taps: bool,
-    /// The bits of packets' marks that `taps` takes: a number of 32 bits, of which any may be set. Others' bits stay as they
+    /// The packet mark bits that `taps` takes: a number of 32 bits, of which any may be set. Others' bits stay as they
     /// are. Default 0xffff0000.
     #[schemars(range(min = 3, max = 4_294_967_295u32))]
     mark_mask: Option<i64>,

@@ -168,10 +168,13 @@ fn slices_need_their_kernel_and_the_fair_class() {
         machine(),
         &old,
         &[],
-        &["web: a slice cannot be had here: it needs Linux 6.12, this is 6.11"],
+        &["web: a slice cannot be set here: it needs Linux 6.12, this is 6.11"],
     );
     let ext = HostCapabilities { small_first: Ok(()), ..capabilities(Some(Version::V2)) };
-    let notes = ["ordinary threads go before VMs", "small_first has one for all"];
+    let notes = [
+        "small-first runs VMs only when no ordinary thread wants the CPU",
+        "small_first has one for all",
+    ];
     check(&text("auto"), machine(), &ext, &[], &notes);
     check(&text("none"), machine(), &ext, &[], &[]);
     let workers = "scheduler = \"none\"\n[workers]\nslice = \"200us\"";
@@ -197,7 +200,7 @@ fn what_cannot_be_had_is_said() {
         alone(),
         &capabilities(None),
         &[],
-        &["no control groups for processors"],
+        &["no CPU controller of control groups"],
     );
     check("", alone(), &v2, &[], &["no sched_ext"]);
     check(

@@ -61,7 +61,7 @@ impl Scanner {
     /// A group's path below the mount point, whichever way it was written.
     fn below_mount(&self, path: &Path) -> Result<PathBuf, String> {
         let root = self.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
-        let root = root.ok_or("no control groups for processors here")?;
+        let root = root.ok_or("no CPU controller of control groups here")?;
         let below = [root, Path::new("/sys/fs/cgroup"), Path::new("/")];
         let below = below.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
         Ok(below.components().collect())

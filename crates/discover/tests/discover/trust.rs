@@ -171,7 +171,7 @@ fn a_group_of_libvirts_is_roots() {
         assert!(!found.vms[0].origin.root_cgroup);
         assert_eq!(vcpus(&found.vms[0]), []);
     }
-    // Without control groups for processors nobody can tell whose they are.
+    // Without CPU controller of control groups nobody can tell whose they are.
     let tree = Tree::new(Groups::None);
     tree.process(20, "sleep", "/bin/sleep", "sleep", SCOPE);
     assert_eq!(scan(&tree.roots(), &[]).vms, []);

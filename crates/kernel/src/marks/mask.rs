@@ -1,4 +1,4 @@
-//! The bits of packets' marks in which taggers note VMs.
+//! The packet mark bits in which taggers note VMs.
 
 use std::fmt;
 

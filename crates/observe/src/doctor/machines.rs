@@ -35,7 +35,7 @@ fn namespaces(host: &Host) -> Check {
             .but(State::Degraded, "groups above it are not seen, with their quotas", remedy),
         (None, _) => check("the kernel does not tell").but(
             State::Note,
-            "whether all VMs can be seen is not known",
+            "lowtail cannot tell whether it sees all VMs",
             "mount proc at /proc",
         ),
         _ => check("the host's"),
@@ -84,19 +84,19 @@ fn machines(host: &Host) -> Check {
         (false, more) => format!("{} and {more} more", shown.join(", ")),
     };
     if let Some(why) = found.unknown {
-        let check = Check::ok("machines", "machines", "not known");
+        let check = Check::ok("vms", "VMs", "unknown");
         return check.needed_for(&[Vms, Observe, Record, Apply]).but(
             State::Missing,
             why,
             "mount proc at /proc, and let lowtail have some 64 open files",
         );
     }
-    let check = Check::ok("machines", "machines", text).needed_for(&[Vms, Observe]);
+    let check = Check::ok("vms", "VMs", text).needed_for(&[Vms, Observe]);
     match found.troubles.first() {
         Some(trouble) => check.but(
             State::Note,
             trouble.clone(),
-            "lowtail host vms tells all; --vm declares what is not found",
+            "`lowtail host vms` lists all; --vm declares what lowtail does not find",
         ),
         None => check,
     }
