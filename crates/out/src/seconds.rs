@@ -44,6 +44,18 @@ pub fn some_us<S: Serializer>(us: &Option<f64>, serializer: S) -> Result<S::Ok, 
     }
 }
 
+/// A field in whole milliseconds that may be unknown, such as a time of day.
+///
+/// # Errors
+///
+/// What the serializer says.
+pub fn some_ms<S: Serializer>(ms: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match ms {
+        Some(ms) => serializer.serialize_some(&(*ms as f64 / 1e3)),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// A field in milliseconds.
 ///
 /// # Errors

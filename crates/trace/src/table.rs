@@ -149,7 +149,7 @@ impl Recorded {
     }
 
     fn machines(&self, out: &mut String) {
-        let mut table = Table::new(&["machine", "by", "vCPUs", "other threads"], &[1]);
+        let mut table = Table::new(&["VM", "by", "vCPUs", "other threads"], &[1]);
         for vm in &self.vms {
             let is_vcpu = |thread: &&ThreadInfo| matches!(thread.role, Some(Role::Vcpu(_)));
             let vcpus = vm.threads.iter().filter(is_vcpu).count();

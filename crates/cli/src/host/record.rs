@@ -145,9 +145,9 @@ fn tell(
 ) -> Result<(), Fail> {
     let Summary { span_ns, events, lost, lost_names, vms } = *summary;
     if global.json {
-        let (file, span_us) = (file.display().to_string(), span_ns as f64 / 1e3);
+        let (file, span_s) = (file.display().to_string(), lowtail_out::seconds::of_ns(span_ns));
         return out::json(&json!({
-            "file": file, "span_us": span_us, "events": events, "lost": lost,
+            "file": file, "span_seconds": span_s, "events": events, "lost": lost,
             "lost_names": lost_names, "vms": vms,
         }));
     }

@@ -206,7 +206,7 @@ const SPARKS_AT: usize = 6;
 /// The threads of a VM, and for whom they waited.
 fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
     let titles =
-        ["thread", "name", "CPU %", "wakes", "p50", "p99 us", "preempted", "p99 us", "waited for"];
+        ["thread", "name", "CPU %", "wake-ups", "p50", "p99 us", "preemptions", "p99 us", "blame"];
     let widths = [
         Constraint::Length(12),
         Constraint::Length(16),

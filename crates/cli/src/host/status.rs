@@ -175,7 +175,7 @@ fn effects(effect: &Effect) -> String {
             ]
         })
         .collect();
-    let head = ["VM", "wake-up p99 before, us", "after", "ready before, %", "after"];
+    let head = ["VM", "wake-up p99 us before", "after", "ready % before", "after"];
     if rows.is_empty() { String::new() } else { columns(head, &rows) }
 }
 

@@ -16,6 +16,7 @@ mod hostile;
 mod house;
 mod json;
 mod kernel;
+mod keys;
 mod network;
 mod perfetto;
 mod policy;

@@ -27,7 +27,7 @@ impl Display for Domain {
 }
 
 /// A VM that runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Which one.
     pub domain: Domain,

@@ -42,6 +42,7 @@ pub struct Report {
     /// When that began.
     pub started_ticks: u64,
     /// VMs that it has.
+    #[serde(rename = "vms")]
     pub machines: usize,
     /// Why the kernel has ended it, if it has.
     pub ended: Option<String>,
@@ -52,6 +53,7 @@ pub struct Report {
 #[serde(rename_all = "kebab-case")]
 pub enum InForce {
     /// So many VMs are scheduled by this process' programs.
+    #[serde(rename = "running")]
     Yes {
         /// The process.
         pid: i32,

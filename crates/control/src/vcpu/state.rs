@@ -34,6 +34,7 @@ pub struct Stats {
     /// Times that a small one became large.
     pub demotions: u64,
     /// Times that one had to wait for a limit.
+    #[serde(rename = "cap_waits")]
     pub parked: u64,
     /// From runnable to running, of all its threads.
     #[serde(rename = "run_queue_latency")]

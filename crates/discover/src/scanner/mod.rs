@@ -7,8 +7,6 @@ mod vm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
 use self::state::{EVERY, FILES_MAX, Process};
 pub use self::state::{Scanner, hierarchy};
 use self::troubles::Troubles;
@@ -22,7 +20,7 @@ use lowtail_kernel::file::{self, Unread};
 /// A command line longer than that is not read to its end.
 const CMDLINE_MAX: u64 = 64 << 10;
 /// What there was at one time.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The VMs, in order of name and process.
     pub vms: Vec<Vm>,
@@ -32,7 +30,6 @@ pub struct Found {
     /// need not have ended, and one that is may have more threads and interfaces.
     pub unknown: Option<String>,
     /// The hierarchy in which their control groups are, if one controls processors here.
-    #[serde(skip)]
     pub hierarchy: Option<Hierarchy>,
 }
 

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::mask::Mask;
 
 /// Somebody who uses bits of marks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     /// Who, and where it says so, with what a terminal would obey escaped.
     pub who: String,
@@ -16,7 +14,7 @@ pub struct Use {
 }
 
 /// All that is known of marks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Each once, in order of who.
     pub uses: Vec<Use>,

@@ -10,8 +10,15 @@ use crate::table::Table;
 
 /// VMs of `case` in a table: share of the processors, and what limits did.
 pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
-    let header =
-        ["machine", "vCPUs", "pCPUs used", "throttled periods", "%", "longest pause", "off cap"];
+    let header = [
+        "VM",
+        "vCPUs",
+        "CPUs used",
+        "throttled periods",
+        "throttled %",
+        "longest pause",
+        "cap error",
+    ];
     let row = outcome.rows.first();
     let vms = case.hosts.iter().flat_map(|host| host.config.vms.iter().zip(&host.threads));
     let cells = |name: &str, vcpus: u16, row: &Row| {

@@ -317,3 +317,71 @@ fn the_dashboard_asks_for_what_there_is() {
     }
     assert!(asked > 10, "the dashboard asks for {asked} series");
 }
+
+/// What a host serves with so many VMs, each with four vCPUs, three threads of its back end, an interface, a quota, two findings, and
+/// five that it is blamed on.
+fn host_of(vms: u32, per_thread: bool) -> Metrics {
+    let vm = |at: u32| {
+        let mut vm = machine(&format!("vm-{at}"), 1_000 + at, 5);
+        let thread = vm.threads.remove(0);
+        let role = |role: Role| ThreadSnapshot { role, ..thread.clone() };
+        vm.threads = (0..4).map(|n| role(Role::Vcpu(n))).collect();
+        vm.threads.extend([Role::Emulator, Role::IoThread(1), Role::Vhost(0)].map(role));
+        vm.threads[0].blame = (1..=5)
+            .map(|n| Blame {
+                runner: Runner::Vm(Name::new(format!("vm-{}", at + n)), 1_000 + at + n),
+                ready_ns: 1_000_000,
+            })
+            .collect();
+        vm.threads[1..].iter_mut().for_each(|thread| thread.blame.clear());
+        vm
+    };
+    let snapshot = interval((0..vms).map(vm).collect());
+    let mut metrics = Metrics::new(per_thread);
+    metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
+    metrics
+}
+
+/// The table of docs/reference/metrics.md.
+#[test]
+fn how_many_series_a_host_has_is_in_the_documentation() {
+    let page = include_str!("../../../../../docs/reference/metrics.md");
+    let glossary = include_str!("../../../../../docs/glossary.md");
+    let count = |family: &Family| {
+        let names: std::collections::BTreeSet<&String> =
+            family.samples.iter().map(|sample| &sample.name).collect();
+        let distinct = |labels: &BTreeMap<String, String>| {
+            let mut labels = labels.clone();
+            labels.remove("le");
+            labels
+        };
+        let all: std::collections::BTreeSet<_> =
+            family.samples.iter().map(|sample| distinct(&sample.labels)).collect();
+        assert!(!names.is_empty() || family.kind == "counter" || family.kind == "gauge");
+        (all.len(), family.samples.len())
+    };
+    let mut rows = Vec::new();
+    for (title, per_thread) in [("by default", false), ("with `--per-thread`", true)] {
+        let metrics = host_of(100, per_thread);
+        let (mut plain, mut histograms, mut series) = (0, 0, 0);
+        for family in families(&metrics) {
+            let (own, all) = count(&family);
+            series += all;
+            *(if family.kind == "histogram" { &mut histograms } else { &mut plain }) += own;
+            let name = match family.kind.as_str() {
+                "counter" => format!("`{}_total`", family.name),
+                "info" => format!("`{}_info`", family.name),
+                _ => format!("`{}`", family.name),
+            };
+            assert!(glossary.contains(&name), "docs/glossary.md has no line for {name}");
+            assert!(page.contains(&name), "docs/reference/metrics.md has no line for {name}");
+        }
+        let kb = served(&metrics).len() / 1_000;
+        rows.push(format!(
+            "| {title} | {plain} | {histograms} | {series} | {} kB |",
+            (kb + 50) / 100 * 100
+        ));
+    }
+    let table = rows.join("\n");
+    assert!(page.contains(&table), "docs/reference/metrics.md has to say\n{table}");
+}
