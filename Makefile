@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full results test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full results pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -27,6 +27,11 @@ results: need-build need-bpf
 	target/release/lowtail lab run small-first-ratelimit --no-report --quiet --chart docs/pictures/small-first-ratelimit.svg \
 		--case alone --case small-first --case "small-first, random, mean 1000us" --case "credit2 4.8.1, limit 1000us" \
 		--case "credit2 4.21, limit 1000us" --case "credit2 4.21, limit 0us"
+
+# The screen of `host observe` as a picture, from a run on this host; needs root.
+pictures: need-build need-bpf
+	$(CARGO) build --release --locked -p lowtail -p lowtail-standin
+	scripts/pictures
 
 test: need-test fmt lint unit docs prove
 

@@ -9,6 +9,7 @@ mod example;
 mod log;
 mod metrics;
 mod observe;
+mod picture;
 mod plan;
 mod privileges;
 mod record;

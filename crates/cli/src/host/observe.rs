@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration as Wall, Instant};
 
@@ -16,6 +17,7 @@ use ratatui::crossterm::event;
 use serde_json::{Value, json};
 
 use super::metrics::Metrics;
+use super::picture;
 use super::screen::{Next, Screen};
 use super::{privileges, table};
 use crate::exit::{self, Fail};
@@ -77,6 +79,9 @@ pub(crate) struct Observe {
     /// With --prometheus: series for each thread, too, not only for each VM
     #[arg(long, requires = "prometheus")]
     per_thread: bool,
+    /// Also draw the screen after the last interval into this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// How many threads of VMs to track at most; each takes 5 kB of kernel memory, and a reserve an eighth more
     #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
@@ -125,7 +130,14 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let screen = std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
         && !(global.json || global.quiet || args.plain || args.once);
-    let hurts = if screen { on_screen(&mut watch)? } else { in_lines(&mut watch, global)? };
+    let mut last = Screen::default();
+    let hurts = match screen {
+        true => on_screen(&mut watch, &mut last)?,
+        false => in_lines(&mut watch, &mut last, global)?,
+    };
+    if let Some(path) = &args.svg {
+        picture::write(&last, path)?;
+    }
     if let Some(signal) = watch.signals.caught() {
         drop(watch);
         lowtail_kernel::signals::die_of(signal);
@@ -202,7 +214,7 @@ fn is_dark(snapshot: &Snapshot) -> bool {
 }
 
 /// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.
-fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
+fn in_lines(watch: &mut Watch, last: &mut Screen, global: &Global) -> Result<bool, Fail> {
     let mut hurts = false;
     let mut from = Instant::now();
     let sleep = |span| {
@@ -212,6 +224,7 @@ fn in_lines(watch: &mut Watch, global: &Global) -> Result<bool, Fail> {
     while let Some((snapshot, findings)) = watch.next(from, sleep)? {
         from = Instant::now();
         hurts = !findings.is_empty() || is_dark(&snapshot);
+        last.update(&snapshot, &findings);
         if global.json {
             out::json_line(&line(&snapshot, &findings)?)?;
         } else if !global.quiet {
@@ -232,17 +245,16 @@ fn line(snapshot: &Snapshot, findings: &[Finding]) -> Result<Value, Fail> {
 }
 
 /// The screen, until somebody leaves it. Whether something hurt in the last interval.
-fn on_screen(watch: &mut Watch) -> Result<bool, Fail> {
+fn on_screen(watch: &mut Watch, screen: &mut Screen) -> Result<bool, Fail> {
     let terminal = |error| Fail::Host(format!("terminal: {error}"));
     let mut shown = ratatui::try_init().map_err(terminal)?;
-    let done = look(watch, &mut shown);
+    let done = look(watch, screen, &mut shown);
     ratatui::restore();
     done
 }
 
-fn look(watch: &mut Watch, shown: &mut DefaultTerminal) -> Result<bool, Fail> {
+fn look(watch: &mut Watch, screen: &mut Screen, shown: &mut DefaultTerminal) -> Result<bool, Fail> {
     let terminal = |error| Fail::Host(format!("terminal: {error}"));
-    let mut screen = Screen::default();
     let mut hurts = false;
     let mut from = Instant::now();
     shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;

@@ -148,13 +148,13 @@ impl Screen {
     }
 
     fn troubles(&self) -> Paragraph<'_> {
-        let block = Block::bordered().title(" What hurts ");
+        let block = Block::bordered().title(" Findings ");
         if self.findings.is_empty() {
             let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
                 None if !self.snapshot.incomplete => {
                     "No findings: no VM waits for long in any of the three queues."
                 }
-                _ => "Nothing that is seen.",
+                _ => "No findings among what lowtail sees.",
             })];
             lines.extend(dark(&self.snapshot).map(|line| Line::from(line).fg(Color::Yellow)));
             lines.extend(
@@ -245,7 +245,7 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
 fn missing(vm: &VmSnapshot) -> String {
     match vm.unseen_threads.all() {
         0 => String::new(),
-        all => format!(", and {all} that are not seen"),
+        all => format!(", {all} not tracked"),
     }
 }
 
@@ -277,10 +277,8 @@ fn histogram(frame: &mut Frame<'_>, vm: &VmSnapshot, area: Rect) {
         .collect();
     let chart =
         BarChart::default().data(BarGroup::default().bars(&bars)).bar_width(6).bar_gap(1).block(
-            Block::bordered().title(format!(
-                " {}: wake-ups by how late they were (of each bar the least) ",
-                vm.name
-            )),
+            Block::bordered()
+                .title(format!(" {}: wake-ups by latency (lower bound of each bar) ", vm.name)),
         );
     frame.render_widget(chart, area);
 }
@@ -341,12 +339,12 @@ mod tests {
     fn where_vcpus_are_not_seen_nothing_is_called_well() {
         let (mut snapshot, mut screen) = (snapshot(), Screen::default());
         screen.update(&snapshot, &[]);
-        assert!(shown(&screen).contains("Nothing: no VM waits"));
+        assert!(shown(&screen).contains("No findings: no VM waits"));
         snapshot.vms[0].unseen_threads = Unseen { vcpus: 3, workers: 7, ..Unseen::default() };
         screen.update(&snapshot, &[]);
         let text = shown(&screen);
-        assert!(!text.contains("Nothing: no VM waits"), "{text}");
-        for part in ["batch: unknown; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
+        assert!(!text.contains("No findings: no VM waits"), "{text}");
+        for part in ["batch: unknown; 3 of 4 vCPUs", "1 of 4", "10 not tracked"] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
     }
