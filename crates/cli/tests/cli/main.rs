@@ -2,6 +2,7 @@
 
 mod attack;
 mod bad_input;
+mod book;
 mod capabilities;
 mod catalogue;
 mod circles;
@@ -19,6 +20,7 @@ mod kernel;
 mod network;
 mod perfetto;
 mod policy;
+mod reference;
 mod report;
 mod trace;
 mod trust;
