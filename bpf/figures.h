@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What all parts of path.bpf.c share: its constants, the machines' figures, and
+ * What all parts of path.bpf.c share: its constants, the VMs' figures, and
  * what was not followed. crates/observe/src/network/ reads them.
  */
 #ifndef LOWTAIL_FIGURES_H
@@ -17,7 +17,7 @@ struct config {
 };
 const volatile struct config config SEC(".rodata.config");
 
-/* A machine's figures. */
+/* A VM's figures. */
 struct slot {
 	__u64 epoch;		/* how often the slot was given away; what is of an older one is not counted */
 	__u64 packets;

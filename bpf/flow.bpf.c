@@ -37,7 +37,7 @@ struct shared {
 	struct lt_flow_seed seed;
 	struct lt_flow_params params;	/* for who asks what is in force */
 	lt_u32 mask;		/* sets - 1 */
-	struct mark mark;	/* machines are told by these bits of the mark, too */
+	struct mark mark;	/* VMs are told by these bits of the mark, too */
 	lt_u32 pad;
 } shared;
 
@@ -56,7 +56,7 @@ struct {
 	__type(value, struct uplink);
 } uplinks SEC(".maps");
 
-/* The machine of an interface. */
+/* The VM of an interface. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 64);	/* as many as the loader wants */
@@ -71,9 +71,9 @@ struct passed {
 	__u64 not_ip;		/* these keep what they have */
 	__u64 odd;
 	__u64 fragments;
-	__u64 untold;		/* no place for their machine */
+	__u64 untold;		/* no place for their VM */
 	__u64 unwritten;	/* tagged, but their DSCP could not be changed */
-	__u64 marked;		/* their machine was told by their mark */
+	__u64 marked;		/* their VM was told by their mark */
 };
 
 struct {
@@ -129,7 +129,7 @@ static __always_inline void set_mark(struct __sk_buff *skb, lt_u32 mark)
 	*(volatile lt_u32 *)&skb->mark = mark;
 }
 
-/* The machine that @skb is of. */
+/* The VM that @skb is of. */
 static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *passed)
 {
 	lt_u32 ifindex = skb->ingress_ifindex, mark = mark_number(&shared.mark, skb->mark);

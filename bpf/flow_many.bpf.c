@@ -2,7 +2,7 @@
 /*
  * The tagger, with a clock that repeats: for the test that sends many packets
  * through it and through the native rule. One packet runs over and over; each time
- * it gets another source, clock, machine and priority first. What became of all is
+ * it gets another source, clock, VM and priority first. What became of all is
  * folded into one number, as crates/control/tests/network/many.rs does.
  */
 static unsigned long long test_clock(void);
@@ -39,7 +39,7 @@ int many(struct __sk_buff *skb)
 	test.state ^= test.state << 13;
 	test.state ^= test.state >> 7;
 	test.state ^= test.state << 17;
-	/* Half of a machine's packets are of one pair. */
+	/* Half of a VM's packets are of one pair. */
 	source = (test.state >> 8 & 0x3f) * (test.state >> 4 & 1);
 	test.now += test.state >> 16 & 0x1fff;
 	skb->mark = mark_with(&shared.mark, 0, (test.state >> 40) % test.vms + 1);

@@ -4,7 +4,7 @@
 #define LOWTAIL_FLOWS_H
 
 #define FLOW_WAYS 8
-#define FLOW_SHARE 2		/* of a set, which a machine cannot take from others */
+#define FLOW_SHARE 2		/* of a set, which a VM cannot take from others */
 #define GIVE_UP_NS 60000000000ull
 
 /* A connection, and one segment of it that has not been answered. */
@@ -54,7 +54,7 @@ static __always_inline struct flow *find_flow(__u64 key)
 }
 
 /*
- * Room for a flow: a free place, else the one unused for longest; of the machine's own if
+ * Room for a flow: a free place, else the one unused for longest; of the VM's own if
  * it has its share of the set, so that one with many connections, true or not, does not
  * put an end to all measurements of others.
  */
@@ -122,7 +122,7 @@ static __always_inline void note_sent(const struct segment *s, const struct pack
 			return;
 		fresh = true;
 	} else if (flow->slot != packet->slot || flow->epoch != packet->epoch) {
-		/* Another machine has these addresses now, or says so. */
+		/* Another VM has these addresses now, or says so. */
 		__sync_lock_test_and_set(&flow->sent_ns, 0);
 		flow->slot = packet->slot;
 		flow->epoch = packet->epoch;

@@ -217,7 +217,7 @@ static __always_inline void record(void *delays, __u32 found, __u64 ns)
  */
 static __always_inline _Bool ran_untold(const struct slot *slot, const struct task_struct *p)
 {
-	return p->se.sum_exec_runtime != slot->first_ns + slot->cpu_ns;
+	return p->se.sum_exec_runtime != slot->first_ns + slot->run_time_ns;
 }
 
 /*
@@ -290,7 +290,7 @@ static __always_inline void switched_out(__u32 found, struct task_struct *p, _Bo
 		LOSE(waits);
 		remove_waiter(slot, found);
 	}
-	slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
+	slot->run_time_ns = p->se.sum_exec_runtime - slot->first_ns;
 	if (preempted || woken) {
 		begin_wait(slot, found, p, preempted ? PREEMPTED : WOKEN, cpu, now);
 	} else {
@@ -406,7 +406,7 @@ static __always_inline __u32 fill_slot(__u32 number, __u32 tid, __u32 machine)
 	return 0;
 }
 
-/* A slot for a new thread of this machine: its number plus one, or 0. */
+/* A slot for a new thread of this VM: its number plus one, or 0. */
 static __always_inline __u32 take_slot(__u32 tid, __u32 number_of_machine)
 {
 	struct machine *machine = bpf_map_lookup_elem(&machines, &number_of_machine);
@@ -507,12 +507,12 @@ int ended(__u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (slot->state == RUNNING || slot->state == UNKNOWN) {
-		slot->cpu_ns += now - slot->since_ns;
+		slot->run_time_ns += now - slot->since_ns;
 	} else {
 		/* Nobody has told that it runs. */
 		LOSE(waits);
 		remove_waiter(slot, found);
-		slot->cpu_ns = p->se.sum_exec_runtime - slot->first_ns;
+		slot->run_time_ns = p->se.sum_exec_runtime - slot->first_ns;
 	}
 	slot->tgid = p->tgid;
 	bpf_probe_read_kernel(slot->comm, sizeof(slot->comm), p->comm);
@@ -547,7 +547,7 @@ int untrack(struct request *request)
 	return 0;
 }
 
-/* From now on, new threads of a machine may take so many slots more. */
+/* From now on, new threads of a VM may take so many slots more. */
 SEC("syscall")
 int allow(struct allowance *allowance)
 {

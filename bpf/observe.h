@@ -36,7 +36,7 @@ enum state {
 struct slot {
 	__u64 woken_ns;		/* all waits that have ended, by how they began */
 	__u64 preempted_ns;
-	__u64 cpu_ns;		/* run time when it was last switched out */
+	__u64 run_time_ns;		/* run time when it was last switched out */
 	__u64 woken;		/* waits in its histograms */
 	__u64 preempted;
 	__u64 others_ns;	/* waits with nobody named */
@@ -106,7 +106,7 @@ struct request {
 };
 
 /*
- * Slots that new threads of one machine take without being asked for: no machine takes those of all others. The first
+ * Slots that new threads of one VM take without being asked for: no VM takes those of all others. The first
  * one is nobody's.
  */
 struct machine {

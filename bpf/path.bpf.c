@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The way of a machine's packets out of the host: how long each was in the queue of
+ * The way of a VM's packets out of the host: how long each was in the queue of
  * an uplink, which were dropped, and how long the answer took.
  *
- * A packet is a machine's by the interface that it came in by (skb_iif), which a
+ * A packet is a VM's by the interface that it came in by (skb_iif), which a
  * bridge leaves as it is; __netif_receive_skb_core() sets it. What goes up through
  * a bridge to be routed gets the bridge's number there, so such packets are noted
  * by their address in between.
@@ -32,7 +32,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum link_kind {
 	OTHER,
-	TAP,		/* a machine's; the loader says which */
+	TAP,		/* a VM's; the loader says which */
 	UPLINK,		/* named, or found: it has a queue and is nobody's tap */
 	CARRIER,	/* a bridge by which taps' packets go up to be routed */
 };
@@ -76,7 +76,7 @@ static __always_inline struct link *origin(const struct sk_buff *skb)
 	return bpf_map_lookup_elem(&links, &key);
 }
 
-/* Taps that nobody has told about, of machines or of tunnels. */
+/* Taps that nobody has told about, of VMs or of tunnels. */
 static __always_inline bool is_tun(const struct net_device *dev)
 {
 	const char *kind = BPF_CORE_READ(dev, rtnl_link_ops, kind);
@@ -166,7 +166,7 @@ int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 	found = fetch_address(skb, &packet);
 	key = key_of(dev, dev->ifindex);
 	if (!found) {
-		/* To another machine, it passes no uplink; else it may be the first piece of one. */
+		/* To another VM, it passes no uplink; else it may be the first piece of one. */
 		link = bpf_map_lookup_elem(&links, &key);
 		if (!link || link->kind != UPLINK)
 			return 0;
@@ -251,7 +251,7 @@ static __always_inline void note_drop(__u32 slot, __u32 reason)
 }
 
 /*
- * A packet is dropped: one that a machine sent, wherever it was, or one for a machine at
+ * A packet is dropped: one that a VM sent, wherever it was, or one for a VM at
  * its tap. Some have no interface, and something else in its place; that is read, and
  * found nowhere.
  */

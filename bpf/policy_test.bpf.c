@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The policy headers inside the kernel's BPF machine, for two purposes: the
+ * The policy headers inside the kernel's BPF VM, for two purposes: the
  * program `steps` takes a list of calls and says what came of each, to be
  * compared with the same calls made natively; the programs `empty` and
  * `decision` are for measuring what a scheduling decision costs.

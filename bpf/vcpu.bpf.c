@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Small first for the threads of machines, as a scheduler of the kernel's class sched_ext (partial mode: other threads
+ * Small first for the threads of VMs, as a scheduler of the kernel's class sched_ext (partial mode: other threads
  * stay where they are, and go before these). policy/vcpu.h decides; here are the queues, timers and locks around
  * it. docs/explanation/vcpu.md says what it does.
  *
@@ -52,7 +52,7 @@ static __always_inline void begin_timers(void)
 	bpf_timer_start(&accounts->timer, PERIOD_NS, 0);
 }
 
-/* Threads that a machine's thread starts are of the machine. */
+/* Threads that a VM's thread starts are of the VM. */
 SEC("struct_ops/lowtail_init_task")
 __s32 BPF_PROG(lowtail_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -92,7 +92,7 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 		scx_bpf_error_bstr(format, data, sizeof(data));
 		return;
 	}
-	/* No machine has more than half of what the others leave: one with many threads leaves numbers to all others. */
+	/* No VM has more than half of what the others leave: one with many threads leaves numbers to all others. */
 	if (vm->threads >= free_left || bpf_map_pop_elem(&free_slots, &slot))
 		return;
 	v = vcpu_of(slot);

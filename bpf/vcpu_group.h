@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Control groups: what each says, as the kernel's callbacks tell it, and what that comes to for a machine. A machine
+ * Control groups: what each says, as the kernel's callbacks tell it, and what that comes to for a VM. A VM
  * shares with its siblings what their group has, as threads of the kernel's own scheduler do.
  */
 #ifndef LOWTAIL_VCPU_GROUP_H
@@ -102,7 +102,7 @@ static long limit_one(__u32 level, struct climb *climb)
 	return 0;
 }
 
-/* What the groups of machine @i say, its own and those above it. */
+/* What the groups of VM @i say, its own and those above it. */
 __attribute__((noinline)) int look_up(__u32 i)
 {
 	struct vm *vm = vm_of(i);
@@ -240,7 +240,7 @@ void BPF_PROG(lowtail_cgroup_exit, struct cgroup *cgrp)
 }
 
 /*
- * A machine moves with its first thread, when that leaves the machine's group and those below. A thread that has a
+ * A VM moves with its first thread, when that leaves the VM's group and those below. A thread that has a
  * group for itself has the limit of where it is now.
  */
 SEC("struct_ops/lowtail_cgroup_move")

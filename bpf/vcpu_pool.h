@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits of control groups above machines. Each holds for all machines below together: what one of them is given to run
+ * Limits of control groups above VMs. Each holds for all VMs below together: what one of them is given to run
  * for is taken out of the limits of all groups above its own, and what it has not used goes back. Each limit has its own
  * lock, and only one is held at a time: what one level has given is put back if the next one has less.
  */
@@ -11,7 +11,7 @@
 
 /*
  * Who shares a limit waits for a quarter of what it gives in 10 ms (and for 500 us at least), and runs for no longer: so many
- * may take turns as often as vCPUs of one machine would.
+ * may take turns as often as vCPUs of one VM would.
  */
 #define POOL_TURNS 4
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a thread by the rule: it wakes, is given a stretch, is settled, blocks. Each takes the lock of the thread's
- * machine. The functions are global ones, so that the kernel checks each once for a program, by itself.
+ * VM. The functions are global ones, so that the kernel checks each once for a program, by itself.
  */
 #ifndef LOWTAIL_VCPU_RUN_H
 #define LOWTAIL_VCPU_RUN_H
@@ -26,13 +26,13 @@ static __always_inline __u64 unregistered_run(void)
 	return lt_min(turn_max() / 8, FOREIGN_RUN_NS);
 }
 
-/* The machine of @v, if there are both. */
+/* The VM of @v, if there are both. */
 static __always_inline struct vm *vm_of_vcpu(struct vcpu *v)
 {
 	return v ? vm_of(v->vm) : 0;
 }
 
-/* The machine wants so much up to @now. */
+/* The VM wants so much up to @now. */
 static __always_inline void measure(struct vm *vm, __u64 now)
 {
 	vm->wanted_ns += lt_since(now, vm->measured_ns) * vm->rule.runnable;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Weights, limits, and to what each machine is entitled: what crates/host/src/sched/small_first/share.rs does in the
+ * Weights, limits, and to what each VM is entitled: what crates/host/src/sched/small_first/share.rs does in the
  * simulator, each 10 ms. Weights and limits come from user space (struct vm_order) and from control groups; of two limits
  * the stricter one holds.
  */
@@ -14,7 +14,7 @@
 #define PERIOD_NS 10000000ull
 /* A demand follows each measurement by a quarter of the difference: a time constant of 40 ms. */
 #define SMOOTHING_SHIFT 2
-/* Steps to the level, at most: two or three do for machines of a few kinds. */
+/* Steps to the level, at most: two or three do for VMs of a few kinds. */
 #define LEVEL_STEPS 16
 
 /* What one pass adds up. */
@@ -54,7 +54,7 @@ static __always_inline int takes_part(const struct vm *vm)
 	return vm->demand >> SMOOTHING_SHIFT != 0;
 }
 
-/* Machine @i is as user space and its group want it, from @now on. Returns its weight, 0 if it is not there. */
+/* VM @i is as user space and its group want it, from @now on. Returns its weight, 0 if it is not there. */
 __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 {
 	struct vm_order *order = bpf_map_lookup_elem(&orders, &i);
@@ -83,7 +83,7 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	most = strictest(limit, vm->above);
 	vm->most = lt_min(lt_min(vcpus, online) * LT_RATE_ONE, most.rate ? most.rate : ~0u);
 	/*
-	 * Who is one of many waits for many turns, be they more than vCPUs: those of a machine with a crowd of threads would all
+	 * Who is one of many waits for many turns, be they more than vCPUs: those of a VM with a crowd of threads would all
 	 * have waited too long else, and go before everybody.
 	 */
 	turns = vm->vcpus == vcpus ? vm->turns : vcpus;
@@ -147,7 +147,7 @@ static __always_inline void own_limit(struct task_struct *p, struct vcpu *v, __u
 }
 
 /*
- * What machine @i wants, from now on measured anew. Returns its weight, 0 if it is not there. A function of its own, which
+ * What VM @i wants, from now on measured anew. Returns its weight, 0 if it is not there. A function of its own, which
  * is checked once: as the body of a loop it has too many ways through it for Linux 7.3.
  */
 __attribute__((noinline)) __u32 measure_anew(__u32 i, __u64 period_ns, __u64 now)
@@ -182,7 +182,7 @@ static long measure_one(__u32 i, struct pass *pass)
 	return 0;
 }
 
-/* Adds what machine @i weighs to the groups above it, if it takes part. */
+/* Adds what VM @i weighs to the groups above it, if it takes part. */
 static long join_one(__u32 i, void *ctx)
 {
 	struct vm *vm = vm_of(i);
@@ -195,7 +195,7 @@ static long join_one(__u32 i, void *ctx)
 }
 
 /*
- * Its weight beside all machines: its part of the host times all weights, so that it is its own one where all are in one
+ * Its weight beside all VMs: its part of the host times all weights, so that it is its own one where all are in one
  * group. One that does not take part has what it would have if it did.
  */
 static long weigh_one(__u32 i, void *ctx)
@@ -213,7 +213,7 @@ static long weigh_one(__u32 i, void *ctx)
 	return 0;
 }
 
-/* Works out what each machine weighs beside all others, if that may have changed. It holds from the next pass on. */
+/* Works out what each VM weighs beside all others, if that may have changed. It holds from the next pass on. */
 __attribute__((noinline)) int weigh(void)
 {
 	__u32 changes = group_changes;

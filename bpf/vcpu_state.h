@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What vcpu.bpf.c keeps: machines, their threads, CPUs, groups. crates/control/src/vcpu/ writes the orders and the
- * members and reads the machines.
+ * What vcpu.bpf.c keeps: VMs, their threads, CPUs, groups. crates/control/src/vcpu/ writes the orders and the
+ * members and reads the VMs.
  *
- * Who may write what: a machine and its threads belong to the machine's lock; a CPU's own fields to that CPU's run queue
- * lock, which the kernel holds wherever they are written. Order and preemption look at other machines without their
+ * Who may write what: a VM and its threads belong to the VM's lock; a CPU's own fields to that CPU's run queue
+ * lock, which the kernel holds wherever they are written. Order and preemption look at other VMs without their
  * lock, and a CPU's bucket of preemptions is taken from under the lock of the one who takes: what a race changes there
  * is one comparison, or one token.
  */
@@ -15,13 +15,13 @@
 #include "vcpu.h"
 
 /* Sizes; the loader sets others. */
-#define VMS 256		/* machines; number 0 is that of threads which nobody has told of */
+#define VMS 256		/* VMs; number 0 is that of threads which nobody has told of */
 #define THREADS 4096	/* threads in this scheduler */
 #define CPUS 1024
 #define GROUPS 16384	/* control groups of the host */
 
 /*
- * So many groups above a machine are looked at. machine.slice, a machine's scope and what libvirt makes below are 3,
+ * So many groups above a VM are looked at. machine.slice, a VM's scope and what libvirt makes below are 3,
  * a container in a pod 5.
  */
 #define LEVELS 8
@@ -29,9 +29,9 @@
 /* Nobody. */
 #define NONE (~0u)
 
-/* What user space wants of a machine. */
+/* What user space wants of a VM. */
 struct vm_order {
-	__u64 group;		/* the machine's control group, 0: none */
+	__u64 group;		/* the VM's control group, 0: none */
 	__u32 used;
 	__u32 weight;		/* 0: that of the group */
 	__u32 cap_rate;		/* 0: none, beside that of the group */
@@ -40,7 +40,7 @@ struct vm_order {
 	__u32 pad;
 };
 
-/* To which machine a thread belongs; kept with the thread. */
+/* To which VM a thread belongs; kept with the thread. */
 struct member {
 	__u64 group;		/* the thread's own control group, 0: none */
 	__u32 vm;
@@ -55,7 +55,7 @@ struct group {
 	__u32 weight;		/* cpu.weight */
 	__u32 sharing;		/* the sharing out in which it took part last */
 	__u32 pad;
-	struct lt_cap cap;	/* its limit, for machines in groups below it */
+	struct lt_cap cap;	/* its limit, for VMs in groups below it */
 	__u64 parent;		/* the group above it, 0: none */
 	__u64 weights;		/* of those right below it that take part */
 	__u64 period_us;
@@ -101,12 +101,12 @@ struct vm {
 	__u32 lead;		/* its first thread, with which it moves: number plus one, 0: none */
 	__u32 threads;		/* in this scheduler */
 	__u32 sibling_weight;	/* weight beside its siblings */
-	__u32 effective_weight;	/* weight beside all machines */
+	__u32 effective_weight;	/* weight beside all VMs */
 	/* What it was made of. */
 	__u32 weight;
 	__u32 vcpus;
 	struct rate limit;
-	__u32 weights;		/* of all machines */
+	__u32 weights;		/* of all VMs */
 	__u32 turns;		/* threads that share what is its, for how long one may wait */
 	struct vm_figures figures;
 };
@@ -178,8 +178,8 @@ struct {
 } orders SEC(".maps");
 
 /*
- * Machines below this number have been told of: the others need not be looked at. The loader alone writes it, before a
- * thread is of such a machine, so that no two writers meet; the kernel refuses a program that would.
+ * VMs below this number have been told of: the others need not be looked at. The loader alone writes it, before a
+ * thread is of such a VM, so that no two writers meet; the kernel refuses a program that would.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -211,7 +211,7 @@ struct {
 	__type(value, struct vm);
 } vms SEC(".maps");
 
-/* From runnable to running, by machine. */
+/* From runnable to running, by VM. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, VMS);
@@ -283,7 +283,7 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 #define RESCUE_NS (WATCHDOG_NS / 30)
 #define ROUND_NS (WATCHDOG_NS / 6)
 
-/* Sum of the weights of all machines that are there, as of the last pass. */
+/* Sum of the weights of all VMs that are there, as of the last pass. */
 __u64 all_weights = LT_WEIGHT_USUAL;
 /* Threads that wanted to run at the last pass. */
 __u32 crowd;

@@ -20,10 +20,10 @@ use crate::progress::Bar;
 /// `lowtail trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// What is in a trace: span, pCPUs, domains, records by class, losses
+    /// Show what a trace contains: span, pCPUs, domains, records by class, losses
     #[command(after_help = exit::help())]
     Info(TraceInput),
-    /// How long each vCPU waited and ran, and who ran while it waited
+    /// Show how long each vCPU waited and ran, and who ran while it waited
     #[command(after_help = exit::help())]
     Latency(TraceInput),
     /// Write a trace in another format
@@ -40,7 +40,7 @@ pub(crate) enum Trace {
 /// A recorded schedule.
 #[derive(Debug, Args)]
 pub(crate) struct TraceInput {
-    /// What xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
+    /// A file that xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
     /// (not for export)
     file: PathBuf,
     /// Ticks per second of xentrace's time stamp counter, such as 2394452000 or 2.4G [default:

@@ -34,7 +34,7 @@ pub(crate) fn explain(message: &str) -> String {
         }
     }
     if message.starts_with("wanted exactly 1 element") {
-        return "one key says which it is: exactly one".to_string();
+        return "give exactly one key, which says what it is".to_string();
     }
     if let Some(at) = message.find("expected struct ") {
         message.replace_range(at.., "expected a table");

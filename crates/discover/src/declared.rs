@@ -1,4 +1,4 @@
-//! What the user says is a machine.
+//! What the user says is a VM.
 
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::Name;
 /// The longest name of an interface, without the end of the string (`IFNAMSIZ`, `linux/if.h`).
 pub(super) const INTERFACE_MAX: usize = 15;
 
-/// A machine by the user's word: `NAME=CGROUP` or `NAME=PID`, with `,tap=INTERFACE` for each of its interfaces.
+/// A VM by the user's word: `NAME=CGROUP` or `NAME=PID`, with `,tap=INTERFACE` for each of its interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// What to call it.
@@ -19,7 +19,7 @@ pub struct Declared {
     pub taps: Vec<Name>,
 }
 
-/// What a declared machine consists of.
+/// What a declared VM consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A process with all its threads.
@@ -29,7 +29,7 @@ pub enum Target {
     Cgroup(PathBuf),
 }
 
-/// Why a machine cannot be declared so.
+/// Why a VM cannot be declared so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}`: {why}; right would be NAME=CGROUP or NAME=PID, and ,tap=INTERFACE behind it, such as web=/machine.slice/web.scope,tap=tap0",

@@ -45,7 +45,7 @@ pub fn cgroup(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a command line: a machine's name is no longer than that, and not empty.
+/// Any bytes as a command line: a VM's name is no longer than that, and not empty.
 pub fn cmdline(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = process::is_probe(&text);
@@ -58,7 +58,7 @@ pub fn cmdline(bytes: &[u8]) {
     }
 }
 
-/// Any lines as names of a machine's threads: each thread has a role, no vCPU has two threads.
+/// Any lines as names of a VM's threads: each thread has a role, no vCPU has two threads.
 pub fn thread_names(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let groups = [None, Some(Path::new("")), Some(Path::new("libvirt/vcpu3"))];
@@ -112,7 +112,7 @@ pub fn fdinfo(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a machine by the user's word; an error can be shown.
+/// Any bytes as a VM by the user's word; an error can be shown.
 pub fn declared(bytes: &[u8]) {
     match String::from_utf8_lossy(bytes).parse::<Declared>() {
         Ok(declared) => {

@@ -1,4 +1,4 @@
-//! Control groups of a machine.
+//! Control groups of a VM.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(super) fn threads(hierarchy: &Hierarchy, group: &Path) -> Result<Vec<(u32, P
     Ok(found)
 }
 
-/// All groups that have a say: those of the threads and the machine, and those above.
+/// All groups that have a say: those of the threads and the VM, and those above.
 pub(super) fn all(cgroup: Option<&Path>, threads: &[VmThread]) -> Vec<Group> {
     let threads = threads.iter().filter_map(|thread| thread.cgroup.as_deref());
     let paths: BTreeSet<&Path> = threads.chain(cgroup).flat_map(Path::ancestors).collect();
@@ -80,7 +80,7 @@ pub(super) fn all(cgroup: Option<&Path>, threads: &[VmThread]) -> Vec<Group> {
     paths.into_iter().filter(|path| *path != Path::new("")).map(group).collect()
 }
 
-/// What a group below the machine's is called: the last part of its path; libvirt has one more in between, for v2.
+/// What a group below the VM's is called: the last part of its path; libvirt has one more in between, for v2.
 fn label(below: &Path) -> String {
     let plain = below.strip_prefix("libvirt").ok().filter(|rest| *rest != Path::new(""));
     match plain.unwrap_or(below).to_string_lossy() {

@@ -1,6 +1,6 @@
 //! What the kernel says of a process that runs a virtual machine with KVM.
 //!
-//! Who holds a machine has it open as `anon_inode:kvm-vm`, each vCPU as `anon_inode:kvm-vcpu:N`
+//! Who holds a VM has it open as `anon_inode:kvm-vm`, each vCPU as `anon_inode:kvm-vcpu:N`
 //! (`virt/kvm/kvm_main.c`; the number is there since Linux 4.19, commit e46b469278a5). Names of files that somebody
 //! chooses begin with a slash, so nobody else can have a link that reads so. Which thread runs a vCPU the kernel says
 //! in debugfs, `kvm/PID-FD/vcpuN/pid` (since Linux 6.0), and in `/proc/PID/task/TID/syscall` while the thread is in
@@ -12,19 +12,19 @@ use std::path::Path;
 use super::Roots;
 use lowtail_kernel::file::{self, Unread};
 
-/// Files of one process that are looked at: a hypervisor opens its machine early.
+/// Files of one process that are looked at: a hypervisor opens its VM early.
 const FILES_MAX: usize = 4096;
-/// Machines in debugfs.
+/// VMs in debugfs.
 const VMS_MAX: usize = 65_536;
 /// `KVM_RUN` of `linux/kvm.h`: `_IO(0xAE, 0x80)`.
 const KVM_RUN: &str = "0xae80";
 /// The number of `ioctl` on x86-64 and on the others (`asm-generic/unistd.h`).
 const IOCTL: [&str; 2] = ["16", "29"];
 
-/// Machines and vCPUs that a process holds.
+/// VMs and vCPUs that a process holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Open files of machines.
+    /// Open files of VMs.
     pub(super) vms: Vec<u32>,
     /// Open files of vCPUs, with their numbers.
     pub(super) vcpus: BTreeMap<u32, u16>,
@@ -56,7 +56,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Whether it runs a machine.
+    /// Whether it runs a VM.
     pub(super) fn is_vm(&self) -> bool {
         !self.vms.is_empty()
     }
@@ -78,7 +78,7 @@ impl Held {
     }
 }
 
-/// The machines that debugfs tells of: the thread that has opened each, and its open file.
+/// The VMs that debugfs tells of: the thread that has opened each, and its open file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vms(Vec<(u32, u32)>);
 

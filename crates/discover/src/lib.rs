@@ -1,10 +1,10 @@
 //! Virtual machines that run on this host, found without anyone's help.
 //!
-//! A process is a machine if it holds one of KVM's, if it is in a control group of libvirt's that root has made, or if a
+//! A process is a VM if it holds one of KVM's, if it is in a control group of libvirt's that root has made, or if a
 //! user whose word counts runs a program of a hypervisor's. Its vCPUs are the threads that run vCPUs of KVM's, or that
 //! libvirt has put into groups of their own; without KVM they are told by the names that QEMU, Firecracker and Cloud
 //! Hypervisor give them. Names are data: of the guest's, of the user's, of anybody's. They never decide which file is
-//! opened; [`Origin`] says who has chosen a machine's.
+//! opened; [`Origin`] says who has chosen a VM's.
 
 mod declared;
 #[cfg(feature = "fuzzing")]

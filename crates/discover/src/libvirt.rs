@@ -1,16 +1,16 @@
 //! libvirt's control groups.
 //!
-//! With systemd a machine is a scope, `machine-qemu\x2d1\x2dNAME.scope` in some slice (`machine.slice` unless the
+//! With systemd a VM is a scope, `machine-qemu\x2d1\x2dNAME.scope` in some slice (`machine.slice` unless the
 //! domain says otherwise); before that `machine/NAME.libvirt-qemu` and, before 1.0.5, `libvirt/qemu/NAME`. Below are
 //! `emulator`, `vcpuN` and `iothreadN`, with cgroup v2 within one more, `libvirt`. See libvirt's `docs/cgroups.rst`,
 //! `src/util/vircgroup.c` and `src/hypervisor/domain_driver.c`.
 
 use std::path::{Path, PathBuf};
 
-/// libvirt ends a machine's name for systemd here (`virDomainMachineNameAppendValid`).
+/// libvirt ends a VM's name for systemd here (`virDomainMachineNameAppendValid`).
 const MACHINE_NAME_MAX: usize = 64;
 
-/// A machine's group.
+/// A VM's group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Domain {
     /// The group that holds all of it.
@@ -20,7 +20,7 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// The machine whose group this is, or is below of.
+    /// The VM whose group this is, or is below of.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
         let found = parts.iter().enumerate().find_map(|(i, part)| {
@@ -35,7 +35,7 @@ impl Domain {
         Some(Domain { group, name })
     }
 
-    /// The name to show: the group's is by the host, `given` by the machine's process, which has it whole, but may
+    /// The name to show: the group's is by the host, `given` by the VM's process, which has it whole, but may
     /// have changed it since. It counts if libvirt would have made the group's of it.
     pub(super) fn name<'a>(&'a self, given: Option<&'a str>) -> &'a str {
         let plain = |name: &str| {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(unescape(r"\x+1\x4\\xzz\"), r"\x+1\x4\\xzz\");
     }
 
-    /// A process that gives itself another machine's name gets its group's.
+    /// A process that gives itself another VM's name gets its group's.
     #[test]
     fn the_hosts_word_counts() {
         let domain = |name: &str| Domain { group: PathBuf::new(), name: name.to_string() };

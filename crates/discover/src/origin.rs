@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How it is known that this is a machine.
+/// How it is known that this is a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KnownBy {
     /// It is in a control group of libvirt's, which root has made.
     Libvirt,
-    /// It holds a machine of KVM's (`anon_inode:kvm-vm`).
+    /// It holds a VM of KVM's (`anon_inode:kvm-vm`).
     Kvm,
     /// By its program's name, without KVM. Counts for users that may say so only.
     Program,
@@ -18,7 +18,7 @@ pub enum KnownBy {
     Declared,
 }
 
-/// Who has chosen a machine's name.
+/// Who has chosen a VM's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedBy {
@@ -28,7 +28,7 @@ pub enum NamedBy {
     Declared,
     /// Root of this host, who runs the process.
     Root,
-    /// Root of this host, by the name of the control group that is the machine's own.
+    /// Root of this host, by the name of the control group that is the VM's own.
     Cgroup,
     /// The user of this number, who runs the process.
     User(u32),
@@ -36,10 +36,11 @@ pub enum NamedBy {
     Unknown,
 }
 
-/// Where it is known from that this is a machine, what it is called, and whose it is.
+/// Where it is known from that this is a VM, what it is called, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// How it is known that this is a machine.
+    /// How it is known that this is a VM.
+    #[serde(rename = "found_by")]
     pub known_by: KnownBy,
     /// Who has chosen its name.
     pub named_by: NamedBy,
@@ -50,13 +51,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a machine that the operator has declared.
+    /// Of a VM that the operator has declared.
     pub fn declared() -> Self {
         let (known_by, named_by) = (KnownBy::Declared, NamedBy::Declared);
         Origin { known_by, named_by, uid: None, root_cgroup: true }
     }
 
-    /// Of a machine of libvirt's.
+    /// Of a VM of libvirt's.
     pub fn libvirt() -> Self {
         let (known_by, named_by) = (KnownBy::Libvirt, NamedBy::Libvirt);
         Origin { known_by, named_by, uid: None, root_cgroup: true }

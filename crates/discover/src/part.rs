@@ -24,7 +24,7 @@ pub(super) enum Part {
     Worker,
 }
 
-/// What the thread does. `own` is its control group, below the machine's.
+/// What the thread does. `own` is its control group, below the VM's.
 pub(super) fn part(kind: Kind, comm: &str, own: Option<&Path>, main: bool) -> Part {
     if vhost_owner(comm).is_some() {
         return Part::Vhost;
@@ -104,14 +104,14 @@ fn last_number(id: &str) -> Option<u16> {
     number(&id[id.trim_end_matches(|c: char| c.is_ascii_digit()).len()..])
 }
 
-/// Gives numbers to the parts of a machine whose names have none, in order of the threads; says which vCPUs there are
+/// Gives numbers to the parts of a VM whose names have none, in order of the threads; says which vCPUs there are
 /// twice: of those only the first is one.
 pub(super) fn roles(parts: &[Part]) -> (Vec<Role>, Vec<u16>) {
     let mut vcpus = std::collections::BTreeSet::new();
     let mut twice = Vec::new();
     let named = |part: &Part| if let Part::Io(Some(n)) = part { Some(*n) } else { None };
     let taken: std::collections::BTreeSet<u16> = parts.iter().filter_map(named).collect();
-    // Each is asked for once: a machine may have as many threads as it likes.
+    // Each is asked for once: a VM may have as many threads as it likes.
     let mut free = (0..u16::MAX).filter(|n| !taken.contains(n));
     let mut vhosts = 0u16;
     let roles = parts.iter().map(|part| match *part {

@@ -1,8 +1,8 @@
-//! Which program a process runs, and what its command line calls the machine.
+//! Which program a process runs, and what its command line calls the VM.
 
 use super::Kind;
 
-/// Who runs machines by this name: of a program's file, or of a process, of which the kernel keeps 15 bytes.
+/// Who runs VMs by this name: of a program's file, or of a process, of which the kernel keeps 15 bytes.
 pub(super) fn kind(program: &str) -> Option<Kind> {
     let path = program.strip_suffix(" (deleted)").unwrap_or(program);
     let file = path.rsplit('/').next().unwrap_or_default();
@@ -23,7 +23,7 @@ pub(super) fn kind(program: &str) -> Option<Kind> {
     }
 }
 
-/// What a command line, with zero bytes between arguments, says of a machine.
+/// What a command line, with zero bytes between arguments, says of a VM.
 pub(super) fn name(kind: Kind, cmdline: &str) -> Option<String> {
     let args = || cmdline.split('\0');
     // The value behind an option, or in it: `--id x`, `--id=x`.
@@ -53,7 +53,7 @@ pub(super) fn name(kind: Kind, cmdline: &str) -> Option<String> {
     name.filter(|name| !name.is_empty())
 }
 
-/// Whether it is asked what it can do, as libvirt does, and runs no machine: `-machine none`.
+/// Whether it is asked what it can do, as libvirt does, and runs no VM: `-machine none`.
 pub(super) fn is_probe(cmdline: &str) -> bool {
     let args: Vec<&str> = cmdline.split('\0').collect();
     let machine = |option: &str| matches!(option, "-machine" | "--machine" | "-M");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{KnownBy, Name, Origin};
 
-/// Who runs a machine.
+/// Who runs a VM.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -28,7 +28,7 @@ pub enum Kind {
     Declared,
 }
 
-/// What a thread does for its machine.
+/// What a thread does for its VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "role", content = "index")]
 pub enum Role {
@@ -44,7 +44,7 @@ pub enum Role {
     Worker,
 }
 
-/// A thread of a machine.
+/// A thread of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VmThread {
     /// Thread number in the host's first namespace.
@@ -54,11 +54,11 @@ pub struct VmThread {
     pub role: Role,
     /// The name that it has given itself.
     pub comm: Name,
-    /// Its control group, where that is another than the machine's and not the topmost; below the mount point as well.
+    /// Its control group, where that is another than the VM's and not the topmost; below the mount point as well.
     pub cgroup: Option<PathBuf>,
 }
 
-/// A network interface of the host's that ends in a machine.
+/// A network interface of the host's that ends in a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tap {
     /// The interface's number.
@@ -70,19 +70,19 @@ pub struct Tap {
     pub netns: Option<u64>,
 }
 
-/// A control group that has a say in when a machine's threads run.
+/// A control group that has a say in when a VM's threads run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Group {
-    /// What it is to the machine: `all` is all of it, `vcpu0`, `emulator`, `iothread1` are parts; those above it, and
+    /// What it is to the VM: `all` is all of it, `vcpu0`, `emulator`, `iothread1` are parts; those above it, and
     /// those that it shares with others, have their path.
     pub label: Name,
     /// Where it is, below the mount point of the hierarchy.
     pub path: PathBuf,
-    /// Whether others than this machine may be in it.
+    /// Whether others than this VM may be in it.
     pub shared: bool,
 }
 
-/// A machine.
+/// A VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Vm {
     /// What people call it; not unique.
@@ -99,7 +99,7 @@ pub struct Vm {
     /// The control group that holds all of it, below the mount point of the hierarchy; `None` if it is in one with others.
     pub cgroup: Option<PathBuf>,
     /// What the host's people have written on its control group, by name: extended attributes `trusted.lowtail.NAME`.
-    /// Nobody within a machine can set those.
+    /// Nobody within a VM can set those.
     pub labels: BTreeMap<String, String>,
     /// Its threads, in order of their number.
     pub threads: Vec<VmThread>,

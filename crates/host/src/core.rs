@@ -293,11 +293,11 @@ impl Core {
             progress.overhead += self.costs.cold_cache;
         }
         if let Some(preempted) = progress.preempted_at.take() {
-            progress.stats.preempted_to_run.record(now.since(preempted));
+            progress.stats.preemption_latency.record(now.since(preempted));
         }
         if let Some(woke) = progress.woken_at.take() {
             let wait = now.since(woke);
-            progress.stats.wake_to_run.record(wait);
+            progress.stats.wakeup_latency.record(wait);
             if self.watched == Some(v) {
                 self.watch(woke, wait);
             }

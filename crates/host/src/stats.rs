@@ -29,9 +29,9 @@ pub struct VcpuStats {
     /// Times it lost its pCPU though it could have gone on.
     pub preempted: u64,
     /// From waking to executing.
-    pub wake_to_run: Hist,
+    pub wakeup_latency: Hist,
     /// From losing the pCPU while runnable to executing again.
-    pub preempted_to_run: Hist,
+    pub preemption_latency: Hist,
 }
 
 /// The longest wait from waking to running of the watched vCPU, and what led to it.

@@ -166,7 +166,7 @@ fn a_boosted_waker_waits_for_the_rate_limit_at_most() {
             let credit = CreditConfig { ratelimit: limit, ..CreditConfig::new(version) };
             // It uses less than 150 credits in this time, one top-up, and so cannot be OVER.
             let host = run(&host(credit, 1, vec![server(), hog("hog")]), ms(1_500));
-            let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
+            let wait = &host.vcpu_stats(Vcpu(0)).wakeup_latency;
             let max = wait.max();
             assert!(wait.n() > 200 && max <= limit, "{version:?} {limit} {max}");
             // A hog that has run for u waits 1 ms - u: the longest of hundreds is close.
@@ -185,7 +185,7 @@ fn debt_made_while_nobody_looked_has_to_be_paid() {
     for version in [Xen48, Today] {
         let credit = CreditConfig::new(version);
         let host = run(&host(credit, 1, vec![server(), hog("hog")]), ms(60_000));
-        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
+        let wait = &host.vcpu_stats(Vcpu(0)).wakeup_latency;
         let rare = wait.at_least(us(1_010)) as f64 / wait.n() as f64;
         assert!(wait.max() > ms(5) && wait.max() <= ms(90), "{version:?} {}", wait.max());
         assert!(rare > 0.0 && rare < 0.01, "{version:?} {rare}");
@@ -201,7 +201,7 @@ fn the_shortest_rate_limit_is_exceeded_by_its_timer() {
         // Each wake-up comes 60 us after the last sleep, when the hog has run 60 us.
         let vms = vec![sleeper("io", us(60), us(1)), hog("hog")];
         let host = run(&host(credit, 1, vms), ms(100));
-        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
+        let wait = &host.vcpu_stats(Vcpu(0)).wakeup_latency;
         assert_eq!(wait.max(), us(100), "{version:?}");
         assert_eq!(wait.quantile(0.5), us(100), "{version:?}: not the 40 us that are left");
     }
@@ -225,7 +225,7 @@ fn a_yield_is_not_rate_limited() {
 fn boosted_pair(credit: CreditConfig) -> Duration {
     let vms = vec![sleeper("long", ms(85), ms(15)), sleeper("short", ms(1), us(10))];
     let host = run(&host(credit, 1, vms), ms(10_000));
-    host.vcpu_stats(Vcpu(1)).wake_to_run.max()
+    host.vcpu_stats(Vcpu(1)).wakeup_latency.max()
 }
 
 /// The short one wakes within 1.01 ms of the long one's beginning and is boosted like it,
@@ -377,7 +377,7 @@ fn kicked_hog(version: CreditVersion, kick_away_boosts: bool, pcpus: u16) -> (Ho
 fn before_4_7_who_was_kicked_away_in_vain_was_boosted() {
     for version in [Xen48, Today] {
         let (host, [boosted, spared]) = kicked_hog(version, true, 2);
-        let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
+        let wait = &host.vcpu_stats(Vcpu(0)).wakeup_latency;
         assert!((97..=103).contains(&boosted) && spared == 0, "{version:?}: {boosted} {spared}");
         assert!((196..=204).contains(&wait.n()), "{version:?}: {}", wait.n());
         assert_eq!(wait.quantile(0.45), Duration::ZERO, "{version:?}");
@@ -385,7 +385,7 @@ fn before_4_7_who_was_kicked_away_in_vain_was_boosted() {
 
         for (switch, pcpus) in [(false, 2), (true, 1)] {
             let (host, [boosted, spared]) = kicked_hog(version, switch, pcpus);
-            let wait = &host.vcpu_stats(Vcpu(0)).wake_to_run;
+            let wait = &host.vcpu_stats(Vcpu(0)).wakeup_latency;
             assert!(boosted == 0 && spared > 2_900, "{version:?} {pcpus}: {boosted} {spared}");
             near(wait.quantile(0.99).as_us_f64(), 800.0, 1.0, (version, pcpus));
         }

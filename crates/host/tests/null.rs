@@ -50,7 +50,7 @@ fn a_request_takes_the_sum_of_its_parts() {
     // And 1 + 2 + 4 us from the packet to the guest. The pCPU idles in between and has
     // the guest's state still in its caches: no switch, no cold cache.
     assert_eq!((latency.min(), latency.max()), (us(117), us(117)));
-    assert_eq!(host.vcpu_stats(Vcpu(0)).wake_to_run.max(), us(7));
+    assert_eq!(host.vcpu_stats(Vcpu(0)).wakeup_latency.max(), us(7));
 }
 
 #[test]

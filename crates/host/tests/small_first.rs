@@ -59,7 +59,7 @@ fn longest_wait(host: &Host, v: Vcpu) -> Duration {
     let (stats, state) = (host.vcpu_stats(v), host.state().vcpus[v.index()]);
     let waits = state.runnable() && !state.running;
     let pending = if waits { host.now().since(state.since) } else { Duration::ZERO };
-    stats.wake_to_run.max().max(stats.preempted_to_run.max()).max(pending)
+    stats.wakeup_latency.max().max(stats.preemption_latency.max()).max(pending)
 }
 
 /// Nobody waits for longer than four of its turns, the turn under way, and the others that have

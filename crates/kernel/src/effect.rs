@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A machine's figures over one interval.
+/// A VM's figures over one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmEffect {
     /// Its name, as given: data.
     pub name: String,
-    /// Half of its vCPUs' wake-ups were not later than this, in microseconds.
-    pub wake_p50_us: Option<f64>,
-    /// 99 in 100 were not.
-    pub wake_p99_us: Option<f64>,
-    /// CPU time of all its threads, in percent of one CPU.
-    pub cpu_percent: f64,
-    /// The part of the time that its vCPUs wanted a CPU and had none, in percent.
-    pub waits_percent: Option<f64>,
+    /// Median wake-up latency of its vCPUs.
+    pub wakeup_latency_p50_seconds: Option<f64>,
+    /// p99 of it.
+    pub wakeup_latency_p99_seconds: Option<f64>,
+    /// Run time of all its threads, in CPUs: 1 is one CPU all the time.
+    pub cpus_used: f64,
+    /// Ready time of its vCPUs, of their run and ready time, 0 to 1.
+    pub ready_ratio: Option<f64>,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// No hierarchy of control groups has the controller `cpu`.
     #[error(
-        "no control groups for processors here: neither a mounted cgroup v1 hierarchy with the \
+        "no CPU controller of control groups here: neither a mounted cgroup v1 hierarchy with the \
          controller `cpu` nor a cgroup v2 one that has it in cgroup.controllers; mount one \
          (mount -t cgroup2 none /sys/fs/cgroup), or run on a host that has it"
     )]
@@ -34,7 +34,7 @@ pub enum Error {
     /// A property of a thread that the kernel refuses.
     #[error("VM `{vm}`, vCPU {vcpu}: {what}: {source}")]
     Thread {
-        /// The machine.
+        /// The VM.
         vm: String,
         /// The vCPU, numbered within it.
         vcpu: usize,
@@ -46,7 +46,7 @@ pub enum Error {
     /// A thread that could not be started, or has panicked.
     #[error("VM `{vm}`, vCPU {vcpu}: {what}")]
     Worker {
-        /// The machine.
+        /// The VM.
         vm: String,
         /// The vCPU, numbered within it.
         vcpu: usize,
@@ -83,7 +83,7 @@ pub enum Error {
         "programs in the kernel take some 64 open files: {0}; let lowtail have more (ulimit -n)"
     )]
     Files(io::Error),
-    /// Which machines there are cannot be found out.
+    /// Which VMs there are cannot be found out.
     #[error("{0}")]
     Unseen(String),
     /// Something of the network that cannot be done.
@@ -97,7 +97,7 @@ pub enum Error {
     /// No scheduler of our own for vCPUs.
     #[error("no scheduler for vCPUs: {0}")]
     Scheduler(String),
-    /// A property of a machine's thread that the kernel refuses.
+    /// A property of a VM's thread that the kernel refuses.
     #[error("thread {tid}: {what}: {source}")]
     Tid {
         /// Its number.

@@ -1,5 +1,6 @@
 //! Histograms of delays, as the programs in the kernel keep them (`bpf/hist.h`).
 
+use lowtail_out::seconds;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 /// Buckets of a histogram: sixteen to each doubling, up to 2^38 ns.
@@ -69,7 +70,7 @@ impl Histogram {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// Adds what another has, as for all vCPUs of a machine.
+    /// Adds what another has, as for all vCPUs of a VM.
     pub fn merge(&mut self, other: &Histogram) {
         self.count += other.count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -139,17 +140,17 @@ impl Histogram {
     }
 }
 
-/// JSON has the figures that people ask for, in microseconds.
+/// JSON has the figures that people ask for, in seconds.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let us = |share| self.percentile_us(share);
+        let s = |share| self.percentile_us(share).map(seconds::of_us);
         let mut out = serializer.serialize_struct("Histogram", 6)?;
         out.serialize_field("count", &self.count)?;
-        out.serialize_field("sum_us", &(self.sum_ns as f64 / 1e3))?;
-        out.serialize_field("p50_us", &us(0.5))?;
-        out.serialize_field("p99_us", &us(0.99))?;
-        out.serialize_field("p999_us", &us(0.999))?;
-        out.serialize_field("max_us", &(self.max_ns as f64 / 1e3))?;
+        out.serialize_field("sum_seconds", &seconds::of_ns(self.sum_ns))?;
+        out.serialize_field("p50_seconds", &s(0.5))?;
+        out.serialize_field("p99_seconds", &s(0.99))?;
+        out.serialize_field("p99_9_seconds", &s(0.999))?;
+        out.serialize_field("max_seconds", &seconds::of_ns(self.max_ns))?;
         out.end()
     }
 }

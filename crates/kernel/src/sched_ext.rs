@@ -8,7 +8,7 @@ use crate::btf;
 pub const KERNELS: (&str, &str) = ("6.17", "7.3");
 
 /// Callbacks and functions that `bpf/scx.h` asks for, by the kernel's names. The youngest are those of control groups'
-/// limits (6.17, commit ddceadce63d9), without which `cpu.max` would hold for no machine; the functions about
+/// limits (6.17, commit ddceadce63d9), without which `cpu.max` would hold for no VM; the functions about
 /// queues have these names since 6.13 (cc26abb1a19a, 5209c03c8ed2, 5cbb302880f5), all others are as old as sched_ext.
 /// In order.
 pub const NEEDS: [&str; 41] = [

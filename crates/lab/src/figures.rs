@@ -10,8 +10,8 @@ use crate::simulation::Simulation;
 
 /// All of them; `windows` are each kind's largest shares, if wanted.
 pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> Vec<(String, f64)> {
-    let sim_s = simulation.now().since(Time::ZERO).as_s_f64();
-    let per_s = |x: f64| if sim_s > 0.0 { x / sim_s } else { 0.0 };
+    let simulated_seconds = simulation.now().since(Time::ZERO).as_s_f64();
+    let per_s = |x: f64| if simulated_seconds > 0.0 { x / simulated_seconds } else { 0.0 };
     let (mut switches, mut schedules, mut busy_s) = (0, 0, 0.0);
     let mut events = simulation.net.as_ref().map_or(0, Net::events);
     for (host_case, host) in case.hosts.iter().zip(&simulation.hosts) {
@@ -23,22 +23,22 @@ pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> V
         }
     }
     let mut figures = vec![
-        ("switches_per_s".to_string(), per_s(switches as f64)),
-        ("schedules_per_s".to_string(), per_s(schedules as f64)),
-        ("busy_share".to_string(), per_s(busy_s)),
-        ("sim_s".to_string(), sim_s),
+        ("switches_per_second".to_string(), per_s(switches as f64)),
+        ("schedules_per_second".to_string(), per_s(schedules as f64)),
+        ("busy_cpus".to_string(), per_s(busy_s)),
+        ("simulated_seconds".to_string(), simulated_seconds),
         ("events".to_string(), events as f64),
     ];
     let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
     if pcpus > 0 {
         let busy = per_s(busy_s) * 100.0 / f64::from(pcpus);
-        figures.push(("guest_share".to_string(), busy));
-        figures.push(("idle_share".to_string(), 100.0 - busy));
+        figures.push(("guest_percent".to_string(), busy));
+        figures.push(("idle_percent".to_string(), 100.0 - busy));
     }
     for (i, kind) in case.kinds.iter().enumerate().filter(|(_, kind)| !kind.vms.is_empty()) {
         figures.extend(of_vms(case, kind, simulation, &per_s));
         figures.extend(crate::kvm::figures::of_vms(case, kind, simulation));
-        figures.extend(windows.get(i).map(|&s| (format!("window_share.{}", kind.name), s)));
+        figures.extend(windows.get(i).map(|&s| (format!("cpus_used_in_window.{}", kind.name), s)));
     }
     if let (Some(network), Some(net)) = (&case.network, &simulation.net) {
         figures.extend(of_traffic(network, net));
@@ -66,10 +66,10 @@ fn of_vms(
     let preempted: u64 = simulation.vcpus(&kind.vms).map(|stats| stats.preempted).sum();
     let name = &kind.name;
     let mut figures = vec![
-        (format!("cpu_share.{name}"), per_s(cpu_s)),
-        (format!("work_share.{name}"), per_s(work_s)),
-        (format!("wakes_per_s.{name}"), per_s(wakes as f64)),
-        (format!("preempted_per_s.{name}"), per_s(preempted as f64)),
+        (format!("cpus_used.{name}"), per_s(cpu_s)),
+        (format!("work_cpus.{name}"), per_s(work_s)),
+        (format!("wakeups_per_second.{name}"), per_s(wakes as f64)),
+        (format!("preemptions_per_second.{name}"), per_s(preempted as f64)),
     ];
     if kind.streams {
         figures.extend(of_streams(case, kind, simulation));
@@ -78,9 +78,9 @@ fn of_vms(
         kind.vms.iter().flat_map(|vm| simulation.hosts[vm.host].outcome(vm.dom).counters);
     for (counter, ns) in counters {
         let stem = match counter {
-            "lock_held_ns" => "lock_held",
-            "process_ns" => "process_share",
-            "lock_waited_ns" => "lock_wait",
+            "lock_held_ns" => "lock_held_ratio",
+            "process_ns" => "process_cpus",
+            "lock_waited_ns" => "lock_wait_cpus",
             _ => continue,
         };
         let (figure, share) = (format!("{stem}.{name}"), per_s(ns as f64 / 1e9));
@@ -102,21 +102,21 @@ fn jain(rates: &[f64]) -> f64 {
 /// Figures of the flows of a kind of VM.
 fn of_streams(case: &Case, kind: &VmKind, simulation: &Simulation) -> [(String, f64); 3] {
     let end = simulation.now();
-    let sim_s = end.since(Time::ZERO).as_s_f64();
+    let simulated_seconds = end.since(Time::ZERO).as_s_f64();
     let mut lost = 0;
     let rates = kind.vms.iter().map(|vm| {
         simulation.flows_of(case, *vm).fold(0.0, |sum, flow| {
             lost += flow.lost();
             let sent = end.since(Time::ZERO).min(flow.config.until);
-            sum + mbit_s(flow.delivered_bytes(), sent.saturating_sub(flow.config.warmup))
+            sum + mbit_per_second(flow.delivered_bytes(), sent.saturating_sub(flow.config.warmup))
         })
     });
     let rates: Vec<f64> = rates.collect();
     let name = &kind.name;
-    let per_s = if sim_s > 0.0 { lost as f64 / sim_s } else { 0.0 };
+    let per_s = if simulated_seconds > 0.0 { lost as f64 / simulated_seconds } else { 0.0 };
     [
-        (format!("mbit_s.{name}"), rates.iter().sum()),
-        (format!("lost_per_s.{name}"), per_s),
+        (format!("mbit_per_second.{name}"), rates.iter().sum()),
+        (format!("lost_per_second.{name}"), per_s),
         (format!("jain.{name}"), jain(&rates)),
     ]
 }
@@ -127,13 +127,13 @@ fn of_traffic(network: &NetworkCase, net: &Net) -> Vec<(String, f64)> {
     let kinds = network.config().traffic.iter().zip(net.stats()).enumerate();
     let figures = kinds.flat_map(|(i, (config, stats))| {
         let span = config.counted(end);
-        let rates: Vec<f64> = net.delivered(i).map(|bytes| mbit_s(bytes, span)).collect();
+        let rates: Vec<f64> = net.delivered(i).map(|bytes| mbit_per_second(bytes, span)).collect();
         let whole = end.as_s_f64();
         let lost = if whole > 0.0 { stats.dropped as f64 / whole } else { 0.0 };
         let name = &config.name;
         [
-            (format!("mbit_s.{name}"), mbit_s(stats.delivered_bytes, span)),
-            (format!("lost_per_s.{name}"), lost),
+            (format!("mbit_per_second.{name}"), mbit_per_second(stats.delivered_bytes, span)),
+            (format!("lost_per_second.{name}"), lost),
             (format!("jain.{name}"), jain(&rates)),
         ]
     });
@@ -141,6 +141,6 @@ fn of_traffic(network: &NetworkCase, net: &Net) -> Vec<(String, f64)> {
 }
 
 /// Megabits per second; none if there was no time.
-fn mbit_s(bytes: u64, span: Duration) -> f64 {
+fn mbit_per_second(bytes: u64, span: Duration) -> f64 {
     if span.is_zero() { 0.0 } else { bytes as f64 * 8.0 / span.as_s_f64() / 1e6 }
 }

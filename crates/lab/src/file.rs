@@ -50,7 +50,7 @@ pub struct ScenarioFile {
     /// Unit of latencies in tables and reports.
     #[serde(default)]
     pub unit: TimeUnit,
-    /// Metrics besides latency that tables and reports show, such as `switches_per_s`.
+    /// Metrics besides latency that tables and reports show, such as `switches_per_second`.
     #[serde(default)]
     pub show: Vec<String>,
     /// The host; with a network each machine that has VMs is like this. Absent if no host is

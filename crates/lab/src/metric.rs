@@ -11,45 +11,45 @@ pub const LATENCY: [&str; 9] = ["avg", "min", "p25", "p50", "p75", "p90", "p99",
 
 /// Figures of a case as a whole, or of its row's VM, with their units.
 pub const GENERAL: [(&str, &str); 10] = [
-    ("n", "count"),
+    ("count", "count"),
     ("late", "count"),
     ("late_per_600k", "count"),
-    ("switches_per_s", "1/s"),
-    ("schedules_per_s", "1/s"),
-    ("busy_share", "pCPUs"),
+    ("switches_per_second", "1/s"),
+    ("schedules_per_second", "1/s"),
+    ("busy_cpus", "pCPUs"),
     // Of all pCPUs of all hosts: with a thread of a VM on them, and without.
-    ("guest_share", "%"),
-    ("idle_share", "%"),
-    ("sim_s", "s"),
+    ("guest_percent", "%"),
+    ("idle_percent", "%"),
+    ("simulated_seconds", "s"),
     ("events", "count"),
 ];
 
-/// Figures of one VM (or all of a kind together), written `cpu_share.NAME`.
+/// Figures of one VM (or all of a kind together), written `cpus_used.NAME`.
 pub const PER_VM: [(&str, &str); 17] = [
-    ("cpu_share", "pCPUs"),
+    ("cpus_used", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
-    ("window_share", "pCPUs"),
-    ("work_share", "pCPUs"),
-    ("wakes_per_s", "1/s"),
-    ("preempted_per_s", "1/s"),
+    ("cpus_used_in_window", "pCPUs"),
+    ("work_cpus", "pCPUs"),
+    ("wakeups_per_second", "1/s"),
+    ("preemptions_per_second", "1/s"),
     // Payload that has arrived; only there if flows end or begin in it.
-    ("mbit_s", "Mbit/s"),
-    ("lost_per_s", "1/s"),
+    ("mbit_per_second", "Mbit/s"),
+    ("lost_per_second", "1/s"),
     // Jain's index of fairness of these: 1 if all VMs of the kind get the same.
     ("jain", "index"),
     // Of a driver domain: how long its grant locks are held, and waited for.
-    ("lock_held", "share"),
-    ("lock_wait", "pCPUs"),
+    ("lock_held_ratio", "share"),
+    ("lock_wait_cpus", "pCPUs"),
     // What processes of its kernel have had for themselves.
-    ("process_share", "pCPUs"),
+    ("process_cpus", "pCPUs"),
     // Of its control groups with limits, and those above them; only there if it has any.
     ("periods", "count"),
     ("throttled_periods", "count"),
-    ("throttled_share", "%"),
+    ("throttled_percent", "%"),
     ("throttled_ms", "ms"),
     ("longest_pause_ms", "ms"),
     // Largest deviation of a vCPU's (or the whole VM's) run time from its quota.
-    ("cap_error", "%"),
+    ("cap_error_percent", "%"),
 ];
 
 /// A unit of time for figures.
@@ -111,6 +111,29 @@ pub fn unit(metric: &str, unit: TimeUnit) -> &'static str {
     let stem = metric.split_once('.').map_or(metric, |(stem, _)| stem);
     let known = GENERAL.iter().chain(&PER_VM).find(|(name, _)| *name == stem);
     known.map_or("", |(_, unit)| unit)
+}
+
+/// A figure as JSON has it, in the base units of OpenMetrics: seconds, ratios, bits; the unit ends its name, before that of the
+/// VM. `unit` is that of the row's times.
+pub fn in_base_unit(metric: &str, figure: f64, unit: TimeUnit) -> (String, f64) {
+    // To the picosecond, which is what the clock counts in.
+    let seconds = |figure: f64, unit: TimeUnit| (figure * unit.ps()).round() / 1e12;
+    if is_latency(metric) {
+        return (format!("{metric}_seconds"), seconds(figure, unit));
+    }
+    let (stem, vm) = match metric.split_once('.') {
+        Some((stem, vm)) => (stem, format!(".{vm}")),
+        None => (metric, String::new()),
+    };
+    if let Some(stem) = stem.strip_suffix("_percent") {
+        (format!("{stem}_ratio{vm}"), figure / 100.0)
+    } else if let Some(stem) = stem.strip_suffix("_ms") {
+        (format!("{stem}_seconds{vm}"), seconds(figure, TimeUnit::Ms))
+    } else if let Some(stem) = stem.strip_suffix("mbit_per_second") {
+        (format!("{stem}bits_per_second{vm}"), figure * 1e6)
+    } else {
+        (metric.to_string(), figure)
+    }
 }
 
 /// Refuses a metric that no row has, given the names of the VMs.

@@ -33,7 +33,7 @@ impl Row {
 
     /// The figure called `metric`.
     pub fn get(&self, metric: &str) -> Option<f64> {
-        if metric == "n" {
+        if metric == "count" {
             return Some(self.n as f64);
         }
         self.figures.iter().find(|(name, _)| name == metric).map(|(_, figure)| *figure)
@@ -44,19 +44,18 @@ impl Row {
         self.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// For `--json`.
+    /// For `--json`, in base units.
     pub fn json(&self) -> Value {
         let mut map = Map::new();
         map.insert("case".into(), self.name.clone().into());
-        map.insert("n".into(), self.n.into());
+        map.insert("count".into(), self.n.into());
         for name in metric::LATENCY {
-            map.insert(name.into(), number(self.get(name)));
+            let (name, _) = metric::in_base_unit(name, 0.0, self.unit);
+            map.insert(name, Value::Null);
         }
-        map.insert("unit".into(), self.unit.name().into());
         for (name, figure) in &self.figures {
-            if !metric::is_latency(name) {
-                map.insert(name.clone(), number(Some(*figure)));
-            }
+            let (name, figure) = metric::in_base_unit(name, *figure, self.unit);
+            map.insert(name, number(Some(figure)));
         }
         map.insert("complete".into(), self.complete.into());
         Value::Object(map)

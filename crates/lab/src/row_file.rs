@@ -15,9 +15,9 @@ pub enum DelayKind {
     #[default]
     Latency,
     /// From waking to executing, over all its vCPUs.
-    WakeToRun,
+    WakeupLatency,
     /// From losing the pCPU while runnable to executing again, over all its vCPUs.
-    PreemptedToRun,
+    PreemptionLatency,
 }
 
 impl DelayKind {
@@ -25,8 +25,8 @@ impl DelayKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             DelayKind::Latency => "latency",
-            DelayKind::WakeToRun => "wake_to_run",
-            DelayKind::PreemptedToRun => "preempted_to_run",
+            DelayKind::WakeupLatency => "wakeup_latency",
+            DelayKind::PreemptionLatency => "preemption_latency",
         }
     }
 }

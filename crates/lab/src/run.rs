@@ -38,7 +38,7 @@ pub fn run(
     let cases = experiment.chosen(options)?;
     let seed = options.seed.unwrap_or(experiment.file.seed);
     let unit = experiment.file.unit;
-    let windows = experiment.file.uses("window_share");
+    let windows = experiment.file.uses("cpus_used_in_window");
     let keep = KeepOptions {
         record: options.record,
         windows,
@@ -240,9 +240,11 @@ fn row(
         match (spec.of, simulation.latency(case, *vm)) {
             (DelayKind::Latency, Some(latency)) => hist.merge(&latency),
             (DelayKind::Latency, None) => {}
-            (DelayKind::WakeToRun, _) => vcpus().for_each(|stats| hist.merge(&stats.wake_to_run)),
-            (DelayKind::PreemptedToRun, _) => {
-                vcpus().for_each(|stats| hist.merge(&stats.preempted_to_run));
+            (DelayKind::WakeupLatency, _) => {
+                vcpus().for_each(|stats| hist.merge(&stats.wakeup_latency));
+            }
+            (DelayKind::PreemptionLatency, _) => {
+                vcpus().for_each(|stats| hist.merge(&stats.preemption_latency));
             }
         }
     }

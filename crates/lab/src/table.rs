@@ -108,7 +108,7 @@ impl Outcome {
     }
 
     pub(crate) fn claim_table(&self) -> Table {
-        let header = ["claim", "unit", "published", "ours", "ratio", "verdict", "wanted"];
+        let header = ["claim", "unit", "published", "measured", "ratio", "verdict", "wanted"];
         let row = |claim: &Verdict| {
             let (word, style) = word(claim);
             let cells = vec![
@@ -134,11 +134,11 @@ impl Outcome {
         let measured = self.rows.iter().any(|row| row.n > 0);
         let latencies: &[&str] = if measured { &metric::LATENCY } else { &[] };
         let mut header = match measured {
-            true => vec![format!("case [{}]", self.unit.name()), "n".to_string()],
+            true => vec![format!("case [{}]", self.unit.name()), "count".to_string()],
             false => vec!["case".to_string()],
         };
         header.extend(latencies.iter().map(ToString::to_string));
-        header.extend(self.show.iter().map(|name| name.replace("_per_s", "/s")));
+        header.extend(self.show.iter().map(|name| name.replace("_per_second", "/s")));
         let cells = |row: &Row| {
             let mut cells = vec![row.name.clone()];
             cells.extend(measured.then(|| row.n.to_string()));

@@ -1,4 +1,4 @@
-//! The largest share that VMs have of the processors for a while: what `window_share` says.
+//! The largest share that VMs have of the processors for a while: what `cpus_used_in_window` says.
 
 use std::collections::VecDeque;
 

@@ -115,7 +115,7 @@ pub(crate) fn domain_of<'a, 'i>(document: &'a Document<'i>) -> Result<Node<'a, '
     };
     domain.ok_or_else(|| {
         let message = format!(
-            "no machine of libvirt's: it begins with <{}>, not with <domain>",
+            "no VM of libvirt's: it begins with <{}>, not with <domain>",
             shown(root.tag_name().name())
         );
         XmlError::new(root.range().start, message)

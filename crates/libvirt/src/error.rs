@@ -1,6 +1,6 @@
 //! What is wrong with a file, and where.
 
-/// A file that is no machine of libvirt's, or one that libvirt refuses.
+/// A file that is no VM of libvirt's, or one that libvirt refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}:{column}: {message}", lowtail_out::line(file))]
 pub struct DomainError {

@@ -1,7 +1,6 @@
 //! `<title>`, `<description>` and `<metadata>`: what users and management software have written on a VM.
 
 use roxmltree::Node;
-use serde::Serialize;
 
 use crate::domain::{document, domain_of};
 use crate::element::{elements, text};
@@ -16,7 +15,7 @@ pub const VALUE_BYTES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 32;
 
 /// One word on a VM. All of it is chosen by users: to be compared, never to be obeyed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
     /// The namespace of its element, a URI; none for title and description.
     pub namespace: Option<String>,
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(Option<String>, String, String)> {
-        let labels = labels("a.xml", text).expect("a machine");
+        let labels = labels("a.xml", text).expect("a VM");
         labels.into_iter().map(|label| (label.namespace, label.path, label.value)).collect()
     }
 
@@ -129,7 +128,7 @@ mod tests {
                 assert!(labels.iter().all(|label| label.path.len() <= VALUE_BYTES_MAX));
             }
         }
-        let error = labels("a.xml", "<volume/>").expect_err("no machine");
+        let error = labels("a.xml", "<volume/>").expect_err("no VM");
         assert!(error.to_string().starts_with("a.xml:1:1: "), "{error}");
     }
 }

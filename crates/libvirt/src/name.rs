@@ -1,11 +1,11 @@
-//! Names of machines, of which no character can be trusted.
+//! Names of VMs, of which no character can be trusted.
 
-/// Longest name of a machine for systemd, in bytes; the rest is cut off.
+/// Longest name of a VM for systemd, in bytes; the rest is cut off.
 const MACHINE_BYTES_MAX: usize = 64;
 /// Longest name that is shown, in characters; of a longer one an ellipsis follows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// What QEMU's machine number `id` called `name` is called towards systemd: `qemu-1-name`. Of the
+/// What QEMU's VM number `id` called `name` is called towards systemd: `qemu-1-name`. Of the
 /// name what a host can be called remains, and at most so much that all is 64 bytes long.
 pub fn machine(id: u32, name: &str) -> String {
     let mut machine = format!("qemu-{id}-");
@@ -25,7 +25,7 @@ pub fn machine(id: u32, name: &str) -> String {
     machine
 }
 
-/// The control group of QEMU's machine number `id` below `machine.slice`:
+/// The control group of QEMU's VM number `id` below `machine.slice`:
 /// `machine-qemu\x2d1\x2dname.scope`.
 pub fn scope(id: u32, name: &str) -> String {
     format!("machine-{}.scope", escape(&machine(id, name)))

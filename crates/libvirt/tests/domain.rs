@@ -1,4 +1,4 @@
-//! Machines of libvirt's: read as it reads them, refused as it refuses them, never a panic.
+//! VMs of libvirt's: read as it reads them, refused as it refuses them, never a panic.
 
 use lowtail_libvirt::{Cpus, Domain, Policy};
 use proptest::prelude::*;

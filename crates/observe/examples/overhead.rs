@@ -118,7 +118,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// With the players as a machine's threads, or with some other process as the machine.
+/// With the players as a VM's threads, or with some other process as the VM.
 fn observer(tracked: bool) -> Observer {
     let pid = if tracked { std::process::id() } else { 1 };
     let declared =
@@ -225,7 +225,7 @@ fn main() {
     for tracked in [false, true] {
         println!(
             "The programs, as kernel.bpf_stats_enabled has it (its own cost is in it), beside {}:",
-            if tracked { "a machine's threads" } else { "other threads" }
+            if tracked { "a VM's threads" } else { "other threads" }
         );
         programs(&game, tracked);
     }

@@ -3,7 +3,7 @@
 use super::share::{Wants, divide};
 use lowtail_discover::{Role, VmThread};
 
-/// What a thread does for its machine, the most important first.
+/// What a thread does for its VM, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Vcpu,
@@ -33,7 +33,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// One that was found with its machine.
+    /// One that was found with its VM.
     pub(crate) fn listed(thread: &VmThread, slot: Option<u32>) -> Self {
         let number = match thread.role {
             Role::Vcpu(n) => u32::from(n),
@@ -49,18 +49,18 @@ impl Candidate {
     }
 }
 
-/// What is to be done. Machines are by their place in what was given.
+/// What is to be done. VMs are by their place in what was given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// Slots to be taken from their threads.
     pub(crate) dropped: Vec<u32>,
-    /// Threads that get a slot, the most important first, and a machine's first before another's second.
+    /// Threads that get a slot, the most important first, and a VM's first before another's second.
     pub(crate) begun: Vec<(usize, Class, u32)>,
     /// Threads for which there is no room: whose, and what they do.
     pub(crate) unseen: Vec<(usize, Class)>,
 }
 
-/// Divides `room` slots between machines. Nothing but who is there decides: not who came first, nor who has slots already.
+/// Divides `room` slots between VMs. Nothing but who is there decides: not who came first, nor who has slots already.
 pub(crate) fn choose(room: usize, vms: Vec<Vec<Candidate>>) -> Chosen {
     let serves = |candidate: &Candidate| candidate.class != Class::Worker;
     let wants = |candidates: &Vec<Candidate>| {

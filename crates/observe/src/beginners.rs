@@ -1,4 +1,4 @@
-//! How many slots new threads of each machine may take by themselves, between one look and the next.
+//! How many slots new threads of each VM may take by themselves, between one look and the next.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,12 +7,12 @@ use super::share::max_min;
 use super::vm_key::VmKey;
 use lowtail_kernel::error::Error;
 
-/// So many slots a machine wants at least, whatever it had before.
+/// So many slots a VM wants at least, whatever it had before.
 const LEAST: usize = 16;
-/// The number that is no machine's, which may take none.
+/// The number that is no VM's, which may take none.
 const NOBODY: u32 = 0;
 
-/// What the kernel's side has counted of a machine.
+/// What the kernel's side has counted of a VM.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     /// Its number there.
@@ -25,7 +25,7 @@ struct Counts {
     untold: u64,
 }
 
-/// All machines that have a number on the kernel's side.
+/// All VMs that have a number on the kernel's side.
 #[derive(Debug, Default)]
 pub(crate) struct Beginners {
     vms: HashMap<VmKey, Counts>,
@@ -34,7 +34,7 @@ pub(crate) struct Beginners {
 }
 
 impl Beginners {
-    /// Gives numbers to machines that have come, and takes those of machines that have gone.
+    /// Gives numbers to VMs that have come, and takes those of VMs that have gone.
     pub(crate) fn follow(&mut self, programs: &Programs, keys: &[VmKey]) -> Result<(), Error> {
         let here: BTreeSet<&VmKey> = keys.iter().collect();
         let free = &mut self.free;
@@ -50,7 +50,7 @@ impl Beginners {
                 continue;
             }
             let vm = self.free.pop_first().unwrap_or(self.highest + 1);
-            // More machines than slots: what is not in the map is not counted.
+            // More VMs than slots: what is not in the map is not counted.
             let Some((taken, refused)) = programs.allow(vm, 0)? else { continue };
             self.highest = self.highest.max(vm);
             let counts = Counts { vm, taken, refused, begun: 0, untold: 0 };
@@ -59,7 +59,7 @@ impl Beginners {
         Ok(())
     }
 
-    /// The number of a machine on the kernel's side.
+    /// The number of a VM on the kernel's side.
     pub(crate) fn number(&self, key: VmKey) -> u32 {
         self.vms.get(&key).map_or(NOBODY, |counts| counts.vm)
     }
@@ -85,7 +85,7 @@ impl Beginners {
         Ok(())
     }
 
-    /// New threads of a machine that have found no slot, since this was last asked.
+    /// New threads of a VM that have found no slot, since this was last asked.
     pub(crate) fn refused(&mut self, key: VmKey) -> u64 {
         self.vms.get_mut(&key).map_or(0, |counts| std::mem::take(&mut counts.untold))
     }

@@ -100,17 +100,17 @@ fn take(from: &mut BTreeMap<Runner, u64>, runner: &Runner, ns: u64) -> u64 {
 pub(crate) fn rank(blame: BTreeMap<Runner, u64>) -> Vec<Blame> {
     let mut others_ns = 0;
     let mut ranked: Vec<Blame> = Vec::with_capacity(blame.len());
-    for (runner, waited_ns) in blame {
+    for (runner, ready_ns) in blame {
         match runner {
-            Runner::Others => others_ns += waited_ns,
-            runner => ranked.push(Blame { runner, waited_ns }),
+            Runner::Others => others_ns += ready_ns,
+            runner => ranked.push(Blame { runner, ready_ns }),
         }
     }
     // Of equal ones, the names decide: so they come, and the sort is stable.
-    ranked.sort_by_key(|blame| std::cmp::Reverse(blame.waited_ns));
-    others_ns += ranked.drain(NAMES.min(ranked.len())..).map(|blame| blame.waited_ns).sum::<u64>();
+    ranked.sort_by_key(|blame| std::cmp::Reverse(blame.ready_ns));
+    others_ns += ranked.drain(NAMES.min(ranked.len())..).map(|blame| blame.ready_ns).sum::<u64>();
     if others_ns > 0 {
-        ranked.push(Blame { runner: Runner::Others, waited_ns: others_ns });
+        ranked.push(Blame { runner: Runner::Others, ready_ns: others_ns });
     }
     ranked
 }
@@ -119,7 +119,7 @@ pub(crate) fn rank(blame: BTreeMap<Runner, u64>) -> Vec<Blame> {
 pub(crate) fn merge(mine: &mut Vec<Blame>, more: &[Blame]) {
     let mut all: BTreeMap<Runner, u64> = BTreeMap::new();
     for blame in mine.drain(..).chain(more.iter().cloned()) {
-        *all.entry(blame.runner).or_default() += blame.waited_ns;
+        *all.entry(blame.runner).or_default() += blame.ready_ns;
     }
     *mine = rank(all);
 }
@@ -145,11 +145,11 @@ mod tests {
         let process = |n: u64| (Runner::Process(Name::new("p"), n as u32), n);
         let ranked = rank((1..=40).map(process).collect());
         assert_eq!(ranked.len(), NAMES + 1);
-        assert_eq!(ranked[0].waited_ns, 40);
+        assert_eq!(ranked[0].ready_ns, 40);
         assert_eq!(ranked[NAMES].runner, Runner::Others);
-        assert_eq!(ranked[NAMES].waited_ns, (1..=8).sum::<u64>());
+        assert_eq!(ranked[NAMES].ready_ns, (1..=8).sum::<u64>());
         let mut twice = ranked.clone();
         merge(&mut twice, &ranked);
-        assert_eq!((twice[0].waited_ns, twice[NAMES].waited_ns), (80, 72));
+        assert_eq!((twice[0].ready_ns, twice[NAMES].ready_ns), (80, 72));
     }
 }

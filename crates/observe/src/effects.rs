@@ -2,6 +2,8 @@
 
 use lowtail_kernel::{Histogram, VmEffect};
 
+use lowtail_out::seconds::of_us;
+
 use super::{Snapshot, VmSnapshot};
 
 impl Snapshot {
@@ -13,13 +15,13 @@ impl Snapshot {
 
 fn effect(vm: &VmSnapshot, interval_ms: f64) -> VmEffect {
     let mut wakes = Histogram::default();
-    vm.vcpus().for_each(|thread| wakes.merge(&thread.wake_to_run));
-    let cpu_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
+    vm.vcpus().for_each(|thread| wakes.merge(&thread.wakeup_latency));
+    let run_time_ns: u64 = vm.threads.iter().map(|thread| thread.run_time_ns).sum();
     VmEffect {
         name: vm.name.as_given().to_string(),
-        wake_p50_us: wakes.percentile_us(0.5),
-        wake_p99_us: wakes.percentile_us(0.99),
-        cpu_percent: if interval_ms > 0.0 { cpu_ns as f64 / 1e4 / interval_ms } else { 0.0 },
-        waits_percent: vm.waits_share().map(|share| 100.0 * share),
+        wakeup_latency_p50_seconds: wakes.percentile_us(0.5).map(of_us),
+        wakeup_latency_p99_seconds: wakes.percentile_us(0.99).map(of_us),
+        cpus_used: if interval_ms > 0.0 { run_time_ns as f64 / 1e6 / interval_ms } else { 0.0 },
+        ready_ratio: vm.ready_ratio(),
     }
 }

@@ -42,7 +42,7 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// `struct allowance`: slots that a machine may take from now on, and how many it has.
+    /// `struct allowance`: slots that a VM may take from now on, and how many it has.
     struct Allowance = "allowance" {
         machine: u32,
         more: u32,
@@ -122,7 +122,7 @@ impl Programs {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let need = || {
             let mb = u64::from(slots) * SLOT_BYTES / 1_000_000 + 1;
-            format!("{slots} threads of machines, some {mb} MB (fewer with --threads)")
+            format!("{slots} threads of VMs, some {mb} MB (fewer with --threads)")
         };
         let object =
             lowtail_kernel::bpf::load(COMPILED, need, |object| size(object, slots, cpus, tids));
@@ -151,7 +151,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Looks at a thread of this machine from now on, in a slot that is free; gives the one that it has, which is another if
+    /// Looks at a thread of this VM from now on, in a slot that is free; gives the one that it has, which is another if
     /// the kernel's side has found it by itself, or `None` if it cannot be looked at.
     pub(crate) fn track(&self, tid: u32, slot: u32, machine: u32) -> Result<Option<u32>, Error> {
         let (refused, request) = self.ask("track", Request { tid, slot, machine, pad: 0 })?;
@@ -171,8 +171,8 @@ impl Programs {
         Ok(slot.map(|bytes| u32_at(&bytes, 0)))
     }
 
-    /// Lets new threads of a machine take so many slots by themselves from now on; how many have taken one, and how many
-    /// have found none, since the programs were loaded; both counts wrap. `None` if there is no room for this machine.
+    /// Lets new threads of a VM take so many slots by themselves from now on; how many have taken one, and how many
+    /// have found none, since the programs were loaded; both counts wrap. `None` if there is no room for this VM.
     pub(crate) fn allow(&self, machine: u32, more: u32) -> Result<Option<(u32, u32)>, Error> {
         let allowance = Allowance { machine, more, taken: 0, refused: 0 };
         let (over, allowance) = self.ask("allow", allowance)?;

@@ -1,6 +1,6 @@
-//! Which machine waits, in which queue, because of whom.
+//! Which VM waits, in which queue, because of whom.
 //!
-//! Programs in the kernel (`bpf/observe.bpf.c`) take the time of each wait of each thread of a machine, and who ran
+//! Programs in the kernel (`bpf/observe.bpf.c`) take the time of each wait of each thread of a VM, and who ran
 //! meanwhile; [`Observer`] tells them which threads those are, and fetches what they have gathered.
 
 mod allot;

@@ -1,4 +1,4 @@
-//! Looks at machines.
+//! Looks at VMs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,15 +18,15 @@ use lowtail_kernel::Roots;
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 
-/// How often new machines and threads are looked for at most.
+/// How often new VMs and threads are looked for at most.
 const LOOK: Duration = Duration::from_ms(900);
 
 /// What to observe.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Machines that nobody would find.
+    /// VMs that nobody would find.
     pub declared: Vec<Declared>,
-    /// Only machines with one of these names, or that are declared; all, if there is none.
+    /// Only VMs with one of these names, or that are declared; all, if there is none.
     pub names: Vec<String>,
     /// Room for so many threads in the kernel, 5 kB each, up to [`THREADS_MAX`], and an eighth (64 at least) more as a
     /// reserve.
@@ -35,7 +35,7 @@ pub struct Options {
     pub roots: Roots,
     /// Whether to follow packets, too.
     pub network: bool,
-    /// The uplinks; if there is none, they are found: every interface with a queue that a machine's packets leave by.
+    /// The uplinks; if there is none, they are found: every interface with a queue that a VM's packets leave by.
     pub uplinks: Vec<Interface>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// Programs in the kernel that look at the threads of machines; with it, they go.
+/// Programs in the kernel that look at the threads of VMs; with it, they go.
 pub struct Observer {
     options: Options,
     scanner: Scanner,
@@ -109,7 +109,7 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Looks for machines and threads that have come and gone. To be called each second, if snapshots are taken less
+    /// Looks for VMs and threads that have come and gone. To be called each second, if snapshots are taken less
     /// often.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Machines that are there, as they were found last.
+    /// VMs that are there, as they were found last.
     pub fn vms(&self) -> &[Vm] {
         &self.found.vms
     }
@@ -207,11 +207,11 @@ impl Observer {
             vms,
             lost: self.lost_since()?,
             coverage_gaps: self.coverage_gaps(),
-            unknown: self.found.unknown.is_some(),
+            incomplete: self.found.unknown.is_some(),
         })
     }
 
-    /// What has come since the start, or since a machine or thread is there: totals that never fall. Up to the last snapshot.
+    /// What has come since the start, or since a VM or thread is there: totals that never fall. Up to the last snapshot.
     pub fn totals(&self) -> Vec<VmSnapshot> {
         let mut threads: BTreeMap<VmKey, Vec<ThreadSnapshot>> = BTreeMap::new();
         for (vm, thread) in self.tracker.totals(self.last.as_ns()) {
@@ -271,7 +271,7 @@ impl Observer {
         self.found.vms.iter().any(|found| key(found) == vm)
     }
 
-    /// Machines that have ended, once their last figures were told.
+    /// VMs that have ended, once their last figures were told.
     fn drop_ended(&mut self) -> Result<(), Error> {
         let ended: Vec<VmKey> = self.vms.keys().copied().filter(|&vm| !self.is_there(vm)).collect();
         for vm in ended {

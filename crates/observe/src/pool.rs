@@ -1,4 +1,4 @@
-//! Slots that are nobody's: those that are kept for machines that come, and those that new threads may take by themselves.
+//! Slots that are nobody's: those that are kept for VMs that come, and those that new threads may take by themselves.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
-//! How many slots each machine gets where there are too few.
+//! How many slots each VM gets where there are too few.
 
-/// Threads of a machine that want a slot.
+/// Threads of a VM that want a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wants {
     /// vCPUs, and threads of the back end.
@@ -33,7 +33,7 @@ pub(crate) fn max_min(room: usize, wants: &[usize]) -> Vec<usize> {
     shares
 }
 
-/// vCPUs and back ends first, max-min fair between machines; workers have the rest, in the same way. So a machine with
+/// vCPUs and back ends first, max-min fair between VMs; workers have the rest, in the same way. So a VM with
 /// any number of threads takes no slot from what others have up to their share.
 pub(crate) fn divide(room: usize, wants: &[Wants]) -> Vec<Wants> {
     let serving: Vec<usize> = wants.iter().map(|wants| wants.serving).collect();

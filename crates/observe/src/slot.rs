@@ -10,7 +10,7 @@ shared_struct! {
     pub(crate) struct SlotBytes = "slot" {
         woken_ns: u64,
         preempted_ns: u64,
-        cpu_ns: u64,
+        run_time_ns: u64,
         woken: u64,
         preempted: u64,
         others_ns: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Slot {
     /// Since when it is in this state, by `CLOCK_MONOTONIC`.
     pub(crate) since_ns: u64,
     /// Run time until then.
-    pub(crate) cpu_ns: u64,
+    pub(crate) run_time_ns: u64,
     /// Waits that have ended, by how they began: how many, and all of them together.
     pub(crate) woken: u64,
     pub(crate) preempted: u64,
@@ -108,7 +108,7 @@ impl Slot {
         Some(Slot {
             woken_ns: slot.woken_ns,
             preempted_ns: slot.preempted_ns,
-            cpu_ns: slot.cpu_ns,
+            run_time_ns: slot.run_time_ns,
             woken: slot.woken,
             preempted: slot.preempted,
             others_ns: slot.others_ns,
@@ -129,7 +129,7 @@ impl Slot {
             false => ended_ns,
         };
         Sums {
-            cpu_ns: until(State::Running, self.cpu_ns),
+            run_time_ns: until(State::Running, self.run_time_ns),
             woken_ns: until(State::Woken, self.woken_ns),
             preempted_ns: until(State::Preempted, self.preempted_ns),
         }
@@ -222,16 +222,16 @@ mod tests {
     fn a_slot_is_read_by_name() {
         let mut raw = SlotBytes::get(&[0; SlotBytes::BYTES]);
         (raw.tid, raw.tgid, raw.state, raw.since_ns) = (7, 6, 5, 200);
-        (raw.woken_ns, raw.preempted_ns, raw.cpu_ns, raw.noted_ns) = (100, 101, 102, 202);
+        (raw.woken_ns, raw.preempted_ns, raw.run_time_ns, raw.noted_ns) = (100, 101, 102, 202);
         (raw.woken, raw.preempted, raw.others_ns) = (103, 104, 105);
         raw.comm[..4].copy_from_slice(b"CPU\xff");
         let bytes = raw.to_bytes();
         let slot = Slot::from_bytes(&bytes).expect("a slot");
         assert_eq!((slot.tid, slot.tgid, slot.state), (7, 6, State::Preempted));
-        assert_eq!((slot.since_ns, slot.cpu_ns, slot.noted_ns), (200, 102, 202));
+        assert_eq!((slot.since_ns, slot.run_time_ns, slot.noted_ns), (200, 102, 202));
         assert_eq!((slot.woken, slot.preempted, slot.others_ns), (103, 104, 105));
         assert_eq!(slot.comm, "CPU\u{fffd}");
-        let sums = Sums { cpu_ns: 102, woken_ns: 100, preempted_ns: 111 };
+        let sums = Sums { run_time_ns: 102, woken_ns: 100, preempted_ns: 111 };
         assert_eq!((slot.sums(210), slot.waits_until(210)), (sums, 10));
         raw.state = 9;
         assert!(Slot::from_bytes(&raw.to_bytes()).is_none());

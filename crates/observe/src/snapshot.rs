@@ -1,37 +1,39 @@
-//! What was observed of all machines in one interval.
+//! What was observed of all VMs in one interval.
 
-use serde::Serialize;
+use lowtail_out::seconds;
+use serde::{Serialize, Serializer};
 
 use super::Histogram;
 use lowtail_discover::{Kind, Origin, Role, Tap};
 use lowtail_kernel::Name;
 
-/// All machines, over one interval.
+/// All VMs, over one interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
-    /// When the interval ended, in milliseconds since 1970 (UTC). For people: spans are taken from a clock that nobody sets.
+    /// When the interval ended, in milliseconds since 1970 (UTC; JSON: seconds). For people: spans come from a clock that nobody sets.
+    #[serde(rename = "timestamp_seconds", serialize_with = "unix_seconds")]
     pub unix_ms: u64,
-    /// How long the interval was, in milliseconds, by a clock that nobody sets.
+    /// How long the interval was, in milliseconds (JSON: seconds), by a clock that nobody sets.
+    #[serde(rename = "interval_seconds", serialize_with = "seconds::ms")]
     pub interval_ms: f64,
-    /// The machines, in order of name and process.
+    /// The VMs, in order of name and process.
     pub vms: Vec<VmSnapshot>,
     /// What the kernel's side could not keep.
     pub lost: Lost,
     /// What cannot be seen on this host, and why: a word to people.
-    #[serde(rename = "blind")]
     pub coverage_gaps: Vec<String>,
-    /// Processes could not be looked at, for a reason that `coverage_gaps` has: there may be other machines, and more threads of these.
-    pub unknown: bool,
+    /// Processes could not be read, for a reason that `coverage_gaps` has: there may be other VMs, and more threads of these.
+    pub incomplete: bool,
 }
 
-/// A machine, over one interval.
+/// A VM, over one interval.
 #[derive(Clone, Debug, Serialize)]
 pub struct VmSnapshot {
     /// Its name.
     pub name: Name,
     /// Who runs it.
     pub kind: Kind,
-    /// How it is known that it is a machine, and who has named it.
+    /// How it is known that it is a VM, and who has named it.
     #[serde(flatten)]
     pub origin: Origin,
     /// Its process; with `started_ticks` unique.
@@ -58,10 +60,10 @@ impl VmSnapshot {
 
     /// The part of the time that its vCPUs wanted a CPU in which they had none, 0 to 1; `None` if they wanted none. Of waits
     /// that go beyond the interval it is the part within.
-    pub fn waits_share(&self) -> Option<f64> {
-        let waited_ns: u64 = self.vcpus().map(ThreadSnapshot::waited_ns).sum();
-        let wanted_ns = waited_ns + self.vcpus().map(|thread| thread.cpu_ns).sum::<u64>();
-        (wanted_ns > 0).then(|| waited_ns as f64 / wanted_ns as f64)
+    pub fn ready_ratio(&self) -> Option<f64> {
+        let ready_ns: u64 = self.vcpus().map(ThreadSnapshot::ready_ns).sum();
+        let wanted_ns = ready_ns + self.vcpus().map(|thread| thread.run_time_ns).sum::<u64>();
+        (wanted_ns > 0).then(|| ready_ns as f64 / wanted_ns as f64)
     }
 
     /// Whether it is not known of all its vCPUs how they are: some did not fit, or nobody can tell which threads they are. Of
@@ -72,17 +74,17 @@ impl VmSnapshot {
     }
 }
 
-/// Threads for which there was no room. What they do is known as of the last look for machines.
+/// Threads for which there was no room. What they do is known as of the last look for VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unseen {
     /// vCPUs.
     pub vcpus: u64,
     /// Threads that serve its devices: emulator, I/O threads, vhost.
-    pub back_end: u64,
+    pub backend: u64,
     /// All others.
     pub workers: u64,
     /// Threads that found no room when they began, and may be seen later, since the last interval.
-    pub begun: u64,
+    pub started: u64,
 }
 
 impl Unseen {
@@ -93,7 +95,7 @@ impl Unseen {
 
     /// All that there were at the last look.
     pub fn all(&self) -> u64 {
-        self.vcpus + self.back_end + self.workers
+        self.vcpus + self.backend + self.workers
     }
 }
 
@@ -107,20 +109,24 @@ pub struct ThreadSnapshot {
     pub role: Role,
     /// Its name for itself.
     pub comm: Name,
-    /// Run time in the interval, in nanoseconds.
-    pub cpu_ns: u64,
+    /// Run time in the interval, in nanoseconds (JSON: seconds).
+    #[serde(rename = "run_time_seconds", serialize_with = "seconds::ns")]
+    pub run_time_ns: u64,
     /// Time of the interval in which it was woken and did not run yet, in nanoseconds. Of a wait that goes beyond the
     /// interval it is the part within: run time and both kinds of waiting are never more than the interval.
-    pub woken_waited_ns: u64,
+    #[serde(rename = "ready_after_wakeup_seconds", serialize_with = "seconds::ns")]
+    pub ready_after_wakeup_ns: u64,
     /// Time of the interval in which it was preempted and did not run again yet.
-    pub preempted_waited_ns: u64,
+    #[serde(rename = "ready_after_preemption_seconds", serialize_with = "seconds::ns")]
+    pub ready_after_preemption_ns: u64,
     /// Delays from being woken to running. Waits that end in the interval count, with all their length: their sum is no part of
     /// the interval.
-    pub wake_to_run: Histogram,
-    /// The same from being preempted to running again.
-    pub preempted_to_run: Histogram,
+    pub wakeup_latency: Histogram,
+    /// The same from being preemption latencyning again.
+    pub preemption_latency: Histogram,
     /// For how long it has been waiting when the interval ended; 0 if it is not.
-    pub waiting_ns: u64,
+    #[serde(rename = "current_wait_seconds", serialize_with = "seconds::ns")]
+    pub current_wait_ns: u64,
     /// Who ran on the CPU that it waited for, by time of the interval that it waited for them, most first: together its
     /// waiting time, but for what passed while it was read.
     pub blame: Vec<Blame>,
@@ -128,8 +134,8 @@ pub struct ThreadSnapshot {
 
 impl ThreadSnapshot {
     /// Time of the interval in which it wanted a CPU and had none, in nanoseconds.
-    pub fn waited_ns(&self) -> u64 {
-        self.woken_waited_ns + self.preempted_waited_ns
+    pub fn ready_ns(&self) -> u64 {
+        self.ready_after_wakeup_ns + self.ready_after_preemption_ns
     }
 }
 
@@ -137,19 +143,19 @@ impl ThreadSnapshot {
 #[derive(Clone, Debug, Serialize)]
 pub struct Blame {
     /// Who ran.
-    #[serde(rename = "who")]
     pub runner: Runner,
-    /// For how long the thread waited while they ran, in nanoseconds.
-    pub waited_ns: u64,
+    /// For how long the thread was ready while they ran, in nanoseconds (JSON: seconds).
+    #[serde(rename = "ready_seconds", serialize_with = "seconds::ns")]
+    pub ready_ns: u64,
 }
 
 /// Who ran instead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runner {
-    /// A machine: its name, its process.
+    /// A VM: its name, its process.
     Vm(Name, u32),
-    /// A process of the host's that is no machine: its name, its number.
+    /// A process of the host's that is no VM: its name, its number.
     Process(Name, u32),
     /// A thread of the kernel's.
     Kernel(Name),
@@ -164,31 +170,32 @@ pub enum Runner {
 /// A control group that was held up by its quota.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throttled {
-    /// Which part of the machine: all of it, or a thread's group (`vcpu0`, `emulator`).
+    /// Which part of the VM: all of it, or a thread's group (`vcpu0`, `emulator`).
     pub group: Name,
     /// Periods in the interval in which it wanted to run.
     pub periods: u64,
     /// Those in which it ran out.
     pub throttled_periods: u64,
     /// For how long it was held up, in all its CPUs together, in nanoseconds.
+    #[serde(rename = "throttled_seconds", serialize_with = "seconds::ns")]
     pub throttled_ns: u64,
 }
 
-/// A machine's traffic.
+/// A VM's traffic.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Network {
     /// Its interfaces.
     pub taps: Vec<Tap>,
     /// Packets that it sent, as the uplinks' queues saw them (a segment of many frames is one).
-    pub packets: u64,
+    pub transmitted_packets: u64,
     /// Bytes of those.
-    pub bytes: u64,
+    pub transmitted_bytes: u64,
     /// Time from being given to an uplink's queue to being given to its driver.
-    pub queue: Histogram,
+    pub queueing_delay: Histogram,
     /// Packets of its that the host dropped, by why.
     pub drops: Vec<Drop>,
     /// The round trip beyond the uplink, from leaving it to the answer's arrival.
-    pub beyond: Histogram,
+    pub round_trip: Histogram,
 }
 
 /// Packets that were dropped for one reason.
@@ -209,6 +216,10 @@ pub struct Lost {
     pub blame: u64,
     /// Packets whose way was not followed.
     pub packets: u64,
-    /// Threads of machines that did not fit.
+    /// Threads of VMs that did not fit.
     pub threads: u64,
+}
+
+fn unix_seconds<S: Serializer>(unix_ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(*unix_ms as f64 / 1e3)
 }

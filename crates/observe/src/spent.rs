@@ -40,7 +40,7 @@ pub(crate) struct Spent {
 /// The same sums, or parts of them that have come in an interval, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
-    pub(crate) cpu_ns: u64,
+    pub(crate) run_time_ns: u64,
     pub(crate) woken_ns: u64,
     pub(crate) preempted_ns: u64,
 }
@@ -48,17 +48,17 @@ pub(crate) struct Sums {
 impl Spent {
     /// The parts of an interval of that length.
     pub(crate) fn advance(&mut self, sums: Sums, interval_ns: u64, slack_ns: u64) -> Sums {
-        let cpu_ns = self.cpu.advance(sums.cpu_ns, interval_ns, slack_ns);
-        let room_ns = interval_ns - cpu_ns;
+        let run_time_ns = self.cpu.advance(sums.run_time_ns, interval_ns, slack_ns);
+        let room_ns = interval_ns - run_time_ns;
         let woken_ns = self.woken.advance(sums.woken_ns, room_ns, slack_ns);
         let preempted_ns = self.preempted.advance(sums.preempted_ns, room_ns - woken_ns, slack_ns);
-        Sums { cpu_ns, woken_ns, preempted_ns }
+        Sums { run_time_ns, woken_ns, preempted_ns }
     }
 
     /// All intervals together.
     pub(crate) fn all(&self) -> Sums {
         Sums {
-            cpu_ns: self.cpu.all_ns(),
+            run_time_ns: self.cpu.all_ns(),
             woken_ns: self.woken.all_ns(),
             preempted_ns: self.preempted.all_ns(),
         }
@@ -109,7 +109,7 @@ mod tests {
             Slot {
                 state,
                 since_ns,
-                cpu_ns: self.spent(State::Running, since_ns),
+                run_time_ns: self.spent(State::Running, since_ns),
                 woken_ns: self.spent(State::Woken, since_ns),
                 preempted_ns: self.spent(State::Preempted, since_ns),
                 ..Slot::default()
@@ -132,11 +132,11 @@ mod tests {
                 let now = read + rng.below(LATE_NS);
                 let slot = history.slot(read);
                 let new = spent.advance(slot.sums(now), now - last, LATE_NS);
-                let all = new.cpu_ns + new.woken_ns + new.preempted_ns;
+                let all = new.run_time_ns + new.woken_ns + new.preempted_ns;
                 assert!(all <= now - last, "seed {seed}: {new:?} of {} ns", now - last);
                 // What truly was, but for what a late look may mistake, now and the last time.
                 for (ours, state) in [
-                    (new.cpu_ns, State::Running),
+                    (new.run_time_ns, State::Running),
                     (new.woken_ns, State::Woken),
                     (new.preempted_ns, State::Preempted),
                 ] {
@@ -144,14 +144,14 @@ mod tests {
                     let off = ours.abs_diff(truly);
                     assert!(off <= 3 * LATE_NS, "seed {seed}: {state:?} {ours} for {truly} ns");
                 }
-                sum.cpu_ns += new.cpu_ns;
+                sum.run_time_ns += new.run_time_ns;
                 sum.woken_ns += new.woken_ns;
                 sum.preempted_ns += new.preempted_ns;
                 last = now;
             }
             assert_eq!(sum, spent.all());
             for (ours, state) in [
-                (sum.cpu_ns, State::Running),
+                (sum.run_time_ns, State::Running),
                 (sum.woken_ns, State::Woken),
                 (sum.preempted_ns, State::Preempted),
             ] {
@@ -169,10 +169,10 @@ mod tests {
         let (history, mut spent) = (History { states }, Spent::default());
         for i in 1..=10 {
             let new = spent.advance(history.slot(i * S - 1).sums(i * S), S, 0);
-            assert_eq!((new.preempted_ns, new.cpu_ns), (S, 0));
+            assert_eq!((new.preempted_ns, new.run_time_ns), (S, 0));
         }
         let new = spent.advance(history.slot(11 * S).sums(11 * S), S, 0);
-        assert_eq!((new.preempted_ns, new.cpu_ns), (0, S));
+        assert_eq!((new.preempted_ns, new.run_time_ns), (0, S));
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct Group {
 }
 
 impl Quotas {
-    /// Looks at the groups of these machines. One that is new has had no periods.
+    /// Looks at the groups of these VMs. One that is new has had no periods.
     pub(crate) fn look<'a>(&mut self, vms: impl Iterator<Item = &'a Vm>, hierarchy: &Hierarchy) {
         let mut old = std::mem::take(&mut self.groups);
         for group in vms.flat_map(|vm| &vm.groups) {
@@ -41,7 +41,7 @@ impl Quotas {
         }
     }
 
-    /// The machine's groups that had periods, which those without a quota have not.
+    /// The VM's groups that had periods, which those without a quota have not.
     pub(crate) fn of(&self, vm: &Vm) -> Vec<Throttled> {
         let groups = vm.groups.iter();
         let looked_at = groups.filter_map(|group| Some((group, self.groups.get(&group.path)?)));

@@ -1,4 +1,4 @@
-//! Which slot of the kernel's side belongs to which thread of which machine.
+//! Which slot of the kernel's side belongs to which thread of which VM.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -15,7 +15,7 @@ use lowtail_discover::{Kind, Role, Vm, VmThread};
 use lowtail_kernel::Name;
 use lowtail_kernel::error::Error;
 
-/// After so many looks without it, a thread that has not ended is no longer its machine's.
+/// After so many looks without it, a thread that has not ended is no longer its VM's.
 const ABSENT: u8 = 2;
 
 /// A thread that is looked at.
@@ -72,7 +72,7 @@ pub(crate) struct Tracker {
     retired_before: Vec<u32>,
     pool: Pool,
     beginners: Beginners,
-    /// Threads that did not fit at the last look, of machines that have such.
+    /// Threads that did not fit at the last look, of VMs that have such.
     unseen: HashMap<VmKey, Unseen>,
 }
 
@@ -91,20 +91,20 @@ impl Tracker {
         }
     }
 
-    /// Looks at what machines have now: threads that are new, others that are theirs no longer. If there are too many,
-    /// each machine has its share, see [`choose`].
+    /// Looks at what VMs have now: threads that are new, others that are theirs no longer. If there are too many,
+    /// each VM has its share, see [`choose`].
     pub(crate) fn follow<'a>(
         &mut self,
         programs: &Programs,
         vms: impl Iterator<Item = &'a Vm>,
     ) -> Result<(), Error> {
         let mut vms: Vec<&Vm> = vms.collect();
-        // Who is here longest comes first: nobody is pushed aside by starting more machines.
+        // Who is here longest comes first: nobody is pushed aside by starting more VMs.
         vms.sort_by_key(|vm| (vm.started_ticks, vm.pid));
         self.forget_absent(programs, &vms)?;
         let machines = self.candidates(programs, &vms)?;
         let here: HashSet<VmKey> = vms.iter().map(|vm| key(vm)).collect();
-        // Those of a machine that has just ended stay for its last figures.
+        // Those of a VM that has just ended stay for its last figures.
         let ended = self.threads.values().filter(|tracked| !here.contains(&tracked.vm)).count();
         let chosen = choose(self.room.saturating_sub(ended), machines);
         for number in chosen.dropped {
@@ -129,7 +129,7 @@ impl Tracker {
             let of = self.unseen.entry(keys[i]).or_default();
             *match class {
                 Class::Vcpu => &mut of.vcpus,
-                Class::BackEnd => &mut of.back_end,
+                Class::BackEnd => &mut of.backend,
                 Class::Worker => &mut of.workers,
             } += 1;
         }
@@ -141,7 +141,7 @@ impl Tracker {
     /// this was last asked.
     pub(crate) fn unseen(&mut self, vm: VmKey) -> Unseen {
         let found = self.unseen.get(&vm).copied().unwrap_or_default();
-        Unseen { begun: self.beginners.refused(vm), ..found }
+        Unseen { started: self.beginners.refused(vm), ..found }
     }
 
     /// All that did not fit at the last look.
@@ -149,7 +149,7 @@ impl Tracker {
         self.unseen.values().map(Unseen::all).sum()
     }
 
-    /// A thread that ends says so. Others are moved to another group, serve another machine, or have the number of their
+    /// A thread that ends says so. Others are moved to another group, serve another VM, or have the number of their
     /// process now, since they have executed another program.
     fn forget_absent(&mut self, programs: &Programs, vms: &[&Vm]) -> Result<(), Error> {
         let kinds: HashMap<VmKey, Kind> = vms.iter().map(|vm| (key(vm), vm.kind)).collect();
@@ -178,7 +178,7 @@ impl Tracker {
         gone.into_iter().try_for_each(|number| self.forget(programs, number))
     }
 
-    /// What each machine has and is looked at, or not. No thread is in two machines: it is the first one's.
+    /// What each VM has and is looked at, or not. No thread is in two VMs: it is the first one's.
     fn candidates(
         &mut self,
         programs: &Programs,
@@ -209,7 +209,7 @@ impl Tracker {
             }
             machines.push(candidates);
         }
-        // They are other machines' now.
+        // They are other VMs' now.
         another.into_iter().try_for_each(|number| self.forget(programs, number))?;
         let at: HashMap<VmKey, usize> =
             vms.iter().enumerate().map(|(i, vm)| (key(vm), i)).collect();
@@ -322,7 +322,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// Which process is a machine, or a part of one.
+    /// Which process is a VM, or a part of one.
     pub(crate) fn owners(
         &self,
         slots: &[(u32, Slot)],
@@ -357,12 +357,12 @@ impl Tracker {
         self.threads.get_mut(&number)
     }
 
-    /// All threads, by machine.
+    /// All threads, by VM.
     pub(crate) fn totals(&self, now_ns: u64) -> Vec<(VmKey, ThreadSnapshot)> {
         self.threads.values().map(|tracked| (tracked.vm, tracked.total(now_ns))).collect()
     }
 
-    /// Slots of this machine's threads.
+    /// Slots of this VM's threads.
     pub(crate) fn of(&self, vm: VmKey) -> Vec<u32> {
         let threads = self.threads.iter().filter(|(_, tracked)| tracked.vm == vm);
         threads.map(|(&number, _)| number).collect()
@@ -391,19 +391,19 @@ impl Tracked {
             fetch(self.slot.preempted, slot.preempted, Wait::Preempted, &mut self.preempted)?;
         let mut sums = slot.sums(now_ns);
         if slot.state == State::Unknown {
-            sums.cpu_ns = self.unknown_ns();
+            sums.run_time_ns = self.unknown_ns();
         }
         let new = self.spent.advance(sums, read.interval_ns, read.slack_ns);
         let snapshot = ThreadSnapshot {
             tid: self.thread.tid,
             role: self.thread.role,
             comm: self.thread.comm.clone(),
-            cpu_ns: new.cpu_ns,
-            woken_waited_ns: new.woken_ns,
-            preempted_waited_ns: new.preempted_ns,
-            wake_to_run: woken,
-            preempted_to_run: preempted,
-            waiting_ns: slot.waits_until(now_ns),
+            run_time_ns: new.run_time_ns,
+            ready_after_wakeup_ns: new.woken_ns,
+            ready_after_preemption_ns: new.preempted_ns,
+            wakeup_latency: woken,
+            preemption_latency: preempted,
+            current_wait_ns: slot.waits_until(now_ns),
             blame: Vec::new(),
         };
         let unnoted_ns = now_ns.saturating_sub(slot.noted_ns);
@@ -430,12 +430,12 @@ impl Tracked {
             tid: self.thread.tid,
             role: self.thread.role,
             comm: self.thread.comm.clone(),
-            cpu_ns: all.cpu_ns,
-            woken_waited_ns: all.woken_ns,
-            preempted_waited_ns: all.preempted_ns,
-            wake_to_run: self.woken.clone(),
-            preempted_to_run: self.preempted.clone(),
-            waiting_ns: self.slot.waits_until(now_ns),
+            run_time_ns: all.run_time_ns,
+            ready_after_wakeup_ns: all.woken_ns,
+            ready_after_preemption_ns: all.preempted_ns,
+            wakeup_latency: self.woken.clone(),
+            preemption_latency: self.preempted.clone(),
+            current_wait_ns: self.slot.waits_until(now_ns),
             blame: self.blame.clone(),
         }
     }

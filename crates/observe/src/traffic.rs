@@ -1,4 +1,4 @@
-//! The traffic of machines that come and go, by interval.
+//! The traffic of VMs that come and go, by interval.
 
 use std::collections::BTreeMap;
 use std::path;
@@ -9,16 +9,16 @@ use super::{Lost, Network};
 use lowtail_discover::{Tap, Vm};
 use lowtail_kernel::error::Error;
 
-/// Machines with interfaces that are followed at most; 4.5 kB of the kernel's memory each.
+/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each.
 const SLOTS: u32 = 1024;
 
-/// Which machine has which slot of the kernel's, and what it had counted at the last look.
+/// Which VM has which slot of the kernel's, and what it had counted at the last look.
 pub(crate) struct Traffic {
     path: Path,
     slots: BTreeMap<VmKey, u32>,
     last: BTreeMap<VmKey, Network>,
     lost: PathLost,
-    /// Machines that found no slot.
+    /// VMs that found no slot.
     without: usize,
 }
 
@@ -35,7 +35,7 @@ impl Traffic {
         })
     }
 
-    /// These are the machines now. What those that are gone have counted can be read no more.
+    /// These are the VMs now. What those that are gone have counted can be read no more.
     pub(crate) fn follow(&mut self, vms: &BTreeMap<VmKey, Vm>) -> Result<(), Error> {
         let has = |vm: &VmKey| vms.get(vm).is_some_and(|vm| !vm.taps.is_empty());
         self.slots.retain(|vm, _| has(vm));
@@ -94,7 +94,7 @@ impl Traffic {
             self.path.coverage_gaps().map(str::to_string).into_iter().collect();
         if self.without > 0 {
             let without = self.without;
-            words.push(format!("traffic of {without} machines: {SLOTS} can be followed"));
+            words.push(format!("traffic of {without} VMs: {SLOTS} can be followed"));
         }
         words
     }

@@ -78,7 +78,7 @@ fn check<'a>(diagnosis: &'a Diagnosis, id: &str) -> &'a Check {
     check.unwrap_or_else(|| panic!("no {id}"))
 }
 
-/// Without processes it is not known which machines there are: no command can work.
+/// Without processes it is not known which VMs there are: no command can work.
 #[test]
 fn a_host_without_processes() {
     let (tree, host) = good();

@@ -5,12 +5,14 @@
 //!   to be shown.
 //! * [`Output`]: a file that the user names. What was there before stays until all is written; what is no regular file
 //!   is written into; links that other users have laid are not followed.
+//! * [`seconds`]: spans of time for JSON, in the base unit.
 //!
 //! It builds on no other crate.
 #![warn(missing_docs)]
 
 mod output;
 mod place;
+pub mod seconds;
 mod text;
 
 pub use output::{Access, Output, is_standard_output};

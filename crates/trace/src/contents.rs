@@ -1,5 +1,6 @@
 //! What is in a trace.
 
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use crate::clock::CpuHzSource;
@@ -11,6 +12,7 @@ pub struct Info {
     /// Length of the file in bytes.
     pub bytes: u64,
     /// From the first to the last time stamp, in microseconds.
+    #[serde(rename = "span_seconds", serialize_with = "seconds::us")]
     pub span_us: f64,
     /// The earliest time stamp, in ticks.
     pub first_tsc: Option<u64>,
@@ -95,10 +97,13 @@ pub struct Loss {
     /// Records lost.
     pub records: u64,
     /// Begin, relative to the first time stamp in the file, in microseconds. Negative before it.
+    #[serde(rename = "from_seconds", serialize_with = "seconds::us")]
     pub from_us: f64,
     /// End, likewise.
+    #[serde(rename = "to_seconds", serialize_with = "seconds::us")]
     pub to_us: f64,
     /// From begin to end, in microseconds.
+    #[serde(rename = "span_seconds", serialize_with = "seconds::us")]
     pub span_us: f64,
 }
 

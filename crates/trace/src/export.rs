@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
@@ -18,6 +19,7 @@ use crate::vcpu::{Origin, Vcpu};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Exported {
     /// From the first to the last time stamp, in microseconds.
+    #[serde(rename = "span_seconds", serialize_with = "seconds::us")]
     pub span_us: f64,
     /// Ticks per second of the time stamp counter.
     pub cpu_hz: u64,

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use crate::blame::{Reason, Runner};
@@ -25,6 +26,7 @@ const BLAME_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// From the first to the last time stamp, in microseconds.
+    #[serde(rename = "span_seconds", serialize_with = "seconds::us")]
     pub span_us: f64,
     /// Ticks per second of the time stamp counter.
     pub cpu_hz: u64,
@@ -47,19 +49,19 @@ pub struct VcpuLatency {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadInfo>,
     /// Time running, as a share of the span. Time in which it is unknown counts as not running.
-    pub cpu_share: f64,
+    pub cpu_ratio: f64,
     /// How often it was put on a pCPU, per second of the span.
-    pub switches_per_s: f64,
+    pub switches_per_second: f64,
     /// How often it was woken from having blocked, whatever came of it.
     pub wakeups: u64,
     /// Of these, how often it was still being switched out (see [`Races`]).
     pub raced_wakeups: u64,
     /// From runnable to running, after having blocked.
-    pub wake_to_run: Distribution,
+    pub wakeup_latency: Distribution,
     /// From runnable to running, after having been taken off a pCPU.
-    pub preempted_to_run: Distribution,
+    pub preemption_latency: Distribution,
     /// From runnable to running, after having yielded.
-    pub yielded_to_run: Distribution,
+    pub yield_latency: Distribution,
     /// Stays on a pCPU, both ends of which are in the trace.
     pub run_length: Distribution,
     /// The vCPUs that ran while it waited; shares of all waiting time counted above, the largest first.
@@ -78,10 +80,12 @@ pub struct Blame {
     /// The vCPU that ran; `idle`; `xen` for switching; or `unknown`.
     pub vcpu: String,
     /// Of the waiting time.
+    #[serde(rename = "ratio")]
     pub share: f64,
     /// Why that vCPU ran and not the waiting one.
     pub reason: Reason,
     /// The waiting time itself, in microseconds.
+    #[serde(rename = "ready_seconds", serialize_with = "seconds::us")]
     pub waited_us: f64,
 }
 
@@ -91,11 +95,12 @@ pub struct Paused {
     /// How often it was paused.
     pub pauses: u64,
     /// For how long, in microseconds.
+    #[serde(rename = "paused_seconds", serialize_with = "seconds::us")]
     pub paused_us: f64,
     /// Waits that a pause ended.
     pub waits_ended: u64,
     /// From the end of a pause to running.
-    pub unpaused_to_run: Distribution,
+    pub unpause_latency: Distribution,
 }
 
 /// Why waits are left out, each counted once.
@@ -115,11 +120,11 @@ pub struct PcpuUse {
     /// Its number.
     pub pcpu: u16,
     /// Time in which a vCPU ran, as a share of the span.
-    pub busy_share: f64,
+    pub busy_ratio: f64,
     /// Time in which the idle vCPU ran, as a share of the span.
-    pub idle_share: f64,
+    pub idle_ratio: f64,
     /// How often a vCPU, idle included, was put on it, per second.
-    pub switches_per_s: f64,
+    pub switches_per_second: f64,
 }
 
 #[derive(Debug, Default)]
@@ -294,9 +299,9 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
         let on = sums.pcpus.get(pcpu).unwrap_or(&none);
         PcpuUse {
             pcpu,
-            busy_share: CpuHz::share(on.busy_ticks, span),
-            idle_share: CpuHz::share(on.idle_ticks, span),
-            switches_per_s: hz.per_second(on.switches, span),
+            busy_ratio: CpuHz::share(on.busy_ticks, span),
+            idle_ratio: CpuHz::share(on.idle_ticks, span),
+            switches_per_second: hz.per_second(on.switches, span),
         }
     });
     Ok(Latency {
@@ -340,13 +345,13 @@ fn one(
     VcpuLatency {
         vcpu: schedule.vcpus.get(number).label.name.clone(),
         thread: schedule.vcpus.get(number).label.thread.as_deref().cloned(),
-        cpu_share: CpuHz::share(sums.run_ticks, span),
-        switches_per_s: hz.per_second(sums.dispatches, span),
+        cpu_ratio: CpuHz::share(sums.run_ticks, span),
+        switches_per_second: hz.per_second(sums.dispatches, span),
         wakeups: sums.wakeups,
         raced_wakeups: sums.raced_wakeups,
-        wake_to_run: Samples::distribution(wake, hz),
-        preempted_to_run: Samples::distribution(preempted, hz),
-        yielded_to_run: Samples::distribution(&[&sums.yielded], hz),
+        wakeup_latency: Samples::distribution(wake, hz),
+        preemption_latency: Samples::distribution(preempted, hz),
+        yield_latency: Samples::distribution(&[&sums.yielded], hz),
         run_length: Samples::distribution(&[&sums.run_length], hz),
         blame: blame.collect(),
         passed_over_by_idle: sums.passed_over,
@@ -354,7 +359,7 @@ fn one(
             pauses: sums.pauses,
             paused_us: hz.us(sums.paused_ticks),
             waits_ended: sums.waits_ended,
-            unpaused_to_run: Samples::distribution(&[&sums.unpaused], hz),
+            unpause_latency: Samples::distribution(&[&sums.unpaused], hz),
         },
         excluded: sums.excluded,
     }

@@ -21,7 +21,7 @@
 //! let latency = lowtail_trace::latency(capture, &Default::default()).unwrap();
 //! let server = latency.vcpus.iter().find(|vcpu| vcpu.vcpu == "d1v0").unwrap();
 //! // The small server waits ten milliseconds for a rate limit of one, behind the CPU loop.
-//! assert!(server.wake_to_run.p50.unwrap() > 9_900.0);
+//! assert!(server.wakeup_latency.p50.unwrap() > 9_900.0);
 //! assert_eq!(server.blame[0].vcpu, "d2v0");
 //! ```
 #![warn(missing_docs)]

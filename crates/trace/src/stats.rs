@@ -1,6 +1,7 @@
 //! Distributions: exact as long as memory allows, then histograms that say so.
 
 use hdrhistogram::Histogram;
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use crate::clock::CpuHz;
@@ -95,7 +96,6 @@ impl Samples {
             p99: percentile(990),
             p99_9: percentile(999),
             max: max.map(|ticks| hz.us(ticks)),
-            unit: "us",
             exact,
         }
     }
@@ -121,30 +121,35 @@ fn record(histogram: &mut Histogram<u64>, ticks: u64) {
     let _ = histogram.record(ticks.min(1 << 62));
 }
 
-/// A distribution of times.
+/// A distribution of times, in microseconds with the nanoseconds as fraction; in JSON in seconds.
 ///
 /// Percentiles are by nearest rank: `p99` is the smallest value that occurs with at least 99 % of
 /// the values at or below it; no value is made up between two others. With `exact`, every figure
 /// is to the nanosecond what the records say. Without, there were too many values
-/// ([`SAMPLES_MAX`]): `n`, `min` and `max` are still exact, percentiles are within 0.1 %.
+/// ([`SAMPLES_MAX`]): `count`, `min` and `max` are still exact, percentiles are within 0.1 %.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distribution {
     /// How many values.
+    #[serde(rename = "count")]
     pub n: u64,
     /// The smallest; like the others `None` if there is no value.
+    #[serde(rename = "min_seconds", serialize_with = "seconds::some_us")]
     pub min: Option<f64>,
     /// The median.
+    #[serde(rename = "p50_seconds", serialize_with = "seconds::some_us")]
     pub p50: Option<f64>,
     /// 90 % are at most this.
+    #[serde(rename = "p90_seconds", serialize_with = "seconds::some_us")]
     pub p90: Option<f64>,
     /// 99 % are at most this.
+    #[serde(rename = "p99_seconds", serialize_with = "seconds::some_us")]
     pub p99: Option<f64>,
     /// 99.9 % are at most this.
+    #[serde(rename = "p99_9_seconds", serialize_with = "seconds::some_us")]
     pub p99_9: Option<f64>,
     /// The largest.
+    #[serde(rename = "max_seconds", serialize_with = "seconds::some_us")]
     pub max: Option<f64>,
-    /// Always `"us"`: microseconds, with the nanoseconds as fraction.
-    pub unit: &'static str,
     /// Are the percentiles exact?
     pub exact: bool,
 }

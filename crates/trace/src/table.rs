@@ -149,7 +149,7 @@ impl Recorded {
     }
 
     fn machines(&self, out: &mut String) {
-        let mut table = Table::new(&["machine", "by", "vCPUs", "other threads"], &[1]);
+        let mut table = Table::new(&["VM", "by", "vCPUs", "other threads"], &[1]);
         for vm in &self.vms {
             let is_vcpu = |thread: &&ThreadInfo| matches!(thread.role, Some(Role::Vcpu(_)));
             let vcpus = vm.threads.iter().filter(is_vcpu).count();
@@ -202,9 +202,9 @@ impl Latency {
         for pcpu in &self.pcpus {
             table.row([
                 pcpu.pcpu.to_string(),
-                percent(pcpu.busy_share),
-                percent(pcpu.idle_share),
-                format!("{:.1}", pcpu.switches_per_s),
+                percent(pcpu.busy_ratio),
+                percent(pcpu.idle_ratio),
+                format!("{:.1}", pcpu.switches_per_second),
             ]);
         }
         table.render(&mut out);
@@ -226,30 +226,30 @@ impl Latency {
 
 impl VcpuLatency {
     fn describe(&self, out: &mut String) {
-        let (share, switches) = (percent(self.cpu_share), self.switches_per_s);
+        let (share, switches) = (percent(self.cpu_ratio), self.switches_per_second);
         let _ = writeln!(
             out,
             "\n{}  CPU {share}, {switches:.1} switches/s, {} wake-ups",
             self.vcpu, self.wakeups
         );
-        let head = ["us", "n", "min", "p50", "p90", "p99", "p99.9", "max"];
+        let head = ["us", "count", "min", "p50", "p90", "p99", "p99.9", "max"];
         let mut table = Table::new(&head, &[]);
         let rows = [
-            ("wake to run", &self.wake_to_run),
-            ("preempted to run", &self.preempted_to_run),
-            ("yielded to run", &self.yielded_to_run),
-            ("unpaused to run", &self.paused.unpaused_to_run),
+            ("wake-up latency", &self.wakeup_latency),
+            ("preemption latency", &self.preemption_latency),
+            ("yield latency", &self.yield_latency),
+            ("unpause latency", &self.paused.unpause_latency),
             ("run length", &self.run_length),
         ];
         for (name, row) in rows {
-            let always = ["wake to run", "preempted to run", "run length"].contains(&name);
+            let always = ["wake-up latency", "preemption latency", "run length"].contains(&name);
             if always || row.n > 0 {
                 table.row(cells(name, row));
             }
         }
         table.render(out);
         if !self.blame.is_empty() {
-            let mut table = Table::new(&["waited for", "share", "us", "reason"], &[3]);
+            let mut table = Table::new(&["blame", "ratio", "us", "reason"], &[3]);
             for blame in &self.blame {
                 table.row([
                     blame.vcpu.clone(),

@@ -180,10 +180,10 @@ fn every_figure_agrees_with_the_second_reading() {
         let (wake, raced) = (of(&second.wake, packed), of(&second.raced, packed));
         let preempted = of(&second.preempted, packed);
         let woken = [&wake[..], &raced].concat();
-        agree("wake to run", &ours.wake_to_run, woken);
-        agree("preempted to run", &ours.preempted_to_run, preempted.clone());
-        agree("literal wake", &literal.wake_to_run, wake);
-        agree("literal preempted", &literal.preempted_to_run, [raced, preempted].concat());
+        agree("wake-up latency", &ours.wakeup_latency, woken);
+        agree("preemption latency", &ours.preemption_latency, preempted.clone());
+        agree("literal wake", &literal.wakeup_latency, wake);
+        agree("literal preempted", &literal.preemption_latency, [raced, preempted].concat());
         agree("run length", &ours.run_length, of(&second.runs, packed));
         let mut blame: BTreeMap<(u32, u32), u64> = second.blame.clone();
         blame.retain(|&(waiter, _), &mut ns| waiter == packed && ns > 0);
@@ -209,16 +209,16 @@ fn literal_figures() {
     let [d0, d1, d2] = &latency.vcpus[..] else { panic!("three vCPUs") };
     // The server: blocked 30 times by its run state; 134 times it was woken while it was still
     // being switched out; once more it waited when the trace ended.
-    assert_eq!((d1.wakeups, d1.raced_wakeups, d1.wake_to_run.n), (165, 134, 164));
-    assert_eq!(d1.wake_to_run.min, Some(8.427));
-    assert_eq!(d1.wake_to_run.p50, Some(9_988.760));
-    assert_eq!(d1.wake_to_run.max, Some(10_041.297));
-    assert_eq!((d1.preempted_to_run.n, d1.excluded.at_end), (0, 1));
+    assert_eq!((d1.wakeups, d1.raced_wakeups, d1.wakeup_latency.n), (165, 134, 164));
+    assert_eq!(d1.wakeup_latency.min, Some(8.427));
+    assert_eq!(d1.wakeup_latency.p50, Some(9_988.760));
+    assert_eq!(d1.wakeup_latency.max, Some(10_041.297));
+    assert_eq!((d1.preemption_latency.n, d1.excluded.at_end), (0, 1));
     // The CPU loop is only ever preempted, and only by the server.
-    assert_eq!((d2.wakeups, d2.preempted_to_run.n), (0, 164));
+    assert_eq!((d2.wakeups, d2.preemption_latency.n), (0, 164));
     // The control domain has pCPU 0 to itself.
-    assert_eq!((d0.wake_to_run.n, d0.wake_to_run.max), (386, Some(14.008)));
-    assert_eq!((d0.preempted_to_run.n, d0.excluded.lost), (0, 0));
+    assert_eq!((d0.wakeup_latency.n, d0.wakeup_latency.max), (386, Some(14.008)));
+    assert_eq!((d0.preemption_latency.n, d0.excluded.lost), (0, 0));
 }
 
 /// The rate limit is 1 ms, and yet the server waits ten: its wake-ups find a CPU loop that has

@@ -40,21 +40,21 @@ fn wake_preempt_and_run() {
     assert_eq!((all.span_us, all.cpu_hz), (5.5, 1_000_000_000));
     let d1 = vcpu(&all, "d1v0");
     // Waits 2000..3001 and 5000..6001.
-    assert_eq!((d1.wakeups, d1.wake_to_run.n, d1.preempted_to_run.n), (2, 2, 0));
-    assert_eq!((d1.wake_to_run.min, d1.wake_to_run.max), (Some(1.001), Some(1.001)));
+    assert_eq!((d1.wakeups, d1.wakeup_latency.n, d1.preemption_latency.n), (2, 2, 0));
+    assert_eq!((d1.wakeup_latency.min, d1.wakeup_latency.max), (Some(1.001), Some(1.001)));
     // Its run 6001..6500 has no end: 999 ns is the one length, but both count for the share.
     assert_eq!((d1.run_length.n, d1.run_length.p50), (1, Some(0.999)));
-    assert_eq!(d1.cpu_share, (999.0 + 499.0) / 5500.0);
-    assert_eq!(d1.switches_per_s, 2.0 / 5.5e-6);
+    assert_eq!(d1.cpu_ratio, (999.0 + 499.0) / 5500.0);
+    assert_eq!(d1.switches_per_second, 2.0 / 5.5e-6);
     assert_eq!(blame(d1), [("d2v0", Reason::Busy, 2.0), ("xen", Reason::ContextSwitch, 0.002)]);
     assert_eq!(d1.blame[0].share, 2000.0 / 2002.0);
     let d2 = vcpu(&all, "d2v0");
     // Preempted 3000..4001; preempted again at 6000, which has no end. It ran 1000..3000, the
     // beginning of which was not seen, and 4001..6000.
-    assert_eq!((d2.wake_to_run.n, d2.preempted_to_run.n), (0, 1));
-    assert_eq!(d2.preempted_to_run.max, Some(1.001));
+    assert_eq!((d2.wakeup_latency.n, d2.preemption_latency.n), (0, 1));
+    assert_eq!(d2.preemption_latency.max, Some(1.001));
     assert_eq!((d2.run_length.n, d2.run_length.max), (1, Some(1.999)));
-    assert_eq!(d2.cpu_share, (2000.0 + 1999.0) / 5500.0);
+    assert_eq!(d2.cpu_ratio, (2000.0 + 1999.0) / 5500.0);
     assert_eq!((d2.excluded.at_end, d2.excluded.lost), (1, 0));
     assert_eq!(blame(d2), [("d1v0", Reason::Busy, 0.999), ("xen", Reason::ContextSwitch, 0.002)]);
 }
@@ -78,13 +78,13 @@ fn a_wake_up_that_meets_the_switch_is_a_wake_up() {
     let all = run(&stream);
     let d1 = vcpu(&all, "d1v0");
     assert_eq!((d1.wakeups, d1.raced_wakeups), (1, 1));
-    assert_eq!((d1.wake_to_run.n, d1.wake_to_run.max), (1, Some(0.401)));
-    assert_eq!((d1.preempted_to_run.n, d1.preempted_to_run.max), (1, Some(0.101)));
+    assert_eq!((d1.wakeup_latency.n, d1.wakeup_latency.max), (1, Some(0.401)));
+    assert_eq!((d1.preemption_latency.n, d1.preemption_latency.max), (1, Some(0.101)));
     let literal = Options { races: Races::Preemptions, ..options() };
     let all = latency(&stream.bytes[..], &literal).unwrap();
     let d1 = vcpu(&all, "d1v0");
-    assert_eq!((d1.wake_to_run.n, d1.preempted_to_run.n), (0, 2));
-    assert_eq!(d1.preempted_to_run.max, Some(0.401));
+    assert_eq!((d1.wakeup_latency.n, d1.preemption_latency.n), (0, 2));
+    assert_eq!(d1.preemption_latency.max, Some(0.401));
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn yields_are_told_apart() {
         .switch(2000, D2, BLOCKED, D1);
     let all = run(&stream);
     let d1 = vcpu(&all, "d1v0");
-    assert_eq!((d1.preempted_to_run.n, d1.yielded_to_run.n), (0, 1));
-    assert_eq!(d1.yielded_to_run.max, Some(0.401));
+    assert_eq!((d1.preemption_latency.n, d1.yield_latency.n), (0, 1));
+    assert_eq!(d1.yield_latency.max, Some(0.401));
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn pauses_are_told_apart() {
         .switch(5300, D2, RUNNABLE, D1);
     let all = run(&stream);
     let d1 = vcpu(&all, "d1v0");
-    assert_eq!((d1.wakeups, d1.wake_to_run.n), (1, 0));
+    assert_eq!((d1.wakeups, d1.wakeup_latency.n), (1, 0));
     assert_eq!((d1.paused.pauses, d1.paused.paused_us, d1.paused.waits_ended), (1, 3.8, 1));
-    assert_eq!(d1.paused.unpaused_to_run.max, Some(0.301));
+    assert_eq!(d1.paused.unpause_latency.max, Some(0.301));
     assert!(d1.blame.is_empty());
 }
 
@@ -206,7 +206,7 @@ fn leaving_idle_is_blamed_on_idle() {
         [("idle", Reason::IdleWaking, 0.05), ("xen", Reason::ContextSwitch, 0.001)]
     );
     // Idle 1000..1150 and 1251..2000, busy 1151..1250, of 1000 ns.
-    assert_eq!((all.pcpus[0].idle_share, all.pcpus[0].busy_share), (0.899, 0.099));
+    assert_eq!((all.pcpus[0].idle_ratio, all.pcpus[0].busy_ratio), (0.899, 0.099));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn pcpus_are_merged_in_time_order() {
         .window(0)
         .change(1100, D1, BLOCKED, RUNNABLE);
     let all = run(&stream);
-    assert_eq!(vcpu(&all, "d1v0").wake_to_run.max, Some(0.401));
+    assert_eq!(vcpu(&all, "d1v0").wakeup_latency.max, Some(0.401));
     assert_eq!(all.records.late, 0);
 }
 
@@ -249,14 +249,14 @@ fn waits_that_touch_lost_records_are_left_out() {
     let all = run(&stream);
     assert_eq!(all.records.lost, 55);
     let d1 = vcpu(&all, "d1v0");
-    assert_eq!((d1.wake_to_run.n, d1.excluded.lost), (0, 1));
+    assert_eq!((d1.wakeup_latency.n, d1.excluded.lost), (0, 1));
     let d3 = vcpu(&all, "d3v0");
-    assert_eq!((d3.wake_to_run.n, d3.wake_to_run.max, d3.excluded.lost), (1, Some(0.401), 0));
+    assert_eq!((d3.wakeup_latency.n, d3.wakeup_latency.max, d3.excluded.lost), (1, Some(0.401), 0));
     let d4 = vcpu(&all, "d4v0");
-    assert_eq!((d4.wake_to_run.n, d4.excluded.lost), (0, 2));
+    assert_eq!((d4.wakeup_latency.n, d4.excluded.lost), (0, 2));
     // d2v0 runs 1801..2000 and, says the lost-records record, again from 3000 to 3100; it also
     // ran from the start of pCPU 0's records, which is 1000 itself.
-    assert_eq!(vcpu(&all, "d2v0").cpu_share, (199.0 + 100.0) / 2201.0);
+    assert_eq!(vcpu(&all, "d2v0").cpu_ratio, (199.0 + 100.0) / 2201.0);
     assert_eq!(vcpu(&all, "d2v0").run_length.n, 0);
 }
 
@@ -270,7 +270,7 @@ fn other_clock_rates_round_to_the_nearest_nanosecond() {
         .switch(1500, D2, RUNNABLE, D1);
     let options = Options { cpu_hz: Some(3_000_000_000), ..Options::default() };
     let all = latency(&stream.bytes[..], &options).unwrap();
-    assert_eq!(vcpu(&all, "d1v0").wake_to_run.max, Some(0.134));
+    assert_eq!(vcpu(&all, "d1v0").wakeup_latency.max, Some(0.134));
     for hz in [0, 999, 1_000_000_000_001] {
         let options = Options { cpu_hz: Some(hz), ..Options::default() };
         assert!(latency(&stream.bytes[..], &options).is_err());
@@ -289,7 +289,7 @@ fn contradicting_records_are_counted_and_leave_no_figure() {
     let all = run(&stream);
     let d1 = vcpu(&all, "d1v0");
     assert_eq!(all.records.inconsistent, 2);
-    assert_eq!((d1.wake_to_run.n, d1.wake_to_run.max), (1, Some(0.1)));
+    assert_eq!((d1.wakeup_latency.n, d1.wakeup_latency.max), (1, Some(0.1)));
     assert_eq!((d1.excluded.inconsistent, d1.run_length.n), (1, 0));
 }
 
@@ -297,21 +297,21 @@ fn contradicting_records_are_counted_and_leave_no_figure() {
 fn json_has_the_agreed_keys() {
     let stream = common::sample();
     let json = serde_json::to_value(run(&stream)).unwrap();
-    for key in ["span_us", "cpu_hz", "vcpus"] {
+    for key in ["span_seconds", "cpu_hz", "vcpus"] {
         assert!(json.get(key).is_some(), "{key}");
     }
     let vcpu = &json["vcpus"][0];
-    for key in ["vcpu", "cpu_share", "switches_per_s", "run_length", "blame"] {
+    for key in ["vcpu", "cpu_ratio", "switches_per_second", "run_length", "blame"] {
         assert!(vcpu.get(key).is_some(), "{key}");
     }
-    for key in ["n", "min", "p50", "p90", "p99", "p99_9", "max", "unit", "exact"] {
-        assert!(vcpu["wake_to_run"].get(key).is_some(), "{key}");
-        assert!(vcpu["preempted_to_run"].get(key).is_some(), "{key}");
+    let spans = ["min", "p50", "p90", "p99", "p99_9", "max"].map(|key| format!("{key}_seconds"));
+    for key in ["count", "exact"].into_iter().chain(spans.iter().map(String::as_str)) {
+        assert!(vcpu["wakeup_latency"].get(key).is_some(), "{key}");
+        assert!(vcpu["preemption_latency"].get(key).is_some(), "{key}");
     }
-    for key in ["vcpu", "share", "reason"] {
+    for key in ["vcpu", "ratio", "reason"] {
         assert!(vcpu["blame"][0].get(key).is_some(), "{key}");
     }
-    assert_eq!(vcpu["wake_to_run"]["unit"], "us");
     assert_eq!(run(&stream), run(&stream), "the same input gives the same result");
     assert_eq!(RUNNING, 0);
 }

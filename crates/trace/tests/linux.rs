@@ -40,20 +40,20 @@ fn waits_and_their_reasons() {
     let found = latency(&sample()[..], &Options::default()).unwrap();
     assert_eq!(found.span_us, 100.0);
     let web = of(&found, "web-1 vcpu0");
-    assert_eq!((web.wake_to_run.n, web.wake_to_run.max), (1, Some(40.0)));
-    assert_eq!((web.preempted_to_run.n, web.preempted_to_run.max), (1, Some(30.0)));
+    assert_eq!((web.wakeup_latency.n, web.wakeup_latency.max), (1, Some(40.0)));
+    assert_eq!((web.preemption_latency.n, web.preemption_latency.max), (1, Some(30.0)));
     let blame: Vec<_> = web.blame.iter().map(|b| (&*b.vcpu, b.reason, b.waited_us)).collect();
     assert_eq!(blame, [("ma\\u{1b}ke[8]", Reason::Busy, 40.0), ("idle", Reason::HeldBack, 30.0)]);
     // 10 + 5 of 100 us.
-    assert!((web.cpu_share - 0.15).abs() < 1e-9);
+    assert!((web.cpu_ratio - 0.15).abs() < 1e-9);
     let thread = web.thread.as_ref().unwrap();
     assert_eq!((thread.tid, thread.tgid, thread.vm.as_deref()), (7, Some(6), Some("web-1")));
     let neighbour = of(&found, "ma\\u{1b}ke[8]");
     // From 45 to 90 us, behind 7 and while 7 was held back.
-    assert_eq!(neighbour.preempted_to_run.max, Some(45.0));
+    assert_eq!(neighbour.preemption_latency.max, Some(45.0));
     assert_eq!(found.records.inconsistent, 0);
     // Idle from 1 to 2 us, 55 to 85, 95 to 101.
-    assert!((found.pcpus[0].idle_share - 0.37).abs() < 1e-9, "{:?}", found.pcpus);
+    assert!((found.pcpus[0].idle_ratio - 0.37).abs() < 1e-9, "{:?}", found.pcpus);
     // The table shows the machine's thread, and no escape of anybody's.
     let table = found.table();
     assert!(table.contains("web-1 vcpu0") && table.contains("not let run: quota?"), "{table}");
@@ -105,8 +105,8 @@ fn numbers_are_used_again() {
     out.events(0, 0, &events.concat()).unwrap();
     let file = out.finish(11_000, 0).unwrap().0;
     let found = latency(&file[..], &Options::default()).unwrap();
-    assert_eq!(of(&found, "first[7]").cpu_share, 0.2);
-    assert_eq!(of(&found, "second[7]").cpu_share, 0.3);
+    assert_eq!(of(&found, "first[7]").cpu_ratio, 0.2);
+    assert_eq!(of(&found, "second[7]").cpu_ratio, 0.3);
 }
 
 /// Of what happened while events were lost, nothing is claimed.
@@ -121,8 +121,8 @@ fn waits_across_a_loss_do_not_count() {
     let file = out.finish(70_000, 0).unwrap().0;
     let found = latency(&file[..], &Options::default()).unwrap();
     let waiter = of(&found, "thread[7]");
-    assert_eq!((waiter.wake_to_run.n, waiter.excluded.lost), (0, 1));
-    assert_eq!((waiter.preempted_to_run.n, waiter.preempted_to_run.max), (1, Some(3.0)));
+    assert_eq!((waiter.wakeup_latency.n, waiter.excluded.lost), (0, 1));
+    assert_eq!((waiter.preemption_latency.n, waiter.preemption_latency.max), (1, Some(3.0)));
     assert_eq!(found.records.lost, 9);
     let found = info(&file[..], &Options::default()).unwrap();
     let loss = &found.lost.losses[0];
@@ -144,9 +144,9 @@ fn a_missing_switch_makes_no_wrong_blame() {
     let file = out.finish(70_000, 0).unwrap().0;
     let found = latency(&file[..], &Options::default()).unwrap();
     let waiter = of(&found, "thread[7]");
-    assert_eq!(waiter.wake_to_run.max, Some(45.0));
+    assert_eq!(waiter.wakeup_latency.max, Some(45.0));
     assert_eq!((waiter.blame.len(), &*waiter.blame[0].vcpu), (1, "unknown"));
-    assert_eq!(of(&found, "thread[9]").cpu_share, 0.0);
+    assert_eq!(of(&found, "thread[9]").cpu_ratio, 0.0);
     assert!(found.records.inconsistent > 0);
 }
 
@@ -168,9 +168,9 @@ fn pipe() -> Pipe {
 fn perfs_pipe() {
     let found = latency(&pipe().bytes[..], &Options::default()).unwrap();
     let vcpu = of(&found, "qemu-system-x86[6] vcpu3");
-    assert_eq!((vcpu.wake_to_run.n, vcpu.wake_to_run.max), (1, Some(40.0)));
+    assert_eq!((vcpu.wakeup_latency.n, vcpu.wakeup_latency.max), (1, Some(40.0)));
     assert_eq!((&*vcpu.blame[0].vcpu, vcpu.blame[0].waited_us), ("make[8]", 40.0));
-    assert_eq!(of(&found, "make[8]").preempted_to_run.max, Some(10.0));
+    assert_eq!(of(&found, "make[8]").preemption_latency.max, Some(10.0));
     let found = info(&pipe().bytes[..], &Options::default()).unwrap();
     assert_eq!((found.records, found.recorded.unwrap().by), (5, "perf"));
 }

@@ -173,12 +173,12 @@ fn check(latency: &lowtail_trace::Latency) {
     for vcpu in &latency.vcpus {
         let share: f64 = vcpu.blame.iter().map(|blame| blame.share).sum();
         assert!(vcpu.blame.is_empty() || (share - 1.0).abs() < 1e-9 || share == 0.0, "{share}");
-        let run = &vcpu.wake_to_run;
+        let run = &vcpu.wakeup_latency;
         assert!(run.min <= run.p50 && run.p50 <= run.p99 && run.p99 <= run.max);
-        assert!((0.0..=1.0).contains(&vcpu.cpu_share), "{}", vcpu.cpu_share);
+        assert!((0.0..=1.0).contains(&vcpu.cpu_ratio), "{}", vcpu.cpu_ratio);
     }
     for pcpu in &latency.pcpus {
-        assert!(pcpu.busy_share + pcpu.idle_share <= 1.0 + 1e-9, "{pcpu:?}");
+        assert!(pcpu.busy_ratio + pcpu.idle_ratio <= 1.0 + 1e-9, "{pcpu:?}");
     }
 }
 

@@ -33,11 +33,11 @@ pub(crate) struct Apply {
     state: State,
     #[command(flatten)]
     look: Look,
-    /// Follow machines that come and go until a signal comes, then restore what was there. The
+    /// Follow VMs that come and go until a signal comes, then restore what was there. The
     /// small-first scheduler (sched_ext) runs only with this
     #[arg(long)]
     watch: bool,
-    /// Also change what somebody else has changed since
+    /// Also change settings that somebody else has changed since
     #[arg(long, conflicts_with = "watch")]
     force: bool,
 }
@@ -156,7 +156,7 @@ fn say(
         }
     };
     if let Some(why) = &round.unknown {
-        log.say(Kind::Error, || format!("error: {why}; what was in force stays so"));
+        log.say(Kind::Error, || format!("error: {why}; the settings stay as they are"));
     }
     let moved = round.changed.as_ref().map(|found| vms.look(found)).unwrap_or_default();
     if global.json {
@@ -199,16 +199,16 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
             "applied": applied.map(out::to_json).transpose()?,
             "foreign": out::to_json(&round.foreign)?,
             "refused": out::to_json(&round.refused)?,
-            "unknown": round.unknown,
-            "came": moved.came,
-            "gone": moved.gone,
+            "incomplete_reason": round.unknown,
+            "added": moved.came,
+            "removed": moved.gone,
         });
         out::json_line(&line)?;
     }
     Ok(())
 }
 
-/// The machines that there were, and what places were not given.
+/// The VMs that there were, and what places were not given.
 #[derive(Debug, Default)]
 struct Vms {
     /// By process and when that began.
@@ -216,7 +216,7 @@ struct Vms {
     refused: BTreeSet<Refused>,
 }
 
-/// Names of machines that have come and gone, safe for a terminal.
+/// Names of VMs that have come and gone, safe for a terminal.
 #[derive(Debug, Default)]
 struct Moved {
     came: Vec<String>,
@@ -247,8 +247,8 @@ impl Moved {
     }
 
     fn lines(&self) -> impl Iterator<Item = String> {
-        let came = self.came.iter().map(|name| format!("machine {name} has come"));
-        came.chain(self.gone.iter().map(|name| format!("machine {name} has gone")))
+        let came = self.came.iter().map(|name| format!("VM {name} has come"));
+        came.chain(self.gone.iter().map(|name| format!("VM {name} has gone")))
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn run(_args: &Doctor, global: &Global) -> Result<ExitCode, Fail> {
             .map(|(command, name)| (name.to_string(), works(&diagnosis, *command).into()))
             .collect();
         let (worst, checks) = (worst.map_err(bug)?, checks.map_err(bug)?);
-        out::json(&json!({ "worst": worst, "works": commands, "checks": checks }))?;
+        out::json(&json!({ "worst": worst, "capabilities": commands, "checks": checks }))?;
     } else if !global.quiet {
         let color = out::color(global);
         out::coloured(&text(&diagnosis, color), color)?;

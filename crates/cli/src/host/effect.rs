@@ -1,4 +1,4 @@
-//! What a policy does to machines: how they did before, and how they do now.
+//! What a policy does to VMs: how they did before, and how they do now.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use crate::span::{of_wall, span};
 /// For how long to look.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Look {
-    /// Look at machines for so long, to have their delays before and after
+    /// How long to measure the VMs, for the figures before and after
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1s")]
     look: Duration,
-    /// Do not look at machines
+    /// Do not measure the VMs
     #[arg(long, conflicts_with = "look")]
     no_look: bool,
 }
 
 impl Look {
-    /// Keeps how machines do before anything is changed, unless that is known already. Where it cannot be seen that is
+    /// Keeps how VMs do before anything is changed, unless that is known already. Where it cannot be seen that is
     /// told, and nothing else fails for it.
     pub(crate) fn before(&self, dir: &Path, declared: &[Declared]) -> Result<(), Fail> {
         if self.no_look || load(dir)?.is_some() {
@@ -35,19 +35,19 @@ impl Look {
                 kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
             }
             Err(why) => {
-                out::note(&format!("note: what comes of it will not be known: {why}"));
+                out::note(&format!("note: the effect cannot be measured: {why}"));
                 Ok(())
             }
         }
     }
 
-    /// How machines did before and do now, if it is known how they did.
+    /// How VMs did before and do now, if it is known how they did.
     pub(crate) fn now(&self, dir: &Path) -> Result<Option<Effect>, Fail> {
         let Some(mut effect) = load(dir)? else { return Ok(None) };
         if !self.no_look {
             match self.look(&[]) {
                 Ok(after) => effect.after = after,
-                Err(why) => out::note(&format!("note: how machines do now is not known: {why}")),
+                Err(why) => out::note(&format!("note: the VMs cannot be measured now: {why}")),
             }
         }
         Ok(Some(effect))

@@ -16,21 +16,21 @@ pub(crate) fn waits(us: &[(u64, u64)]) -> Histogram {
     all
 }
 
-/// A second of a server that waits for another machine, and of that one. The server's name wants to clear the screen.
+/// A second of a server that waits for another VM, and of that one. The server's name wants to clear the screen.
 pub(crate) fn snapshot() -> Snapshot {
-    let thread = |tid, role, wake_to_run, blame| ThreadSnapshot {
+    let thread = |tid, role, wakeup_latency, blame| ThreadSnapshot {
         tid,
         role,
         comm: Name::new("CPU 0/KVM"),
-        cpu_ns: 200_000_000,
-        woken_waited_ns: 400_000_000,
-        preempted_waited_ns: 0,
-        wake_to_run,
-        preempted_to_run: Histogram::default(),
-        waiting_ns: 0,
+        run_time_ns: 200_000_000,
+        ready_after_wakeup_ns: 400_000_000,
+        ready_after_preemption_ns: 0,
+        wakeup_latency,
+        preemption_latency: Histogram::default(),
+        current_wait_ns: 0,
         blame,
     };
-    let blame = vec![Blame { runner: Runner::Vm(Name::new("batch"), 77), waited_ns: 400_000_000 }];
+    let blame = vec![Blame { runner: Runner::Vm(Name::new("batch"), 77), ready_ns: 400_000_000 }];
     let vm = |name: &str, pid, thread| VmSnapshot {
         name: Name::new(name),
         kind: Kind::Qemu,
@@ -53,11 +53,11 @@ pub(crate) fn snapshot() -> Snapshot {
     });
     web.network = Some(Network {
         taps: vec![Tap { ifindex: 3, name: Name::new("tap0"), netns: None }],
-        packets: 10,
-        bytes: 15_000,
-        queue: waits(&[(50, 10)]),
+        transmitted_packets: 10,
+        transmitted_bytes: 15_000,
+        queueing_delay: waits(&[(50, 10)]),
         drops: vec![Drop { reason: "QDISC_DROP".to_string(), packets: 2 }],
-        beyond: waits(&[(300, 10)]),
+        round_trip: waits(&[(300, 10)]),
     });
     let batch = vm("batch", 77, thread(78, Role::Vcpu(0), Histogram::default(), Vec::new()));
     Snapshot { interval_ms: 1000.0, vms: vec![batch, web], ..Snapshot::default() }

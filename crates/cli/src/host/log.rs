@@ -1,7 +1,7 @@
 //! What `apply --watch` says of what happens: a bounded number of lines, whatever happens on the host.
 //!
 //! Each kind of line has a token bucket. What it has no token for is counted, and the count is a line from time to time: who
-//! begins a thousand machines fills no log, and nothing is left out in silence.
+//! begins a thousand VMs fills no log, and nothing is left out in silence.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const COUNT: Duration = Duration::from_secs(10);
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A machine has come or gone.
+    /// A VM has come or gone.
     Vm,
     /// A value has changed.
     Change,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 const KINDS: [(Kind, &str, &str); 5] = [
-    (Kind::Vm, "machine that has come or gone", "machines that have come or gone"),
+    (Kind::Vm, "VM that has come or gone", "VMs that have come or gone"),
     (Kind::Change, "change", "changes"),
     (Kind::Note, "note", "notes"),
     (Kind::Refused, "refusal", "refusals"),
@@ -97,7 +97,7 @@ impl Log {
         lines
     }
 
-    /// Says a line, or counts it: changes and machines on standard output, the others on standard error.
+    /// Says a line, or counts it: changes and VMs on standard output, the others on standard error.
     pub(crate) fn say(&mut self, kind: Kind, line: impl FnOnce() -> String) {
         if self.quiet && kind != Kind::Error {
             return;
@@ -127,7 +127,7 @@ fn write(kind: Kind, line: &str) {
 mod tests {
     use super::*;
 
-    /// An hour of rounds in each of which a hundred machines come and go, with ten changes each: lines are at most as many
+    /// An hour of rounds in each of which a hundred VMs come and go, with ten changes each: lines are at most as many
     /// as the buckets let pass, and what passes and what is counted are all there was.
     #[test]
     fn an_hour_of_churn_is_a_few_lines() {

@@ -38,7 +38,7 @@ pub(crate) enum Host {
     /// List the virtual machines on this host: threads, control groups, interfaces
     #[command(after_help = exit::help())]
     Vms(vms::Vms),
-    /// Show which machine waits, in which queue, because of whom
+    /// Show which VM waits, in which queue, because of whom
     #[command(after_help = exit::help())]
     Observe(observe::Observe),
     /// Record this host's schedule, for `lowtail trace`

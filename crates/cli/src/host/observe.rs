@@ -25,16 +25,16 @@ use crate::span::{of_wall, span};
 
 /// From one look at keys and signals to the next.
 const LOOK: Wall = Wall::from_millis(100);
-/// From one look for new machines to the next, in long intervals.
+/// From one look for new VMs to the next, in long intervals.
 const LOOK_AROUND: Wall = Wall::from_secs(1);
 
 /// `lowtail host observe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Observe {
-    /// Only machines of these names [default: all]
+    /// Names of the VMs to observe [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
     /// of its interfaces; repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
@@ -44,7 +44,7 @@ pub(crate) struct Observe {
     /// How long to observe; excludes --once [default: until you press q, or a signal comes]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     duration: Option<Duration>,
-    /// Observe one interval; exit code 1 if a machine hurts, or not all of one is seen. Excludes
+    /// Observe one interval; exit code 1 if there is a finding, or not all vCPUs of a VM are seen. Excludes
     /// --duration
     #[arg(long, conflicts_with = "duration")]
     once: bool,
@@ -52,29 +52,32 @@ pub(crate) struct Observe {
     #[arg(long)]
     plain: bool,
     /// An interface that leads out of this host; repeat for more [default: all with a queue that
-    /// packets of machines leave by]
+    /// packets of VMs leave by]
     #[arg(long, value_name = "INTERFACE")]
     uplink: Vec<String>,
     /// Observe threads only, no packets
     #[arg(long, conflicts_with = "uplink")]
     no_network: bool,
-    /// Limit of a vCPU's wake-up latency: more hurts
+    /// Limit of the vCPUs' wake-up latency; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
-    cpu_late: Duration,
-    /// Limit of back-end latency, and of queueing delay at the uplink: more hurts
+    wakeup_latency: Duration,
+    /// Limit of back-end latency and of queueing delay at the uplink; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "1ms", value_parser = span)]
-    host_late: Duration,
-    /// Limit of the round trip beyond the uplink: more hurts
+    host_latency: Duration,
+    /// Limit of the round trip beyond the uplink; more is a finding
     #[arg(long, value_name = "SPAN", default_value = "10ms", value_parser = span)]
-    beyond_late: Duration,
+    round_trip: Duration,
     /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
     /// Let --prometheus listen on an address that others can reach; they can then read the names of
-    /// machines and processes
+    /// VMs and processes
     #[arg(long, requires = "prometheus")]
     prometheus_for_all: bool,
-    /// Room for so many threads of machines in the kernel, 5 kB each, and an eighth more as a reserve
+    /// With --prometheus: series for each thread, too, not only for each VM
+    #[arg(long, requires = "prometheus")]
+    per_thread: bool,
+    /// How many threads of VMs to track at most; each takes 5 kB of kernel memory, and a reserve an eighth more
     #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
@@ -93,10 +96,12 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
     // A thread has its own: before any other begins.
     privileges::keep(privileges::OBSERVE);
-    let thresholds =
-        Thresholds { cpu: args.cpu_late, host: args.host_late, beyond: args.beyond_late };
-    let metrics = args.prometheus.map(|address| serve(address, args.prometheus_for_all));
-    let metrics = metrics.transpose()?;
+    let thresholds = Thresholds {
+        cpu: args.wakeup_latency,
+        host: args.host_latency,
+        round_trip: args.round_trip,
+    };
+    let metrics = args.prometheus.map(|address| serve(address, args)).transpose()?;
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let observer = Observer::start(Options {
         declared: args.vm.clone(),
@@ -129,14 +134,14 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 /// Starts to serve, on the loopback unless others were asked for.
-fn serve(address: SocketAddr, for_all: bool) -> Result<Metrics, Fail> {
-    if !address.ip().is_loopback() && !for_all {
+fn serve(address: SocketAddr, args: &Observe) -> Result<Metrics, Fail> {
+    if !address.ip().is_loopback() && !args.prometheus_for_all {
         return Err(Fail::Usage(format!(
             "--prometheus {address}: others can reach this address; take 127.0.0.1, or say \
              --prometheus-for-all"
         )));
     }
-    let metrics = Metrics::default();
+    let metrics = Metrics::new(args.per_thread);
     let bound = metrics.serve(address);
     let bound = bound.map_err(|error| Fail::Host(format!("--prometheus {address}: {error}")))?;
     out::note(&format!("metrics at http://{bound}/metrics"));
@@ -191,9 +196,9 @@ impl Watch {
     }
 }
 
-/// Whether it is not known of some machine how it is: nobody says that nothing hurts then.
+/// Whether it is not known of some VM how it is: nobody says that no findings then.
 fn is_dark(snapshot: &Snapshot) -> bool {
-    snapshot.unknown || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
+    snapshot.incomplete || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
 }
 
 /// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.

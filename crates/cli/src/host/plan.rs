@@ -16,7 +16,7 @@ use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
 
-/// Machines that the table names.
+/// VMs that the table names.
 const VMS_MAX: usize = 64;
 
 /// `lowtail host plan`.
@@ -26,7 +26,7 @@ pub(crate) struct PlanArgs {
     wanted: Wanted,
     #[command(flatten)]
     state: State,
-    /// Also change what somebody else has changed since
+    /// Also change settings that somebody else has changed since
     #[arg(long)]
     force: bool,
     /// Plan for `apply --watch`, which can load the small-first scheduler
@@ -52,16 +52,15 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {
     Ok(json!({
-        "vms": found.vms.len(),
-        "machines": found.vms.iter().map(vm).collect::<Vec<_>>(),
-        "vcpus": settings.vcpus,
+        "vms": found.vms.iter().map(vm).collect::<Vec<_>>(),
+        "vcpu_scheduler": settings.vcpus,
         "plan": out::to_json(plan)?,
         "notes": out::to_json(&settings.notes)?,
-        "troubles": found.troubles,
+        "problems": found.troubles,
     }))
 }
 
-/// A machine, how it is known, and who has named it.
+/// A VM, how it is known, and who has named it.
 fn vm(vm: &Vm) -> Value {
     let mut value = json!({ "name": vm.name, "pid": vm.pid, "kind": vm.kind });
     if let (Value::Object(of), Ok(Value::Object(origin))) =
@@ -78,7 +77,7 @@ pub(crate) fn not_given(refused: &Refused) -> String {
     format!("refused: {knob}: {}: {}", Name::new(wanted), Name::new(why))
 }
 
-/// What cannot be had here, and what could not be found out, on standard error.
+/// What cannot be set here, and what could not be found out, on standard error.
 pub(crate) fn tell(found: &Found, settings: &Settings) {
     let notes = settings.notes.iter().map(ToString::to_string);
     notes
@@ -102,7 +101,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
                 [change.knob.to_string(), shown(&change.now), shown(&change.to), why]
             })
             .collect();
-        text += &columns(["place", "now", "then", "why"], &rows);
+        text += &columns(["setting", "current", "desired", "reason"], &rows);
     }
     for foreign in &plan.foreign {
         let (knob, now, ours) = (&foreign.knob, shown(&foreign.now), shown(&foreign.ours));
@@ -120,7 +119,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             [vm.name.to_string(), origin.known_by.to_string(), origin.named_by.to_string()]
         };
         let rows: Vec<[String; 3]> = found.vms.iter().take(VMS_MAX).map(row).collect();
-        text += &columns(["machine", "known by", "named by"], &rows);
+        text += &columns(["VM", "found by", "named by"], &rows);
         let more = found.vms.len() - rows.len();
         if more > 0 {
             let _ = writeln!(text, "  and {more} more; --json has all");
@@ -134,8 +133,8 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let _ = writeln!(
         text,
-        "{}, vCPUs by {vcpus}: {} would change, {} as wanted already",
-        count(found.vms.len(), "machine"),
+        "{}, vCPUs by {vcpus}: {} would change, {} are in force already",
+        count(found.vms.len(), "VM"),
         count(plan.changes.len(), "setting"),
         plan.right.len(),
     );

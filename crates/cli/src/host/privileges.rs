@@ -24,7 +24,7 @@ pub(crate) const RECORD: &[Capability] = &[
 pub(crate) fn keep(needed: &[Capability]) {
     if let Err(error) = drop_others(needed) {
         out::note(&format!(
-            "note: capabilities that are not needed could not be given up: {error}"
+            "note: lowtail could not drop capabilities that it does not need: {error}"
         ));
     }
 }

@@ -23,18 +23,18 @@ pub(crate) struct Record {
     /// Where to write the recording; `lowtail trace` reads it
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
-    /// only waits of machines named here count
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
+    /// only waits of VMs named here count
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
     #[arg(long, value_name = "SPAN", value_parser = wall, conflicts_with = "on_delay")]
     duration: Option<Duration>,
-    /// Write nothing until a machine's thread has waited longer than this to run, such as 5ms;
+    /// Write nothing until a VM's thread has waited longer than this to run, such as 5ms;
     /// then what came before it, and 100 ms after it
     #[arg(long, value_name = "SPAN", value_parser = wall)]
     on_delay: Option<Duration>,
-    /// How much to keep of what came before
+    /// How much to keep of the time before the wait
     #[arg(long, value_name = "SPAN", value_parser = wall, default_value = "2s")]
     #[arg(requires = "on_delay", conflicts_with = "duration")]
     keep: Duration,
@@ -103,14 +103,16 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     };
     let (vms, threads) = recorder.known();
     if threads > 0 && !global.quiet && !global.json {
-        out::note(&format!("watching {threads} threads of {vms} machines; Ctrl-C ends it"));
+        out::note(&format!("watching {threads} threads of {vms} VMs; Ctrl-C ends it"));
     }
     for number in 1..=args.count {
         let stop = || signals.caught().is_some();
         let caught = recorder.watch(stop).map_err(|failure| wrong(&args.output, failure))?;
         if !caught {
             if !global.quiet && !global.json {
-                out::text(&format!("no wait was longer than {threshold:?}; nothing is written\n"))?;
+                out::text(&format!(
+                    "no wait was longer than {threshold:?}; nothing was written\n"
+                ))?;
             }
             break;
         }
@@ -143,9 +145,9 @@ fn tell(
 ) -> Result<(), Fail> {
     let Summary { span_ns, events, lost, lost_names, vms } = *summary;
     if global.json {
-        let (file, span_us) = (file.display().to_string(), span_ns as f64 / 1e3);
+        let (file, span_s) = (file.display().to_string(), lowtail_out::seconds::of_ns(span_ns));
         return out::json(&json!({
-            "file": file, "span_us": span_us, "events": events, "lost": lost,
+            "file": file, "span_seconds": span_s, "events": events, "lost": lost,
             "lost_names": lost_names, "vms": vms,
         }));
     }
@@ -154,15 +156,15 @@ fn tell(
     }
     let name = lowtail_out::path(file);
     let ms = span_ns as f64 / 1e6;
-    let mut text = format!("{events} events of {ms:.3} ms, {vms} machines, written to {name}\n");
+    let mut text = format!("{events} events of {ms:.3} ms, {vms} VMs, written to {name}\n");
     if lost > 0 {
-        text += &format!("{lost} events were lost: --buffer makes more room\n");
+        text += &format!("{lost} events were lost; a larger --buffer loses fewer\n");
     }
     if lost_names > 0 {
         text += &format!("{lost_names} names of threads were lost\n");
     }
     if keep.is_some_and(|keep| span_ns < keep.as_nanos() as u64) {
-        text += "that is less than was to be kept: the buffer had no more, or it had not run for so long; --buffer makes more room\n";
+        text += "that is less than --keep: the buffer held no more, or lowtail had not run for so long; a larger --buffer keeps more\n";
     }
     out::text(&text)
 }

@@ -14,7 +14,7 @@ use crate::out;
 pub(crate) struct Revert {
     #[command(flatten)]
     state: State,
-    /// Also restore what somebody else has changed since
+    /// Also restore settings that somebody else has changed since
     #[arg(long)]
     force: bool,
 }
@@ -52,7 +52,7 @@ fn text(reverted: &Reverted) -> String {
         (reverted.already, "had it already"),
         (reverted.gone, "gone"),
         (reverted.stale, "of an earlier boot"),
-        (reverted.foreign.len(), "left to whom has changed them"),
+        (reverted.foreign.len(), "left as somebody else has set them"),
         (reverted.failed.len(), "refused by the kernel"),
         (reverted.damaged, "lines of the ledger that cannot be read"),
     ];

@@ -1,4 +1,4 @@
-//! The screen of `lowtail host observe`: which machine hurts, in which queue, because of whom.
+//! The screen of `lowtail host observe`: which VM hurts, in which queue, because of whom.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -32,7 +32,7 @@ pub(crate) enum Next {
 pub(crate) struct Screen {
     snapshot: Snapshot,
     findings: Vec<Finding>,
-    /// Late wake-ups of each machine, p99 in microseconds, the newest last.
+    /// Late wake-ups of each VM, p99 in microseconds, the newest last.
     late: HashMap<(u32, u64), VecDeque<f64>>,
     selected: usize,
     histogram: bool,
@@ -129,7 +129,7 @@ impl Screen {
         let mut line = vec![
             Span::from("lowtail host observe").bold(),
             Span::from(format!(
-                "  {} machines, each {:.1} s{}",
+                "  {} VMs, each {:.1} s{}",
                 self.snapshot.vms.len(),
                 self.snapshot.interval_ms / 1e3,
                 if self.paused { ", paused" } else { "" }
@@ -139,7 +139,7 @@ impl Screen {
         let all = lost.waits + lost.blame + lost.packets + lost.threads;
         if all > 0 {
             let text = format!(
-                "  not seen: {} waits, {} of blame, {} packets, {} threads",
+                "  lost events: {} waits, {} of blame, {} packets, {} threads",
                 lost.waits, lost.blame, lost.packets, lost.threads
             );
             line.push(Span::from(text).style(Style::new().fg(Color::Yellow)));
@@ -151,8 +151,8 @@ impl Screen {
         let block = Block::bordered().title(" What hurts ");
         if self.findings.is_empty() {
             let mut lines = vec![Line::from(match dark(&self.snapshot).next() {
-                None if !self.snapshot.unknown => {
-                    "Nothing: no machine waits for long in any of the three queues."
+                None if !self.snapshot.incomplete => {
+                    "No findings: no VM waits for long in any of the three queues."
                 }
                 _ => "Nothing that is seen.",
             })];
@@ -164,9 +164,9 @@ impl Screen {
         }
         let line = |finding: &Finding| {
             let style = match finding.queue {
-                Queue::Cpu => Style::new().fg(Color::Red),
+                Queue::RunQueue => Style::new().fg(Color::Red),
                 Queue::Host => Style::new().fg(Color::Magenta),
-                Queue::Beyond => Style::new().fg(Color::Yellow),
+                Queue::Network => Style::new().fg(Color::Yellow),
             };
             Line::from(sentence(finding)).style(style)
         };
@@ -187,7 +187,7 @@ impl Screen {
         Table::new(rows, widths)
             .header(Row::new(titles.clone()).style(Style::new().bold()))
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
-            .block(Block::bordered().title(" Machines "))
+            .block(Block::bordered().title(" VMs "))
     }
 
     fn vm(&self, vm: &VmSnapshot) -> Row<'_> {
@@ -203,10 +203,10 @@ impl Screen {
 /// Where the sparkline stands among them.
 const SPARKS_AT: usize = 6;
 
-/// The threads of a machine, and for whom they waited.
+/// The threads of a VM, and for whom they waited.
 fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
     let titles =
-        ["thread", "name", "CPU %", "wakes", "p50", "p99 us", "preempted", "p99 us", "waited for"];
+        ["thread", "name", "CPU %", "wake-ups", "p50", "p99 us", "preemptions", "p99 us", "blame"];
     let widths = [
         Constraint::Length(12),
         Constraint::Length(16),
@@ -219,20 +219,20 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
         Constraint::Min(20),
     ];
     let row = |thread: &ThreadSnapshot| {
-        let total: u64 = thread.blame.iter().map(|blame| blame.waited_ns).sum();
+        let total: u64 = thread.blame.iter().map(|blame| blame.ready_ns).sum();
         let blame = thread.blame.iter().take(4).map(|blame| {
-            let share = 100.0 * blame.waited_ns as f64 / total.max(1) as f64;
+            let share = 100.0 * blame.ready_ns as f64 / total.max(1) as f64;
             format!("{} {share:.0} %", who(&blame.runner))
         });
         Row::new([
             role(thread.role),
             thread.comm.to_string(),
-            format!("{:.1}", thread.cpu_ns as f64 / interval_ms.max(1.0) / 1e4),
-            thread.wake_to_run.count().to_string(),
-            us(thread.wake_to_run.percentile_us(0.5)),
-            us(thread.wake_to_run.percentile_us(0.99)),
-            thread.preempted_to_run.count().to_string(),
-            us(thread.preempted_to_run.percentile_us(0.99)),
+            format!("{:.1}", thread.run_time_ns as f64 / interval_ms.max(1.0) / 1e4),
+            thread.wakeup_latency.count().to_string(),
+            us(thread.wakeup_latency.percentile_us(0.5)),
+            us(thread.wakeup_latency.percentile_us(0.99)),
+            thread.preemption_latency.count().to_string(),
+            us(thread.preemption_latency.percentile_us(0.99)),
             blame.collect::<Vec<_>>().join(", "),
         ])
     };
@@ -241,7 +241,7 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
         .block(Block::bordered().title(format!(" {}: its threads{} ", vm.name, missing(vm))))
 }
 
-/// How many threads of a machine are not among them.
+/// How many threads of a VM are not among them.
 fn missing(vm: &VmSnapshot) -> String {
     match vm.unseen_threads.all() {
         0 => String::new(),
@@ -249,7 +249,7 @@ fn missing(vm: &VmSnapshot) -> String {
     }
 }
 
-/// How long the vCPUs of a machine waited after being woken: a bar for each doubling.
+/// How long the vCPUs of a VM waited after being woken: a bar for each doubling.
 fn histogram(frame: &mut Frame<'_>, vm: &VmSnapshot, area: Rect) {
     let wakes = wakes(vm);
     // From 1 us on; what is shorter is in the first.
@@ -287,7 +287,7 @@ fn histogram(frame: &mut Frame<'_>, vm: &VmSnapshot, area: Rect) {
 
 fn nobody() -> Paragraph<'static> {
     Paragraph::new(
-        "No virtual machines here. `lowtail host vms` says how they are found; --vm declares others.",
+        "No VMs found. `lowtail host vms` says how lowtail finds them; --vm declares others.",
     )
 }
 
@@ -329,7 +329,7 @@ mod tests {
         // 4 ms are in the bucket from 3.932 to 4.063.
         for part in [
             "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: on its CPU ran batch 100 %; for 1 s",
-            "2 machines",
+            "2 VMs",
             "round trip p50",
         ] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
@@ -341,12 +341,12 @@ mod tests {
     fn where_vcpus_are_not_seen_nothing_is_called_well() {
         let (mut snapshot, mut screen) = (snapshot(), Screen::default());
         screen.update(&snapshot, &[]);
-        assert!(shown(&screen).contains("Nothing: no machine waits"));
+        assert!(shown(&screen).contains("Nothing: no VM waits"));
         snapshot.vms[0].unseen_threads = Unseen { vcpus: 3, workers: 7, ..Unseen::default() };
         screen.update(&snapshot, &[]);
         let text = shown(&screen);
-        assert!(!text.contains("Nothing: no machine waits"), "{text}");
-        for part in ["batch: not known; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
+        assert!(!text.contains("Nothing: no VM waits"), "{text}");
+        for part in ["batch: unknown; 3 of 4 vCPUs", "1 of 4", "and 10 that are not seen"] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
     }
@@ -366,14 +366,14 @@ mod tests {
         assert!(text.contains("2us") && text.contains("2ms") && text.contains("100"), "{text}");
         press(&mut screen, KeyCode::Char('p'));
         screen.update(&Snapshot::default(), &[]);
-        assert!(shown(&screen).contains("2 machines, each 1.0 s, paused"));
+        assert!(shown(&screen).contains("2 VMs, each 1.0 s, paused"));
         assert_eq!(press(&mut screen, KeyCode::Char('q')), Next::Quit);
     }
 
     #[test]
     fn an_empty_host_and_a_small_terminal() {
         let screen = Screen::default();
-        assert!(shown(&screen).contains("No virtual machines here"));
+        assert!(shown(&screen).contains("No VMs found"));
         for (width, height) in [(1, 1), (20, 5), (80, 24)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             let mut screen = Screen::default();

@@ -10,7 +10,7 @@ use crate::exit::Fail;
 /// Where it is written down what is to be restored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct State {
-    /// Where it is written down what was there before [default: /run/lowtail]
+    /// Directory of the ledger, which has the original values [default: /run/lowtail]
     #[arg(long = "state", value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -25,7 +25,7 @@ pub(crate) fn host(error: manage::Error) -> Fail {
     Fail::Host(error.to_string())
 }
 
-/// Forgets how machines did before, what could not be had, and that a killed process had the scheduler: nothing is changed
+/// Forgets how VMs did before, what could not be had, and that a killed process had the scheduler: nothing is changed
 /// any more.
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
     let forgotten = Effect::forget(dir)

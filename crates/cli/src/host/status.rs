@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     } else if !global.quiet {
         out::text(&text(&status))?;
         out::text(&scheduler.iter().map(vcpus).collect::<String>())?;
-        // Whoever runs a machine has chosen the name in it.
+        // Whoever runs a VM has chosen the name in it.
         let line = |note: &String| format!("note: {}\n", Name::new(note));
         out::text(&notes.iter().map(line).collect::<String>())?;
         let line = |refused: &Refused| not_given(refused) + "\n";
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
 fn vcpus(scheduler: &InForce) -> String {
     match scheduler {
         InForce::Yes { pid, machines } => {
-            format!("small-first schedules {machines} machines, for process {pid}\n")
+            format!("small-first schedules {machines} VMs, for process {pid}\n")
         }
         InForce::Ended(why) => format!(
             "the kernel has ended small-first ({}) and schedules vCPUs itself\n",
@@ -89,7 +89,7 @@ fn taggers(status: &manage::Status) -> Vec<Running> {
         return Vec::new();
     }
     flow::running().unwrap_or_else(|error| {
-        out::note(&format!("note: what taggers have counted is not known: {error}"));
+        out::note(&format!("note: the taggers' counters cannot be read: {error}"));
         Vec::new()
     })
 }
@@ -138,12 +138,12 @@ fn text(status: &manage::Status) -> String {
                 [row.entry.knob.to_string(), shown(&row.entry.was), ours, now]
             })
             .collect();
-        text += &columns(["place", "before", "set", "now"], &rows);
+        text += &columns(["setting", "original", "desired", "current"], &rows);
     }
     let n = status.rows.len();
     let _ = match (n, status.holder) {
         (0, None) => writeln!(text, "nothing is changed on this host"),
-        (n, None) => writeln!(text, "{n} changed; nobody keeps them in force"),
+        (n, None) => writeln!(text, "{n} changed; no process keeps them in force"),
         (n, Some(pid)) => writeln!(text, "{n} changed; process {pid} keeps them in force"),
     };
     if status.stale > 0 {
@@ -155,7 +155,7 @@ fn text(status: &manage::Status) -> String {
     text
 }
 
-/// Machine by machine, before and after.
+/// VM by VM, before and after.
 fn effects(effect: &Effect) -> String {
     let figure = |vms: &[VmEffect], name: &str, get: fn(&VmEffect) -> Option<f64>| {
         let vm = vms.iter().find(|vm| vm.name == name);
@@ -168,14 +168,14 @@ fn effects(effect: &Effect) -> String {
             let both = |vms, get| figure(vms, &vm.name, get);
             [
                 Name::new(&vm.name).to_string(),
-                both(&effect.before, |vm| vm.wake_p99_us),
-                both(&effect.after, |vm| vm.wake_p99_us),
-                both(&effect.before, |vm| vm.waits_percent),
-                both(&effect.after, |vm| vm.waits_percent),
+                both(&effect.before, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
+                both(&effect.after, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
+                both(&effect.before, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
+                both(&effect.after, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
             ]
         })
         .collect();
-    let head = ["VM", "wake-up p99 before, us", "after", "ready before, %", "after"];
+    let head = ["VM", "wake-up p99 us before", "after", "ready % before", "after"];
     if rows.is_empty() { String::new() } else { columns(head, &rows) }
 }
 

@@ -6,13 +6,13 @@ use lowtail_observe::{Finding, Snapshot};
 
 use super::wording::{COLUMNS, cells, dark, next_steps, sentence, unseen};
 
-/// What hurts, and a line for each machine.
+/// What hurts, and a line for each VM.
 pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{} machines, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
+    let _ = writeln!(text, "{} VMs, {:.1} s", snapshot.vms.len(), snapshot.interval_ms / 1e3);
     match findings {
-        [] if snapshot.unknown || dark(snapshot).next().is_some() => {}
-        [] => text.push_str("  nothing hurts\n"),
+        [] if snapshot.incomplete || dark(snapshot).next().is_some() => {}
+        [] => text.push_str("  no findings\n"),
         _ => {
             for finding in findings {
                 let _ = writeln!(text, "  {}", sentence(finding));
@@ -29,7 +29,7 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     if *lost != Default::default() {
         let _ = writeln!(
             text,
-            "  not seen: {} waits, {} of blame, {} packets, {} threads",
+            "  lost events: {} waits, {} of blame, {} packets, {} threads",
             lost.waits, lost.blame, lost.packets, lost.threads
         );
     }
@@ -84,7 +84,7 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.contains("next: weigh or cap machines in a policy"), "{text}");
+        assert!(text.contains("next: set weights or caps in a policy"), "{text}");
         assert!(!text.contains('\x1b'));
         let table: Vec<&str> =
             text.lines().filter(|line| line.contains("VM  ") || line.ends_with("300")).collect();
@@ -95,17 +95,17 @@ mod tests {
     #[test]
     fn where_vcpus_are_not_seen_nothing_is_called_well() {
         let mut snapshot = snapshot();
-        assert!(text(&snapshot, &[]).contains("nothing hurts"));
+        assert!(text(&snapshot, &[]).contains("no findings"));
         snapshot.vms[0].unseen_threads.vcpus = 1;
         let said = text(&snapshot, &[]);
-        assert!(!said.contains("nothing hurts"), "{said}");
-        assert!(said.contains("batch: not known; 1 of 2 vCPUs are not seen"), "{said}");
-        assert!(said.contains("batch: not seen: 1 vCPUs"), "{said}");
+        assert!(!said.contains("no findings"), "{said}");
+        assert!(said.contains("batch: unknown; 1 of 2 vCPUs are not tracked"), "{said}");
+        assert!(said.contains("batch: not tracked: 1 vCPUs"), "{said}");
         snapshot.vms[0].unseen_threads = Default::default();
-        snapshot.unknown = true;
-        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
-        snapshot.unknown = false;
+        snapshot.incomplete = true;
+        assert!(!text(&snapshot, &[]).contains("no findings"));
+        snapshot.incomplete = false;
         snapshot.vms[0].threads.clear();
-        assert!(!text(&snapshot, &[]).contains("nothing hurts"));
+        assert!(!text(&snapshot, &[]).contains("no findings"));
     }
 }

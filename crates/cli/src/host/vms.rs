@@ -14,7 +14,7 @@ use crate::out;
 /// `lowtail host vms`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Vms {
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
     /// of its interfaces; or another name for one that it finds. Repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     vm: Vec<Declared>,
@@ -25,7 +25,9 @@ pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
     if global.json {
         let vms = serde_json::to_value(&found.vms);
         let vms = vms.map_err(|error| Fail::Bug(format!("JSON: {error}")))?;
-        out::json(&json!({ "vms": vms, "troubles": found.troubles, "unknown": found.unknown }))?;
+        out::json(
+            &json!({ "vms": vms, "problems": found.troubles, "incomplete_reason": found.unknown }),
+        )?;
     } else if !global.quiet && (found.unknown.is_none() || !found.vms.is_empty()) {
         out::text(&table(&found.vms))?;
     }
@@ -46,10 +48,10 @@ fn tell(found: &Found) {
 }
 
 const HEAD: [&str; 10] = [
-    "machine",
+    "VM",
     "named by",
     "run by",
-    "known by",
+    "found by",
     "process",
     "vCPUs",
     "I/O",
@@ -62,7 +64,7 @@ const RIGHT: std::ops::RangeInclusive<usize> = 4..=7;
 
 fn table(vms: &[Vm]) -> String {
     if vms.is_empty() {
-        return "no machines; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
+        return "no VMs found; --vm NAME=CGROUP or --vm NAME=PID declares one\n".to_string();
     }
     let rows: Vec<[String; 10]> = vms.iter().map(row).collect();
     let widths: Vec<usize> = (0..HEAD.len())

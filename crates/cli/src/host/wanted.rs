@@ -9,13 +9,13 @@ use lowtail_kernel::Roots;
 
 use crate::exit::Fail;
 
-/// A policy, and machines that are not found by themselves.
+/// A policy, and VMs that are not found by themselves.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Wanted {
-    /// The policy file; an empty one is one
+    /// The policy file; it may be empty
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A machine that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
+    /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID, and ,tap=INTERFACE for each
     /// of its interfaces; repeat for more
     #[arg(long, value_name = "NAME=GROUP|PID")]
     pub(crate) vm: Vec<Declared>,
@@ -29,7 +29,7 @@ impl Wanted {
         })
     }
 
-    /// The machines that there are.
+    /// The VMs that there are.
     pub(crate) fn found(&self, policy: &Policy) -> Found {
         let (users, _) = policy.users.on_this_host();
         Scanner::new(Roots::default(), self.vm.clone()).trusting(users).scan()
@@ -49,25 +49,24 @@ pub(crate) fn capabilities(
     if capabilities.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {
-                let why =
-                    "scheduler = \"sched-ext\" lives as long as its process does: add --watch";
+                let why = "scheduler = \"sched-ext\" runs only as long as the process: add --watch";
                 return Err(Fail::Usage(why.to_string()));
             }
             Scheduler::Auto | Scheduler::Fair | Scheduler::None => {}
         }
         capabilities.small_first =
-            Err("it lives as long as its process does: add --watch".to_string());
+            Err("it runs only as long as the process: add --watch".to_string());
     }
     Ok(capabilities)
 }
 
-/// The desired state of these machines.
+/// The desired state of these VMs.
 pub(crate) fn settings(
     policy: &Policy,
     found: &Found,
     capabilities: &HostCapabilities,
 ) -> Result<Settings, Fail> {
-    // Nobody there is not the same as nobody seen: settings of all machines would be taken back.
+    // Nobody there is not the same as nobody seen: settings of all VMs would be taken back.
     if let Some(why) = &found.unknown {
         return Err(Fail::Host(why.clone()));
     }

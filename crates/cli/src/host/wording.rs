@@ -4,7 +4,7 @@ use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
 use lowtail_observe::{Finding, Runner, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 
-/// What is told of a machine. Times are in microseconds.
+/// What is told of a VM. Times are in microseconds.
 pub(crate) const COLUMNS: [&str; 13] = [
     "VM",
     "vCPUs",
@@ -28,7 +28,7 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
         (seen, 0) => seen.to_string(),
         (seen, unseen) => format!("{seen} of {}", seen as u64 + unseen),
     };
-    let ran_ns: u64 = vm.threads.iter().map(|thread| thread.cpu_ns).sum();
+    let ran_ns: u64 = vm.threads.iter().map(|thread| thread.run_time_ns).sum();
     let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
     let name = format!("{}{}", vm.name, if vm.ended { " (ended)" } else { "" });
     let mut cells = vec![
@@ -38,17 +38,17 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
         us(wakes.percentile_us(0.5)),
         us(wakes.percentile_us(0.99)),
         us((wakes.count() > 0).then_some(wakes.max_ns() as f64 / 1e3)),
-        vm.waits_share().map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
+        vm.ready_ratio().map_or_else(|| "–".to_string(), |share| format!("{:.1}", 100.0 * share)),
         if vm.throttled.is_empty() { "–".to_string() } else { throttled.to_string() },
         us(back_end(vm).percentile_us(0.99)),
     ];
     match &vm.network {
         None => cells.extend(["–"; 4].map(String::from)),
         Some(network) => cells.extend([
-            us(network.queue.percentile_us(0.99)),
+            us(network.queueing_delay.percentile_us(0.99)),
             network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
-            us(network.beyond.percentile_us(0.5)),
-            us(network.beyond.percentile_us(0.99)),
+            us(network.round_trip.percentile_us(0.5)),
+            us(network.round_trip.percentile_us(0.99)),
         ]),
     }
     cells
@@ -56,42 +56,44 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
 
 /// A finding in words: whose, the symptom with its size and limit, the cause, what to do next.
 pub(crate) fn sentence(finding: &Finding) -> String {
-    let Finding { vm, symptom, amount, limit, .. } = finding;
-    let p99 = |what: &str| format!("{what} p99 {} (limit {})", span(*amount), span(*limit));
+    let Finding { vm, symptom, value, limit, .. } = finding;
+    let p99 = |what: &str| format!("{what} p99 {} (limit {})", span(*value), span(*limit));
+    let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
     let what = match symptom {
-        Symptom::Late => p99("wake-up latency"),
-        Symptom::Starved => {
-            format!("ready time {amount:.0} % of run and ready time (limit {limit:.0} %)")
+        Symptom::WakeupLatency => p99("wake-up latency"),
+        Symptom::ReadyTime => {
+            let (value, limit) = (percent(*value), percent(*limit));
+            format!("ready time {value} of run and ready time (limit {limit})")
         }
-        Symptom::Throttled => format!("throttled in {amount:.0} % of periods"),
-        Symptom::BackEndLate => p99("back-end latency"),
-        Symptom::Queued => p99("queueing delay at the uplink"),
-        Symptom::Dropped => format!("{amount:.0} packets dropped in the host"),
-        Symptom::RemoteLatency => p99("round trip beyond the uplink"),
+        Symptom::Throttling => format!("throttled in {} of periods", percent(*value)),
+        Symptom::BackendLatency => p99("back-end latency"),
+        Symptom::QueueingDelay => p99("queueing delay at the uplink"),
+        Symptom::Drops => format!("{value:.0} packets dropped in the host"),
+        Symptom::RoundTrip => p99("round trip beyond the uplink"),
     };
-    let told = finding.causes.iter().filter(|cause| cause.share >= 0.05).take(3);
+    let told = finding.causes.iter().filter(|cause| cause.ratio >= 0.05).take(3);
     let causes: Vec<String> =
-        told.map(|cause| format!("{} {:.0} %", who(&cause.runner), 100.0 * cause.share)).collect();
+        told.map(|cause| format!("{} {:.0} %", who(&cause.runner), 100.0 * cause.ratio)).collect();
     let cause = match (causes.is_empty(), symptom) {
-        (_, Symptom::Throttled) => "; cause: its own CPU quota".to_string(),
+        (_, Symptom::Throttling) => "; cause: its own CPU quota".to_string(),
         (true, _) => String::new(),
         _ => format!("; cause: on its CPU ran {}", causes.join(", ")),
     };
-    format!("{vm}: {what}{cause}; for {:.0} s", finding.for_ms / 1e3)
+    format!("{vm}: {what}{cause}; for {:.0} s", finding.duration_ms / 1e3)
 }
 
 /// What an operator does next about `findings`, one line for each kind of remedy.
 pub(crate) fn next_steps(findings: &[Finding]) -> Vec<&'static str> {
     let step = |finding: &Finding| match finding.symptom {
-        Symptom::Late | Symptom::Starved | Symptom::BackEndLate => {
-            "next: weigh or cap machines in a policy, and ask `lowtail host plan POLICY` what it changes"
+        Symptom::WakeupLatency | Symptom::ReadyTime | Symptom::BackendLatency => {
+            "next: set weights or caps in a policy, and ask `lowtail host plan POLICY` what it changes"
         }
-        Symptom::Throttled => "next: raise the quota (cpu.max), or give it a burst",
-        Symptom::Queued => {
+        Symptom::Throttling => "next: raise the quota (cpu.max), or give it a burst",
+        Symptom::QueueingDelay => {
             "next: name the uplink in a policy, and ask `lowtail host plan POLICY` what it changes"
         }
-        Symptom::Dropped => "next: `lowtail host observe --once --json` gives the kernel's reasons",
-        Symptom::RemoteLatency => {
+        Symptom::Drops => "next: `lowtail host observe --once --json` gives the kernel's reasons",
+        Symptom::RoundTrip => {
             "next: look at the network and at who answers; this host is not the cause"
         }
     };
@@ -101,8 +103,9 @@ pub(crate) fn next_steps(findings: &[Finding]) -> Vec<&'static str> {
     steps
 }
 
-/// A span in a unit that people read, with three digits that count.
-fn span(span_us: f64) -> String {
+/// Seconds in a unit that people read, with three digits that count.
+fn span(seconds: f64) -> String {
+    let span_us = 1e6 * seconds;
     if span_us < 999.5 {
         format!("{} us", us(Some(span_us)))
     } else {
@@ -110,14 +113,17 @@ fn span(span_us: f64) -> String {
     }
 }
 
-/// Machines of which it is not known how they are, in words.
+/// VMs of which it is not known how they are, in words.
 pub(crate) fn dark(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let words = |vm: &VmSnapshot| {
         let (seen, unseen) = (vm.vcpus().count(), vm.unseen_threads.vcpus);
         match unseen {
-            0 => format!("{}: not known; none of its threads is known to be a vCPU", vm.name),
+            0 => format!(
+                "{}: unknown; lowtail does not know which of its threads are vCPUs",
+                vm.name
+            ),
             _ => format!(
-                "{}: not known; {unseen} of {} vCPUs are not seen, there is no room for them \
+                "{}: unknown; {unseen} of {} vCPUs are not tracked for lack of room \
                  (--threads)",
                 vm.name,
                 seen as u64 + unseen
@@ -132,8 +138,8 @@ pub(crate) fn unseen(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let words = |vm: &VmSnapshot| {
         let of = vm.unseen_threads;
         format!(
-            "{}: not seen: {} vCPUs, {} back-end threads, {} workers, {} at their start",
-            vm.name, of.vcpus, of.back_end, of.workers, of.begun
+            "{}: not tracked: {} vCPUs, {} back-end threads, {} workers, {} at their start",
+            vm.name, of.vcpus, of.backend, of.workers, of.started
         )
     };
     snapshot.vms.iter().filter(|vm| vm.unseen_threads.any()).map(words)
@@ -154,7 +160,7 @@ pub(crate) fn who(who: &Runner) -> String {
 /// Wake-ups of all vCPUs.
 pub(crate) fn wakes(vm: &VmSnapshot) -> Histogram {
     let mut all = Histogram::default();
-    vm.threads.iter().filter(|thread| is_vcpu(thread)).for_each(|t| all.merge(&t.wake_to_run));
+    vm.threads.iter().filter(|thread| is_vcpu(thread)).for_each(|t| all.merge(&t.wakeup_latency));
     all
 }
 
@@ -162,7 +168,7 @@ pub(crate) fn wakes(vm: &VmSnapshot) -> Histogram {
 pub(crate) fn back_end(vm: &VmSnapshot) -> Histogram {
     let mut all = Histogram::default();
     let serves = |role| matches!(role, Role::Vhost(_) | Role::IoThread(_) | Role::Emulator);
-    vm.threads.iter().filter(|t| serves(t.role)).for_each(|t| all.merge(&t.wake_to_run));
+    vm.threads.iter().filter(|t| serves(t.role)).for_each(|t| all.merge(&t.wakeup_latency));
     all
 }
 

@@ -1,4 +1,4 @@
-//! `lowtail lab run --domain-xml`: machines of libvirt's on a host.
+//! `lowtail lab run --domain-xml`: VMs of libvirt's on a host.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn vcpus_at(
     Some((lowtail_out::path(path), vms.get(number)?.1.positions.vcpu))
 }
 
-/// The command that does it again on any machine.
+/// The command that does it again on any VM.
 pub(super) fn command(args: &LabRun, seed: u64) -> String {
     let files = args.domain_xml.iter().map(|path| quoted(&path.display().to_string()));
     let files: Vec<String> = files.collect();
@@ -98,7 +98,7 @@ fn version(args: &LabRun) -> u8 {
     args.cgroup_version.unwrap_or(2)
 }
 
-/// Refuses options that are about machines where there are none.
+/// Refuses options that are about VMs where there are none.
 pub(super) fn check(args: &LabRun) -> Result<(), Fail> {
     let options = [
         ("--pcpus", args.pcpus.is_some()),

@@ -231,14 +231,26 @@ fn text(result: &Compareds<'_>, color: bool) -> String {
     text + &format!("\n{hold} of {claims} claims hold\n")
 }
 
+/// The name of a figure with its base unit, and what a figure is to be multiplied by.
+fn in_base_unit(figure: &str) -> (String, f64) {
+    if let Some(stem) = figure.strip_suffix("_us") {
+        (format!("{stem}_seconds"), 1e-6)
+    } else if let Some(stem) = figure.strip_suffix("_percent") {
+        (format!("{stem}_ratio"), 1e-2)
+    } else {
+        (figure.to_string(), 1.0)
+    }
+}
+
 fn json(result: &Compareds<'_>) -> Value {
     let line = |line: &Line| {
+        let (figure, scale) = in_base_unit(line.figure);
         json!({
-            "of": line.of,
-            "figure": line.figure,
-            "simulated": line.sim,
-            "kernel": line.real,
-            "difference_percent": line.difference_percent(),
+            "vm": line.of,
+            "figure": figure,
+            "simulated": line.sim.map(|value| value * scale),
+            "kernel": line.real.map(|value| value * scale),
+            "difference_ratio": line.difference_percent().map(|percent| percent / 100.0),
             "tolerance": line.claim.as_ref().map(|claim| &claim.tolerance),
             "holds": line.claim.as_ref().map(|claim| claim.holds),
         })
@@ -249,8 +261,8 @@ fn json(result: &Compareds<'_>) -> Value {
             "scheduler": compared.case.describe(),
             "cpus": compared.pcpus,
             "scaled": compared.scaled,
-            "measured_s": compared.measured.as_s_f64(),
-            "others_percent": compared.comparison.others_percent,
+            "measured_seconds": compared.measured.as_s_f64(),
+            "others_ratio": compared.comparison.others_percent / 100.0,
             "figures": compared.comparison.lines.iter().map(line).collect::<Vec<Value>>(),
             "holds": compared.comparison.holds(),
         })

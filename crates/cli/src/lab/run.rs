@@ -204,7 +204,7 @@ impl<'a> TextFile<'a> {
     }
 }
 
-/// One line for each machine.
+/// One line for each VM.
 fn print_machines(experiment: &Experiment, outcome: &Outcome, global: &Global) -> Result<(), Fail> {
     if global.quiet {
         return Ok(());

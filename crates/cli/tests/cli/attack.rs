@@ -24,9 +24,9 @@ fn findings_can_be_run_again() {
         let rows = &again.expect(0, &[]).json()["experiments"][0]["rows"];
         assert_eq!((&rows[0]["case"], &rows[1]["case"]), (&"attack".into(), &"honest".into()));
         let metric = match finding["measure"].as_str().unwrap() {
-            "tail" => "p99_9".to_string(),
-            "window" => format!("window_share.{}", finding["vm"].as_str().unwrap()),
-            _ => format!("cpu_share.{}", finding["vm"].as_str().unwrap()),
+            "tail" => "p99_9_seconds".to_string(),
+            "window" => format!("cpus_used_in_window.{}", finding["vm"].as_str().unwrap()),
+            _ => format!("cpus_used.{}", finding["vm"].as_str().unwrap()),
         };
         assert_eq!(rows[0][&metric], finding["figure"], "{finding:#}");
         assert_eq!(rows[1][&metric], finding["honest"], "{finding:#}");

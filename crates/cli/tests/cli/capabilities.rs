@@ -20,7 +20,7 @@ fn with(place: &Place, capabilities: &str, line: &str) -> Ran {
     Ran::new(&command.output().expect("there is a setpriv"))
 }
 
-/// A machine of root's is observed with its vCPUs, its waits and its traffic by a user who is not root; a user without
+/// A VM of root's is observed with its vCPUs, its waits and its traffic by a user who is not root; a user without
 /// these capabilities is told what is missing.
 #[test]
 fn three_capabilities_are_enough_to_observe() {
@@ -34,11 +34,11 @@ fn three_capabilities_are_enough_to_observe() {
     let json = ran.json();
     let vm = &json["vms"][0];
     assert_eq!((&vm["name"], &vm["pid"]), (&name.as_str().into(), &standin.begun.pid.into()));
-    assert_eq!((&vm["known_by"], &vm["named_by"]), (&"program".into(), &"root".into()));
+    assert_eq!((&vm["found_by"], &vm["named_by"]), (&"program".into(), &"root".into()));
     let wakes = &vm["threads"].as_array().expect("threads").iter().find(|t| t["role"] == "vcpu");
-    let wakes = wakes.expect("a vCPU")["wake_to_run"]["count"].as_u64().expect("a count");
+    let wakes = wakes.expect("a vCPU")["wakeup_latency"]["count"].as_u64().expect("a count");
     assert!(wakes > 100, "{wakes} of 500 wake-ups in a second");
-    let coverage_gaps = json["blind"].as_array().expect("a list");
+    let coverage_gaps = json["coverage_gaps"].as_array().expect("a list");
     let words = |word: &str| {
         coverage_gaps.iter().any(|why| why.as_str().is_some_and(|why| why.contains(word)))
     };

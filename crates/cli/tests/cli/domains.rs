@@ -1,4 +1,4 @@
-//! Machines of libvirt's: `lab run --domain-xml`.
+//! VMs of libvirt's: `lab run --domain-xml`.
 
 use crate::Place;
 
@@ -29,7 +29,7 @@ fn machines_are_run_side_by_side() {
     assert!(ran.out.contains("12 pCPUs: 66.67 % busy, 33.33 % idle"), "{}", ran.out);
     let json = place.line(&format!("{line} --json")).json();
     let row = &json["experiments"][0]["rows"][0];
-    for name in ["cpu_share.plain", "cpu_share.db"] {
+    for name in ["cpus_used.plain", "cpus_used.db"] {
         assert!((row[name].as_f64().unwrap() - 4.0).abs() < 0.01, "{row}");
     }
     // The command that it prints does the same again.
@@ -52,7 +52,10 @@ fn the_scenario_that_is_printed_is_the_one_that_is_run() {
     let direct = rows(&format!("{line} --no-report --json"));
     assert_eq!(direct, rows("lab run m.toml --no-report --json"));
     // A quota and what it is compared with are there.
-    assert!(direct.contains("cap_error.web") && direct.contains("guest_share"), "{direct}");
+    assert!(
+        direct.contains("cap_error_percent.web") && direct.contains("guest_percent"),
+        "{direct}"
+    );
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn bad_machines_are_refused_with_their_place() {
     let db = "<name>db</name>";
     bad("150000", "150", &["bad.xml:6:1: <global_quota>: global_quota 150: libvirt takes 1000 to"]);
     bad("</vcpu>", "", &["bad.xml:8:", "no XML"]);
-    bad(db, db, &["bad.xml:2:1: another machine is called `db`, too"]);
+    bad(db, db, &["bad.xml:2:1: another VM is called `db`, too"]);
     bad(
         db,
         "<name>x</name><cputune><vcpupin vcpu='0' cpuset='8'/></cputune>",

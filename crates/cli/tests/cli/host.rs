@@ -47,8 +47,8 @@ fn the_doctor() {
     let json = ran.json();
     let checks = json["checks"].as_array().expect("checks");
     assert!(checks.len() >= 20, "{checks:?}");
-    // Machines of other tests come and go.
-    let checks = checks.iter().filter(|check| check["id"] != "machines").collect::<Vec<_>>();
+    // VMs of other tests come and go.
+    let checks = checks.iter().filter(|check| check["id"] != "vms").collect::<Vec<_>>();
     let line = |check: &Value| {
         let title = check["title"].as_str().expect("a title");
         let mut lines = table.out.lines();
@@ -105,7 +105,7 @@ fn the_doctor_without_root() {
     let ran = as_nobody(&place, "host doctor --json");
     ran.expect(4, &[]);
     let json = ran.json();
-    assert_eq!(json["works"]["observe"], false);
+    assert_eq!(json["capabilities"]["observe"], false);
     let of = |id: &str| json["checks"].as_array().unwrap().iter().find(|c| c["id"] == id).cloned();
     for id in ["capabilities", "bpf"] {
         let check = of(id).expect(id);
@@ -114,7 +114,7 @@ fn the_doctor_without_root() {
     }
 }
 
-/// A machine with a name that would clear the screen: escaped in the table, as it is in JSON.
+/// A VM with a name that would clear the screen: escaped in the table, as it is in JSON.
 #[test]
 fn machines_are_listed() {
     let place = Place::new();
@@ -173,7 +173,7 @@ fn machines_in_control_groups_of_version_2() {
     ran.expect(0, &[]);
     let (vms, doctor) = ran.out.split_once("\n\n\n").unwrap_or_else(|| panic!("{}", ran.out));
     let vms: Value = serde_json::from_str(vms).expect(vms);
-    assert_eq!(vms["troubles"], Value::Array(Vec::new()));
+    assert_eq!(vms["problems"], Value::Array(Vec::new()));
     let vm = &vms["vms"][0];
     assert_eq!((&vm["name"], &vm["kind"]), (&"web_1".into(), &"libvirt".into()));
     let groups: Vec<&str> = vm["groups"]
@@ -195,7 +195,7 @@ fn machines_in_control_groups_of_version_2() {
     assert_eq!(found("sched-ext"), ("ok".into(), "free".into()));
     let (state, groups) = found("cgroup-cpu");
     assert!(state == "ok" && groups.starts_with("version 2 at /sys/fs/cgroup: "), "{groups}");
-    assert_eq!(found("machines").1, "web_1");
+    assert_eq!(found("vms").1, "web_1");
 }
 
 /// Who may not look says so, and still finds what names of processes tell.

@@ -50,7 +50,7 @@ fn one_interval() {
     assert_eq!(vm["pid"], standin.begun.pid);
     // Wake-ups each 5 ms, in 300 ms and what the command itself was late.
     let wakes = vm["threads"].as_array().expect("threads").iter();
-    let wakes: u64 = wakes.filter_map(|thread| thread["wake_to_run"]["count"].as_u64()).sum();
+    let wakes: u64 = wakes.filter_map(|thread| thread["wakeup_latency"]["count"].as_u64()).sum();
     let span_ms = json["interval_ms"].as_f64().expect("a number");
     let due = span_ms.max(300.0) / 5.0;
     let wakes = wakes as f64;
@@ -75,10 +75,11 @@ fn a_recording_is_read_like_an_xentrace() {
         .expect("vCPUs")
         .iter()
         .find(|vcpu| vcpu["vcpu"].as_str().is_some_and(|name| name == "recorded vcpu0"));
-    let wakes = server.expect("the stand-in")["wake_to_run"]["n"].as_u64().expect("a number");
+    let wakes =
+        server.expect("the stand-in")["wakeup_latency"]["count"].as_u64().expect("a number");
     // Each 5 ms, in 500 ms and what the command itself was late.
     let info = place.line("trace info host.ltr --json").json();
-    let span_ms = info["span_us"].as_f64().expect("a number") / 1e3;
+    let span_ms = 1e3 * info["span_seconds"].as_f64().expect("a number");
     let most = span_ms.max(500.0) / 5.0 + 10.0;
     assert!(wakes >= 80 && wakes as f64 <= most, "{wakes} wake-ups in {span_ms} ms");
     place.line("trace export host.ltr --perfetto host.pftrace").expect(0, &[]);
@@ -114,7 +115,7 @@ fn a_step_of_the_clock() {
     // A fifth of a CPU, in periods of 100 ms.
     let ran_ms = sum(&|interval| {
         let threads = interval["vms"][0]["threads"].as_array().expect("threads");
-        let ns = |thread: &Value| thread["cpu_ns"].as_f64().expect("a number");
+        let ns = |thread: &Value| thread["run_time_ns"].as_f64().expect("a number");
         let vcpus = threads.iter().filter(|thread| thread["role"] == "vcpu");
         vcpus.map(ns).sum::<f64>() / 1e6
     });

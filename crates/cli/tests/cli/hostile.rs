@@ -151,12 +151,12 @@ fn no_number_takes_all_memory() {
         (
             net.replace(star, "{ kind = \"star\", machines = 4000000000 }"),
             ":4:",
-            "4000000000 machines: 1 to 8192",
+            "4000000000 VMs: 1 to 8192",
         ),
         (
             net.replace(star, "{ kind = \"dumbbell\", left = 1, right = 4000000000 }"),
             ":4:",
-            "4000000000 machines",
+            "4000000000 VMs",
         ),
         (net.replace(star, tree), ":4:", "at most 4096"),
         (net.replace("from = \"0\"", &all), ":7:", "at most 1048576"),

@@ -40,22 +40,24 @@ pub(crate) fn experiment(value: &Value) {
         );
     }
     for row in value["rows"].as_array().unwrap() {
-        keys(row, &[("case", Value::is_string), ("n", Value::is_u64), ("unit", Value::is_string)]);
-        assert!(["ns", "us", "ms", "s"].contains(&row["unit"].as_str().unwrap()), "{row:#}");
-        for figure in ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"] {
-            keys(row, &[(figure, number_or_null)]);
-        }
+        keys(row, &[("case", Value::is_string), ("count", Value::is_u64)]);
+        keys(row, &[("avg_seconds", number_or_null)]);
         ascending(row, &["min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"]);
         // Other metrics stand under their own keys.
-        keys(row, &[("switches_per_s", Value::is_number), ("sim_s", Value::is_number)]);
+        keys(
+            row,
+            &[("switches_per_second", Value::is_number), ("simulated_seconds", Value::is_number)],
+        );
     }
 }
 
 /// Percentiles rise; those of nothing are null.
 fn ascending(value: &Value, names: &[&str]) {
+    let names: Vec<String> = names.iter().map(|name| format!("{name}_seconds")).collect();
+    names.iter().for_each(|name| keys(value, &[(name, number_or_null)]));
     let figures: Vec<f64> = names.iter().filter_map(|name| value[name].as_f64()).collect();
     assert!(figures.is_sorted(), "{value:#}");
-    let wanted = if value["n"] == 0 { 0 } else { names.len() };
+    let wanted = if value["count"] == 0 { 0 } else { names.len() };
     assert_eq!(figures.len(), wanted, "{value:#}");
 }
 
@@ -77,17 +79,16 @@ fn lab_run() {
         (&tiny["claims"][0]["holds"], &short["claims"][0]["holds"]),
         (&true.into(), &false.into())
     );
-    // As the file orders it: 500 requests, 200 wake-ups; times in us, the default.
+    // As the file orders it: 500 requests, 200 wake-ups.
     let rows = tiny["rows"].as_array().unwrap();
     let figures: Vec<_> =
-        rows.iter().map(|row| (row["case"].as_str(), row["n"].as_u64())).collect();
+        rows.iter().map(|row| (row["case"].as_str(), row["count"].as_u64())).collect();
     assert_eq!(figures, [(Some("a/io"), Some(500)), (Some("a/nap"), Some(200))]);
-    assert_eq!(rows[0]["unit"], "us");
     // A request cannot be answered sooner than after its path of 20 us and its work of 5 us.
-    assert!(rows[0]["min"].as_f64().unwrap() > 25.0, "{}", rows[0]);
+    assert!(rows[0]["min_seconds"].as_f64().unwrap() > 25e-6, "{}", rows[0]);
 }
 
-/// The numbers are in the unit that the row names.
+/// Whatever unit a file has, JSON has seconds.
 #[test]
 fn units() {
     let place = Place::new();
@@ -95,9 +96,10 @@ fn units() {
     place.write("us.toml", TINY).write("ms.toml", ms);
     let value = place.line("lab run us.toml ms.toml --json --no-report").expect(0, &[]).json();
     let row = |i: usize| &value["experiments"][i]["rows"][0];
-    assert_eq!((&row(0)["unit"], &row(1)["unit"]), (&"us".into(), &"ms".into()));
-    let p50 = |i: usize| row(i)["p50"].as_f64().unwrap();
-    assert!((p50(0) / p50(1) - 1000.0).abs() < 1e-6, "{} us, {} ms", p50(0), p50(1));
+    assert_eq!(row(0)["p50_seconds"], row(1)["p50_seconds"]);
+    // A request cannot be answered sooner than after its path of 20 us and its work of 5 us, and hardly later here.
+    let p50_s = row(0)["p50_seconds"].as_f64().unwrap();
+    assert!((25e-6..1e-3).contains(&p50_s), "{p50_s} s");
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn trace_info() {
     keys(
         &value,
         &[
-            ("span_us", Value::is_f64),
+            ("span_seconds", Value::is_f64),
             ("cpu_hz", Value::is_u64),
             ("pcpus", list),
             ("domains", list),
@@ -171,31 +173,27 @@ fn trace_latency() {
     let file = capture();
     let ran = Place::new().run(["trace", "latency", "--json", file.to_str().unwrap()]);
     let value = ran.expect(0, &[]).json();
-    keys(&value, &[("span_us", Value::is_f64), ("cpu_hz", Value::is_u64)]);
+    keys(&value, &[("span_seconds", Value::is_f64), ("cpu_hz", Value::is_u64)]);
     for vcpu in value["vcpus"].as_array().unwrap() {
         keys(
             vcpu,
             &[
                 ("vcpu", Value::is_string),
-                ("cpu_share", Value::is_f64),
-                ("switches_per_s", Value::is_number),
+                ("cpu_ratio", Value::is_f64),
+                ("switches_per_second", Value::is_number),
                 ("blame", Value::is_array),
             ],
         );
-        for name in ["wake_to_run", "preempted_to_run", "run_length"] {
+        for name in ["wakeup_latency", "preemption_latency", "run_length"] {
             let distribution = &vcpu[name];
-            keys(distribution, &[("n", Value::is_u64)]);
-            assert_eq!(distribution["unit"], "us", "{name}");
-            for figure in ["min", "p50", "p90", "p99", "p99_9", "max"] {
-                keys(distribution, &[(figure, number_or_null)]);
-            }
+            keys(distribution, &[("count", Value::is_u64)]);
             ascending(distribution, &["min", "p50", "p90", "p99", "p99_9", "max"]);
         }
         let blame = vcpu["blame"].as_array().unwrap();
         let shares = blame.iter().map(|blame| {
             let text: Is = Value::is_string;
-            keys(blame, &[("vcpu", text), ("share", Value::is_number), ("reason", text)]);
-            blame["share"].as_f64().unwrap()
+            keys(blame, &[("vcpu", text), ("ratio", Value::is_number), ("reason", text)]);
+            blame["ratio"].as_f64().unwrap()
         });
         // Somebody is to blame for all of the waiting.
         let sum: f64 = shares.sum();

@@ -17,6 +17,7 @@ mod hostile;
 mod house;
 mod json;
 mod kernel;
+mod keys;
 mod network;
 mod perfetto;
 mod policy;
@@ -40,7 +41,7 @@ use tempfile::TempDir;
 const TINY: &str = r#"title = "Tiny scenario"
 seed = 3
 duration = "10s"
-show = ["switches_per_s"]
+show = ["switches_per_second"]
 [host]
 pcpus = 2
 scheduler = { kind = "null" }
@@ -58,7 +59,7 @@ at_most = 1000
 [[claim]]
 id = "all of them"
 case = "a/nap"
-metric = "n"
+metric = "count"
 at_least = 200
 "#;
 

@@ -121,7 +121,7 @@ fn decodes_with_the_official_schema() {
     }
 }
 
-/// Two machines send to a third: the port to it fills up, and so do their own queues.
+/// Two VMs send to a third: the port to it fills up, and so do their own queues.
 pub(crate) const QUEUES: &str = r#"title = "Queues"
 seed = 3
 duration = "300ms"

@@ -58,7 +58,7 @@ impl Vm {
 /// There is root, control groups are there.
 fn may() -> Option<()> {
     root()?;
-    need(Hierarchy::find().ok().map(drop), "no control groups for processors")
+    need(Hierarchy::find().ok().map(drop), "no CPU controller of control groups")
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_somebody_else_has_changed_is_left_alone() {
     assert_eq!(fs::read_to_string(machine.file()).expect("a weight"), "77\n");
 }
 
-/// Follows a machine that comes, is the only one to change the host meanwhile, and ends cleanly.
+/// Follows a VM that comes, is the only one to change the host meanwhile, and ends cleanly.
 #[test]
 fn watching() {
     let Some(()) = may() else { return };
@@ -166,7 +166,7 @@ fn watching() {
     let until = |what: &str, is: &dyn Fn() -> bool| {
         let begun = Instant::now();
         while !is() {
-            // A round is a second; the rest is for a busy machine.
+            // A round is a second; the rest is for a busy VM.
             assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
             sleep(Duration::from_millis(50));
         }
@@ -184,7 +184,7 @@ fn watching() {
     place.line("host status --state s").expect(0, &[]);
 }
 
-/// Two vCPUs of a machine that has no group of its own; one of them has a policy that may not be changed, as libvirt's
+/// Two vCPUs of a VM that has no group of its own; one of them has a policy that may not be changed, as libvirt's
 /// `<vcpusched>` gives it. It is told by all commands, and the other one gets what it shall have.
 #[test]
 fn what_one_thread_cannot_have_stops_nothing() {
@@ -235,7 +235,7 @@ fn a_thread_whose_name_is_no_utf8() {
     assert!(!place.path("s/host.ledger").exists());
 }
 
-/// Hundreds of machines come and go under `apply --watch`: what it says is bounded by time, and says how much it left out.
+/// Hundreds of VMs come and go under `apply --watch`: what it says is bounded by time, and says how much it left out.
 #[test]
 fn churn_fills_no_log() {
     let Some(()) = may() else { return };
@@ -276,15 +276,15 @@ fn churn_fills_no_log() {
         lines.len() <= 5 * (20 + seconds / 5 + seconds / 10 + 3) + 2,
         "{seconds} s: {lines:#?}"
     );
-    assert!(lines.iter().any(|line| line.starts_with("machine churn")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("VM churn")), "{lines:#?}");
     let left_out = |what: &str| -> usize {
         let counts =
             lines.iter().filter(|line| line.starts_with("... and ") && line.contains(what));
         counts.filter_map(|line| line.split(' ').nth(2)?.parse::<usize>().ok()).sum()
     };
-    // All 200 machines came, and all changes were made: said, or counted.
-    let came = lines.iter().filter(|line| line.starts_with("machine ")).count();
-    assert!(came + left_out("machines") >= most, "{came}: {lines:#?}");
+    // All 200 VMs came, and all changes were made: said, or counted.
+    let came = lines.iter().filter(|line| line.starts_with("VM ")).count();
+    assert!(came + left_out("vms") >= most, "{came}: {lines:#?}");
     let changes = lines.iter().filter(|line| line.contains(" -> ")).count();
     assert!(changes + left_out("changes") >= 4 * most, "{changes}: {lines:#?}");
 }

@@ -24,16 +24,19 @@ fn names_the_trap() {
     let latency = run(&["trace", "latency", "--json"]).expect(0, &[]).json();
     let server = vcpu(&latency, "d1v0");
     // 165 wake-ups, the last of which the end of the trace cuts off.
-    assert_eq!((&server["wakeups"], &server["wake_to_run"]["n"]), (&165.into(), &164.into()));
-    assert_eq!(server["wake_to_run"]["p50"], 9988.76);
-    assert_eq!(server["wake_to_run"]["min"], 8.427);
-    assert_eq!(server["wake_to_run"]["max"], 10041.297);
+    assert_eq!(
+        (&server["wakeups"], &server["wakeup_latency"]["count"]),
+        (&165.into(), &164.into())
+    );
+    assert_eq!(server["wakeup_latency"]["p50_seconds"], 0.00998876);
+    assert_eq!(server["wakeup_latency"]["min_seconds"], 0.000008427);
+    assert_eq!(server["wakeup_latency"]["max_seconds"], 0.010041297);
     let blame = &server["blame"][0];
     assert_eq!(blame["vcpu"], "d2v0");
     assert_eq!(blame["reason"], "rate_limit_no_tickle");
-    assert!(blame["share"].as_f64().unwrap() > 0.999, "{blame}");
+    assert!(blame["ratio"].as_f64().unwrap() > 0.999, "{blame}");
     // The CPU loop never sleeps.
-    assert_eq!(vcpu(&latency, "d2v0")["wake_to_run"]["n"], 0);
+    assert_eq!(vcpu(&latency, "d2v0")["wakeup_latency"]["count"], 0);
 }
 
 /// A count of d1v0's run-state records: 31 times blocked>runnable and 134 times
@@ -42,8 +45,8 @@ fn names_the_trap() {
 fn can_go_by_run_states_alone() {
     let latency = run(&["trace", "latency", "--json", "--by-run-state"]).expect(0, &[]).json();
     let server = vcpu(&latency, "d1v0");
-    assert_eq!(server["wake_to_run"]["n"], 31);
-    assert_eq!(server["preempted_to_run"]["n"], 133);
+    assert_eq!(server["wakeup_latency"]["count"], 31);
+    assert_eq!(server["preemption_latency"]["count"], 133);
 }
 
 #[test]
@@ -51,7 +54,7 @@ fn says_the_same_in_words() {
     let ran = run(&["trace", "latency"]);
     ran.expect(0, &[]);
     let row = ran.out.lines().find(|line| line.contains("9988.760")).unwrap();
-    assert!(row.trim().starts_with("wake to run"), "{row}");
+    assert!(row.trim().starts_with("wake-up latency"), "{row}");
     assert!(ran.out.contains("rate limit: pCPU not tickled"), "{}", ran.out);
     let info = run(&["trace", "info"]);
     assert!(info.expect(0, &[]).out.contains("17740 in 40 windows, 398844 bytes"));
@@ -77,6 +80,10 @@ fn the_clock_can_be_given() {
     for hz in ["2000000000", "2.0G", "2000MHz"] {
         let latency = run(&["trace", "latency", "--json", "--cpu-hz", hz]).json();
         assert_eq!(latency["cpu_hz"], 2_000_000_000_u64, "{hz}");
-        assert_eq!(vcpu(&latency, "d1v0")["wake_to_run"]["p50"], 9988.76 / 2.0, "{hz}");
+        assert_eq!(
+            vcpu(&latency, "d1v0")["wakeup_latency"]["p50_seconds"],
+            0.00998876 / 2.0,
+            "{hz}"
+        );
     }
 }

@@ -23,7 +23,7 @@ struct Tenant {
 impl Tenant {
     fn new() -> Option<Self> {
         root()?;
-        let hierarchy = need(Hierarchy::find().ok(), "no control groups for processors")?;
+        let hierarchy = need(Hierarchy::find().ok(), "no CPU controller of control groups")?;
         let name = format!("tenant{}", std::process::id());
         let group = hierarchy.root.join(format!("{name}.service"));
         fs::create_dir(&group).expect("a control group");
@@ -58,7 +58,7 @@ impl Drop for Tenant {
     }
 }
 
-/// An empty policy, and one for machines of its name: its group and its threads stay as they are.
+/// An empty policy, and one for VMs of its name: its group and its threads stay as they are.
 #[test]
 fn a_tenant_decides_nothing() {
     let Some(tenant) = Tenant::new() else { return };
@@ -71,7 +71,7 @@ fn a_tenant_decides_nothing() {
     place.write("web.toml", format!("{chosen}[[vm]]\nmanage = false\n"));
     for policy in ["empty.toml", "web.toml"] {
         let plan = place.line(&format!("host plan {policy} --state s"));
-        plan.expect(0, &["users 65534: they are no machines"]);
+        plan.expect(0, &["users 65534: they are no VMs"]);
         assert!(!plan.out.contains(name), "{}", plan.out);
     }
     place.line("host apply web.toml --state s --no-look").expect(0, &[]);
@@ -95,8 +95,8 @@ fn a_tenant_decides_nothing() {
         trusted.replace(&format!("\"web-{name}\""), "\"*\"").replace("10000", "10"),
     );
     let plan = place.line("host plan users.toml --state s --json").json();
-    let machines = plan["machines"].as_array().expect("machines");
+    let machines = plan["vms"].as_array().expect("machines");
     let own = machines.iter().find(|vm| vm["name"] == name.as_str()).expect("it is one");
-    assert_eq!((&own["known_by"], &own["named_by"]), (&"program".into(), &"cgroup".into()));
+    assert_eq!((&own["found_by"], &own["named_by"]), (&"program".into(), &"cgroup".into()));
     assert_eq!(own["uid"], NOBODY);
 }

@@ -1,4 +1,4 @@
-//! Processes that cannot be listed or looked at: nobody is told that there is no machine, and none is taken for gone.
+//! Processes that cannot be listed or looked at: nobody is told that there is no VM, and none is taken for gone.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -70,7 +70,7 @@ fn with_few_open_files_all_is_seen_or_told() {
     assert!(seen > 5 && refused > 0, "{seen} {refused}");
 }
 
-/// Without /proc nobody says that there is no machine.
+/// Without /proc nobody says that there is no VM.
 #[test]
 fn without_proc_there_is_an_error() {
     if skip((!is_root()).then_some("not root")) {
@@ -93,7 +93,7 @@ fn without_proc_there_is_an_error() {
         ));
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(4), "{line}: {said}{}", told(&output));
-        assert!(!said.contains("no machines") && !said.contains("nothing hurts"), "{line}: {said}");
+        assert!(!said.contains("no VMs") && !said.contains("no findings"), "{line}: {said}");
     }
 }
 
@@ -116,7 +116,7 @@ fn hidden_processes_are_told() {
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let found =
             json["vms"].as_array().expect("machines").iter().any(|vm| vm["name"] == "hidden");
-        (found, json["troubles"].to_string().contains("hidepid"))
+        (found, json["problems"].to_string().contains("hidepid"))
     };
     assert_eq!(within(""), (true, false));
     let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
@@ -163,7 +163,7 @@ impl Drop for Lines {
     }
 }
 
-/// An observer that has too many files open for a while: the machine that it knows stays, and is not called well.
+/// An observer that has too many files open for a while: the VM that it knows stays, and is not called well.
 #[test]
 fn who_cannot_be_looked_at_has_not_ended() {
     if skip((!is_root()).then_some("not root")) {
@@ -180,11 +180,11 @@ fn who_cannot_be_looked_at_has_not_ended() {
         "300ms",
     ]);
     let vm = |json: &Value| json["vms"].as_array().is_some_and(|vms| vms.len() == 1);
-    observer.until("it is seen", |json| vm(json) && json["unknown"] == false);
+    observer.until("it is seen", |json| vm(json) && json["incomplete"] == false);
     files(observer.child.id(), 4);
     for _ in 0..3 {
-        let json = observer.until("that it is not known", |json| json["unknown"] == true);
-        let (stays, coverage_gaps) = (&json["vms"][0], json["blind"].to_string());
+        let json = observer.until("that it is not known", |json| json["incomplete"] == true);
+        let (stays, coverage_gaps) = (&json["vms"][0], json["coverage_gaps"].to_string());
         assert!(vm(&json) && stays["ended"] == false, "{json}");
         assert_eq!(stays["threads"].as_array().expect("threads").len(), 3, "{json}");
         assert!(
@@ -193,7 +193,7 @@ fn who_cannot_be_looked_at_has_not_ended() {
         );
     }
     files(observer.child.id(), 1024);
-    let json = observer.until("all again", |json| json["unknown"] == false);
+    let json = observer.until("all again", |json| json["incomplete"] == false);
     assert!(vm(&json), "{json}");
 }
 
@@ -233,7 +233,7 @@ fn what_is_in_force_stays() {
     assert_ne!(applied, before);
     files(watch.child.id(), 4);
     for _ in 0..3 {
-        let json = watch.until("that it is not known", |json| !json["unknown"].is_null());
+        let json = watch.until("that it is not known", |json| !json["incomplete_reason"].is_null());
         assert!(json["gone"].as_array().is_none_or(Vec::is_empty), "{json}");
         assert_eq!(nice(), applied);
     }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What tests/kernels has a guest do, with the hierarchy of control groups v1 or v2: three stand-ins for machines on one CPU, and a policy
-# that is applied and reverted. With v2 a machine is looked at before, and the policy is then kept in force by a process that is
+# What tests/kernels has a guest do, with the hierarchy of control groups v1 or v2: three stand-ins for VMs on one CPU, and a policy
+# that is applied and reverted. With v2 a VM is looked at before, and the policy is then kept in force by a process that is
 # killed. Prints sections, each `== NAME EXIT-CODE` and what was said; NAME.err is what was said on standard error.
 set -u
 version=$1
@@ -33,7 +33,7 @@ values() {
 	done
 }
 
-# Run time of each machine in eight seconds, and the time that passed, in microseconds.
+# Run time of each VM in eight seconds, and the time that passed, in microseconds.
 shares() {
 	usage >/tmp/first
 	sleep 8

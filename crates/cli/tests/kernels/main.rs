@@ -100,12 +100,12 @@ fn check(kernel: &Kernel) {
     kept(kernel, &said);
 }
 
-/// `doctor`, `vms` and `observe` see the host and its machines.
+/// `doctor`, `vms` and `observe` see the host and its VMs.
 fn looked_at(kernel: &Kernel, said: &Said) {
     // Without modules there is no clsact, and so the doctor has something to say on every kernel.
     let doctor = said.json("doctor", 1);
     for command in ["vms", "observe", "record", "apply"] {
-        assert_eq!(doctor["works"][command], true, "{command}");
+        assert_eq!(doctor["capabilities"][command], true, "{command}");
     }
     let checks = doctor["checks"].as_array().expect("checks");
     let state = |id: &str| {
@@ -132,14 +132,15 @@ fn looked_at(kernel: &Kernel, said: &Said) {
     };
     let found: Vec<_> = vms["vms"].as_array().expect("machines").iter().map(found).collect();
     assert_eq!(found, [("one".into(), 1), ("three".into(), 1), ("two".into(), 2)]);
-    assert_eq!(vms["troubles"], Value::Array(Vec::new()));
+    assert_eq!(vms["problems"], Value::Array(Vec::new()));
 
-    // A machine with a wake-up each 2 ms. `lowtail` itself may make it late, which is a finding, and code 1.
+    // A VM with a wake-up each 2 ms. `lowtail` itself may make it late, which is a finding, and code 1.
     let (code, seen) = said.code("observe");
     let findings = seen["findings"].as_array().expect("findings").len();
     assert_eq!(code, i32::from(findings > 0), "{seen}");
     let threads = seen["vms"][0]["threads"].as_array().expect("threads").iter();
-    let wakes = threads.filter_map(|thread| thread["wake_to_run"]["count"].as_u64()).sum::<u64>();
+    let wakes =
+        threads.filter_map(|thread| thread["wakeup_latency"]["count"].as_u64()).sum::<u64>();
     assert_eq!(seen["vms"][0]["name"], "web", "{seen}");
     // Some 500 in a second; the stand-in begins while the observer does.
     assert!((400..=600).contains(&wakes), "{wakes}: {seen}");
@@ -149,18 +150,21 @@ fn looked_at(kernel: &Kernel, said: &Said) {
 fn planned(kernel: &Kernel, said: &Said) {
     let notes = |plan: &Value| {
         let notes = plan["notes"].as_array().expect("notes").iter();
-        notes.map(|note| note["what"].as_str().expect("a text").to_string()).collect::<Vec<_>>()
+        notes.map(|note| note["text"].as_str().expect("a text").to_string()).collect::<Vec<_>>()
     };
     let (once, kept) = (said.json("plan", 0), said.json("plan-watch", 0));
-    assert_eq!(once["vcpus"], "fair");
-    assert_eq!(kept["vcpus"], if kernel.small_first.is_ok() { "small-first" } else { "fair" });
+    assert_eq!(once["vcpu_scheduler"], "fair");
+    assert_eq!(
+        kept["vcpu_scheduler"],
+        if kernel.small_first.is_ok() { "small-first" } else { "fair" }
+    );
     let no_slices = |notes: &[String]| {
-        notes.iter().any(|note| note.contains("a slice cannot be had here: it needs Linux 6.12"))
+        notes.iter().any(|note| note.contains("a slice cannot be set here: it needs Linux 6.12"))
     };
     assert_eq!(no_slices(&notes(&once)), !kernel.slices);
     if let Err(why) = kernel.small_first {
         for notes in [notes(&once), notes(&kept)] {
-            let why = format!("small-first for vCPUs cannot be had here: {why}");
+            let why = format!("small-first for vCPUs cannot be set here: {why}");
             assert!(notes.iter().any(|note| note.starts_with(&why)), "{notes:?}");
         }
     } else {
@@ -174,7 +178,7 @@ fn planned(kernel: &Kernel, said: &Said) {
 fn wanted(before: &[String], version: Version, slices: bool) -> Vec<String> {
     let group = |name: &str| format!("machine-qemu\\x2d1\\x2d{name}.scope");
     let (one, two, three) = (group("one"), group("two"), group("three"));
-    // With v1 there is no group between the machine's and those of its threads.
+    // With v1 there is no group between the VM's and those of its threads.
     let values = match version {
         Version::V1 => vec![
             (format!("{one}/vcpu0/cpu.cfs_quota_us"), "80000"),
@@ -221,13 +225,13 @@ fn applied(kernel: &Kernel, said: &Said, version: Version) {
 /// `status` says what could not be had.
 fn said_in_status(kernel: &Kernel, status: &str, no_slices: bool) {
     if let Err(why) = kernel.small_first {
-        let note = format!("note: small-first for vCPUs cannot be had here: {why}");
+        let note = format!("note: small-first for vCPUs cannot be set here: {why}");
         assert!(status.contains(&note), "{status}");
     }
-    assert_eq!(status.contains("note: one: a slice cannot be had here"), no_slices, "{status}");
+    assert_eq!(status.contains("note: one: a slice cannot be set here"), no_slices, "{status}");
 }
 
-/// The second machine has twice the run time of the first, and the third a tenth of the CPU: within 2 %.
+/// The second VM has twice the run time of the first, and the third a tenth of the CPU: within 2 %.
 fn shared(said: &Said) {
     let figures = said.lines("shares", 0);
     let figure = |name: &str| -> f64 {
@@ -254,7 +258,7 @@ fn kept(kernel: &Kernel, said: &Said) {
     shared(said);
     let status = said.lines("kept-status", 0).join("\n");
     said_in_status(kernel, &status, !kernel.slices);
-    let schedules = "small-first schedules 3 machines";
+    let schedules = "small-first schedules 3 VMs";
     assert_eq!(status.contains(schedules), small_first, "{status}");
     // What a killed process had is told, and so is that nobody has it now.
     let killed = said.lines("killed-status", i32::from(small_first)).join("\n");

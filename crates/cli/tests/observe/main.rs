@@ -1,7 +1,7 @@
 //! `lowtail host observe` on the real kernel: a cause is injected, and has to be named, and nothing else.
 //!
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
-//! machines; for what the network does, machines, host and the far end are network namespaces.
+//! VMs; for what the network does, VMs, host and the far end are network namespaces.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -30,11 +30,11 @@ fn found(intervals: &[Value]) -> BTreeSet<Found> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_string();
     findings
         .map(|finding| {
-            let who = &finding["causes"][0]["who"];
+            let who = &finding["causes"][0]["runner"];
             let vm = who["vm"][0].as_str().map(|name| format!("vm {name}"));
             let who = vm.or_else(|| who.as_str().map(String::from));
-            let who = who.unwrap_or_else(|| finding["causes"][0]["who"].to_string());
-            (word(&finding["vm"]), word(&finding["trouble"]), who)
+            let who = who.unwrap_or_else(|| finding["causes"][0]["runner"].to_string());
+            (word(&finding["vm"]), word(&finding["symptom"]), who)
         })
         .collect()
 }
@@ -109,10 +109,10 @@ fn share_of_batch(intervals: &[Value]) -> f64 {
     for vm in intervals.iter().flat_map(|interval| interval["vms"].as_array().unwrap()) {
         let threads = vm["threads"].as_array().unwrap();
         for blame in threads.iter().flat_map(|thread| thread["blame"].as_array().unwrap()) {
-            let waited = blame["waited_ns"].as_f64().unwrap();
+            let waited = blame["ready_seconds"].as_f64().unwrap();
             if vm["name"] == "web" {
                 all[0] += waited;
-                all[1] += if blame["who"]["vm"][0] == "batch" { waited } else { 0.0 };
+                all[1] += if blame["runner"]["vm"][0] == "batch" { waited } else { 0.0 };
             }
         }
     }
@@ -142,7 +142,7 @@ fn a_quota_is_named_and_no_neighbour() {
 
 const RATE: u64 = 10_000_000;
 
-/// Requests of machine `a`, with a queue of 40 ms in the uplink, beyond it, or in both.
+/// Requests of VM `a`, with a queue of 40 ms in the uplink, beyond it, or in both.
 fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
     let net = Net::new();
     let queue = |rate: &str| format!("root tbf rate {rate} burst 100000 limit 10000000");
@@ -159,7 +159,7 @@ fn path(host: bool, beyond: bool) -> BTreeSet<Found> {
     let fill = |from, to| Filler::start(from, to, RATE, deep);
     let (at_b, at_far) = (udp(&net.b, v4(B)), udp(&net.far, v4(FAR)));
     let (to_b, to_far) = (at_b.local_addr().unwrap(), at_far.local_addr().unwrap());
-    // Machine `b` fills the uplink, whoever is far away fills what is beyond it.
+    // VM `b` fills the uplink, whoever is far away fills what is beyond it.
     let fillers = [
         host.then(|| fill(udp(&net.b, v4(B)), to_far)),
         beyond.then(|| fill(udp(&net.far, v4(FAR)), to_b)),

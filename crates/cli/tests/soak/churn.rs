@@ -1,4 +1,4 @@
-//! Machines that come and go, and programs of a tenant that call themselves machines.
+//! VMs that come and go, and programs of a tenant that call themselves VMs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::Counts;
 
 /// The user who may nothing.
 const NOBODY: u32 = 65_534;
-/// Machines that are there at once, of those that come and go.
+/// VMs that are there at once, of those that come and go.
 const AT_ONCE: usize = 6;
 
 pub(crate) fn begin(end: &Arc<AtomicBool>, counts: &Arc<Counts>) -> Vec<JoinHandle<()>> {
@@ -25,7 +25,7 @@ pub(crate) fn begin(end: &Arc<AtomicBool>, counts: &Arc<Counts>) -> Vec<JoinHand
     vec![machines, thread::spawn(move || fakes(&of_end, &of_counts))]
 }
 
-/// Machines of three kinds, each of which lives for some others' beginnings.
+/// VMs of three kinds, each of which lives for some others' beginnings.
 fn machines(end: &AtomicBool, counts: &Counts) {
     let mut here: Vec<Standin> = Vec::new();
     for number in 0.. {

@@ -1,5 +1,5 @@
-//! Machines come and go by the thousand under `apply --watch` and `observe --prometheus`, beside a hostile scraper and
-//! programs of a tenant that call themselves machines. Memory, files, threads and control groups stay as they are, and at
+//! VMs come and go by the thousand under `apply --watch` and `observe --prometheus`, beside a hostile scraper and
+//! programs of a tenant that call themselves VMs. Memory, files, threads and control groups stay as they are, and at
 //! the end all is as it was.
 //!
 //! `LOWTAIL_SOAK_SECONDS` says for how long (25); `make soak` takes half an hour. What needs root says so and passes without, unless `CI` is set.
@@ -40,7 +40,7 @@ struct Counts {
     slowest_us: AtomicU64,
 }
 
-/// Machines that stay: one of libvirt's with a group that the policy sets, and one beside it that it leaves alone.
+/// VMs that stay: one of libvirt's with a group that the policy sets, and one beside it that it leaves alone.
 struct Stays(Vec<Standin>);
 
 impl Stays {
@@ -73,7 +73,7 @@ fn groups(dir: &Path) -> usize {
 fn skipped() -> bool {
     let why = match Hierarchy::find() {
         _ if !nix::unistd::geteuid().is_root() => "not root",
-        Err(_) => "no control groups for processors",
+        Err(_) => "no CPU controller of control groups",
         Ok(_) => return false,
     };
     assert!(std::env::var_os("CI").is_none(), "{why}, but in CI nothing may be skipped");
@@ -113,7 +113,7 @@ fn machines_come_and_go() {
         thread::sleep(LOOK);
         samples.push([apply.sample(), observe.sample()]);
         if told.elapsed() >= Duration::from_secs(60) {
-            eprintln!("{} machines, {:?}", counts.machines.load(Ordering::Relaxed), samples.last());
+            eprintln!("{} VMs, {:?}", counts.machines.load(Ordering::Relaxed), samples.last());
             told = Instant::now();
         }
     }

@@ -45,7 +45,7 @@ fn honest(address: SocketAddr, end: &AtomicBool, counts: &Counts) {
             counts.slowest_us.fetch_max(us, Ordering::Relaxed);
             counts.scrapes.fetch_add(1, Ordering::Relaxed);
             let told = answer.contains("soak-stays");
-            assert!(told || !seen, "the machine that stays is told of: {answer}");
+            assert!(told || !seen, "the VM that stays is told of: {answer}");
             seen |= told;
             assert!(!answer.contains('\u{1b}'), "names are shown as text");
             thread::sleep(Duration::from_millis(500));
@@ -53,7 +53,7 @@ fn honest(address: SocketAddr, end: &AtomicBool, counts: &Counts) {
         }
         assert!(began.elapsed() < 3 * PATIENCE, "an honest scrape is answered");
     }
-    assert!(seen, "the machine that stays is told of");
+    assert!(seen, "the VM that stays is told of");
 }
 
 /// All that has ended a server before, again and again.

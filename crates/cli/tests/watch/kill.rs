@@ -1,4 +1,4 @@
-//! SIGKILL all over its life: what comes next restores byte for byte, and machines run all the time.
+//! SIGKILL all over its life: what comes next restores byte for byte, and VMs run all the time.
 
 use std::fs;
 use std::thread::sleep;
@@ -62,7 +62,7 @@ pub(crate) fn ends_inside() {
     let loading = (1..=LOADING).filter(|&nth| killed_while_it_loads(&mut world, load * nth / 5));
     assert_eq!(loading.count() as u32, LOADING, "kills that came before it was loaded");
     let changes = whole(&mut world);
-    // In force, with one machine.
+    // In force, with one VM.
     let settled = changes.iter().position(|change| change.phase == Phase::Comes).expect("it came");
     stopped_and_killed(&mut world, settled);
     ended_by_the_kernel_and_killed(&mut world, settled);
@@ -132,7 +132,7 @@ fn killed_while_it_loads(world: &mut World, after: Duration) -> bool {
     loading
 }
 
-/// Nobody looks after the scheduler: machines run on.
+/// Nobody looks after the scheduler: VMs run on.
 fn stopped_and_killed(world: &mut World, settled: usize) {
     let pid = world.life(settled).1.let_go();
     kill(pid, Signal::SIGSTOP).expect("a child of ours");

@@ -1,4 +1,4 @@
-//! Lives of `host apply --watch`: it begins, a machine comes, a machine goes, it is told to end.
+//! Lives of `host apply --watch`: it begins, a VM comes, a VM goes, it is told to end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ worker_weight = 200
 cpus = \"all-but-first\"
 ";
 
-/// Two machines, one of which comes and goes, and where the ledger is.
+/// Two VMs, one of which comes and goes, and where the ledger is.
 #[derive(Debug)]
 pub(crate) struct World {
     dir: TempDir,
@@ -54,7 +54,7 @@ pub(crate) struct Change {
 }
 
 impl World {
-    /// With that policy, this word on who schedules vCPUs, and perhaps a machine that comes and goes.
+    /// With that policy, this word on who schedules vCPUs, and perhaps a VM that comes and goes.
     pub(crate) fn new(scheduler: &str, comes: bool) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let policy = format!("scheduler = \"{scheduler}\"\n{POLICY}");
@@ -100,7 +100,7 @@ impl World {
             kill(pid, Signal::SIGTERM).expect("it lives");
             Phase::Ends
         };
-        // As many for each machine.
+        // As many for each VM.
         match (phase, self.rows()) {
             (Phase::Begins, 1..) if !self.comes => end(),
             (Phase::Begins, rows @ 1..) => {
@@ -140,7 +140,7 @@ impl World {
         self.machines().flat_map(Vm::changed).collect()
     }
 
-    /// All machines run.
+    /// All VMs run.
     pub(crate) fn run(&self) {
         for machine in self.machines() {
             let before = machine.ran_ns();

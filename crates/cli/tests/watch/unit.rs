@@ -1,4 +1,4 @@
-//! The unit for systemd, under systemd: machines in scopes as systemd-machined makes them for libvirt.
+//! The unit for systemd, under systemd: VMs in scopes as systemd-machined makes them for libvirt.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ const UNIT: &str = include_str!("../../../../dist/lowtail.service");
 const POLICY: &str = "/etc/lowtail/policy.toml";
 const STATE: &str = "/run/lowtail";
 
-/// For a machine with one vCPU.
+/// For a VM with one vCPU.
 const WANTED: &str = "[[vm]]\nweight = 300\ncap = \"50%\"\nvcpu_cap = \"40%\"\n";
 
 /// What that comes to, see `values`.
@@ -139,7 +139,7 @@ fn values(machine: &Vm) -> [String; 3] {
     })
 }
 
-/// Whether the scheduler has the machine; settings were before it.
+/// Whether the scheduler has the VM; settings were before it.
 fn has_it() -> bool {
     matches!(
         in_force(Path::new(STATE)).expect("as written"),

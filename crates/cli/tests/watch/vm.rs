@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lowtail_standin::{Begun, Standin, shown};
 
-/// A machine with all that the kernel showed of it before anybody changed something.
+/// A VM with all that the kernel showed of it before anybody changed something.
 #[derive(Debug)]
 pub(crate) struct Vm {
     pub(crate) begun: Begun,

@@ -55,7 +55,7 @@ pub(crate) fn starved() -> Value {
         ("limited-above", options(), vec![below(crowd("a", 100)), crowd("b", 20)]),
         // Most of these have no number: one runs in each turn of the others.
         ("no-room", Options { threads: 64, ..options() }, vec![crowd("bomb", 1000), crowd("a", 1)]),
-        // A machine of one vCPU with three hundred threads.
+        // A VM of one vCPU with three hundred threads.
         ("bomb", options(), vec![Part { vcpus: Some(1), ..crowd("bomb", 300) }, crowd("a", 1)]),
     ] {
         if wanted(name) {

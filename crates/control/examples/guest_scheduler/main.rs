@@ -207,7 +207,7 @@ fn hostile() -> Value {
         parts.push(Part { threads, ..Part::new("attacker", kind) });
         figures[name] = play(true, &parts, secs(5));
     }
-    // Two machines that wake each other, and two loops in their place.
+    // Two VMs that wake each other, and two loops in their place.
     for (name, kind) in [("storm-honest", Kind::Loop), ("storm", Kind::Ring { work_us: 100 })] {
         let mut parts = others();
         parts.push(Part::new("attacker", kind));
@@ -217,7 +217,7 @@ fn hostile() -> Value {
     figures
 }
 
-/// A thousand threads that all want the CPU, of ten machines.
+/// A thousand threads that all want the CPU, of ten VMs.
 fn crowd() -> Value {
     let part = |i| Part { threads: 100, ..Part::new(&format!("m{i}"), Kind::Loop) };
     let parts: Vec<Part> = (0..10).map(part).collect();

@@ -1,4 +1,4 @@
-//! Machines made of threads, under one scheduler or the other; what came of them.
+//! VMs made of threads, under one scheduler or the other; what came of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Default for Group {
     }
 }
 
-/// A machine.
+/// A VM.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct Part {
     pub(crate) weight: Option<u16>,
     pub(crate) cap: Option<Cap>,
     pub(crate) group: Option<Group>,
-    /// The group above its own, by name: machines that name the same one share it.
+    /// The group above its own, by name: VMs that name the same one share it.
     pub(crate) above: Option<(&'static str, Group)>,
     /// What the group above says from soon after the start on.
     pub(crate) above_then: Option<Group>,
@@ -51,7 +51,7 @@ pub(crate) struct Part {
     pub(crate) moves_below: Option<&'static str>,
     /// Of its first thread alone.
     pub(crate) thread_group: Option<Group>,
-    /// Its threads are in the ring of the machine before it.
+    /// Its threads are in the ring of the VM before it.
     pub(crate) ring: bool,
 }
 
@@ -83,13 +83,13 @@ pub(crate) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// The threads of a machine that runs.
+/// The threads of a VM that runs.
 pub(crate) struct Running {
     pub(crate) tids: Vec<u32>,
     handles: Vec<JoinHandle<Answers>>,
 }
 
-/// Starts the threads of all machines; they wait for the start.
+/// Starts the threads of all VMs; they wait for the start.
 pub(crate) fn start(parts: &[Part], scene: &Arc<Scene>) -> Vec<Running> {
     let mut ring = Arc::new(Ring::default());
     let mut running = Vec::new();
@@ -126,7 +126,7 @@ fn tids_of(tids: &Mutex<Vec<u32>>) -> Vec<u32> {
     tids.lock().expect("nobody panics").clone()
 }
 
-/// Plays the machines for so long, under small first or under the kernel's own scheduler.
+/// Plays the VMs for so long, under small first or under the kernel's own scheduler.
 pub(crate) fn play(small_first: bool, parts: &[Part], span: Duration) -> Value {
     play_with(small_first.then(Options::default), parts, span)
 }

@@ -1,4 +1,4 @@
-//! Machines of libvirt's, by the process that runs them, and their values as libvirt has them.
+//! VMs of libvirt's, by the process that runs them, and their values as libvirt has them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::libvirt::{self, Domain, Part, Running};
 use crate::manage::{self, Knob, Libvirt, Setting};
 use lowtail_discover::{Found, Kind, Vm};
 
-/// What libvirt knows of the machines that were found.
+/// What libvirt knows of the VMs that were found.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     uri: String,
@@ -20,7 +20,7 @@ pub(super) struct Domains {
 }
 
 impl Domains {
-    /// Asks libvirt, if one of the machines is one of its.
+    /// Asks libvirt, if one of the VMs is one of its.
     pub(super) fn ask(uri: &str, found: &Found) -> Self {
         let own = || found.vms.iter().filter(|vm| vm.kind == Kind::Libvirt);
         let mut domains = Domains { uri: uri.to_string(), ..Domains::default() };
@@ -37,17 +37,17 @@ impl Domains {
         domains
     }
 
-    /// What descriptions of machines say, by process and when it began.
+    /// What descriptions of VMs say, by process and when it began.
     pub(super) fn libvirt_labels(&self) -> BTreeMap<(u32, u64), Vec<Label>> {
         self.known.iter().map(|(id, one)| (*id, one.labels.clone())).collect()
     }
 
-    /// The machine `vm` as libvirt names it.
+    /// The VM `vm` as libvirt names it.
     pub(super) fn of(&self, vm: &Vm) -> Option<&Domain> {
         self.known.get(&id(vm)).map(|running| &running.domain)
     }
 
-    /// Moves those wishes of `vm` to libvirt's values that libvirt has: weight of the machine, all limits. The others
+    /// Moves those wishes of `vm` to libvirt's values that libvirt has: weight of the VM, all limits. The others
     /// stay: bursts, and the weight of the emulator's threads.
     pub(super) fn take(&self, vm: &Vm, desired: &mut Vec<Desired>) -> Vec<Setting> {
         let Some(domain) = self.of(vm) else { return Vec::new() };
@@ -76,9 +76,7 @@ fn id(vm: &Vm) -> (u32, u64) {
 #[cfg(feature = "libvirt")]
 fn running(uri: &str) -> Result<Vec<Running>, String> {
     libvirt::with(uri, |to| to.running()).map_err(|error| {
-        format!(
-            "{error}; values of libvirt's machines are written to their control groups directly"
-        )
+        format!("{error}; values of libvirt's VMs are written to their control groups directly")
     })
 }
 
@@ -107,7 +105,7 @@ fn values_of(vm: &Vm, wish: &Desired) -> Option<Vec<(libvirt::Key, String)>> {
     }
 }
 
-/// Which part of a machine a group of it is.
+/// Which part of a VM a group of it is.
 fn part(vm: &Vm, path: &Path) -> Option<Part> {
     if vm.cgroup.as_deref() == Some(path) {
         return Some(Part::Global);

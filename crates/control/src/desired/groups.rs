@@ -12,7 +12,7 @@ use crate::policy::{Cap, Rule, Weight};
 use lowtail_discover::{Role, Vm};
 use lowtail_kernel::cgroup::Version;
 
-/// A part of a machine that may have control groups of its own.
+/// A part of a VM that may have control groups of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Vcpu,
@@ -21,7 +21,7 @@ enum Part {
 }
 
 impl Part {
-    /// Of the group called so, below its machine's: as libvirt calls them.
+    /// Of the group called so, below its VM's: as libvirt calls them.
     fn of(label: &str) -> Option<Self> {
         let numbered = |name: &str| {
             let digits = label.strip_prefix(name);
@@ -37,7 +37,7 @@ impl Part {
 }
 
 impl Wanted {
-    /// What a machine's control groups shall have.
+    /// What a VM's control groups shall have.
     pub(super) fn groups(
         &mut self,
         vm: &Vm,
@@ -110,12 +110,12 @@ impl Wanted {
         }
     }
 
-    /// There is no group for it. The scheduler small-first has limits of its own for machines, vCPUs and I/O threads.
+    /// There is no group for it. The scheduler small-first has limits of its own for VMs, vCPUs and I/O threads.
     fn no_group(&mut self, vm: &Vm, key: &str, why: &str) {
         if self.vcpus == VcpusBy::SmallFirst && ["cap", "vcpu_cap", "iothread_cap"].contains(&key) {
             return;
         }
-        self.note(Some(vm), format!("{key} cannot be had here: {why}"));
+        self.note(Some(vm), format!("{key} cannot be set here: {why}"));
     }
 
     fn cap(
@@ -138,13 +138,13 @@ impl Wanted {
         if burst && !capabilities.has_burst() {
             self.note(
                 Some(vm),
-                format!("the burst of {key} cannot be had here: it needs Linux 5.14"),
+                format!("the burst of {key} cannot be set here: it needs Linux 5.14"),
             );
         }
     }
 }
 
-/// The groups of a part of a machine.
+/// The groups of a part of a VM.
 fn of_part(vm: &Vm, part: Part) -> Vec<&Path> {
     let own = vm.groups.iter().filter(|group| !group.shared);
     let own = own.filter(|group| Part::of(group.label.as_given()) == Some(part));

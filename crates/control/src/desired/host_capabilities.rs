@@ -20,7 +20,7 @@ const BURST_SINCE: (u32, u32) = (5, 14);
 /// What a host offers, as far as a policy asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCapabilities {
-    /// The control groups for processors, if there are any.
+    /// The CPU controller of control groups, if there are any.
     pub hierarchy: Option<Version>,
     /// The CPUs that are on.
     pub cpus: BTreeSet<usize>,
@@ -28,16 +28,16 @@ pub struct HostCapabilities {
     pub kernel: (u32, u32),
     /// Whether the scheduler small-first can be had; if not, why.
     pub small_first: Result<(), String>,
-    /// What libvirt's descriptions of machines say, by process and when it began, where somebody has asked libvirt.
+    /// What libvirt's descriptions of VMs say, by process and when it began, where somebody has asked libvirt.
     pub libvirt_labels: BTreeMap<(u32, u64), Vec<Label>>,
-    /// Users whose word on their machines counts: [`HostCapabilities::ask_users`].
+    /// Users whose word on their VMs counts: [`HostCapabilities::ask_users`].
     pub users: Users,
     /// Users of the policy that this host does not have.
     pub missing_users: Vec<Name>,
 }
 
 impl HostCapabilities {
-    /// Those of this host; `hierarchy` is the one of its machines.
+    /// Those of this host; `hierarchy` is the one of its VMs.
     ///
     /// # Errors
     /// If the kernel does not say which CPUs are on.
@@ -54,7 +54,7 @@ impl HostCapabilities {
         })
     }
 
-    /// Reads again what changes while a host runs: which CPUs are on, and where machines' control groups are. If it cannot be
+    /// Reads again what changes while a host runs: which CPUs are on, and where VMs' control groups are. If it cannot be
     /// read, it is as it was.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl HostCapabilities {
         Ok(())
     }
 
-    /// Asks libvirt what it says of its machines, where `policy` goes by that. What is known of machines already
+    /// Asks libvirt what it says of its VMs, where `policy` goes by that. What is known of VMs already
     /// stays if libvirt does not answer. [`settings()`](super::settings()) does so by itself.
     pub fn ask_libvirt(&mut self, policy: &Policy, found: &Found) {
         if policy.vms.needs_libvirt().is_some() || policy.vms.by_label() {
@@ -83,7 +83,7 @@ impl HostCapabilities {
         self.libvirt_labels.extend(libvirt_labels);
     }
 
-    /// What libvirt says of this machine.
+    /// What libvirt says of this VM.
     pub(super) fn libvirt_labels_of(&self, vm: &Vm) -> &[Label] {
         self.libvirt_labels.get(&(vm.pid, vm.started_ticks)).map_or(&[], Vec::as_slice)
     }

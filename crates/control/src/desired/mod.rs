@@ -1,6 +1,6 @@
-//! The desired state of this host: settings for its machines by a policy, and what the host cannot do.
+//! The desired state of this host: settings for its VMs by a policy, and what the host cannot do.
 //!
-//! [`resolve()`] is a function of policy, machines and [`HostCapabilities`] alone: it reads nothing and changes nothing.
+//! [`resolve()`] is a function of policy, VMs and [`HostCapabilities`] alone: it reads nothing and changes nothing.
 //! [`settings()`] turns its wishes into places of [`manage`](crate::manage), which have an identity that has to be
 //! looked up, and adds the CPUs of back-end workers, which depend on where those are now.
 
@@ -28,7 +28,7 @@ pub use settings::{Settings, settings};
 pub use value::{Desired, Target};
 pub use vms::{Member, members};
 
-/// Machines that one sentence names.
+/// VMs that one sentence names.
 const NAMES_MAX: usize = 8;
 
 /// What a policy wants of this host.
@@ -36,9 +36,9 @@ const NAMES_MAX: usize = 8;
 pub struct Wanted {
     /// Who schedules vCPUs.
     pub vcpus: VcpusBy,
-    /// Machine by machine, in the order in which they were given.
+    /// VM by VM, in the order in which they were given.
     pub desired: Vec<Desired>,
-    /// What cannot be had here.
+    /// What cannot be set here.
     pub notes: Vec<Note>,
 }
 
@@ -55,12 +55,13 @@ pub enum VcpusBy {
     Untouched,
 }
 
-/// What cannot be had here.
+/// What cannot be set here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// Of which machine, if not of all.
+    /// Of which VM, if not of all.
     pub vm: Option<Name>,
     /// What, and why not.
+    #[serde(rename = "text")]
     pub what: String,
     /// Whether the policy insists on it.
     pub fatal: bool,
@@ -84,7 +85,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
         let rest =
             if capabilities.has_slices() { "weights, caps and slices" } else { "weights and caps" };
         let what = format!(
-            "small-first for vCPUs cannot be had here: {why}; {rest} of the fair class are what there is"
+            "small-first for vCPUs cannot be set here: {why}; {rest} of the fair class are what there is"
         );
         let fatal = policy.scheduler == Scheduler::SchedExt;
         wanted.notes.push(Note { vm: None, what, fatal });
@@ -92,7 +93,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     if wanted.vcpus == VcpusBy::SmallFirst {
         wanted.note(
             None,
-            "with small-first ordinary threads go before machines: what computes without end is to have CPUs of its own",
+            "small-first runs VMs only when no ordinary thread wants the CPU: give threads that compute without end CPUs of their own",
         );
     }
     if wanted.vcpus == VcpusBy::SmallFirst {
@@ -104,14 +105,15 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
         }
     }
     if wanted.vcpus != VcpusBy::Untouched && capabilities.hierarchy.is_none() {
-        wanted.note(None, "weights and caps cannot be had here: no control groups for processors");
+        wanted
+            .note(None, "weights and caps cannot be set here: no CPU controller of control groups");
     }
     if let Some(key) = policy.vms.needs_libvirt()
         && capabilities.libvirt_labels.is_empty()
     {
         wanted.note(
             None,
-            format!("entries with `{key}` fit nothing: what libvirt says of machines is not known"),
+            format!("entries with `{key}` fit nothing: what libvirt says of VMs is not known"),
         );
     }
     let of_libvirt = || vms.iter().any(|vm| vm.kind == Kind::Libvirt);
@@ -138,7 +140,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     wanted
 }
 
-/// The machines that are touched, each with its rule.
+/// The VMs that are touched, each with its rule.
 fn managed<'a>(
     policy: &Policy,
     vms: &'a [Vm],
@@ -161,7 +163,7 @@ fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
 }
 
 impl Wanted {
-    /// Says of which machines only limits are in force, and why: all in one sentence, since anybody may start many.
+    /// Says of which VMs only limits are in force, and why: all in one sentence, since anybody may start many.
     fn limited(&mut self, managed: &[(&Vm, Rule)]) {
         let limited = || managed.iter().filter(|(_, rule)| rule.only_limits);
         let shown = limited().take(NAMES_MAX).map(|(vm, _)| match vm.origin.uid {

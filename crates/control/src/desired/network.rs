@@ -73,7 +73,7 @@ impl Settings {
         match (tc::choose(link, &Wanted { rate, shape, split }), shape) {
             (Err(error), Some(_)) => {
                 let choice = tc::choose(link, &Wanted { rate, ..Wanted::default() })?;
-                self.note(format!("`split = \"cake\"` of {link} cannot be had here: {error}"));
+                self.note(format!("`split = \"cake\"` of {link} cannot be set here: {error}"));
                 Ok(choice)
             }
             (choice, _) => choice,

@@ -21,12 +21,12 @@ pub struct Settings {
     pub settings: Vec<Setting>,
     /// What could not be looked at: what is there stays.
     pub unknown: Vec<Unknown>,
-    /// What cannot be had here.
+    /// What cannot be set here.
     pub notes: Vec<Note>,
 }
 
 /// What `policy` wants of what was `found` on this host. Reads what control groups,
-/// threads and uplinks there are, and asks libvirt for its machines; changes nothing.
+/// threads and uplinks there are, and asks libvirt for its VMs; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);
     let mut capabilities = capabilities.clone();

@@ -1,4 +1,4 @@
-//! What taps shall have where machines are routed behind a bridge: the tagger that notes whose a packet is.
+//! What taps shall have where VMs are routed behind a bridge: the tagger that notes whose a packet is.
 
 use std::collections::BTreeSet;
 
@@ -23,11 +23,13 @@ impl Settings {
             self.notes.push(Note { vm: None, what, fatal: true });
         }
         for why in survey.unread {
-            self.note(format!("whether the bits of `mark_mask` are free is not known: {why}"));
+            self.note(format!(
+                "lowtail cannot tell whether the bits of `mark_mask` are free: {why}"
+            ));
         }
     }
 
-    /// Entries at the taps of managed machines, or, where the policy wants none, notes of whom they would be of use to.
+    /// Entries at the taps of managed VMs, or, where the policy wants none, notes of whom they would be of use to.
     pub(super) fn taps(&mut self, policy: &Policy, found: &Found, capabilities: &HostCapabilities) {
         let done = match policy.taps {
             true => self.entries(policy, found, capabilities),
@@ -74,7 +76,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Bridges whose ports are taps only: what their machines send leaves them by the host's routes.
+    /// Bridges whose ports are taps only: what their VMs send leaves them by the host's routes.
     fn routed(&mut self, found: &Found) -> Result<(), Error> {
         let taps = || found.vms.iter().flat_map(|vm: &Vm| &vm.taps);
         if taps().next().is_none() {
@@ -88,7 +90,7 @@ impl Settings {
         };
         for bridge in of(true).difference(&of(false)) {
             self.note(format!(
-                "machines behind {bridge} are routed: their packets count as the host's, unless the policy has \
+                "VMs behind {bridge} are routed: their packets count as the host's, unless the policy has \
                  `[network] taps = true`"
             ));
         }

@@ -8,7 +8,7 @@ use crate::policy::{Rule, Weight};
 use lowtail_discover::{Role, Vm};
 
 impl Wanted {
-    /// What a machine's vCPUs shall have as threads.
+    /// What a VM's vCPUs shall have as threads.
     pub(super) fn threads(&mut self, vm: &Vm, rule: &Rule, capabilities: &HostCapabilities) {
         let threads = || vm.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
         // Threads in a group with others have a weight of their own in it, which is a nice value.
@@ -40,7 +40,7 @@ impl Wanted {
         }
     }
 
-    /// The slice of a machine's back-end workers.
+    /// The slice of a VM's back-end workers.
     pub(super) fn workers(
         &mut self,
         vm: &Vm,
@@ -70,6 +70,6 @@ fn no_slices(capabilities: &HostCapabilities) -> Option<String> {
     let (major, minor) = capabilities.kernel;
     let lacks = !capabilities.has_slices();
     lacks.then(|| {
-        format!("a slice cannot be had here: it needs Linux 6.12, this is {major}.{minor}")
+        format!("a slice cannot be set here: it needs Linux 6.12, this is {major}.{minor}")
     })
 }

@@ -13,7 +13,7 @@ pub struct Desired {
     pub to: String,
     /// In words to people.
     pub why: String,
-    /// Whether libvirt owns the place: it may put its own value there when it changes the machine.
+    /// Whether libvirt owns the place: it may put its own value there when it changes the VM.
     pub libvirts: bool,
 }
 

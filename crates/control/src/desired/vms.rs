@@ -1,4 +1,4 @@
-//! What the scheduler small-first is told of machines, where the kernel has sched_ext.
+//! What the scheduler small-first is told of VMs, where the kernel has sched_ext.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use lowtail_discover::{Found, Role, Vm};
 /// `cpu.weight` and the rule's weight of who has the usual one: `cgroup-v2.rst`, and `LT_WEIGHT_USUAL` of policy/vcpu.h.
 const USUAL: (u64, u64) = (100, 256);
 
-/// A machine for the scheduler.
+/// A VM for the scheduler.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its process and when that began, in clock ticks: [`Vm::pid`], [`Vm::started_ticks`].
@@ -23,7 +23,7 @@ pub struct Member {
     pub machine: vcpu::Vm,
 }
 
-/// The machines of `found` that `policy` manages, as the scheduler is told of them. All threads of a machine are in it:
+/// The VMs of `found` that `policy` manages, as the scheduler is told of them. All threads of a VM are in it:
 /// its I/O threads and vhost workers are as small as what its bucket has for them.
 pub fn members(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
@@ -32,7 +32,7 @@ pub fn members(policy: &Policy, found: &Found, capabilities: &HostCapabilities) 
 }
 
 impl Settings {
-    /// The class of each thread of these machines: what they had is on disk before they are moved.
+    /// The class of each thread of these VMs: what they had is on disk before they are moved.
     pub(super) fn classes(
         &mut self,
         policy: &Policy,

@@ -18,14 +18,17 @@ pub struct Counts {
     /// Packets that are no IP. These and the next two have passed as they were.
     pub not_ip: u64,
     /// Packets that say that they are IP, but are not, or not whole.
+    #[serde(rename = "malformed")]
     pub odd: u64,
     /// Fragments.
     pub fragments: u64,
-    /// Packets of a machine for which there was no place.
+    /// Packets of a VM for which there was no place.
+    #[serde(rename = "untracked")]
     pub untold: u64,
     /// Packets that have their priority, but not their DSCP.
+    #[serde(rename = "dscp_not_written")]
     pub unwritten: u64,
-    /// Packets whose machine was noted at its tap, in their mark.
+    /// Packets whose VM was noted at its tap, in their mark.
     pub marked: u64,
 }
 

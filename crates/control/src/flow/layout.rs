@@ -113,7 +113,7 @@ pub(super) fn shared(
     Ok(Variables { rule, seed, params: params.words(), mask, mark, pad: 0 }.to_bytes())
 }
 
-/// Parameters, and the marks that tell machines, from the program's variables. Those of an older program, which only says
+/// Parameters, and the marks that tell VMs, from the program's variables. Those of an older program, which only says
 /// whether there are marks, have another length.
 pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, Mask)> {
     let _ = shared.get(..OLDEST)?;

@@ -2,7 +2,7 @@
 //!
 //! What is attached stays when this process ends, and everything that it needs with it: whoever has the right finds it
 //! again by the interface ([`Tagger::running`]). Uplinks whose taggers are told the same share one, so that a
-//! machine has its bucket once. The same one is at the ingress of taps, where that is wanted, and notes there whose a
+//! VM has its bucket once. The same one is at the ingress of taps, where that is wanted, and notes there whose a
 //! packet is that will be routed.
 
 mod counts;

@@ -45,7 +45,7 @@ pub fn running() -> Result<Vec<Running>, Error> {
 }
 
 /// One that runs somewhere and has this rule, else a new one. So all uplinks and taps of a policy have the same, and a
-/// machine has its bucket and its number once.
+/// VM has its bucket and its number once.
 pub(super) fn tagger(params: &FlowParams, marks: Mask) -> Result<Tagger, Error> {
     for (link, hooks) in tc::hooked()? {
         for &hook in sides(hooks) {

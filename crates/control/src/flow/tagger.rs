@@ -18,7 +18,7 @@ use lowtail_kernel::tc::{self, Hook, Link};
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flow.bpf.o"));
 
-/// Interfaces of machines that are told.
+/// Interfaces of VMs that are told.
 pub const INTERFACES_MAX: u32 = 2 * VMS_MAX;
 /// Sets of pairs, one line of the cache each: 1 MB is enough for 10 Gbit/s (docs/explanation/small-first.md).
 const SETS: u32 = 1 << 14;
@@ -35,12 +35,12 @@ pub struct Tagger {
     vms: MapHandle,
 }
 
-/// What was not small of a machine's packets, though its pairs had the tokens: `struct lt_flow_vm`.
+/// What was not small of a VM's packets, though its pairs had the tokens: `struct lt_flow_vm`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaggedVm {
     /// Packets that found no entry for their pair.
     pub unknown: u64,
-    /// Packets that lacked the machine's own tokens.
+    /// Packets that lacked the VM's own tokens.
     pub refused: u64,
 }
 
@@ -159,8 +159,8 @@ impl Tagger {
         tc::attach(link, Hook::Egress, self.tag.as_fd())
     }
 
-    /// Attaches it to the ingress of a machine's tap, which has hooks and is no uplink: there it notes the machine in each
-    /// packet's mark, for machines whose packets are routed. Needs marks. An earlier one of ours goes.
+    /// Attaches it to the ingress of a VM's tap, which has hooks and is no uplink: there it notes the VM in each
+    /// packet's mark, for VMs whose packets are routed. Needs marks. An earlier one of ours goes.
     ///
     /// # Errors
     /// What the kernel says, or that somebody else's filter is in our place.
@@ -183,17 +183,17 @@ impl Tagger {
         }
     }
 
-    /// Tells whose each interface is: number of the interface, number of the machine from 1 on. Others than these are
+    /// Tells whose each interface is: number of the interface, number of the VM from 1 on. Others than these are
     /// the host's.
     ///
     /// # Errors
     /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
     pub fn set_owners(&self, vms: &[(u32, u32)]) -> Result<(), Error> {
-        let what = "tell a tagger of machines";
+        let what = "tell a tagger of VMs";
         let (_, marks) = self.rule()?;
         let most = if marks == Mask::NONE { VMS_MAX - 1 } else { marks.vms() };
         if let Some((_, number)) = vms.iter().find(|(_, number)| *number > most) {
-            let why = format!("machine {number}: there is room for {most}");
+            let why = format!("VM {number}: there is room for {most}");
             return Err(Error::network(what, why));
         }
         // The kernel would take the first ones only.
@@ -247,12 +247,12 @@ impl Tagger {
         Ok(sum)
     }
 
-    /// What was refused to a machine; number 0 is the host and who is not known.
+    /// What was refused to a VM; number 0 is the host and who is not known.
     ///
     /// # Errors
     /// What the kernel says, or that there is no such number.
     pub fn vm(&self, number: u32) -> Result<TaggedVm, Error> {
-        let what = "read what a tagger knows of a machine";
+        let what = "read what a tagger knows of a VM";
         let missing = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::ENOENT));
         let found = self.vms.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
         let found = found.ok_or_else(missing)?;
@@ -260,7 +260,7 @@ impl Tagger {
         Ok(TaggedVm { unknown: found.unknown, refused: found.refused })
     }
 
-    /// Its rule's parameters, and the bits of marks that tell machines.
+    /// Its rule's parameters, and the bits of marks that tell VMs.
     pub(super) fn rule(&self) -> Result<(FlowParams, Mask), Error> {
         let what = "read a tagger's rule";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));

@@ -26,7 +26,7 @@ pub struct TaggerConfig {
     pub priorities: [u32; BANDS],
     /// The DSCP of each band, 0 to 63 or [`KEEP`].
     pub dscp: [u8; BANDS],
-    /// Marks tell machines, too: these bits of them are ours.
+    /// Marks tell VMs, too: these bits of them are ours.
     pub marks: Mask,
 }
 

@@ -15,7 +15,7 @@ use lowtail_kernel::tc::{self, Hook, Hooks, Link};
 pub struct TapTagger {
     /// That of this rule, with marks: as [`TaggerConfig::rule`](super::TaggerConfig::rule).
     pub rule: [u32; 7],
-    /// The bits of marks in which it notes machines.
+    /// The bits of marks in which it notes VMs.
     #[serde(default = "upper")]
     pub marks: Mask,
 }

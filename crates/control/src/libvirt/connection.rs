@@ -10,7 +10,7 @@ use super::session::Session;
 use super::{Domain, Error, Key, Running, library, uri};
 
 /// How long an answer is waited for, unless something else is said. Longer than a busy libvirtd takes, and shorter than
-/// it waits itself for a machine that is busy with something else (30 s, `QEMU_JOB_WAIT_TIME` of `qemu_domainjob.c`).
+/// it waits itself for a VM that is busy with something else (30 s, `QEMU_JOB_WAIT_TIME` of `qemu_domainjob.c`).
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Calls that may hang at one time. Each leaves a thread behind until libvirtd answers or ends; one that tries again
@@ -91,28 +91,28 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The machines that run.
+    /// The VMs that run.
     ///
     /// # Errors
     /// If libvirt refuses it or does not answer.
     pub fn running(&self) -> Result<Vec<Running>, Error> {
-        self.ask("list machines", Session::running)
+        self.ask("list VMs", Session::running)
     }
 
-    /// A value of a machine; `None` if it has ended, or was started again.
+    /// A value of a VM; `None` if it has ended, or was started again.
     ///
     /// # Errors
-    /// If the machine does not have it, or libvirt refuses it or does not answer.
+    /// If the VM does not have it, or libvirt refuses it or does not answer.
     pub fn read(&self, domain: &Domain, key: Key) -> Result<Option<String>, Error> {
         let domain = domain.clone();
         self.ask(&format!("{domain}, read {key}"), move |session| session.read(&domain, key))
     }
 
-    /// Sets a value of a machine while it runs, and looks whether it is so; `false` if the machine has ended, or was
+    /// Sets a value of a VM while it runs, and looks whether it is so; `false` if the VM has ended, or was
     /// started again.
     ///
     /// # Errors
-    /// If the machine does not have it, it is no value, or libvirt refuses it, does something else or does not answer.
+    /// If the VM does not have it, it is no value, or libvirt refuses it, does something else or does not answer.
     pub fn write(&self, domain: &Domain, key: Key, value: &str) -> Result<bool, Error> {
         let wanted = key.canonical(value).map_err(Error::Value)?;
         let domain = domain.clone();

@@ -1,4 +1,4 @@
-//! A machine as libvirt names it.
+//! A VM as libvirt names it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use lowtail_discover::{Kind, Vm};
 use lowtail_kernel::Name;
 
-/// A machine from its start to its end. When it is started again it is another one: its values are those of its file
+/// A VM from its start to its end. When it is started again it is another one: its values are those of its file
 /// again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Domain {
     /// Its number for ever, as libvirt prints it: `094808d6-1133-423a-9560-920d0d5d4f90`.
     pub uuid: String,
-    /// Its number while it runs. libvirt counts them up, from 1 when it is started while no machine runs.
+    /// Its number while it runs. libvirt counts them up, from 1 when it is started while no VM runs.
     pub id: u32,
 }
 
@@ -26,8 +26,8 @@ impl Display for Domain {
     }
 }
 
-/// A machine that runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A VM that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Which one.
     pub domain: Domain,
@@ -40,7 +40,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Whether this is the machine `vm`: its control group is called as libvirt calls the one of this domain, with
+    /// Whether this is the VM `vm`: its control group is called as libvirt calls the one of this domain, with
     /// systemd and without (`virDomainGenerateMachineName`, since libvirt 1.3 with the number).
     pub fn is(&self, vm: &Vm) -> bool {
         let group = vm.cgroup.as_deref().and_then(|path| path.file_name()?.to_str());

@@ -62,10 +62,10 @@ pub enum Error {
         /// What it says.
         why: String,
     },
-    /// The machine does not have this.
+    /// The VM does not have this.
     #[error("{domain}: no {key}: {why}")]
     NoSuch {
-        /// The machine.
+        /// The VM.
         domain: Domain,
         /// What it does not have.
         key: Key,
@@ -78,7 +78,7 @@ pub enum Error {
     /// libvirt has said yes, and the value is another.
     #[error("{domain}: {key} was set to {wanted}, and is {is}")]
     NotTaken {
-        /// The machine.
+        /// The VM.
         domain: Domain,
         /// The value's name.
         key: Key,

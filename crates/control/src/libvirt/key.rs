@@ -1,4 +1,4 @@
-//! What can be set for a running machine, and how its values are written.
+//! What can be set for a running VM, and how its values are written.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use lowtail_libvirt::Cpus;
 use lowtail_libvirt::range::QUOTA_US;
 use serde::{Deserialize, Serialize};
 
-/// Threads of a machine that have a quota: `<cputune>` of libvirt's `formatdomain.rst`.
+/// Threads of a VM that have a quota: `<cputune>` of libvirt's `formatdomain.rst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// All of them together.
@@ -20,18 +20,18 @@ pub enum Part {
     IoThread,
 }
 
-/// Threads of a machine that have CPUs of their own.
+/// Threads of a VM that have CPUs of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thread {
     /// A vCPU, counted from 0.
     Vcpu(u32),
     /// Those that are neither vCPUs nor I/O threads.
     Emulator,
-    /// An I/O thread, by its number in the machine's description; they begin with 1.
+    /// An I/O thread, by its number in the VM's description; they begin with 1.
     IoThread(u32),
 }
 
-/// One value of a running machine. Its text is libvirt's word for it, such as `vcpu_quota` or `vcpupin.0`.
+/// One value of a running VM. Its text is libvirt's word for it, such as `vcpu_quota` or `vcpupin.0`.
 ///
 /// | key | value |
 /// |---|---|
@@ -42,7 +42,7 @@ pub enum Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Key {
-    /// Weight of the machine.
+    /// Weight of the VM.
     CpuShares,
     /// In which span a quota is given.
     Period(Part),

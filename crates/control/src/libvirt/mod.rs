@@ -1,9 +1,9 @@
 //! Settings that libvirt owns, set through libvirt.
 //!
-//! libvirt writes down what it has set for a machine, shows it, and writes it again when vCPUs come or libvirtd is
+//! libvirt writes down what it has set for a VM, shows it, and writes it again when vCPUs come or libvirtd is
 //! told so. A value that is put into the control group behind its back is not in what it shows. So shares, quotas and
-//! CPUs of its machines go through it, for the running machine only (`VIR_DOMAIN_AFFECT_LIVE`): what is on its disk
-//! stays, and with the machine's end all is gone.
+//! CPUs of its VMs go through it, for the running VM only (`VIR_DOMAIN_AFFECT_LIVE`): what is on its disk
+//! stays, and with the VM's end all is gone.
 //!
 //! A [`Key`] is one value of a [`Domain`]; `Connection` reads and writes it as a text that is the same whenever
 //! the value is. The calls are those of <https://libvirt.org/html/libvirt-libvirt-domain.html>. All but keys and names
@@ -38,7 +38,7 @@ pub use key::{Key, Part, Thread};
 #[cfg(feature = "libvirt")]
 pub use shared::with;
 
-/// What one should know about machines of libvirt's where lowtail was built without the feature `libvirt`.
-pub const WITHOUT: &str = "this lowtail is built without the feature `libvirt`: values of libvirt's machines are \
+/// What one should know about VMs of libvirt's where lowtail was built without the feature `libvirt`.
+pub const WITHOUT: &str = "this lowtail is built without the feature `libvirt`: values of libvirt's VMs are \
     written to their control groups directly; virsh schedinfo shows them, virsh dumpxml does not, and what libvirt \
     sets later replaces them";

@@ -27,7 +27,7 @@ impl Session {
             let guests = self.host.running()?;
             guests.iter().filter_map(|guest| running(guest).transpose()).collect()
         };
-        all().map_err(|fail| self.refused("list machines", fail))
+        all().map_err(|fail| self.refused("list VMs", fail))
     }
 
     pub(super) fn read(&self, domain: &Domain, key: Key) -> Result<Option<String>, Error> {
@@ -37,7 +37,7 @@ impl Session {
     pub(super) fn write(&self, domain: &Domain, key: Key, value: &str) -> Result<bool, Error> {
         let wanted = key.canonical(value).map_err(Error::Value)?;
         let done = self.with(domain, &format!("set {key} to {wanted}"), |guest| {
-            // What is so already is not said again: libvirt would write it into the machine's description.
+            // What is so already is not said again: libvirt would write it into the VM's description.
             let was = read(guest, domain, key)?;
             if was == wanted {
                 return Ok(());
@@ -57,7 +57,7 @@ impl Session {
         Ok(done?.is_some())
     }
 
-    /// Does it with the machine, if it runs. What fails because the machine has just ended has not failed.
+    /// Does it with the VM, if it runs. What fails because the VM has just ended has not failed.
     fn with<T>(
         &self,
         domain: &Domain,
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// The machine, if it still runs, and has not been started again.
+    /// The VM, if it still runs, and has not been started again.
     fn find(&self, domain: &Domain) -> Result<Option<Guest<'_>>, Fail> {
         let Some(uuid) = c_text(&domain.uuid) else { return Ok(None) };
         let guest = self.host.guest(&uuid)?;

@@ -19,6 +19,7 @@ pub struct Applied {
     /// What could not be done, and is as it was, as far as the kernel takes that.
     pub failed: Vec<Failed>,
     /// What was not tried because of that.
+    #[serde(rename = "skipped")]
     pub left_out: usize,
 }
 

@@ -1,6 +1,6 @@
-//! In which order limits of libvirt's machines change.
+//! In which order limits of libvirt's VMs change.
 //!
-//! cgroup v1 refuses a limit of a part that is above that of the whole machine. A whole that grows goes first, one that
+//! cgroup v1 refuses a limit of a part that is above that of the whole VM. A whole that grows goes first, one that
 //! shrinks last. Quota and period are two values: of a part's, first what makes its limit smaller; of the whole's, first
 //! what makes it larger. So whatever was taken before and would be taken after is never left in between, in both
 //! directions.
@@ -11,7 +11,7 @@ use super::step::Step;
 use super::{Knob, Libvirt};
 use crate::libvirt::{Domain, Key, Part};
 
-/// The same steps, machine by machine; first all that are no limits of libvirt's, as they were.
+/// The same steps, VM by VM; first all that are no limits of libvirt's, as they were.
 pub(super) fn order(steps: Vec<Step>) -> Vec<Step> {
     let mut vms: BTreeMap<(String, Domain), Vec<(Key, Step)>> = BTreeMap::new();
     let mut all = Vec::new();

@@ -6,7 +6,7 @@
 //! - No group has a larger part of its period than the one above (v1), and no burst is larger than its quota: bursts
 //!   that get smaller, limits that get larger, topmost first, limits that get smaller, deepest first, bursts that get
 //!   larger. With v1 quota and period are two files: where both change, the quota is lifted first.
-//! - Limits of libvirt's machines are in an order of their own: `domains`.
+//! - Limits of libvirt's VMs are in an order of their own: `domains`.
 //! - All else stays in the order that it has, between sets and limits.
 //!
 //! From values that the kernel has taken to values that it would take, each step in between is then one that it

@@ -9,19 +9,22 @@ use super::{Entry, Error, Knob, Ledger, Setting, Wanted};
 use lowtail_kernel::Name;
 
 /// Why something is restored that an earlier policy has changed.
-const UNWANTED: &str = "no longer wanted: as it was before";
+const UNWANTED: &str = "no longer in the policy: restore the original";
 
 /// One value that would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What is there.
+    #[serde(rename = "current")]
     pub now: String,
     /// What would be there.
+    #[serde(rename = "desired")]
     pub to: String,
     /// In words to people.
+    #[serde(rename = "reason")]
     pub why: String,
     /// Whether it is what was there before the first change.
     pub restores: bool,
@@ -31,13 +34,16 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Foreign {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What was there before us.
+    #[serde(rename = "original")]
     pub was: String,
     /// What we have put there.
+    #[serde(rename = "applied")]
     pub ours: String,
     /// What is there.
+    #[serde(rename = "current")]
     pub now: String,
 }
 
@@ -45,11 +51,13 @@ pub struct Foreign {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refused {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What was wanted.
+    #[serde(rename = "desired")]
     pub wanted: String,
     /// Why not, in words.
+    #[serde(rename = "reason")]
     pub why: String,
 }
 
@@ -57,9 +65,10 @@ pub struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreadable {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What the kernel says.
+    #[serde(rename = "reason")]
     pub why: String,
 }
 
@@ -69,16 +78,18 @@ pub struct Plan {
     /// What would change, in the order of the settings; what is no longer wanted comes first.
     pub changes: Vec<Change>,
     /// What is as it shall be already.
+    #[serde(rename = "unchanged")]
     pub right: Vec<Setting>,
     /// What somebody else has changed; it is left alone.
     pub foreign: Vec<Foreign>,
     /// What cannot be read, and is left alone.
+    #[serde(rename = "unreadable")]
     pub unread: Vec<Unreadable>,
     /// What a knob cannot have, or two values for one knob. These knobs keep what they have.
     pub refused: Vec<Refused>,
     /// Settings and entries of the ledger whose knob is gone.
     pub gone: usize,
-    /// Entries of the ledger that are of no use any more: gone, or left to whom has changed them.
+    /// Entries of the ledger that are of no use any more: gone, or left as somebody else has set them.
     #[serde(skip)]
     pub(super) to_forget: Vec<Knob>,
     /// Places that have what is wanted, though the ledger does not say so yet: a kill came between, or somebody else

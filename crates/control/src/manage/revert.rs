@@ -13,8 +13,9 @@ pub struct Reverted {
     /// Places that have again what they had.
     pub restored: usize,
     /// Places that had it already: a kill came before the step, or somebody else has restored them.
+    #[serde(rename = "unchanged")]
     pub already: usize,
-    /// Places that are gone: machines that have ended.
+    /// Places that are gone: VMs that have ended.
     pub gone: usize,
     /// Places of an earlier boot, gone with it.
     pub stale: usize,

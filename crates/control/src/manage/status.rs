@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use super::{Entry, Error, Ledger, host_lock};
 
@@ -23,19 +24,34 @@ pub enum Now {
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// What the ledger says of it.
-    #[serde(flatten)]
     pub entry: Entry,
     /// What is there.
     pub now: Now,
+}
+
+/// For JSON: the ledger's file has shorter names.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Row { entry, now } = self;
+        let mut row = serializer.serialize_struct("Row", 6)?;
+        row.serialize_field("setting", &entry.knob)?;
+        row.serialize_field("original", &entry.was)?;
+        row.serialize_field("applied", &entry.ours)?;
+        row.serialize_field("reason", &entry.why)?;
+        row.serialize_field("done", &entry.done)?;
+        row.serialize_field("current", now)?;
+        row.end()
+    }
 }
 
 /// What is in force on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// The process that changes the host now, such as `lowtail host apply --watch`.
+    #[serde(rename = "holder_pid")]
     pub holder: Option<u32>,
     /// What was changed, in the order in which it was.
     pub rows: Vec<Row>,

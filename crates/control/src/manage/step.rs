@@ -41,10 +41,12 @@ pub enum OnError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failed {
     /// Where.
-    #[serde(rename = "place")]
+    #[serde(rename = "setting")]
     pub knob: Knob,
     /// What was to be there.
+    #[serde(rename = "desired")]
     pub to: String,
     /// Why it is not, in words.
+    #[serde(rename = "reason")]
     pub why: String,
 }

@@ -16,7 +16,7 @@ const RATE_MIN: u32 = 65;
 const ATTAINED_MOST: u64 = (1 << 23) - 2;
 
 /// Parameters of the rule for flows; `policy/flow.h` says what each means and why its default is what it is. A pair is
-/// all that a machine sends to one address.
+/// all that a VM sends to one address.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FlowFile {
@@ -24,9 +24,9 @@ pub(super) struct FlowFile {
     rate: Option<RateText>,
     /// Bytes that a pair can save up.
     burst: Option<BytesText>,
-    /// What all small pairs of a machine together may send.
+    /// What all small pairs of a VM together may send.
     vm_rate: Option<RateText>,
-    /// Bytes that a machine can save up.
+    /// Bytes that a VM can save up.
     vm_burst: Option<BytesText>,
     /// Up to so many bytes a small pair has just begun.
     brief: Option<BytesText>,

@@ -31,7 +31,7 @@ pub use workers::Workers;
 
 use lowtail_kernel::marks::Mask;
 
-/// Largest policy file. One entry for each machine of a host with a thousand of them is a tenth of it.
+/// Largest policy file. One entry for each VM of a host with a thousand of them is a tenth of it.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// libvirt of the system, for its own driver of QEMU (<https://libvirt.org/drvqemu.html>).
@@ -44,15 +44,15 @@ pub struct Policy {
     pub scheduler: Scheduler,
     /// libvirt's URI, for values that libvirt owns.
     pub libvirt: String,
-    /// Users whose word on their machines counts.
+    /// Users whose word on their VMs counts.
     pub users: Trusted,
-    /// What is wanted of which machines.
+    /// What is wanted of which VMs.
     pub vms: Vms,
     /// Parameters of the rule for vCPUs.
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
     pub flow: lowtail_policy::FlowParams,
-    /// Whether it is noted at machines' taps whose a packet is that will be routed: in its mark.
+    /// Whether it is noted at VMs' taps whose a packet is that will be routed: in its mark.
     pub taps: bool,
     /// The bits of marks in which that is noted.
     pub mark_mask: Mask,
@@ -83,10 +83,10 @@ struct PolicyFile {
     /// Where libvirt is on this host: its URI, `qemu:///system` if absent.
     #[schemars(regex(pattern = "^[a-z+]+://"))]
     libvirt: Option<String>,
-    /// Users, beside root, who may say what their machines are called and how many vCPUs those have: names, numbers, and
-    /// ranges of numbers. Machines of all others are not chosen by name, and get nothing that they could not have had.
+    /// Users, beside root, who may say what their VMs are called and how many vCPUs those have: names, numbers, and
+    /// ranges of numbers. VMs of all others are not chosen by name, and get nothing that they could not have had.
     users: Vec<users::UserFile>,
-    /// What is wanted of machines; the first entry that fits a machine is its own.
+    /// What is wanted of VMs; the first entry that fits a VM is its own.
     vm: Vec<vm::VmFile>,
     /// Parameters of the rule small-first for vCPUs.
     small_first: small_first::SmallFirstFile,
@@ -104,10 +104,10 @@ struct PolicyFile {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkFile {
-    /// Whether it is noted at machines' taps whose a packet is, for machines that are routed behind a bridge; takes some
-    /// bits of packets' marks. Default false.
+    /// Whether it is noted at VMs' taps whose a packet is, for VMs that are routed behind a bridge; takes some
+    /// packet mark bits. Default false.
     taps: bool,
-    /// The bits of packets' marks that `taps` takes: a number of 32 bits, of which any may be set. Others' bits stay as they
+    /// The packet mark bits that `taps` takes: a number of 32 bits, of which any may be set. Others' bits stay as they
     /// are. Default 0xffff0000.
     #[schemars(range(min = 3, max = 4_294_967_295u32))]
     mark_mask: Option<i64>,
@@ -124,7 +124,7 @@ impl NetworkFile {
         })?;
         if mask.0.count_ones() < Mask::BITS_LEAST {
             let message =
-                format!("mark_mask {mask}: at least {} bits, for two machines", Mask::BITS_LEAST);
+                format!("mark_mask {mask}: at least {} bits, for two VMs", Mask::BITS_LEAST);
             return Err(KeyError::new("mark_mask", message));
         }
         Ok(mask)

@@ -14,6 +14,6 @@ pub enum Scheduler {
     SchedExt,
     /// The kernel's fair class, with weights, caps and slices.
     Fair,
-    /// Whoever does it now: machines' weights, caps and slices are left alone.
+    /// Whoever does it now: VMs' weights, caps and slices are left alone.
     None,
 }

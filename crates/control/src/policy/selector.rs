@@ -1,4 +1,4 @@
-//! Which machines an entry is for.
+//! Which VMs an entry is for.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Selector {
     pub(super) fn checked(self) -> Result<Self, KeyError> {
         for (key, table) in [("label", &self.label), ("metadata", &self.metadata)] {
             if table.as_ref().is_some_and(BTreeMap::is_empty) {
-                let message = format!("an empty `{key}` says nothing of machines; take it out");
+                let message = format!("an empty `{key}` says nothing of VMs; take it out");
                 return Err(KeyError::new(key, message));
             }
         }
@@ -57,12 +57,12 @@ impl Selector {
         self.label.is_some()
     }
 
-    /// Whether it chooses machines by something that whoever runs a machine cannot choose.
+    /// Whether it chooses VMs by something that whoever runs a VM cannot choose.
     pub(super) fn is_explicit(&self) -> bool {
         *self != Selector { kind: self.kind, ..Selector::default() }
     }
 
-    /// Whether this is the machine `vm`, of which libvirt says what `words` are. A name counts if somebody has chosen it who
+    /// Whether this is the VM `vm`, of which libvirt says what `words` are. A name counts if somebody has chosen it who
     /// may: libvirt, root, one of these `users`. So does a control group that root alone fills.
     pub(super) fn fits(&self, vm: &Vm, words: &[Label], users: &Users) -> bool {
         let fit = |patterns: &Option<Patterns>, text: Option<&str>| {
@@ -91,7 +91,7 @@ impl Selector {
     }
 }
 
-/// Whether somebody has named the machine who may.
+/// Whether somebody has named the VM who may.
 pub(super) fn is_named(vm: &Vm, users: &Users) -> bool {
     match vm.origin.named_by {
         NamedBy::Libvirt | NamedBy::Declared | NamedBy::Root | NamedBy::Cgroup => true,
@@ -100,7 +100,7 @@ pub(super) fn is_named(vm: &Vm, users: &Users) -> bool {
     }
 }
 
-/// Whether somebody decides on the machine who may: how many vCPUs it has, and which threads serve it.
+/// Whether somebody decides on the VM who may: how many vCPUs it has, and which threads serve it.
 pub(super) fn is_trusted(vm: &Vm, users: &Users) -> bool {
     match vm.origin.named_by {
         NamedBy::Libvirt | NamedBy::Declared | NamedBy::Root => true,

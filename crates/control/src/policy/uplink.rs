@@ -27,7 +27,7 @@ pub struct Uplink {
     pub rate_bits_per_s: Option<u64>,
     /// How large segments are cut up before they are queued.
     pub split: Split,
-    /// Code point for each class; `None` leaves what the machine has set.
+    /// Code point for each class; `None` leaves what the VM has set.
     pub dscp: ByClass<Option<u8>>,
     /// `skb->priority` for each class, where the disciplines stay that are there: ours know classes by numbers of their
     /// own.
@@ -68,7 +68,7 @@ pub(super) struct UplinkFile {
     /// How large segments are cut up before they are queued.
     #[serde(default)]
     split: Split,
-    /// Code point for each class; absent, what the machine has set.
+    /// Code point for each class; absent, what the VM has set.
     #[serde(default)]
     dscp: ByClassFile<Dscp>,
     /// `skb->priority` for each class, 0 to 15, where the disciplines that are there cannot be replaced.

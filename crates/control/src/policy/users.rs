@@ -1,4 +1,4 @@
-//! Users whose word on their machines counts.
+//! Users whose word on their VMs counts.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;

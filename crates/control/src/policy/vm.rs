@@ -1,4 +1,4 @@
-//! What is wanted of which machines.
+//! What is wanted of which VMs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use lowtail_discover::{Kind, Users, Vm};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vms(Vec<(Selector, Rule)>);
 
-/// What is wanted of a machine. `None` leaves what is there.
+/// What is wanted of a VM. `None` leaves what is there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Whether it is touched at all.
@@ -43,16 +43,16 @@ pub struct Rule {
     pub worker_weight: Option<u64>,
     /// Slice of each vCPU, in the fair class.
     pub slice: Option<Duration>,
-    /// Somebody runs the machine whose word does not count: it is limited, and nothing else.
+    /// Somebody runs the VM whose word does not count: it is limited, and nothing else.
     pub only_limits: bool,
 }
 
-/// What each vCPU of a machine gets relative to others.
+/// What each vCPU of a VM gets relative to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// What it has now.
     Keep,
-    /// `cpu.weight` of each vCPU; the machine has as many times of it as it has vCPUs.
+    /// `cpu.weight` of each vCPU; the VM has as many times of it as it has vCPUs.
     PerVcpu(u64),
 }
 
@@ -80,8 +80,8 @@ impl Default for Rule {
     }
 }
 
-/// What is wanted of machines. All selectors of an entry have to fit, and one without any fits all; the first entry that
-/// fits a machine is its own.
+/// What is wanted of VMs. All selectors of an entry have to fit, and one without any fits all; the first entry that
+/// fits a VM is its own.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VmFile {
@@ -101,7 +101,7 @@ pub(super) struct VmFile {
     /// Whether it is touched at all.
     #[serde(default = "yes")]
     manage: bool,
-    /// What each of its vCPUs gets relative to others, as cgroup v2 has it: 1 to 10000, usual 100. The machine gets as
+    /// What each of its vCPUs gets relative to others, as cgroup v2 has it: 1 to 10000, usual 100. The VM gets as
     /// many times of it as it has vCPUs. `keep` leaves what is there.
     #[serde(default)]
     #[schemars(default = "hundred")]
@@ -138,7 +138,7 @@ impl Vms {
         for (i, file) in files.iter().enumerate() {
             let here = |bad: KeyError| bad.under(&["vm", &i.to_string()]);
             if vms.0.last().is_some_and(|(before, _)| before.fits_all()) {
-                let message = "never used: the entry before it has no selector and fits all machines; put that one last";
+                let message = "never used: the entry before it has no selector and fits all VMs; put that one last";
                 return Err(here(KeyError { path: Vec::new(), message: message.to_string() }));
             }
             let selector = file.selector().map_err(here)?;
@@ -147,7 +147,7 @@ impl Vms {
         Ok(vms)
     }
 
-    /// What is wanted of `vm`, of which libvirt says what `words` are. Of a machine that somebody else runs than root and
+    /// What is wanted of `vm`, of which libvirt says what `words` are. Of a VM that somebody else runs than root and
     /// these `users`, and that no entry chooses by a name, group or label, only limits are: who runs it decides how many
     /// vCPUs and threads it has, and shall win nothing by that.
     pub fn rule(&self, vm: &Vm, words: &[Label], users: &Users) -> Cow<'_, Rule> {
@@ -213,7 +213,7 @@ impl VmFile {
 }
 
 impl Rule {
-    /// Without all that could raise a machine above others.
+    /// Without all that could raise a VM above others.
     fn only_limits(self) -> Self {
         let limit = |cap: Option<Cap>| cap.filter(|cap| *cap != Cap::Unlimited);
         Rule {
@@ -241,7 +241,7 @@ impl Rule {
             let Some(own) = percent(cap) else { continue };
             if own > 100.0 {
                 let message =
-                    format!("{own}% for one thread: at most 100%; `cap` is for all of the machine");
+                    format!("{own}% for one thread: at most 100%; `cap` is for all of the VM");
                 return Err(KeyError::new(key, message));
             }
         }
@@ -254,7 +254,7 @@ impl Rule {
         for (key, cap) in parts {
             // Version 1 of control groups refuses it, version 2 takes it for nothing.
             if let Some(own) = percent(cap).filter(|own| *own > all) {
-                let message = format!("{own}% is more than `cap`, the {all}% of the whole machine");
+                let message = format!("{own}% is more than `cap`, the {all}% of the whole VM");
                 return Err(KeyError::new(key, message));
             }
         }

@@ -1,4 +1,4 @@
-//! What a policy has done to machines: figures from before and after, for `status`.
+//! What a policy has done to VMs: figures from before and after, for `status`.
 
 use std::io;
 use std::path::Path;
@@ -55,10 +55,10 @@ mod tests {
         assert_eq!(Effect::load(dir.path()).expect("none"), None);
         let vm = VmEffect {
             name: "a\x1b".into(),
-            wake_p50_us: Some(1.5),
-            wake_p99_us: None,
-            cpu_percent: 12.5,
-            waits_percent: None,
+            wakeup_latency_p50_seconds: Some(1.5e-6),
+            wakeup_latency_p99_seconds: None,
+            cpus_used: 0.125,
+            ready_ratio: None,
         };
         let effect = Effect { before: vec![vm.clone()], after: Vec::new() };
         effect.save(dir.path()).expect("kept");

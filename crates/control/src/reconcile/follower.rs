@@ -1,4 +1,4 @@
-//! What has to follow machines beside their settings: the scheduler small-first, and the taggers of uplinks.
+//! What has to follow VMs beside their settings: the scheduler small-first, and the taggers of uplinks.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::manage::{Refused, Wanted};
 use crate::policy::{Policy, Scheduler};
 use crate::vcpu;
 
-/// Machines as they are at each look, and what a policy makes of them.
+/// VMs as they are at each look, and what a policy makes of them.
 #[derive(Debug)]
 pub struct Follower<'p> {
     policy: &'p Policy,
@@ -97,7 +97,7 @@ impl<'p> Follower<'p> {
         Ok(wanted)
     }
 
-    /// Once settings are in force: returns what went wrong and was not reported before. Taggers are told of machines, and the scheduler takes those that have come and lets those
+    /// Once settings are in force: returns what went wrong and was not reported before. Taggers are told of VMs, and the scheduler takes those that have come and lets those
     /// go that have gone. If the kernel has ended it, that is told, and from the next look on its fair class is given what it can have.
     pub fn follow(&mut self, round: Option<&Round>) -> Vec<String> {
         let mut troubles = self.taggers.follow(self.policy, &self.found);

@@ -1,6 +1,6 @@
-//! Keeps a policy in force while machines come and go, until told to end.
+//! Keeps a policy in force while VMs come and go, until told to end.
 //!
-//! The host is held for all that time. Each round looks at the machines, asks for the settings if those have changed, and
+//! The host is held for all that time. Each round looks at the VMs, asks for the settings if those have changed, and
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
 mod effect;
@@ -33,7 +33,7 @@ pub use vcpus::{InForce, Report, Vcpus, forget_scheduler, in_force};
 
 /// From one look at signals to the next.
 const LOOK: Duration = Duration::from_millis(50);
-/// All places are read every so many rounds also if the machines are the same, which tells what others have changed.
+/// All places are read every so many rounds also if the VMs are the same, which tells what others have changed.
 const EVERY: u32 = 10;
 /// What the kernel has refused is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(60);
@@ -45,9 +45,9 @@ pub struct Options {
     pub dir: PathBuf,
     /// Where the kernel tells about itself.
     pub roots: Roots,
-    /// Machines by the user's word.
+    /// VMs by the user's word.
     pub declared: Vec<Declared>,
-    /// Users whose word counts on what is a machine.
+    /// Users whose word counts on what is a VM.
     pub users: Users,
     /// From one round to the next.
     pub period: Duration,
@@ -81,13 +81,13 @@ pub struct Reconciler {
     foreign: BTreeMap<Knob, String>,
 }
 
-/// Says what is wanted for the machines that were found, or why that is not known, in words.
+/// Says what is wanted for the VMs that were found, or why that is not known, in words.
 pub type Resolve<'w> = dyn FnMut(&Found) -> Result<Wanted, String> + 'w;
 
 /// What a round has found and done.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// The machines, if they are others than the round before.
+    /// The VMs, if they are others than the round before.
     pub changed: Option<Found>,
     /// What differed, if something did.
     pub plan: Option<Plan>,
@@ -124,7 +124,7 @@ impl Reconciler {
         })
     }
 
-    /// One round. `resolve` says what is wanted for these machines, or why that is not known; it is asked when machines or the CPUs
+    /// One round. `resolve` says what is wanted for these VMs, or why that is not known; it is asked when VMs or the CPUs
     /// that are on have changed, and now and then. What is not known is not what nobody wants: what was wanted before
     /// stays.
     ///

@@ -1,4 +1,4 @@
-//! The taggers of uplinks, following machines that come and go.
+//! The taggers of uplinks, following VMs that come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use lowtail_discover::Found;
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Link};
 
-/// A machine: its process and when that began, in clock ticks.
+/// A VM: its process and when that began, in clock ticks.
 type Id = (u32, u64);
 
-/// Tells taggers whose each interface is. A machine has its number, and with it its bucket, as long as it lives.
+/// Tells taggers whose each interface is. A VM has its number, and with it its bucket, as long as it lives.
 #[derive(Debug, Default)]
 pub struct Taggers {
     numbers: BTreeMap<Id, u32>,
@@ -20,7 +20,7 @@ pub struct Taggers {
 }
 
 impl Taggers {
-    /// Tells the taggers that run at the policy's uplinks of the machines that were found, of those that are not
+    /// Tells the taggers that run at the policy's uplinks of the VMs that were found, of those that are not
     /// managed as well: else their packets would be the host's. An uplink without a tagger is left out. What a tagger
     /// knows stays when this process ends.
     ///
@@ -44,7 +44,7 @@ impl Taggers {
             match self.number((vm.pid, vm.started_ticks), most) {
                 Some(number) => known.extend(own.into_iter().map(|ifindex| (ifindex, number))),
                 None => troubles.push(format!(
-                    "{}: its packets count as the host's: taggers have room for {most} machines{}",
+                    "{}: its packets count as the host's: taggers have room for {most} VMs{}",
                     vm.name,
                     if policy.taps { " in `mark_mask`" } else { "" }
                 )),
@@ -79,7 +79,7 @@ impl Taggers {
         self.running.get(&link.ifindex).map_or(Ok(()), |(_, tagger)| tagger.set_owners(known))
     }
 
-    /// The machine's number: the one that it has, else the lowest that is free; 0 is the host.
+    /// The VM's number: the one that it has, else the lowest that is free; 0 is the host.
     fn number(&mut self, id: Id, most: u32) -> Option<u32> {
         if let Some(number) = self.numbers.get(&id) {
             return Some(*number);

@@ -1,4 +1,4 @@
-//! The scheduler small-first in the kernel, following machines that come and go.
+//! The scheduler small-first in the kernel, following VMs that come and go.
 //!
 //! It lives as long as this value: when the process ends, however it does, the kernel's scheduler has all threads back.
 //! What became of it is in a file, for `status`.
@@ -18,7 +18,7 @@ use lowtail_kernel::process::Process;
 
 const FILE: &str = "host.scheduler";
 
-/// Keeps machines in the scheduler.
+/// Keeps VMs in the scheduler.
 #[derive(Debug)]
 pub struct Vcpus {
     scheduler: Scheduler,
@@ -27,7 +27,7 @@ pub struct Vcpus {
     told: Option<Report>,
 }
 
-/// A machine that the scheduler has.
+/// A VM that the scheduler has.
 #[derive(Debug)]
 struct Known {
     vm: VmId,
@@ -41,7 +41,8 @@ pub struct Report {
     pub pid: i32,
     /// When that began.
     pub started_ticks: u64,
-    /// Machines that it has.
+    /// VMs that it has.
+    #[serde(rename = "vms")]
     pub machines: usize,
     /// Why the kernel has ended it, if it has.
     pub ended: Option<String>,
@@ -51,11 +52,13 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InForce {
-    /// So many machines are scheduled by this process' programs.
+    /// So many VMs are scheduled by this process' programs.
+    #[serde(rename = "running")]
     Yes {
         /// The process.
         pid: i32,
-        /// Its machines.
+        /// Its VMs.
+        #[serde(rename = "vms")]
         machines: usize,
     },
     /// The kernel has ended it, for this reason, and schedules by itself.
@@ -77,7 +80,7 @@ impl Vcpus {
         Ok(vcpus)
     }
 
-    /// Adds machines and threads that are new, and lets those go that are no longer there. Only threads are taken that have the
+    /// Adds VMs and threads that are new, and lets those go that are no longer there. Only threads are taken that have the
     /// class already: whoever gave it to them has written down what they had. What the kernel refuses is told, and tried
     /// again the next time.
     ///

@@ -21,7 +21,7 @@ static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"))
 
 /// The map that is the scheduler itself.
 const OPS: &str = "lowtail";
-/// One number, below which machines are looked at. No program can write it.
+/// One number, below which VMs are looked at. No program can write it.
 const KNOWN: &str = "known";
 
 shared_struct! {
@@ -128,7 +128,7 @@ impl Programs {
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let need = || {
             let (vms, threads) = (options.vms, options.threads);
-            format!("a scheduler of {vms} machines and {threads} threads, some 3 MB")
+            format!("a scheduler of {vms} VMs and {threads} threads, some 3 MB")
         };
         let mut object = lowtail_kernel::bpf::load(COMPILED, need, |object| {
             prepare(object, options, cpus, offsets.timeout_ms)
@@ -139,12 +139,12 @@ impl Programs {
         let link = link.map_err(failed("start the scheduler"))?;
         let programs =
             Programs { _link: link, object, known: Cell::new(0), figures: offsets.figures };
-        // Threads that nobody has told of are those of machine 0.
+        // Threads that nobody has told of are those of VM 0.
         programs.know(VmId(0))?;
         Ok(programs)
     }
 
-    /// Says what is wanted of a machine; the scheduler follows within 10 ms.
+    /// Says what is wanted of a VM; the scheduler follows within 10 ms.
     pub(super) fn order(&self, vm: VmId, order: &Order) -> Result<(), Error> {
         self.know(vm)?;
         let map = self.map("orders");
@@ -153,7 +153,7 @@ impl Programs {
         put.map_err(failed("write a map of the scheduler"))
     }
 
-    /// The scheduler looks at machines up to this one from now on. Nobody else writes that number.
+    /// The scheduler looks at VMs up to this one from now on. Nobody else writes that number.
     fn know(&self, vm: VmId) -> Result<(), Error> {
         if vm.0 < self.known.get() {
             return Ok(());
@@ -167,7 +167,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Says to which machine the thread of this descriptor belongs. It is not in the scheduler yet.
+    /// Says to which VM the thread of this descriptor belongs. It is not in the scheduler yet.
     pub(super) fn enlist(&self, thread: &OwnedFd, member: &Member) -> io::Result<()> {
         let value = member.to_bytes();
         let key = thread.as_raw_fd().to_ne_bytes();

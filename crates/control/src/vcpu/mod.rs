@@ -1,7 +1,7 @@
-//! Small first for the threads of machines, as a scheduler of the kernel's class sched_ext: `bpf/vcpu.bpf.c`.
+//! Small first for the threads of VMs, as a scheduler of the kernel's class sched_ext: `bpf/vcpu.bpf.c`.
 //!
-//! [`Scheduler::load`] puts it into the kernel, where it has nobody at first. [`Scheduler::add`] tells it of a machine and moves the
-//! machine's threads there; other threads stay where they are. It lives as long as the value does: when that is dropped, each thread has
+//! [`Scheduler::load`] puts it into the kernel, where it has nobody at first. [`Scheduler::add`] tells it of a VM and moves the
+//! VM's threads there; other threads stay where they are. It lives as long as the value does: when that is dropped, each thread has
 //! the policy back that it had, and when the process is killed, the kernel's own scheduler has all threads at once.
 //! [`Scheduler::state`] says whether it is still there, and if not, why.
 
@@ -51,15 +51,16 @@ impl Scheduler {
         Ok(Scheduler { programs, vms })
     }
 
-    /// Tells of a machine and moves its threads into the scheduler. Threads that have ended meanwhile are left out.
+    /// Tells of a VM and moves its threads into the scheduler. Threads that have ended meanwhile are left out.
     ///
     /// # Errors
-    /// If there is no room for another machine, if its group is not there, or if the kernel does not let a thread be moved; the
-    /// machine is not there then, and its threads are as they were.
+    /// If there is no room for another VM, if its group is not there, or if the kernel does not let a thread be moved; the
+    /// VM is not there then, and its threads are as they were.
     pub fn add(&mut self, machine: &Vm) -> Result<VmId, Error> {
-        let free = self.vms.iter().position(Option::is_none).ok_or_else(|| {
-            Error::Scheduler(format!("room for {} machines only", self.vms.len() - 1))
-        })?;
+        let free =
+            self.vms.iter().position(Option::is_none).ok_or_else(|| {
+                Error::Scheduler(format!("room for {} VMs only", self.vms.len() - 1))
+            })?;
         let vm = VmId(free as u32);
         let placed = Placed::new(machine, self.programs.stats(vm)?)?;
         self.order(vm, &placed.order(true))?;
@@ -73,7 +74,7 @@ impl Scheduler {
         }
     }
 
-    /// Moves more threads of a machine into the scheduler. One that is there is left as it is.
+    /// Moves more threads of a VM into the scheduler. One that is there is left as it is.
     ///
     /// # Errors
     /// If the kernel does not let one be moved; those before it have been.
@@ -88,7 +89,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives these threads of a machine back to the policy that they had.
+    /// Gives these threads of a VM back to the policy that they had.
     ///
     /// # Errors
     /// If the kernel refuses that for a thread which still runs.
@@ -99,10 +100,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives a machine's threads back to the policies that they had, and forgets it.
+    /// Gives a VM's threads back to the policies that they had, and forgets it.
     ///
     /// # Errors
-    /// If the kernel refuses that for a thread which still runs; the machine stays then, with the threads that are left.
+    /// If the kernel refuses that for a thread which still runs; the VM stays then, with the threads that are left.
     pub fn remove(&mut self, vm: VmId) -> Result<(), Error> {
         let placed = self.placed(vm)?;
         for tid in placed.tids() {
@@ -114,10 +115,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A machine's weight, 1 to 65535 with 256 the usual one; `None` is that of its control group.
+    /// A VM's weight, 1 to 65535 with 256 the usual one; `None` is that of its control group.
     ///
     /// # Errors
-    /// If there is no such machine.
+    /// If there is no such VM.
     pub fn set_weight(&mut self, vm: VmId, weight: Option<u16>) -> Result<(), Error> {
         let placed = self.placed(vm)?;
         placed.weight = weight;
@@ -125,10 +126,10 @@ impl Scheduler {
         self.order(vm, &order)
     }
 
-    /// A machine's limit beside that of its control group; the stricter one holds.
+    /// A VM's limit beside that of its control group; the stricter one holds.
     ///
     /// # Errors
-    /// If there is no such machine.
+    /// If there is no such VM.
     pub fn set_cap(&mut self, vm: VmId, cap: Option<Cap>) -> Result<(), Error> {
         let placed = self.placed(vm)?;
         placed.cap = cap;
@@ -136,10 +137,10 @@ impl Scheduler {
         self.order(vm, &order)
     }
 
-    /// What has come of a machine so far, since it was added.
+    /// What has come of a VM so far, since it was added.
     ///
     /// # Errors
-    /// If there is no such machine, or its figures cannot be read.
+    /// If there is no such VM, or its figures cannot be read.
     pub fn stats(&self, vm: VmId) -> Result<Stats, Error> {
         let placed = self.vms.get(vm.0 as usize).and_then(Option::as_ref);
         let placed = placed.ok_or_else(|| no_vm(vm))?;
@@ -177,7 +178,7 @@ impl Drop for Scheduler {
 }
 
 fn no_vm(vm: VmId) -> Error {
-    Error::Scheduler(format!("there is no machine {}", vm.0))
+    Error::Scheduler(format!("there is no VM {}", vm.0))
 }
 
 /// Whether this kernel can have a scheduler of ours, and has no other one.

@@ -13,7 +13,7 @@ const WATCHDOG_MAX: Duration = Duration::from_secs(30);
 pub struct Options {
     /// Parameters of the rule.
     pub params: Params,
-    /// Machines for which there is room.
+    /// VMs for which there is room.
     pub vms: u32,
     /// Threads for which there is room. More than that still run, for a millisecond in each turn of the others.
     pub threads: u32,
@@ -22,7 +22,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The rule's own parameters; room for 255 machines and 4,096 threads, some 2 MiB of the kernel's memory; the
+    /// The rule's own parameters; room for 255 VMs and 4,096 threads, some 2 MiB of the kernel's memory; the
     /// watchdog as far away as the kernel lets it be.
     fn default() -> Self {
         Options { params: Params::default(), vms: 256, threads: 4096, watchdog: WATCHDOG_MAX }
@@ -35,7 +35,7 @@ impl Options {
         self.params.check().map_err(Error::Scheduler)?;
         if self.vms < 2 || self.vms > 1 << 16 || self.threads == 0 || self.threads > 1 << 20 {
             return Err(Error::Scheduler(format!(
-                "room for {} machines and {} threads: 2 to 65536, and 1 to 1048576",
+                "room for {} VMs and {} threads: 2 to 65536, and 1 to 1048576",
                 self.vms, self.threads
             )));
         }

@@ -16,7 +16,7 @@ use lowtail_kernel::syscall::{pidfd_open, sched_getattr, sched_setattr};
 /// The policy of the class: include/uapi/linux/sched.h.
 const SCHED_EXT: u32 = 7;
 
-/// A machine that was told of.
+/// A VM that was told of.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     vcpus: u32,
@@ -102,7 +102,7 @@ pub(super) fn enter(
         let mut before = sched_getattr(pid).map_err(|error| ("read its policy", error))?;
         let was_here = (before.sched_policy == SCHED_EXT).then_some(before);
         if was_here.is_some() {
-            // A scheduler that was here before has left it so; it takes the policy anew to be of this machine.
+            // A scheduler that was here before has left it so; it takes the policy anew to be of this VM.
             before.sched_policy = libc::SCHED_OTHER as u32;
             sched_setattr(pid, &before).map_err(|error| ("set its policy", error))?;
         }

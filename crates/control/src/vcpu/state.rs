@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use lowtail_kernel::Histogram;
+use lowtail_out::seconds;
 
 /// Whether the scheduler is still in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,20 +20,24 @@ pub enum State {
     },
 }
 
-/// What has come of a machine.
+/// What has come of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Run time of its threads while they were small, in nanoseconds.
+    #[serde(rename = "small_run_time_seconds", serialize_with = "seconds::ns")]
     pub small_ns: u64,
     /// And while they were large.
+    #[serde(rename = "large_run_time_seconds", serialize_with = "seconds::ns")]
     pub large_ns: u64,
     /// Times that one of them interrupted somebody in the middle of a turn.
     pub preemptions: u64,
     /// Times that a small one became large.
     pub demotions: u64,
     /// Times that one had to wait for a limit.
+    #[serde(rename = "cap_waits")]
     pub parked: u64,
     /// From runnable to running, of all its threads.
+    #[serde(rename = "run_queue_latency")]
     pub waits: Histogram,
 }
 

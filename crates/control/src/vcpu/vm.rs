@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use lowtail_policy::{RATE_MAX, RATE_ONE};
 
-/// A machine that a [`Scheduler`](super::Scheduler) has.
+/// A VM that a [`Scheduler`](super::Scheduler) has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VmId(pub(super) u32);
 
-/// What a scheduler is told of a machine.
+/// What a scheduler is told of a VM.
 #[derive(Clone, Debug, Default)]
 pub struct Vm {
     /// Its vCPUs: what it can use at most, and by what its turns are counted. 0 is 1.
@@ -23,7 +23,7 @@ pub struct Vm {
     pub threads: Vec<Thread>,
 }
 
-/// A thread of a machine.
+/// A thread of a VM.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
     /// Its number.

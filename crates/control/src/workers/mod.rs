@@ -1,6 +1,6 @@
 //! Where the workers of back ends run: threads of vhost and I/O threads, each on a CPU, as many on one as on another.
 //!
-//! vhost's workers are threads of the kernel before Linux 6.4, then of the machine's process
+//! vhost's workers are threads of the kernel before Linux 6.4, then of the VM's process
 //! ([`Role`]); both can be given CPUs and nice values. They keep an ordinary
 //! policy, so that whatever else wants their CPUs gets its part.
 
@@ -41,7 +41,7 @@ pub struct WorkerSettings {
 /// What to set, and what cannot be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Machine by machine, in order of name.
+    /// VM by VM, in order of name.
     pub settings: Vec<Setting>,
     /// What could not be looked at: what is there stays.
     pub unknown: Vec<Unknown>,
@@ -49,10 +49,10 @@ pub struct Placed {
     pub troubles: Vec<String>,
 }
 
-/// What the workers of these machines shall have. `host` is the CPUs of the host that are on.
+/// What the workers of these VMs shall have. `host` is the CPUs of the host that are on.
 ///
 /// Each worker gets one CPU, so that two CPUs differ by one worker at most. Who is alone on a CPU of those already, and
-/// not one too many there, stays; the others go where the fewest are, those of one machine apart. The same machines give the
+/// not one too many there, stays; the others go where the fewest are, those of one VM apart. The same VMs give the
 /// same settings.
 pub fn place(
     found: &Found,

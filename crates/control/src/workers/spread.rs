@@ -3,7 +3,7 @@
 /// A worker, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Worker {
-    /// Its machine, as a number.
+    /// Its VM, as a number.
     pub(super) vm: u32,
     /// The CPU that it runs on, if it is one only.
     pub(super) alone_on: Option<usize>,
@@ -51,11 +51,11 @@ mod tests {
 
     #[test]
     fn those_of_one_machine_go_apart() {
-        // Four of one machine on four CPUs, then two of another.
+        // Four of one VM on four CPUs, then two of another.
         let mut workers = vec![worker(1, None); 4];
         workers.extend([worker(2, None); 2]);
         assert_eq!(spread(&workers, &[2, 3, 4, 5]), [2, 3, 4, 5, 2, 3]);
-        // Both CPUs have one: the second of machine 1 goes where its first is not.
+        // Both CPUs have one: the second of VM 1 goes where its first is not.
         let workers = [worker(1, Some(3)), worker(2, Some(2)), worker(1, None)];
         assert_eq!(spread(&workers, &[2, 3]), [3, 2, 2]);
     }

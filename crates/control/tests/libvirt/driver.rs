@@ -1,4 +1,4 @@
-//! libvirt's test driver: one machine, `test`, with two vCPUs, on a host with 16 CPUs that is in memory only
+//! libvirt's test driver: one VM, `test`, with two vCPUs, on a host with 16 CPUs that is in memory only
 //! (libvirt's `test_driver.c`). It pins vCPUs, and has neither shares nor quotas.
 
 use lowtail_control::libvirt::{Connection, Domain, Error, Running};
@@ -83,7 +83,7 @@ fn a_machine_that_is_not_there_is_gone() {
         let done = connection.write(&domain, key("vcpupin.0"), "0");
         assert!(!done.unwrap_or_else(|error| panic!("{error}")));
     }
-    // What is no number of a machine's is an error, not a crash.
+    // What is no number of a VM's is an error, not a crash.
     let odd = Domain { uuid: "\x1b[2J".to_string(), id: 1 };
     let error = connection.read(&odd, key("vcpupin.0")).expect_err("no UUID");
     assert!(!error.to_string().contains('\x1b'), "{error:?}");

@@ -78,7 +78,7 @@ fn what_is_applied_is_reverted_and_what_others_set_is_left_alone() {
     assert_eq!(files(libvirtd.groups()), before);
     drop(hold);
 
-    // A machine that ends takes all with it.
+    // A VM that ends takes all with it.
     apply(dir.path(), &settings, &mut |_| {});
     libvirtd.virsh(&["destroy", &web.domain.uuid]);
     let mut hold = HostLock::take(dir.path()).expect("nobody holds it");

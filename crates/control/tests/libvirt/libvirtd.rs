@@ -1,6 +1,6 @@
-//! A libvirtd of the test's own, which sees none of the host's machines and none of the host's configuration.
+//! A libvirtd of the test's own, which sees none of the host's VMs and none of the host's configuration.
 //!
-//! Its machines are in control groups of the test's own (a partition, in libvirt's words), in all hierarchies that it
+//! Its VMs are in control groups of the test's own (a partition, in libvirt's words), in all hierarchies that it
 //! uses. It runs as the system's libvirtd does: one of a session has no control groups.
 
 use std::fs;
@@ -94,7 +94,7 @@ impl Libvirtd {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts a machine of two vCPUs that has nothing to boot from. `more` is in its description.
+    /// Starts a VM of two vCPUs that has nothing to boot from. `more` is in its description.
     pub(crate) fn create(&self, connection: &Connection, name: &str, more: &str) -> Running {
         let xml = format!(
             "<domain type='qemu'><name>{name}</name>{more}
@@ -110,7 +110,7 @@ impl Libvirtd {
         self.virsh(&["create", &file.display().to_string()]);
         let running = connection.running().unwrap_or_else(|error| panic!("{error}"));
         let newest = running.into_iter().max_by_key(|running| running.domain.id);
-        newest.expect("the machine")
+        newest.expect("the VM")
     }
 
     /// What virsh says.

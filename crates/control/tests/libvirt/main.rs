@@ -35,12 +35,12 @@ fn key(text: &str) -> Key {
 /// A value that is there.
 fn read(connection: &Connection, domain: &Domain, text: &str) -> String {
     let value = connection.read(domain, key(text)).unwrap_or_else(|error| panic!("{error}"));
-    value.unwrap_or_else(|| panic!("{text}: the machine is gone"))
+    value.unwrap_or_else(|| panic!("{text}: the VM is gone"))
 }
 
-/// Sets a value of a machine that is there.
+/// Sets a value of a VM that is there.
 fn write(connection: &Connection, domain: &Domain, text: &str, value: &str) {
     let there =
         connection.write(domain, key(text), value).unwrap_or_else(|error| panic!("{error}"));
-    assert!(there, "{text}={value}: the machine is gone");
+    assert!(there, "{text}={value}: the VM is gone");
 }

@@ -1,4 +1,4 @@
-//! A policy for a machine of libvirt's: what it owns goes through it.
+//! A policy for a VM of libvirt's: what it owns goes through it.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn resolve(uri: &str, entry: &str, found: &Found) -> Settings {
     settings(&policy, found, &capabilities.expect("a host of Linux"))
 }
 
-/// The machine, and no other of this host's.
+/// The VM, and no other of this host's.
 fn found(web: &Running) -> Found {
     let mut found = lowtail_discover::scan(&Roots::default(), &[]);
     found.vms.retain(|vm| web.is(vm));

@@ -58,7 +58,7 @@ pub(crate) fn files(groups: &[PathBuf]) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What a group of the machine's has in a file: there is one machine, so one group of this name with such a file.
+/// What a group of the VM's has in a file: there is one VM, so one group of this name with such a file.
 fn says(groups: &[PathBuf], group: &str, file: &str) -> String {
     let of_machine = |path: &Path| {
         let dir = path
@@ -175,7 +175,7 @@ fn machines_are_told_by_their_labels_and_by_what_is_discovered() {
     );
     assert_eq!(read(&connection, &web.domain, "vcpu_quota"), "-1");
 
-    // Started again it is another machine.
+    // Started again it is another VM.
     libvirtd.virsh(&["destroy", &web.domain.uuid]);
     let gone = |why: &str| {
         let value = connection.read(&web.domain, key("cpu_shares"));
@@ -225,7 +225,7 @@ fn a_libvirtd_that_stops_does_not_stop_us() {
     }
     // A connection that has waited for nothing meanwhile is as good as before.
     assert!(["1024", "2048"].contains(&read(&first, &web.domain, "cpu_shares").as_str()));
-    // One that ends is gone, which is another thing than a machine's being gone.
+    // One that ends is gone, which is another thing than a VM's being gone.
     kill(pid, Signal::SIGKILL).expect("libvirtd");
     let error = first.read(&web.domain, key("cpu_shares")).expect_err("it has ended");
     assert!(matches!(error, Error::Closed { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! What others do meanwhile: change values, end machines, begin others under the same name.
+//! What others do meanwhile: change values, end VMs, begin others under the same name.
 
 use std::fs;
 

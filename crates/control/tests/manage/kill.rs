@@ -13,7 +13,7 @@ use super::child::{self, killed};
 use super::world::{World, set};
 use super::{Draw, apply, host, revert};
 
-/// A machine's groups with limits, and threads; two policies that differ in each of them.
+/// A VM's groups with limits, and threads; two policies that differ in each of them.
 fn policies() -> Option<(World, [Vec<Setting>; 2])> {
     let world = World::new(host()?, &["vm", "vm/vcpu0", "vm/vcpu1"], true);
     let mut both = [Vec::new(), Vec::new()];

@@ -1,4 +1,4 @@
-//! What a real kernel says of a real machine of KVM's, in the guest: QEMU's emulation has AMD's virtualization in it.
+//! What a real kernel says of a real VM of KVM's, in the guest: QEMU's emulation has AMD's virtualization in it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Any sequence of what may happen to who keeps a policy in force, against a model of what has to be in force: machines that
+//! Any sequence of what may happen to who keeps a policy in force, against a model of what has to be in force: VMs that
 //! come and go, other policies, threads that take real-time policies, writes of others, errors, and kills.
 
 use std::cell::RefCell;
@@ -80,7 +80,7 @@ fn sequences_of_a_daemon() {
                 let wanted = (draw.below(4) > 0).then(|| draw.of(values).to_string());
                 cells.borrow_mut().get_mut(&knob).expect("a place").wanted = wanted;
             }
-            // A machine goes, another one comes under its name.
+            // A VM goes, another one comes under its name.
             2 => {
                 let group = 1 + draw.below(3);
                 let gone = world.group(group, weight);

@@ -1,4 +1,4 @@
-//! Settings kept in force while machines come and go; back-end workers spread over CPUs.
+//! Settings kept in force while VMs come and go; back-end workers spread over CPUs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use lowtail_standin::{Standin, start};
 
 use super::{child, host, revert};
 
-/// Machines of these tests only: others run beside them.
+/// VMs of these tests only: others run beside them.
 const NAME: &str = "kept-";
 
 fn wanted() -> WorkerSettings {
@@ -211,7 +211,7 @@ fn what_is_not_known_takes_nothing_away() {
     assert_eq!(threads(&standin), before);
 }
 
-/// Processes cannot be listed, as when this one has too many files open: that is not that all machines have ended.
+/// Processes cannot be listed, as when this one has too many files open: that is not that all VMs have ended.
 #[test]
 fn what_cannot_be_listed_takes_nothing_away() {
     if host().is_none() {
@@ -278,7 +278,7 @@ fn of(tid: u32) -> Thread {
     Thread::of(tid).expect("a /proc").expect("it lives")
 }
 
-/// The workers of a machine in libvirt's groups: I/O threads have a group of their own, which is weighed.
+/// The workers of a VM in libvirt's groups: I/O threads have a group of their own, which is weighed.
 #[test]
 fn a_group_of_their_own_is_weighed() {
     let Some(hierarchy) = host() else { return };

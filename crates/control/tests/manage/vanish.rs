@@ -7,7 +7,7 @@ use lowtail_control::manage::{Checkpoint, HostLock, Key, OnError, Setting};
 use super::host;
 use super::world::{World, set};
 
-/// Some of each kind that a machine takes along.
+/// Some of each kind that a VM takes along.
 fn world() -> Option<(World, Vec<Setting>)> {
     let world = World::new(host()?, &["a", "b"], true);
     let mut settings = vec![
@@ -27,7 +27,7 @@ fn world() -> Option<(World, Vec<Setting>)> {
     Some((world, settings))
 }
 
-/// At each moment of an apply, and of a revert, all machines end: nothing fails, and nothing is left to restore.
+/// At each moment of an apply, and of a revert, all VMs end: nothing fails, and nothing is left to restore.
 #[test]
 fn at_every_moment() {
     for revert in [false, true] {

@@ -127,7 +127,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
     Namespace::new().within(|| {
         let seed = std::env::var("LOWTAIL_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed: u64 = seed.unwrap_or(1);
-        // Machines with less than the usual, so that it does not last.
+        // VMs with less than the usual, so that it does not last.
         let params = FlowParams { vm_rate: 1966, vm_burst_ns: 800_000, ..FlowParams::default() };
         let kernel = Kernel::load(&params, seed, DSCP);
         let mut native = Native {
@@ -146,7 +146,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
             (Form::Ipv6, 1),
             (Form::Arp, 0),
         ];
-        // Few machines, so that one has much, and all.
+        // Few VMs, so that one has much, and all.
         let shapes = [(74, 3), (1514, VMS), (200, 8), (600, 40)];
         let batch = PACKETS / (forms.len() * shapes.len()) as u32;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

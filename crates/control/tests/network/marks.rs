@@ -1,4 +1,4 @@
-//! Marks: the bits that the policy gives a tagger carry a machine's number from its tap to the uplink, and all others come
+//! Marks: the bits that the policy gives a tagger carry a VM's number from its tap to the uplink, and all others come
 //! out as they went in.
 
 use lowtail_control::flow::{KEEP, Tagger};
@@ -48,7 +48,7 @@ fn others_bits_survive_a_hundred_thousand_packets() {
             let kernel = Kernel::load_marked(&FlowParams::default(), 1, [KEEP; 5], Mask(mask));
             let most = Mask(mask).vms().min(VMS - 1);
             for _ in 0..PACKETS / rounds as u32 / 50 {
-                // Fifty packets of one machine.
+                // Fifty packets of one VM.
                 let machine = random.random_range(1..=most);
                 let (mut sent, mut config) = (Vec::new(), 0);
                 kernel.become_tap(Some(machine));
@@ -56,7 +56,7 @@ fn others_bits_survive_a_hundred_thousand_packets() {
                     let (before, packet): (u32, _) = (random.random(), packet(&mut random));
                     let (_, after, priority, mark) = kernel.send_marked(&packet, before);
                     let what =
-                        format!("seed {seed}, mask {mask:#x}, machine {machine}, mark {before:#x}");
+                        format!("seed {seed}, mask {mask:#x}, VM {machine}, mark {before:#x}");
                     assert_eq!((&after, priority), (&packet, 7), "{what}");
                     assert_eq!(mark, before & !mask | spread(machine + 1, mask), "{what}");
                     sent.push((packet, mark));
@@ -102,15 +102,15 @@ fn without_taps_marks_are_not_ours() {
     });
 }
 
-/// A number that does not fit would be another machine's.
+/// A number that does not fit would be another VM's.
 #[test]
 fn a_machine_that_does_not_fit_is_refused() {
     let Some(_kernel) = kernel() else { return };
     Namespace::new().within(|| {
         let tagger = Tagger::load(&FlowParams::default(), Mask(0x7)).expect("root may");
-        tagger.set_owners(&[(7, 6)]).expect("six machines fit into three bits");
+        tagger.set_owners(&[(7, 6)]).expect("six VMs fit into three bits");
         let error = tagger.set_owners(&[(7, 7)]).expect_err("seven do not").to_string();
-        assert!(error.contains("machine 7: there is room for 6"), "{error}");
+        assert!(error.contains("VM 7: there is room for 6"), "{error}");
     });
 }
 
@@ -217,7 +217,7 @@ fn a_policy_whose_bits_are_in_use_is_refused() {
         assert_eq!(
             refused,
             ["`[network] mark_mask` 0xffff0000 is in use: 0xf0000 by Calico (nft table t, chain cali-c); \
-              free is `mark_mask = 0xfff0ffff`, for 4095 machines"]
+              free is `mark_mask = 0xfff0ffff`, for 4095 VMs"]
         );
         assert_eq!(fatal("[network]\ntaps = true\nmark_mask = 0xfff0ffff"), [""; 0]);
         assert_eq!(fatal("[network]\ntaps = false"), [""; 0], "marks are nobody's then");

@@ -1,4 +1,4 @@
-//! Whose a packet is: by its tap behind a bridge, by its mark where it is routed. A machine that has used up its
+//! Whose a packet is: by its tap behind a bridge, by its mark where it is routed. A VM that has used up its
 //! bucket takes nothing of another's.
 
 use std::net::UdpSocket;
@@ -12,10 +12,10 @@ use lowtail_policy::FlowParams;
 use crate::kernel;
 use crate::net::{FAR, Namespace, Net, v4};
 
-/// A machine may have 300 KB as small at once; packets of 1,028 bytes and more, each of another pair.
+/// A VM may have 300 KB as small at once; packets of 1,028 bytes and more, each of another pair.
 const PACKETS: u16 = 400;
 
-/// Loads a tagger for `uplink`, which knows both taps, and keeps it at them if machines are routed.
+/// Loads a tagger for `uplink`, which knows both taps, and keeps it at them if VMs are routed.
 fn tagger(host: &Namespace, marks: Mask) -> Tagger {
     host.within(move || {
         // The slowest to fill: 1 Mbit/s.
@@ -37,7 +37,7 @@ fn tagger(host: &Namespace, marks: Mask) -> Tagger {
     })
 }
 
-/// So many packets from a machine, each to another address behind `FAR`.
+/// So many packets from a VM, each to another address behind `FAR`.
 fn send(from: &Namespace, packets: u16) -> Duration {
     let begin = Instant::now();
     let socket = from.within(|| UdpSocket::bind("0.0.0.0:0").expect("a free port"));

@@ -181,7 +181,7 @@ fn disciplines_that_could_not_be_put_back_stay_and_are_served() {
     assert_eq!(tc_state(&host), before);
 }
 
-/// A machine with these interfaces.
+/// A VM with these interfaces.
 fn vm(pid: u32, taps: &[u32]) -> Vm {
     let tap = |ifindex: &u32| Tap { ifindex: *ifindex, name: Name::new("tap"), netns: None };
     Vm {
@@ -198,7 +198,7 @@ fn vm(pid: u32, taps: &[u32]) -> Vm {
     }
 }
 
-/// What the tagger of `nic` goes by: interface and machine.
+/// What the tagger of `nic` goes by: interface and VM.
 fn owners() -> Vec<(u32, u32)> {
     let nic = Link::find("nic").expect("it is there");
     Tagger::running(&nic).expect("it is ours").expect("it runs").owners().expect("it can be read")

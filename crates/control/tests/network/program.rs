@@ -46,7 +46,7 @@ impl Kernel {
         Self::load_marked(params, seed, dscp, Mask::UPPER)
     }
 
-    /// The same, with machines noted in these bits of marks.
+    /// The same, with VMs noted in these bits of marks.
     pub(crate) fn load_marked(params: &FlowParams, seed: u64, dscp: [u8; 5], marks: Mask) -> Self {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
         let dir = tempfile::tempdir().expect("a directory");
@@ -166,7 +166,7 @@ impl Kernel {
         (returned, packet, word(PRIORITY_AT), word(MARK_AT))
     }
 
-    /// Makes it no uplink, and the tap of a machine or of nobody; or an uplink again.
+    /// Makes it no uplink, and the tap of a VM or of nobody; or an uplink again.
     pub(crate) fn become_tap(&self, machine: Option<u32>) {
         // One of them is not there.
         let _ = self.map("uplinks").delete(&LO.to_ne_bytes());
@@ -183,7 +183,7 @@ impl Kernel {
         self.put("uplinks", LO, &[bytes(&priorities), &[KEEP; 5], &[0; 3]].concat());
     }
 
-    /// Makes its uplink the tap of a machine.
+    /// Makes its uplink the tap of a VM.
     pub(crate) fn make_tap(&self, machine: u32) {
         self.map("uplinks").delete(&LO.to_ne_bytes()).expect("it is one");
         self.put("owners", LO, &machine.to_ne_bytes());

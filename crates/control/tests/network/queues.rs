@@ -16,7 +16,7 @@ use crate::restore;
 
 /// Each from a port of its own, so that the kernel spreads them over the queues.
 const SOCKETS: usize = 16;
-/// So many have to arrive, however slow the machine is.
+/// So many have to arrive, however slow the VM is.
 const ARRIVE: u64 = 500;
 
 /// What is told of it, without the flows that have packets at this moment, which cake and fq_codel show as classes.

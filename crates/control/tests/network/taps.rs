@@ -1,4 +1,4 @@
-//! Machines that are routed behind a bridge, with `[network] taps` in the policy: each is known by its tap, whatever it
+//! VMs that are routed behind a bridge, with `[network] taps` in the policy: each is known by its tap, whatever it
 //! sends, and what was at the taps is there again afterwards.
 
 use std::io::{BufRead, BufReader};
@@ -25,7 +25,7 @@ use crate::policy::{found, notes, revert};
 use crate::program::Kernel;
 use crate::restore;
 
-/// A machine may have 130 KB as small at once, and 1 Mbit/s on top of that, the least there is.
+/// A VM may have 130 KB as small at once, and 1 Mbit/s on top of that, the least there is.
 const FLOW: &str = "[flow]\nvm_rate = \"1Mbit/s\"\nvm_burst = \"130KB\"\n";
 const UPLINK: &str = "[[uplink]]\nname = \"uplink\"\nrate = \"1Gbit/s\"\n";
 const TAPS: &str = "[network]\ntaps = true\n";
@@ -43,7 +43,7 @@ pub(crate) fn tc_state(host: &Namespace, tap: &str) -> String {
     format!("{}{}\n", host.tc(&format!("qdisc show dev {tap}")), filters.join("\n"))
 }
 
-/// Beside the machines of a bridge with an uplink two more, `c` and `d`, behind a bridge whose ports are taps only. The host
+/// Beside the VMs of a bridge with an uplink two more, `c` and `d`, behind a bridge whose ports are taps only. The host
 /// routes what they send, as with libvirt's networks.
 struct World {
     net: Net,
@@ -83,7 +83,7 @@ impl World {
         World { net, c, d }
     }
 
-    /// The desired state of these machines, put in force by a process that ends then.
+    /// The desired state of these VMs, put in force by a process that ends then.
     fn apply(&self, dir: &Path, text: &str, taps: &[&str]) -> (Settings, Plan, Applied) {
         let (dir, text) = (dir.to_path_buf(), text.to_string());
         let taps: Vec<String> = taps.iter().map(ToString::to_string).collect();
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// A machine at each of these taps, which are of the namespace of the thread.
+/// A VM at each of these taps, which are of the namespace of the thread.
 fn machines(taps: &[String]) -> Vec<Vm> {
     let links = Link::all().expect("they can be listed");
     let number = |name: &String| links.iter().find(|link| link.name == *name);
@@ -180,9 +180,9 @@ fn each_routed_machine_has_its_own_bucket() {
     let dir = tempfile::tempdir().expect("a directory");
     let all = ["tap-a", "tap-c", "tap-d"];
     let before = all.map(|tap| tc_state(&world.net.host, tap));
-    // Without the key a routed machine's packets are the host's, and so is what another one has left of the bucket.
+    // Without the key a routed VM's packets are the host's, and so is what another one has left of the bucket.
     let (settings, ..) = world.apply(dir.path(), &format!("{FLOW}{UPLINK}"), &all);
-    assert!(notes(&settings).contains("machines behind inner are routed"), "{}", notes(&settings));
+    assert!(notes(&settings).contains("VMs behind inner are routed"), "{}", notes(&settings));
     assert!(!notes(&settings).contains("br0"), "one port of it leads out");
     let more = send(&world.c, PACKETS, |_| {});
     let [host, a, c, d] = world.refused();
@@ -255,7 +255,7 @@ fn each_routed_machine_has_its_own_bucket() {
     assert!(!tc_state(&world.net.host, "uplink").contains("clsact"));
 }
 
-/// It may have all that a machine can choose: the other one's address and MAC, a mark, a priority.
+/// It may have all that a VM can choose: the other one's address and MAC, a mark, a priority.
 #[test]
 fn nobody_gets_anything_at_anothers_expense() {
     let Some(_kernel) = kernel() else { return };
@@ -263,7 +263,7 @@ fn nobody_gets_anything_at_anothers_expense() {
     let dir = tempfile::tempdir().expect("a directory");
     let all = ["tap-a", "tap-c", "tap-d"];
     world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &all);
-    // Pairs of its own first: those of one machine are never another one's, be their addresses the same.
+    // Pairs of its own first: those of one VM are never another one's, be their addresses the same.
     send(&world.d, 40, |_| {});
     world.c.ip("address flush dev end");
     world.c.ip("address add 10.66.0.4/24 dev end");
@@ -294,7 +294,7 @@ fn nobody_gets_anything_at_anothers_expense() {
     assert_eq!(world.refused()[3], 0);
 }
 
-/// A process that has opened the tap, as machines have.
+/// A process that has opened the tap, as VMs have.
 #[test]
 fn a_real_tap_is_known_as_well() {
     let Some(_kernel) = kernel() else { return };
@@ -356,7 +356,7 @@ fn others_at_a_tap_are_left_alone() {
     let at = dir.path().to_path_buf();
     host.within(move || revert(&at));
     assert_eq!(all.map(|tap| tc_state(host, tap)), before);
-    // Who limits a machine later by libvirt finds an `ingress` that it may remove, as it does.
+    // Who limits a VM later by libvirt finds an `ingress` that it may remove, as it does.
     host.tc("qdisc del dev tap-c clsact");
     let (_, _, applied) = world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &["tap-c"]);
     assert_eq!(applied.failed, []);
@@ -378,7 +378,7 @@ fn others_at_a_tap_are_left_alone() {
     assert_eq!(tc_state(host, "tap-c"), theirs);
 }
 
-/// Machines end at any moment, and others may get the names of their taps.
+/// VMs end at any moment, and others may get the names of their taps.
 #[test]
 fn a_tap_vanishes_at_any_moment() {
     let Some(_kernel) = kernel() else { return };

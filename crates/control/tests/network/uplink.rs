@@ -1,4 +1,4 @@
-//! A machine's questions beside another one's bulk traffic, through a link that is slower than the host.
+//! A VM's questions beside another one's bulk traffic, through a link that is slower than the host.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const BUFFER_MS: u64 = 10;
 const TRIES: usize = 8;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Machines `a` and `b` at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it.
+/// VMs `a` and `b` at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it.
 pub(crate) struct Net {
     a: Namespace,
     b: Namespace,

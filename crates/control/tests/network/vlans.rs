@@ -11,7 +11,7 @@ use lowtail_policy::FlowParams;
 use crate::kernel;
 use crate::net::{Net, v4};
 
-/// A UDP packet of the machine `a` to `far`: Ethernet, tags, IPv4 with TOS `tos`, and a last word that is its own.
+/// A UDP packet of the VM `a` to `far`: Ethernet, tags, IPv4 with TOS `tos`, and a last word that is its own.
 fn frame(tags: &[[u8; 4]], tos: u8, number: u64) -> Vec<u8> {
     let mut ip = vec![0x45, tos, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0];
     for address in [v4(1), v4(9)] {

@@ -28,9 +28,9 @@ fn vm(name: &str, kind: Kind, cgroup: Option<&str>) -> Vm {
     }
 }
 
-/// What libvirt says of a machine whose description has these lines.
+/// What libvirt says of a VM whose description has these lines.
 fn words(lines: &str) -> Vec<Label> {
-    labels("x.xml", &format!("<domain>{lines}</domain>")).expect("a machine")
+    labels("x.xml", &format!("<domain>{lines}</domain>")).expect("a VM")
 }
 
 /// A title, and what fits the other selectors of `FULL`.

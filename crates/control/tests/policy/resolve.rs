@@ -1,4 +1,4 @@
-//! What policies come to, for machines and hosts that are made up.
+//! What policies come to, for VMs and hosts that are made up.
 
 use std::collections::BTreeMap;
 
@@ -81,14 +81,14 @@ fn check(text: &str, vm: Vm, capabilities: &HostCapabilities, desired: &[&str], 
     }
 }
 
-/// `scheduler = "fair"`, which says nothing of sched_ext, and one machine with all there is.
+/// `scheduler = "fair"`, which says nothing of sched_ext, and one VM with all there is.
 #[track_caller]
 fn fair(entry: &str, version: Version, desired: &[&str], notes: &[&str]) {
     let text = format!("scheduler = \"fair\"\n[[vm]]\n{entry}");
     check(&text, vm("web", Kind::Qemu, true), &capabilities(Some(version)), desired, notes);
 }
 
-/// Shares scale with vCPUs: a machine of two gets twice what one of one gets. Weight 100 of v2 is 1024 shares of v1
+/// Shares scale with vCPUs: a VM of two gets twice what one of one gets. Weight 100 of v2 is 1024 shares of v1
 /// (cgroup-v2.rst).
 #[test]
 fn weights_are_per_vcpu() {
@@ -168,10 +168,13 @@ fn slices_need_their_kernel_and_the_fair_class() {
         machine(),
         &old,
         &[],
-        &["web: a slice cannot be had here: it needs Linux 6.12, this is 6.11"],
+        &["web: a slice cannot be set here: it needs Linux 6.12, this is 6.11"],
     );
     let ext = HostCapabilities { small_first: Ok(()), ..capabilities(Some(Version::V2)) };
-    let notes = ["ordinary threads go before machines", "small_first has one for all"];
+    let notes = [
+        "small-first runs VMs only when no ordinary thread wants the CPU",
+        "small_first has one for all",
+    ];
     check(&text("auto"), machine(), &ext, &[], &notes);
     check(&text("none"), machine(), &ext, &[], &[]);
     let workers = "scheduler = \"none\"\n[workers]\nslice = \"200us\"";
@@ -197,7 +200,7 @@ fn what_cannot_be_had_is_said() {
         alone(),
         &capabilities(None),
         &[],
-        &["no control groups for processors"],
+        &["no CPU controller of control groups"],
     );
     check("", alone(), &v2, &[], &["no sched_ext"]);
     check(
@@ -214,7 +217,7 @@ fn what_cannot_be_had_is_said() {
         &[],
         &["entries with `metadata` fit nothing: what libvirt says"],
     );
-    // Labels may be on the group; only a machine of libvirt's may have others.
+    // Labels may be on the group; only a VM of libvirt's may have others.
     let label = "scheduler = \"fair\"\n[[vm]]\nlabel = { a = \"x\" }";
     check(label, alone(), &v2, &[], &[]);
     check(label, vm("web", Kind::Libvirt, false), &v2, &[], &["labels in libvirt's metadata"]);
@@ -259,7 +262,7 @@ fn what_libvirt_owns_is_marked() {
     assert!(key.why.contains("2 vCPUs of web") && key.why.contains("libvirt"), "{}", key.why);
 }
 
-/// Without the feature `libvirt`, and with it where nobody answers: it is said once, not for each machine.
+/// Without the feature `libvirt`, and with it where nobody answers: it is said once, not for each VM.
 #[test]
 fn where_libvirt_is_not_asked_that_is_said_once() {
     let policy =
@@ -276,7 +279,7 @@ fn where_libvirt_is_not_asked_that_is_said_once() {
     assert_eq!(told(vec![vm("web", Kind::Qemu, true)]), 0);
 }
 
-/// The same machine as [`vm`] has it, with this name by user 1000, who runs it.
+/// The same VM as [`vm`] has it, with this name by user 1000, who runs it.
 fn tenants(name: &str, groups: bool) -> Vm {
     let of = vm(name, Kind::Qemu, groups);
     let (uid, named_by) = (Some(1000), NamedBy::User(1000));
@@ -318,7 +321,7 @@ fn a_tenant_is_limited_and_nothing_else() {
     check("scheduler = \"fair\"", tenants("web", true), &told, &[], &[missing, only]);
 }
 
-/// A group of root's, or a label there, chooses a machine that somebody else runs.
+/// A group of root's, or a label there, chooses a VM that somebody else runs.
 #[test]
 fn roots_group_chooses_a_tenants_machine() {
     let mut own = tenants("web", true);

@@ -1,4 +1,4 @@
-//! Machines that are up to something: the attackers of the experiments `attack-*` with real threads.
+//! VMs that are up to something: the attackers of the experiments `attack-*` with real threads.
 
 use serde_json::Value;
 

@@ -17,8 +17,8 @@ fn nobody_waits_for_the_watchdog() {
         let had = share(&figures, scenario, "a");
         assert!(had < 0.02, "{scenario}: {had}");
     }
-    // A machine of 1,000 threads, of which 64 could have numbers, was there first: the next one has its number.
-    assert!(at(&figures, "/no-room/a/runs") > 0.0, "all numbers were one machine's");
+    // A VM of 1,000 threads, of which 64 could have numbers, was there first: the next one has its number.
+    assert!(at(&figures, "/no-room/a/runs") > 0.0, "all numbers were one VM's");
     // One of 300 threads has no more than its half: they are not overdue because there are many of them.
     let beside = share(&figures, "bomb", "a");
     assert!(beside >= 0.45, "{beside}");

@@ -10,7 +10,7 @@ use crate::{at, guest};
 fn what_cannot_be_is_said() {
     let bad = Options { vms: 1, ..Options::default() };
     let error = Scheduler::load(&bad).expect_err("no room").to_string();
-    assert!(error.contains("room for 1 machines"), "{error}");
+    assert!(error.contains("room for 1 VMs"), "{error}");
     let bad = Options { watchdog: std::time::Duration::from_secs(31), ..Options::default() };
     let error = Scheduler::load(&bad).expect_err("too far away").to_string();
     assert!(error.contains("1 ms to 30 s"), "{error}");
@@ -60,13 +60,13 @@ fn a_kill_ends_it() {
     assert_eq!(figures["again"], json!(true));
 }
 
-/// Ten machines of a hundred threads each, all of which want the CPU for ten seconds.
+/// Ten VMs of a hundred threads each, all of which want the CPU for ten seconds.
 #[test]
 fn a_thousand_threads_all_run() {
     let Some(figures) = guest("crowd", 1) else { return };
     assert_eq!(figures["enabled"], json!(true), "{:?}", figures["state"]);
     let vms = || (0..10).map(|i| at(&figures, &format!("/m{i}/share")));
-    // A turn of 10 ms each in ten seconds: each machine has a tenth, less what the rest of the guest uses.
+    // A turn of 10 ms each in ten seconds: each VM has a tenth, less what the rest of the guest uses.
     assert!(vms().sum::<f64>() > 0.95);
     for share in vms() {
         assert!((0.08..0.12).contains(&share), "{share}");

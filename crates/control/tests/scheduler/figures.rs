@@ -43,16 +43,16 @@ fn weights_and_caps_are_met() {
         near(scenario, "a", 0.25);
         near(scenario, "b", 0.75);
     }
-    // A limit on one of a machine's two threads: the machine has its half, and the other thread the rest of that.
+    // A limit on one of a VM's two threads: the VM has its half, and the other thread the rest of that.
     let first = at(&figures, "/thread-cap/a/first_share");
     assert!((first / 0.10 - 1.0).abs() <= 0.02, "the thread has {first}");
     near("thread-cap", "a", 0.5);
-    // Four loops, which use their machine's limit up in many short turns.
+    // Four loops, which use their VM's limit up in many short turns.
     near("four-capped", "a", 0.40);
 }
 
-/// A machine's share is the product of the shares on the way down to it, among those that want anything; it
-/// follows the machine to another group, and no group above lets one have more than its limit.
+/// A VM's share is the product of the shares on the way down to it, among those that want anything; it
+/// follows the VM to another group, and no group above lets one have more than its limit.
 #[test]
 fn groups_above_share_among_those_below() {
     let Some(figures) = guest("groups", 1) else { return };
@@ -60,7 +60,7 @@ fn groups_above_share_among_those_below() {
     for (scenario, _) in figures.as_object().expect("scenarios") {
         still_there(&figures, scenario);
     }
-    // Groups of 3 : 1, and two machines in the first.
+    // Groups of 3 : 1, and two VMs in the first.
     for (vm, share) in [("a", 0.75 / 2.0), ("b", 0.75 / 2.0), ("c", 0.25)] {
         near("weights-above", vm, share);
     }
@@ -93,7 +93,7 @@ fn groups_above_share_among_those_below() {
     }
 }
 
-/// A machine's share of the CPU is within 2 % of what it should be.
+/// A VM's share of the CPU is within 2 % of what it should be.
 fn near(figures: &Value, scenario: &str, vm: &str, wanted: f64) {
     let had = share(figures, scenario, vm);
     assert!((had / wanted - 1.0).abs() <= 0.02, "{scenario}: `{vm}` has {had}, not {wanted}");

@@ -39,7 +39,7 @@ fn at(figures: &Value, path: &str) -> f64 {
     figure.unwrap_or_else(|| panic!("no figure {path}"))
 }
 
-/// The share of a CPU that a machine had.
+/// The share of a CPU that a VM had.
 fn share(figures: &Value, scenario: &str, vm: &str) -> f64 {
     at(figures, &format!("/{scenario}/{vm}/share"))
 }

@@ -1,4 +1,4 @@
-//! Machines by the user's word.
+//! VMs by the user's word.
 
 use std::path::{Path, PathBuf};
 
@@ -61,13 +61,13 @@ impl Scanner {
     /// A group's path below the mount point, whichever way it was written.
     fn below_mount(&self, path: &Path) -> Result<PathBuf, String> {
         let root = self.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
-        let root = root.ok_or("no control groups for processors here")?;
+        let root = root.ok_or("no CPU controller of control groups here")?;
         let below = [root, Path::new("/sys/fs/cgroup"), Path::new("/")];
         let below = below.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
         Ok(below.components().collect())
     }
 
-    /// The machine that a control group is.
+    /// The VM that a control group is.
     fn in_group(&mut self, path: &Path) -> Result<Vm, String> {
         let Some(hierarchy) = &self.hierarchy else { return Err(String::new()) };
         let shown = Name::new(path.to_string_lossy());
@@ -112,7 +112,7 @@ impl Scanner {
     }
 }
 
-/// Adds a machine, and takes its threads from others: a thread is in one only.
+/// Adds a VM, and takes its threads from others: a thread is in one only.
 fn put(vms: &mut Vec<Vm>, vm: Vm) {
     let own = |tid: u32| vm.threads.binary_search_by_key(&tid, |thread| thread.tid).is_ok();
     vms.retain(|other| !own(other.pid));

@@ -1,4 +1,4 @@
-//! Looks for machines again and again, and remembers what seldom changes.
+//! Looks for VMs again and again, and remembers what seldom changes.
 
 mod declare;
 mod state;
@@ -6,8 +6,6 @@ mod troubles;
 mod vm;
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::Serialize;
 
 use self::state::{EVERY, FILES_MAX, Process};
 pub use self::state::{Scanner, hierarchy};
@@ -22,17 +20,16 @@ use lowtail_kernel::file::{self, Unread};
 /// A command line longer than that is not read to its end.
 const CMDLINE_MAX: u64 = 64 << 10;
 /// What there was at one time.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The machines, in order of name and process.
+    /// The VMs, in order of name and process.
     pub vms: Vec<Vm>,
     /// What could not be found out, and what to do about it: words to people.
     pub troubles: Vec<String>,
-    /// Why it is not known which machines there are, where processes cannot be listed or looked at: one that is not here
+    /// Why it is not known which VMs there are, where processes cannot be listed or looked at: one that is not here
     /// need not have ended, and one that is may have more threads and interfaces.
     pub unknown: Option<String>,
     /// The hierarchy in which their control groups are, if one controls processors here.
-    #[serde(skip)]
     pub hierarchy: Option<Hierarchy>,
 }
 
@@ -50,7 +47,7 @@ impl Scanner {
             Ok(pids) if pids.is_empty() => {
                 let proc = self.roots.proc.display();
                 unknown = Some(format!(
-                    "{proc} has no processes, so no machine can be found: mount proc at {proc}"
+                    "{proc} has no processes, so no VM can be found: mount proc at {proc}"
                 ));
             }
             Ok(mut pids) => {
@@ -58,7 +55,7 @@ impl Scanner {
                 let is_hidden = !pids.contains(&1) && self.roots.proc.join("self").is_symlink();
                 if is_hidden {
                     troubles.told.push(format!(
-                        "{} hides processes of others (its mount option hidepid). Machines may be missing; run lowtail as \
+                        "{} hides processes of others (its mount option hidepid). VMs may be missing; run lowtail as \
                          root, or with CAP_SYS_PTRACE",
                         self.roots.proc.display()
                     ));
@@ -69,7 +66,7 @@ impl Scanner {
                 pids.into_iter().for_each(|pid| self.look(pid, &mut troubles));
             }
             Err(_) => {
-                let why = "cannot be read, so no machine can be found";
+                let why = "cannot be read, so no VM can be found";
                 unknown = Some(format!("{} {why}", self.roots.proc.display()));
             }
         }
@@ -86,7 +83,7 @@ impl Scanner {
         }
         if let Some(error) = file::lacked().filter(|_| listed) {
             unknown = Some(format!(
-                "{}: not all processes could be looked at, so machines and parts of them may be missing: {error}; let \
+                "{}: not all processes could be looked at, so VMs and parts of them may be missing: {error}; let \
                  lowtail have more open files (ulimit -n) and memory",
                 self.roots.proc.display()
             ));
@@ -177,7 +174,7 @@ impl Scanner {
                 kind
             }
         };
-        // That files are not shown is told of machines.
+        // That files are not shown is told of VMs.
         process.held = Held::of(&dir.join("fd"), &mut self.files).unwrap_or_default();
         troubles.unlooked += u32::from(self.files == 0);
         let domain = self.group_of(dir).and_then(|group| Domain::of(&group));
@@ -195,7 +192,7 @@ impl Scanner {
         process
     }
 
-    /// All machines that are such without anyone's word.
+    /// All VMs that are such without anyone's word.
     fn discovered(&mut self, troubles: &mut Troubles) -> Vec<Vm> {
         let mut mains = BTreeMap::new();
         for (&pid, process) in &self.processes {
@@ -205,7 +202,7 @@ impl Scanner {
                 }
                 continue;
             };
-            // QEMU for a script and Cloud Hypervisor for the terminal fork; the child is part of the machine.
+            // QEMU for a script and Cloud Hypervisor for the terminal fork; the child is part of the VM.
             let parent = self.processes.get(&process.stat.parent);
             let parent = parent.and_then(|parent| parent.is_vm(&self.users));
             if parent.is_none_or(|(of_parent, _)| of_parent != kind) {

@@ -14,7 +14,7 @@ use lowtail_kernel::{Name, Roots};
 
 /// What is new is looked at in full this often: threads are named, moved and given interfaces after they start.
 const NEW: u8 = 3;
-/// Processes and machines that are known are looked at in full every so many scans, a part of them in each.
+/// Processes and VMs that are known are looked at in full every so many scans, a part of them in each.
 pub(super) const EVERY: u32 = 8;
 /// Threads, of which there are more, and which seldom change their name or group.
 const THREADS_EVERY: u32 = 32;
@@ -22,7 +22,7 @@ const THREADS_EVERY: u32 = 32;
 pub(super) const FILES_MAX: usize = 1 << 18;
 /// A list of what is mounted.
 const MOUNTS_MAX: u64 = 16 << 20;
-/// Threads of one machine.
+/// Threads of one VM.
 pub(super) const THREADS_MAX: usize = 65_536;
 
 /// A process' status: some 60 lines, of which the longest are lists of CPUs and NUMA nodes.
@@ -56,11 +56,11 @@ pub(super) struct KnownVm {
     pub(super) runners: BTreeMap<u32, u16>,
 }
 
-/// Looks for machines.
+/// Looks for VMs.
 ///
-/// A process that was looked at and is no machine is looked at again in one of eight scans only, as are interfaces of
-/// known machines; names and groups of their threads in one of 32. So a scan takes little time, and a machine that
-/// an old process has become is found within eight. A machine of 2,000 threads takes 65 ms at first, then 11 ms, half of
+/// A process that was looked at and is no VM is looked at again in one of eight scans only, as are interfaces of
+/// known VMs; names and groups of their threads in one of 32. So a scan takes little time, and a VM that
+/// an old process has become is found within eight. A VM of 2,000 threads takes 65 ms at first, then 11 ms, half of
 /// which the kernel needs to list them (on a virtual machine of two cores, Linux 6.18).
 #[derive(Debug)]
 pub struct Scanner {
@@ -80,7 +80,7 @@ pub struct Scanner {
     pub(super) kvm: Option<Vms>,
 }
 
-/// A process, machine or not.
+/// A process, VM or not.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) looks: u8,
@@ -90,7 +90,7 @@ pub(super) struct Process {
     pub(super) kind: Option<Kind>,
     /// By what it holds of KVM's.
     pub(super) held: Held,
-    /// Whose it is, if it could be a machine.
+    /// Whose it is, if it could be a VM.
     pub(super) uid: Option<u32>,
     /// By its control group, if root has made that.
     pub(super) domain: Option<Domain>,
@@ -101,7 +101,7 @@ pub(super) struct Process {
 }
 
 impl Scanner {
-    /// One that knows nothing yet. Declared machines may come later.
+    /// One that knows nothing yet. Declared VMs may come later.
     pub fn new(roots: Roots, declared: Vec<Declared>) -> Self {
         let hierarchy = hierarchy(&roots);
         Scanner {
@@ -119,7 +119,7 @@ impl Scanner {
         }
     }
 
-    /// The same, with users whose word counts on what is a machine without KVM.
+    /// The same, with users whose word counts on what is a VM without KVM.
     #[must_use]
     pub fn trusting(mut self, users: Users) -> Self {
         self.users = users;
@@ -188,8 +188,8 @@ impl Scanner {
 }
 
 impl Process {
-    /// Which kind of machine it is and how that is known, if it is one. A program's name is its user's word; of processes in
-    /// groups of libvirt's the one that runs such a program, or holds a machine of KVM's, leads.
+    /// Which kind of VM it is and how that is known, if it is one. A program's name is its user's word; of processes in
+    /// groups of libvirt's the one that runs such a program, or holds a VM of KVM's, leads.
     pub(super) fn is_vm(&self, users: &Users) -> Option<(Kind, KnownBy)> {
         let kind = self.kind.or_else(|| self.held.is_vm().then_some(Kind::Kvm))?;
         if self.domain.is_some() {

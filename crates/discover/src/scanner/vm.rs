@@ -1,4 +1,4 @@
-//! A machine from its process: threads, control groups, interfaces.
+//! A VM from its process: threads, control groups, interfaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use lowtail_kernel::file::{self, Unread};
 
 /// Characters of a name.
 const NAME_MAX: usize = 256;
-/// What tells the vCPUs of a machine.
+/// What tells the vCPUs of a VM.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Vcpus<'a> {
     /// Names of threads, and groups that are called like libvirt's: there is nothing better.
@@ -28,7 +28,7 @@ pub(super) enum Vcpus<'a> {
 }
 
 impl Scanner {
-    /// The machine of process `pid`; nothing if that has ended.
+    /// The VM of process `pid`; nothing if that has ended.
     pub(super) fn vm(
         &mut self,
         pid: u32,
@@ -132,7 +132,7 @@ impl Scanner {
         }
     }
 
-    /// Interfaces and control group of the machine, from memory or anew.
+    /// Interfaces and control group of the VM, from memory or anew.
     fn remember(
         &mut self,
         pid: u32,
@@ -180,7 +180,7 @@ impl Scanner {
     }
 }
 
-/// The machine's name, and who has chosen it.
+/// The VM's name, and who has chosen it.
 fn named(
     kind: Kind,
     pid: u32,
@@ -258,7 +258,7 @@ fn is_nameless(kind: Kind, threads: &[VmThread]) -> bool {
     of_qemu && no_vcpu && same && own().count() >= 3
 }
 
-/// What a machine is called that has no name.
+/// What a VM is called that has no name.
 fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Libvirt | Kind::Qemu => "qemu",

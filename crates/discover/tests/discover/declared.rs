@@ -1,4 +1,4 @@
-//! Machines by the user's word.
+//! VMs by the user's word.
 
 use lowtail_discover::{Declared, Kind, Role, Scanner, scan};
 
@@ -59,7 +59,7 @@ fn another_name_for_one_that_is_found() {
         assert_eq!((vm.kind, vm.taps[0].name.as_given()), (Kind::Qemu, "tap7"));
         assert_eq!(roles(vm), [(40, Role::Emulator), (41, Role::Vcpu(0))]);
     }
-    // A group above has all of it; a thread is in one machine only.
+    // A group above has all of it; a thread is in one VM only.
     let found = scan(&tree.roots(), &declared(&["all=boxes"]));
     assert_eq!(found.vms.len(), 1, "{found:#?}");
     assert!(vm(&found, "all").threads.iter().any(|thread| thread.tid == 41));

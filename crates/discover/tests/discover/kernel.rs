@@ -21,7 +21,7 @@ fn look() -> Found {
 
 fn of(found: &Found, pid: u32) -> &Vm {
     let vm = found.vms.iter().find(|vm| vm.pid == pid);
-    vm.unwrap_or_else(|| panic!("no machine of process {pid}: {found:#?}"))
+    vm.unwrap_or_else(|| panic!("no VM of process {pid}: {found:#?}"))
 }
 
 /// What each thread does, by the numbers that the stand-in gives.
@@ -109,7 +109,7 @@ fn start_and_stop() {
     assert!(!scanner.scan().vms.iter().any(|vm| vm.name.as_given() == "second"));
 }
 
-/// Machines that come and go as fast as they can, while others look: no panic, and none that never was.
+/// VMs that come and go as fast as they can, while others look: no panic, and none that never was.
 #[test]
 fn machines_that_vanish_while_one_looks() {
     let until = Instant::now() + Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Machines found in trees of files, and on the real kernel: stand-ins, and a QEMU.
+//! VMs found in trees of files, and on the real kernel: stand-ins, and a QEMU.
 //!
 //! What needs root or QEMU says so and passes without, unless `CI` is set.
 
@@ -11,7 +11,7 @@ use lowtail_discover::{Found, Role, Vm};
 use lowtail_testkit::{needs, tree};
 use needs::{has, is_root, skip};
 
-/// The machine of this name, of which there must be one.
+/// The VM of this name, of which there must be one.
 fn vm<'a>(found: &'a Found, name: &str) -> &'a Vm {
     let mut named = found.vms.iter().filter(|vm| vm.name.as_given() == name);
     let vm = named.next().unwrap_or_else(|| panic!("no `{name}`: {found:#?}"));

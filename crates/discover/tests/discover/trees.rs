@@ -74,7 +74,7 @@ fn libvirt_without_systemd() {
     }
 }
 
-/// A program of another name in a group of libvirt's is a machine; a container of libvirt's is none.
+/// A program of another name in a group of libvirt's is a VM; a container of libvirt's is none.
 #[test]
 fn the_group_is_enough() {
     let tree = Tree::new(Groups::V2);
@@ -132,7 +132,7 @@ fn firecracker_and_cloud_hypervisor() {
 #[test]
 fn hostile_names() {
     let tree = Tree::new(Groups::V2);
-    // Not machines, whatever they call themselves.
+    // Not VMs, whatever they call themselves.
     tree.process(10, "CPU 0/KVM", "/bin/bash", "bash -name guest=fake", "/u");
     tree.process(11, "qemu-system-x86", "/tmp/evil", "qemu-system-x86_64 -name guest=fake", "/u");
     tree.process(12, "vhost-20", "/tmp/evil", "x", "/u");
@@ -253,7 +253,7 @@ fn threads_without_names() {
     assert!(!troubles.contains("`young`") && troubles.contains("quotas"), "{troubles}");
 }
 
-/// A number that is used again is another machine; a shell that becomes a QEMU is found within eight scans.
+/// A number that is used again is another VM; a shell that becomes a QEMU is found within eight scans.
 #[test]
 fn from_scan_to_scan() {
     let tree = Tree::new(Groups::V2);

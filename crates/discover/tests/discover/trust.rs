@@ -1,4 +1,4 @@
-//! What a tenant says of itself decides nothing: what is a machine, what it is called, how many vCPUs it has.
+//! What a tenant says of itself decides nothing: what is a VM, what it is called, how many vCPUs it has.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn trusting(tree: &Tree, uid: u32) -> Found {
     Scanner::new(tree.roots(), Vec::new()).trusting(Users::new(vec![uid..=uid])).scan()
 }
 
-/// A program that is called like a hypervisor is a machine for root, and for users that the policy names.
+/// A program that is called like a hypervisor is a VM for root, and for users that the policy names.
 #[test]
 fn a_name_makes_no_machine() {
     let tree = Tree::new(Groups::V2);
@@ -56,7 +56,7 @@ fn a_name_makes_no_machine() {
     assert_eq!(scan(&tree.roots(), &[]).vms, []);
 }
 
-/// Whoever holds a machine of KVM's is one, whatever its program is called; its name is its user's.
+/// Whoever holds a VM of KVM's is one, whatever its program is called; its name is its user's.
 #[test]
 fn who_holds_a_kvm_is_a_machine() {
     let tree = Tree::new(Groups::V2);
@@ -66,7 +66,7 @@ fn who_holds_a_kvm_is_a_machine() {
     tree.process(30, "qemu-system-x86", QEMU, "q -name web-2", "/u");
     tree.owner(30, TENANT);
     tree.kvm(30, 1);
-    // Files of these names that are no machine's.
+    // Files of these names that are no VM's.
     tree.process(40, "bash", "/bin/bash", "bash", "/u");
     tree.file(40, 3, "/anon_inode:kvm-vm", "");
     tree.file(40, 4, "anon_inode:kvm-vcpu:0", "");
@@ -162,7 +162,7 @@ fn a_group_of_libvirts_is_roots() {
         let given = tree.path(&format!("{mount}/user.slice/tenant"));
         fs::set_permissions(&given, Permissions::from_mode(0o777)).expect("ours");
         assert_eq!(scan(&tree.roots(), &[]).vms, [], "{groups:?}");
-        // With a machine of KVM's it is one, and not libvirt's; its groups say nothing of vCPUs.
+        // With a VM of KVM's it is one, and not libvirt's; its groups say nothing of vCPUs.
         tree.kvm(20, 1);
         tree.thread(20, 21, "x", &path);
         let found = scan(&tree.roots(), &[]);
@@ -171,7 +171,7 @@ fn a_group_of_libvirts_is_roots() {
         assert!(!found.vms[0].origin.root_cgroup);
         assert_eq!(vcpus(&found.vms[0]), []);
     }
-    // Without control groups for processors nobody can tell whose they are.
+    // Without CPU controller of control groups nobody can tell whose they are.
     let tree = Tree::new(Groups::None);
     tree.process(20, "sleep", "/bin/sleep", "sleep", SCOPE);
     assert_eq!(scan(&tree.roots(), &[]).vms, []);
@@ -197,7 +197,7 @@ fn libvirts_groups_go_before_names() {
     assert_eq!(vcpus(web), [(101, 0)]);
 }
 
-/// A group of root's with nobody else in it names the machine, whatever that calls itself.
+/// A group of root's with nobody else in it names the VM, whatever that calls itself.
 #[test]
 fn roots_group_names_it() {
     let tree = Tree::new(Groups::V2);

@@ -53,12 +53,12 @@ fn all(bytes: &[u8]) {
     for vcpu in &latency.vcpus {
         let share: f64 = vcpu.blame.iter().map(|blame| blame.share).sum();
         assert!(vcpu.blame.is_empty() || (share - 1.0).abs() < 1e-9 || share == 0.0, "{share}");
-        let wait = &vcpu.wake_to_run;
+        let wait = &vcpu.wakeup_latency;
         assert!(wait.min <= wait.p50 && wait.p50 <= wait.p99 && wait.p99 <= wait.max);
-        assert!((0.0..=1.0).contains(&vcpu.cpu_share), "{}", vcpu.cpu_share);
+        assert!((0.0..=1.0).contains(&vcpu.cpu_ratio), "{}", vcpu.cpu_ratio);
     }
     for pcpu in &latency.pcpus {
-        assert!(pcpu.busy_share + pcpu.idle_share <= 1.0 + 1e-9, "{pcpu:?}");
+        assert!(pcpu.busy_ratio + pcpu.idle_ratio <= 1.0 + 1e-9, "{pcpu:?}");
     }
 }
 

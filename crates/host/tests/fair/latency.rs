@@ -12,7 +12,7 @@ fn waits(fair: FairConfig, slice: Option<Duration>) -> (f64, f64) {
     ];
     let mut host = Host::new(&host(1, fair, vms), 1).expect("valid");
     host.run_to(Time::ZERO + Duration::from_s(20));
-    let waits = &host.vcpu_stats(Vcpu(2)).wake_to_run;
+    let waits = &host.vcpu_stats(Vcpu(2)).wakeup_latency;
     (waits.quantile(0.5).as_us_f64(), waits.max().as_us_f64())
 }
 

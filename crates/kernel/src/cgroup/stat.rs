@@ -3,7 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::CgroupStats;
 
-/// What a group has had since it was made. The kernel sums up the time over all CPUs: on a large host a machine can have
+/// What a group has had since it was made. The kernel sums up the time over all CPUs: on a large host a VM can have
 /// more of it within days than the simulator's clock reaches, which is 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStat {

@@ -1,4 +1,4 @@
-//! The bits of packets' marks in which taggers note machines.
+//! The packet mark bits in which taggers note VMs.
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ impl Mask {
     pub const NONE: Mask = Mask(0);
     /// The upper half: what a policy has that does not say which bits.
     pub const UPPER: Mask = Mask(0xffff_0000);
-    /// Fewer bits than these know too few machines to be of use: two are three numbers, of which one is the host's.
+    /// Fewer bits than these know too few VMs to be of use: two are three numbers, of which one is the host's.
     pub const BITS_LEAST: u32 = 2;
 
-    /// Machines that can be told from each other by these bits, the host not among them: a number of a machine, plus one, has
+    /// VMs that can be told from each other by these bits, the host not among them: a number of a VM, plus one, has
     /// to fit.
     pub fn vms(self) -> u32 {
         let numbers = 1u64 << self.0.count_ones();

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::mask::Mask;
 
 /// Somebody who uses bits of marks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     /// Who, and where it says so, with what a terminal would obey escaped.
     pub who: String,
@@ -16,7 +14,7 @@ pub struct Use {
 }
 
 /// All that is known of marks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Each once, in order of who.
     pub uses: Vec<Use>,
@@ -54,7 +52,7 @@ impl Survey {
         let free = self.free();
         let right = match free.0.count_ones() {
             0..Mask::BITS_LEAST => "no bits are free: leave out `taps`".to_string(),
-            _ => format!("free is `mark_mask = {free}`, for {} machines", free.vms()),
+            _ => format!("free is `mark_mask = {free}`, for {} VMs", free.vms()),
         };
         Some(format!("`[network] mark_mask` {mask} is in use: {}; {right}", told.join(", ")))
     }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::bql::is_limited;
 use super::link::{Facts, Link, Segments};
 use super::tree::{Node, Tree};
@@ -67,8 +65,7 @@ pub enum Split {
 }
 
 /// What is around the bands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outer {
     /// cake does all of it: rate, bands, AQM, cutting.
     Cake,
@@ -81,8 +78,7 @@ pub enum Outer {
 }
 
 /// What makes bands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bands {
     /// prio.
     Prio,
@@ -91,8 +87,7 @@ pub enum Bands {
 }
 
 /// What is in a band.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queue {
     /// fq_codel.
     FqCodel,
@@ -101,7 +96,7 @@ pub enum Queue {
 }
 
 /// A form of an uplink's disciplines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// Around the bands.
     pub outer: Outer,
@@ -112,12 +107,11 @@ pub struct Shape {
 }
 
 /// What cuts long segments, so that small packets do not wait for their ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Splitting {
     /// The discipline, everybody's: those longer than a frame.
     Discipline,
-    /// TCP of the host makes none longer than this, bytes; those of machines stay whole.
+    /// TCP of the host makes none longer than this, bytes; those of VMs stay whole.
     Segments(u32),
     /// Nobody.
     Nobody,
@@ -339,7 +333,7 @@ impl fmt::Display for Splitting {
             Splitting::Discipline => write!(f, "the discipline cuts long segments into frames"),
             Splitting::Segments(bytes) => write!(
                 f,
-                "TCP of this host makes segments of {bytes} bytes at most; those of machines stay whole"
+                "TCP of this host makes segments of {bytes} bytes at most; those of VMs stay whole"
             ),
             Splitting::Nobody => write!(f, "long segments stay whole"),
         }

@@ -31,7 +31,7 @@ pub struct Link {
     pub ifindex: u32,
 }
 
-/// How long the segments are that TCP of this host gives to an interface. Bytes; those that a machine gives are as
+/// How long the segments are that TCP of this host gives to an interface. Bytes; those that a VM gives are as
 /// long as its own system makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments {

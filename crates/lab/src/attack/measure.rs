@@ -1,5 +1,7 @@
 //! By what an attack is measured.
 
+use crate::metric::{self, TimeUnit};
+
 /// By what an attack is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
@@ -42,5 +44,18 @@ impl Measure {
 
     pub(super) fn unit(self) -> &'static str {
         if self == Measure::Tail { "us" } else { "pCPUs" }
+    }
+
+    /// That of its figures in JSON.
+    pub(super) fn base_unit(self) -> &'static str {
+        if self == Measure::Tail { "seconds" } else { "pCPUs" }
+    }
+
+    /// A figure in it.
+    pub(super) fn in_base_unit(self, figure: f64) -> f64 {
+        match self {
+            Measure::Tail => metric::in_base_unit("p99_9", figure, TimeUnit::Us).1,
+            _ => figure,
+        }
     }
 }

@@ -105,14 +105,14 @@ impl RandomHost {
         let gap_us = (500 << rng.below(4)) + rng.below(500);
         let (requests, service) = (SPAN_US / gap_us, span(rng, 20, 3));
         let show = attackers.iter().flat_map(|a| {
-            ["cpu_share", "window_share"].map(|stem| format!("\"{stem}.{}\", ", a.name))
+            ["cpus_used", "cpus_used_in_window"].map(|stem| format!("\"{stem}.{}\", ", a.name))
         });
         let mut text = format!(
             r#"title = "Run {run} of a search for attacks, under {scheduler}"
 source = "{command}"
 seed = {}
 duration = "20s"
-show = [{}"cpu_share.loop", "cpu_share.victim"]
+show = [{}"cpus_used.loop", "cpus_used.victim"]
 
 [host]
 pcpus = {pcpus}
@@ -162,7 +162,7 @@ workload = {{ kind = "cpu-loop" }}
 
     fn findings(&self, attack: &Row, honest: &Row) -> Vec<Finding> {
         let pcpus = self.pcpus as f64;
-        let mut wants = vec![attack.get("cpu_share.victim").unwrap_or(0.0)];
+        let mut wants = vec![attack.get("cpus_used.victim").unwrap_or(0.0)];
         wants.extend(self.attackers.iter().map(|a| (a.vcpus as f64).min(pcpus)));
         wants.extend((0..self.pcpus).map(|_| 1.0));
         let entitled = fair_shares(pcpus, &wants);
@@ -170,7 +170,9 @@ workload = {{ kind = "cpu-loop" }}
         let mut find = |measure, vm: &str, workload: String, metric: &str, reference| {
             // A victim that has answered nothing has let all wait for the whole run.
             let starved = || {
-                let s = attack.get("sim_s").filter(|_| measure == Measure::Tail && attack.n == 0);
+                let s = attack
+                    .get("simulated_seconds")
+                    .filter(|_| measure == Measure::Tail && attack.n == 0);
                 s.map(|s| s * 1e6)
             };
             let figure = attack.get(metric).or_else(starved);
@@ -194,13 +196,13 @@ workload = {{ kind = "cpu-loop" }}
         for (a, &entitled) in self.attackers.iter().zip(&entitled[1..]) {
             let s = if a.vcpus == 1 { "" } else { "s" };
             let workload = || format!("{}, {} vCPU{s}", a.kind, a.vcpus);
-            let share = format!("cpu_share.{}", a.name);
-            let window = format!("window_share.{}", a.name);
+            let share = format!("cpus_used.{}", a.name);
+            let window = format!("cpus_used_in_window.{}", a.name);
             find(Measure::Share, &a.name, workload(), &share, Some(entitled));
             find(Measure::Window, &a.name, workload(), &window, Some(entitled));
             find(Measure::Gain, &a.name, workload(), &share, None);
         }
-        find(Measure::Loss, "loop", "cpu-loop".to_string(), "cpu_share.loop", None);
+        find(Measure::Loss, "loop", "cpu-loop".to_string(), "cpus_used.loop", None);
         find(Measure::Tail, "victim", "request-server".to_string(), "p99_9", None);
         found
     }
@@ -235,7 +237,7 @@ mod tests {
         let victim = "[vm.victim]\nworkload = { kind = \"request-server\", service = \"20us\", \
                       load = { open = \"5ms\" }, requests = 1000 }\n";
         host.scenario = format!(
-            "title = \"x\"\nshow = [\"window_share.a1\"]\n[host]\nscheduler = {{ {} }}\n{victim}\
+            "title = \"x\"\nshow = [\"cpus_used_in_window.a1\"]\n[host]\nscheduler = {{ {} }}\n{victim}\
              [vm.loop]\nworkload = {{ kind = \"cpu-loop\" }}\n[vm.a1]\nworkload = {{ kind = \
              \"tick-dodger\", {} }}\n[[case]]\nname = \"attack\"\n[[case]]\nname = \"honest\"\n\
              set = {{ \"vm.a1.workload\" = {{ kind = \"cpu-loop\" }} }}\n",

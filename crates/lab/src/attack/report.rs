@@ -64,13 +64,14 @@ impl Attacks {
     pub fn json(&self) -> Value {
         let seed = self.options.seed;
         let finding = |finding: &Finding| -> Value {
+            let base = |figure| number(Some(finding.measure.in_base_unit(figure)));
             let mut map = Map::new();
             map.insert("measure".into(), finding.measure.name().into());
             map.insert("ratio".into(), number(Some(finding.ratio())));
-            map.insert("figure".into(), number(Some(finding.figure)));
-            map.insert("reference".into(), number(Some(finding.reference)));
-            map.insert("honest".into(), number(Some(finding.honest)));
-            map.insert("unit".into(), finding.measure.unit().into());
+            map.insert("figure".into(), base(finding.figure));
+            map.insert("reference".into(), base(finding.reference));
+            map.insert("honest".into(), base(finding.honest));
+            map.insert("unit".into(), finding.measure.base_unit().into());
             map.insert("run".into(), finding.run.into());
             map.insert("scheduler".into(), finding.scheduler.into());
             map.insert("vm".into(), finding.vm.clone().into());

@@ -91,7 +91,7 @@ fn row_kinds(vms: &[String], of: DelayKind, made: &CaseParts) -> Result<Vec<usiz
             return Err(unknown("VM", vm, &names));
         };
         if of == DelayKind::Latency && kinds[at].measures.is_none() {
-            return Err(format!("VM `{vm}` measures no latency; give `of = \"wake_to_run\"`"));
+            return Err(format!("VM `{vm}` measures no latency; give `of = \"wakeup_latency\"`"));
         }
         found.push(at);
     }

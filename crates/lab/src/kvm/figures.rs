@@ -63,12 +63,12 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
         figures.extend([
             (format!("periods.{name}"), sum.periods as f64),
             (format!("throttled_periods.{name}"), sum.throttled_periods as f64),
-            (format!("throttled_share.{name}"), share),
+            (format!("throttled_percent.{name}"), share),
             (format!("throttled_ms.{name}"), sum.throttled.as_us_f64() / 1e3),
             (format!("longest_pause_ms.{name}"), sum.longest_pause.as_us_f64() / 1e3),
         ]);
     }
-    figures.extend(error.map(|error| (format!("cap_error.{name}"), error)));
+    figures.extend(error.map(|error| (format!("cap_error_percent.{name}"), error)));
     figures
 }
 

@@ -54,11 +54,11 @@ pub fn scenario(domains: &[(String, Domain)], host: &HostOptions) -> Result<Stri
             ));
         }
     }
-    let mut show = vec!["guest_share".to_string()];
+    let mut show = vec!["guest_percent".to_string()];
     for (name, (_, domain)) in names.iter().zip(domains).take(SHOWN_VMS) {
-        show.push(format!("cpu_share.{name}"));
+        show.push(format!("cpus_used.{name}"));
         if limited(&domain.cputune) {
-            show.push(format!("throttled_share.{name}"));
+            show.push(format!("throttled_percent.{name}"));
         }
     }
     let mut few = names.iter().take(SHOWN_VMS).cloned().collect::<Vec<_>>().join(", ");

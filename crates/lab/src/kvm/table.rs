@@ -10,8 +10,15 @@ use crate::table::Table;
 
 /// VMs of `case` in a table: share of the processors, and what limits did.
 pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
-    let header =
-        ["machine", "vCPUs", "pCPUs used", "throttled periods", "%", "longest pause", "off cap"];
+    let header = [
+        "VM",
+        "vCPUs",
+        "CPUs used",
+        "throttled periods",
+        "throttled %",
+        "longest pause",
+        "cap error",
+    ];
     let row = outcome.rows.first();
     let vms = case.hosts.iter().flat_map(|host| host.config.vms.iter().zip(&host.threads));
     let cells = |name: &str, vcpus: u16, row: &Row| {
@@ -26,11 +33,11 @@ pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
         vec![
             name.to_string(),
             vcpus.to_string(),
-            with("cpu_share", ""),
+            with("cpus_used", ""),
             periods,
-            with("throttled_share", ""),
+            with("throttled_percent", ""),
             with("longest_pause_ms", " ms"),
-            with("cap_error", " %"),
+            with("cap_error_percent", " %"),
         ]
     };
     let rows = vms.filter_map(|(vm, threads)| Some((cells(&vm.name, threads.vcpus, row?), "")));
@@ -39,7 +46,7 @@ pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
         Table { header: header.map(str::to_string).to_vec(), rows: rows.collect(), text_from };
     let mut out =
         format!("{}\n  {}\n\n{}", line(&outcome.title), line(&case.describe()), table.text(color));
-    let share = row.and_then(|row| Some((row.get("guest_share")?, row.get("idle_share")?)));
+    let share = row.and_then(|row| Some((row.get("guest_percent")?, row.get("idle_percent")?)));
     if let Some((guest, idle)) = share {
         let pcpus: u32 = case.hosts.iter().map(|host| u32::from(host.config.pcpus)).sum();
         out += &format!("\n  {pcpus} pCPUs: {guest:.2} % busy, {idle:.2} % idle\n");

@@ -230,7 +230,7 @@ fn pairs(
     }
     pairs.retain(|(a, b)| a != b);
     if pairs.is_empty() {
-        return Err("nobody has anybody else to talk with".to_string());
+        return Err("there is no second VM to talk to".to_string());
     }
     let count = file.count as usize;
     if pairs.len().saturating_mul(count) > PAIRS_MAX {

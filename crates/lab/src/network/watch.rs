@@ -169,7 +169,10 @@ impl NetworkCase {
         for (from, to, bits_per_s) in net.matrix() {
             *cells.entry((from / per, to / per)).or_insert(0.0) += bits_per_s / 1e6;
         }
-        let cells = cells.into_iter().map(|((from, to), mbit_s)| (from, to, mbit_s)).collect();
+        let cells = cells
+            .into_iter()
+            .map(|((from, to), mbit_per_second)| (from, to, mbit_per_second))
+            .collect();
         let (link, fabric) = self.rates();
         NetworkOutcome {
             shape: *self.shape(),

@@ -93,9 +93,9 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
         px(height),
         px(length)
     );
-    for &(from, to, mbit_s) in cells {
-        let share = if most > 0.0 { mbit_s / most } else { 0.0 };
-        let text = format!("{} to {}: {} Mbit/s", name(from), name(to), figure(mbit_s));
+    for &(from, to, mbit_per_second) in cells {
+        let share = if most > 0.0 { mbit_per_second / most } else { 0.0 };
+        let text = format!("{} to {}: {} Mbit/s", name(from), name(to), figure(mbit_per_second));
         let (x, y) = (LEFT + cell * f64::from(to), top + cell * f64::from(from));
         let _ = writeln!(
             out,
@@ -114,7 +114,7 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
                 "<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 px(x + cell / 2.0),
                 px(y + cell / 2.0 + 4.0),
-                figure(mbit_s)
+                figure(mbit_per_second)
             );
         }
     }

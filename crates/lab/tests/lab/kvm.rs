@@ -271,21 +271,21 @@ fn shares_of_the_host_add_up() {
     let free = KVM.replace("cputune = { shares = 2048, quota = 50000 }\n", "");
     let outcome = run_with(&free.replace("vcpus = 2", "vcpus = 1"), 1);
     let get = |name: &str| outcome.rows[0].get(name).unwrap_or_else(|| panic!("no {name}"));
-    assert!((get("guest_share") - 50.0).abs() < 0.1, "{}", get("guest_share"));
-    assert!((get("guest_share") + get("idle_share") - 100.0).abs() < 1e-9);
-    assert!((get("guest_share") - get("busy_share") * 25.0).abs() < 1e-9);
+    assert!((get("guest_percent") - 50.0).abs() < 0.1, "{}", get("guest_percent"));
+    assert!((get("guest_percent") + get("idle_percent") - 100.0).abs() < 1e-9);
+    assert!((get("guest_percent") - get("busy_cpus") * 25.0).abs() < 1e-9);
     // Nothing is limited: nothing is said about limits.
-    assert_eq!(outcome.rows[0].get("cap_error.web"), None);
+    assert_eq!(outcome.rows[0].get("cap_error_percent.web"), None);
 }
 
-/// `cap_error` is what arithmetic makes it: a loop alone on its pCPU that nothing holds back runs
+/// `cap_error_percent` is what arithmetic makes it: a loop alone on its pCPU that nothing holds back runs
 /// twice as long as a quota of half of it allows.
 #[test]
 fn an_error_of_a_cap_is_told() {
     let outcome = run_with(KVM, 1);
-    let error = outcome.rows[0].get("cap_error.web").expect("there is a limit");
-    let share = outcome.rows[0].get("cpu_share.web").expect("there is a share");
+    let error = outcome.rows[0].get("cap_error_percent.web").expect("there is a limit");
+    let share = outcome.rows[0].get("cpus_used.web").expect("there is a share");
     let each = share / 2.0;
     assert!((error - (each / 0.5 - 1.0).abs() * 100.0).abs() < 0.5, "{error} at {each}");
-    assert_eq!(outcome.rows[0].get("cap_error.batch"), None);
+    assert_eq!(outcome.rows[0].get("cap_error_percent.batch"), None);
 }

@@ -16,7 +16,7 @@ const SMALL: &str = r#"
 title = "small"
 seed = 3
 duration = "10s"
-show = ["switches_per_s", "late_per_600k"]
+show = ["switches_per_second", "late_per_600k"]
 [host]
 pcpus = 4
 scheduler = { kind = "null" }
@@ -32,7 +32,7 @@ workload = { kind = "duty-hog", burst = "1ms", busy_percent = 50 }
 const NET: &str = r#"
 title = "net"
 duration = "1s"
-show = ["mbit_s.sink", "jain.sink"]
+show = ["mbit_per_second.sink", "jain.sink"]
 [host]
 pcpus = 5
 costs = "netback-2009"

@@ -64,10 +64,10 @@ fn several_vms_that_measure_make_several_rows() {
 #[test]
 fn copies_rows_of_other_kinds_and_limits_of_time() {
     let case = "[[case]]\nname = 'c'\nset = { 'vm.nap.count' = 2, duration = '5ms' }\n\
-                vms = ['nap', 'hog']\nrows = ['nap', { vm = 'hog', of = 'wake_to_run' }]\n";
+                vms = ['nap', 'hog']\nrows = ['nap', { vm = 'hog', of = 'wakeup_latency' }]\n";
     let outcome = run_with(&format!("{SMALL}{case}"), 1);
     let names: Vec<&str> = outcome.rows.iter().map(|row| row.name.as_str()).collect();
-    assert_eq!(names, ["c/nap", "c/hog/wake_to_run"]);
+    assert_eq!(names, ["c/nap", "c/hog/wakeup_latency"]);
     assert_eq!(outcome.cases[0].vcpus, ["nap", "nap-2", "hog"]);
     assert!(!outcome.rows[0].complete && outcome.rows[1].complete);
     assert!((4.0..=12.0).contains(&(outcome.rows[0].n as f64)));
@@ -103,9 +103,19 @@ fn json_has_the_promised_shape() {
     assert_eq!(experiment["claims"].as_array().map(Vec::len), Some(1));
     assert_eq!(experiment["out_of_scope"][0]["holds"], serde_json::Value::Null);
     let row = experiment["rows"][0].as_object().unwrap();
-    for key in
-        ["n", "avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max", "switches_per_s"]
-    {
+    for key in [
+        "n",
+        "avg",
+        "min",
+        "p25",
+        "p50",
+        "p75",
+        "p90",
+        "p99",
+        "p99_9",
+        "max",
+        "switches_per_second",
+    ] {
         assert!(row[key].is_number(), "{key}");
     }
     assert_eq!((row["case"].as_str(), row["unit"].as_str()), (Some("run/io"), Some("us")));
@@ -122,9 +132,10 @@ fn the_largest_share_of_any_100_ms() {
             .replace("\"10s\"", "\"3s\"")
             .replace("wakeups = 200", "wakeups = 5000");
         let plain = run_with(&text, 1);
-        assert_eq!(plain.rows[0].get("window_share.hog"), None);
-        let watched = run_with(&text.replace("\"switches_per_s\"", "\"window_share.hog\""), 1);
-        let share = watched.rows[0].get("window_share.hog").expect("asked for");
+        assert_eq!(plain.rows[0].get("cpus_used_in_window.hog"), None);
+        let watched =
+            run_with(&text.replace("\"switches_per_second\"", "\"cpus_used_in_window.hog\""), 1);
+        let share = watched.rows[0].get("cpus_used_in_window.hog").expect("asked for");
         // Half a step at most is lost by moving the window in steps of 1 ms, and a start after
         // sleep costs less than 20 us of each burst of work.
         assert!((wanted - 0.006..=wanted + 0.005).contains(&share), "{burst}: {share}");
@@ -141,12 +152,12 @@ fn the_largest_share_of_any_100_ms() {
 /// A claim asks for windows too; a run that ends within the first is taken as a whole.
 #[test]
 fn a_short_run_is_one_window() {
-    let claim = "[[claim]]\nmetric = 'window_share.loop'\nat_least = 0.999\n";
+    let claim = "[[claim]]\nmetric = 'cpus_used_in_window.loop'\nat_least = 0.999\n";
     let vm = "[vm.loop]\nworkload = { kind = 'cpu-loop' }\n";
     let text = format!("{}{vm}{claim}", crate::SMALL).replace("\"10s\"", "\"90ms\"");
     let outcome = run_with(&text, 1);
     assert!(outcome.holds(), "{:?}", outcome.claims);
-    assert!(outcome.rows[0].get("window_share.loop").is_some_and(|share| share <= 1.0));
+    assert!(outcome.rows[0].get("cpus_used_in_window.loop").is_some_and(|share| share <= 1.0));
 }
 
 /// A datagram of 1400 bytes takes 66 more on the wire: two headers, and Ethernet's own.
@@ -161,21 +172,21 @@ fn a_stream_fills_its_wire_and_a_ping_takes_twice_its_latency() {
         assert!((got / wanted - 1.0).abs() < 0.01, "{metric}: {got}, not {wanted}");
     };
     // Two wires of 1 Gbit/s, a VM at each.
-    near("mbit_s.sink", 2.0 * 1000.0 * 1400.0 / 1466.0);
+    near("mbit_per_second.sink", 2.0 * 1000.0 * 1400.0 / 1466.0);
     assert!((0.9999..=1.0).contains(&get("jain.sink")), "{}", get("jain.sink"));
-    assert_eq!(get("lost_per_s.sink"), 0.0);
+    assert_eq!(get("lost_per_second.sink"), 0.0);
     // Each copy of a slot holds the lock for 1.81 us; those of the pings are few.
-    near("lock_held.dom0", 2.0 * 1e9 / (8.0 * 1466.0) * 1.81e-6);
+    near("lock_held_ratio.dom0", 2.0 * 1e9 / (8.0 * 1466.0) * 1.81e-6);
     // A ping of 56 bytes takes 122 bytes of time on the wire, there and back, and 30 us each
     // way; dom0, the guest and dom0 again add to that.
     let wire = 2.0 * (30.0 + 122.0 * 8.0 / 1000.0);
     assert_eq!((row.n, row.complete), (150, true));
     assert!(get("min") >= wire && get("p50") < 2.0 * wire, "{} {}", get("min"), get("p50"));
     // Figures of streams are only there for who has streams, those of locks for who has locks.
-    assert_eq!(row.get("mbit_s.dom0"), None);
-    assert_eq!(row.get("lock_held.sink"), None);
-    assert!(row.get("process_share.dom0").is_some());
-    assert!(row.get("lock_wait.dom0").is_some());
+    assert_eq!(row.get("mbit_per_second.dom0"), None);
+    assert_eq!(row.get("lock_held_ratio.sink"), None);
+    assert!(row.get("process_cpus.dom0").is_some());
+    assert!(row.get("lock_wait_cpus.dom0").is_some());
 }
 
 /// A stream between VMs counts where it arrives. One of two gets it all: Jain's index is a half.
@@ -187,10 +198,10 @@ fn a_stream_between_vms_counts_where_it_arrives() {
         .replacen("\"line\"", "{ window = 8 }", 1);
     let outcome = run_with(&text, 1);
     let get = |metric| outcome.rows[0].get(metric).expect("both ends have it");
-    assert!(get("mbit_s.sink") > 100.0);
+    assert!(get("mbit_per_second.sink") > 100.0);
     assert!((get("jain.sink") - 0.5).abs() < 1e-9, "{}", get("jain.sink"));
-    assert_eq!((get("mbit_s.idle"), get("jain.idle")), (0.0, 1.0));
-    assert_eq!(get("lost_per_s.sink"), 0.0);
+    assert_eq!((get("mbit_per_second.idle"), get("jain.idle")), (0.0, 1.0));
+    assert_eq!(get("lost_per_second.sink"), 0.0);
 }
 
 /// Without pings there is nothing to measure, and the run goes on to its end.
@@ -199,9 +210,9 @@ fn streams_alone_run_to_the_end() {
     let case = "[[case]]\nname = 'c'\nvms = ['dom0', 'sink']\nset = { duration = '80ms' }\n";
     let row = run_with(&format!("{NET}{case}"), 1).rows.remove(0);
     assert_eq!((row.n, row.get("p50")), (0, None));
-    assert!(row.get("sim_s").is_some_and(|s| (0.0799..=0.08).contains(&s)));
-    assert!(row.complete && row.get("mbit_s.sink").is_some_and(|rate| rate > 1890.0));
-    assert_eq!(row.get("mbit_s.idle"), None);
+    assert!(row.get("simulated_seconds").is_some_and(|s| (0.0799..=0.08).contains(&s)));
+    assert!(row.complete && row.get("mbit_per_second.sink").is_some_and(|rate| rate > 1890.0));
+    assert_eq!(row.get("mbit_per_second.idle"), None);
 }
 
 #[test]
@@ -213,7 +224,7 @@ fn traffic_has_the_same_bits_for_any_number_of_threads() {
     let text = format!("{NET}{case}");
     let with = |jobs| json(&[run_with(&text, jobs)]).to_string();
     let one = with(1);
-    assert!(one.contains("mbit_s.sink"));
+    assert!(one.contains("mbit_per_second.sink"));
     assert_eq!(one, with(1));
     assert_eq!(one, with(2));
 }
@@ -234,7 +245,7 @@ fn the_nics_and_flows_of_the_guide_run() {
     assert_eq!(outcome.rows.len(), 3);
     for row in &outcome.rows {
         assert_eq!((row.n, row.complete), (100, true), "{}", row.name);
-        assert!(row.get("mbit_s.web").is_some_and(|rate| rate > 100.0), "{}", row.name);
+        assert!(row.get("mbit_per_second.web").is_some_and(|rate| rate > 100.0), "{}", row.name);
     }
 }
 
@@ -245,7 +256,7 @@ fn the_network_of_the_guide_runs() {
     for row in &outcome.rows {
         // A ping every 5 ms for a second; the stream fills its link but for slow start.
         assert!((195..=200).contains(&row.n), "{}: {}", row.name, row.n);
-        assert!(row.get("mbit_s.bulk").is_some_and(|rate| rate > 850.0), "{}", row.name);
+        assert!(row.get("mbit_per_second.bulk").is_some_and(|rate| rate > 850.0), "{}", row.name);
     }
     let p50 = |name| outcome.row(name).and_then(|row| row.get("p50")).unwrap();
     assert!(p50("fq-codel") < p50("codel") && p50("codel") < p50("fifo"));

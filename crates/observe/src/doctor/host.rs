@@ -32,7 +32,7 @@ pub struct Host {
     pub load: fn(Program) -> Result<(), String>,
     /// All queueing disciplines of interfaces.
     pub qdiscs: fn() -> Result<Vec<Qdisc>, String>,
-    /// Who uses bits of packets' marks.
+    /// Who uses packet mark bits.
     pub marks: fn() -> Survey,
 }
 

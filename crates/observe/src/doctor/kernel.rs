@@ -62,7 +62,7 @@ fn release(host: &Host) -> Check {
         Some(_) => check,
         None => check.but(
             State::Note,
-            "what follows from its version is not known",
+            "lowtail cannot tell what this version lacks",
             "mount proc at /proc",
         ),
     }
@@ -95,7 +95,7 @@ fn capabilities(host: &Host) -> Check {
         (false, _) => check.but(State::Missing, "no BPF program can be loaded", remedy),
         (true, false) => check.but(
             State::Degraded,
-            "programs and interfaces of others' machines are not seen, or nothing can be applied",
+            "programs and interfaces of others' VMs are not seen, or nothing can be applied",
             remedy,
         ),
         (true, true) => check,
@@ -114,7 +114,7 @@ fn tracepoints(host: &Host) -> Option<BTreeSet<String>> {
 }
 
 fn types(tracepoints: &Option<BTreeSet<String>>) -> Check {
-    let title = "BTF, the kernel's own types";
+    let title = "BTF (type information of the kernel)";
     let needed = [Observe, Record, Apply];
     match tracepoints {
         Some(_) => Check::ok("btf", title, "/sys/kernel/btf/vmlinux").needed_for(&needed),
@@ -157,14 +157,14 @@ fn programs(host: &Host) -> Check {
 fn scheduler_tracepoints(tracepoints: &Option<BTreeSet<String>>) -> Check {
     let has = |name: &&str| tracepoints.as_ref().is_some_and(|all| all.contains(*name));
     let lacking: Vec<&str> = SCHEDULER.iter().copied().filter(|name| !has(name)).collect();
-    let (id, title) = ("sched-tracepoints", "tracepoints of the scheduler");
+    let (id, title) = ("sched-tracepoints", "scheduler tracepoints");
     if lacking.is_empty() {
         return Check::ok(id, title, SCHEDULER.join(", ")).needed_for(&[Observe, Record]);
     }
     let check = Check::ok(id, title, format!("without {}", lacking.join(", ")));
     check.needed_for(&[Observe, Record]).but(
         State::Missing,
-        "nobody sees who waits for a processor",
+        "lowtail cannot see who waits for a CPU",
         "boot a kernel with CONFIG_TRACEPOINTS=y and CONFIG_DEBUG_INFO_BTF=y",
     )
 }
@@ -180,7 +180,7 @@ fn other_tracepoints(tracepoints: &Option<BTreeSet<String>>) -> Check {
             unseen.push(what);
         }
     }
-    let (id, title) = ("tracepoints", "tracepoints of tasks and the network");
+    let (id, title) = ("tracepoints", "task and network tracepoints");
     if lacking.is_empty() {
         return Check::ok(id, title, "all that lowtail uses").needed_for(&[Observe, Record]);
     }
@@ -195,7 +195,7 @@ fn other_tracepoints(tracepoints: &Option<BTreeSet<String>>) -> Check {
 /// Whether programs are compiled; nothing where the kernel does not tell, as it does to root only.
 fn compiler(host: &Host) -> Option<Check> {
     let compiled = host.proc("sys/net/core/bpf_jit_enable")? != "0";
-    let (id, title) = ("bpf-jit", "BPF compiler");
+    let (id, title) = ("bpf-jit", "BPF JIT compiler");
     let found = if compiled { "on" } else { "off: programs are interpreted" };
     let check = Check::ok(id, title, found).needed_for(&[Observe, Record]);
     Some(match compiled {

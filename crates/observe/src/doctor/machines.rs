@@ -1,4 +1,4 @@
-//! Who runs machines here, and from where we look.
+//! Who runs VMs here, and from where we look.
 
 use super::check::Command::{Apply, Observe, Record, Vms};
 use super::{Check, Host, State};
@@ -8,7 +8,7 @@ use lowtail_kernel::file;
 /// The first namespaces of all (`include/linux/proc_ns.h`: `PROC_PID_INIT_INO`, `PROC_CGROUP_INIT_INO`).
 const FIRST_PIDS: &str = "pid:[4026531836]";
 const FIRST_CGROUPS: &str = "cgroup:[4026531835]";
-/// Daemons of libvirt's that run machines, as one or one for each driver. The kernel keeps 15 bytes of a name.
+/// Daemons of libvirt's that run VMs, as one or one for each driver. The kernel keeps 15 bytes of a name.
 const LIBVIRT: [&str; 3] = ["libvirtd", "virtqemud", "virtchd"];
 
 pub(super) fn checks(host: &Host) -> Vec<Check> {
@@ -27,7 +27,7 @@ fn namespaces(host: &Host) -> Check {
         (Some(pids), _) if pids != FIRST_PIDS => {
             check("in a namespace of processes of its own").but(
                 State::Missing,
-                "the kernel's numbers of threads are not those seen here, so that machines could not be told apart",
+                "the kernel's numbers of threads are not those seen here, so that VMs could not be told apart",
                 remedy,
             )
         }
@@ -35,7 +35,7 @@ fn namespaces(host: &Host) -> Check {
             .but(State::Degraded, "groups above it are not seen, with their quotas", remedy),
         (None, _) => check("the kernel does not tell").but(
             State::Note,
-            "whether all machines can be seen is not known",
+            "lowtail cannot tell whether it sees all VMs",
             "mount proc at /proc",
         ),
         _ => check("the host's"),
@@ -54,7 +54,7 @@ fn kvm(host: &Host) -> Check {
         (None, true) => Check::ok(id, title, "there"),
         (_, false) => Check::ok(id, title, "not there").but(
             State::Note,
-            "machines run under emulation, if at all; lowtail observes them all the same",
+            "VMs run under emulation, if at all; lowtail observes them all the same",
             "modprobe kvm_intel or kvm_amd, and virtualisation enabled in the firmware",
         ),
     }
@@ -67,8 +67,8 @@ fn libvirt(host: &Host) -> Check {
         LIBVIRT.iter().find(|name| **name == comm)
     });
     let found = match runs {
-        Some(name) => format!("{name} runs; machines are found without asking it"),
-        None => "does not run; machines are found without it".to_string(),
+        Some(name) => format!("{name} runs; VMs are found without asking it"),
+        None => "does not run; VMs are found without it".to_string(),
     };
     Check::ok("libvirt", "libvirt", found)
 }
@@ -84,19 +84,19 @@ fn machines(host: &Host) -> Check {
         (false, more) => format!("{} and {more} more", shown.join(", ")),
     };
     if let Some(why) = found.unknown {
-        let check = Check::ok("machines", "machines", "not known");
+        let check = Check::ok("vms", "VMs", "unknown");
         return check.needed_for(&[Vms, Observe, Record, Apply]).but(
             State::Missing,
             why,
             "mount proc at /proc, and let lowtail have some 64 open files",
         );
     }
-    let check = Check::ok("machines", "machines", text).needed_for(&[Vms, Observe]);
+    let check = Check::ok("vms", "VMs", text).needed_for(&[Vms, Observe]);
     match found.troubles.first() {
         Some(trouble) => check.but(
             State::Note,
             trouble.clone(),
-            "lowtail host vms tells all; --vm declares what is not found",
+            "`lowtail host vms` lists all; --vm declares what lowtail does not find",
         ),
         None => check,
     }

@@ -1,4 +1,4 @@
-//! Who uses bits of packets' marks.
+//! Who uses packet mark bits.
 
 use super::check::Command::Apply;
 use super::{Check, Host, State};
@@ -8,10 +8,10 @@ pub(super) fn check(host: &Host) -> Check {
     let survey = (host.marks)();
     let uses: Vec<String> = survey.uses.iter().map(ToString::to_string).collect();
     let found = match uses.is_empty() {
-        true => "nobody is seen to use any".to_string(),
+        true => "no other user found".to_string(),
         false => format!("{}; free are {}", uses.join(", "), survey.free()),
     };
-    let title = "bits of packets' marks";
+    let title = "packet mark bits";
     if let Some(why) = survey.unread.first() {
         let check = Check::ok("marks", title, format!("{found}; {why}")).needed_for(&[Apply]);
         return check.but(

@@ -88,7 +88,7 @@ fn queues(host: &Host, uplinks: &[Uplink], symbols: &Symbols) -> Check {
     match slow {
         Some(uplink) => found.but(
             State::Note,
-            "a small packet waits behind all that came before it, of whichever machine",
+            "a small packet waits behind all earlier packets of all VMs",
             match symbols.part("fq_codel_init", "sch_fq_codel") {
                 Part::Absent => "boot a kernel with CONFIG_NET_SCH_FQ_CODEL".to_string(),
                 _ => format!("tc qdisc replace dev {} root fq_codel", Name::new(&uplink.name)),
@@ -112,7 +112,7 @@ fn leaves(all: &[Qdisc], ifindex: u32) -> Vec<&str> {
 }
 
 fn limits(host: &Host, uplinks: &[Uplink]) -> Check {
-    let title = "limits of bytes in NICs' rings (BQL)";
+    let title = "byte queue limits (BQL)";
     let limited = |uplink: &&Uplink| is_limited(&host.roots.sys, &uplink.name);
     let without: Vec<String> = uplinks
         .iter()
@@ -136,7 +136,7 @@ fn tagging(symbols: &Symbols) -> Check {
         ("clsact", symbols.part("clsact_init", "sch_ingress"), "CONFIG_NET_SCH_INGRESS"),
         ("bpf classifier", symbols.part("cls_bpf_init", "cls_bpf"), "CONFIG_NET_CLS_BPF"),
     ];
-    let title = "hooks for packets (tc, clsact)";
+    let title = "tc hooks (clsact)";
     let check = |found: String| Check::ok("clsact", title, found).needed_for(&[Apply]);
     let absent: Vec<_> = parts.iter().filter(|(_, part, _)| *part == Part::Absent).collect();
     if !absent.is_empty() {
@@ -144,7 +144,7 @@ fn tagging(symbols: &Symbols) -> Check {
         let options: Vec<&str> = absent.iter().map(|(.., option)| *option).collect();
         return check(format!("without {}", names.join(", "))).but(
             State::Degraded,
-            "apply cannot tag or split traffic",
+            "apply cannot tag packets or split segments",
             format!("boot a kernel with {}", options.join(" and ")),
         );
     }
@@ -160,7 +160,7 @@ fn tagging(symbols: &Symbols) -> Check {
 }
 
 fn disciplines_there(symbols: &Symbols) -> Check {
-    let title = "queueing disciplines to choose from";
+    let title = "available queueing disciplines";
     let of = |wanted: Part| -> Vec<&str> {
         let parts =
             DISCIPLINES.iter().filter(|(_, symbol, module)| symbols.part(symbol, module) == wanted);
@@ -182,7 +182,7 @@ fn disciplines_there(symbols: &Symbols) -> Check {
             let found = if found.is_empty() { "none".to_string() } else { found.join("; ") };
             check(found).but(
                 State::Degraded,
-                "apply cannot give flows queues of their own",
+                "apply cannot give each flow a queue of its own",
                 "boot a kernel with CONFIG_NET_SCH_FQ_CODEL",
             )
         }
@@ -191,7 +191,7 @@ fn disciplines_there(symbols: &Symbols) -> Check {
 }
 
 fn vhost(host: &Host, symbols: &Symbols) -> Check {
-    let title = "machines' network in the kernel (vhost-net)";
+    let title = "vhost-net";
     let check = |found: &str| Check::ok("vhost", title, found);
     // Its device may be there before it is loaded; it is then loaded on first use.
     let device = host.proc("misc").is_some_and(|list| {
@@ -207,7 +207,7 @@ fn vhost(host: &Host, symbols: &Symbols) -> Check {
         (false, Part::Loadable) => check(&format!("in a module; {form}")),
         (false, _) => check("not there").but(
             State::Note,
-            "QEMU's own threads carry each packet: more latency, and shown as the emulator's time",
+            "QEMU's threads copy each packet: more latency, counted as the emulator's run time",
             "modprobe vhost_net, and vhost=on for the tap",
         ),
     }

@@ -20,7 +20,7 @@ pub(super) fn checks(host: &Host) -> Vec<Check> {
 }
 
 fn groups(host: &Host) -> Check {
-    let title = "control groups for processors";
+    let title = "CPU controller of control groups";
     let needed = [Observe, Apply];
     let Some(Hierarchy { version, root }) = hierarchy(&host.roots) else {
         let check = Check::ok("cgroup-cpu", title, "no hierarchy has the controller cpu");
@@ -54,9 +54,10 @@ fn groups(host: &Host) -> Check {
 }
 
 fn sched_ext(host: &Host) -> Check {
-    let title = "schedulers in BPF (sched_ext)";
+    let title = "sched_ext (schedulers in BPF)";
     let check = |found: String| Check::ok("sched-ext", title, found).needed_for(&[Apply]);
-    let without = "apply cannot schedule small first; quotas, weights and placing remain";
+    let without =
+        "apply cannot run the small-first scheduler; weights, caps and pinning still work";
     let (first, last) = sched_ext::KERNELS;
     let remedy = format!("boot Linux {first} to {last} with CONFIG_SCHED_CLASS_EXT=y");
     let state = host.sys("kernel/sched_ext/state");
@@ -83,7 +84,7 @@ fn sched_ext(host: &Host) -> Check {
             let name = lowtail_kernel::Name::new(name);
             check(format!("another scheduler is loaded: {name}")).but(
                 State::Degraded,
-                "there is room for one only, so apply cannot schedule small first",
+                "the kernel takes one only, so apply cannot load small-first",
                 "end the program that has loaded it",
             )
         }
@@ -93,13 +94,13 @@ fn sched_ext(host: &Host) -> Check {
 /// Nothing without KVM.
 fn polling(host: &Host) -> Option<Check> {
     let ns: u64 = host.sys("module/kvm/parameters/halt_poll_ns")?.parse().ok()?;
-    let (id, title) = ("halt-polling", "polling before a vCPU sleeps (KVM)");
+    let (id, title) = ("halt-polling", "halt polling of KVM");
     Some(match ns {
         0 => Check::ok(id, title, "off"),
         ns => Check::ok(id, title, format!("up to {} us", ns / 1000)).but(
             State::Note,
-            "an idle vCPU keeps its processor for that long after each halt; on a shared host others wait",
-            "echo 0 > /sys/module/kvm/parameters/halt_poll_ns, if vCPUs share processors",
+            "an idle vCPU keeps its CPU for that long after each halt; others wait for it",
+            "echo 0 > /sys/module/kvm/parameters/halt_poll_ns, if vCPUs share CPUs",
         ),
     })
 }
@@ -112,13 +113,13 @@ fn siblings(host: &Host) -> Check {
         Some("1") => Check::ok(id, title, "on").but(
             State::Note,
             "a vCPU runs slower while its core's other thread is busy, which is no waiting and is not shown as such",
-            "pin a machine's vCPUs to both threads of a core, or echo off > /sys/devices/system/cpu/smt/control",
+            "pin a VM's vCPUs to both threads of a core, or echo off > /sys/devices/system/cpu/smt/control",
         ),
         Some(_) if control == "notsupported" => Check::ok(id, title, "none"),
         Some(_) => Check::ok(id, title, "off"),
         None => Check::ok(id, title, "the kernel does not tell").but(
             State::Note,
-            "that vCPUs slow each other down is not seen",
+            "lowtail does not see how vCPUs slow each other down",
             "look at lscpu",
         ),
     }

@@ -17,7 +17,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// An interface in the network namespace of a process, as a machine's taps are in its own.
+    /// An interface in the network namespace of a process, as a VM's taps are in its own.
     ///
     /// # Errors
     /// If the process is gone, or its namespace not to be read.

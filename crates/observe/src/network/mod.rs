@@ -1,4 +1,4 @@
-//! What becomes of a machine's packets: `bpf/path.bpf.c`, and what it has counted.
+//! What becomes of a VM's packets: `bpf/path.bpf.c`, and what it has counted.
 
 mod interface;
 mod reason;
@@ -82,13 +82,13 @@ const UPLINK: u32 = 2;
 /// How much is kept in the kernel.
 #[derive(Clone, Debug)]
 pub struct PathOptions {
-    /// Slots for machines, numbered from 0, 65,536 at most. 4.5 KB each.
+    /// Slots for VMs, numbered from 0, 65,536 at most. 4.5 KB each.
     pub slots: u32,
     /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
     pub packets: u32,
     /// Connections that can be measured at once. 48 bytes each, rounded up to a power of two.
     pub flows: u32,
-    /// The uplinks. With none named it is every interface with a queue that a machine's packets leave
+    /// The uplinks. With none named it is every interface with a queue that a VM's packets leave
     /// by and that is nobody's tap.
     pub uplinks: Vec<Interface>,
 }
@@ -161,7 +161,7 @@ impl Path {
         self.reasons.is_none().then_some(word)
     }
 
-    /// Says which machines there are: the slot of each, and its interfaces. Slots that are no longer
+    /// Says which VMs there are: the slot of each, and its interfaces. Slots that are no longer
     /// named are no longer counted; one that is named anew begins at 0.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Path {
         let wanted: BTreeMap<u32, BTreeSet<Interface>> =
             vms.iter().map(|(slot, taps)| (*slot, taps.iter().copied().collect())).collect();
         if let Some(slot) = wanted.keys().find(|slot| **slot >= self.slots) {
-            let word = format!("slot {slot} of {} for machines' traffic", self.slots);
+            let word = format!("slot {slot} of {} for VMs' traffic", self.slots);
             return Err(Error::Scenario(word));
         }
         let taps: BTreeSet<Interface> = wanted.values().flatten().copied().collect();
@@ -192,7 +192,7 @@ impl Path {
         self.look_again()
     }
 
-    /// What was counted of each machine, since its slot was given to it. Its interfaces are not filled in.
+    /// What was counted of each VM, since its slot was given to it. Its interfaces are not filled in.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -217,7 +217,7 @@ impl Path {
         Ok(all)
     }
 
-    /// What was not followed, of all machines.
+    /// What was not followed, of all VMs.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -275,7 +275,7 @@ impl Path {
     fn clear(&self, slot: u32, epoch: u64) -> Result<(), Error> {
         let empty = Slot { epoch, ..Slot::get(&[0; Slot::BYTES]) }.to_bytes();
         let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
-        done.map_err(|source| Error::Bpf { what: "clear a machine's figures", source })?;
+        done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
         let drops = self.map("drops");
         let old: Vec<_> =
             drops.keys().filter(|key| drop_key(key).is_some_and(|key| key.0 == slot)).collect();
@@ -333,11 +333,11 @@ pub(super) fn network(bytes: &[u8]) -> Option<Network> {
     let slot = Slot::from_bytes(bytes)?;
     Some(Network {
         taps: Vec::new(),
-        packets: slot.packets,
-        bytes: slot.bytes,
-        queue: Histogram::from_bytes(&slot.queue)?,
+        transmitted_packets: slot.packets,
+        transmitted_bytes: slot.bytes,
+        queueing_delay: Histogram::from_bytes(&slot.queue)?,
         drops: Vec::new(),
-        beyond: Histogram::from_bytes(&slot.beyond)?,
+        round_trip: Histogram::from_bytes(&slot.beyond)?,
     })
 }
 
@@ -355,7 +355,7 @@ fn delete(map: &Map<'_>, key: &[u8]) -> Result<(), Error> {
 }
 
 impl Network {
-    /// What has come since `earlier`, of the same machine.
+    /// What has come since `earlier`, of the same VM.
     #[must_use]
     pub fn since(&self, earlier: &Network) -> Network {
         let before = |reason: &str| {
@@ -368,11 +368,13 @@ impl Network {
         });
         Network {
             taps: self.taps.clone(),
-            packets: self.packets.saturating_sub(earlier.packets),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-            queue: self.queue.since(&earlier.queue),
+            transmitted_packets: self
+                .transmitted_packets
+                .saturating_sub(earlier.transmitted_packets),
+            transmitted_bytes: self.transmitted_bytes.saturating_sub(earlier.transmitted_bytes),
+            queueing_delay: self.queueing_delay.since(&earlier.queueing_delay),
             drops: drops.filter(|drop| drop.packets > 0).collect(),
-            beyond: self.beyond.since(&earlier.beyond),
+            round_trip: self.round_trip.since(&earlier.round_trip),
         }
     }
 }

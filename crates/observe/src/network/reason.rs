@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use libbpf_rs::btf::{Btf, types::Enum};
 
 /// Reasons that say what became of a copy, or that a host's own stack has no use for a packet that a
-/// bridge has shown to it too: the machine has lost nothing.
+/// bridge has shown to it too: the VM has lost nothing.
 /// Source: include/net/dropreason-core.h.
 const NO_LOSS: [&str; 4] = ["OTHERHOST", "PACKET_SOCK_ERROR", "SOCKET_FILTER", "UNHANDLED_PROTO"];
 

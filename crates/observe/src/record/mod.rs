@@ -2,7 +2,7 @@
 //!
 //! The programs in the kernel (`bpf/record.bpf.c`) write each CPU's events into a ring of its own, over and over.
 //! [`Recorder::run`] copies them into a file as they come. [`Recorder::watch`] leaves them where they are until
-//! a machine's thread has waited for too long; then [`Recorder::keep`] writes what the rings still have.
+//! a VM's thread has waited for too long; then [`Recorder::keep`] writes what the rings still have.
 //! `docs/reference/record.md` has the format, and what recording costs.
 
 #[cfg(feature = "fuzzing")]
@@ -29,9 +29,9 @@ pub const RINGS_BYTES_MAX: u64 = 1 << 30;
 pub struct Options {
     /// Where the kernel tells about threads.
     pub roots: Roots,
-    /// Machines by the user's word.
+    /// VMs by the user's word.
     pub declared: Vec<Declared>,
-    /// A wait of a machine's thread that is longer is too long; `None`: nobody watches.
+    /// A wait of a VM's thread that is longer is too long; `None`: nobody watches.
     pub threshold: Option<Duration>,
     /// Memory of each CPU's ring, in bytes; what is used is a power of two, and at most that. An event takes 16.
     pub ring_bytes: u64,
@@ -54,6 +54,6 @@ pub enum Failure {
     #[error("writing failed: {0}")]
     Write(#[from] io::Error),
     /// Nobody's waits would count.
-    #[error("no machine whose waits could be too long: {0}")]
+    #[error("no VM whose waits could be too long: {0}")]
     Nobody(String),
 }

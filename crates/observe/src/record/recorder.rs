@@ -26,7 +26,7 @@ use lowtail_kernel::clock::Instant;
 
 /// How often rings are emptied into a file.
 const ROUND: Duration = Duration::from_millis(50);
-/// How often machines are looked for.
+/// How often VMs are looked for.
 const SCAN_NS: u64 = 1_000_000_000;
 /// What happens after a wait that was too long, and is kept with it.
 const TAIL_NS: u64 = 100_000_000;
@@ -50,10 +50,10 @@ pub struct Recorder {
     waiting: MapHandle,
     counts: MapHandle,
     scanner: Scanner,
-    /// Machines, by process and when that started.
+    /// VMs, by process and when that started.
     vms: BTreeMap<(u32, u64), Vm>,
     troubles: Vec<String>,
-    /// Machines were looked for with success.
+    /// VMs were looked for with success.
     begun: bool,
     watched: BTreeSet<u32>,
     /// Threads whose waits do not count, for there are too many.
@@ -75,7 +75,7 @@ pub struct Summary {
     pub lost: u64,
     /// Names of threads that were lost.
     pub lost_names: u64,
-    /// Machines that were known.
+    /// VMs that were known.
     pub vms: usize,
 }
 
@@ -169,20 +169,20 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What could not be found out about machines: words to people.
+    /// What could not be found out about VMs: words to people.
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = self.troubles.clone();
         if self.unwatched > 0 {
             let unwatched = self.unwatched;
             troubles.push(format!(
-                "{unwatched} threads of machines are not watched, for there are too many; name \
-                 fewer machines with --vm"
+                "{unwatched} threads of VMs are not watched, for there are too many; name \
+                 fewer VMs with --vm"
             ));
         }
         troubles
     }
 
-    /// How many machines are known, and how many threads have waits that count.
+    /// How many VMs are known, and how many threads have waits that count.
     pub fn known(&self) -> (usize, usize) {
         (self.vms.len(), self.watched.len())
     }
@@ -242,7 +242,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until a machine's thread has waited for too long, and for what comes just after; `false` if `stop` has
+    /// Waits until a VM's thread has waited for too long, and for what comes just after; `false` if `stop` has
     /// said so before. The host is recorded meanwhile.
     ///
     /// # Errors
@@ -366,7 +366,7 @@ impl Recorder {
         Ok((Summary { span_ns, events, lost, lost_names, vms }, out))
     }
 
-    /// Takes the names that have come, and looks for machines if it is time.
+    /// Takes the names that have come, and looks for VMs if it is time.
     fn hear(&mut self, now_ns: u64) -> Result<Vec<Named>, Error> {
         let heard = self.inboxes.consume();
         heard.map_err(|source| Error::Bpf { what: "read the ring of names", source })?;
@@ -379,7 +379,7 @@ impl Recorder {
         Ok(new)
     }
 
-    /// Looks for machines, and watches their threads.
+    /// Looks for VMs, and watches their threads.
     fn scan(&mut self) -> Result<(), Error> {
         let found = self.scanner.scan();
         self.troubles = found.troubles;
@@ -425,7 +425,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the machines and threads that have not been.
+    /// Writes the VMs and threads that have not been.
     fn introduce<W: Write>(
         &self,
         out: &mut Writer<W>,

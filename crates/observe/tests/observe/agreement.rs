@@ -28,14 +28,14 @@ fn serve(count: usize, hogs: usize) -> (Vec<u64>, ThreadSnapshot, u64) {
 fn compare(count: usize, hogs: usize) {
     let (own, ours, lost) = serve(count, hogs);
     // It was woken so often, and nobody else has woken it, but for joining.
-    let woken = ours.wake_to_run.count();
+    let woken = ours.wakeup_latency.count();
     assert!(
         woken + lost >= count as u64 && woken <= count as u64 + 2,
         "{woken} and {lost} of {count}"
     );
     for share in [0.5, 0.99] {
         let theirs = percentile_us(&own, share);
-        let ours = ours.wake_to_run.percentile_us(share).expect("there are delays");
+        let ours = ours.wakeup_latency.percentile_us(share).expect("there are delays");
         let both = format!("p{}: {ours:.1} us, by its own clock {theirs:.1} us", share * 100.0);
         eprintln!("{hogs} hogs: {both}");
         assert!(agree(ours, theirs, 0.05, 20.0), "beside {hogs} hogs: {both}");
@@ -77,22 +77,22 @@ fn all_waits_together_agree_with_the_kernels_own_count() {
         let after = counts();
         let snapshot = observer.snapshot().expect("figures");
         for (i, thread) in vm(&snapshot, "guest").threads.iter().enumerate() {
-            let waits = ms(thread.wake_to_run.sum_ns()
-                + thread.preempted_to_run.sum_ns()
-                + thread.waiting_ns);
+            let waits = ms(thread.wakeup_latency.sum_ns()
+                + thread.preemption_latency.sum_ns()
+                + thread.current_wait_ns);
             let (ran, waited) = (ms(after[i][0] - before[i][0]), ms(after[i][1] - before[i][1]));
             let name = thread.comm.as_given();
             eprintln!(
                 "{name}: waited {waits:.1} ms ({waited:.1}), ran {:.1} ms ({ran:.1})",
-                ms(thread.cpu_ns)
+                ms(thread.run_time_ns)
             );
             // A wait that is going on is counted when it ends, and one that was lost, not at all; slices are 3 ms or so.
             let least = 8.0 + 4.0 * snapshot.lost.waits as f64;
             assert!(agree(waits, waited, 0.02, least), "{name}: {waits} ms, {waited} ms");
             assert!(
-                agree(ms(thread.cpu_ns), ran, 0.02, 8.0),
+                agree(ms(thread.run_time_ns), ran, 0.02, 8.0),
                 "{name}: {} ms, {ran} ms",
-                ms(thread.cpu_ns)
+                ms(thread.run_time_ns)
             );
             // Whoever waited, waited for somebody.
             let blamed = blamed(thread, |_| true);
@@ -118,25 +118,28 @@ fn waits_and_blame_are_told_in_the_interval_in_which_they_pass() {
             let guest = all.iter().find(|vm| vm.name.as_given() == "guest").expect("it is there");
             thread(guest, "CPU 0/KVM").clone()
         };
-        let (mut waited_ns, mut ran_ns, mut whole_ns) = (0, 0, 0);
+        let (mut ready_ns, mut ran_ns, mut whole_ns) = (0, 0, 0);
         for _ in 0..12 {
             sleep(200);
             let snapshot = observer.snapshot().expect("figures");
             let vcpu = vcpu(&snapshot);
             let interval_ns = (snapshot.interval_ms * 1e6) as u64 + 1;
-            assert!(vcpu.waited_ns() + vcpu.cpu_ns <= interval_ns, "{vcpu:?} in {interval_ns} ns");
+            assert!(
+                vcpu.ready_ns() + vcpu.run_time_ns <= interval_ns,
+                "{vcpu:?} in {interval_ns} ns"
+            );
             let blamed = blamed(&vcpu, |_| true);
-            assert!(agree(blamed, ms(vcpu.waited_ns()), 0.05, 10.0), "{blamed} ms of {vcpu:?}");
-            waited_ns += vcpu.waited_ns();
-            ran_ns += vcpu.cpu_ns;
+            assert!(agree(blamed, ms(vcpu.ready_ns()), 0.05, 10.0), "{blamed} ms of {vcpu:?}");
+            ready_ns += vcpu.ready_ns();
+            ran_ns += vcpu.run_time_ns;
             whole_ns += interval_ns;
         }
         let after = observer.totals();
-        let union_ns = total(&after).waited_ns() - total(&before).waited_ns();
-        eprintln!("waited {waited_ns} ns, ran {ran_ns} ns of {whole_ns} ns");
-        assert_eq!(waited_ns, union_ns);
+        let union_ns = total(&after).ready_ns() - total(&before).ready_ns();
+        eprintln!("waited {ready_ns} ns, ran {ran_ns} ns of {whole_ns} ns");
+        assert_eq!(ready_ns, union_ns);
         // It always wants to run: nearly all time is one or the other, but what a hypervisor takes.
-        assert!(waited_ns > 0 && ran_ns > 0 && waited_ns + ran_ns <= whole_ns);
+        assert!(ready_ns > 0 && ran_ns > 0 && ready_ns + ran_ns <= whole_ns);
     });
 }
 
@@ -177,7 +180,7 @@ fn waits_are_as_many_as_the_kernels_own_count_of_switches() {
     let snapshot = observer.snapshot().expect("figures");
     for (i, thread) in threads(&snapshot).iter().enumerate() {
         let (slept, forced) = (after[i].0 - before[i].0, after[i].1 - before[i].1);
-        let (woken, preempted) = (thread.wake_to_run.count(), thread.preempted_to_run.count());
+        let (woken, preempted) = (thread.wakeup_latency.count(), thread.preemption_latency.count());
         eprintln!("woken {woken} ({slept}), preempted {preempted} ({forced}), {:?}", snapshot.lost);
         let lost = snapshot.lost.waits;
         assert!(woken <= slept + 1 && woken + lost + 1 >= slept, "{woken} of {slept}");

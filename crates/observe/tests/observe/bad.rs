@@ -22,7 +22,7 @@ fn a_machine_that_dies_is_told_once_with_its_last_figures() {
     assert!(vm(&last, "dying").ended && !vm(&last, "living").ended);
     let vcpu = thread(vm(&last, "dying"), "CPU 0/KVM");
     // It shared the CPU for a second, perhaps with others on this host.
-    assert!(ms(vcpu.cpu_ns) > 100.0 && ms(vcpu.cpu_ns) < 1100.0, "{vcpu:?}");
+    assert!(ms(vcpu.run_time_ns) > 100.0 && ms(vcpu.run_time_ns) < 1100.0, "{vcpu:?}");
     let living = thread(vm(&last, "living"), "CPU 0/KVM");
     assert!(blamed(living, |who| is_vm(who, "dying")) > 100.0, "{living:?}");
     sleep(1000);
@@ -47,9 +47,9 @@ fn threads_that_come_and_go_between_looks_are_counted_from_their_first_wait() {
         machine.threads.iter().filter(|t| t.comm.as_given() == "worker").collect();
     assert_eq!((workers.len(), snapshot.lost.threads), (100, 0));
     // Each computed for 5 ms, and some of that it may have waited for the CPU; it was woken once at least.
-    let woken = workers.iter().filter(|t| t.wake_to_run.count() > 0).count();
-    let waited = |t: &ThreadSnapshot| t.wake_to_run.sum_ns() + t.preempted_to_run.sum_ns();
-    let all: f64 = workers.iter().map(|t| ms(t.cpu_ns + waited(t))).sum();
+    let woken = workers.iter().filter(|t| t.wakeup_latency.count() > 0).count();
+    let waited = |t: &ThreadSnapshot| t.wakeup_latency.sum_ns() + t.preemption_latency.sum_ns();
+    let all: f64 = workers.iter().map(|t| ms(t.run_time_ns + waited(t))).sum();
     assert!(woken as u64 + snapshot.lost.waits >= 100, "{woken}, {:?}", snapshot.lost);
     // What was lost was at most all that one of them did. What a hypervisor has taken meanwhile is neither run time nor a wait.
     let least = 5.0 * (98.0 - snapshot.lost.waits as f64) - stolen;
@@ -103,11 +103,11 @@ fn two_thousand_threads() {
     let vcpus: Vec<_> =
         vm.threads.iter().filter(|t| t.comm.as_given().starts_with("CPU ")).collect();
     assert_eq!(vcpus.len(), 2000);
-    let all: u64 = vcpus.iter().map(|t| t.wake_to_run.count()).sum();
+    let all: u64 = vcpus.iter().map(|t| t.wakeup_latency.count()).sum();
     assert!(few_lost(&snapshot, all), "{:?} of {all}", snapshot.lost);
     let (mut least, mut missing) = (0, 0);
     for vcpu in vcpus {
-        let woken = vcpu.wake_to_run.count();
+        let woken = vcpu.wakeup_latency.count();
         // A thread that sleeps at one end of the interval has a sleep there without its wake-up, or the other way round.
         let most = around_end[&vcpu.tid] - around[&vcpu.tid] + 1;
         assert!(woken <= most, "thread {}: {woken} of {most}", vcpu.tid);
@@ -138,7 +138,7 @@ fn what_does_not_fit_is_counted() {
     assert_eq!(snapshot.lost.threads, all as u64 - 100, "{:?}", snapshot.lost);
 }
 
-/// A crowd of workers has all slots when a machine comes, and that one is seen from the first look on.
+/// A crowd of workers has all slots when a VM comes, and that one is seen from the first look on.
 #[test]
 fn a_crowd_blinds_nobody() {
     let Some(_host) = host() else { return };
@@ -166,7 +166,7 @@ fn a_crowd_blinds_nobody() {
     assert!(crowd.unseen_threads.workers >= 300, "{:?}", crowd.unseen_threads);
 }
 
-/// A machine that is found while another one's workers have all slots, and who begins threads all the time.
+/// A VM that is found while another one's workers have all slots, and who begins threads all the time.
 #[test]
 fn a_newcomer_is_seen_at_once() {
     let Some(_host) = host() else { return };

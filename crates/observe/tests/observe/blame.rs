@@ -41,7 +41,7 @@ fn the_hog_on_its_cpu_is_to_blame_and_not_the_one_on_the_other() {
         assert_eq!(blamed(guest, |who| *who == Runner::Quota), 0.0);
         // What the hog has run is as much as somebody has waited for it. What a hypervisor takes while it runs is not in its
         // time, but its neighbour waits.
-        let ran = ms(thread(vm(&snapshot, "noisy"), "CPU 0/KVM").cpu_ns);
+        let ran = ms(thread(vm(&snapshot, "noisy"), "CPU 0/KVM").run_time_ns);
         assert!(noisy <= ran + 8.0 + stolen, "{noisy} of {ran} ms, {stolen} stolen");
     });
 }
@@ -61,7 +61,7 @@ fn two_hogs_share_the_blame_as_they_share_the_cpu() {
         let victim = thread(vm(&snapshot, "guest"), "CPU 0/KVM");
         for name in ["one", "two"] {
             let blamed = blamed(victim, |who| is_vm(who, name));
-            let ran = ms(thread(vm(&snapshot, name), "CPU 0/KVM").cpu_ns);
+            let ran = ms(thread(vm(&snapshot, name), "CPU 0/KVM").run_time_ns);
             eprintln!("{name} ran {ran:.0} ms, blamed for {blamed:.0} ms");
             // The guest waits whenever a hog runs: it computes all the time.
             let near = (blamed - ran).abs() <= (0.02 * ran).max(8.0) + stolen;
@@ -89,8 +89,8 @@ fn who_finds_no_place_in_the_list_is_counted() {
         let right = snapshot.lost.blame > 0 && few_lost(&snapshot, 1000) && others;
         counted.borrow_mut().push((right, format!("{:?}, others {others}", snapshot.lost)));
         let all: f64 = threads.iter().map(|thread| blamed(thread, |_| true)).sum();
-        let waits: u64 = threads.iter().map(|thread| thread.preempted_to_run.sum_ns()).sum();
-        let n: u64 = threads.iter().map(|thread| thread.preempted_to_run.count()).sum();
+        let waits: u64 = threads.iter().map(|thread| thread.preemption_latency.sum_ns()).sum();
+        let n: u64 = threads.iter().map(|thread| thread.preemption_latency.count()).sum();
         // Some waits are going on at each end, of 12 slices of 3 to 4 ms or so: 11 of each 36 s at most. One that the kernel
         // has not told the end of is lost as a wait, and somebody is to blame for what was told of it.
         let lost = snapshot.lost.waits as f64 * ms(waits) / n.max(1) as f64;

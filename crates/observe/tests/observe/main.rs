@@ -60,7 +60,7 @@ fn sleep(ms: u64) {
 
 fn vm<'a>(snapshot: &'a Snapshot, name: &str) -> &'a VmSnapshot {
     let found = snapshot.vms.iter().find(|vm| vm.name.as_given() == name);
-    found.unwrap_or_else(|| panic!("no machine `{name}`: {snapshot:?}"))
+    found.unwrap_or_else(|| panic!("no VM `{name}`: {snapshot:?}"))
 }
 
 /// The thread of that name.
@@ -72,7 +72,7 @@ fn thread<'a>(vm: &'a VmSnapshot, comm: &str) -> &'a ThreadSnapshot {
 /// For how long `thread` waited because of those that are meant, in milliseconds.
 fn blamed(thread: &ThreadSnapshot, meant: impl Fn(&Runner) -> bool) -> f64 {
     let blame = thread.blame.iter().filter(|blame| meant(&blame.runner));
-    blame.map(|blame| blame.waited_ns).sum::<u64>() as f64 / 1e6
+    blame.map(|blame| blame.ready_ns).sum::<u64>() as f64 / 1e6
 }
 
 /// Whether little enough was lost of so many waits. A kernel need not run programs in all interrupts; what

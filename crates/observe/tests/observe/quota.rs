@@ -113,7 +113,7 @@ fn held_up(hogs: usize) {
         assert_eq!(vcpu.blame[0].runner, Runner::Quota);
     } else {
         // While it may run, it shares with the hog: as much as it runs itself.
-        let ran = ms(vcpu.cpu_ns);
+        let ran = ms(vcpu.run_time_ns);
         assert!(agree(noisy, ran, 0.35, 100.0), "{noisy} ms beside {ran} ms");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes that do what machines do: this test binary again, as another process.
+//! Processes that do what VMs do: this test binary again, as another process.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Lines, Read, Write, pipe};

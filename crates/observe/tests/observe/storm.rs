@@ -1,4 +1,4 @@
-//! Storms of threads, and very many of them: what is told of a machine stays true, what is not seen is told, and what observing takes is
+//! Storms of threads, and very many of them: what is told of a VM stays true, what is not seen is told, and what observing takes is
 //! bounded.
 
 use std::fs;
@@ -34,7 +34,7 @@ fn number(standin: &mut StandIn) -> u64 {
     standin.hear().parse().expect("a number")
 }
 
-/// A machine that computes is seen as it is, beside a storm of threads that is a machine, or nobody's.
+/// A VM that computes is seen as it is, beside a storm of threads that is a VM, or nobody's.
 fn beside_a_storm(is_machine: bool) {
     let Some(_host) = host() else { return };
     let (calm, mut storm) = (StandIn::start("burn 0"), StandIn::start("storm 1"));
@@ -55,7 +55,7 @@ fn beside_a_storm(is_machine: bool) {
             return (0, 0);
         };
         let gusts = storm.threads.iter().filter(|thread| thread.comm.as_given() == "gust");
-        (gusts.count() as u64, storm.unseen_threads.begun)
+        (gusts.count() as u64, storm.unseen_threads.started)
     };
     let (mut told, mut unseen) = gusts(&first);
     for _ in 0..SECONDS {
@@ -63,17 +63,17 @@ fn beside_a_storm(is_machine: bool) {
         let snapshot = observer.snapshot().expect("figures");
         let calm = vm(&snapshot, "calm");
         assert_eq!((calm.unseen_threads.all(), calm.is_in_the_dark()), (0, false));
-        seen_ns += thread(calm, "CPU 0/KVM").cpu_ns;
+        seen_ns += thread(calm, "CPU 0/KVM").run_time_ns;
         passed_ms += snapshot.interval_ms;
         if is_machine {
             let storm = vm(&snapshot, "storm");
             // One CPU runs all of it.
-            let ran: f64 = storm.threads.iter().map(|thread| ms(thread.cpu_ns)).sum();
+            let ran: f64 = storm.threads.iter().map(|thread| ms(thread.run_time_ns)).sum();
             assert!(ran <= 1.05 * snapshot.interval_ms, "{ran} ms of {}", snapshot.interval_ms);
         }
         let (more_told, more_unseen) = gusts(&snapshot);
         (told, unseen) = (told + more_told, unseen + more_unseen);
-        assert!(snapshot.vms.len() <= 2, "nobody else is a machine");
+        assert!(snapshot.vms.len() <= 2, "nobody else is a VM");
     }
     let (ran, begun) = (ran_ns(tid) - ran, number(&mut storm));
     let (own, more) = (own_cpu_ms() - own, memory_mb().saturating_sub(memory));
@@ -81,7 +81,7 @@ fn beside_a_storm(is_machine: bool) {
         "{begun} threads begun in {passed_ms:.0} ms: {told} told, {unseen} told as unseen; observing took {own:.0} ms of a CPU, {more} MB more"
     );
     assert!(begun > 1000 * SECONDS, "no storm: {begun}");
-    // What the machine has run: within 2 %, and the moment between the two readings.
+    // What the VM has run: within 2 %, and the moment between the two readings.
     assert!(agree(ms(seen_ns), ms(ran), 0.02, 40.0), "{} {}", ms(seen_ns), ms(ran));
     if is_machine {
         // Who begins is told, or told as not seen; what begins between our two readings and the observer's is 5 % at most.
@@ -150,7 +150,7 @@ fn sixty_thousand_threads() {
         let calm = vm(&snapshot, "calm");
         assert_eq!((calm.unseen_threads.all(), calm.is_in_the_dark()), (0, false));
         let vcpu = thread(calm, "CPU 0/KVM");
-        assert!(ms(vcpu.cpu_ns) <= 1.02 * snapshot.interval_ms, "{vcpu:?}");
+        assert!(ms(vcpu.run_time_ns) <= 1.02 * snapshot.interval_ms, "{vcpu:?}");
         assert_eq!(seen, THREADS_MAX as usize);
         // All that there are, and those of the stand-ins themselves.
         assert!((60_000..60_040).contains(&(seen as u64 + unseen)), "{seen} {unseen}");

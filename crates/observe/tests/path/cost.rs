@@ -57,7 +57,7 @@ fn cost(what: &str, mut work: impl FnMut()) {
             println!("{what:<24} {:<9} {least:>5} ns a run", tries[0][i].0);
         }
     }
-    // Each packet is queued at the machine's own end and at the uplink.
+    // Each packet is queued at the VM's own end and at the uplink.
     let packet = |runs: &Vec<(String, u64, u64)>| {
         let (packets, ns) = (runs.iter().find(|run| run.0 == "queued")?.1 / 2, runs.iter());
         (packets > 100).then(|| ns.map(|run| run.2).sum::<u64>() / packets)
@@ -100,10 +100,10 @@ fn cost_of_a_packet() {
     let stats = Stats::on();
     let mut path = observe(&net);
     let short = Duration::from_millis(200);
-    cost("a machine's datagrams", || {
+    cost("a VM's datagrams", || {
         blast(&net, short);
     });
-    cost("a machine's stream", || {
+    cost("a VM's stream", || {
         let mut stream = connect(&net.a, server);
         (0..1000).for_each(|_| stream.write_all(&[0; 1400]).expect("it is open"));
     });

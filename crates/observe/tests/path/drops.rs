@@ -22,8 +22,11 @@ fn a_full_queue_drops_as_many_as_tc_says() {
         assert!(nearly(seen, dropped), "{:?}, {dropped} by tc", a.drops);
         assert!(a.drops.iter().all(|drop| drop.reason.starts_with("QDISC_")), "{:?}", a.drops);
         assert_eq!(came, 300 - dropped);
-        assert!(nearly(a.packets, 300) && nearly(a.queue.count(), came), "{a:?}");
-        assert!(b.drops.is_empty() && nearly(b.queue.count(), 1), "{b:?}");
+        assert!(
+            nearly(a.transmitted_packets, 300) && nearly(a.queueing_delay.count(), came),
+            "{a:?}"
+        );
+        assert!(b.drops.is_empty() && nearly(b.queueing_delay.count(), 1), "{b:?}");
     });
 }
 
@@ -42,6 +45,10 @@ fn a_full_tap_drops_what_its_machine_does_not_take() {
         let seen = b.drops.iter().map(|drop| drop.packets).sum();
         assert!(nearly(seen, dropped), "{:?}, {dropped} by tc", b.drops);
         assert!(a.drops.is_empty(), "{:?}", a.drops);
-        assert_eq!((b.packets, b.queue.count()), (0, 0), "it has sent nothing");
+        assert_eq!(
+            (b.transmitted_packets, b.queueing_delay.count()),
+            (0, 0),
+            "it has sent nothing"
+        );
     });
 }

@@ -18,11 +18,11 @@ fn kernel() -> Option<MutexGuard<'static, ()>> {
     needs::root()
 }
 
-/// Slots of the two machines. Neither is 0, which is what is not set.
+/// Slots of the two VMs. Neither is 0, which is what is not set.
 const SLOT_A: u32 = 3;
 const SLOT_B: u32 = 7;
 
-/// An observer of both machines.
+/// An observer of both VMs.
 fn observe(net: &Net) -> Path {
     let mut path = Path::start(&PathOptions::default()).expect("root may");
     path.track(&taps(net)).expect("there are slots");

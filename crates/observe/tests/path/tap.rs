@@ -1,4 +1,4 @@
-//! A real tap, with a process behind it as machines have.
+//! A real tap, with a process behind it as VMs have.
 
 use crate::interface;
 use std::io::{BufRead, BufReader};
@@ -44,8 +44,16 @@ fn a_tap_is_followed_both_ways() {
     }
     thread::sleep(Duration::from_millis(300));
     let (a, b) = read(&path);
-    assert!(nearly(a.packets, 50) && nearly(a.queue.count(), a.packets), "{a:?}");
-    assert!(a.queue.percentile_us(0.5).unwrap() > 10_000.0, "{:?}", a.queue.percentile_us(0.5));
+    assert!(
+        nearly(a.transmitted_packets, 50)
+            && nearly(a.queueing_delay.count(), a.transmitted_packets),
+        "{a:?}"
+    );
+    assert!(
+        a.queueing_delay.percentile_us(0.5).unwrap() > 10_000.0,
+        "{:?}",
+        a.queueing_delay.percentile_us(0.5)
+    );
     assert!(a.drops.is_empty(), "{:?}", a.drops);
     // It reads nothing: what is sent to it fills its ring, and then is dropped.
     let from = udp(&net.far, v4(FAR));
@@ -59,7 +67,7 @@ fn a_tap_is_followed_both_ways() {
     let seen = a.drops.iter().map(|drop| drop.packets).sum();
     assert!(lost > 500 && nearly(seen, lost), "{:?}, {lost} by ip", a.drops);
     assert_eq!(a.drops[0].reason, "FULL_RING", "{:?}", a.drops);
-    assert!(b.packets == 0 && b.drops.is_empty(), "{b:?}");
+    assert!(b.transmitted_packets == 0 && b.drops.is_empty(), "{b:?}");
     drop(machine.stdin.take());
     machine.wait().expect("it ends with its input");
 }

@@ -50,20 +50,27 @@ fn a_burst_waits_for_the_bytes_ahead_of_it() {
         }
         let (a, b) = read(&path);
         let (a, b) = (a.since(&before.0), b.since(&before.1));
-        assert!(nearly(a.packets, 100) && nearly(a.queue.count(), 100), "{a:?}");
-        assert_eq!(a.bytes, a.packets * FRAME);
-        assert!(nearly(b.packets, 7) && nearly(b.queue.count(), 7), "{b:?}");
+        assert!(
+            nearly(a.transmitted_packets, 100) && nearly(a.queueing_delay.count(), 100),
+            "{a:?}"
+        );
+        assert_eq!(a.transmitted_bytes, a.transmitted_packets * FRAME);
+        assert!(nearly(b.transmitted_packets, 7) && nearly(b.queueing_delay.count(), 7), "{b:?}");
         for share in [0.5, 0.99] {
             let theory_us = percentile_us(&theory(&sent), share);
-            let observed = a.queue.percentile_us(share);
+            let observed = a.queueing_delay.percentile_us(share);
             assert!(agree(observed, theory_us), "{observed:?} us, by theory {theory_us}");
             let clock_us = percentile_us(&delays, share);
             assert!(agree(observed, clock_us), "{observed:?} us, by the clock {clock_us}");
         }
-        let alone_us = b.queue.percentile_us(0.5).unwrap();
+        let alone_us = b.queueing_delay.percentile_us(0.5).unwrap();
         assert!(alone_us < 500.0, "{alone_us} us, with nobody ahead");
         assert!(a.drops.is_empty() && b.drops.is_empty(), "{:?} {:?}", a.drops, b.drops);
-        assert_eq!((a.beyond.count(), b.beyond.count()), (0, 0), "datagrams are not answered");
+        assert_eq!(
+            (a.round_trip.count(), b.round_trip.count()),
+            (0, 0),
+            "datagrams are not answered"
+        );
         assert!(path.lost().unwrap().packets <= 3);
     });
 }
@@ -100,9 +107,13 @@ fn cause(beyond: bool, ipv6: bool) {
         let took = round_trips(&net.a);
         assert_eq!(took.len(), connections.len());
         let (a, b) = (a.since(&before.0), b.since(&before.1));
-        let (named, other) = if beyond { (&a.beyond, &a.queue) } else { (&a.queue, &a.beyond) };
+        let (named, other) = if beyond {
+            (&a.round_trip, &a.queueing_delay)
+        } else {
+            (&a.queueing_delay, &a.round_trip)
+        };
         // The first three may be closing still.
-        let answers = a.beyond.count();
+        let answers = a.round_trip.count();
         assert!(nearly(answers.min(60), 60) && answers <= 63, "one for each: {answers}");
         let clock_us = percentile_us(&took, 0.5);
         assert!(clock_us > 20_000.0, "the queue is filled: {clock_us} us");
@@ -112,7 +123,7 @@ fn cause(beyond: bool, ipv6: bool) {
             let (observed, clock_us) = (named.percentile_us(share), percentile_us(&took, share));
             assert!(agree(observed, clock_us), "{observed:?} us, by the clock {clock_us}");
         }
-        assert_eq!(b.beyond.count(), 0, "b has no connections");
+        assert_eq!(b.round_trip.count(), 0, "b has no connections");
         assert!(a.drops.is_empty() && b.drops.is_empty(), "{:?} {:?}", a.drops, b.drops);
     });
 }
@@ -142,10 +153,10 @@ fn machines_that_answer_are_measured_too() {
         let mut connection = connect(&net.far, echo_server(&net.b, v4(B)));
         ask(&mut connection, 30);
         let (a, b) = read(&path);
-        let answers = b.beyond.count();
+        let answers = b.round_trip.count();
         assert!((30..=32).contains(&answers), "one to open and one for each answer: {answers}");
-        assert!(is_small(&b.beyond), "{:?} us", b.beyond.percentile_us(0.5));
-        assert_eq!(a.beyond.count(), 0);
+        assert!(is_small(&b.round_trip), "{:?} us", b.round_trip.percentile_us(0.5));
+        assert_eq!(a.round_trip.count(), 0);
     });
 }
 
@@ -159,16 +170,29 @@ fn what_a_queue_cuts_into_frames_is_followed() {
     let path = observe(&net);
     let mut connection = connect(&net.a, echo_server(&net.far, v4(FAR)));
     connection.write_all(&vec![0; 1 << 20]).expect("it is open");
-    let left = || read(&path).0.bytes < 1 << 20;
+    let left = || read(&path).0.transmitted_bytes < 1 << 20;
     (0..100).take_while(|_| left()).for_each(|_| thread::sleep(Duration::from_millis(50)));
     // So that nothing is in the queue any more.
     thread::sleep(Duration::from_millis(500));
     let (a, _) = read(&path);
     let lost = path.lost().unwrap();
-    assert!(a.bytes * 16 >= 15 << 20, "{} of a megabyte", a.bytes);
-    assert!(a.packets < (1 << 20) / 1500, "{} packets: none was a long segment", a.packets);
-    assert!(nearly(a.queue.count(), a.packets), "{} of {}, {lost:?}", a.queue.count(), a.packets);
-    assert!(a.queue.percentile_us(0.5).unwrap() > 1000.0, "{:?}", a.queue.percentile_us(0.5));
+    assert!(a.transmitted_bytes * 16 >= 15 << 20, "{} of a megabyte", a.transmitted_bytes);
+    assert!(
+        a.transmitted_packets < (1 << 20) / 1500,
+        "{} packets: none was a long segment",
+        a.transmitted_packets
+    );
+    assert!(
+        nearly(a.queueing_delay.count(), a.transmitted_packets),
+        "{} of {}, {lost:?}",
+        a.queueing_delay.count(),
+        a.transmitted_packets
+    );
+    assert!(
+        a.queueing_delay.percentile_us(0.5).unwrap() > 1000.0,
+        "{:?}",
+        a.queueing_delay.percentile_us(0.5)
+    );
 }
 
 #[test]
@@ -183,8 +207,8 @@ fn who_is_routed_is_not_lost_sight_of() {
     burst(&from_a, &to, 50);
     burst(&from_b, &to, 5);
     let (a, b) = read(&path);
-    assert!(nearly(a.packets, 50) && nearly(a.queue.count(), 50), "{a:?}");
-    assert!(nearly(b.packets, 5) && nearly(b.queue.count(), 5), "{b:?}");
+    assert!(nearly(a.transmitted_packets, 50) && nearly(a.queueing_delay.count(), 50), "{a:?}");
+    assert!(nearly(b.transmitted_packets, 5) && nearly(b.queueing_delay.count(), 5), "{b:?}");
 }
 
 #[test]
@@ -195,16 +219,19 @@ fn who_is_not_tracked_is_not_counted_and_a_slot_begins_at_nothing() {
     let mut path = observe(&net);
     let [from, to] = [udp(&net.a, v4(A)), udp(&net.far, v4(FAR))];
     burst(&from, &to, 10);
-    assert!(nearly(read(&path).0.packets, 10));
+    assert!(nearly(read(&path).0.transmitted_packets, 10));
     path.track(&[]).unwrap();
     assert!(path.read().unwrap().is_empty());
     burst(&from, &to, 10);
     path.track(&[(SLOT_A, taps(&net)[1].1.clone()), (SLOT_B, taps(&net)[0].1.clone())]).unwrap();
     let (a, b) = read(&path);
-    assert_eq!((a.packets, b.packets), (0, 0));
+    assert_eq!((a.transmitted_packets, b.transmitted_packets), (0, 0));
     burst(&from, &to, 10);
     let (a, b) = read(&path);
-    assert!(a.packets == 0 && nearly(b.packets, 10), "they have changed places");
+    assert!(
+        a.transmitted_packets == 0 && nearly(b.transmitted_packets, 10),
+        "they have changed places"
+    );
     assert_eq!(path.uplinks().unwrap(), [interface(&net, "uplink")]);
     let error = path.track(&[(1 << 20, Vec::new())]).unwrap_err();
     assert!(error.to_string().contains("slot 1048576 of 256"), "{error}");
@@ -233,8 +260,12 @@ fn lost_beyond(stamps: u8) {
     assert!(begin.elapsed() > Duration::from_millis(900), "the first request was lost");
     ask(&mut connection, 10);
     let (a, _) = read(&path);
-    assert!((9..=10).contains(&a.beyond.count()), "the requests alone: {}", a.beyond.count());
-    assert!(a.beyond.max_ns() < 300_000_000, "{} ns", a.beyond.max_ns());
+    assert!(
+        (9..=10).contains(&a.round_trip.count()),
+        "the requests alone: {}",
+        a.round_trip.count()
+    );
+    assert!(a.round_trip.max_ns() < 300_000_000, "{} ns", a.round_trip.max_ns());
 }
 
 #[test]

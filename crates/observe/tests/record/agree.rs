@@ -44,7 +44,7 @@ fn delays_are_those_of_the_servers_own_clock_and_the_hog_is_blamed() {
         };
         let server = of(tid);
         assert!(server.vcpu.starts_with("web "), "{}", server.vcpu);
-        let recorded = [server.wake_to_run.p50, server.wake_to_run.p99].map(Option::unwrap);
+        let recorded = [server.wakeup_latency.p50, server.wakeup_latency.p99].map(Option::unwrap);
         for (per_cent, us) in [50, 99].into_iter().zip(recorded) {
             let own_us = percentile_us(&own, per_cent);
             println!("p{per_cent}: {own_us:.1} us by its own clock, {us:.1} us recorded");
@@ -52,7 +52,7 @@ fn delays_are_those_of_the_servers_own_clock_and_the_hog_is_blamed() {
             assert!(off <= 20.0 || off <= 0.05 * own_us, "{us} us recorded, {own_us} us");
         }
         // Whoever is interrupted on its way to sleep until the time has passed does not sleep.
-        let (n, turns) = (server.wake_to_run.n as usize, own.len());
+        let (n, turns) = (server.wakeup_latency.n as usize, own.len());
         assert!(
             n <= turns + 1 && turns - n.min(turns) <= 2 + turns / 50,
             "{turns} sleeps, {n} recorded"

@@ -26,9 +26,9 @@ fn cost() {
         let mut stage = Stage::default();
         let threads = ping_pong(&mut stage, stand::cpu());
         let mut recorder = Recorder::new(Options { threshold, ..stand::options() }).unwrap();
-        let own = cpu_ns();
+        let own = run_time_ns();
         let (summary, _) = stand::record(&mut recorder, Duration::from_secs(3));
-        let own = cpu_ns() - own;
+        let own = run_time_ns() - own;
         let per_s = summary.events * 1_000_000_000 / summary.span_ns;
         println!(
             "threshold {threshold:?}: {per_s} events/s, writer {:.3} % of a core, {} lost",
@@ -91,7 +91,7 @@ fn switches(threads: [u32; 2]) -> f64 {
 }
 
 /// Processor time of this thread.
-fn cpu_ns() -> u64 {
+fn run_time_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }

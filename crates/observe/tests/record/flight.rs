@@ -49,17 +49,17 @@ fn a_spike_and_its_cause_are_caught_after_the_fact() {
         let found = latency(&file[..], &Default::default()).unwrap();
         let server =
             found.vcpus.iter().find(|vcpu| vcpu.thread.as_ref().unwrap().tid == tid).unwrap();
-        assert!(server.wake_to_run.max.unwrap() > 15_000.0);
+        assert!(server.wakeup_latency.max.unwrap() > 15_000.0);
         assert!(server.blame[0].vcpu.contains("spike"), "{:?}", server.blame);
         assert!(
-            server.wake_to_run.n > 200,
+            server.wakeup_latency.n > 200,
             "the calm before it is there, too: {}",
-            server.wake_to_run.n
+            server.wakeup_latency.n
         );
     });
 }
 
-/// Where there is no machine, nobody's wait can be too long, and that is said at once.
+/// Where there is no VM, nobody's wait can be too long, and that is said at once.
 #[test]
 fn nobody_to_watch() {
     let Some(_turn) = stand::alone() else { return };

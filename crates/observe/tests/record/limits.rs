@@ -61,7 +61,7 @@ fn a_full_ring_tells_its_loss() {
         let thread = vcpu.thread.as_ref().unwrap();
         if threads.contains(&thread.tid) {
             // A gap is some 45 ms of each 50 long; a wait across one would be as long.
-            assert!(vcpu.wake_to_run.p99.unwrap() < 20_000.0, "{:?}", vcpu.wake_to_run);
+            assert!(vcpu.wakeup_latency.p99.unwrap() < 20_000.0, "{:?}", vcpu.wakeup_latency);
             assert!(vcpu.excluded.lost > 0);
         }
     }

@@ -80,7 +80,7 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
             found.unwrap().clone()
         };
         let server = of(&found);
-        let ours = &server.wake_to_run;
+        let ours = &server.wakeup_latency;
         let at = |per_cent: usize| perf_us[(perf_us.len() * per_cent).div_ceil(100) - 1];
         println!("perf: n {} p50 {} p99 {} max {}", perf_us.len(), at(50), at(99), at(100));
         println!("ours: {ours:?}");
@@ -102,7 +102,7 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         // What came out of the pipe is of another second, and what we have recorded of all the time.
         let piped = of(&latency(File::open(&pipe).unwrap(), &Options::default()).unwrap());
         let own = of(&latency(&own[..], &Options::default()).unwrap());
-        for other in [piped.wake_to_run, own.wake_to_run] {
+        for other in [piped.wakeup_latency, own.wakeup_latency] {
             println!("same threads: {other:?}");
             // Not the p99: that is the second of a hundred, and what it is depends on what else this host did in that second.
             let off = (other.p90.unwrap() / at(90) - 1.0).abs();

@@ -1,4 +1,4 @@
-//! Threads that stand in for those of machines and their neighbours.
+//! Threads that stand in for those of VMs and their neighbours.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,7 +113,7 @@ pub(crate) fn server(
     }
 }
 
-/// Options with this process as the machine `web`.
+/// Options with this process as the VM `web`.
 pub(crate) fn options() -> Options {
     let declared = format!("web={}", std::process::id()).parse().unwrap();
     Options { declared: vec![declared], ..Options::default() }

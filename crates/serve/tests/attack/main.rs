@@ -35,7 +35,7 @@ fn ask(server: &Server, request: &[u8]) -> io::Result<String> {
 fn honest(server: &Server) {
     let before = Instant::now();
     let mut tries = 0;
-    // Seats are free again after this time at the latest. Thrice that is for a busy machine.
+    // Seats are free again after this time at the latest. Thrice that is for a busy VM.
     while before.elapsed() < 3 * LIMITS.whole {
         tries += 1;
         match ask(server, b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n") {

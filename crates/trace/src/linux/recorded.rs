@@ -1,5 +1,6 @@
 //! What a recording of a Linux host says of itself.
 
+use lowtail_out::seconds;
 use serde::Serialize;
 
 use super::thread::ThreadInfo;
@@ -12,6 +13,7 @@ pub struct Recorded {
     /// The kernel's release, if the file has it.
     pub kernel: Option<String>,
     /// When it began by the host's clock of day, in milliseconds since 1970 (UTC), if the file has it.
+    #[serde(rename = "begin_timestamp_seconds", serialize_with = "seconds::some_ms")]
     pub begin_unix_ms: Option<u64>,
     /// The VMs, as far as they were known.
     pub vms: Vec<VmInfo>,
@@ -29,6 +31,7 @@ pub struct VmInfo {
     /// Its name, as its owner has chosen it: not to be trusted.
     pub name: String,
     /// The software that runs it, such as `libvirt`.
+    #[serde(rename = "kind")]
     pub runs: Option<String>,
     /// Its threads.
     pub threads: Vec<ThreadInfo>,
@@ -38,8 +41,10 @@ pub struct VmInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Trigger {
     /// When it ended.
+    #[serde(rename = "at_seconds", serialize_with = "seconds::ns")]
     pub at_ns: u64,
     /// How long it was.
+    #[serde(rename = "delay_seconds", serialize_with = "seconds::ns")]
     pub delay_ns: u64,
     /// The thread that waited.
     pub tid: u32,

@@ -1,4 +1,4 @@
-//! For whom a machine waited: a few names, and they are those that matter.
+//! For whom a VM waited: a few names, and they are those that matter.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use lowtail_observe::Runner;
 
 use super::label::shown;
 
-/// Names that are told for one machine; the others' time is told together.
+/// Names that are told for one VM; the others' time is told together.
 pub(super) const TOLD_MAX: usize = 50;
-/// Names that are remembered for one machine: those that are told, were told, or may come to be.
+/// Names that are remembered for one VM: those that are told, were told, or may come to be.
 const NAMES_MAX: usize = 256;
 /// What somebody is blamed for counts half after some 90 intervals: 1 - 1/128 of it are left after each.
 const LEFT: f64 = 127.0 / 128.0;
 /// Whoever shall be told instead of another is to be blamed for so many times as much.
 const AHEAD: f64 = 2.0;
 
-/// Who ran. What kind of thing it is stands beside its name, since a machine may be called as it likes, `nobody
+/// Who ran. What kind of thing it is stands beside its name, since a VM may be called as it likes, `nobody
 /// (idle)`, too.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct By {
@@ -53,7 +53,7 @@ impl From<&Runner> for By {
     }
 }
 
-/// What a machine has waited, by whom.
+/// What a VM has waited, by whom.
 ///
 /// Who comes first has no right to be told: somebody could start fifty processes to hide the next behind them. A name
 /// that is replaced is remembered with its total, so that its counter goes on where it was if it is told again.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lowtail_observe::Symptom;
+use lowtail_observe as finding;
+use lowtail_out::seconds;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text as openmetrics};
 use prometheus_client::metrics::MetricType;
@@ -12,7 +13,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::delays::Delays;
-use super::totals::{Key, Told, Vm};
+use super::totals::{Key, Threads, Told, Vm};
 
 /// What OpenMetrics calls itself.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,7 +35,7 @@ pub(super) fn text(told: Arc<Told>) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Page(Arc<Told>);
 
-/// Writes the series of one machine. The labels are those that all of them have.
+/// Writes the series of one VM. The labels are those that all of them have.
 type Write<'a> = &'a dyn Fn(&mut MetricEncoder<'_>, &Labels<'_>, &Vm) -> fmt::Result;
 
 /// A family of metrics: its name without prefix and unit, and what it means.
@@ -56,85 +57,107 @@ impl Page {
     }
 
     fn vms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let family = Family("vm", "A machine on this host", None, MetricType::Gauge);
+        let family = Family("vm", "A VM on this host", None, MetricType::Info);
         self.write(encoder, family, &|family, labels, vm| {
-            gauge(family, with(labels, [("kind", vm.kind.clone())]), 1.0)
+            family.encode_family(labels)?.encode_info(&[("kind", vm.kind.as_str())])
         })
     }
 
-    fn threads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let seconds = || Some(Unit::Seconds);
-        let help = "Run time of a machine's threads";
-        let family = Family("cpu", help, seconds(), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.threads.iter().try_for_each(|(role, of)| {
-                let labels = with(labels, [("thread", role.clone())]);
-                counter(family, labels, of.cpu_ns as f64 / 1e9)
-            })
+    fn run_queue(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        self.counter(encoder, "vcpu_run_time", "Run time of the vCPUs", |vm| {
+            some(&vm.vcpus, |of| of.run_time_ns)
         })?;
-        let family =
-            Family("wake_to_run", "From being woken to running", seconds(), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.threads.iter().try_for_each(|(role, of)| {
-                histogram(family, with(labels, [("thread", role.clone())]), &of.woken)
-            })
+        let help = "Run time of the threads that serve the devices";
+        self.counter(encoder, "backend_run_time", help, |vm| {
+            some(&vm.backend, |of| of.run_time_ns)
         })?;
-        let help = "From being preempted to running again";
-        let family = Family("preempted_to_run", help, seconds(), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.threads.iter().try_for_each(|(role, of)| {
-                histogram(family, with(labels, [("thread", role.clone())]), &of.preempted)
-            })
+        let help = "Run time of all other threads";
+        self.counter(encoder, "worker_run_time", help, |vm| {
+            some(&vm.workers, |of| of.run_time_ns)
         })?;
-        let help = "What a machine's threads waited while somebody else ran, by whom";
-        let family = Family("waited_for", help, seconds(), MetricType::Counter);
+        let help = "Ready time of the vCPUs: they wanted a CPU and had none";
+        self.counter(encoder, "vcpu_ready", help, |vm| some(&vm.vcpus, |of| of.ready_ns))?;
+        let help = "Wake-up latency of the vCPUs";
+        self.histogram(encoder, "vcpu_wakeup_latency", help, |vm| {
+            delays(&vm.vcpus, |of| &of.wakeup_latency)
+        })?;
+        let help = "Preemption latency of the vCPUs";
+        self.histogram(encoder, "vcpu_preemption_latency", help, |vm| {
+            delays(&vm.vcpus, |of| &of.preemption_latency)
+        })?;
+        let help = "Wake-up latency of the threads that serve the devices";
+        self.histogram(encoder, "backend_latency", help, |vm| {
+            delays(&vm.backend, |of| &of.wakeup_latency)
+        })?;
+        let help = "Ready time of a VM's threads, by who ran on the CPU that they waited for";
+        let family = Family("vm_blame", help, Some(Unit::Seconds), MetricType::Counter);
         self.write(encoder, family, &|family, labels, vm| {
-            vm.waited_for.iter().try_for_each(|(by, ns)| {
+            vm.blame.iter().try_for_each(|(by, ns)| {
                 let who = [("by", by.name.clone()), ("by_kind", by.kind.to_string())];
                 let mut labels = with(labels, who);
                 labels.extend(by.pid.map(|pid| ("by_pid", pid.to_string())));
-                counter(family, labels, *ns as f64 / 1e9)
+                counter(family, labels, seconds::of_ns(*ns))
+            })
+        })
+    }
+
+    /// Only on request: a host of 100 VMs has thousands of threads.
+    fn threads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        if self.0.vms.iter().all(|(_, vm)| vm.threads.is_empty()) {
+            return Ok(());
+        }
+        let family = |name, help, kind| Family(name, help, Some(Unit::Seconds), kind);
+        let run_time = family("thread_run_time", "Run time by thread", MetricType::Counter);
+        self.write(encoder, run_time, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
+                let labels = with(labels, [("thread", role.clone())]);
+                counter(family, labels, seconds::of_ns(of.run_time_ns))
+            })
+        })?;
+        let help = "Wake-up latency by thread";
+        let wakeup = family("thread_wakeup_latency", help, MetricType::Histogram);
+        self.write(encoder, wakeup, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
+                histogram(family, with(labels, [("thread", role.clone())]), &of.wakeup_latency)
+            })
+        })?;
+        let help = "Preemption latency by thread";
+        let preemption = family("thread_preemption_latency", help, MetricType::Histogram);
+        self.write(encoder, preemption, &|family, labels, vm| {
+            vm.threads.iter().try_for_each(|(role, of)| {
+                histogram(family, with(labels, [("thread", role.clone())]), &of.preemption_latency)
             })
         })
     }
 
     fn quotas(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Periods in which a machine's quota stopped it";
-        let family = Family("throttled_periods", help, None, MetricType::Counter);
+        let help = "Periods in which a CPU quota of the VM ran out";
+        let family = Family("vm_throttled_periods", help, None, MetricType::Counter);
         self.write(encoder, family, &|family, labels, vm| {
             counter(family, labels.clone(), vm.throttled_periods as f64)
         })?;
-        let help = "For how long a machine's quota stopped it";
-        let family = Family("throttled", help, Some(Unit::Seconds), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, vm| {
-            counter(family, labels.clone(), vm.throttled_ns as f64 / 1e9)
-        })
+        let help = "Time for which a CPU quota stopped the VM, on all CPUs together";
+        self.counter(encoder, "vm_throttled", help, |vm| Some(vm.throttled_ns))
     }
 
     fn network(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "What a machine sent through the uplinks";
-        let family = Family("sent", help, Some(Unit::Bytes), MetricType::Counter);
+        let help = "Bytes that the VM transmitted through the uplinks";
+        let family = Family("vm_transmitted", help, Some(Unit::Bytes), MetricType::Counter);
         self.write(encoder, family, &|family, labels, vm| {
-            vm.network
-                .iter()
-                .try_for_each(|network| counter(family, labels.clone(), network.bytes as f64))
+            vm.network.iter().try_for_each(|network| {
+                counter(family, labels.clone(), network.transmitted_bytes as f64)
+            })
         })?;
-        let help = "Time of a machine's packets in the queues of uplinks";
-        let family = Family("uplink_queue", help, Some(Unit::Seconds), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.network
-                .iter()
-                .try_for_each(|network| histogram(family, labels.clone(), &network.queue))
+        let help = "Queueing delay of the VM's packets at the uplinks";
+        self.histogram(encoder, "vm_queueing_delay", help, |vm| {
+            vm.network.as_ref().map(|network| &network.queueing_delay)
         })?;
         let help = "Round trip beyond the uplink";
-        let family = Family("beyond_uplink", help, Some(Unit::Seconds), MetricType::Histogram);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.network
-                .iter()
-                .try_for_each(|network| histogram(family, labels.clone(), &network.beyond))
+        self.histogram(encoder, "vm_round_trip", help, |vm| {
+            vm.network.as_ref().map(|network| &network.round_trip)
         })?;
-        let help = "Packets of a machine that the host dropped, by the kernel's reason";
-        let family = Family("dropped_packets", help, None, MetricType::Counter);
+        let help = "Packets of the VM that the host dropped, by the kernel's reason";
+        let family = Family("vm_dropped_packets", help, None, MetricType::Counter);
         self.write(encoder, family, &|family, labels, vm| {
             let drops = vm.network.iter().flat_map(|network| &network.drops);
             drops.into_iter().try_for_each(|(reason, packets)| {
@@ -145,39 +168,57 @@ impl Page {
     }
 
     /// Three metrics, as there are three units.
-    fn symptoms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn findings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let other = |unit: &str| Some(Unit::Other(unit.to_string()));
-        let kinds = [
-            ("trouble_p99", "What hurts a machine now: p99 of its waits", Some(Unit::Seconds)),
-            (
-                "trouble",
-                "What hurts a machine now: the share that it waits or stands",
-                other("ratio"),
-            ),
-            (
-                "trouble_dropped",
-                "What hurts a machine now: packets of the last interval",
-                other("packets"),
-            ),
+        let units = [
+            (finding::Unit::Seconds, "Findings now: p99 of the delays", Some(Unit::Seconds)),
+            (finding::Unit::Ratio, "Findings now: ratio of time or of periods", other("ratio")),
+            (finding::Unit::Packets, "Findings now: packets in the interval", other("packets")),
         ];
-        for (number, (name, help, unit)) in kinds.into_iter().enumerate() {
-            let family = Family(name, help, unit, MetricType::Gauge);
+        for (of, help, unit) in units {
+            let family = Family("vm_finding", help, unit, MetricType::Gauge);
             self.write(encoder, family, &|family, labels, vm| {
-                vm.symptoms.iter().try_for_each(|(symptom, amount)| {
-                    let (kind, value) = in_base_units(*symptom, *amount);
-                    if kind != number {
-                        return Ok(());
-                    }
-                    gauge(family, with(labels, [("trouble", symptom.name().to_string())]), value)
+                let symptoms = vm.symptoms.iter().filter(|(symptom, _)| symptom.unit() == of);
+                symptoms.into_iter().try_for_each(|(symptom, value)| {
+                    let name = symptom.name().to_string();
+                    gauge(family, with(labels, [("symptom", name)]), *value)
                 })
             })?;
         }
         Ok(())
     }
 
+    /// A counter of seconds, one series a VM that has it.
+    fn counter(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &'static str,
+        help: &'static str,
+        ns: impl Fn(&Vm) -> Option<u64>,
+    ) -> fmt::Result {
+        let family = Family(name, help, Some(Unit::Seconds), MetricType::Counter);
+        self.write(encoder, family, &|family, labels, vm| {
+            ns(vm).map_or(Ok(()), |ns| counter(family, labels.clone(), seconds::of_ns(ns)))
+        })
+    }
+
+    /// A histogram of seconds, one a VM that has it.
+    fn histogram(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &'static str,
+        help: &'static str,
+        delays: impl Fn(&Vm) -> Option<&Delays>,
+    ) -> fmt::Result {
+        let family = Family(name, help, Some(Unit::Seconds), MetricType::Histogram);
+        self.write(encoder, family, &|family, labels, vm| {
+            delays(vm).map_or(Ok(()), |delays| histogram(family, labels.clone(), delays))
+        })
+    }
+
     fn limits(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "What the programs in the kernel had no room for";
-        let mut family = encoder.encode_descriptor("not_seen", help, None, MetricType::Counter)?;
+        let help = "Events that the BPF programs lost: the figures lack them";
+        let mut family = encoder.encode_descriptor("lost", help, None, MetricType::Counter)?;
         let lost = self.0.lost;
         for (what, count) in [
             ("waits", lost.waits),
@@ -188,12 +229,13 @@ impl Page {
             let none: Option<&NoExemplar<'_>> = None;
             family.encode_family(&[("what", what)])?.encode_counter(&count, none)?;
         }
-        let help = "What the last interval had beyond what is told here by name: machines are not \
-                    told, threads and names (of who was waited for) are told as others";
-        let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
+        let help = "What the last interval had and no series names: VMs have no series, threads and \
+                    names in the blame are in the series `others`";
+        let mut family =
+            encoder.encode_descriptor("not_exported", help, None, MetricType::Gauge)?;
         let left_out = self.0.left_out;
         for (what, count) in
-            [("machines", left_out.vms), ("threads", left_out.threads), ("names", left_out.names)]
+            [("vms", left_out.vms), ("threads", left_out.threads), ("names", left_out.names)]
         {
             family.encode_family(&[("what", what)])?.encode_gauge(&count)?;
         }
@@ -204,26 +246,26 @@ impl Page {
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.vms(&mut encoder)?;
+        self.run_queue(&mut encoder)?;
         self.threads(&mut encoder)?;
         self.quotas(&mut encoder)?;
         self.network(&mut encoder)?;
-        self.symptoms(&mut encoder)?;
+        self.findings(&mut encoder)?;
         self.limits(&mut encoder)
     }
 }
 
-/// Which of the three metrics of troubles it is in, and its value in seconds, as a ratio or in packets.
-fn in_base_units(symptom: Symptom, amount: f64) -> (usize, f64) {
-    match symptom {
-        Symptom::Late | Symptom::BackEndLate | Symptom::Queued | Symptom::RemoteLatency => {
-            (0, amount / 1e6)
-        }
-        Symptom::Starved | Symptom::Throttled => (1, amount / 100.0),
-        Symptom::Dropped => (2, amount),
-    }
+/// A total of threads, if the VM has any of that kind.
+fn some(of: &Threads, ns: impl Fn(&Threads) -> u64) -> Option<u64> {
+    of.any.then(|| ns(of))
 }
 
-/// The labels that say which machine it is. Its process's number is used again, its name as it likes; with the time of
+/// Delays of threads, if the VM has any of that kind.
+fn delays(of: &Threads, delays: impl Fn(&Threads) -> &Delays) -> Option<&Delays> {
+    of.any.then(|| delays(of))
+}
+
+/// The labels that say which VM it is. Its process's number is used again, its name as it likes; with the time of
 /// its start there is one.
 fn labels(key: Key, vm: &Vm) -> Labels<'static> {
     let (pid, started_ticks) = (key.0.to_string(), key.1.to_string());

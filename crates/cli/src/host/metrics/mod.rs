@@ -36,6 +36,11 @@ pub(crate) struct Metrics {
 struct Published(Arc<Mutex<(u64, Arc<Told>)>>);
 
 impl Metrics {
+    /// With series for each thread, too, or only for each VM.
+    pub(crate) fn new(per_thread: bool) -> Self {
+        Metrics { totals: Totals::new(per_thread), published: Published::default() }
+    }
+
     /// Serves `GET /metrics` on `address` for as long as the process lives.
     pub(crate) fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(address)?;
@@ -51,7 +56,7 @@ impl Metrics {
         Ok(bound)
     }
 
-    /// Adds an interval. A machine that has ended is told once more, and then no longer.
+    /// Adds an interval. A VM that has ended is told once more, and then no longer.
     pub(crate) fn add(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
         self.totals.add(snapshot, findings);
         let told = Arc::new(self.totals.told());

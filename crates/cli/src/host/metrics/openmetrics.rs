@@ -65,6 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Family>, String> {
         let suffixes: &[&str] = match family.kind.as_str() {
             "counter" => &["_total"],
             "gauge" => &[""],
+            "info" => &["_info"],
             "histogram" => &["_sum", "_count", "_bucket"],
             _ => return Err(wrong("no such type")),
         };

@@ -1,4 +1,4 @@
-//! What Prometheus gets, whatever machines do.
+//! What Prometheus gets, whatever VMs do.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
@@ -37,7 +37,7 @@ fn values(metrics: &Metrics, name: &str, labels: &[&str]) -> Vec<(String, f64)> 
     samples.map(|sample| (joined(sample).join(" "), sample.value)).collect()
 }
 
-/// A machine like the second of the example.
+/// A VM like the second of the example.
 fn machine(name: &str, pid: u32, started_ticks: u64) -> VmSnapshot {
     let vm = snapshot().vms.remove(1);
     VmSnapshot { name: Name::new(name), pid, started_ticks, ..vm }
@@ -68,37 +68,32 @@ fn totals_grow_and_are_served() {
     for line in [
         "200 OK",
         "application/openmetrics-text",
-        // 200 ms in each interval.
-        &format!("lowtail_cpu_seconds_total{{{web},thread=\"vcpu0\"}} 0.4\n"),
+        // 200 ms in each interval, and 400 ms of ready time.
+        &format!("lowtail_vcpu_run_time_seconds_total{{{web}}} 0.4\n"),
+        &format!("lowtail_vcpu_ready_seconds_total{{{web}}} 0.8\n"),
         &format!(
-            "lowtail_waited_for_seconds_total{{{web},by=\"batch\",by_kind=\"vm\",by_pid=\"77\"}} 0.8\n"
+            "lowtail_vm_blame_seconds_total{{{web},by=\"batch\",by_kind=\"vm\",by_pid=\"77\"}} 0.8\n"
         ),
         // 100 of 3 us and 100 of 4 ms in each interval, cumulated: `le` is an upper bound.
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.000004\",{web},thread=\"vcpu0\"}} 200\n"
-        ),
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.002048\",{web},thread=\"vcpu0\"}} 200\n"
-        ),
-        &format!(
-            "lowtail_wake_to_run_seconds_bucket{{le=\"0.004096\",{web},thread=\"vcpu0\"}} 400\n"
-        ),
-        &format!("lowtail_wake_to_run_seconds_bucket{{le=\"+Inf\",{web},thread=\"vcpu0\"}} 400\n"),
-        &format!("lowtail_wake_to_run_seconds_sum{{{web},thread=\"vcpu0\"}} 0.8006\n"),
-        &format!("lowtail_dropped_packets_total{{{web},reason=\"QDISC_DROP\"}} 4.0\n"),
-        "trouble=\"late\"",
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.000004\",{web}}} 200\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.002048\",{web}}} 200\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"0.004096\",{web}}} 400\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"+Inf\",{web}}} 400\n"),
+        &format!("lowtail_vcpu_wakeup_latency_seconds_sum{{{web}}} 0.8006\n"),
+        &format!("lowtail_vm_dropped_packets_total{{{web},reason=\"QDISC_DROP\"}} 4.0\n"),
+        "symptom=\"wakeup-latency\"",
         "# EOF\n",
     ] {
         assert!(text.contains(line), "`{line}` is not in:\n{text}");
     }
     assert!(ask("/").contains("404"));
     metrics.add(&Snapshot::default(), &[]);
-    assert!(!ask("/metrics").contains("web"), "a machine that is gone is not told for ever");
+    assert!(!ask("/metrics").contains("web"), "a VM that is gone is not told for ever");
 }
 
 /// Microseconds, percent and packets were once values of one metric.
 #[test]
-fn troubles_are_in_base_units() {
+fn findings_are_in_base_units() {
     let mut vm = machine("web", 10, 5);
     vm.throttled[0].periods = 10;
     vm.throttled[0].throttled_periods = 5;
@@ -108,27 +103,27 @@ fn troubles_are_in_base_units() {
     let snapshot = interval(vec![vm]);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
-    let (name, value) = values(&metrics, "lowtail_trouble_p99_seconds", &["trouble"]).remove(0);
+    let (name, value) = values(&metrics, "lowtail_vm_finding_seconds", &["symptom"]).remove(0);
     // 4 ms, in the bucket from 3.932 to 4.063.
-    assert!(name == "late" && (0.0039..0.0041).contains(&value), "{name}: {value} s");
-    let ratio = values(&metrics, "lowtail_trouble_ratio", &["trouble"]);
-    assert!(ratio.contains(&("throttled".to_string(), 0.5)), "{ratio:?}");
-    let dropped = values(&metrics, "lowtail_trouble_dropped_packets", &["trouble"]);
-    assert_eq!(dropped, [("dropped".to_string(), 7.0)]);
+    assert!(name == "wakeup-latency" && (0.0039..0.0041).contains(&value), "{name}: {value} s");
+    let ratio = values(&metrics, "lowtail_vm_finding_ratio", &["symptom"]);
+    assert!(ratio.contains(&("throttling".to_string(), 0.5)), "{ratio:?}");
+    let dropped = values(&metrics, "lowtail_vm_finding_packets", &["symptom"]);
+    assert_eq!(dropped, [("drops".to_string(), 7.0)]);
     let units: BTreeMap<String, String> = families(&metrics)
         .into_iter()
         .filter_map(|family| Some((family.name, family.unit?)))
         .collect();
     for (name, unit) in [
-        ("lowtail_trouble_p99_seconds", "seconds"),
-        ("lowtail_trouble_ratio", "ratio"),
-        ("lowtail_trouble_dropped_packets", "packets"),
+        ("lowtail_vm_finding_seconds", "seconds"),
+        ("lowtail_vm_finding_ratio", "ratio"),
+        ("lowtail_vm_finding_packets", "packets"),
     ] {
         assert_eq!(units.get(name).map(String::as_str), Some(unit));
     }
 }
 
-/// The kernel gives a number again as soon as all have been given, and machines are called as their owners like.
+/// The kernel gives a number again as soon as all have been given, and VMs are called as their owners like.
 #[test]
 fn two_of_the_same_name_and_number_are_two() {
     let mut old = machine("web", 10, 5);
@@ -137,21 +132,21 @@ fn two_of_the_same_name_and_number_are_two() {
         ["web", "web\u{1b}", "web\\u{1b}", "a\"b\\\n", &"w".repeat(100), &"w".repeat(200_000)];
     let mut vms: Vec<VmSnapshot> =
         names.iter().zip(6..).map(|(name, started)| machine(name, 10, started)).collect();
-    vms[0].threads[0].cpu_ns = 1_000_000_000;
+    vms[0].threads[0].run_time_ns = 1_000_000_000;
     vms.push(old);
     let snapshot = interval(vms);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
-    let cpu = values(&metrics, "lowtail_cpu_seconds_total", &["started_ticks"]);
+    let cpu = values(&metrics, "lowtail_vcpu_run_time_seconds_total", &["started_ticks"]);
     assert_eq!(cpu.len(), 7);
     assert!(cpu.contains(&("5".to_string(), 0.2)) && cpu.contains(&("6".to_string(), 1.0)));
-    // A trouble of one is not its namesake's.
-    let late = values(&metrics, "lowtail_trouble_p99_seconds", &["started_ticks"]);
+    // A finding of one is not its namesake's.
+    let late = values(&metrics, "lowtail_vm_finding_seconds", &["started_ticks"]);
     assert_eq!(late.len(), 7, "{late:?}");
     assert!(served(&metrics).len() < 100_000, "names are cut");
 }
 
-/// Machines come, go, come back, are renamed; numbers are given again; threads and names are as tenants like.
+/// VMs come, go, come back, are renamed; numbers are given again; threads and names are as tenants like.
 #[test]
 fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
     let seed: u64 = std::env::var("LOWTAIL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
@@ -166,7 +161,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
         (z ^ (z >> 31)) % below
     };
     let names = ["web", "others", "nobody (idle)", "a\"b", "\\", "\n", "𝕩", "", "its quota"];
-    let (mut metrics, mut diagnosis) = (Metrics::default(), Diagnosis::default());
+    let (mut metrics, mut diagnosis) = (Metrics::new(true), Diagnosis::default());
     let mut last: BTreeMap<(String, BTreeMap<String, String>), f64> = BTreeMap::new();
     for round in 0..60 {
         let mut vms = Vec::new();
@@ -191,13 +186,13 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
                     tid: tid as u32,
                     role: role[random(3) as usize],
                     comm: Name::new(name),
-                    cpu_ns: random(1_000_000_000),
-                    wake_to_run: waits(&[(1 << random(25), random(4))]),
-                    preempted_to_run: Histogram::default(),
-                    woken_waited_ns: 0,
-                    preempted_waited_ns: 0,
-                    waiting_ns: 0,
-                    blame: vec![Blame { runner, waited_ns: random(1_000_000_000) }],
+                    run_time_ns: random(1_000_000_000),
+                    wakeup_latency: waits(&[(1 << random(25), random(4))]),
+                    preemption_latency: Histogram::default(),
+                    ready_after_wakeup_ns: 0,
+                    ready_after_preemption_ns: 0,
+                    current_wait_ns: 0,
+                    blame: vec![Blame { runner, ready_ns: random(1_000_000_000) }],
                 });
             }
             if random(2) == 0 {
@@ -219,23 +214,23 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
     assert!(last.len() > 1_000, "{} series", last.len());
 }
 
-/// A tenant who starts thousands of machines and threads, and calls them as it likes.
+/// A tenant who starts thousands of VMs and threads, and calls them as it likes.
 #[test]
 fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     let thread = |tid: u32, role: Role| ThreadSnapshot {
         tid,
         role,
         comm: Name::new("\u{202e}".repeat(15)),
-        cpu_ns: u64::from(u32::MAX),
-        wake_to_run: Histogram::default(),
-        preempted_to_run: Histogram::default(),
-        woken_waited_ns: 0,
-        preempted_waited_ns: 0,
-        waiting_ns: 0,
+        run_time_ns: u64::from(u32::MAX),
+        wakeup_latency: Histogram::default(),
+        preemption_latency: Histogram::default(),
+        ready_after_wakeup_ns: 0,
+        ready_after_preemption_ns: 0,
+        current_wait_ns: 0,
         blame: (0..40)
             .map(|n| {
                 let name = Name::new("\u{202e}".repeat(300));
-                Blame { runner: Runner::Process(name, tid * 40 + n), waited_ns: 1_000_000 }
+                Blame { runner: Runner::Process(name, tid * 40 + n), ready_ns: 1_000_000 }
             })
             .collect(),
     };
@@ -249,7 +244,7 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         });
         vm
     };
-    let mut metrics = Metrics::default();
+    let mut metrics = Metrics::new(true);
     // One that is here first, and one that is older than the flood.
     metrics.add(&interval(vec![machine("first", 1, 2_000_000)]), &[]);
     let mut vms: Vec<VmSnapshot> = (0..30).map(|at| flood(100 + at, 140)).collect();
@@ -260,22 +255,22 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
     metrics.add(&interval(vms.clone()), &[]);
     metrics.add(&interval(vms), &[]);
     let text = served(&metrics);
-    let told = values(&metrics, "lowtail_vm", &["vm"]);
+    let told = values(&metrics, "lowtail_vm_info", &["vm"]);
     assert_eq!(told.len(), VMS_MAX);
     for name in ["first", "older"] {
         assert!(told.iter().any(|(vm, _)| vm == name), "{name} is not told");
     }
     let left_out: BTreeMap<String, f64> =
-        values(&metrics, "lowtail_left_out", &["what"]).into_iter().collect();
-    assert_eq!(left_out["machines"], (machines - VMS_MAX) as f64);
+        values(&metrics, "lowtail_not_exported", &["what"]).into_iter().collect();
+    assert_eq!(left_out["vms"], (machines - VMS_MAX) as f64);
     assert!(left_out["threads"] > 1_000.0 && left_out["names"] > 1_000.0, "{left_out:?}");
-    let roles = values(&metrics, "lowtail_cpu_seconds_total", &["pid", "thread"]);
+    let roles = values(&metrics, "lowtail_thread_run_time_seconds_total", &["pid", "thread"]);
     let others = roles.iter().filter(|(role, _)| role.ends_with(" others")).count();
     assert!(roles.len() - others <= VMS_MAX * ROLES_SURE + ROLES_SHARED, "{}", roles.len());
     let one = roles.iter().filter(|(role, _)| role.starts_with("100 ")).count();
     assert_eq!(one, ROLES_MAX + 1);
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
-    println!("{machines} machines, {threads} threads: {series} series, {} bytes", text.len());
+    println!("{machines} VMs, {threads} threads: {series} series, {} bytes", text.len());
     assert!(series < 350_000 && text.len() < 96 << 20, "{series} series, {} bytes", text.len());
 }
 
@@ -300,6 +295,9 @@ fn the_dashboard_asks_for_what_there_is() {
     let drops = snapshot.vms[1].network.as_mut().map(|network| &mut network.drops);
     drops.into_iter().flatten().for_each(|drop| drop.packets = 5);
     snapshot.vms[1].throttled[0].throttled_periods = 9;
+    let mut vhost = snapshot.vms[1].threads[0].clone();
+    vhost.role = Role::Vhost(0);
+    snapshot.vms[1].threads.push(vhost);
     let mut metrics = Metrics::default();
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
     let served = served(&metrics);
@@ -318,4 +316,72 @@ fn the_dashboard_asks_for_what_there_is() {
         }
     }
     assert!(asked > 10, "the dashboard asks for {asked} series");
+}
+
+/// What a host serves with so many VMs, each with four vCPUs, three threads of its back end, an interface, a quota, two findings, and
+/// five that it is blamed on.
+fn host_of(vms: u32, per_thread: bool) -> Metrics {
+    let vm = |at: u32| {
+        let mut vm = machine(&format!("vm-{at}"), 1_000 + at, 5);
+        let thread = vm.threads.remove(0);
+        let role = |role: Role| ThreadSnapshot { role, ..thread.clone() };
+        vm.threads = (0..4).map(|n| role(Role::Vcpu(n))).collect();
+        vm.threads.extend([Role::Emulator, Role::IoThread(1), Role::Vhost(0)].map(role));
+        vm.threads[0].blame = (1..=5)
+            .map(|n| Blame {
+                runner: Runner::Vm(Name::new(format!("vm-{}", at + n)), 1_000 + at + n),
+                ready_ns: 1_000_000,
+            })
+            .collect();
+        vm.threads[1..].iter_mut().for_each(|thread| thread.blame.clear());
+        vm
+    };
+    let snapshot = interval((0..vms).map(vm).collect());
+    let mut metrics = Metrics::new(per_thread);
+    metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
+    metrics
+}
+
+/// The table of docs/reference/metrics.md.
+#[test]
+fn how_many_series_a_host_has_is_in_the_documentation() {
+    let page = include_str!("../../../../../docs/reference/metrics.md");
+    let glossary = include_str!("../../../../../docs/glossary.md");
+    let count = |family: &Family| {
+        let names: std::collections::BTreeSet<&String> =
+            family.samples.iter().map(|sample| &sample.name).collect();
+        let distinct = |labels: &BTreeMap<String, String>| {
+            let mut labels = labels.clone();
+            labels.remove("le");
+            labels
+        };
+        let all: std::collections::BTreeSet<_> =
+            family.samples.iter().map(|sample| distinct(&sample.labels)).collect();
+        assert!(!names.is_empty() || family.kind == "counter" || family.kind == "gauge");
+        (all.len(), family.samples.len())
+    };
+    let mut rows = Vec::new();
+    for (title, per_thread) in [("by default", false), ("with `--per-thread`", true)] {
+        let metrics = host_of(100, per_thread);
+        let (mut plain, mut histograms, mut series) = (0, 0, 0);
+        for family in families(&metrics) {
+            let (own, all) = count(&family);
+            series += all;
+            *(if family.kind == "histogram" { &mut histograms } else { &mut plain }) += own;
+            let name = match family.kind.as_str() {
+                "counter" => format!("`{}_total`", family.name),
+                "info" => format!("`{}_info`", family.name),
+                _ => format!("`{}`", family.name),
+            };
+            assert!(glossary.contains(&name), "docs/glossary.md has no line for {name}");
+            assert!(page.contains(&name), "docs/reference/metrics.md has no line for {name}");
+        }
+        let kb = served(&metrics).len() / 1_000;
+        rows.push(format!(
+            "| {title} | {plain} | {histograms} | {series} | {} kB |",
+            (kb + 50) / 100 * 100
+        ));
+    }
+    let table = rows.join("\n");
+    assert!(page.contains(&table), "docs/reference/metrics.md has to say\n{table}");
 }

@@ -1,7 +1,8 @@
-//! Totals of machines since the start, and how much of them there may be.
+//! Totals of VMs since the start, and how much of them there may be.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use lowtail_discover::Role;
 use lowtail_observe::{Finding, Lost, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 
 use super::blame::{By, Ledger};
@@ -9,28 +10,30 @@ use super::delays::Delays;
 use super::label::shown;
 use crate::host::wording;
 
-/// Machines that are told. Whoever starts more has them counted, and no more.
+/// VMs that are told. Whoever starts more has them counted, and no more.
 pub(super) const VMS_MAX: usize = 512;
-/// Roles of threads that are told for one machine; the rest is told together.
+/// Roles of threads that are told for one VM; the rest is told together.
 pub(super) const ROLES_MAX: usize = 128;
-/// Roles that each machine has for certain, whatever others have.
+/// Roles that each VM has for certain, whatever others have.
 pub(super) const ROLES_SURE: usize = 4;
-/// Roles of all machines together, beyond those.
+/// Roles of all VMs together, beyond those.
 pub(super) const ROLES_SHARED: usize = 2048;
-/// Reasons of drops that are told for one machine.
+/// Reasons of drops that are told for one VM.
 const REASONS_MAX: usize = 64;
-/// Machines that are gone and may come back, such as one that was not recognised for a moment: their
+/// VMs that are gone and may come back, such as one that was not recognised for a moment: their
 /// counters then go on.
 const GONE_MAX: usize = 512;
 /// What threads and drops are called that are told together.
 const OTHERS: &str = "others";
 
-/// A machine's process, and when that started in clock ticks since boot: no two have both.
+/// A VM's process, and when that started in clock ticks since boot: no two have both.
 pub(super) type Key = (u32, u64);
 
-/// All machines that are told.
+/// All VMs that are told.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
+    /// Whether threads have series of their own, too.
+    per_thread: bool,
     vms: BTreeMap<Key, Account>,
     gone: VecDeque<(Key, Account)>,
     lost: Lost,
@@ -55,51 +58,75 @@ pub(super) struct Told {
 /// What the last interval had beyond what is told by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Machines that are not told at all.
+    /// VMs that are not told at all.
     pub(super) vms: u64,
     /// Threads that are told as `others`.
     pub(super) threads: u64,
-    /// Names of those who were waited for that are told as `others`, machine by machine.
+    /// Names of those who were waited for that are told as `others`, VM by VM.
     pub(super) names: u64,
 }
 
-/// Totals of one machine.
+/// Totals of one VM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vm {
     /// As a terminal can show it: people look at metrics in one.
     pub(super) name: String,
     pub(super) kind: String,
-    /// By what the thread does, such as `vcpu0`.
+    /// All its vCPUs.
+    pub(super) vcpus: Threads,
+    /// All threads that serve its devices.
+    pub(super) backend: Threads,
+    /// All others.
+    pub(super) workers: Threads,
+    /// By what the thread does, such as `vcpu0`; empty unless threads have series of their own.
     pub(super) threads: BTreeMap<String, Threads>,
     /// Nanoseconds by whom.
-    pub(super) waited_for: Vec<(By, u64)>,
+    pub(super) blame: Vec<(By, u64)>,
     pub(super) throttled_periods: u64,
     pub(super) throttled_ns: u64,
     pub(super) network: Option<Traffic>,
-    /// Only while they last, in the units of [`Finding::amount`].
+    /// Only while they last, in the units of [`Finding::value`].
     pub(super) symptoms: Vec<(Symptom, f64)>,
 }
 
 /// Totals of threads that do the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Threads {
-    pub(super) cpu_ns: u64,
-    pub(super) woken: Delays,
-    pub(super) preempted: Delays,
+    pub(super) run_time_ns: u64,
+    pub(super) ready_ns: u64,
+    pub(super) wakeup_latency: Delays,
+    pub(super) preemption_latency: Delays,
+    /// Whether there ever was one.
+    pub(super) any: bool,
 }
 
-/// Totals of a machine's packets.
+impl Threads {
+    fn add(&mut self, thread: &ThreadSnapshot) {
+        self.any = true;
+        self.run_time_ns = self.run_time_ns.saturating_add(thread.run_time_ns);
+        self.ready_ns = self.ready_ns.saturating_add(thread.ready_ns());
+        self.wakeup_latency.add(&thread.wakeup_latency);
+        self.preemption_latency.add(&thread.preemption_latency);
+    }
+}
+
+/// Totals of a VM's packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
-    pub(super) bytes: u64,
-    pub(super) queue: Delays,
-    pub(super) beyond: Delays,
+    pub(super) transmitted_bytes: u64,
+    pub(super) queueing_delay: Delays,
+    pub(super) round_trip: Delays,
     /// Packets by reason.
     pub(super) drops: BTreeMap<String, u64>,
 }
 
 impl Totals {
-    /// Adds an interval. A machine that has ended is told once more, and then no longer.
+    /// With series for each thread, too, or only for each VM.
+    pub(super) fn new(per_thread: bool) -> Self {
+        Totals { per_thread, ..Totals::default() }
+    }
+
+    /// Adds an interval. A VM that has ended is told once more, and then no longer.
     pub(super) fn add(&mut self, snapshot: &Snapshot, findings: &[Finding]) {
         let lost = snapshot.lost;
         self.lost.waits += lost.waits;
@@ -135,16 +162,19 @@ impl Totals {
                 self.vms.insert(key, account);
             }
             let Some(account) = self.vms.get_mut(&key) else { continue };
-            account.add(vms[&key], &mut shared, &mut self.left_out);
+            account.add(vms[&key], &mut self.left_out);
+            if self.per_thread {
+                account.add_threads(vms[&key], &mut shared, &mut self.left_out);
+            }
             let own = findings.iter().filter(|found| (found.pid, found.started_ticks) == key);
-            account.vm.symptoms = own.map(|found| (found.symptom, found.amount)).collect();
+            account.vm.symptoms = own.map(|found| (found.symptom, found.value)).collect();
         }
     }
 
     /// A copy of what is told.
     pub(super) fn told(&self) -> Told {
         let vm = |(key, account): (&Key, &Account)| {
-            (*key, Vm { waited_for: account.blame.told(), ..account.vm.clone() })
+            (*key, Vm { blame: account.blame.told(), ..account.vm.clone() })
         };
         let vms = self.vms.iter().map(vm).collect();
         Told { vms, lost: self.lost, left_out: self.left_out }
@@ -152,7 +182,7 @@ impl Totals {
 }
 
 impl Vm {
-    /// Roles that are told by name. That of the others is not counted: each machine may have it.
+    /// Roles that are told by name. That of the others is not counted: each VM may have it.
     fn roles(&self) -> usize {
         self.threads.len() - usize::from(self.threads.contains_key(OTHERS))
     }
@@ -164,15 +194,20 @@ impl Account {
         self.vm.roles().saturating_sub(ROLES_SURE)
     }
 
-    fn add(&mut self, vm: &VmSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
+    fn add(&mut self, vm: &VmSnapshot, left_out: &mut LeftOut) {
         self.vm.name = shown(&vm.name);
         self.vm.kind = json_word(&vm.kind);
         let mut blame: BTreeMap<By, u64> = BTreeMap::new();
         for thread in &vm.threads {
-            self.add_thread(thread, shared, left_out);
+            let of = match thread.role {
+                Role::Vcpu(_) => &mut self.vm.vcpus,
+                Role::Emulator | Role::IoThread(_) | Role::Vhost(_) => &mut self.vm.backend,
+                Role::Worker => &mut self.vm.workers,
+            };
+            of.add(thread);
             for part in &thread.blame {
                 let ns = blame.entry(By::from(&part.runner)).or_default();
-                *ns = ns.saturating_add(part.waited_ns);
+                *ns = ns.saturating_add(part.ready_ns);
             }
         }
         left_out.names += self.blame.add(blame);
@@ -182,15 +217,19 @@ impl Account {
         }
         if let Some(network) = &vm.network {
             let of = self.vm.network.get_or_insert_default();
-            of.bytes += network.bytes;
-            of.queue.add(&network.queue);
-            of.beyond.add(&network.beyond);
+            of.transmitted_bytes += network.transmitted_bytes;
+            of.queueing_delay.add(&network.queueing_delay);
+            of.round_trip.add(&network.round_trip);
             for drop in &network.drops {
                 let room = of.drops.len() < REASONS_MAX || of.drops.contains_key(&drop.reason);
                 let reason = if room { drop.reason.as_str() } else { OTHERS };
                 *of.drops.entry(reason.to_string()).or_default() += drop.packets;
             }
         }
+    }
+
+    fn add_threads(&mut self, vm: &VmSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
+        vm.threads.iter().for_each(|thread| self.add_thread(thread, shared, left_out));
     }
 
     fn add_thread(&mut self, thread: &ThreadSnapshot, shared: &mut usize, left_out: &mut LeftOut) {
@@ -205,10 +244,7 @@ impl Account {
                 *shared += 1;
             }
         }
-        let of = threads.entry(role).or_default();
-        of.cpu_ns += thread.cpu_ns;
-        of.woken.add(&thread.wake_to_run);
-        of.preempted.add(&thread.preempted_to_run);
+        threads.entry(role).or_default().add(thread);
     }
 }
 

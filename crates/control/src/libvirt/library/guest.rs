@@ -1,4 +1,4 @@
-//! A machine of a connection: its names, its numbers, its CPUs.
+//! A VM of a connection: its names, its numbers, its CPUs.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -16,13 +16,13 @@ const ACTIVE: c_uint = 1;
 const NO_DOMAIN: c_int = 42;
 
 impl Host {
-    /// The machines that run.
+    /// The VMs that run.
     pub(crate) fn running(&self) -> Result<Vec<Guest<'_>>, Fail> {
         let mut list: *mut Object = ptr::null_mut();
-        // SAFETY: libvirt puts the address of a list there, which has as many machines as it says, and a null.
+        // SAFETY: libvirt puts the address of a list there, which has as many VMs as it says, and a null.
         let found = unsafe { (self.library.list_domains)(self.to.as_ptr(), &raw mut list, ACTIVE) };
         let found = self.library.count(found)?;
-        // SAFETY: as above; each machine is ours to free, and so is the list.
+        // SAFETY: as above; each VM is ours to free, and so is the list.
         let guests = unsafe {
             let all = (0..found).filter_map(|i| NonNull::new(*list.add(i)));
             let guests = all.map(|at| Guest::new(at, self)).collect();
@@ -32,12 +32,12 @@ impl Host {
         Ok(guests)
     }
 
-    /// The machine of this number, running or not, if there is one.
+    /// The VM of this number, running or not, if there is one.
     pub(crate) fn guest(&self, uuid: &CStr) -> Result<Option<Guest<'_>>, Fail> {
         // SAFETY: of a connection; the text ends with a zero.
         let at = unsafe { (self.library.lookup_uuid)(self.to.as_ptr(), uuid.as_ptr()) };
         match NonNull::new(at) {
-            // SAFETY: the machine is ours to free.
+            // SAFETY: the VM is ours to free.
             Some(at) => Ok(Some(unsafe { Guest::new(at, self) })),
             None => match self.library.fail() {
                 Fail { code: NO_DOMAIN, .. } => Ok(None),
@@ -47,7 +47,7 @@ impl Host {
     }
 }
 
-/// A machine of a connection.
+/// A VM of a connection.
 pub(crate) struct Guest<'a> {
     at: NonNull<c_void>,
     host: &'a Host,
@@ -61,7 +61,7 @@ impl Drop for Guest<'_> {
 }
 
 impl<'a> Guest<'a> {
-    /// The machine at `at`.
+    /// The VM at `at`.
     ///
     /// # Safety
     /// It is one of the connection `host`, a reference that nobody else frees.
@@ -70,7 +70,7 @@ impl<'a> Guest<'a> {
     }
 }
 
-// In all of the following `at` is a machine of a connection that is open, as long as `self` lives.
+// In all of the following `at` is a VM of a connection that is open, as long as `self` lives.
 impl Guest<'_> {
     fn library(&self) -> &'static Functions {
         self.host.library
@@ -82,7 +82,7 @@ impl Guest<'_> {
 
     /// Its name.
     pub(crate) fn name(&self) -> Result<String, Fail> {
-        // SAFETY: the text belongs to the machine, and is copied.
+        // SAFETY: the text belongs to the VM, and is copied.
         unsafe { text((self.library().domain_name)(self.at.as_ptr())) }
             .ok_or_else(|| self.library().fail())
     }
@@ -97,14 +97,14 @@ impl Guest<'_> {
         }
     }
 
-    /// Its number while it runs, as it was when libvirt was asked for the machine.
+    /// Its number while it runs, as it was when libvirt was asked for the VM.
     pub(crate) fn id(&self) -> Option<u32> {
-        // SAFETY: of a machine. What does not run has -1.
+        // SAFETY: of a VM. What does not run has -1.
         let id = unsafe { (self.library().domain_id)(self.at.as_ptr()) };
         (id != c_uint::MAX).then_some(id)
     }
 
-    /// Its description, of the machine as it runs.
+    /// Its description, of the VM as it runs.
     pub(crate) fn xml(&self) -> Result<String, Fail> {
         // SAFETY: the text is ours to free.
         unsafe { owned_text((self.library().domain_xml)(self.at.as_ptr(), 0)) }
@@ -148,7 +148,7 @@ impl Guest<'_> {
     /// On which CPUs each of the vCPUs up to `last` may run; fewer if there are fewer.
     pub(crate) fn vcpu_pins(&self, last: u32) -> Result<Vec<Vec<u16>>, Fail> {
         let one = self.host.cpumap();
-        // No machine has more vCPUs than CPUs that libvirt counts.
+        // No VM has more vCPUs than CPUs that libvirt counts.
         let vcpus = (last as usize).min(usize::from(lowtail_libvirt::cpus::CPUS_MAX)) + 1;
         let mut maps = vec![0; one.len() * vcpus];
         // SAFETY: there is room for `vcpus` sets of `one.len()` bytes each.

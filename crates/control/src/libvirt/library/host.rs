@@ -5,9 +5,9 @@ use std::ptr::{self, NonNull};
 
 use super::{Fail, Functions, functions};
 
-/// `VIR_DOMAIN_AFFECT_LIVE`: the machine that runs, not its file.
+/// `VIR_DOMAIN_AFFECT_LIVE`: the VM that runs, not its file.
 const LIVE: c_uint = 1;
-/// `VIR_DOMAIN_AFFECT_CURRENT`: the machine if it runs, else its file. The test driver knows nothing else.
+/// `VIR_DOMAIN_AFFECT_CURRENT`: the VM if it runs, else its file. The test driver knows nothing else.
 const CURRENT: c_uint = 0;
 
 /// A connection. It stays in the thread that has made it.
@@ -16,7 +16,7 @@ pub(crate) struct Host {
     pub(super) library: &'static Functions,
     /// CPUs that the host can have.
     pub(super) cpus: usize,
-    /// Which of a machine's values are meant.
+    /// Which of a VM's values are meant.
     pub(super) impact: c_uint,
 }
 
@@ -49,7 +49,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: the connection is ours, and no machine of it is left: they borrow it.
+        // SAFETY: the connection is ours, and no VM of it is left: they borrow it.
         unsafe { (self.library.connect_close)(self.to.as_ptr()) };
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::libvirt::library::{Number, load};
 
-    /// The test driver's own machine (libvirt's `test_driver.c`): it is called `test`, runs as number 1, and has a weight
+    /// The test driver's own VM (libvirt's `test_driver.c`): it is called `test`, runs as number 1, and has a weight
     /// that is an unsigned number. It cannot be read: the driver refuses a flag that libvirt itself adds.
     #[test]
     fn the_test_drivers_vm() {
@@ -69,7 +69,7 @@ mod tests {
         }
         let host = Host::open(c"test:///default").unwrap_or_else(|fail| panic!("{}", fail.message));
         let running = host.running().unwrap_or_else(|fail| panic!("{}", fail.message));
-        let [test] = running.as_slice() else { panic!("{} machines", running.len()) };
+        let [test] = running.as_slice() else { panic!("{} VMs", running.len()) };
         let said = |fail: Fail| -> String { panic!("{}", fail.message) };
         assert_eq!((test.name().unwrap_or_else(said).as_str(), test.id()), ("test", Some(1)));
         let right = test.set_parameter("weight", Number::UInt(70));

@@ -1,4 +1,4 @@
-//! A value of a machine of libvirt's, read and written through libvirt.
+//! A value of a VM of libvirt's, read and written through libvirt.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use super::kind::Kind;
 use crate::libvirt::{Domain, Key};
 use lowtail_kernel::Name;
 
-/// One value of a machine while it runs: as [`Key`] has them.
+/// One value of a VM while it runs: as [`Key`] has them.
 ///
 /// A build without the feature `libvirt` knows of it, so that it can tell what another one has left in the ledger, and
 /// fails to read it.
 ///
-/// The kernel refuses a vCPU's limit above that of the whole machine with cgroup v1: limits that change together are put
+/// The kernel refuses a vCPU's limit above that of the whole VM with cgroup v1: limits that change together are put
 /// into an order that it takes, whatever the order in which they are given.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Libvirt {
     /// Where libvirt is, such as `qemu:///system`.
     pub uri: String,
-    /// Which machine.
+    /// Which VM.
     pub domain: Domain,
     /// Which value.
     pub key: Key,

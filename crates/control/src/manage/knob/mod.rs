@@ -40,7 +40,7 @@ pub enum Knob {
     Affinity(Affinity),
     /// Policy, nice value and slice of a thread.
     Sched(Sched),
-    /// A value of a machine of libvirt's.
+    /// A value of a VM of libvirt's.
     Libvirt(Libvirt),
     /// A part of a network interface.
     Network(Network),

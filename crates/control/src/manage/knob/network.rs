@@ -87,7 +87,7 @@ impl Kind for Network {
         };
         match write() {
             Ok(()) => Ok(true),
-            // A machine that ends takes its tap with it at any moment.
+            // A VM that ends takes its tap with it at any moment.
             Err(_) if matches!(self.read(), Ok(None)) => Ok(false),
             Err(error) => Err(io::Error::other(error)),
         }
