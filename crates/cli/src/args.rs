@@ -41,5 +41,8 @@ pub(crate) enum Command {
     Man {
         /// Directory for the pages; lowtail creates it
         dir: Option<PathBuf>,
+        /// Print the reference of all commands as Markdown instead
+        #[arg(long, hide = true, conflicts_with = "dir")]
+        markdown: bool,
     },
 }

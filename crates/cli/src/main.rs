@@ -8,6 +8,7 @@ mod global;
 mod host;
 mod lab;
 mod man;
+mod markdown;
 mod out;
 mod progress;
 mod span;
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
         Command::Trace(command) => trace::run(command, &args.global),
         Command::Host(command) => host::run(command, &args.global),
         Command::Completions { shell } => completions(*shell),
-        Command::Man { dir } => man(dir.as_deref()),
+        Command::Man { markdown: true, .. } => reference(),
+        Command::Man { dir, .. } => man(dir.as_deref()),
     };
     match result {
         Ok(code) => code,
@@ -72,5 +74,10 @@ fn man(dir: Option<&std::path::Path>) -> Result<ExitCode, Fail> {
         let page = man::page().map_err(|error| Fail::Host(format!("man page: {error}")))?;
         out::bytes(&page)?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reference() -> Result<ExitCode, Fail> {
+    out::bytes(markdown::page(&man::command()).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::exit;
 
 /// The whole command, with subcommands that know what they are called.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
     command

@@ -2,6 +2,7 @@
 
 mod attack;
 mod bad_input;
+mod book;
 mod capabilities;
 mod catalogue;
 mod circles;
@@ -20,6 +21,7 @@ mod keys;
 mod network;
 mod perfetto;
 mod policy;
+mod reference;
 mod report;
 mod trace;
 mod trust;
