@@ -7,7 +7,7 @@ use crate::table::Table;
 pub fn document(outcomes: &[Outcome], command: &str) -> String {
     let mut out = format!(
         "# Results\n\nWritten by `{}`. Each chapter is an experiment: its claims, with the published figure beside ours where \
-         there is one, then the figures of each case. Units and metrics: [scenarios.md](scenarios.md). What an experiment assumes: \
+         there is one, then the figures of each case. Units and metrics: [scenario files](reference/scenario.md). What an experiment assumes: \
          `lowtail lab show NAME`.\n\n| experiment | | |\n|---|---|---|\n",
         plain(command)
     );

@@ -29,8 +29,8 @@ pub(crate) fn at(span: Duration) -> Time {
 }
 
 /// A link with room for all that a test sends.
-pub(crate) fn link(mbit_per_second: u64, delay: Duration) -> LinkConfig {
-    let rate = Rate::from_mbit_s(mbit_per_second);
+pub(crate) fn link(mbit_s: u64, delay: Duration) -> LinkConfig {
+    let rate = Rate::from_mbit_s(mbit_s);
     LinkConfig { rate, delay, buffer_bytes: 1 << 40, mark_bytes: None }
 }
 
@@ -155,21 +155,21 @@ pub(crate) fn fifo() -> Box<dyn Queue> {
     Box::new(Fifo::new(FifoLimit::Bytes(1 << 40), None))
 }
 
-/// One flow over a long way: host 0 sends to host 1 over links of `mbit_per_second`, `rtt` there and
+/// One flow over a long way: host 0 sends to host 1 over links of `mbit_s`, `rtt` there and
 /// back without what sending takes. `rule` says what becomes of data on its way; the log has
 /// data as they leave host 0 (or are lost there), and acknowledgements as they leave host 1.
 pub(crate) fn path(
-    mbit_per_second: u64,
+    mbit_s: u64,
     rtt: Duration,
     traffic: TrafficConfig,
     rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
 ) -> (Net, Log) {
-    path_both(mbit_per_second, rtt, traffic, rule, pass)
+    path_both(mbit_s, rtt, traffic, rule, pass)
 }
 
 /// The same, with a rule for acknowledgements.
 pub(crate) fn path_both(
-    mbit_per_second: u64,
+    mbit_s: u64,
     rtt: Duration,
     traffic: TrafficConfig,
     mut rule: impl FnMut(&Packet, Time) -> Fate + Send + 'static,
@@ -177,7 +177,7 @@ pub(crate) fn path_both(
 ) -> (Net, Log) {
     let mut back = Some(back);
     let log = Log::default();
-    let wire = link(mbit_per_second, rtt / 4);
+    let wire = link(mbit_s, rtt / 4);
     let mut rule = Some(move |packet: &Packet, now: Time| match packet.kind {
         Kind::Data => rule(packet, now),
         _ => Fate::Pass,

@@ -10,8 +10,8 @@ use lowtail_net::rate::Rate;
 use crate::bed::{Bed, data, datagram};
 use crate::fair::{assert_shares, shares, shares_from};
 
-fn at(mbit_per_second: u64) -> CakeConfig {
-    CakeConfig { rate: Some(Rate::from_mbit_s(mbit_per_second)), ..CakeConfig::default() }
+fn at(mbit_s: u64) -> CakeConfig {
+    CakeConfig { rate: Some(Rate::from_mbit_s(mbit_s)), ..CakeConfig::default() }
 }
 
 /// Packets leave one by one, each as much later as the one before it takes: no burst, also not

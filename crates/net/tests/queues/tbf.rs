@@ -20,11 +20,11 @@ proptest! {
     /// time, the last one leaves at the picosecond at which the rate has paid for it.
     #[test]
     fn rate_and_burst(
-        mbit_per_second in 1u64..50_000,
+        mbit_s in 1u64..50_000,
         burst in 1_500u32..20_000,
         sizes in prop::collection::vec(28u32..=1500, 20..200),
     ) {
-        let rate = Rate::from_mbit_s(mbit_per_second);
+        let rate = Rate::from_mbit_s(mbit_s);
         let mut bed = Bed::new(Tbf::fifo(rate, burst, u64::MAX));
         for (n, &bytes) in sizes.iter().enumerate() {
             prop_assert_eq!(bed.put(datagram(FLOW, n as u64, bytes)), []);
@@ -35,7 +35,7 @@ proptest! {
         }
         prop_assert_eq!(left.len(), sizes.len());
         // Bits times picoseconds; 8e12 to the byte.
-        let paid = |span: Duration| u128::from(span.as_ps()) * u128::from(mbit_per_second * 1_000_000);
+        let paid = |span: Duration| u128::from(span.as_ps()) * u128::from(mbit_s * 1_000_000);
         for from in 0..left.len() {
             let mut bytes = 0;
             for to in from..left.len() {
@@ -46,7 +46,7 @@ proptest! {
         }
         let total: u128 = sizes.iter().map(|&bytes| u128::from(bytes)).sum();
         let owed = (total - total.min(u128::from(burst))) * 8_000_000_000_000;
-        let exact = owed.div_ceil(u128::from(mbit_per_second * 1_000_000));
+        let exact = owed.div_ceil(u128::from(mbit_s * 1_000_000));
         prop_assert_eq!(u128::from(bed.now.as_ps()), exact);
     }
 }
