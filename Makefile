@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: lab lab-full results pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: lab lab-full results reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
 
 lab: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
@@ -62,6 +62,11 @@ prove: need-build
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features lowtail/libvirt
+	scripts/book
+
+# Pages of docs/reference that are written from the program, which a test compares.
+reference: need-build need-bpf
+	LOWTAIL_WRITE_REFERENCE=1 $(CARGO) test --locked -p lowtail --features libvirt --test cli reference
 
 # Budgets stand beside each benchmark; compare ratios within one run.
 bench: need-bpf

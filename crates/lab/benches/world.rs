@@ -2,7 +2,7 @@
 //!
 //! `small-is-better` whole: five hosts with their schedulers, driver domains and guests, TCP, queues and a
 //! switch. Budget: 2 M events a second on one core. All cases with one job, then with two: on two idle
-//! cores the second takes half as long, up to the longest case. Wall time, so let the machine be
+//! cores the second takes half as long, up to the longest case. Wall time, so let the VM be
 //! quiet; how much faster two threads of plain arithmetic are than one, in the same round, says what its
 //! second core was worth. Medians of three rounds.
 

@@ -22,8 +22,7 @@ fn machines_are_run_side_by_side() {
     let line = "lab run --no-report --pcpus 12 --domain-xml plain.xml two.xml";
     let ran = place.line(line);
     ran.expect(0, &[]);
-    for word in ["machine", "throttled periods", "longest pause", "off cap", "\n  plain", "\n  db"]
-    {
+    for word in ["VM", "throttled periods", "longest pause", "cap error", "\n  plain", "\n  db"] {
         assert!(ran.out.contains(word), "{word}: {}", ran.out);
     }
     assert!(ran.out.contains("12 pCPUs: 66.67 % busy, 33.33 % idle"), "{}", ran.out);

@@ -63,8 +63,8 @@ memory)
 	/bin/ip link set up0 up
 	/bin/ip link set far0 up
 	begin one --do sleep
-	printf 'scheduler = "sched-ext"\n%s\n' "$VM" >/tmp/insists.toml
-	printf 'scheduler = "fair"\n%s\n[[uplink]]\nname = "up0"\nrate = "20Mbit/s"\n' "$VM" >/tmp/uplink.toml
+	printf 'scheduler = "sched-ext"\n%s\n' "$machine" >/tmp/insists.toml
+	printf 'scheduler = "fair"\n%s\n[[uplink]]\nname = "up0"\nrate = "20Mbit/s"\n' "$machine" >/tmp/uplink.toml
 	section before values
 	section scheduler refused vcpus lowtail host apply /tmp/insists.toml --watch --no-look
 	section scheduler-values values
@@ -82,7 +82,7 @@ memory)
 	section fits limited lowtail host record -o /tmp/a.ltr --buffer 1 --duration 1s
 	;;
 clock)
-	printf 'scheduler = "fair"\n%s\n[[vm]]\nname = "late"\ncap = "30%%"\n' "$VM" >/tmp/policy.toml
+	printf 'scheduler = "fair"\n%s\n[[vm]]\nname = "late"\ncap = "30%%"\n' "$machine" >/tmp/policy.toml
 	begin one --do serve --every 5000 --work 300
 	section before values
 	lowtail host apply /tmp/policy.toml --watch --no-look >/tmp/watch 2>&1 &

@@ -50,7 +50,7 @@ pub fn scenario(domains: &[(String, Domain)], host: &HostOptions) -> Result<Stri
             return Err(wrong(
                 file,
                 domain.positions.name,
-                format!("another machine is called `{name}`, too"),
+                format!("another VM is called `{name}`, too"),
             ));
         }
     }

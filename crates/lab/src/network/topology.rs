@@ -1,4 +1,4 @@
-//! The table `topology` of a network: machines and switches.
+//! The table `topology` of a network: VMs and switches.
 
 use lowtail_net::{Clos, Shape};
 use schemars::JsonSchema;
@@ -12,19 +12,19 @@ use crate::limits;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TopologyFile {
-    /// All machines at one switch.
+    /// All VMs at one switch.
     Star {
         /// Their names, or how many.
         machines: MachinesFile,
     },
     /// Two switches and a link between them.
     Dumbbell {
-        /// Machines at the one.
+        /// VMs at the one.
         left: MachinesFile,
-        /// Machines at the other.
+        /// VMs at the other.
         right: MachinesFile,
     },
-    /// The fat-tree of switches with `k` ports: k^3/4 machines.
+    /// The fat-tree of switches with `k` ports: k^3/4 VMs.
     FatTree {
         /// Ports of a switch: even, 2 to 48.
         #[schemars(range(min = 2, max = 48))]
@@ -44,15 +44,15 @@ pub enum TopologyFile {
         /// Core switches: a multiple of `aggregations`.
         #[schemars(range(min = 1, max = 4096))]
         cores: u32,
-        /// Machines at an edge switch.
+        /// VMs at an edge switch.
         #[schemars(range(min = 1, max = 64))]
         machines: u32,
     },
 }
 
-/// Machines: their names, or how many (then they are called 0, 1 and so on).
+/// VMs: their names, or how many (then they are called 0, 1 and so on).
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a number of machines, or a list of names")]
+#[serde(untagged, expecting = "a number of VMs, or a list of names")]
 pub enum MachinesFile {
     /// So many.
     Number(#[schemars(range(min = 1, max = 8192))] u32),
@@ -61,14 +61,14 @@ pub enum MachinesFile {
 }
 
 impl MachinesFile {
-    /// Refuses more machines than a network may have, and names that nobody could show.
+    /// Refuses more VMs than a network may have, and names that nobody could show.
     fn check(&self) -> Result<(), String> {
         let n = match self {
             MachinesFile::Number(n) => *n as usize,
             MachinesFile::Names(names) => names.len(),
         };
         if n == 0 || n > MACHINES_MAX as usize {
-            return Err(format!("{n} machines: 1 to {MACHINES_MAX}"));
+            return Err(format!("{n} VMs: 1 to {MACHINES_MAX}"));
         }
         match self {
             MachinesFile::Names(names) => {
@@ -86,13 +86,13 @@ impl MachinesFile {
     }
 }
 
-/// Most machines of a network.
+/// Most VMs of a network.
 const MACHINES_MAX: u32 = 8192;
 /// Most core switches.
 const CORES_MAX: u32 = 4096;
 
 impl TopologyFile {
-    /// The shape, and the names of the machines.
+    /// The shape, and the names of the VMs.
     pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), KeyError> {
         // Before each gets a name.
         let (first, second) = match self {
@@ -146,13 +146,13 @@ impl TopologyFile {
 
     fn named(&self, shape: Shape, names: Vec<String>) -> Result<(Shape, Vec<String>), KeyError> {
         if names.is_empty() || shape.hosts() > MACHINES_MAX {
-            let message = format!("{} machines: 1 to {MACHINES_MAX}", names.len());
+            let message = format!("{} VMs: 1 to {MACHINES_MAX}", names.len());
             return Err(KeyError::new("", message));
         }
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(KeyError::new("", format!("two machines are called `{}`", twice[0])));
+            return Err(KeyError::new("", format!("two VMs are called `{}`", twice[0])));
         }
         Ok((shape, names))
     }

@@ -6,7 +6,7 @@ use lowtail_lab::{Error, Experiment};
 
 use crate::{parse, run_with};
 
-/// Two machines as libvirt sets them up; line 7 is the scheduler, 10 the tuning of `web`.
+/// Two VMs as libvirt sets them up; line 7 is the scheduler, 10 the tuning of `web`.
 const KVM: &str = r#"title = "kvm"
 duration = "1s"
 [host]
@@ -88,7 +88,7 @@ fn what_is_for_the_whole_machine_is_above_its_threads() {
     assert!(v2[1].ends_with("scope 20972"), "2048 * 10.24, rounded: {}", v2[1]);
 }
 
-/// A machine with threads of every kind.
+/// A VM with threads of every kind.
 pub(crate) fn threads() -> String {
     format!(
         "{}\n{}",
