@@ -52,7 +52,7 @@ fn the_scenario_that_is_printed_is_the_one_that_is_run() {
     assert_eq!(direct, rows("lab run m.toml --no-report --json"));
     // A quota and what it is compared with are there.
     assert!(
-        direct.contains("cap_error_percent.web") && direct.contains("guest_percent"),
+        direct.contains("cap_error_ratio.web") && direct.contains("guest_ratio"),
         "{direct}"
     );
 }

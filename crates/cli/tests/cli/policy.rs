@@ -208,7 +208,7 @@ fn what_one_thread_cannot_have_stops_nothing() {
     let status = place.line("host status --state s --no-look");
     assert!(status.expect(1, &[]).out.contains(&told), "{}", status.out);
     let json = place.line("host status --state s --no-look --json").json();
-    assert_eq!(json["refused"][0]["wanted"], "nice=-5");
+    assert_eq!(json["refused"][0]["desired"], "nice=-5");
     let json = place.line("host plan p.toml --state s --json").json();
     assert_eq!(json["plan"]["refused"].as_array().expect("a list").len(), 1);
     place.line("host revert --state s").expect(0, &[]);
@@ -284,7 +284,7 @@ fn churn_fills_no_log() {
     };
     // All 200 VMs came, and all changes were made: said, or counted.
     let came = lines.iter().filter(|line| line.starts_with("VM ")).count();
-    assert!(came + left_out("vms") >= most, "{came}: {lines:#?}");
+    assert!(came + left_out("VMs") >= most, "{came}: {lines:#?}");
     let changes = lines.iter().filter(|line| line.contains(" -> ")).count();
     assert!(changes + left_out("changes") >= 4 * most, "{changes}: {lines:#?}");
 }
