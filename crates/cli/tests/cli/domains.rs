@@ -51,10 +51,7 @@ fn the_scenario_that_is_printed_is_the_one_that_is_run() {
     let direct = rows(&format!("{line} --no-report --json"));
     assert_eq!(direct, rows("lab run m.toml --no-report --json"));
     // A quota and what it is compared with are there.
-    assert!(
-        direct.contains("cap_error_ratio.web") && direct.contains("guest_ratio"),
-        "{direct}"
-    );
+    assert!(direct.contains("cap_error_ratio.web") && direct.contains("guest_ratio"), "{direct}");
 }
 
 #[test]

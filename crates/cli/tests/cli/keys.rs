@@ -394,7 +394,8 @@ fn every_key_of_a_file_says_what_it_is() {
         for (key, said) in all {
             assert!(said, "schema/{schema}.json does not say what `{key}` is");
             // `kind` is in the heading of each choice: `kind = "…"`.
-            let there = [format!("`{key}`"), format!("`{key} = ")].iter().any(|one| page.contains(one));
+            let there =
+                [format!("`{key}`"), format!("`{key} = ")].iter().any(|one| page.contains(one));
             assert!(there, "{schema} keys: no line for `{key}`");
         }
     }

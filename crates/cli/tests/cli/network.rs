@@ -39,7 +39,10 @@ fn claims_about_cases_that_did_not_run_are_not_judged() {
     };
     assert_eq!(
         (ids("claims"), ids("out_of_scope")),
-        (vec!["two/ping/count".to_string()], vec!["one/ping/count".to_string(), "both".to_string()])
+        (
+            vec!["two/ping/count".to_string()],
+            vec!["one/ping/count".to_string(), "both".to_string()]
+        )
     );
     assert_eq!(experiment["out_of_scope"][0]["tolerance"], "not run: at least 1");
     let rows = experiment["rows"].as_array().unwrap();
