@@ -22,7 +22,7 @@ fn is_now(page: &str, text: &str) {
     assert!(
         there == text,
         "docs/reference/{page}, line {}: `make reference` writes it anew",
-        line.map_or_else(|| there.lines().count().min(text.lines().count()), |line| line) + 1
+        line.unwrap_or_else(|| there.lines().count().min(text.lines().count())) + 1
     );
 }
 

@@ -59,13 +59,17 @@ fn of_the_tree(line: &str) -> Result<(), Wrong> {
 }
 
 fn exists(path: PathBuf) -> Result<(), Wrong> {
-    root().join(&path).exists().then_some(()).ok_or(format!("there is no {}", path.display()))
+    root()
+        .join(&path)
+        .exists()
+        .then_some(())
+        .ok_or_else(|| format!("there is no {}", path.display()))
 }
 
 fn has_target(target: &str) -> Result<(), Wrong> {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("the Makefile");
     let is = |line: &str| line.split_once(':').is_some_and(|(name, _)| name == target);
-    makefile.lines().any(is).then_some(()).ok_or(format!("the Makefile has no `{target}`"))
+    makefile.lines().any(is).then_some(()).ok_or_else(|| format!("the Makefile has no `{target}`"))
 }
 
 /// The package, and its tests, examples and benchmarks.

@@ -102,7 +102,7 @@ fn run(page: &Page, script: &str) -> Result<(), String> {
 pub(crate) fn failed(page: &str, code: Option<i32>, said: &str) -> String {
     let (line, said) =
         said.rsplit_once("@@ ").and_then(|(_, last)| last.split_once('\n')).unwrap_or(("?", said));
-    let code = code.map_or("a signal".to_string(), |code| format!("exit code {code}"));
+    let code = code.map_or_else(|| "a signal".to_string(), |code| format!("exit code {code}"));
     format!("{page}:{line}: the last of these commands ended with {code}:\n{said}")
 }
 

@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         places.sort_by_key(|place| (place.matches('.').count(), place.len(), *place));
         let more = if places.len() > 6 { " and more" } else { "" };
         let places: Vec<_> = places.iter().take(6).map(|place| format!("`{place}`")).collect();
-        let _ = write!(page, "Used by: {}{more}.\n", places.join(", "));
+        let _ = writeln!(page, "Used by: {}{more}.", places.join(", "));
         if definition["properties"].is_object() {
             page.push('\n');
             self.table(page, definition);
