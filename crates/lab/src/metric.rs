@@ -127,6 +127,8 @@ pub fn in_base_unit(metric: &str, figure: f64, unit: TimeUnit) -> (String, f64) 
     };
     if let Some(stem) = stem.strip_suffix("_percent") {
         (format!("{stem}_ratio{vm}"), figure / 100.0)
+    } else if let Some(stem) = stem.strip_suffix("_us") {
+        (format!("{stem}_seconds{vm}"), seconds(figure, TimeUnit::Us))
     } else if let Some(stem) = stem.strip_suffix("_ms") {
         (format!("{stem}_seconds{vm}"), seconds(figure, TimeUnit::Ms))
     } else if let Some(stem) = stem.strip_suffix("mbit_per_second") {

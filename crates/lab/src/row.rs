@@ -49,13 +49,13 @@ impl Row {
         let mut map = Map::new();
         map.insert("case".into(), self.name.clone().into());
         map.insert("count".into(), self.n.into());
-        for name in metric::LATENCY {
-            let (name, _) = metric::in_base_unit(name, 0.0, self.unit);
-            map.insert(name, Value::Null);
-        }
-        for (name, figure) in &self.figures {
-            let (name, figure) = metric::in_base_unit(name, *figure, self.unit);
-            map.insert(name, number(Some(figure)));
+        // Those of nothing are null.
+        let latencies = metric::LATENCY.map(|name| (name, self.get(name)));
+        let others = self.figures.iter().filter(|(name, _)| !metric::is_latency(name));
+        let others = others.map(|(name, figure)| (name.as_str(), Some(*figure)));
+        for (name, figure) in latencies.into_iter().chain(others) {
+            let (key, value) = metric::in_base_unit(name, figure.unwrap_or(0.0), self.unit);
+            map.insert(key, number(figure.and(Some(value))));
         }
         map.insert("complete".into(), self.complete.into());
         Value::Object(map)

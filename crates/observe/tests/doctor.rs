@@ -84,8 +84,8 @@ fn a_host_without_processes() {
     let (tree, host) = good();
     tree.remove("proc/1");
     let diagnosis = examine(&host);
-    let check = check(&diagnosis, "machines");
-    assert_eq!((check.state, check.found.as_str()), (State::Missing, "not known"));
+    let check = check(&diagnosis, "vms");
+    assert_eq!((check.state, check.found.as_str()), (State::Missing, "unknown"));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn each_thing_that_may_be_wrong() {
             tree.link("proc/self/ns/pid", "pid:[4026532000]");
         }),
         ("kvm", Note, "modprobe", |tree, _| tree.write("proc/misc", "238 vhost-net\n")),
-        ("machines", Note, "debug-threads=on", |tree, _| {
+        ("vms", Note, "debug-threads=on", |tree, _| {
             tree.process(20, "kvm", "/usr/bin/kvm", "kvm -name dumb", "/u");
             tree.thread(20, 21, "kvm", "/u");
             tree.thread(20, 22, "kvm", "/u");

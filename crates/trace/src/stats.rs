@@ -185,7 +185,7 @@ mod tests {
         let d = Samples::distribution(&[&Samples::default()], HZ);
         assert_eq!((d.n, d.min, d.p50, d.max), (0, None, None, None));
         let json = serde_json::to_string(&d).unwrap();
-        assert!(json.starts_with(r#"{"n":0,"min":null,"p50":null,"p90":null"#), "{json}");
+        assert!(json.starts_with(r#"{"count":0,"min_seconds":null,"p50_seconds":null"#), "{json}");
     }
 
     #[test]

@@ -130,13 +130,14 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let screen = std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
         && !(global.json || global.quiet || args.plain || args.once);
-    let mut last = Screen::default();
-    let hurts = match screen {
-        true => on_screen(&mut watch, &mut last)?,
-        false => in_lines(&mut watch, &mut last, global)?,
+    // Lines need no screen, unless it is drawn at the end.
+    let mut shown = (screen || args.svg.is_some()).then(Screen::default);
+    let hurts = match &mut shown {
+        Some(shown) if screen => on_screen(&mut watch, shown)?,
+        shown => in_lines(&mut watch, shown.as_mut(), global)?,
     };
-    if let Some(path) = &args.svg {
-        picture::write(&last, path)?;
+    if let (Some(shown), Some(path)) = (&shown, &args.svg) {
+        picture::write(shown, path)?;
     }
     if let Some(signal) = watch.signals.caught() {
         drop(watch);
@@ -214,7 +215,11 @@ fn is_dark(snapshot: &Snapshot) -> bool {
 }
 
 /// Tables or JSON, one after the other. Whether something hurt in the last interval, or was not known.
-fn in_lines(watch: &mut Watch, last: &mut Screen, global: &Global) -> Result<bool, Fail> {
+fn in_lines(
+    watch: &mut Watch,
+    mut drawn: Option<&mut Screen>,
+    global: &Global,
+) -> Result<bool, Fail> {
     let mut hurts = false;
     let mut from = Instant::now();
     let sleep = |span| {
@@ -224,7 +229,9 @@ fn in_lines(watch: &mut Watch, last: &mut Screen, global: &Global) -> Result<boo
     while let Some((snapshot, findings)) = watch.next(from, sleep)? {
         from = Instant::now();
         hurts = !findings.is_empty() || is_dark(&snapshot);
-        last.update(&snapshot, &findings);
+        if let Some(screen) = &mut drawn {
+            screen.update(&snapshot, &findings);
+        }
         if global.json {
             out::json_line(&line(&snapshot, &findings)?)?;
         } else if !global.quiet {

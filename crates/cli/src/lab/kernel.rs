@@ -7,6 +7,7 @@ use lowtail_host::{Config, SchedulerConfig};
 use lowtail_kernel::Error;
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
+use lowtail_lab::metric::{TimeUnit, in_base_unit};
 use lowtail_out::line;
 use lowtail_play::Comparison;
 use lowtail_play::Judge;
@@ -231,25 +232,14 @@ fn text(result: &Compareds<'_>, color: bool) -> String {
     text + &format!("\n{hold} of {claims} claims hold\n")
 }
 
-/// The name of a figure with its base unit, and what a figure is to be multiplied by.
-fn in_base_unit(figure: &str) -> (String, f64) {
-    if let Some(stem) = figure.strip_suffix("_us") {
-        (format!("{stem}_seconds"), 1e-6)
-    } else if let Some(stem) = figure.strip_suffix("_percent") {
-        (format!("{stem}_ratio"), 1e-2)
-    } else {
-        (figure.to_string(), 1.0)
-    }
-}
-
 fn json(result: &Compareds<'_>) -> Value {
     let line = |line: &Line| {
-        let (figure, scale) = in_base_unit(line.figure);
+        let in_base_unit = |value| in_base_unit(line.figure, value, TimeUnit::Us);
         json!({
             "vm": line.of,
-            "figure": figure,
-            "simulated": line.sim.map(|value| value * scale),
-            "kernel": line.real.map(|value| value * scale),
+            "figure": in_base_unit(0.0).0,
+            "simulated": line.sim.map(|value| in_base_unit(value).1),
+            "kernel": line.real.map(|value| in_base_unit(value).1),
             "difference_ratio": line.difference_percent().map(|percent| percent / 100.0),
             "tolerance": line.claim.as_ref().map(|claim| &claim.tolerance),
             "holds": line.claim.as_ref().map(|claim| claim.holds),

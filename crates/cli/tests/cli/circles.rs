@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::tree::{files, root};
 
 /// Names of a module from the crate's root on.
 type Module = Vec<String>;
@@ -303,15 +305,12 @@ fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<String>>
 }
 
 /// All sources below a directory.
-fn files(dir: &Path, below: &str, found: &mut Files) {
-    for entry in fs::read_dir(dir).expect("a directory").flatten() {
-        let name = format!("{below}{}", entry.file_name().to_str().expect("a name"));
-        if entry.path().is_dir() {
-            files(&entry.path(), &format!("{name}/"), found);
-        } else if name.ends_with(".rs") {
-            found.insert(name, fs::read_to_string(entry.path()).expect("a source"));
-        }
-    }
+fn sources(dir: &Path) -> Files {
+    let text = |path: PathBuf| {
+        let name = path.strip_prefix(dir).ok().and_then(Path::to_str).expect("a name").to_string();
+        (name, fs::read_to_string(path).expect("a source"))
+    };
+    files(dir, &[".rs"]).into_iter().map(text).collect()
 }
 
 /// The circles of a crate with these files.
@@ -321,12 +320,11 @@ fn circles_of(files: &Files, root: &str) -> BTreeSet<Vec<String>> {
 
 #[test]
 fn no_modules_name_each_other() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = root().join("crates");
     let (mut read, mut found) = (0, Vec::new());
     for entry in fs::read_dir(crates).expect("crates").flatten() {
         let name = entry.file_name().into_string().expect("a name");
-        let mut sources = Files::new();
-        files(&entry.path().join("src"), "", &mut sources);
+        let sources = sources(&entry.path().join("src"));
         let roots = ["lib.rs", "main.rs"].into_iter().filter(|root| sources.contains_key(*root));
         for root in roots {
             read += modules(&sources, root).len();

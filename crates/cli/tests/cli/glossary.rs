@@ -1,7 +1,8 @@
 //! Words that the glossary replaces are gone from documents, code and help.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::tree::{files, root};
 
 /// The first column of the table below `## Words to avoid`.
 fn avoided(glossary: &str) -> Vec<String> {
@@ -9,19 +10,6 @@ fn avoided(glossary: &str) -> Vec<String> {
     let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
     let words = rows.filter_map(|row| row.split(" | ").next().map(str::to_lowercase));
     words.filter(|word| word != "not").collect()
-}
-
-/// Files below `at` with one of these endings.
-fn files(at: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(at).expect("a directory").flatten() {
-        let path = entry.path();
-        let name = entry.file_name().into_string().expect("a name");
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            files(&path, endings, found);
-        } else if endings.iter().any(|ending| name.ends_with(ending)) {
-            found.push(path);
-        }
-    }
 }
 
 /// Runs of white space and comment marks are one space: a phrase may be broken over two lines.
@@ -33,7 +21,7 @@ fn flat(text: &str) -> String {
 
 #[test]
 fn words_to_avoid_are_avoided() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("the glossary");
     let avoided = avoided(&glossary);
     assert!(avoided.len() >= 10, "{avoided:?}");
@@ -46,7 +34,7 @@ fn words_to_avoid_are_avoided() {
         ("schema", &[".json"]),
         ("experiments", &[".toml"]),
     ] {
-        files(&root.join(below), endings, &mut all);
+        all.extend(files(&root.join(below), endings));
     }
     for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LIMITATIONS.md"] {
         all.push(root.join(name));

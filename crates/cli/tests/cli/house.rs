@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::tree::root;
+
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// What each crate of the workspace builds on, by its manifest; what only tests need is left out.
@@ -36,7 +38,7 @@ fn reached(arrows: &Arrows, from: &str, without: (&str, &str)) -> BTreeSet<Strin
 
 #[test]
 fn the_diagram_is_what_the_manifests_say() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let arrows = manifests(&root);
     let mut expected = BTreeSet::new();
     for (from, needs) in &arrows {

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
 
+use crate::tree::{files, root};
 use crate::{Place, TINY, capture};
 
 /// Sources whose types are not printed, and why.
@@ -23,8 +24,7 @@ const NOT_PRINTED: [(&str, &str); 4] = [
 
 /// All `code` in the first columns of the glossary's tables, and of the tables of keys of files.
 fn known() -> BTreeSet<String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let glossary = fs::read_to_string(docs.join("glossary.md")).expect("the glossary");
+    let glossary = fs::read_to_string(root().join("docs/glossary.md")).expect("the glossary");
     let (glossary, _) = glossary.split_once("## Words to avoid").expect("words to avoid");
     let cells = glossary.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let code = |cell: &str| {
@@ -244,29 +244,17 @@ fn cased(name: &str, separator: char) -> String {
     out
 }
 
-fn sources(below: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(below).expect("a directory").flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            found.push(path);
-        }
-    }
-}
-
 /// The keys that the source has.
 fn keys() -> BTreeMap<String, String> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
+    let crates = root().join("crates");
+    let mut keys = Keys::default();
     for name in
         ["cli", "control", "discover", "kernel", "libvirt", "observe", "trace", "lab", "play"]
     {
-        sources(&crates.join(name).join("src"), &mut files);
+        let mut sources = files(&crates.join(name).join("src"), &[".rs"]);
+        sources.retain(|path| NOT_PRINTED.iter().all(|(file, _)| !path.ends_with(file)));
+        sources.iter().for_each(|path| keys.read(path));
     }
-    files.retain(|path| NOT_PRINTED.iter().all(|(file, _)| !path.ends_with(file)));
-    let mut keys = Keys::default();
-    files.iter().for_each(|path| keys.read(path));
     keys.0
 }
 
@@ -281,15 +269,14 @@ fn every_key_of_json_has_a_line_in_the_glossary() {
 
 #[test]
 fn every_column_has_a_line_in_the_glossary() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    sources(&crates.join("cli/src/host"), &mut files);
-    files.extend(
+    let crates = root().join("crates");
+    let mut sources = files(&crates.join("cli/src/host"), &[".rs"]);
+    sources.extend(
         ["trace/src/table.rs", "lab/src/table.rs", "lab/src/kvm/table.rs"]
             .map(|at| crates.join(at)),
     );
     let mut found = BTreeSet::new();
-    for path in files {
+    for path in sources {
         let text = fs::read_to_string(&path).expect("a source");
         let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         columns(TokenStream::from_str(text).expect("it is Rust"), &mut found);
@@ -309,9 +296,7 @@ fn every_key_of_the_glossary_is_printed() {
     let (_, tables) = glossary.split_once("## JSON keys").expect("the keys");
     let (tables, _) = tables.split_once("## Words to avoid").expect("words to avoid");
     let mut keys: BTreeSet<String> = keys().into_keys().collect();
-    for (metric, _) in lowtail_lab_metrics() {
-        keys.insert(metric);
-    }
+    keys.extend(figures());
     let cells = tables.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let named = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let stale: Vec<&str> = named.filter(|name| !keys.contains(*name)).collect();
@@ -319,16 +304,16 @@ fn every_key_of_the_glossary_is_printed() {
 }
 
 /// Figures of rows, as JSON names them.
-fn lowtail_lab_metrics() -> Vec<(String, f64)> {
+fn figures() -> Vec<String> {
     use lowtail_lab::metric::{GENERAL, LATENCY, PER_VM, TimeUnit, in_base_unit};
     let names = LATENCY.iter().copied().chain(GENERAL.iter().chain(&PER_VM).map(|(name, _)| *name));
-    names.map(|name| in_base_unit(name, 1.0, TimeUnit::Us)).collect()
+    names.map(|name| in_base_unit(name, 1.0, TimeUnit::Us).0).collect()
 }
 
 #[test]
 fn every_figure_of_a_row_has_a_line_in_the_glossary() {
     let known = known();
-    for (name, _) in lowtail_lab_metrics() {
+    for name in figures() {
         assert!(known.contains(&name), "docs/glossary.md has no line for `{name}`");
     }
 }
@@ -382,7 +367,7 @@ fn what_is_printed_is_what_the_source_says() {
 /// Each key of a policy and of a scenario says what it is, and the pages that are made of that have it.
 #[test]
 fn every_key_of_a_file_says_what_it_is() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     for (schema, page) in [("policy", "policy-keys"), ("scenario", "scenario-keys")] {
         let text =
             fs::read_to_string(root.join(format!("schema/{schema}.json"))).expect("a schema");

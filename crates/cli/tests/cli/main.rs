@@ -24,6 +24,7 @@ mod policy;
 mod reference;
 mod report;
 mod trace;
+mod tree;
 mod trust;
 mod words;
 

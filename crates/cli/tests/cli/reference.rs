@@ -3,9 +3,9 @@
 mod keys;
 
 use std::fs;
-use std::path::Path;
 
 use crate::Place;
+use crate::tree::root;
 use keys::Keys;
 
 /// Set by `make reference`: pages are written instead of compared.
@@ -13,7 +13,7 @@ const WRITE: &str = "LOWTAIL_WRITE_REFERENCE";
 
 /// `page` of docs/reference is `text`.
 fn is_now(page: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(page);
+    let path = root().join("docs/reference").join(page);
     if std::env::var_os(WRITE).is_some() {
         fs::write(&path, text).expect("a page");
     }
@@ -64,8 +64,7 @@ fn exit_codes() {
         codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(codes, ["0", "1", "2", "3", "4"]);
     for page in ["docs/reference/exit-codes.md", "README.md"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
-        let text = fs::read_to_string(path).expect(page);
+        let text = fs::read_to_string(root().join(page)).expect(page);
         let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
         let rows: Vec<&str> = rows.filter(|cell| cell.parse::<u8>().is_ok()).collect();
         assert_eq!(rows, codes, "{page}");

@@ -82,19 +82,19 @@ fn neighbours_on_the_same_cpu_are_named_and_nobody_else() {
         let _idle = standin("--name idle --do sleep".to_string());
         let before = found(&observe(None, &["--duration", "2s", "web", "idle", "batch"]));
         let late = |found: &BTreeSet<Found>| {
-            found
-                .iter()
-                .any(|(vm, trouble, who)| vm == "web" && trouble == "late" && who == "vm batch")
+            found.iter().any(|(vm, symptom, who)| {
+                vm == "web" && symptom == "wakeup-latency" && who == "vm batch"
+            })
         };
         assert!(!late(&before), "without a neighbour: {before:?}");
         let _batch = standin(format!("--name batch --vcpus 4 --do burn --cpu {cpu}"));
         let intervals = observe(None, &["--duration", "4s", "web", "idle", "batch"]);
         let found = found(&intervals);
         assert!(late(&found), "{found:?}");
-        for (vm, trouble, who) in &found {
+        for (vm, symptom, who) in &found {
             // Those that compute wait for each other, which is true, and told as such.
-            let starved = vm == "batch" && trouble == "starved";
-            let right = vm == "web" && (trouble == "late" || trouble == "starved");
+            let starved = vm == "batch" && symptom == "ready-time";
+            let right = vm == "web" && (symptom == "wakeup-latency" || symptom == "ready-time");
             assert!(right || starved, "{found:?}");
             assert_eq!(who, "vm batch", "{found:?}");
         }
@@ -126,7 +126,7 @@ fn a_quota_is_named_and_no_neighbour() {
         let _capped = standin("--name capped --do burn --quota 20000 --period 100000".to_string());
         let intervals = observe(None, &["--duration", "3s", "capped"]);
         let found = found(&intervals);
-        assert!(found.iter().any(|(_, trouble, _)| trouble == "throttled"), "{found:?}");
+        assert!(found.iter().any(|(_, symptom, _)| symptom == "throttling"), "{found:?}");
         for (vm, _, who) in &found {
             assert_eq!((vm.as_str(), who.as_str()), ("capped", "quota"), "{found:?}");
         }
@@ -191,8 +191,8 @@ fn a_slow_queue_is_named_and_nothing_else() {
     let Some(_kernel) = kernel() else { return };
     tries(|| {
         let found = path(true, false);
-        assert_eq!(of("a", &found), ["queued"], "{found:?}");
-        assert_eq!(of("b", &found), ["queued"], "it waits behind itself: {found:?}");
+        assert_eq!(of("a", &found), ["queueing-delay"], "{found:?}");
+        assert_eq!(of("b", &found), ["queueing-delay"], "it waits behind itself: {found:?}");
     });
 }
 
@@ -201,7 +201,7 @@ fn a_slow_link_beyond_is_named_and_nothing_else() {
     let Some(_kernel) = kernel() else { return };
     tries(|| {
         let found = path(false, true);
-        assert_eq!(of("a", &found), ["far"], "{found:?}");
+        assert_eq!(of("a", &found), ["round-trip"], "{found:?}");
         assert_eq!(of("b", &found), [""; 0], "{found:?}");
     });
 }
@@ -211,7 +211,7 @@ fn both_at_once_are_both_named() {
     let Some(_kernel) = kernel() else { return };
     tries(|| {
         let found = path(true, true);
-        assert_eq!(of("a", &found), ["far", "queued"], "{found:?}");
+        assert_eq!(of("a", &found), ["queueing-delay", "round-trip"], "{found:?}");
     });
 }
 
@@ -234,11 +234,11 @@ fn a_neighbour_and_a_quota_at_once() {
         let _capped =
             standin("--name capped --do burn --quota 5000 --period 100000 --cpu 0".to_string());
         let found = found(&observe(None, &["--duration", "4s", "web", "batch", "capped"]));
-        let has = |vm: &str, trouble: &str, who: &str| {
-            found.contains(&(vm.to_string(), trouble.to_string(), who.to_string()))
+        let has = |vm: &str, symptom: &str, who: &str| {
+            found.contains(&(vm.to_string(), symptom.to_string(), who.to_string()))
         };
-        assert!(has("web", "late", "vm batch"), "{found:?}");
-        assert!(has("capped", "throttled", "quota"), "{found:?}");
+        assert!(has("web", "wakeup-latency", "vm batch"), "{found:?}");
+        assert!(has("capped", "throttling", "quota"), "{found:?}");
         assert!(found.iter().all(|(vm, _, who)| who == "quota" || vm != "capped"), "{found:?}");
     });
 }
@@ -272,7 +272,7 @@ fn a_real_guest_waits_for_its_neighbour() {
     let _batch = standin(format!("--name batch --do burn --cpu {cpu}"));
     tries(|| {
         let found = found(&observe(None, &["--duration", "3s", "real", "batch"]));
-        let starved = ("real".to_string(), "starved".to_string(), "vm batch".to_string());
+        let starved = ("real".to_string(), "ready-time".to_string(), "vm batch".to_string());
         assert!(found.contains(&starved), "{found:?}");
         for (vm, _, who) in &found {
             // Each waits for the other, and the guest's emulator for its own vCPU, too.

@@ -32,7 +32,7 @@ fn a_note_is_reported_once_while_it_holds() {
     let bare = || Found { hierarchy: None, ..found(&["web"]) };
     let all = notes(policy, &[bare(), bare(), found(&["web"]), bare()]);
     let lines: Vec<&[String]> = all.iter().map(|look| &look.as_ref().expect("known")[..]).collect();
-    assert!(lines[0].len() == 1 && lines[0][0].contains("no control groups"), "{lines:?}");
+    assert!(lines[0].len() == 1 && lines[0][0].contains("no CPU controller"), "{lines:?}");
     assert!(lines[1].is_empty() && lines[2].is_empty(), "{lines:?}");
     assert_eq!(lines[3], lines[0], "it came back");
 }

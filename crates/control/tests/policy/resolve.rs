@@ -183,7 +183,7 @@ fn slices_need_their_kernel_and_the_fair_class() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said() {
+fn what_cannot_be_set_is_said() {
     let v2 = capabilities(Some(Version::V2));
     let alone = || vm("web", Kind::Qemu, false);
     // In a group with others a vCPU's weight is a nice value; one step is a factor of 1.25.
@@ -192,8 +192,11 @@ fn what_cannot_be_had_is_said() {
     check("scheduler = \"fair\"", alone(), &v2, &[], &[]);
     let caps =
         "scheduler = \"fair\"\n[[vm]]\ncap = \"50%\"\nvcpu_cap = \"20%\"\nemulator_weight = 5";
-    let notes =
-        ["web: cap cannot be had", "web: vcpu_cap cannot be had", "web: emulator_weight cannot"];
+    let notes = [
+        "web: cap cannot be set",
+        "web: vcpu_cap cannot be set",
+        "web: emulator_weight cannot be set",
+    ];
     check(caps, alone(), &v2, &[], &notes);
     check(
         "scheduler = \"fair\"",
@@ -239,7 +242,10 @@ fn who_schedules() {
         let got = resolve(&policy, &[vm("web", Kind::Qemu, true)], capabilities);
         assert_eq!(got.vcpus, wanted, "{scheduler}");
         assert_eq!(got.notes.iter().any(|note| note.fatal), fatal, "{scheduler}");
-        let told = got.notes.iter().any(|note| note.to_string().contains("ordinary threads"));
+        let told = got
+            .notes
+            .iter()
+            .any(|note| note.to_string().contains("no ordinary thread wants the CPU"));
         assert_eq!(told, wanted == VcpusBy::SmallFirst, "{scheduler}");
         // Weights count under sched_ext as well.
         assert_eq!(got.desired.is_empty(), scheduler == "none", "{scheduler}");

@@ -27,7 +27,7 @@ fn unknown_keys_and_values() {
         (
             "\"late_per_600k\"",
             "\"lateness\"",
-            ":5:27: unknown metric `lateness`; known are avg, min,",
+            ":5:32: unknown metric `lateness`; known are avg, min,",
         ),
     ] {
         let message = message(from, to);
@@ -193,7 +193,11 @@ fn impossible_nics_and_flows() {
             "x.toml:25:6: VM `dom0` has no interface: its workload is no net-guest",
         ),
         ("way = { in", "way = { inn", "x.toml:26:9: unknown value `inn`; did you mean `in`?"),
-        ("way = { in = \"eth\" }", "way = {}", "x.toml:26:7: one key says which it is"),
+        (
+            "way = { in = \"eth\" }",
+            "way = {}",
+            "x.toml:26:7: give exactly one key, which says what it is",
+        ),
         // Pace.
         (line, "pace = { window = 0 }", "x.toml:27:8: a window of no packets"),
         (line, "pace = { window = 5000 }", "x.toml:27:8: a window of 5000 packets: 1 to 4096"),

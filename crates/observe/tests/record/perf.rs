@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
         let tid = stage.add("server", vec![cpu], Policy::Fifo(1), server);
         let hog = stand::hog(Duration::from_millis(6), Duration::from_millis(10));
         stage.add("hog", vec![cpu], Policy::Fifo(2), hog);
+        // Linux 6.18 does not tell perf of most switches that an idle CPU makes (from `swapper`): this one never idles.
+        stage.add("loop", vec![cpu], Policy::Idle, |over| while !over.load(Ordering::Relaxed) {});
         let pipe = dir.path().join("pipe.data");
         let files = [path.clone(), pipe.clone()];
         let perf = std::thread::spawn(move || {
@@ -96,9 +99,8 @@ fn delays_are_those_that_perf_finds_in_its_own_file() {
             let agree = (least - 1.0..=most + 1.0).contains(&ours_us);
             assert!(agree, "{per_cent} %: {ours_us} us here, perf {least} to {most}");
         }
-        // Where a switch is missing in perf's file, nobody is blamed.
-        let blamed = server.blame.iter().find(|blame| blame.vcpu != "unknown").unwrap();
-        assert!(blamed.vcpu.starts_with("hog["), "{:?}", server.blame);
+        let blamed = &server.blame[0];
+        assert!(blamed.vcpu.starts_with("hog[") && blamed.share > 0.9, "{:?}", server.blame);
         // What came out of the pipe is of another second, and what we have recorded of all the time.
         let piped = of(&latency(File::open(&pipe).unwrap(), &Options::default()).unwrap());
         let own = of(&latency(&own[..], &Options::default()).unwrap());

@@ -13,7 +13,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::delays::Delays;
-use super::totals::{Key, Threads, Told, Vm};
+use super::totals::{Key, Told, Vm};
 
 /// What OpenMetrics calls itself.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -65,29 +65,29 @@ impl Page {
 
     fn run_queue(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         self.counter(encoder, "vcpu_run_time", "Run time of the vCPUs", |vm| {
-            some(&vm.vcpus, |of| of.run_time_ns)
+            vm.vcpus.seen().map(|of| of.run_time_ns)
         })?;
         let help = "Run time of the threads that serve the devices";
         self.counter(encoder, "backend_run_time", help, |vm| {
-            some(&vm.backend, |of| of.run_time_ns)
+            vm.backend.seen().map(|of| of.run_time_ns)
         })?;
         let help = "Run time of all other threads";
         self.counter(encoder, "worker_run_time", help, |vm| {
-            some(&vm.workers, |of| of.run_time_ns)
+            vm.workers.seen().map(|of| of.run_time_ns)
         })?;
         let help = "Ready time of the vCPUs: they wanted a CPU and had none";
-        self.counter(encoder, "vcpu_ready", help, |vm| some(&vm.vcpus, |of| of.ready_ns))?;
+        self.counter(encoder, "vcpu_ready", help, |vm| vm.vcpus.seen().map(|of| of.ready_ns))?;
         let help = "Wake-up latency of the vCPUs";
         self.histogram(encoder, "vcpu_wakeup_latency", help, |vm| {
-            delays(&vm.vcpus, |of| &of.wakeup_latency)
+            vm.vcpus.seen().map(|of| &of.wakeup_latency)
         })?;
         let help = "Preemption latency of the vCPUs";
         self.histogram(encoder, "vcpu_preemption_latency", help, |vm| {
-            delays(&vm.vcpus, |of| &of.preemption_latency)
+            vm.vcpus.seen().map(|of| &of.preemption_latency)
         })?;
         let help = "Wake-up latency of the threads that serve the devices";
         self.histogram(encoder, "backend_latency", help, |vm| {
-            delays(&vm.backend, |of| &of.wakeup_latency)
+            vm.backend.seen().map(|of| &of.wakeup_latency)
         })?;
         let help = "Ready time of a VM's threads, by who ran on the CPU that they waited for";
         let family = Family("vm_blame", help, Some(Unit::Seconds), MetricType::Counter);
@@ -253,16 +253,6 @@ impl Collector for Page {
         self.findings(&mut encoder)?;
         self.limits(&mut encoder)
     }
-}
-
-/// A total of threads, if the VM has any of that kind.
-fn some(of: &Threads, ns: impl Fn(&Threads) -> u64) -> Option<u64> {
-    of.any.then(|| ns(of))
-}
-
-/// Delays of threads, if the VM has any of that kind.
-fn delays(of: &Threads, delays: impl Fn(&Threads) -> &Delays) -> Option<&Delays> {
-    of.any.then(|| delays(of))
 }
 
 /// The labels that say which VM it is. Its process's number is used again, its name as it likes; with the time of

@@ -96,11 +96,15 @@ pub(super) struct Threads {
     pub(super) ready_ns: u64,
     pub(super) wakeup_latency: Delays,
     pub(super) preemption_latency: Delays,
-    /// Whether there ever was one.
-    pub(super) any: bool,
+    any: bool,
 }
 
 impl Threads {
+    /// The totals, if there ever was such a thread.
+    pub(super) fn seen(&self) -> Option<&Self> {
+        self.any.then_some(self)
+    }
+
     fn add(&mut self, thread: &ThreadSnapshot) {
         self.any = true;
         self.run_time_ns = self.run_time_ns.saturating_add(thread.run_time_ns);

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::blocks::{Class, Commands, Step, Wrong, steps};
-use super::pages::{all, root};
+use super::pages::all;
 use crate::Place;
+use crate::tree::root;
 
 /// Programs that run neither here nor in the guest, and why.
 const ELSEWHERE: [(&str, &str); 13] = [

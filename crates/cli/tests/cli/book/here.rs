@@ -10,7 +10,8 @@ use lowtail_standin::binary;
 
 use super::blocks::{Class, Commands, Step, steps};
 use super::commands::is_elsewhere;
-use super::pages::{Page, all, root};
+use super::pages::{Page, all};
+use crate::tree::root;
 
 /// A page may take so many seconds.
 const SECONDS: &str = "120";

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::pages::{Page, all, root};
+use super::pages::{Page, all};
+use crate::tree::root;
 
 /// `docs/reference` and `../glossary.md` are `docs/glossary.md`. `None` if it leads out of the tree.
 fn resolve(from: &Path, to: &str) -> Option<PathBuf> {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
+use crate::tree::{files, root};
+
 /// A document.
 pub(crate) struct Page {
     /// Below the root of the tree: `docs/tutorial.md`.
@@ -29,37 +31,19 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// The root of the tree.
-pub(crate) fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the root of the tree")
-}
-
 /// All of docs/, and those of the root, sorted by name.
 pub(crate) fn all() -> Vec<Page> {
-    let mut found = Vec::new();
-    below(&root(), Path::new("docs"), &mut found);
-    for entry in fs::read_dir(root()).expect("the root").flatten() {
-        found.push(entry.file_name().into());
+    let root = root();
+    let mut found = files(&root.join("docs"), &[".md"]);
+    for entry in fs::read_dir(&root).expect("the root").flatten() {
+        found.extend(Some(entry.path()).filter(|path| path.extension().is_some_and(|e| e == "md")));
     }
-    found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     found.sort();
     let page = |path: PathBuf| Page {
-        text: fs::read_to_string(root().join(&path)).expect("a page in UTF-8"),
-        name: path.to_str().expect("a name in UTF-8").to_string(),
+        text: fs::read_to_string(&path).expect("a page in UTF-8"),
+        name: path.strip_prefix(&root).ok().and_then(Path::to_str).expect("a name").to_string(),
     };
     found.into_iter().map(page).collect()
-}
-
-fn below(root: &Path, at: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(root.join(at)).expect("a directory").flatten() {
-        let path = at.join(entry.file_name());
-        if root.join(&path).is_dir() {
-            below(root, &path, found);
-        } else {
-            found.push(path);
-        }
-    }
 }
 
 impl Page {
