@@ -78,10 +78,12 @@ impl JsonSchema for DistributionText {
             "oneOf": [
                 span,
                 {
+                    "description": "Exponential with this mean.",
                     "type": "object", "additionalProperties": false, "required": ["exponential"],
                     "properties": { "exponential": span },
                 },
                 {
+                    "description": "Uniform from the first to the second.",
                     "type": "object", "additionalProperties": false, "required": ["uniform"],
                     "properties": {
                         "uniform": { "type": "array", "items": span, "minItems": 2, "maxItems": 2 },

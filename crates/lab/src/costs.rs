@@ -1,4 +1,4 @@
-//! Cost files: what things take on a VM, each number with its source.
+//! Cost files: what things take on a machine, each number with its source.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::error::{Error, nearest};
 use crate::tree;
 use crate::value::DurationText;
 
-/// The costs of a VM as a file in `costs/` writes them.
+/// The costs of a machine as a file in `costs/` writes them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CostsFile {
-    /// What VM.
+    /// What machine.
     pub title: String,
     /// Anything that a reader should know.
     #[serde(default)]
@@ -134,7 +134,7 @@ pub struct CostLine {
 pub struct CostTable {
     /// The file that they come from.
     pub file: String,
-    /// What VM that is.
+    /// What machine that is.
     pub title: String,
     /// The costs.
     pub lines: Vec<CostLine>,

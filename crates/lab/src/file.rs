@@ -53,7 +53,7 @@ pub struct ScenarioFile {
     /// Metrics besides latency that tables and reports show, such as `switches_per_second`.
     #[serde(default)]
     pub show: Vec<String>,
-    /// The host; with a network each VM that has VMs is like this. Absent if no host is
+    /// The host; with a network each host that has VMs is like this. Absent if no host is
     /// simulated.
     pub host: Option<HostFile>,
     /// The VMs by name, numbered in the order of the file.
@@ -68,9 +68,9 @@ pub struct ScenarioFile {
     /// Traffic of VMs with the workload `net-guest`.
     #[serde(default)]
     pub flow: BTreeMap<String, FlowFile>,
-    /// A network, of VMs, links and switches.
+    /// A network, of hosts, links and switches.
     pub network: Option<NetworkFile>,
-    /// Ends of the network whose processors are not simulated. A VM without these and
+    /// Ends of the network whose processors are not simulated. A host without these and
     /// without VMs is one itself.
     #[serde(default)]
     pub end: BTreeMap<String, EndFile>,
@@ -207,7 +207,7 @@ pub struct VmFile {
     pub pin: Option<Vec<u16>>,
     /// pCPUs on which it would rather run (soft affinity); all if absent.
     pub soft: Option<Vec<u16>>,
-    /// In a network the VM that it is on; with a list there is one on each.
+    /// In a network the host that it is on; with a list there is one on each.
     pub on: Option<NamesFile>,
     /// How its threads share the processors, in libvirt's words.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! What a scenario may ask for.
 //!
-//! A file need not be the user's own: no number in it makes memory grow beyond what a VM has before the first event, and no
+//! A file need not be the user's own: no number in it makes memory grow beyond what a host has before the first event, and no
 //! name is longer than what shows it can bear. Each limit is far beyond what is published here; docs/reference/scenario.md lists them.
 
 use toml::de::DeValue;
@@ -21,7 +21,7 @@ pub(crate) const CASES_MAX: usize = 10_000;
 pub(crate) const VARIABLES_MAX: usize = 32;
 /// Most keys on the way to a value in `set`.
 pub(crate) const SET_KEYS_MAX: usize = 16;
-/// Most VMs, vCPUs, VMs, ends and conversations of all cases together. Each takes 100 bytes to some kilobytes of what is
+/// Most VMs, vCPUs, hosts, ends and conversations of all cases together. Each takes 100 bytes to some kilobytes of what is
 /// read, whether its case is run or not.
 pub(crate) const PARTS_MAX: usize = 1 << 24;
 /// Most vCPUs of all hosts of a network. Each has histograms of some ten kilobytes.

@@ -25,7 +25,7 @@ impl Outcome {
     /// A chapter with its tables.
     pub fn markdown(&self) -> String {
         let mut out = format!(
-            "## {}\n\n{}: {}.\n\n    {}\n",
+            "## {}\n\n{}: {}.\n\n```sh slow\n{}\n```\n",
             plain(&self.name),
             plain(&self.title),
             self.verdict_line(),

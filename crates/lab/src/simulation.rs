@@ -32,7 +32,7 @@ impl Simulation {
         self.net.iter().flat_map(move |net| links.flows_of(vm.dom, net))
     }
 
-    /// What `vm`, or the VMs that send it requests, have measured.
+    /// What `vm`, or the hosts that send it requests, have measured.
     pub(crate) fn latency(&self, case: &Case, vm: VmRef) -> Option<Hist> {
         let mut latency = self.hosts[vm.host].outcome(vm.dom).latency;
         for flow in self.flows_of(case, vm).filter(|flow| flow.done().is_some()) {

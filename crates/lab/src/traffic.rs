@@ -32,7 +32,7 @@ pub struct NicFile {
     pub count: u16,
     /// Rate of its wire, each way.
     pub rate: RateText,
-    /// From here to the VM at the other end.
+    /// From here to the host at the other end.
     #[serde(default = "twenty_us")]
     pub latency: DurationText,
     /// Shortest time between two interrupts.

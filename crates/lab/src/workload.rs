@@ -31,7 +31,7 @@ pub enum WorkloadFile {
     CpuLoop(CpuLoopFile),
     /// Bursts of work with sleeps between them.
     DutyHog(DutyHogFile),
-    /// A server that answers small requests, with its client on another VM.
+    /// A server that answers small requests, with its client on another host.
     RequestServer(Box<RequestServerConfig>),
     /// Sleeps, wakes, notes how late it is, over and over.
     TimerSleeper(TimerSleeperConfig),

@@ -13,9 +13,9 @@ use super::screen::Screen;
 use crate::exit::Fail;
 
 /// Columns and lines of the terminal that is drawn.
-const SIZE: (u16, u16) = (160, 24);
-/// A cell, in pixels: that of a monospaced font of 14 px.
-const CELL: (f64, f64) = (8.4, 18.0);
+const SIZE: (u16, u16) = (168, 22);
+/// A cell, in pixels: that of a monospaced font of 14 px. Lines of boxes meet at this height.
+const CELL: (f64, f64) = (8.4, 16.3);
 /// Around the text, in pixels.
 const MARGIN: f64 = 10.0;
 /// Text and ground of a dark terminal: the picture has its own ground, so that it is readable on any page.
@@ -103,7 +103,7 @@ impl Look {
         }
         let weight = if self.bold { " font-weight=\"bold\"" } else { "" };
         let opacity = if self.dim { " opacity=\"0.65\"" } else { "" };
-        let base = top + 13.5;
+        let base = top + 13.0;
         let _ = writeln!(
             out,
             "<text x=\"{left:.1}\" y=\"{base:.1}\" textLength=\"{width:.1}\" xml:space=\"preserve\" \

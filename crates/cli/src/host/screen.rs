@@ -180,8 +180,9 @@ impl Screen {
         titles.insert(SPARKS_AT, "last half minute");
         let widths = titles.iter().enumerate().map(|(i, title)| match i {
             0 => Constraint::Min(12),
-            SPARKS_AT => Constraint::Length(HISTORY as u16),
-            _ => Constraint::Length((title.len() as u16).max(8)),
+            // On a narrow screen the picture of the past gives way to figures.
+            SPARKS_AT => Constraint::Fill(1),
+            _ => Constraint::Length((title.len() as u16).max(7)),
         });
         let rows = self.snapshot.vms.iter().map(|vm| self.vm(vm));
         Table::new(rows, widths)
@@ -214,7 +215,7 @@ fn threads(vm: &VmSnapshot, interval_ms: f64) -> Table<'_> {
         Constraint::Length(8),
         Constraint::Length(9),
         Constraint::Length(9),
-        Constraint::Length(9),
+        Constraint::Length(11),
         Constraint::Length(9),
         Constraint::Min(20),
     ];
@@ -326,7 +327,7 @@ mod tests {
         let text = shown(&screen);
         // 4 ms are in the bucket from 3.932 to 4.063.
         for part in [
-            "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: on its CPU ran batch 100 %; for 1 s",
+            "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: batch ran on its CPU 100 % of the wait; for 1 s",
             "2 VMs",
             "round trip p50",
         ] {

@@ -80,7 +80,7 @@ mod tests {
         let text = text(&snapshot, &Diagnosis::default().update(&snapshot));
         assert!(
             text.contains(
-                "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: on its CPU ran batch 100 %; for 1 s"
+                "web\\u{1b}[2J: wake-up latency p99 4.00 ms (limit 1.00 ms); cause: batch ran on its CPU 100 % of the wait; for 1 s"
             ),
             "{text}"
         );

@@ -72,12 +72,17 @@ pub(crate) fn sentence(finding: &Finding) -> String {
         Symptom::RoundTrip => p99("round trip beyond the uplink"),
     };
     let told = finding.causes.iter().filter(|cause| cause.ratio >= 0.05).take(3);
-    let causes: Vec<String> =
-        told.map(|cause| format!("{} {:.0} %", who(&cause.runner), 100.0 * cause.ratio)).collect();
-    let cause = match (causes.is_empty(), symptom) {
+    let mut causes = told.map(|cause| (who(&cause.runner), percent(cause.ratio)));
+    let cause = match (causes.next(), symptom) {
         (_, Symptom::Throttling) => "; cause: its own CPU quota".to_string(),
-        (true, _) => String::new(),
-        _ => format!("; cause: on its CPU ran {}", causes.join(", ")),
+        (None, _) => String::new(),
+        (Some((first, ratio)), _) => {
+            let others = causes.map(|(who, ratio)| format!(", {who} {ratio}"));
+            format!(
+                "; cause: {first} ran on its CPU {ratio} of the wait{}",
+                others.collect::<String>()
+            )
+        }
     };
     format!("{vm}: {what}{cause}; for {:.0} s", finding.duration_ms / 1e3)
 }

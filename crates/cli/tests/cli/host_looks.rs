@@ -116,9 +116,9 @@ fn a_step_of_the_clock() {
     // A fifth of a CPU, in periods of 100 ms.
     let ran_ms = sum(&|interval| {
         let threads = interval["vms"][0]["threads"].as_array().expect("threads");
-        let ns = |thread: &Value| thread["run_time_ns"].as_f64().expect("a number");
+        let seconds = |thread: &Value| thread["run_time_seconds"].as_f64().expect("a number");
         let vcpus = threads.iter().filter(|thread| thread["role"] == "vcpu");
-        vcpus.map(ns).sum::<f64>() / 1e6
+        1e3 * vcpus.map(seconds).sum::<f64>()
     });
     assert!((ran_ms / span_ms - 0.2).abs() < 0.01, "{ran_ms} of {span_ms} ms");
     let throttled = sum(&|interval| {

@@ -133,10 +133,11 @@ fn names_have_a_longest_length() {
 #[test]
 fn no_number_takes_all_memory() {
     let place = Place::new();
-    let net = "title = \"n\"\nduration = \"1ms\"\n[network]\ntopology = { kind = \"star\", machines = 4 }\n\
+    let net = "title = \"n\"\nduration = \"1ms\"\n[network]\ntopology = { kind = \"star\", hosts = 4 }\n\
                link = { rate = \"1Gbit/s\" }\n[traffic.t]\nfrom = \"0\"\nto = \"1\"\npattern = { kind = \"bulk\" }\n";
-    let star = "{ kind = \"star\", machines = 4 }";
-    let tree = "{ kind = \"tree\", pods = 2, edges = 1, aggregations = 1, cores = 4000000000, machines = 1 }";
+    let star = "{ kind = \"star\", hosts = 4 }";
+    let tree =
+        "{ kind = \"tree\", pods = 2, edges = 1, aggregations = 1, cores = 4000000000, hosts = 1 }";
     let all = format!("from = [{}]", "\"all\", ".repeat(400_000));
     let bins: Vec<String> = (1..=100_000).map(|i| i.to_string()).collect();
     let bins = format!("from = \"0\"\nbins = [{}]", bins.join(", "));
@@ -144,12 +145,12 @@ fn no_number_takes_all_memory() {
         format!("{{ kind = \"prio\", bands = 16, queue = {inner} }}")
     });
     let prio = format!("link = {{ rate = \"1Gbit/s\" }}\nqueue = {prio}");
-    let many = "{ kind = \"star\", machines = 8192 }";
+    let many = "{ kind = \"star\", hosts = 8192 }";
     let cake = "link = { rate = \"1Gbit/s\" }\nswitch = { kind = \"cake\" }\nqueue = { kind = \"small-first\" }";
     let rate = "link = { rate = \"1Gbit/s\" }";
     let cases = [
         (
-            net.replace(star, "{ kind = \"star\", machines = 4000000000 }"),
+            net.replace(star, "{ kind = \"star\", hosts = 4000000000 }"),
             ":4:",
             "4000000000 VMs: 1 to 8192",
         ),

@@ -126,7 +126,7 @@ pub(crate) const QUEUES: &str = r#"title = "Queues"
 seed = 3
 duration = "300ms"
 [network]
-topology = { kind = "star", machines = ["A", "B", "C"] }
+topology = { kind = "star", hosts = ["A", "B", "C"] }
 link = { rate = "100Mbit/s", delay = "50us", buffer = "100KB" }
 queue = { kind = "fifo" }
 [traffic.bulk]

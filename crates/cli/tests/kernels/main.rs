@@ -262,7 +262,7 @@ fn kept(kernel: &Kernel, said: &Said) {
     assert_eq!(status.contains(schedules), small_first, "{status}");
     // What a killed process had is told, and so is that nobody has it now.
     let killed = said.lines("killed-status", i32::from(small_first)).join("\n");
-    assert!(killed.contains("nobody keeps them in force"), "{killed}");
+    assert!(killed.contains("no process keeps them in force"), "{killed}");
     let gone = "the process that had small-first is gone";
     assert_eq!(killed.contains(gone), small_first, "{killed}");
     said.lines("killed-revert", 0);

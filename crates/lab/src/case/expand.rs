@@ -53,7 +53,7 @@ pub(crate) fn expand(
             parts += case.parts();
             if parts > PARTS_MAX {
                 let message = format!(
-                    "{parts} VMs, vCPUs, VMs, ends and conversations in all cases by here: at most {PARTS_MAX}"
+                    "{parts} VMs, vCPUs, hosts, ends and conversations in all cases by here: at most {PARTS_MAX}"
                 );
                 return Err(SpanError::new(tree::span_at(entry, &["name"]), message).into());
             }

@@ -62,7 +62,7 @@ pub(super) fn make(
             let vm = &file.vm[name];
             let on = |message| KeyError::new("on", message).under(&["vm", name]);
             let Some(names) = &vm.on else {
-                return Err(on(format!("on which VM? There are {}", machines.join(", "))));
+                return Err(on(format!("on which host? There are {}", machines.join(", "))));
             };
             for machine in names.list() {
                 crate::network::build::machine(machine, &machines).map_err(on)?;
@@ -83,7 +83,7 @@ pub(super) fn make(
             let all: usize = made.hosts.iter().map(vcpus).sum();
             if let (true, Some(vm)) = (all > NETWORK_VCPUS_MAX, here.last()) {
                 let message = format!(
-                    "{all} vCPUs and threads on VMs up to `{name}`: at most {NETWORK_VCPUS_MAX}"
+                    "{all} vCPUs and threads on hosts up to `{name}`: at most {NETWORK_VCPUS_MAX}"
                 );
                 return Err(KeyError::new("on", message).under(&["vm", vm]));
             }
@@ -130,7 +130,10 @@ impl CaseParts {
             let vm = &file.vm[name];
             let in_vm = |bad: KeyError| bad.under(&["vm", name]);
             if machine.is_none() && vm.on.is_some() {
-                return Err(in_vm(KeyError::new("on", "there are no VMs: `[network]` is missing")));
+                return Err(in_vm(KeyError::new(
+                    "on",
+                    "there are no hosts: `[network]` is missing",
+                )));
             }
             let others = u32::from(vm.others());
             vcpus += (0..vm.count).map(|i| u32::from(vm.vcpus.of(i)) + others).sum::<u32>();

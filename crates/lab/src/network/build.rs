@@ -27,7 +27,7 @@ pub struct NetworkCase {
     file: NetworkFile,
     config: NetConfig,
     shared: Option<SharedConfig>,
-    /// VMs by number.
+    /// Hosts by number.
     pub machines: Vec<String>,
     /// Names of the traffic, in the order of its numbers.
     pub traffic: Vec<String>,
@@ -39,9 +39,9 @@ pub struct NetworkCase {
 
 /// An end in the making.
 pub(crate) struct EndSpec {
-    /// The table in the file; several VMs may have one.
+    /// The table in the file; several hosts may have one.
     pub(crate) name: String,
-    /// The VM.
+    /// The host.
     pub(crate) machine: u32,
     /// Host (among those simulated) and VM, if it is one.
     pub(crate) home: Option<(usize, u16)>,
@@ -56,13 +56,13 @@ impl EndSpec {
     }
 }
 
-/// The VM called `name`.
+/// The host called `name`.
 pub(crate) fn machine(name: &str, machines: &[String]) -> Result<u32, String> {
     if let Some(at) = machines.iter().position(|machine| machine == name) {
         return Ok(at as u32);
     }
     let hint = hint(name, machines.iter().map(String::as_str));
-    Err(format!("no VM is called `{name}`; {hint}"))
+    Err(format!("no host is called `{name}`; {hint}"))
 }
 
 /// Most ends of a network: numbers up to `LT_FLOW_VM_MAX` of `policy/flow.h`.
@@ -230,7 +230,7 @@ fn pairs(
     }
     pairs.retain(|(a, b)| a != b);
     if pairs.is_empty() {
-        return Err("there is no second VM to talk to".to_string());
+        return Err("there is no second end to talk to".to_string());
     }
     let count = file.count as usize;
     if pairs.len().saturating_mul(count) > PAIRS_MAX {
@@ -260,8 +260,8 @@ impl NetworkCase {
     /// One line about its queues.
     pub(crate) fn describe(&self) -> String {
         let machines = match self.machines.len() {
-            1 => "1 VM".to_string(),
-            n => format!("{n} VMs"),
+            1 => "1 host".to_string(),
+            n => format!("{n} hosts"),
         };
         let name = |queue: &Option<QueueFile>| {
             queue.as_ref().map_or_else(|| "fifo".to_string(), QueueFile::describe)
@@ -269,7 +269,7 @@ impl NetworkCase {
         format!("{machines}; NICs {}; switches {}", name(&self.file.queue), name(&self.file.switch))
     }
 
-    /// Bits per second of links to VMs, and of those between switches.
+    /// Bits per second of links to hosts, and of those between switches.
     pub(crate) fn rates(&self) -> (u64, u64) {
         let link = self.file.link.rate.0;
         (link, self.file.fabric.as_ref().map_or(link, |fabric| fabric.rate.0))

@@ -10,19 +10,19 @@ use super::topology::TopologyFile;
 use crate::error::KeyError;
 use crate::value::{BytesText, DurationText, RateText};
 
-/// A network: VMs, the links to their switches, the switches.
+/// A network: hosts, the links to their switches, the switches.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkFile {
     /// What it looks like.
     pub topology: TopologyFile,
-    /// Links between VMs and switches.
+    /// Links between hosts and switches.
     pub link: LinkFile,
-    /// Links between switches; as those of VMs if absent.
+    /// Links between switches; as those of hosts if absent.
     pub fabric: Option<LinkFile>,
-    /// What waits for the NIC of a VM; first come, first served without limit if absent.
+    /// What waits for the NIC of a host; first come, first served without limit if absent.
     pub queue: Option<QueueFile>,
-    /// The NIC of a VM behind that.
+    /// The NIC of a host behind that.
     #[serde(default)]
     pub nic: TransmitFile,
     /// What waits at the ports of switches; first come, first served in the link's `buffer` if
@@ -30,7 +30,7 @@ pub struct NetworkFile {
     pub switch: Option<QueueFile>,
     /// A buffer that the ports of each switch share; each has its own if absent.
     pub shared: Option<SharedFile>,
-    /// From an end to another one in the same VM, if no host is simulated.
+    /// From an end to another one in the same host, if no host is simulated.
     #[serde(default = "ten_us")]
     pub local_delay: DurationText,
 }
@@ -102,7 +102,7 @@ impl SharedFile {
     }
 }
 
-/// The NIC of a VM.
+/// The NIC of a host.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransmitFile {

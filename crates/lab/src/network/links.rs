@@ -1,5 +1,5 @@
-//! The links of a host that is simulated alone: one behind each of its NICs, with a VM at the
-//! far end, and the datagram flows between its VMs and those VMs.
+//! The links of a host that is simulated alone: one behind each of its NICs, with a host at the
+//! far end, and the datagram flows between its VMs and those hosts.
 
 use lowtail_engine::{Distribution, Duration};
 use lowtail_host::{Config, Dom, Host, Workload};
@@ -16,7 +16,7 @@ use super::world::{CheckEvery, Home, World};
 const NIC_BACKLOG: Duration = Duration::from_ms(12);
 /// A window's process wakes for the first time so long after its VM has booted.
 const PROCESS_START: Distribution = Distribution::Fixed(Duration::from_us(100));
-/// When a VM outside begins.
+/// When a host outside begins.
 const MACHINE_START: Distribution = Distribution::Uniform(Duration::ZERO, Duration::from_ms(1));
 /// Events between two looks whether all has been measured, as in [`Host::run`].
 const EVENTS_PER_LOOK: u64 = 64;
@@ -33,12 +33,12 @@ pub struct Link {
 /// Where a flow runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// From the VM behind this NIC to the VM.
+    /// From the host behind this NIC to the VM.
     In {
         /// The NIC.
         nic: u16,
     },
-    /// From the VM to the VM behind this NIC.
+    /// From the VM to the host behind this NIC.
     Out {
         /// The NIC.
         nic: u16,
@@ -193,7 +193,7 @@ impl HostLinks {
         let config = self.config(vms);
         let link = |machine: u32| &self.links[machine as usize - 1];
         let ports = config.shape.places().map(|place| {
-            // A VM outside has room for all that it sends.
+            // A host outside has room for all that it sends.
             let (machine, buffer_bytes) = match place {
                 Place::ToHost(machine) => (machine, link(machine).rate.bytes(NIC_BACKLOG)),
                 Place::Host(machine) => (machine, 1 << 40),

@@ -1,4 +1,4 @@
-//! Networks in scenario files: VMs, links, switches, and the traffic between their ends.
+//! Networks in scenario files: hosts, links, switches, and the traffic between their ends.
 //!
 //! `file.rs` is the table of the network, with `topology.rs` and the disciplines of `queue.rs` in it, `traffic.rs` those of
 //! the traffic, with `pattern.rs` and `tcp.rs`. `build.rs` makes a network of what is written, `links.rs` one

@@ -32,9 +32,9 @@ pub struct QueueTrack {
 pub struct NetworkOutcome {
     /// Its shape.
     pub shape: Shape,
-    /// Names of the VMs; none if there are many.
+    /// Names of the hosts; none if there are many.
     pub machines: Vec<String>,
-    /// The rate of links to VMs, in words; and of those between switches.
+    /// The rate of links to hosts, in words; and of those between switches.
     pub link: String,
     /// See `link`.
     pub fabric: String,
@@ -43,19 +43,19 @@ pub struct NetworkOutcome {
 }
 
 impl NetworkOutcome {
-    /// Whether it has the same VMs, switches and rates.
+    /// Whether it has the same hosts, switches and rates.
     pub(crate) fn looks_like(&self, other: &Self) -> bool {
         let own = (self.shape, &self.machines, &self.link, &self.fabric);
         own == (other.shape, &other.machines, &other.link, &other.fabric)
     }
 }
 
-/// Payload delivered from VM to VM.
+/// Payload delivered from host to host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Matrix {
     /// Rows, and columns.
     pub side: u32,
-    /// VMs that one of them stands for.
+    /// Hosts that one of them stands for.
     pub per: u32,
     /// From, to, and Mbit/s, of those between which anything was.
     pub cells: Vec<(u32, u32, f64)>,

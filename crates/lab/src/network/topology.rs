@@ -1,4 +1,4 @@
-//! The table `topology` of a network: VMs and switches.
+//! The table `topology` of a network: hosts and switches.
 
 use lowtail_net::{Clos, Shape};
 use schemars::JsonSchema;
@@ -12,19 +12,19 @@ use crate::limits;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TopologyFile {
-    /// All VMs at one switch.
+    /// All hosts at one switch.
     Star {
         /// Their names, or how many.
-        machines: MachinesFile,
+        hosts: HostsFile,
     },
     /// Two switches and a link between them.
     Dumbbell {
-        /// VMs at the one.
-        left: MachinesFile,
-        /// VMs at the other.
-        right: MachinesFile,
+        /// Hosts at the one.
+        left: HostsFile,
+        /// Hosts at the other.
+        right: HostsFile,
     },
-    /// The fat-tree of switches with `k` ports: k^3/4 VMs.
+    /// The fat-tree of switches with `k` ports: k^3/4 hosts.
     FatTree {
         /// Ports of a switch: even, 2 to 48.
         #[schemars(range(min = 2, max = 48))]
@@ -44,72 +44,72 @@ pub enum TopologyFile {
         /// Core switches: a multiple of `aggregations`.
         #[schemars(range(min = 1, max = 4096))]
         cores: u32,
-        /// VMs at an edge switch.
+        /// Hosts at an edge switch.
         #[schemars(range(min = 1, max = 64))]
-        machines: u32,
+        hosts: u32,
     },
 }
 
-/// VMs: their names, or how many (then they are called 0, 1 and so on).
+/// Hosts: their names, or how many (then they are called 0, 1 and so on).
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a number of VMs, or a list of names")]
-pub enum MachinesFile {
+#[serde(untagged, expecting = "a number of hosts, or a list of names")]
+pub enum HostsFile {
     /// So many.
     Number(#[schemars(range(min = 1, max = 8192))] u32),
     /// These.
     Names(#[schemars(length(min = 1))] Vec<String>),
 }
 
-impl MachinesFile {
-    /// Refuses more VMs than a network may have, and names that nobody could show.
+impl HostsFile {
+    /// Refuses more hosts than a network may have, and names that nobody could show.
     fn check(&self) -> Result<(), String> {
         let n = match self {
-            MachinesFile::Number(n) => *n as usize,
-            MachinesFile::Names(names) => names.len(),
+            HostsFile::Number(n) => *n as usize,
+            HostsFile::Names(names) => names.len(),
         };
-        if n == 0 || n > MACHINES_MAX as usize {
-            return Err(format!("{n} VMs: 1 to {MACHINES_MAX}"));
+        if n == 0 || n > HOSTS_MAX as usize {
+            return Err(format!("{n} hosts: 1 to {HOSTS_MAX}"));
         }
         match self {
-            MachinesFile::Names(names) => {
+            HostsFile::Names(names) => {
                 names.iter().find_map(|name| limits::long_name(name)).map_or(Ok(()), Err)
             }
-            MachinesFile::Number(_) => Ok(()),
+            HostsFile::Number(_) => Ok(()),
         }
     }
 
     fn names(&self, first: usize) -> Vec<String> {
         match self {
-            MachinesFile::Number(n) => (0..*n as usize).map(|i| (first + i).to_string()).collect(),
-            MachinesFile::Names(names) => names.clone(),
+            HostsFile::Number(n) => (0..*n as usize).map(|i| (first + i).to_string()).collect(),
+            HostsFile::Names(names) => names.clone(),
         }
     }
 }
 
-/// Most VMs of a network.
-const MACHINES_MAX: u32 = 8192;
+/// Most hosts of a network.
+const HOSTS_MAX: u32 = 8192;
 /// Most core switches.
 const CORES_MAX: u32 = 4096;
 
 impl TopologyFile {
-    /// The shape, and the names of the VMs.
+    /// The shape, and the names of the hosts.
     pub(crate) fn build(&self) -> Result<(Shape, Vec<String>), KeyError> {
         // Before each gets a name.
         let (first, second) = match self {
-            TopologyFile::Star { machines } => (("machines", machines), None),
+            TopologyFile::Star { hosts } => (("hosts", hosts), None),
             TopologyFile::Dumbbell { left, right } => (("left", left), Some(("right", right))),
             TopologyFile::FatTree { .. } | TopologyFile::Tree { .. } => return self.shape(),
         };
-        for (key, machines) in [first].into_iter().chain(second) {
-            machines.check().map_err(|message| KeyError::new(key, message))?;
+        for (key, hosts) in [first].into_iter().chain(second) {
+            hosts.check().map_err(|message| KeyError::new(key, message))?;
         }
         self.shape()
     }
 
     fn shape(&self) -> Result<(Shape, Vec<String>), KeyError> {
         let shape = match self {
-            TopologyFile::Star { machines } => {
-                let names = machines.names(0);
+            TopologyFile::Star { hosts } => {
+                let names = hosts.names(0);
                 return self.named(Shape::Star { hosts: names.len() as u32 }, names);
             }
             TopologyFile::Dumbbell { left, right } => {
@@ -125,9 +125,9 @@ impl TopologyFile {
                 }
                 Shape::Clos(Clos::fat_tree(*k))
             }
-            &TopologyFile::Tree { pods, edges, aggregations, cores, machines } => {
+            &TopologyFile::Tree { pods, edges, aggregations, cores, hosts } => {
                 let sizes = [("pods", pods), ("edges", edges), ("aggregations", aggregations)];
-                for (key, n) in sizes.into_iter().chain([("machines", machines)]) {
+                for (key, n) in sizes.into_iter().chain([("hosts", hosts)]) {
                     if !(1..=64).contains(&n) {
                         return Err(KeyError::new(key, format!("{n}: 1 to 64")));
                     }
@@ -138,21 +138,21 @@ impl TopologyFile {
                     );
                     return Err(KeyError::new("cores", message));
                 }
-                Shape::Clos(Clos { pods, edges, aggregations, cores, hosts: machines })
+                Shape::Clos(Clos { pods, edges, aggregations, cores, hosts })
             }
         };
         self.named(shape, (0..shape.hosts()).map(|i| i.to_string()).collect())
     }
 
     fn named(&self, shape: Shape, names: Vec<String>) -> Result<(Shape, Vec<String>), KeyError> {
-        if names.is_empty() || shape.hosts() > MACHINES_MAX {
-            let message = format!("{} VMs: 1 to {MACHINES_MAX}", names.len());
+        if names.is_empty() || shape.hosts() > HOSTS_MAX {
+            let message = format!("{} hosts: 1 to {HOSTS_MAX}", names.len());
             return Err(KeyError::new("", message));
         }
         let mut sorted: Vec<&String> = names.iter().collect();
         sorted.sort();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(KeyError::new("", format!("two VMs are called `{}`", twice[0])));
+            return Err(KeyError::new("", format!("two hosts are called `{}`", twice[0])));
         }
         Ok((shape, names))
     }

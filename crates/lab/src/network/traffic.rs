@@ -11,11 +11,11 @@ use crate::error::KeyError;
 use crate::limits::BINS_MAX;
 use crate::value::{BytesText, DurationText, RateText};
 
-/// An end of the network without a simulated host: a VM, or a VM on one.
+/// An end of the network without a simulated host: a host, or a VM on one.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndFile {
-    /// The VM.
+    /// The host.
     pub on: String,
 }
 
@@ -55,7 +55,7 @@ pub enum PairsFile {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficFile {
-    /// Who sends, or asks: names of VMs, ends or VMs; `all` are all ends.
+    /// Who sends, or asks: names of VMs, ends or hosts; `all` are all ends.
     pub from: NamesFile,
     /// Who receives, or is asked.
     pub to: NamesFile,

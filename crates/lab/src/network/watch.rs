@@ -24,8 +24,8 @@ const SIDE_MAX: u32 = 64;
 /// Which links of a network to look at, and at what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Links by name: `A` from VM A, `to:A` towards it, `up:0` and `down:0` between switches, by
-    /// number. If there are none: for frames those from and to the first VM, for queues those from
+    /// Links by name: `A` from host A, `to:A` towards it, `up:0` and `down:0` between switches, by
+    /// number. If there are none: for frames those from and to the first host, for queues those from
     /// and to the first 32.
     pub links: Vec<String>,
     /// How many frames of each link to keep, the first ones; 0 for none.
@@ -46,7 +46,7 @@ impl NetworkCase {
     /// The port that sends on the link called `name`.
     pub(crate) fn link(&self, name: &str) -> Result<PortId, String> {
         let hosts = self.machines.len() as u32;
-        // A VM may be called like anything else.
+        // A host may be called like anything else.
         if let Some(at) = self.machines.iter().position(|machine| machine == name) {
             return Ok(PortId(at as u32));
         }
@@ -66,7 +66,7 @@ impl NetworkCase {
             };
         }
         machine(name, &self.machines).map(PortId).map_err(|message| {
-            format!("no link is called `{name}`; it is a VM, or to:VM ({message})")
+            format!("no link is called `{name}`; it is a host, or to:HOST ({message})")
         })
     }
 
@@ -93,7 +93,7 @@ impl NetworkCase {
         }
     }
 
-    /// What the ends are called: VMs, or what is on them.
+    /// What the ends are called: hosts, or what is on them.
     fn end_names(&self, case: &Case) -> Vec<String> {
         let name = |(i, name): (usize, &String)| {
             let machine = &self.machines[self.config().ends[i].host as usize];
@@ -161,7 +161,7 @@ impl NetworkCase {
         })
     }
 
-    /// What it looks like, and who has sent to whom; VMs by bins if there are many.
+    /// What it looks like, and who has sent to whom; hosts by bins if there are many.
     pub(crate) fn outline(&self, net: &Net) -> NetworkOutcome {
         let hosts = self.machines.len() as u32;
         let per = hosts.div_ceil(SIDE_MAX).max(1);

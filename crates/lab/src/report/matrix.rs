@@ -1,4 +1,4 @@
-//! Who sends to whom: payload delivered, VM by VM, as a heat map.
+//! Who sends to whom: payload delivered, host by host, as a heat map.
 
 use std::fmt::Write as _;
 
@@ -88,7 +88,7 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
     let height = bottom + 14.0;
     let mut out = format!(
         "<figure class=\"matrix\"><svg viewBox=\"0 0 1000 {}\" role=\"img\" \
-         aria-label=\"Payload delivered from VM to VM\">\n\
+         aria-label=\"Payload delivered from host to host\">\n\
          <rect class=\"lane\" x=\"{LEFT}\" y=\"{top}\" width=\"{1}\" height=\"{1}\"/>\n",
         px(height),
         px(length)
@@ -154,11 +154,11 @@ fn map(network: &NetworkOutcome, most: f64, cases: &str) -> String {
     }
     let bins = match per {
         1 => String::new(),
-        n => format!(" A square is {n} by {n} VMs."),
+        n => format!(" A square is {n} by {n} hosts."),
     };
     let _ = writeln!(
         out,
-        "</svg><figcaption>{}Payload delivered, in Mbit/s: from the VM at the left to the one above.{bins}\
+        "</svg><figcaption>{}Payload delivered, in Mbit/s: from the host at the left to the one above.{bins}\
          </figcaption></figure>",
         escape(cases)
     );
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(map.matches("class=\"fill c0\"").count(), 2 + 5);
         assert!(map.contains("<title>0 to 1: 8"), "{map}");
         let binned = super::map(&network(64, 2, vec![(63, 0, 1.0)]), 1.0, "");
-        assert!(binned.contains("126–127 to 0–1") && binned.contains("2 by 2 VMs"));
+        assert!(binned.contains("126–127 to 0–1") && binned.contains("2 by 2 hosts"));
     }
 
     #[test]

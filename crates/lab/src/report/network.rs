@@ -1,4 +1,4 @@
-//! What a network looks like: VMs, switches by layer, and links with their rates. Of what
+//! What a network looks like: hosts, switches by layer, and links with their rates. Of what
 //! is large, pods and counts are drawn.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 
 const WIDTH: f64 = 1000.0;
 const HIGH: f64 = 30.0;
-/// More VMs or switches than this in a row are not drawn one by one.
+/// More hosts or switches than this in a row are not drawn one by one.
 const ROW_MAX: u32 = 16;
 /// And more pods.
 const PODS_MAX: u32 = 5;
@@ -89,7 +89,7 @@ impl Drawing {
         );
     }
 
-    /// VMs side by side between `left` and `right`, below the switch at `above`.
+    /// Hosts side by side between `left` and `right`, below the switch at `above`.
     fn machines(
         &mut self,
         names: &Names<'_>,
@@ -103,7 +103,7 @@ impl Drawing {
         if n > ROW_MAX {
             let x = (left + right) / 2.0;
             self.link(above, (x, y));
-            self.node(x, y, (right - left - 12.0).min(160.0), MACHINE, &format!("{n} VMs"));
+            self.node(x, y, (right - left - 12.0).min(160.0), MACHINE, &format!("{n} hosts"));
             return;
         }
         let step = (right - left) / f64::from(n);
@@ -118,7 +118,7 @@ impl Drawing {
 const SWITCH: &str = "lane axis";
 const MACHINE: &str = "machine";
 
-/// Names of VMs, which large networks do not keep.
+/// Names of hosts, which large networks do not keep.
 struct Names<'n>(&'n [String]);
 
 impl Names<'_> {
@@ -137,7 +137,7 @@ fn picture(network: &NetworkOutcome, cases: &str) -> String {
             let above = (middle, 8.0 + HIGH);
             drawing.machines(&names, (0, hosts), 0.0, WIDTH, 120.0, above);
             drawing.words(middle + 64.0, 28.0, "start", &network.link);
-            format!("{hosts} VMs at one switch, links of {}", network.link)
+            format!("{hosts} hosts at one switch, links of {}", network.link)
         }
         Shape::Dumbbell { left, right } => {
             let (a, b) = (middle / 2.0, middle * 1.5);
@@ -149,7 +149,7 @@ fn picture(network: &NetworkOutcome, cases: &str) -> String {
             drawing.machines(&names, (0, left), 0.0, middle - 10.0, 120.0, (a, y));
             drawing.machines(&names, (left, left + right), middle + 10.0, WIDTH, 120.0, (b, y));
             format!(
-                "{left} and {right} VMs at two switches, links of {} and {} between",
+                "{left} and {right} hosts at two switches, links of {} and {} between",
                 network.link, network.fabric
             )
         }
@@ -158,12 +158,12 @@ fn picture(network: &NetworkOutcome, cases: &str) -> String {
             let above = (middle, 8.0 + HIGH);
             drawing.machines(&names, (1, 1 + links), 0.0, WIDTH, 120.0, above);
             drawing.words(middle + 64.0, 28.0, "start", &network.link);
-            format!("a VM and {links} others, links of {}", network.link)
+            format!("a host and {links} others, links of {}", network.link)
         }
         Shape::Clos(clos) => {
             tree(&mut drawing, &clos, &names, network);
             format!(
-                "{} VMs in {} pods of {} edge and {} aggregation switches, {} core switches; \
+                "{} hosts in {} pods of {} edge and {} aggregation switches, {} core switches; \
                  links of {}, {} between switches",
                 network.shape.hosts(),
                 clos.pods,
@@ -187,7 +187,7 @@ fn picture(network: &NetworkOutcome, cases: &str) -> String {
     )
 }
 
-/// Three layers of switches above the VMs; pods as boxes with counts if there are many.
+/// Three layers of switches above the hosts; pods as boxes with counts if there are many.
 fn tree(drawing: &mut Drawing, clos: &Clos, names: &Names<'_>, network: &NetworkOutcome) {
     let (core_y, agg_y, edge_y, host_y) = (8.0, 100.0, 190.0, 280.0);
     let row = |n: u32, i: u32, left: f64, right: f64| {
@@ -251,7 +251,7 @@ fn tree(drawing: &mut Drawing, clos: &Clos, names: &Names<'_>, network: &Network
         drawing.node(x, agg_y, wide, SWITCH, &format!("{} aggregation", clos.aggregations));
         drawing.node(x, edge_y, wide, SWITCH, &format!("{} edge", clos.edges));
         let machines = clos.edges * clos.hosts;
-        drawing.node(x, host_y, wide, MACHINE, &format!("{machines} VMs"));
+        drawing.node(x, host_y, wide, MACHINE, &format!("{machines} hosts"));
         let all = |n: u32, rate: &str| format!("{n} x {rate}");
         drawing.words(
             x + 6.0,
@@ -286,13 +286,13 @@ mod tests {
         picture(&network, "").matches("<rect").count()
     }
 
-    /// What is small is drawn in full: switches and VMs; of large ones a few boxes are.
+    /// What is small is drawn in full: switches and hosts; of large ones a few boxes are.
     #[test]
     fn a_box_for_each_or_for_many() {
         assert_eq!(boxes(Shape::Star { hosts: 5 }), 1 + 5);
         assert_eq!(boxes(Shape::Star { hosts: 500 }), 1 + 1);
         assert_eq!(boxes(Shape::Dumbbell { left: 2, right: 30 }), 2 + 2 + 1);
-        // A fat-tree of 4 ports: 4 core, 8 aggregation, 8 edge switches, 16 VMs.
+        // A fat-tree of 4 ports: 4 core, 8 aggregation, 8 edge switches, 16 hosts.
         assert_eq!(boxes(Shape::Clos(Clos::fat_tree(4))), 4 + 8 + 8 + 16);
         // Of 8 pods four: each one around three; and the core.
         assert_eq!(boxes(Shape::Clos(Clos::fat_tree(8))), 4 * 4 + 1);

@@ -11,14 +11,22 @@ pub(crate) enum Class {
     Xen,
 }
 
+/// An exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(u8),
+    /// 0 or 1: what is found depends on the host.
+    Any,
+}
+
 /// A block of commands.
 #[derive(Debug)]
 pub(crate) struct Commands {
     pub(crate) class: Class,
     /// Only its options are checked.
     pub(crate) slow: bool,
-    /// The exit code of the last command.
-    pub(crate) exit: u8,
+    /// How the last command ends.
+    pub(crate) exit: Exit,
     pub(crate) line: usize,
     pub(crate) text: String,
 }
@@ -70,7 +78,7 @@ fn commands<'a>(block: &Block, words: impl Iterator<Item = &'a str>) -> Result<C
     let mut commands = Commands {
         class: Class::Here,
         slow: false,
-        exit: 0,
+        exit: Exit::Code(0),
         line: block.line,
         text: block.text.clone(),
     };
@@ -80,8 +88,15 @@ fn commands<'a>(block: &Block, words: impl Iterator<Item = &'a str>) -> Result<C
             ("make", _) => commands.class = Class::Make,
             ("xen", _) => commands.class = Class::Xen,
             ("slow", _) => commands.slow = true,
-            (_, Some(code)) => commands.exit = code.parse().map_err(|_| format!("`{word}`"))?,
-            _ => return Err(format!("`sh {word}`: there are host, make, xen, slow and exit=N")),
+            (_, Some("any")) => commands.exit = Exit::Any,
+            (_, Some(code)) => {
+                commands.exit = Exit::Code(code.parse().map_err(|_| format!("`{word}`"))?);
+            }
+            _ => {
+                return Err(format!(
+                    "`sh {word}`: there are host, make, xen, slow, exit=N and exit=any"
+                ));
+            }
         }
     }
     Ok(commands)
@@ -109,7 +124,7 @@ fn fences_say_how_blocks_are_checked() {
     let text = "```sh host exit=1\na \\\n  b\n# c\n```\n\n```toml\n# x.toml: a file\n```\n\n```toml\n# Not one.\n```\n";
     let steps = steps(&page(text)).expect("all is right");
     let [Step::Run(run), Step::Write { name, .. }] = &steps[..] else { panic!("{steps:?}") };
-    assert_eq!((run.class, run.slow, run.exit, run.line), (Class::Host, false, 1, 2));
+    assert_eq!((run.class, run.slow, run.exit, run.line), (Class::Host, false, Exit::Code(1), 2));
     assert_eq!(run.lines(), ["a    b"]);
     assert_eq!(name, "x.toml");
     for wrong in [

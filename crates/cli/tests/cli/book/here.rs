@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use lowtail_standin::binary;
 
-use super::blocks::{Class, Commands, Step, steps};
+use super::blocks::{Class, Commands, Exit, Step, steps};
 use super::commands::is_elsewhere;
 use super::pages::{Page, all};
 use crate::tree::root;
@@ -41,17 +41,20 @@ pub(crate) fn script(page: &Page, class: Class) -> Option<String> {
 fn block(script: &mut String, commands: &Commands) {
     let lines: Vec<_> = commands.lines().iter().map(|line| command(line)).collect();
     let lines = lines.join("\n");
-    if commands.exit == 0 {
-        let _ = writeln!(script, "set -x\n{lines}\n{{ set +x; }} 2>/dev/null");
-    } else {
-        let exit = commands.exit;
-        // In a shell of its own, so that the page goes on.
-        let _ = writeln!(
-            script,
-            "set +e\n(\nset -ex\n{lines}\n)\ncode=$?\nset -e\n\
-             [ $code = {exit} ] || {{ echo \"exit code $code instead of {exit}\"; exit 1; }}"
-        );
-    }
+    let (test, wanted) = match commands.exit {
+        Exit::Code(0) => {
+            let _ = writeln!(script, "set -x\n{lines}\n{{ set +x; }} 2>/dev/null");
+            return;
+        }
+        Exit::Code(exit) => (format!("[ $code = {exit} ]"), exit.to_string()),
+        Exit::Any => ("[ $code -le 1 ]".to_string(), "0 or 1".to_string()),
+    };
+    // In a shell of its own, so that the page goes on.
+    let _ = writeln!(
+        script,
+        "set +e\n(\nset -ex\n{lines}\n)\ncode=$?\nset -e\n\
+         {test} || {{ echo \"exit code $code instead of {wanted}\"; exit 1; }}"
+    );
 }
 
 /// A command that ends by itself. A screen that the reader leaves with a key is shown for two seconds.
@@ -137,4 +140,8 @@ fn a_block_that_fails_is_named() {
     assert!(why.starts_with("a.md:8: "), "{why}");
     assert!(why.contains("+ lowtail lab shw\n") && why.contains("exit code 2"), "{why}");
     assert!(ran("```sh exit=1\ntrue\n```\n").expect_err("0").contains("0 instead of 1"));
+    assert_eq!(ran("```sh exit=any\nfalse\n```\n\n```sh exit=any\ntrue\n```\n"), Ok(()));
+    assert!(
+        ran("```sh exit=any\nlowtail x\n```\n").expect_err("2").contains("2 instead of 0 or 1")
+    );
 }

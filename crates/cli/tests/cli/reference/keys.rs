@@ -189,15 +189,32 @@ impl<'a> Keys<'a> {
                 Some(items) => format!("list of {}", self.kind(items)),
                 None => "list".to_string(),
             },
-            "object" => match value.get("additionalProperties").filter(|more| more.is_object()) {
-                Some(more) => format!("tables by name: {}", self.kind(more)),
-                None => "table".to_string(),
-            },
+            "object" => self.object(value),
             "integer" | "number" => format!("{kind}{}", range(value)),
             "string" => format!("text{}", shape(value)),
             kind => kind.to_string(),
         });
         kinds.collect::<Vec<_>>().join(" or ")
+    }
+
+    /// A table, in words: of others by name, or with keys of its own.
+    fn object(&self, value: &Value) -> String {
+        if let Some(more) = value.get("additionalProperties").filter(|more| more.is_object()) {
+            return format!("tables by name: {}", self.kind(more));
+        }
+        let key = |(key, value): (&String, &Value)| {
+            let about = value["description"]
+                .as_str()
+                .map(|text| format!(": {}", text.trim_end_matches('.')));
+            format!("`{key}` ({}{})", self.kind(value), about.unwrap_or_default())
+        };
+        let keys: Vec<String> =
+            value["properties"].as_object().into_iter().flatten().map(key).collect();
+        if keys.is_empty() {
+            "table".to_string()
+        } else {
+            format!("table with {}", keys.join(", "))
+        }
     }
 }
 
