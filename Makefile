@@ -85,7 +85,7 @@ bench: need-bpf
 fuzz:
 	scripts/fuzz $(or $(SECONDS),60) $(TARGET)
 
-# Half an hour of machines that come and go, beside a hostile scraper and programs that call themselves machines.
+# Half an hour of VMs that come and go, beside a hostile scraper and programs that call themselves VMs.
 soak: need-test
 	LOWTAIL_SOAK_SECONDS=$(or $(SECONDS),1800) $(CARGO) test --locked -p lowtail --features libvirt --test soak -- --nocapture
 

@@ -86,7 +86,7 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 	vm = vm_of(member->vm);
 	if (!vm) {
 		/* The function takes no string that cannot be written to. */
-		static char format[] = "thread %llu is of machine %llu, and there is none";
+		static char format[] = "thread %llu is of VM %llu, and there is none";
 		unsigned long long data[] = { p->pid, member->vm };
 
 		scx_bpf_error_bstr(format, data, sizeof(data));

@@ -80,7 +80,7 @@ fn run(k: u32, bytes: u64, window: u64) -> f64 {
     let packets = stats.delivered_bytes / u64::from(lowtail_net::packet::MSS_BYTES);
     let each = spent * 1e6 / packets as f64;
     println!(
-        "k={k:<3} {:>6} machines  {packets:>9} packets  {:>5.2} events/packet  {each:>6.3} us/packet  {:>5.2} M events/s  {:>6} lost  last {}  {} MB",
+        "k={k:<3} {:>6} hosts  {packets:>9} packets  {:>5.2} events/packet  {each:>6.3} us/packet  {:>5.2} M events/s  {:>6} lost  last {}  {} MB",
         net.flows().len(),
         net.events() as f64 / packets as f64,
         net.events() as f64 / spent / 1e6,
@@ -124,7 +124,7 @@ fn main() {
     }
     if large {
         let ratio = least_large / least_small;
-        println!("8,192 machines cost {ratio:.2} times as much a packet");
+        println!("8,192 hosts cost {ratio:.2} times as much a packet");
         assert!(!flag("--check") || ratio < RATIO_MOST, "more than {RATIO_MOST} times");
     }
 }

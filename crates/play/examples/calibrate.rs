@@ -76,7 +76,7 @@ fn interruptions(end: Instant) -> Vec<std::time::Duration> {
 }
 
 /// How long a yield takes among so many threads that take turns, of one real-time priority or, if they are `ours`, as
-/// machines of our scheduler: with one, that is the system call and a scheduler that finds nobody else.
+/// VMs of our scheduler: with one, that is the system call and a scheduler that finds nobody else.
 fn turns(threads: u32, ours: bool) -> Result<Duration, Error> {
     let mut scheduler = None;
     if ours {

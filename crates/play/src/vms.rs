@@ -19,7 +19,7 @@ pub(crate) fn schedule(
     tids: &[Pid],
 ) -> Result<Scheduler, Error> {
     if !config.cgroups.is_empty() {
-        let why = "small-first on a kernel has weights and caps of machines; leave out `layout`, `cputune` and groups";
+        let why = "small-first on a kernel has weights and caps of VMs; leave out `layout`, `cputune` and groups";
         return Err(Error::Scenario(why.into()));
     }
     let options = Options { params: small_first.params, ..Options::default() };

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use clap::{Parser, ValueEnum};
 
-/// Looks and behaves like a virtual machine to its host, until SIGTERM or SIGINT
+/// Looks and behaves like a VM to its host, until SIGTERM or SIGINT
 #[derive(Debug, Clone, Parser)]
 #[command(name = "lowtail-standin", version)]
 pub(crate) struct Args {
-    /// Whose machine to look like
+    /// Whose VM to look like
     #[arg(long = "as", value_enum, default_value_t = As::Qemu)]
     pub(crate) like: As,
-    /// The machine's name
+    /// The VM's name
     #[arg(long, default_value = "standin")]
     pub(crate) name: String,
     /// vCPUs
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Which generation of libvirt's control groups
     #[arg(long, value_enum, default_value_t = Layout::Scope)]
     pub(crate) layout: Layout,
-    /// Run time for the whole machine in each period, in microseconds; means --cgroup
+    /// Run time for the whole VM in each period, in microseconds; means --cgroup
     #[arg(long, value_name = "US")]
     pub(crate) quota: Option<u64>,
     /// Run time for each vCPU in each period, in microseconds; means --cgroup
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) vhost_net: u16,
-    /// vCPUs of a real machine of KVM's, which halt; needs /dev/kvm. Their threads have names that say nothing
+    /// vCPUs of a real VM of KVM's, which halt; needs /dev/kvm. Their threads have names that say nothing
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) kvm: u16,
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     pub(crate) with_parent: bool,
 }
 
-/// Whose machine it looks like.
+/// Whose VM it looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum As {
     /// QEMU with KVM

@@ -1,6 +1,6 @@
 //! Control groups as libvirt makes them.
 //!
-//! With v1 a thread goes into any group. With v2 the machine's threads are in *threaded* groups below one,
+//! With v1 a thread goes into any group. With v2 the VM's threads are in *threaded* groups below one,
 //! `libvirt`, that has the process (the kernel's `cgroup-v2.rst`, "Threads").
 
 use std::fs;
@@ -16,13 +16,13 @@ use crate::args::{Args, Layout};
 /// How often something is tried that another process may be in the way of.
 const TRIES: u32 = 100;
 
-/// The groups of one machine; they are removed when it is dropped.
+/// The groups of one VM; they are removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Groups {
     hierarchy: Hierarchy,
-    /// The machine's group and those below, in order.
+    /// The VM's group and those below, in order.
     made: Vec<PathBuf>,
-    /// The machine's group, and the one with the groups of its threads.
+    /// The VM's group, and the one with the groups of its threads.
     pub(crate) machine: PathBuf,
     threads: PathBuf,
     /// Where the process was before.
@@ -30,7 +30,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Makes the machine's groups and moves this process into them.
+    /// Makes the VM's groups and moves this process into them.
     pub(crate) fn new(args: &Args) -> io::Result<Self> {
         let hierarchy = Hierarchy::find().map_err(io::Error::other)?;
         let (above, own) = match args.layout {
@@ -71,7 +71,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Makes the machine's group, and those above it.
+    /// Makes the VM's group, and those above it.
     fn descend(&mut self, above: &[&str], own: &str) -> io::Result<()> {
         self.threads = self.hierarchy.root.clone();
         for part in above.iter().chain([&own]) {
@@ -88,7 +88,7 @@ impl Groups {
         Ok(())
     }
 
-    /// A group for threads of the machine, with a quota for them.
+    /// A group for threads of the VM, with a quota for them.
     pub(crate) fn part(
         &mut self,
         name: &str,
@@ -117,7 +117,7 @@ impl Groups {
         Ok(path)
     }
 
-    /// Makes a group in the machine's; what a killed one has left is taken over.
+    /// Makes a group in the VM's; what a killed one has left is taken over.
     fn make(&mut self, path: &Path) -> io::Result<()> {
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(told(path, &error)),

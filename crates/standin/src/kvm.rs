@@ -1,4 +1,4 @@
-//! A real machine of KVM's, with vCPUs that halt: what a kernel says of one is tested against a kernel.
+//! A real VM of KVM's, with vCPUs that halt: what a kernel says of one is tested against a kernel.
 
 use std::io;
 use std::sync::mpsc::channel;
@@ -10,12 +10,12 @@ use nix::unistd::gettid;
 
 /// Where the vCPUs begin, within the machine.
 const BEGIN: usize = 0x1000;
-/// A page, of which the machine has two.
+/// A page, of which the VM has two.
 const PAGE: usize = 4096;
 /// `hlt`, and back to it.
 const CODE: [u8; 3] = [0xf4, 0xeb, 0xfd];
 
-/// A machine, as long as this process lives.
+/// A VM, as long as this process lives.
 pub(crate) struct Vm {
     _vm: VmFd,
     /// The threads that run its vCPUs, with their names, which say nothing of that.
@@ -44,7 +44,7 @@ pub(crate) fn start(vcpus: u16) -> io::Result<Vm> {
     Ok(Vm { _vm: vm, threads })
 }
 
-/// Two pages at the beginning, with the code in the second one. They are the machine's until this process ends.
+/// Two pages at the beginning, with the code in the second one. They are the VM's until this process ends.
 #[allow(unsafe_code, reason = "the machine is given memory of this process")]
 fn give_memory(vm: &VmFd) -> io::Result<()> {
     let room: &'static mut [u8] = Box::leak(vec![0; 3 * PAGE].into_boxed_slice());

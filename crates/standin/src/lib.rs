@@ -1,4 +1,4 @@
-//! A process that looks like a virtual machine to its host: program, command line, names of threads, control groups,
+//! A process that looks like a VM to its host: program, command line, names of threads, control groups,
 //! interfaces as QEMU, Firecracker and Cloud Hypervisor have them. Its vCPUs serve, burn or sleep, and note
 //! themselves how late they ran: what an observer says can be held against that.
 //!

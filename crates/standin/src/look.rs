@@ -82,7 +82,7 @@ pub(crate) enum Part {
     Worker,
 }
 
-/// The name that such a thread has with this kind of machine.
+/// The name that such a thread has with this kind of VM.
 pub(crate) fn thread_name(args: &Args, part: Part) -> Option<String> {
     if let Part::Vhost = part {
         return Some(format!("vhost-{}", std::process::id()));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Begun {
     /// The process.
     pub pid: u32,
-    /// The control group of the whole machine, as a directory.
+    /// The control group of the whole VM, as a directory.
     pub cgroup: Option<String>,
     /// Numbers and names of the threads, vCPUs first.
     pub threads: Vec<(u32, String)>,

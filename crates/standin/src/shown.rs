@@ -1,4 +1,4 @@
-//! What the kernel shows of a machine's threads and groups, byte for byte, for tests that restore it.
+//! What the kernel shows of a VM's threads and groups, byte for byte, for tests that restore it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Taps, held as a machine holds them.
+//! Taps, held as a VM holds them.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -31,7 +31,7 @@ const COMM_MAX: usize = 15;
 /// A thread that runs.
 type Running = JoinHandle<io::Result<ThreadReport>>;
 
-/// Plays the machine until it shall end.
+/// Plays the VM until it shall end.
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if args.with_parent {
         prctl::set_pdeathsig(Signal::SIGKILL)?;

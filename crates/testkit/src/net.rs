@@ -113,7 +113,7 @@ pub fn v6(host: u8) -> std::net::IpAddr {
 }
 
 /// Machines `a` and `b` at the taps `tap-a` and `tap-b` of `host`, which a bridge connects with its
-/// uplink `uplink`; at the other end of that is the interface `end` of `far`. As with taps of machines, all
+/// uplink `uplink`; at the other end of that is the interface `end` of `far`. As with taps of VMs, all
 /// that a machine sends enters the host at its tap.
 pub struct Net {
     /// VM a.

@@ -152,12 +152,12 @@ fn no_number_takes_all_memory() {
         (
             net.replace(star, "{ kind = \"star\", hosts = 4000000000 }"),
             ":4:",
-            "4000000000 VMs: 1 to 8192",
+            "4000000000 hosts: 1 to 8192",
         ),
         (
             net.replace(star, "{ kind = \"dumbbell\", left = 1, right = 4000000000 }"),
             ":4:",
-            "4000000000 VMs",
+            "4000000000 hosts",
         ),
         (net.replace(star, tree), ":4:", "at most 4096"),
         (net.replace("from = \"0\"", &all), ":7:", "at most 1048576"),

@@ -73,7 +73,7 @@ fn what_does_not_fit_is_said() {
     for (line, words) in [
         ("q.toml --pcap f", "--pcap writes the frames of one case; give --case: `two`, `one`"),
         ("q.toml --case tow", "no case is called `tow`; did you mean `two`?"),
-        ("q.toml --case two --pcap f --link to:D", "no VM is called `D`"),
+        ("q.toml --case two --pcap f --link to:D", "no host is called `D`"),
         ("q.toml --case two --pcap f --link up:0", "no link is called `up:0`: there is one switch"),
         ("q.toml --link A", "--link says where to look; give --pcap FILE or --perfetto FILE"),
         ("tiny.toml --pcap f", "--pcap: there are no links, since there is no `[network]`"),
@@ -93,7 +93,7 @@ fn the_report_shows_the_network() {
     let html = std::fs::read_to_string(place.path("r.html")).unwrap();
     assert_eq!(html.matches("<figure class=\"topology\">").count(), 1);
     assert_eq!(html.matches("<figure class=\"matrix\">").count(), 2);
-    assert!(html.contains("3 VMs at one switch, links of 100 Mbit/s"));
+    assert!(html.contains("3 hosts at one switch, links of 100 Mbit/s"));
     // Whoever is alone gets what is left of 100 Mbit/s: 1448 of 1538 bytes, acknowledgements
     // do not go the same way; the pings of 5 ms take little.
     let alone = html.rsplit("A to C: ").next().unwrap().split(' ').next().unwrap();

@@ -52,7 +52,7 @@ impl Threads {
         self.vms.len() <= THREADS_MAX
     }
 
-    /// A thread of machine number `vm`. `false` if there is no such machine.
+    /// A thread of VM number `vm`. `false` if there is no such VM.
     pub(crate) fn member(&mut self, tid: u32, vm: usize, role: Role) -> bool {
         if self.members.len() < THREADS_MAX {
             self.members.insert(tid, (vm, role));

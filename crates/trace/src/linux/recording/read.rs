@@ -140,7 +140,7 @@ impl<R: Read> Recording<R> {
                     // A role that a later version knows is still a thread of that machine.
                     let role = role.unwrap_or(Role::Worker);
                     if !self.threads.member(tid, vm as usize, role) {
-                        let what = format!("thread {tid} is of machine {vm}, which is not named");
+                        let what = format!("thread {tid} is of VM {vm}, which is not named");
                         return Err(Error::Malformed { offset, what });
                     }
                 }
