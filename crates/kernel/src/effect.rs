@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct VmEffect {
     /// Its name, as given: data.
     pub name: String,
+    /// Its process: two VMs may have one name.
+    pub pid: u32,
     /// Median wake-up latency of its vCPUs.
     pub wakeup_latency_p50_seconds: Option<f64>,
     /// p99 of it.

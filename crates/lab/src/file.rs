@@ -140,7 +140,8 @@ pub struct HostFile {
     pub cgroup_version: u8,
 }
 
-/// Only for the schema; reading turns the name into a table first.
+/// The name of a file in `costs/`, or a table.
+// Only for the schema; reading turns the name into a table first.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "describes a form, is never built")]

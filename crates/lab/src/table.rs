@@ -86,7 +86,7 @@ impl Outcome {
             let few = unfinished.iter().take(5).copied().collect::<Vec<_>>().join(", ");
             let more = if unfinished.len() > 5 { ", …" } else { "" };
             let few = line(&few);
-            out += &format!("\n  the limit of simulated time ended early: {few}{more}\n");
+            out += &format!("\n  ended at `duration` before all was measured: {few}{more}\n");
         }
         out += &format!(
             "\n  {}\n  lowtail {}: {}\n",
@@ -100,7 +100,8 @@ impl Outcome {
     /// One line that sums up the verdicts.
     pub fn verdict_line(&self) -> String {
         match self.score() {
-            (_, 0) => "no claims: predictions".to_string(),
+            (_, 0) if self.claims.is_empty() => "no claims: predictions".to_string(),
+            (_, 0) => "no claim is judged: their cases did not run".to_string(),
             (1, 1) => "its one claim holds".to_string(),
             (held, all) if held == all => format!("all {all} claims hold"),
             (held, all) => format!("{held} of {all} claims hold, {} fall short", all - held),

@@ -19,6 +19,7 @@ fn effect(vm: &VmSnapshot, interval_ms: f64) -> VmEffect {
     let run_time_ns: u64 = vm.threads.iter().map(|thread| thread.run_time_ns).sum();
     VmEffect {
         name: vm.name.as_given().to_string(),
+        pid: vm.pid,
         wakeup_latency_p50_seconds: wakes.percentile_us(0.5).map(of_us),
         wakeup_latency_p99_seconds: wakes.percentile_us(0.99).map(of_us),
         cpus_used: if interval_ms > 0.0 { run_time_ns as f64 / 1e6 / interval_ms } else { 0.0 },

@@ -22,11 +22,19 @@ const MARGIN: f64 = 10.0;
 const TEXT: &str = "#d8dee9";
 const GROUND: &str = "#20242c";
 
+/// Whether a picture can be written into `path`.
+pub(super) fn check(path: &Path) -> Result<(), Fail> {
+    let place = Output::create(path, Access::Usual);
+    place.map(drop).map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Fail {
+    Fail::Host(format!("--svg {}: {error}", lowtail_out::path(path)))
+}
+
 /// Writes what `screen` shows into `path`.
 pub(super) fn write(screen: &Screen, path: &Path) -> Result<(), Fail> {
-    let host = |error: &dyn std::fmt::Display| {
-        Fail::Host(format!("--svg {}: {error}", lowtail_out::path(path)))
-    };
+    let host = |error: &dyn std::fmt::Display| failed(path, error);
     let mut terminal = Terminal::new(TestBackend::new(SIZE.0, SIZE.1)).map_err(|e| host(&e))?;
     terminal.draw(|frame| screen.draw(frame)).map_err(|e| host(&e))?;
     let mut file = Output::create(path, Access::Usual).map_err(|e| host(&e))?;

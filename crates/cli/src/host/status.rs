@@ -157,15 +157,15 @@ fn text(status: &manage::Status) -> String {
 
 /// VM by VM, before and after.
 fn effects(effect: &Effect) -> String {
-    let figure = |vms: &[VmEffect], name: &str, get: fn(&VmEffect) -> Option<f64>| {
-        let vm = vms.iter().find(|vm| vm.name == name);
+    let figure = |vms: &[VmEffect], of: &VmEffect, get: fn(&VmEffect) -> Option<f64>| {
+        let vm = vms.iter().find(|vm| (&vm.name, vm.pid) == (&of.name, of.pid));
         vm.and_then(get).map_or_else(|| "-".to_string(), |figure| format!("{figure:.1}"))
     };
     let rows: Vec<[String; 5]> = effect
         .after
         .iter()
         .map(|vm| {
-            let both = |vms, get| figure(vms, &vm.name, get);
+            let both = |vms, get| figure(vms, vm, get);
             [
                 Name::new(&vm.name).to_string(),
                 both(&effect.before, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),

@@ -92,9 +92,9 @@ pub(crate) struct LabRun {
     /// Also write the frames on links of one case's network into this file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub(super) pcap: Option<PathBuf>,
-    /// Which link: A is that from the NIC of VM A, to:A that from its switch; up:0, down:0
+    /// Which link: A is that from the NIC of host A, to:A that from its switch; up:0, down:0
     /// and so on are those between switches. Repeat for more [default for --pcap: both
-    /// of the first VM; for --perfetto: both of the first 32]
+    /// of the first host; for --perfetto: both of the first 32]
     #[arg(long, value_name = "LINK")]
     pub(super) link: Vec<String>,
     /// Frames of each link to write at most, the first ones

@@ -281,6 +281,35 @@ fn a_real_guest_waits_for_its_neighbour() {
     });
 }
 
+/// Nobody says that all is well with a VM that is not there; and where a picture cannot be written, no time is spent.
+#[test]
+fn who_is_not_there_is_not_well() {
+    let Some(_kernel) = kernel() else { return };
+    let ran = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lowtail"));
+        command
+            .args(["host", "observe", "--interval", "200ms"])
+            .args(args)
+            .output()
+            .expect("it starts")
+    };
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_string();
+    let missing = ran(&["--once", "nobody"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let text = said(&missing.stdout);
+    assert!(
+        text.contains("nobody: no VM has this name") && !text.contains("no findings"),
+        "{text}"
+    );
+    let declared = ran(&["--once", "--vm", "gone=999999999"]);
+    assert_eq!(declared.status.code(), Some(1), "{}", said(&declared.stdout));
+    let begun = std::time::Instant::now();
+    let picture = ran(&["--duration", "3600s", "--svg", "/nowhere/a.svg"]);
+    assert_eq!(picture.status.code(), Some(4));
+    assert!(said(&picture.stderr).contains("--svg /nowhere/a.svg"), "{}", said(&picture.stderr));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
 /// A process that ends with the test.
 struct Ended(std::process::Child);
 

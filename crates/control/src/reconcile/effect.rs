@@ -55,6 +55,7 @@ mod tests {
         assert_eq!(Effect::load(dir.path()).expect("none"), None);
         let vm = VmEffect {
             name: "a\x1b".into(),
+            pid: 7,
             wakeup_latency_p50_seconds: Some(1.5e-6),
             wakeup_latency_p99_seconds: None,
             cpus_used: 0.125,

@@ -88,7 +88,7 @@ fn row_kinds(vms: &[String], of: DelayKind, made: &CaseParts) -> Result<Vec<usiz
         else {
             let mut names: Vec<String> = kinds.iter().map(|kind| kind.name.clone()).collect();
             names.extend(made.traffic.iter().map(|traffic| traffic.0.clone()));
-            return Err(unknown("VM", vm, &names));
+            return Err(unknown("VM or traffic", vm, &names));
         };
         if of == DelayKind::Latency && kinds[at].measures.is_none() {
             return Err(format!("VM `{vm}` measures no latency; give `of = \"wakeup_latency\"`"));

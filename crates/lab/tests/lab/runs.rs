@@ -71,7 +71,7 @@ fn copies_rows_of_other_kinds_and_limits_of_time() {
     assert_eq!(outcome.cases[0].vcpus, ["nap", "nap-2", "hog"]);
     assert!(!outcome.rows[0].complete && outcome.rows[1].complete);
     assert!((4.0..=12.0).contains(&(outcome.rows[0].n as f64)));
-    assert!(outcome.table(false).contains("ended early: c/nap"));
+    assert!(outcome.table(false).contains("before all was measured: c/nap"));
 }
 
 #[test]
