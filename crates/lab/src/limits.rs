@@ -1,6 +1,6 @@
 //! What a scenario may ask for.
 //!
-//! A file need not be the user's own: no number in it makes memory grow beyond what a host has before the first event, and no
+//! A file need not be the user's own: no number in it makes memory grow beyond what a computer has before the first event, and no
 //! name is longer than what shows it can bear. Each limit is far beyond what is published here; docs/reference/scenario.md lists them.
 
 use toml::de::DeValue;

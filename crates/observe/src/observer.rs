@@ -14,9 +14,9 @@ use super::traffic::Traffic;
 use super::vm_key::{VmKey, key};
 use super::{Interface, Lost, Network, Runner, Snapshot, ThreadSnapshot, Unseen, VmSnapshot};
 use lowtail_discover::{Declared, Found, Scanner, Vm};
-use lowtail_kernel::Roots;
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
+use lowtail_kernel::{Name, Roots};
 
 /// How often new VMs and threads are looked for at most.
 const LOOK: Duration = Duration::from_ms(900);
@@ -201,13 +201,16 @@ impl Observer {
         let interval = now.since(self.last);
         self.last = now;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let missing = self.missing(&vms);
+        let (incomplete, coverage_gaps) =
+            (self.found.unknown.is_some() || !missing.is_empty(), self.coverage_gaps(&missing));
         Ok(Snapshot {
             unix_ms: unix.as_millis() as u64,
             interval_ms: interval.as_ns() as f64 / 1e6,
-            vms,
             lost: self.lost_since()?,
-            coverage_gaps: self.coverage_gaps(),
-            incomplete: self.found.unknown.is_some(),
+            vms,
+            coverage_gaps,
+            incomplete,
         })
     }
 
@@ -221,8 +224,21 @@ impl Observer {
         self.vm_snapshots(threads, networks.unwrap_or_default())
     }
 
-    fn coverage_gaps(&self) -> Vec<String> {
+    /// Names of VMs that the user wants and that are not among `vms`.
+    fn missing(&self, vms: &[VmSnapshot]) -> Vec<&str> {
+        let declared = self.options.declared.iter().map(|vm| vm.name.as_given());
+        let wanted = declared.chain(self.options.names.iter().map(String::as_str));
+        wanted.filter(|name| vms.iter().all(|vm| vm.name.as_given() != *name)).collect()
+    }
+
+    fn coverage_gaps(&self, missing: &[&str]) -> Vec<String> {
         let mut words = self.found.troubles.clone();
+        // Why one that is declared is missing, the scanner has said.
+        let is_declared =
+            |name: &str| self.options.declared.iter().any(|vm| vm.name.as_given() == name);
+        words.extend(missing.iter().filter(|name| !is_declared(name)).map(|name| {
+            format!("{}: no VM has this name; `lowtail host vms` lists all", Name::new(*name))
+        }));
         match &self.traffic {
             Ok(traffic) => words.extend(traffic.coverage_gaps()),
             Err(why) => words.push(why.clone()),

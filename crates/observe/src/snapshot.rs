@@ -22,7 +22,8 @@ pub struct Snapshot {
     pub lost: Lost,
     /// What cannot be seen on this host, and why: a word to people.
     pub coverage_gaps: Vec<String>,
-    /// Processes could not be read, for a reason that `coverage_gaps` has: there may be other VMs, and more threads of these.
+    /// Processes could not be read, or a VM that the user names is not there, for a reason that `coverage_gaps` has: there may
+    /// be other VMs, and more threads of these.
     pub incomplete: bool,
 }
 

@@ -8,7 +8,6 @@ use std::time::{Duration as Wall, Instant};
 
 use lowtail_discover::Declared;
 use lowtail_engine::Duration;
-use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
 use lowtail_observe::{
     Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
@@ -126,8 +125,6 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
         diagnosis: Diagnosis::new(thresholds),
         metrics,
         signals,
-        wanted: args.names.clone(),
-        declared: args.vm.iter().map(|vm| vm.name.as_given().to_string()).collect(),
         interval: of_wall(args.interval),
         end: match (args.once, args.duration) {
             (true, _) => Some(Instant::now() + of_wall(args.interval)),
@@ -174,9 +171,6 @@ struct Watch {
     diagnosis: Diagnosis,
     metrics: Option<Metrics>,
     signals: Signals,
-    /// Names that the user has given, and those of VMs that are declared.
-    wanted: Vec<String>,
-    declared: Vec<String>,
     interval: Wall,
     end: Option<Instant>,
 }
@@ -210,32 +204,12 @@ impl Watch {
                 looked = Instant::now();
             }
         }
-        let mut snapshot = self.observer.snapshot()?;
-        self.say_missing(&mut snapshot);
+        let snapshot = self.observer.snapshot()?;
         let findings = self.diagnosis.update(&snapshot);
         if let Some(metrics) = &mut self.metrics {
             metrics.add(&snapshot, &findings);
         }
         Ok(Some((snapshot, findings)))
-    }
-}
-
-impl Watch {
-    /// A VM that the user names and that is not there is not well: nobody knows how it is.
-    fn say_missing(&self, snapshot: &mut Snapshot) {
-        let is_there =
-            |name: &&String| snapshot.vms.iter().any(|vm| vm.name.as_given() == name.as_str());
-        let missing: Vec<&String> = self.wanted.iter().filter(|name| !is_there(name)).collect();
-        // That a declared one is missing has been said.
-        let unseen = self.declared.iter().any(|name| !is_there(&name));
-        snapshot.incomplete |= unseen || !missing.is_empty();
-        let gaps = missing.into_iter().filter(|name| !self.declared.contains(name));
-        snapshot.coverage_gaps.extend(
-            gaps.map(|name| {
-                format!("{}: no VM has this name; `lowtail host vms` lists all", Name::new(name))
-            })
-            .collect::<Vec<_>>(),
-        );
     }
 }
 

@@ -71,20 +71,17 @@ pub(crate) fn sentence(finding: &Finding) -> String {
         Symptom::Drops => format!("{value:.0} packets dropped in the host"),
         Symptom::RoundTrip => p99("round trip beyond the uplink"),
     };
-    let told = finding.causes.iter().filter(|cause| cause.ratio >= 0.05).take(3);
-    // A quota does not run.
-    let ran = |runner: &Runner| match runner {
-        Runner::Quota => format!("{} stopped it", who(runner)),
-        _ => format!("{} ran on its CPU", who(runner)),
-    };
-    let mut causes =
-        told.map(|cause| (ran(&cause.runner), who(&cause.runner), percent(cause.ratio)));
-    let cause = match (causes.next(), symptom) {
+    let mut told = finding.causes.iter().filter(|cause| cause.ratio >= 0.05).take(3);
+    let cause = match (told.next(), symptom) {
         (_, Symptom::Throttling) => "; cause: its own CPU quota".to_string(),
         (None, _) => String::new(),
-        (Some((first, _, ratio)), _) => {
-            let others = causes.map(|(_, who, ratio)| format!(", {who} {ratio}"));
-            format!("; cause: {first} {ratio} of the wait{}", others.collect::<String>())
+        (Some(first), _) => {
+            // A quota does not run.
+            let did = if first.runner == Runner::Quota { "stopped it" } else { "ran on its CPU" };
+            let others =
+                told.map(|cause| format!(", {} {}", who(&cause.runner), percent(cause.ratio)));
+            let (first, ratio) = (who(&first.runner), percent(first.ratio));
+            format!("; cause: {first} {did} {ratio} of the wait{}", others.collect::<String>())
         }
     };
     format!("{vm}: {what}{cause}; for {:.0} s", finding.duration_ms / 1e3)

@@ -7,9 +7,8 @@
 //! | `sh` | runs here, by bash, in a directory of its page's own that has `crates`, `docs` and `experiments` in it |
 //! | `sh host` | runs as root in a guest with two stand-ins for VMs, `web` and `batch` (unless the page starts its own) |
 //! | `sh make` | names targets of the Makefile, packages, tests, examples and scripts that exist |
-//! | `sh xen` | has only programs that `commands::ELSEWHERE` lists: they need what is neither here nor in the guest |
 //!
-//! With `slow` the options of the commands are checked, and nothing runs; `exit=1` is the exit code of a block's last command. A `toml`
+//! With `slow` the options of the commands are checked, and nothing runs; `exit=1` is the exit code of a block's last command, `exit=any` 0 or 1. A `toml`
 //! block whose first line is `# NAME.toml` is that file for the blocks below it. A page is one run: its blocks share
 //! variables and jobs. `text` is what a command prints.
 

@@ -39,7 +39,7 @@ pub struct NetworkCase {
 
 /// An end in the making.
 pub(crate) struct EndSpec {
-    /// The table in the file; several hosts may have one.
+    /// The table in the file; several VMs may have one.
     pub(crate) name: String,
     /// The host.
     pub(crate) machine: u32,

@@ -11,7 +11,7 @@ use crate::error::KeyError;
 use crate::limits::BINS_MAX;
 use crate::value::{BytesText, DurationText, RateText};
 
-/// An end of the network without a simulated host: a host, or a VM on one.
+/// An end of the network whose processors are not simulated: a host, or a VM on one.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndFile {

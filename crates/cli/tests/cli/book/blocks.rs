@@ -8,7 +8,6 @@ pub(crate) enum Class {
     Here,
     Host,
     Make,
-    Xen,
 }
 
 /// An exit code.
@@ -86,7 +85,6 @@ fn commands<'a>(block: &Block, words: impl Iterator<Item = &'a str>) -> Result<C
         match (word, word.strip_prefix("exit=")) {
             ("host", _) => commands.class = Class::Host,
             ("make", _) => commands.class = Class::Make,
-            ("xen", _) => commands.class = Class::Xen,
             ("slow", _) => commands.slow = true,
             (_, Some("any")) => commands.exit = Exit::Any,
             (_, Some(code)) => {
@@ -94,7 +92,7 @@ fn commands<'a>(block: &Block, words: impl Iterator<Item = &'a str>) -> Result<C
             }
             _ => {
                 return Err(format!(
-                    "`sh {word}`: there are host, make, xen, slow, exit=N and exit=any"
+                    "`sh {word}`: there are host, make, slow, exit=N and exit=any"
                 ));
             }
         }

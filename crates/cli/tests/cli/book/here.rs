@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 use lowtail_standin::binary;
 
 use super::blocks::{Class, Commands, Exit, Step, steps};
-use super::commands::is_elsewhere;
 use super::pages::{Page, all};
 use crate::tree::root;
 
@@ -59,9 +58,6 @@ fn block(script: &mut String, commands: &Commands) {
 
 /// A command that ends by itself. A screen that the reader leaves with a key is shown for two seconds.
 fn command(line: &str) -> String {
-    if is_elsewhere(line) {
-        return format!(": {line}");
-    }
     let (command, _) = line.split_once(" #").unwrap_or((line, ""));
     let command = command.trim_end();
     let endless = ["lowtail host observe", "lowtail host record"]
