@@ -10,12 +10,17 @@ use crate::metric::TimeUnit;
 use crate::value::Tolerance;
 
 /// A claim about figures of this experiment. It says one of: `published` with
-/// `tolerance`; `at_most`; `at_least`; `largest_within`; `ascending`.
+/// `tolerance`; `at_most`; `at_least`; `largest_within`; `ascending`; `never_inside`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimFile {
     /// Its name; `case/metric` if absent.
     pub id: Option<String>,
+    /// Variables and their values; `{variable}` stands for a value in the texts of the claim, and it is one claim for each
+    /// combination.
+    #[serde(default, rename = "for")]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
+    pub variables: BTreeMap<String, Vec<toml::Value>>,
     /// The row that it is about.
     pub case: Option<String>,
     /// The rows that it is about, by the values of variables: `{ hogs = 2 }`,
@@ -41,6 +46,19 @@ pub struct ClaimFile {
     pub largest_within: Option<LargestFile>,
     /// The figures of these rows rise, or stay, in this order.
     pub ascending: Option<Vec<String>>,
+    /// No other row has less of both this figure and a cost.
+    pub never_inside: Option<NeverInsideFile>,
+}
+
+/// Which rows are not to have less of both a figure and a cost.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NeverInsideFile {
+    /// The metric of the cost.
+    pub cost: String,
+    /// The other rows, by the values of variables.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub r#where: BTreeMap<String, toml::Value>,
 }
 
 impl ClaimFile {
@@ -51,7 +69,8 @@ impl ClaimFile {
             BoundFile::Figure(figure) => figure.metric.as_deref(),
             BoundFile::Number(_) => None,
         });
-        others.chain([self.metric.as_str()])
+        let cost = self.never_inside.iter().map(|file| file.cost.as_str());
+        others.chain(cost).chain([self.metric.as_str()])
     }
 }
 

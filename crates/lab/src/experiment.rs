@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use toml::Spanned;
+use toml::de::{DeArray, DeValue};
+
 use crate::case::error::ExpandError;
 use crate::case::normalize::normalize;
 use crate::case::{self, Case};
@@ -14,6 +17,36 @@ use crate::metric;
 use crate::options::RunOptions;
 use crate::tree::{self, Node};
 use crate::verdict;
+
+/// Most seeds of a case.
+const SEEDS_MAX: u16 = 100;
+/// Most claims of a scenario.
+const CLAIMS_MAX: usize = 10_000;
+
+/// Makes one claim for each combination of the variables of a claim.
+fn claim_each(root: &mut Node<'_>) -> Result<(), SpanError> {
+    let mut claims = Vec::new();
+    for entry in tree::elements(tree::at(root, &["claim"])) {
+        for variables in case::variables::combinations(entry)? {
+            let mut claim = entry.clone();
+            if let Some(table) = tree::table_mut(&mut claim) {
+                table.remove("for");
+            }
+            tree::substitute(&mut claim, &variables);
+            claims.push(claim);
+        }
+        if claims.len() > CLAIMS_MAX {
+            let message = format!("{} claims by here: at most {CLAIMS_MAX}", claims.len());
+            return Err(SpanError::new(entry.span(), message));
+        }
+    }
+    let list = tree::table_mut(root).and_then(|root| root.get_mut("claim"));
+    if let Some(DeValue::Array(list)) = list.map(Spanned::get_mut) {
+        *list = DeArray::new();
+        claims.into_iter().for_each(|claim| list.push(claim));
+    }
+    Ok(())
+}
 
 /// A scenario with its cases and claims.
 #[derive(Debug, Clone)]
@@ -41,8 +74,9 @@ impl Experiment {
     }
 
     fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, ExpandError> {
-        let root = tree::parse(text)?;
+        let mut root = tree::parse(text)?;
         limits::check_texts(&root)?;
+        claim_each(&mut root)?;
         let mut normal = root.clone();
         normalize(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
@@ -110,6 +144,20 @@ impl Experiment {
         for (i, metric) in self.file.show.iter().enumerate() {
             metric::check(metric, &vms).map_err(|m| at(&["show", &i.to_string()], m))?;
         }
+        if !(1..=SEEDS_MAX).contains(&self.file.seeds) {
+            let message = format!("{} seeds: 1 to {SEEDS_MAX}", self.file.seeds);
+            return Err(at(&["seeds"], message));
+        }
+        if let Some(frontier) = &self.file.frontier {
+            metric::check(&frontier.cost, &vms).map_err(|m| at(&["frontier", "cost"], m))?;
+            for (i, metric) in frontier.metrics.iter().enumerate() {
+                metric::check(metric, &vms)
+                    .map_err(|m| at(&["frontier", "metrics", &i.to_string()], m))?;
+            }
+            for (key, name) in [("panels", &frontier.panels), ("series", &frontier.series)] {
+                self.variables([name]).map_err(|m| at(&["frontier", key], m))?;
+            }
+        }
         for (i, published) in self.file.published.iter().enumerate() {
             let i = i.to_string();
             self.row(&published.case).map_err(|m| at(&["published", &i, "case"], m))?;
@@ -152,10 +200,11 @@ impl Experiment {
             claim.at_least.is_some(),
             claim.largest_within.is_some(),
             claim.ascending.is_some(),
+            claim.never_inside.is_some(),
         ];
         if forms.iter().filter(|&&given| given).count() != 1 {
             let message = "a claim has one of: tolerance (with published), at_most, at_least, \
-                           largest_within, ascending";
+                           largest_within, ascending, never_inside";
             return Err(("", message.to_string()));
         }
         if claim.tolerance.is_some() && claim.published.is_none() {
@@ -172,6 +221,13 @@ impl Experiment {
         if let Some(largest) = &claim.largest_within {
             let variable = [&largest.variable];
             self.variables(variable).map_err(|m| ("largest_within.variable", m))?;
+        }
+        if let Some(inside) = &claim.never_inside {
+            metric::check(&inside.cost, vms).map_err(|m| ("never_inside.cost", m))?;
+            self.variables(inside.r#where.keys()).map_err(|m| ("never_inside.where", m))?;
+            if claim.case.is_none() {
+                return Err(("", "which row is never inside? give `case`".to_string()));
+            }
         }
         for (key, bound) in [("at_most", &claim.at_most), ("at_least", &claim.at_least)] {
             let Some(BoundFile::Figure(figure)) = bound else { continue };

@@ -35,6 +35,16 @@ pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> V
         figures.push(("guest_percent".to_string(), busy));
         figures.push(("idle_percent".to_string(), 100.0 - busy));
     }
+    let kinds = || case.kinds.iter().filter(|kind| !kind.vms.is_empty());
+    let times: Vec<(f64, f64)> = kinds().map(|kind| cpu_and_work_s(kind, simulation)).collect();
+    for (kind, (cpu_s, work_s)) in kinds().zip(&times) {
+        let others_s: f64 = times.iter().map(|(cpu_s, _)| cpu_s).sum::<f64>() - cpu_s;
+        let left_s = busy_s - others_s;
+        if left_s > 0.0 {
+            let lost = 100.0 * (1.0 - work_s / left_s);
+            figures.push((format!("lost_percent.{}", kind.name), lost));
+        }
+    }
     for (i, kind) in case.kinds.iter().enumerate().filter(|(_, kind)| !kind.vms.is_empty()) {
         figures.extend(of_vms(case, kind, simulation, &per_s));
         figures.extend(crate::kvm::figures::of_vms(case, kind, simulation));
@@ -46,13 +56,9 @@ pub(crate) fn shared(case: &Case, simulation: &Simulation, windows: &[f64]) -> V
     figures
 }
 
-/// Of the VMs of a kind.
-fn of_vms(
-    case: &Case,
-    kind: &VmKind,
-    simulation: &Simulation,
-    per_s: &dyn Fn(f64) -> f64,
-) -> Vec<(String, f64)> {
+/// CPU time that the VMs of a kind were charged, with the switches to them and what cold caches cost them, and the work that
+/// they got done in it.
+fn cpu_and_work_s(kind: &VmKind, simulation: &Simulation) -> (f64, f64) {
     let (mut cpu_s, mut work_s) = (0.0, 0.0);
     for vm in &kind.vms {
         let host = &simulation.hosts[vm.host];
@@ -62,6 +68,17 @@ fn of_vms(
             work_s += work.as_s_f64();
         }
     }
+    (cpu_s, work_s)
+}
+
+/// Of the VMs of a kind.
+fn of_vms(
+    case: &Case,
+    kind: &VmKind,
+    simulation: &Simulation,
+    per_s: &dyn Fn(f64) -> f64,
+) -> Vec<(String, f64)> {
+    let (cpu_s, work_s) = cpu_and_work_s(kind, simulation);
     let wakes: u64 = simulation.vcpus(&kind.vms).map(|stats| stats.wakes).sum();
     let preempted: u64 = simulation.vcpus(&kind.vms).map(|stats| stats.preempted).sum();
     let name = &kind.name;

@@ -44,6 +44,10 @@ pub struct ScenarioFile {
     /// Seed of all random streams.
     #[serde(default = "one")]
     pub seed: u64,
+    /// How many runs with seeds in a row each case is; figures are their means.
+    #[serde(default = "one_u16")]
+    #[schemars(range(min = 1, max = 100))]
+    pub seeds: u16,
     /// A run ends after this much simulated time, measured or not.
     #[serde(default = "a_minute")]
     pub duration: LongDurationText,
@@ -88,6 +92,22 @@ pub struct ScenarioFile {
     /// Further claims.
     #[serde(default)]
     pub claim: Vec<ClaimFile>,
+    /// A picture of latency against cost.
+    pub frontier: Option<FrontierFile>,
+}
+
+/// A picture of what latency each scheduler has at which cost.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrontierFile {
+    /// The metric of the cost, to the right.
+    pub cost: String,
+    /// The metrics of latency, upwards: a line of panels for each.
+    pub metrics: Vec<String>,
+    /// The variable with a panel for each of its values.
+    pub panels: String,
+    /// The variable with a curve for each of its values; cases follow each other along it as in the file.
+    pub series: String,
 }
 
 impl ScenarioFile {

@@ -14,6 +14,7 @@ pub mod costs;
 mod cpu_set;
 pub mod embedded;
 pub mod error;
+mod estimate;
 pub mod experiment;
 pub mod figure;
 mod figures;

@@ -25,11 +25,13 @@ pub const GENERAL: [(&str, &str); 10] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpus_used.NAME`.
-pub const PER_VM: [(&str, &str); 17] = [
+pub const PER_VM: [(&str, &str); 18] = [
     ("cpus_used", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("cpus_used_in_window", "pCPUs"),
     ("work_cpus", "pCPUs"),
+    // Of the CPU time that the others leave it: what is no work of its own.
+    ("lost_percent", "%"),
     ("wakeups_per_second", "1/s"),
     ("preemptions_per_second", "1/s"),
     // Payload that has arrived; only there if flows end or begin in it.

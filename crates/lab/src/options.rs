@@ -8,6 +8,8 @@ use crate::network::watch::Watch;
 pub struct RunOptions {
     /// In place of the experiment's own seed.
     pub seed: Option<u64>,
+    /// In place of the experiment's own number of seeds.
+    pub seeds: Option<u16>,
     /// How many cases to run at the same time; 0 counts as 1.
     pub jobs: usize,
     /// The longer form.
@@ -31,6 +33,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         RunOptions {
             seed: None,
+            seeds: None,
             jobs: 1,
             full: false,
             record: 0,

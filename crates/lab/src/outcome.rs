@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::case::spec::RowSpec;
 use crate::costs::CostTable;
 use crate::experiment::Experiment;
+use crate::file::FrontierFile;
 use crate::metric::TimeUnit;
 use crate::network::outcome::{Captured, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
@@ -27,6 +28,8 @@ pub struct Outcome {
     pub notes: String,
     /// The seed of the run.
     pub seed: u64,
+    /// How many runs each case was, with seeds from that on.
+    pub seeds: u16,
     /// Whether this is the longer form.
     pub full: bool,
     /// The command that repeats it.
@@ -43,6 +46,8 @@ pub struct Outcome {
     pub cases: Vec<CaseOutcome>,
     /// What things cost, where cases differ more than once.
     pub costs: Vec<CostTable>,
+    /// The picture of latency against cost, if it has one.
+    pub frontier: Option<FrontierFile>,
 }
 
 impl Outcome {
@@ -92,14 +97,18 @@ impl Outcome {
         let full_flag = if full { " --full" } else { "" };
         let chosen: String =
             options.cases.iter().map(|case| format!(" --case {}", quoted(case))).collect();
+        let seeds = options.seeds.unwrap_or(file.seeds);
+        let seeds_flag = options.seeds.map(|n| format!(" --seeds {n}")).unwrap_or_default();
         Outcome {
             name: experiment.name.clone(),
             title: file.title.clone(),
             source: file.source.clone(),
             notes: file.notes.clone(),
             seed,
+            seeds,
             full,
-            command: format!("lowtail lab run {what} --seed {seed}{full_flag}{chosen}"),
+            frontier: file.frontier.clone(),
+            command: format!("lowtail lab run {what} --seed {seed}{seeds_flag}{full_flag}{chosen}"),
             unit: file.unit,
             show: file.show.clone(),
             rows,
@@ -141,6 +150,9 @@ impl Outcome {
         map.insert("title".into(), self.title.clone().into());
         map.insert("seed".into(), self.seed.into());
         map.insert("version".into(), crate::VERSION.into());
+        if self.seeds > 1 {
+            map.insert("seeds".into(), self.seeds.into());
+        }
         map.insert("full".into(), self.full.into());
         map.insert("command".into(), self.command.clone().into());
         map.insert("claims".into(), select(true).into());

@@ -3,6 +3,7 @@
 use lowtail_engine::{Duration, Hist};
 use serde_json::{Map, Value};
 
+use crate::estimate::Estimate;
 use crate::metric::{self, TimeUnit};
 
 /// The figures of one distribution in one case, and of the case around it.
@@ -16,6 +17,8 @@ pub struct Row {
     pub unit: TimeUnit,
     /// Figures by name: those of [`metric::LATENCY`] (absent if `n` is 0), then others.
     pub figures: Vec<(String, f64)>,
+    /// Half of the 95 % confidence interval of each, in the same order; empty after a run with one seed.
+    pub intervals: Vec<f64>,
     /// The distribution function for drawing: (time, share of values that are longer).
     pub tail: Vec<(f64, f64)>,
     /// What the case's variables were.
@@ -28,7 +31,32 @@ impl Row {
     /// A row of a case that has not run: it has no figures.
     pub(crate) fn empty(name: String, variables: Vec<(String, String)>, unit: TimeUnit) -> Self {
         let (figures, tail) = (Vec::new(), Vec::new());
-        Row { name, n: 0, unit, figures, tail, variables, complete: false }
+        let intervals = Vec::new();
+        Row { name, n: 0, unit, figures, intervals, tail, variables, complete: false }
+    }
+
+    /// The rows of one case after runs with several seeds as one: means, with the distribution of the first.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn mean(rows: Vec<Row>) -> Self {
+        let figure =
+            |name: &str| -> Vec<f64> { rows.iter().filter_map(|row| row.get(name)).collect() };
+        let names = rows[0].figures.iter().map(|(name, _)| name.clone());
+        let estimates: Vec<(String, Estimate)> =
+            names.map(|name| (name.clone(), Estimate::of(&figure(&name)))).collect();
+        let (n, complete) =
+            (rows.iter().map(|row| row.n).sum(), rows.iter().all(|row| row.complete));
+        let first = rows.into_iter().next().expect("one seed at least");
+        let intervals = estimates.iter().map(|(_, estimate)| estimate.half_width).collect();
+        let figures = estimates.into_iter().map(|(name, estimate)| (name, estimate.mean)).collect();
+        Row { n, complete, figures, intervals, ..first }
+    }
+
+    /// Half of the confidence interval of `metric`; none after a run with one seed.
+    pub fn interval(&self, metric: &str) -> Option<f64> {
+        let i = self.figures.iter().position(|(name, _)| name == metric)?;
+        self.intervals.get(i).copied()
     }
 
     /// The figure called `metric`.
@@ -56,6 +84,14 @@ impl Row {
         for (name, figure) in latencies.into_iter().chain(others) {
             let (key, value) = metric::in_base_unit(name, figure.unwrap_or(0.0), self.unit);
             map.insert(key, number(figure.and(Some(value))));
+        }
+        if !self.intervals.is_empty() {
+            let intervals =
+                self.figures.iter().zip(&self.intervals).map(|((name, _), half_width)| {
+                    let (key, value) = metric::in_base_unit(name, *half_width, self.unit);
+                    (key, number(Some(value)))
+                });
+            map.insert("intervals".into(), Value::Object(intervals.collect()));
         }
         map.insert("complete".into(), self.complete.into());
         Value::Object(map)

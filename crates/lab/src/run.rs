@@ -45,13 +45,35 @@ pub fn run(
         watch: Some(&options.watch),
         experiment: &experiment.name,
     };
-    let case = |i: usize| run_case(cases[i], seed, unit, &keep);
-    let results = pool::run(cases.len(), options.jobs, progress, case);
+    let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
+    let nth = |i: usize| seed.wrapping_add((i % seeds) as u64);
+    let one = |i: usize| run_case(cases[i / seeds], nth(i), unit, &keep);
+    let results = pool::run(cases.len() * seeds, options.jobs, progress, one);
     let results = results.map_err(|(i, message)| {
-        let (experiment, case) = (experiment.name.clone(), cases[i].name.clone());
-        Error::Simulator { experiment, case, seed, message }
+        let (experiment, case) = (experiment.name.clone(), cases[i / seeds].name.clone());
+        Error::Simulator { experiment, case, seed: nth(i), message }
     })?;
-    Ok(Outcome::new(experiment, options, seed, results))
+    Ok(Outcome::new(experiment, options, seed, means(results, seeds)))
+}
+
+/// One result for each case, of which `results` has one for each seed.
+fn means(results: Vec<CaseResult>, seeds: usize) -> Vec<CaseResult> {
+    if seeds == 1 {
+        return results;
+    }
+    let mut results = results.into_iter();
+    let mut cases = Vec::new();
+    while let Some(first) = results.next() {
+        let CaseResult { rows, case } = first;
+        let mut of_rows: Vec<Vec<Row>> = rows.into_iter().map(|row| vec![row]).collect();
+        for other in results.by_ref().take(seeds - 1) {
+            for (of_row, row) in of_rows.iter_mut().zip(other.rows) {
+                of_row.push(row);
+            }
+        }
+        cases.push(CaseResult { rows: of_rows.into_iter().map(Row::mean).collect(), case });
+    }
+    cases
 }
 
 /// What is kept of a run besides its figures.
@@ -268,5 +290,6 @@ fn row(
     figures.extend(shared.iter().cloned());
     let (name, n) = (spec.name.clone(), hist.n());
     let tail = if n == 0 { Vec::new() } else { tail(&hist, unit) };
-    Row { name, n, unit, figures, tail, variables: case.variables.clone(), complete }
+    let (intervals, variables) = (Vec::new(), case.variables.clone());
+    Row { name, n, unit, figures, intervals, tail, variables, complete }
 }

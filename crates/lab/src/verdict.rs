@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::claim::{BoundFile, ClaimFile, FigureFile, Pick, PublishedFile};
+use crate::claim::{BoundFile, ClaimFile, FigureFile, NeverInsideFile, Pick, PublishedFile};
 use crate::metric::{self, TimeUnit};
 use crate::row::{Row, number};
 use crate::value::Tolerance;
@@ -138,6 +138,9 @@ pub(crate) fn judge(claim: &ClaimFile, rows: &[Row], unit: TimeUnit) -> Verdict 
         verdict.holds = Some(at.is_some_and(|at| (largest.from..=largest.to).contains(&at)));
         return verdict;
     }
+    if let Some(inside) = &claim.never_inside {
+        return judge.never_inside(claim, inside, verdict);
+    }
     verdict.measured = claim.pick.of(&judge.figures(subject, &claim.metric));
     if let Some((bound, most)) = bound(claim) {
         let (limit, words) = judge.bound(bound, &claim.metric);
@@ -165,7 +168,9 @@ pub(crate) fn needs(claim: &ClaimFile, rows: &[Row]) -> bool {
         }
         _ => None,
     };
-    [Some(own), other]
+    let inside = claim.never_inside.as_ref();
+    let inside = inside.map(|file| Selection { case: None, r#where: Some(&file.r#where) });
+    [Some(own), other, inside]
         .into_iter()
         .flatten()
         .any(|selection| rows.iter().any(|row| selection.has(row)))
@@ -274,6 +279,55 @@ impl Judge<'_> {
             words += &format!(" + {plus}");
         }
         (picked.map(|x| x * times + plus), words)
+    }
+
+    /// Whether no other row has less of both the figure and the cost; measured is the figure over the least that others have
+    /// at no more cost. What is within the confidence intervals is no less, or 1 % after a single run.
+    fn never_inside(
+        &self,
+        claim: &ClaimFile,
+        inside: &NeverInsideFile,
+        mut verdict: Verdict,
+    ) -> Verdict {
+        let subject = Selection { case: claim.case.as_deref(), r#where: None };
+        let others = Selection { case: None, r#where: Some(&inside.r#where) };
+        let own = self.rows.iter().find(|row| subject.has(row));
+        let point =
+            |row: &Row| Some((self.figure(row, &inside.cost)?, self.figure(row, &claim.metric)?));
+        let (metric, cost) = (&claim.metric, &inside.cost);
+        verdict.unit = "ratio".to_string();
+        verdict.tolerance =
+            format!("no lower {metric} at the same {cost} or less where {}", list(&inside.r#where));
+        verdict.holds = Some(false);
+        let Some((own, (own_cost, own_figure))) = own.and_then(|row| Some((row, point(row)?)))
+        else {
+            return verdict;
+        };
+        let half = |row: &Row| {
+            let half_width = row.interval(metric)?;
+            Some(if metric::is_latency(metric) {
+                self.unit.convert(half_width, self.own)
+            } else {
+                half_width
+            })
+        };
+        let cheaper = self.rows.iter().filter(|row| others.has(row) && row.name != own.name);
+        let cheaper = cheaper.filter_map(|row| Some((row, point(row)?)));
+        let best = cheaper
+            .filter(|(_, (cost, _))| *cost <= own_cost)
+            .map(|(row, (_, figure))| (row, figure))
+            .reduce(|best, other| if other.1 < best.1 { other } else { best });
+        let Some((best, least)) = best else {
+            // Nobody is as cheap.
+            verdict.holds = Some(true);
+            return verdict;
+        };
+        let slack = half(own).zip(half(best)).map_or(0.01 * least, |(a, b)| a + b);
+        verdict.measured = Some(own_figure / least);
+        verdict.bound = Some(1.0 + slack / least);
+        verdict.tolerance += &format!("; `{}` has {}", best.name, crate::figure::figure(least));
+        verdict.holds = Some(own_figure <= least + slack);
+        verdict
     }
 
     /// Whether the figures rise in the given order; measured is how many pairs of

@@ -208,7 +208,10 @@ pub(crate) fn describe(workload: &Workload) -> String {
             format!("{n}, {load}, service {service}{}{half}", tx.unwrap_or_default())
         }
         Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }) => {
-            format!("{wakeups} sleeps of {sleep}, work {work}, late from {late_limit}")
+            format!(
+                "{wakeups} sleeps of {}, work {work}, late from {late_limit}",
+                spread_text(*sleep)
+            )
         }
         Workload::Yielder(YielderConfig { work }) => format!("yields after each {work}"),
         Workload::TickDodger(config) => {

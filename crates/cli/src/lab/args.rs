@@ -51,6 +51,9 @@ pub(crate) struct LabRun {
     /// Seed in place of the one in the file
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
+    /// Run each case with N seeds in a row, and show means
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) seeds: Option<u16>,
     /// Where to run: simulator; or kernel, which also plays the scenario with threads in control
     /// groups of this host. kernel needs root and writes no report
     #[arg(long, value_enum, default_value_t = On::Simulator, value_name = "WHERE")]
@@ -134,6 +137,7 @@ impl LabRun {
         };
         RunOptions {
             seed: self.seed,
+            seeds: self.seeds,
             jobs,
             full: self.full,
             record: if self.perfetto.is_some() { RECORDS } else { 0 },

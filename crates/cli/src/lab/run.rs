@@ -159,7 +159,9 @@ fn check_choice(
     for experiment in experiments {
         cases.extend(experiment.chosen(options)?);
     }
-    if args.chart.is_some() && cases.len() > 8 {
+    // The picture of a frontier has room for any number.
+    let frontier = experiments.iter().all(|experiment| experiment.file.frontier.is_some());
+    if args.chart.is_some() && cases.len() > 8 && !frontier {
         let all = cases.len();
         return usage(format!(
             "--chart draws eight cases at most, here are {all}; choose some by --case"

@@ -12,7 +12,7 @@ pub struct Finding {
     /// The scheduler that let it happen.
     pub scheduler: &'static str,
     /// The attacker that took too much; `loop` for [`Measure::Loss`], `victim` for
-    /// [`Measure::Tail`].
+    /// the tails.
     pub vm: String,
     /// Its workload.
     pub workload: String,

@@ -15,13 +15,26 @@ pub enum Measure {
     /// more than loops in their places would, so that loops which have no more than their due in
     /// the yardstick lose nothing to attackers that are only served.
     Loss,
-    /// The victim's 99.9th percentile over that of the yardstick.
+    /// The victim's 99.9th percentile over that beside neighbours that use as much in honest bursts.
     Tail,
+    /// The same of a victim that keeps well within its share.
+    QuietTail,
 }
 
 impl Measure {
-    pub(super) const ALL: [Measure; 5] =
-        [Measure::Share, Measure::Window, Measure::Gain, Measure::Loss, Measure::Tail];
+    pub(super) const ALL: [Measure; 6] = [
+        Measure::Share,
+        Measure::Window,
+        Measure::Gain,
+        Measure::Loss,
+        Measure::Tail,
+        Measure::QuietTail,
+    ];
+
+    /// Whether its figures are times.
+    pub(super) fn is_tail(self) -> bool {
+        matches!(self, Measure::Tail | Measure::QuietTail)
+    }
 
     /// Its name in tables and JSON.
     pub fn name(self) -> &'static str {
@@ -31,6 +44,7 @@ impl Measure {
             Measure::Gain => "gain",
             Measure::Loss => "loss",
             Measure::Tail => "tail",
+            Measure::QuietTail => "quiet_tail",
         }
     }
 
@@ -38,23 +52,26 @@ impl Measure {
     pub(super) fn reference(self) -> &'static str {
         match self {
             Measure::Share | Measure::Window => "entitled to",
-            Measure::Gain | Measure::Loss | Measure::Tail => "honest",
+            Measure::Gain | Measure::Loss => "honest",
+            Measure::Tail | Measure::QuietTail => "same use",
         }
     }
 
     pub(super) fn unit(self) -> &'static str {
-        if self == Measure::Tail { "us" } else { "pCPUs" }
+        if self.is_tail() { "us" } else { "pCPUs" }
     }
 
     /// That of its figures in JSON.
     pub(super) fn base_unit(self) -> &'static str {
-        if self == Measure::Tail { "seconds" } else { "pCPUs" }
+        if self.is_tail() { "seconds" } else { "pCPUs" }
     }
 
     /// A figure in it.
     pub(super) fn in_base_unit(self, figure: f64) -> f64 {
         match self {
-            Measure::Tail => metric::in_base_unit("p99_9", figure, TimeUnit::Us).1,
+            Measure::Tail | Measure::QuietTail => {
+                metric::in_base_unit("p99_9", figure, TimeUnit::Us).1
+            }
             _ => figure,
         }
     }

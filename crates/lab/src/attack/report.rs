@@ -5,7 +5,6 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::finding::Finding;
-use super::measure::Measure;
 use super::options::AttackOptions;
 use crate::figure;
 use crate::row::number;
@@ -37,11 +36,11 @@ impl Attacks {
             let (name, reference) = (measure.name(), measure.reference());
             let _ = write!(
                 text,
-                "  {name:6}  {ratio:>6} times  {scheduler:0$}  {vm:1$}  {had} {unit}, \
+                "  {name:10}  {ratio:>6} times  {scheduler:0$}  {vm:1$}  {had} {unit}, \
                  {reference} {due}",
                 widths.0, widths.1
             );
-            if matches!(measure, Measure::Share | Measure::Window) {
+            if finding.honest != finding.reference {
                 let _ = write!(text, ", honest {}", figure::aligned(finding.honest));
             }
             let _ = writeln!(text, "; run {run}, {}", finding.workload);

@@ -11,7 +11,7 @@ mod host;
 pub(crate) mod normalize;
 mod rows;
 pub mod spec;
-mod variables;
+pub(crate) mod variables;
 
 pub(crate) use expand::expand;
 pub use spec::{Case, HostCase, RowSpec, VmKind, VmRef, VmThreads};

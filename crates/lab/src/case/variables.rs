@@ -8,7 +8,7 @@ use crate::tree::{self, Node, Variable};
 const VARIABLE_CHARS_MAX: usize = 100;
 
 /// Every combination of the values of a case's variables, the first varying slowest.
-pub(super) fn combinations<'a>(entry: &Node<'a>) -> Result<Vec<Vec<Variable<'a>>>, SpanError> {
+pub(crate) fn combinations<'a>(entry: &Node<'a>) -> Result<Vec<Vec<Variable<'a>>>, SpanError> {
     let mut points: Vec<Vec<Variable<'a>>> = vec![Vec::new()];
     let Some(variables) = tree::at(entry, &["for"]).and_then(tree::table) else {
         return Ok(points);

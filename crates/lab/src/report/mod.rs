@@ -1,6 +1,7 @@
 //! The HTML report: one file that needs nothing else, neither network nor script.
 
 mod cdf;
+mod frontier;
 mod matrix;
 mod network;
 mod ranges;
@@ -121,6 +122,9 @@ fn charts(outcome: &Outcome) -> String {
     if drawn.is_empty() {
         return String::new();
     }
+    if outcome.frontier.is_some() {
+        return frontier::chart(outcome);
+    }
     if drawn.len() <= CDF_ROWS_MAX {
         return cdf::chart(outcome, &drawn);
     }
@@ -134,11 +138,14 @@ fn charts(outcome: &Outcome) -> String {
     out + &sweep::charts(outcome, &drawn) + &ranges::chart(outcome, &drawn)
 }
 
-/// The distributions of `outcome` in one picture, an SVG document for day and night; `None` if nothing was measured, or in too
-/// many rows.
+/// `outcome` in one picture, an SVG document for day and night: latency against cost if it has a `frontier`, else the
+/// distributions. `None` if nothing was measured, or in too many rows.
 pub fn chart(outcome: &Outcome) -> Option<String> {
     let drawn: Vec<_> = outcome.rows.iter().filter(|row| row.n > 0).collect();
     let style = format!("<style>{}\nsvg {{ background: var(--bg); }}</style>\n", style::CSS);
+    if outcome.frontier.is_some() {
+        return frontier::svg(outcome, &style).map(|svg| svg + "\n");
+    }
     let fits = (1..=CDF_ROWS_MAX).contains(&drawn.len());
     fits.then(|| cdf::svg(outcome, &drawn, &style) + "\n")
 }

@@ -47,6 +47,7 @@ svg text { font: 12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', s
 svg .dim { fill: var(--dim); } svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .axis { stroke: var(--dim); stroke-width: 1; }
 svg .curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
+svg .thin { stroke-width: 1.2; fill: none; }
 svg .mark { stroke: var(--bg); stroke-width: 1.5; }
 svg .wait { fill: var(--wait); } svg .lane { fill: var(--soft); }
 .c0 { --c: var(--s0); } .c1 { --c: var(--s1); } .c2 { --c: var(--s2); } .c3 { --c: var(--s3); }

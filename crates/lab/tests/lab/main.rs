@@ -8,6 +8,7 @@ mod mutations;
 mod report;
 mod runs;
 mod schema;
+mod seeds;
 
 use lowtail_lab::{Error, Experiment, Outcome, RunOptions, run};
 
