@@ -259,8 +259,9 @@ __attribute__((noinline)) __u64 may_interrupt(__u32 slot, __u32 cpu, __u64 now)
 	if (!vm || !vm_cur)
 		return LT_NEVER;
 	ran = cur->since_ns ? lt_since(now, cur->since_ns) : 0;
-	if (!lt_beats(&v->rule, &vm->rule, &cur->rule, &vm_cur->rule, PARAMS, ran, now))
-		return LT_NEVER;
+	when = lt_beats_when(&v->rule, &vm->rule, &cur->rule, &vm_cur->rule, PARAMS, ran, now);
+	if (when)
+		return when;
 	bpf_spin_lock(&vm->lock);
 	when = lt_preempt_when(&v->rule, &vm->rule, &c->rule, PARAMS, now);
 	bpf_spin_unlock(&vm->lock);

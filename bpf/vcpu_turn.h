@@ -222,6 +222,7 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
 	__u64 now = bpf_ktime_get_ns();
 	__u32 slot = slot_of(p);
+	struct vcpu *v = vcpu_of(slot);
 
 	if (c) {
 		/* The kernel, too, charges the choice of who comes next to who comes. */
@@ -234,6 +235,8 @@ void BPF_PROG(lowtail_stopping, struct task_struct *p, _Bool runnable)
 		c->foreign = 0;
 		c->left_ns = c->empty ? 0 : now;
 	}
+	if (c && v)
+		lt_preempt_over(&c->rule, &v->rule, now);
 	if (slot != NONE)
 		charge(slot, 0, now);
 }

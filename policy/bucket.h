@@ -24,6 +24,7 @@
 #define LOWTAIL_BUCKET_H
 
 typedef unsigned char lt_u8;
+typedef unsigned short lt_u16;
 typedef unsigned int lt_u32;
 typedef unsigned long long lt_u64;
 

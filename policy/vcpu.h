@@ -3,24 +3,28 @@
  * Small first, for vCPUs: who runs, for how long, and who may interrupt whom.
  *
  * A vCPU that wakes is SMALL if its own bucket and its VM's hold tokens. Small
- * ones go before large ones; among them the one that would be done first, by its
- * expected run, had it not had to wait. Tokens are run time and come at the rate
+ * ones go before large ones; among them the one that is due first, a few times its
+ * expected run after it woke. Tokens are run time and come at the rate
  * to which the VM is entitled, up to a burst; a small vCPU runs on grants taken
  * out of both buckets, and is LARGE at the moment when there is nothing more to
- * take, or when it has run for so long that it computes. It becomes small again by waking, never by waiting. Large ones share what
- * is left by weight, in virtual time.
+ * take, or when it has run for so long that it computes. It becomes small again
+ * by waking, never by waiting. Large ones share what is left by weight, in
+ * virtual time.
  *
  * A small vCPU interrupts a large one, or a small one with clearly more left, if
- * the pCPU's preemption bucket allows it: 1 per ms, some saved up. The
- * bucket has three levels, so that a storm of wake-ups cannot take from a quiet
- * VM what that VM needs:
- *   - the last tokens are for VMs that preempt no more than their share;
+ * the pCPU's preemption bucket allows it: 1 per ms, 300 saved up. While the
+ * bucket is well filled, nobody waits. As it runs dry, the time between two
+ * preemptions rises from nothing to more than their price, so that the bucket
+ * settles at the level at which as many come as are paid for: a rate limit that
+ * is no longer than the load makes it. The bucket has three levels, so that a
+ * storm of wake-ups cannot take from a quiet VM what that VM needs:
+ *   - the last tokens are for VMs that preempt less than their share;
  *   - above a first reserve, they are for everybody;
- *   - above a second one, for large vCPUs and for follow-ups too: wake-ups of a
- *     vCPU that has blocked only a moment ago, such as the news that the reply
- *     it has just sent has left. A second notification while it waits makes a
- *     wake-up urgent (lt_vcpu_kick): there is more to do than to follow up. So
- *     does a wait of 2 ms.
+ *   - above a second one, for large vCPUs and, at sixteen times the price, for
+ *     follow-ups: wake-ups as long after blocking as those usually come that
+ *     tell that the reply just sent has left. A second notification while it
+ *     waits makes a wake-up urgent (lt_vcpu_kick): there is more to do than to
+ *     follow up. So does a wait of 4 ms.
  * Who is refused learns the moment at which to ask again.
  *
  * What a caller (a scheduler of the simulator, a BPF program) has to do: keep
@@ -69,12 +73,18 @@ struct lt_params {
  * margin 40 us: a preemption costs two switches and two cold caches, about
  *	34 us in all (costs/xen-2017.toml); to interrupt for less gains nothing.
  * completion window 250 us: a completion comes within a round trip of a local network.
- * completion wait 2 ms: who is notified twice in that time is below one preemption
- *	per ms, so that the bucket has one to spare.
- * preempt 1 ms: Xen's default rate limit, found to be right for throughput by
- *	its commit 64908a0466 (+11 % SPECvirt; 10 ms is no better).
- * preempt burst 10: three levels of 3, and one to spend.
- * own share 2: two wake-ups in short order, both from a quiet VM.
+ * completion wait 4 ms: of 1,000 random wake-ups a second, the next one comes sooner
+ *	but for 2 % of them, and these the bucket can spare.
+ * preempt 1 ms: the default rate limit of Xen, found to be right for throughput
+ *	by its commit 64908a0466 (+11 % SPECvirt; 10 ms is no better).
+ * preempt burst 300, reserves 100: a level pays for 50 tokens that random wake-ups
+ *	at nine tenths of the rate are short of (33 once in a thousand times, by the
+ *	formula in docs/explanation/small-first.md), and for the 48 over which the time
+ *	between two preemptions rises. All of it spent at once costs a neighbour 10 ms, as
+ *	much as a slice.
+ * own share 20: a VM that preempts for seven tenths of its share is short of 10 of them
+ *	once in a thousand times, and counts as one within its share as long as it has the
+ *	half. Ten VMs that have saved up all and spend it at once leave the reserve empty.
  */
 #define LT_PARAMS_DEFAULT { \
 	.burst_ns = 8000000, \
@@ -85,11 +95,11 @@ struct lt_params {
 	.starvation_boost_ns = 1000000, \
 	.margin_ns = 40000, \
 	.completion_window_ns = 250000, \
-	.completion_wait_ns = 2000000, \
+	.completion_wait_ns = 4000000, \
 	.preempt_ns = 1000000, \
-	.preempt_burst_ns = 10000000, \
-	.preempt_reserve_ns = 3000000, \
-	.preempt_own_ns = 2000000, \
+	.preempt_burst_ns = 300000000, \
+	.preempt_reserve_ns = 100000000, \
+	.preempt_own_ns = 20000000, \
 }
 
 /*
@@ -101,6 +111,44 @@ struct lt_params {
  * sleeps; with 1, one of its requests in a thousand waits for turns of others.
  */
 #define LT_RUN_BURSTS 8u
+/*
+ * How long a small vCPU may be kept waiting by later ones with less to do: four times its
+ * expected run. With one time, a request of 20 us waits behind six others of 1 ms that woke
+ * before it, the work of one VM; the experiment `hostile-neighbours` has them.
+ */
+#define LT_DUE_SHIFT 2
+
+/*
+ * By how much the time between two preemptions rises as the bucket runs dry: 1 ns for 32
+ * ns of tokens that are missing. Steeper, and it jumps from one preemption to the
+ * next; flatter, and it takes a deeper bucket.
+ */
+#define LT_PREEMPT_RISE_SHIFT 5
+/*
+ * While nobody has to wait, a preemption costs 3/16 less. So a bucket with which 1,000 random
+ * wake-ups a second begin stays well filled: at the full price its level would be a random walk,
+ * and some follow-ups that nobody can tell from news come on top.
+ */
+#define LT_PREEMPT_DISCOUNT_16THS 3
+/*
+ * A follow-up pays for sixteen: it is served out of what is left over at low loads, and
+ * costs a neighbour little at medium ones, where served and refused ones would be even.
+ */
+#define LT_COMPLETION_PRICE 16u
+/*
+ * When follow-ups come is learned: the median of the times from blocking to a wake-up within
+ * the window, and the median of how far they are from it. Each moves by 1/128 of the first,
+ * towards what comes. A wake-up further away than 1/32 and twice the second is news; and all
+ * are, if they vary by more than a quarter: there would be a request among them too often.
+ */
+#define LT_COMPLETION_STEP_SHIFT 7
+#define LT_COMPLETION_SLACK_SHIFT 5
+#define LT_COMPLETION_VARY_SHIFT 2
+/* Two that differ by an eighth at most begin it. */
+#define LT_COMPLETION_AGREE_SHIFT 3
+/* A vCPU has follow-ups if half of its wake-ups are followed by one; in 1/1024. */
+#define LT_COMPLETION_OFTEN 512u
+#define LT_UNKNOWN (~0u)
 
 #define LT_SLICE_MAX_NS (1u << 30)
 /*
@@ -121,6 +169,7 @@ enum lt_class { LT_LARGE = 0, LT_SMALL = 1 };
 
 struct lt_pcpu {
 	struct lt_bucket preempt;	/* prices of preemptions */
+	lt_u64 disturbed_ns;		/* when a small one last interrupted or left */
 };
 
 struct lt_vm {
@@ -146,7 +195,10 @@ struct lt_vcpu {
 	lt_u8 class;			/* enum lt_class */
 	lt_u8 is_completion_wakeup;	/* its wake-up is a follow-up */
 	lt_u8 known;			/* avg_burst_ns has been measured */
-	lt_u8 pad[5];
+	lt_u8 pad[3];
+	lt_u16 often;			/* of its wake-ups, 1024ths within the window */
+	lt_u32 completion_ns;		/* from blocking to a follow-up, the median */
+	lt_u32 completion_dev_ns;	/* how far from it, the median; LT_UNKNOWN at first */
 };
 
 /* ---- entitlements ---------------------------------------------------- */
@@ -183,6 +235,7 @@ LT_FN void lt_pcpu_init(struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 n
 {
 	lt_bucket_init(&cpu->preempt, LT_RATE_ONE, p->preempt_burst_ns,
 		       p->preempt_burst_ns, now);
+	cpu->disturbed_ns = 0;
 }
 
 /*
@@ -225,7 +278,10 @@ LT_FN void lt_vcpu_init(struct lt_vcpu *v, const struct lt_params *p, lt_u64 now
 	v->class = LT_LARGE;
 	v->is_completion_wakeup = 0;
 	v->known = 0;
-	v->pad[0] = v->pad[1] = v->pad[2] = v->pad[3] = v->pad[4] = 0;
+	v->pad[0] = v->pad[1] = v->pad[2] = 0;
+	v->often = 1024;
+	v->completion_ns = 0;
+	v->completion_dev_ns = LT_UNKNOWN;
 }
 
 /* The VM is entitled to @rate from @now on; its vCPUs follow when they wake. */
@@ -253,6 +309,36 @@ LT_FN int lt_boosted(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 
 }
 
 /*
+ * Whether @v, which wakes after it has slept for @slept_ns and is no follow-up's follow-up,
+ * follows up; learns from it.
+ */
+LT_FN int lt_follows_up(struct lt_vcpu *v, const struct lt_params *p, lt_u64 slept_ns)
+{
+	lt_u32 usual = v->completion_ns, dev = v->completion_dev_ns, slept, away, step;
+	int follows;
+
+	v->often -= v->often >> 5;
+	if (slept_ns >= p->completion_window_ns || !v->known)
+		return 0;
+	v->often += 32;
+	slept = slept_ns;
+	away = lt_since(lt_max(slept, usual), lt_min(slept, usual));
+	if (dev == LT_UNKNOWN) {
+		v->completion_ns = slept;
+		if (away <= usual >> LT_COMPLETION_AGREE_SHIFT)
+			v->completion_dev_ns = 0;
+		return 0;
+	}
+	follows = away <= (usual >> LT_COMPLETION_SLACK_SHIFT) + 2 * dev &&
+		  dev <= usual >> LT_COMPLETION_VARY_SHIFT &&
+		  v->often >= LT_COMPLETION_OFTEN;
+	step = (usual >> LT_COMPLETION_STEP_SHIFT) + 1;
+	v->completion_ns = slept > usual ? usual + step : lt_since(usual, step);
+	v->completion_dev_ns = away > dev ? dev + step : lt_since(dev, step);
+	return follows;
+}
+
+/*
  * @v of @vm wakes; @vtime_ns is the virtual time of those who run (see
  * lt_vtime). A VM that has slept does not start behind it, one with other
  * vCPUs that run or wait not further behind than the longest wait.
@@ -267,7 +353,7 @@ LT_FN void lt_vcpu_wake(struct lt_vcpu *v, struct lt_vm *vm,
 		   vm->small.tokens_ns >= p->min_grant_ns ? LT_SMALL : LT_LARGE;
 	/* What follows a follow-up is news again. */
 	v->is_completion_wakeup = !v->is_completion_wakeup &&
-				  lt_since(now, v->blocked_ns) < p->completion_window_ns;
+				  lt_follows_up(v, p, lt_since(now, v->blocked_ns));
 	v->ran_ns = 0;
 	v->boosted_until_ns = 0;
 	v->queued_ns = now;
@@ -439,12 +525,12 @@ LT_FN lt_u64 lt_left(const struct lt_vcpu *v, lt_u64 ran_ns)
 }
 
 /*
- * When @v, which waits, would be done had it not had to wait. By this, who waits
- * overtakes in the end whoever comes later with less.
+ * When @v, which waits, is due: a few times its expected run after it woke, so that those who
+ * have less to do go first. And who waits overtakes in the end whoever comes later with less.
  */
 LT_FN lt_u64 lt_due(const struct lt_vcpu *v)
 {
-	return v->queued_ns + lt_left(v, 0);
+	return v->queued_ns + (lt_left(v, 0) << LT_DUE_SHIFT);
 }
 
 /*
@@ -514,6 +600,99 @@ LT_FN int lt_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 }
 
 /*
+ * When @v beats @cur (as lt_beats) if that runs on: 0 is now, LT_NEVER not before its turn is
+ * over. A small one that has run for longer than usual is taken to have a quarter of that
+ * still to come. So one that has passed for short keeps nobody waiting for longer than a few
+ * times what that one has to do.
+ */
+LT_FN lt_u64 lt_beats_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			   const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
+			   const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
+{
+	lt_u64 over = (lt_left(v, 0) + p->margin_ns + 1) << 2;
+
+	if (lt_beats(v, vm, cur, vm_cur, p, ran_ns, now))
+		return 0;
+	if (v->class != LT_SMALL)
+		return LT_NEVER;
+	if (lt_boosted(cur, p, now))
+		return cur->boosted_until_ns;
+	return now + lt_since(cur->avg_burst_ns + over, lt_ran(cur, ran_ns));
+}
+
+/*
+ * What of the reserves @v of @vm has to leave, if it does not follow up: nothing, if its VM
+ * preempts less than its share, which shows in that it has half of it saved up. A follow-up
+ * never costs its VM's own share, nor has it a claim to that.
+ */
+LT_FN lt_u64 lt_preempt_leave(const struct lt_vcpu *v, const struct lt_vm *vm,
+			      const struct lt_params *p)
+{
+	lt_u64 half = lt_max(p->preempt_own_ns >> 1, p->preempt_ns);
+
+	return !v->is_completion_wakeup && vm->preempt.tokens_ns >= half ?
+	       0 : p->preempt_reserve_ns;
+}
+
+/* The longest time for which a preemption waits, if for nothing else: 1.5 prices. */
+LT_FN lt_u64 lt_preempt_gap_max(const struct lt_params *p)
+{
+	return (lt_u64)p->preempt_ns + (p->preempt_ns >> 1);
+}
+
+/*
+ * For how long who runs on @cpu is left in peace, from the moment at which the last small one
+ * left, by preemptions that leave @leave_ns in the bucket: from no time, if there is plenty, to
+ * what no load makes it.
+ */
+LT_FN lt_u64 lt_preempt_gap(const struct lt_pcpu *cpu, const struct lt_params *p,
+			    lt_u64 leave_ns)
+{
+	lt_u64 there = lt_since(cpu->preempt.tokens_ns, leave_ns);
+
+	return lt_since(lt_preempt_gap_max(p), there >> LT_PREEMPT_RISE_SHIFT);
+}
+
+/*
+ * Price of a preemption: less as long as the bucket is so full that nobody's has to wait.
+ * Then the tokens come faster than wake-ups at the full price, and it stays as full.
+ */
+LT_FN lt_u64 lt_preempt_price(const struct lt_pcpu *cpu, const struct lt_params *p)
+{
+	lt_u64 price = p->preempt_ns;
+
+	return lt_preempt_gap(cpu, p, p->preempt_reserve_ns) ?
+	       price : price - ((price * LT_PREEMPT_DISCOUNT_16THS) >> 4);
+}
+
+/* That of a follow-up: sixteen, or all that a full bucket has above the reserves. */
+LT_FN lt_u64 lt_completion_price(const struct lt_params *p)
+{
+	return lt_min((lt_u64)p->preempt_ns * LT_COMPLETION_PRICE,
+		      p->preempt_burst_ns - 2ull * p->preempt_reserve_ns);
+}
+
+/* Whether @v, which waits, follows up and has not waited for so long yet that it is urgent. */
+LT_FN int lt_can_wait(const struct lt_vcpu *v, const struct lt_params *p, lt_u64 now)
+{
+	return v->is_completion_wakeup && lt_since(now, v->queued_ns) < p->completion_wait_ns;
+}
+
+/*
+ * When a VM whose own share pays for one may preempt although there is no more than the
+ * reserve: 0 if it may at @now. So each VM has its share, whatever others save up and spend.
+ */
+LT_FN lt_u64 lt_preempt_own_when(const struct lt_vm *vm, const struct lt_pcpu *cpu,
+				 const struct lt_params *p, lt_u64 now)
+{
+	lt_u64 own = lt_bucket_when(&vm->preempt, p->preempt_ns);
+	lt_u64 all = lt_bucket_when(&cpu->preempt, p->preempt_ns);
+	lt_u64 gap = lt_preempt_gap_max(p), since = lt_since(now, cpu->disturbed_ns);
+
+	return lt_max(lt_max(own, all), since >= gap ? 0 : now + (gap - since));
+}
+
+/*
  * When @v of @vm may interrupt what runs on @cpu: 0 if it may at @now, else
  * the moment at which to ask again.
  */
@@ -523,27 +702,26 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 {
 	const struct lt_bucket *b = &cpu->preempt;
 	lt_u64 price = p->preempt_ns, reserve = p->preempt_reserve_ns;
-	lt_u64 urgent_ns, own;
+	lt_u64 leave, when, gap, since;
 
 	lt_bucket_fill(&cpu->preempt, now);
 	lt_bucket_fill(&vm->preempt, now);
-	if (b->tokens_ns >= price + reserve + reserve)
-		return 0;
 	if (v->class != LT_SMALL)
 		return lt_bucket_when(b, price + reserve + reserve);
-	if (v->is_completion_wakeup && lt_since(now, v->queued_ns) < p->completion_wait_ns) {
-		urgent_ns = v->queued_ns + p->completion_wait_ns;
-		return lt_min(lt_bucket_when(b, price + reserve + reserve), urgent_ns);
+	if (lt_can_wait(v, p, now)) {
+		when = lt_bucket_when(b, lt_completion_price(p) + reserve + reserve);
+		return lt_min(when, v->queued_ns + p->completion_wait_ns);
 	}
-	if (b->tokens_ns >= price + reserve)
-		return 0;
-	/* A follow-up never costs its VM's own share, nor has it a claim to that. */
-	if (v->is_completion_wakeup)
-		return lt_bucket_when(b, price + reserve);
-	if (b->tokens_ns >= price && vm->preempt.tokens_ns >= price)
-		return 0;
-	own = lt_max(lt_bucket_when(&vm->preempt, price), lt_bucket_when(b, price));
-	return lt_min(lt_bucket_when(b, price + reserve), own);
+	leave = lt_preempt_leave(v, vm, p);
+	if (b->tokens_ns < price + leave) {
+		when = lt_bucket_when(b, price + leave);
+		if (v->is_completion_wakeup || !leave)
+			return when;
+		return lt_min(when, lt_preempt_own_when(vm, cpu, p, now));
+	}
+	gap = lt_preempt_gap(cpu, p, leave);
+	since = lt_since(now, cpu->disturbed_ns);
+	return since >= gap ? 0 : now + (gap - since);
 }
 
 /*
@@ -554,13 +732,30 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 LT_FN int lt_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm,
 			  struct lt_pcpu *cpu, const struct lt_params *p)
 {
-	if (cpu->preempt.tokens_ns < p->preempt_ns)
+	/* The moment of the fill, up to the unit that it has not counted. */
+	lt_u64 now = cpu->preempt.filled_ns + (1u << LT_UNIT_SHIFT);
+	lt_u64 price = lt_preempt_price(cpu, p);
+
+	if (v->class == LT_SMALL && lt_can_wait(v, p, now))
+		price = lt_completion_price(p);
+	if (cpu->preempt.tokens_ns < price)
 		return 0;
-	lt_bucket_take(&cpu->preempt, p->preempt_ns);
+	lt_bucket_take(&cpu->preempt, price);
+	cpu->disturbed_ns = cpu->preempt.filled_ns;
 	/* All up to the price: who takes more than its share has none. */
 	if (v->class == LT_SMALL && !v->is_completion_wakeup)
 		lt_bucket_take(&vm->preempt, p->preempt_ns);
 	return 1;
+}
+
+/*
+ * @v leaves @cpu. If it was small, who runs there from @now on has time in peace: a limit that
+ * counted from preemption to preemption would be longer for those who come after a short run.
+ */
+LT_FN void lt_preempt_over(struct lt_pcpu *cpu, const struct lt_vcpu *v, lt_u64 now)
+{
+	if (v->class == LT_SMALL)
+		cpu->disturbed_ns = now;
 }
 
 #endif

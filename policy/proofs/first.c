@@ -77,6 +77,41 @@ void prove_no_two_interrupt_each_other(void)
 	CASE(lt_beats(&a.v, &a.vm, &b.v, &b.vm, &p, 0, now));
 }
 
+/* One that does not interrupt a small one yet does after a few times what it has to do itself at most. */
+void prove_the_moment_to_interrupt_is_near(void)
+{
+	struct lt_params p = any_params();
+	struct waiting a = any_waiting(&p), cur = any_waiting(&p);
+	lt_u64 now = 1ull << 40, when, left;
+
+	a.v.class = cur.v.class = LT_SMALL;
+	cur.v.boosted_until_ns = 0;
+	/* Up to 4 ms each: with all lengths it holds as well, but takes a minute. */
+	ASSUME((a.v.ran_ns | a.v.avg_burst_ns | cur.v.ran_ns | cur.v.avg_burst_ns | p.margin_ns) < 1u << 22);
+	left = lt_left(&a.v, 0) + p.margin_ns;
+	when = lt_beats_when(&a.v, &a.vm, &cur.v, &cur.vm, &p, 0, now);
+	/* In two steps, which are easier to prove than one. */
+	CHECK(when == 0 || cur.v.avg_burst_ns <= cur.v.ran_ns + left);
+	ASSUME(when == 0 || cur.v.avg_burst_ns <= cur.v.ran_ns + left);
+	CHECK(when <= now + (left << 2) + 4 + left);
+	CASE(when > now + left);
+}
+
+/* And then it does, if the other one runs on until then. */
+void prove_the_moment_to_interrupt_comes(void)
+{
+	struct lt_params p = any_params();
+	struct waiting a = any_waiting(&p), cur = any_waiting(&p);
+	lt_u64 now = any_clock(), more;
+
+	a.v.class = cur.v.class = LT_SMALL;
+	cur.v.boosted_until_ns = 0;
+	more = lt_beats_when(&a.v, &a.vm, &cur.v, &cur.vm, &p, 0, now);
+	ASSUME(more > now && more - now < LT_RAN_MAX_NS);
+	CHECK(lt_beats(&a.v, &a.vm, &cur.v, &cur.vm, &p, more - now, more));
+	CASE(more > now + 1);
+}
+
 /* A boost is over in time, whatever the clock does. */
 void prove_a_boost_ends(void)
 {

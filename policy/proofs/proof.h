@@ -262,7 +262,7 @@ static inline struct lt_params any_params(void)
 static inline int valid_pcpu(const struct lt_pcpu *cpu, const struct lt_params *p)
 {
 	return valid_bucket(&cpu->preempt) && cpu->preempt.rate == LT_RATE_ONE &&
-	       cpu->preempt.burst_ns == p->preempt_burst_ns;
+	       cpu->preempt.burst_ns == p->preempt_burst_ns && cpu->disturbed_ns < CLOCK_END;
 }
 
 static inline struct lt_pcpu any_pcpu(const struct lt_params *p)
@@ -312,6 +312,8 @@ static inline int valid_vcpu(const struct lt_vcpu *v, const struct lt_params *p)
 	return valid_bucket(&v->small) && v->small.rate <= LT_RATE_ONE &&
 	       v->small.burst_ns == p->burst_ns && v->class <= LT_SMALL &&
 	       v->is_completion_wakeup <= 1 && v->known <= 1 && v->grant_ns <= p->grant_ns &&
+	       v->often <= 1024 && v->completion_ns <= 3u << 29 &&
+	       (v->completion_dev_ns <= 7u << 28 || v->completion_dev_ns == LT_UNKNOWN) &&
 	       valid_cap(&v->cap) && v->cap_grant_ns <= LT_BURST_MAX_NS &&
 	       v->blocked_ns < CLOCK_END &&
 	       v->queued_ns < CLOCK_END &&

@@ -84,15 +84,16 @@ macro_rules! small_first_keys {
                 params.wait_turns = self.wait_turns.unwrap_or(params.wait_turns);
                 let usual = params.preempt_ns;
                 params.preempt_ns = self.preempt.map_or(usual, ns);
-                let prices = [
-                    &mut params.preempt_burst_ns,
-                    &mut params.preempt_reserve_ns,
-                    &mut params.preempt_own_ns,
-                ];
-                for (value, (_, count, _)) in prices.into_iter().zip(self.counts()) {
-                    let count = count.unwrap_or(*value / usual);
-                    *value = count.saturating_mul(params.preempt_ns);
-                }
+                let price = params.preempt_ns;
+                let [burst, reserve, own] =
+                    self.counts().map(|(_, count, _)| count.map(|count| count.saturating_mul(price)));
+                // What is not given is as many of them as usual, as far as there is room: a dearer preemption leaves fewer.
+                let as_many = |usual_ns: u32, most_ns: u32| (usual_ns / usual).saturating_mul(price).min(most_ns);
+                params.preempt_burst_ns = burst.unwrap_or(as_many(params.preempt_burst_ns, 1 << 30));
+                let third_ns = params.preempt_burst_ns / 3;
+                params.preempt_reserve_ns =
+                    reserve.unwrap_or(as_many(params.preempt_reserve_ns, third_ns.min(1 << 28)));
+                params.preempt_own_ns = own.unwrap_or(as_many(params.preempt_own_ns, 1 << 30));
                 params
             }
         }

@@ -59,7 +59,7 @@ fn hog(name: &str) -> VmConfig {
 
 fn sleeper(name: &str, sleep: Duration, work: Duration) -> VmConfig {
     let wakeups = 1_000_000;
-    let late_limit = Duration::from_s(1);
+    let (sleep, late_limit) = (Distribution::Fixed(sleep), Duration::from_s(1));
     VmConfig::new(
         name,
         Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }),

@@ -5,7 +5,7 @@
 
 mod random;
 
-use lowtail_engine::{Duration, Rng, Time};
+use lowtail_engine::{Distribution, Duration, Rng, Time};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope};
@@ -297,7 +297,7 @@ fn no_wakeup_is_lost() {
         for_seeds("no_wakeup_is_lost", 12, |seed| {
             let mut config = random_host(seed, &scheduler);
             let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-                sleep: us(500),
+                sleep: Distribution::Fixed(us(500)),
                 work: us(10),
                 wakeups: u64::MAX,
                 late_limit: us(1000),

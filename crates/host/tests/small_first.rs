@@ -81,11 +81,11 @@ fn nobody_waits_too_long() {
     });
 }
 
-/// A storm of 20,000 short wake-ups per second beside a loop. What interrupts somebody pays: 1 per
-/// millisecond and 10 saved up; the ends of the loop's turns of 10 ms come on top. And it is
-/// as many as are paid for, or the storm would wait for nothing.
+/// A storm of 20,000 short wake-ups per second beside a loop. What interrupts somebody pays: 1 per ms,
+/// 16 in 13 ms at first, and 300 saved up; the ends of the loop's turns of 10 ms come on top. In the long run it is
+/// nearly as many as are paid for, or the storm would wait for nothing.
 #[test]
-fn a_storm_interrupts_once_per_millisecond() {
+fn a_storm_interrupts_as_often_as_is_paid_for() {
     let server = RequestServerConfig {
         load: Load::Open(Distribution::Exponential(us(50))),
         service: Distribution::Fixed(us(1)),
@@ -103,7 +103,7 @@ fn a_storm_interrupts_once_per_millisecond() {
         for ms in [5, 10, 20, 50, 100, 1000, 5000] {
             host.run_to(Time::ZERO + Duration::from_ms(ms));
             let preempted: u64 = (0..2).map(|v| host.vcpu_stats(Vcpu(v)).preempted).sum();
-            let (most, least) = (ms + 10 + ms / 10, ms * 9 / 10);
+            let (most, least) = (ms * 16 / 13 + 301 + ms / 10, ms * 9 / 10);
             assert!(preempted <= most, "seed {seed}: {preempted} in {ms} ms");
             assert!(preempted >= least, "seed {seed}: only {preempted} in {ms} ms");
         }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use lowtail_control::vcpu;
-use lowtail_engine::Duration;
+use lowtail_engine::{Distribution, Duration};
 use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
@@ -25,7 +25,7 @@ const TURNS: u32 = 5_000;
 fn main() -> Result<(), Error> {
     let (sleep, late_limit) = (Duration::from_ms(2), Duration::from_ms(10));
     let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-        sleep,
+        sleep: Distribution::Fixed(sleep),
         work: Duration::from_us(20),
         wakeups: 1,
         late_limit,

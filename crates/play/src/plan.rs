@@ -23,7 +23,7 @@ pub(crate) enum Task {
     /// Sleeps, notes how late it was woken, works, and so on.
     Sleeper {
         /// How long it sleeps.
-        sleep: Duration,
+        sleep: Distribution,
         /// Processor time after each wake-up.
         work: Duration,
     },
@@ -136,8 +136,13 @@ mod tests {
     fn a_mix_is_threads_one_after_another() {
         let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
         let late_limit = Duration::from_ms(10);
-        let sleeper =
-            Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: 9, late_limit });
+        let fixed = Distribution::Fixed(sleep);
+        let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+            sleep: fixed,
+            work,
+            wakeups: 9,
+            late_limit,
+        });
         let burst = Distribution::Fixed(Duration::from_ms(3));
         let hog = |busy_percent| Workload::DutyHog(DutyHogConfig { burst, busy_percent });
         let mut vm =
@@ -149,7 +154,7 @@ mod tests {
         let tasks: Vec<Task> = workers.iter().map(|worker| worker.task).collect();
         // Busy for 3 ms of 4: 1 ms of sleep.
         let hog = Task::Hog { burst, sleep };
-        assert_eq!(tasks, [Task::Loop, hog, Task::Sleeper { sleep, work }, Task::Loop]);
+        assert_eq!(tasks, [Task::Loop, hog, Task::Sleeper { sleep: fixed, work }, Task::Loop]);
         let places: Vec<_> = workers.iter().map(|w| (w.vm, w.vcpu, w.pcpus.clone())).collect();
         assert_eq!(places[0], (0, 0, vec![0, 1]));
         assert_eq!(places[3], (1, 2, vec![1]));

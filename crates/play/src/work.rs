@@ -61,7 +61,7 @@ impl Work<'_> {
                 let mut lateness = Hist::new();
                 while !self.over() {
                     self.compute(work);
-                    let due = Instant::now().after(sleep);
+                    let due = Instant::now().after(sleep.draw(&mut self.rng));
                     self.sleep(due);
                     let woken = Instant::now();
                     if due >= self.window.from && due < self.window.to && woken >= due {

@@ -182,10 +182,22 @@ int lowtail_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
 	return lt_beats(v, vm, cur, vm_cur, p, ran_ns, now);
 }
 
+lt_u64 lowtail_beats_when(const struct lt_vcpu *v, const struct lt_vm *vm,
+			  const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
+			  const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
+{
+	return lt_beats_when(v, vm, cur, vm_cur, p, ran_ns, now);
+}
+
 lt_u64 lowtail_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 			    struct lt_pcpu *cpu, const struct lt_params *p, lt_u64 now)
 {
 	return lt_preempt_when(v, vm, cpu, p, now);
+}
+
+void lowtail_preempt_over(struct lt_pcpu *cpu, const struct lt_vcpu *v, lt_u64 now)
+{
+	lt_preempt_over(cpu, v, now);
 }
 
 int lowtail_preempt_take(const struct lt_vcpu *v, struct lt_vm *vm, struct lt_pcpu *cpu,

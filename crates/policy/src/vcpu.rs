@@ -19,6 +19,8 @@ pub enum Class {
 pub struct LtPcpu {
     /// Prices of preemptions.
     pub preempt: Bucket,
+    /// When a small vCPU last interrupted somebody there, or left.
+    pub disturbed_ns: u64,
 }
 
 /// `struct lt_vm`.
@@ -70,7 +72,13 @@ pub struct LtVcpu {
     /// 1 if `avg_burst_ns` has been measured.
     pub known: u8,
     /// Zero.
-    pub pad: [u8; 5],
+    pub pad: [u8; 3],
+    /// Of its wake-ups, 1024ths that came soon after it had blocked.
+    pub often: u16,
+    /// From blocking to a follow-up, the median.
+    pub completion_ns: u32,
+    /// How far from it, the median; all ones at first.
+    pub completion_dev_ns: u32,
 }
 
 unsafe extern "C" {
@@ -127,6 +135,15 @@ unsafe extern "C" {
         ran_ns: u64,
         now: u64,
     ) -> i32;
+    fn lowtail_beats_when(
+        v: *const LtVcpu,
+        vm: *const LtVm,
+        cur: *const LtVcpu,
+        vm_cur: *const LtVm,
+        p: *const Params,
+        ran_ns: u64,
+        now: u64,
+    ) -> u64;
     fn lowtail_preempt_when(
         v: *const LtVcpu,
         vm: *mut LtVm,
@@ -134,6 +151,7 @@ unsafe extern "C" {
         p: *const Params,
         now: u64,
     ) -> u64;
+    fn lowtail_preempt_over(cpu: *mut LtPcpu, v: *const LtVcpu, now: u64);
     fn lowtail_preempt_take(
         v: *const LtVcpu,
         vm: *mut LtVm,
@@ -292,10 +310,29 @@ impl LtVcpu {
         unsafe { lowtail_beats(self, vm, current.0, current.1, params, ran_ns, now) != 0 }
     }
 
+    /// `lt_beats_when`: when it is to interrupt `current`, if that runs on; 0 is now.
+    pub fn beats_when(
+        &self,
+        vm: &LtVm,
+        current: (&LtVcpu, &LtVm),
+        params: &Params,
+        ran_ns: u64,
+        now: u64,
+    ) -> u64 {
+        // SAFETY: see above.
+        unsafe { lowtail_beats_when(self, vm, current.0, current.1, params, ran_ns, now) }
+    }
+
     /// `lt_preempt_when`: when it may interrupt what runs on `cpu`; 0 is now.
     pub fn preempt_when(&self, vm: &mut LtVm, cpu: &mut LtPcpu, params: &Params, now: u64) -> u64 {
         // SAFETY: see above.
         unsafe { lowtail_preempt_when(self, vm, cpu, params, now) }
+    }
+
+    /// `lt_preempt_over`: it leaves `cpu`.
+    pub fn preempt_over(&self, cpu: &mut LtPcpu, now: u64) {
+        // SAFETY: see above.
+        unsafe { lowtail_preempt_over(cpu, self, now) }
     }
 
     /// `lt_preempt_take`: it interrupts what runs on `cpu`, and pays. Whether it could.

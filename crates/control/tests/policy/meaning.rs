@@ -172,7 +172,11 @@ fn parameters_of_the_rules() {
         [20_000_000, 6_000_000, 4_000_000]
     );
     let fewer = parse("[small_first]\npreempt = \"2ms\"").expect("fewer preemptions");
-    assert_eq!(fewer.small_first.preempt_burst_ns, 20_000_000, "as many of them as before");
+    assert_eq!(fewer.small_first.preempt_burst_ns, 600_000_000, "as many of them as before");
+    let rare = parse("[small_first]\npreempt = \"100ms\"").expect("as many as there is room for");
+    assert_eq!(rare.small_first.preempt_reserve_ns, 1 << 28);
+    let few = parse("[small_first]\npreempt_burst = 10").expect("reserves of a third");
+    assert_eq!(few.small_first.preempt_reserve_ns, 3_333_333);
     // Twice of each default; policy/flow.h: 655 and 6554 of 65536 are 10 and 100 Mbit/s.
     let usual = FlowParams::default();
     assert_eq!((policy.flow.rate, policy.flow.vm_rate), (1310, 13107));

@@ -68,7 +68,10 @@ fn mistakes_are_told_with_their_place() {
         ("[small_first]\nslice = \"120ms\"\nwait_turns = 64", ":3:14: wait_turns 64: 1 to 62"),
         ("[small_first]\ngrain = \"1ns\"", ":2:9: grain 1 ns: 1000 to 1000000"),
         ("[small_first]\npreempt_burst = 1001", ":2:17: preempt_burst 1001: 1 to 1000"),
-        ("[small_first]\npreempt_burst = 6", ":2:17: preempt_burst 6000000 ns: 7000000"),
+        (
+            "[small_first]\npreempt_burst = 6\npreempt_reserve = 3",
+            ":2:17: preempt_burst 6000000 ns: 7000000",
+        ),
         ("[small_first]\nburst = \"1000s\"", ":2:9: burst "),
         ("[small_first]\nguard = \"20ms\"", ":2:9: guard 20000000 ns: 1 to 10000000"),
         ("[flow]\nrate = \"1kbit/s\"", ":2:8: rate: 1Mbit/s to 128Gbit/s"),

@@ -61,7 +61,7 @@ impl Workload {
             Workload::CpuLoop => Box::new(CpuLoop),
             Workload::DutyHog(config) => Box::new(DutyHog::new(config, rng)),
             Workload::RequestServer(config) => Box::new(RequestServer::new(config, rng)),
-            Workload::TimerSleeper(config) => Box::new(TimerSleeper::new(config)),
+            Workload::TimerSleeper(config) => Box::new(TimerSleeper::new(config, rng)),
             Workload::Yielder(config) => Box::new(Yielder::new(config)),
             Workload::TickDodger(config) => Box::new(TickDodger::new(config)),
             Workload::BoostSaver(config) => Box::new(BoostSaver::new(config)),

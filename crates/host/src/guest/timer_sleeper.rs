@@ -1,8 +1,8 @@
 //! Sleeps, wakes, notes how late it is, sleeps again: `cyclictest` in small, and the
 //! probe of Bobtail (Xu et al., NSDI'13: sleep 1 ms, count wake-ups of 10 ms or more).
 
-use lowtail_config_text::{DurationText, KeyError, field};
-use lowtail_engine::{Duration, Hist, Time};
+use lowtail_config_text::{DistributionText, DurationText, KeyError, field};
+use lowtail_engine::{Distribution, Duration, Hist, Rng, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,9 +16,9 @@ use crate::notification::Origin;
 #[serde(deny_unknown_fields)]
 pub struct TimerSleeperConfig {
     /// How long to sleep.
-    #[serde(deserialize_with = "field::duration")]
-    #[schemars(with = "DurationText")]
-    pub sleep: Duration,
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub sleep: Distribution,
     /// Work after each wake-up.
     #[serde(default = "one_microsecond", deserialize_with = "field::duration")]
     #[schemars(with = "DurationText")]
@@ -47,17 +47,18 @@ impl TimerSleeperConfig {
     /// Which parameter, and what would be right.
     pub fn check(&self) -> Result<(), KeyError> {
         count("wakeups", self.wakeups, 1)?;
-        at_least_1us("sleep", self.sleep)
+        at_least_1us("sleep", self.sleep.mean())
     }
 }
 
-/// A single vCPU that sleeps for a fixed time, over and over.
+/// A single vCPU that sleeps over and over.
 #[derive(Debug)]
 pub struct TimerSleeper {
-    sleep: Duration,
+    sleep: Distribution,
     work: Duration,
     wakeups: u64,
     late_limit: Duration,
+    rng: Rng,
     due: Option<Time>,
     lateness: Hist,
     began: Time,
@@ -68,13 +69,14 @@ pub struct TimerSleeper {
 impl TimerSleeper {
     /// Sleeps for `sleep`, then works for `work`, `wakeups` times; counts as late each
     /// turn in which `late_limit` or more passes from going to sleep to running again.
-    pub fn new(config: TimerSleeperConfig) -> Self {
+    pub fn new(config: TimerSleeperConfig, rng: Rng) -> Self {
         let TimerSleeperConfig { sleep, work, wakeups, late_limit } = config;
         TimerSleeper {
             sleep,
             work,
             wakeups,
             late_limit,
+            rng,
             due: None,
             lateness: Hist::new(),
             began: Time::ZERO,
@@ -103,8 +105,9 @@ impl Guest for TimerSleeper {
         }
         self.working = false;
         self.began = now;
-        self.due = Some(now + self.sleep);
-        cx.after(self.sleep, 0);
+        let sleep = self.sleep.draw(&mut self.rng);
+        self.due = Some(now + sleep);
+        cx.after(sleep, 0);
         Step::Block
     }
 

@@ -190,6 +190,9 @@ impl Scheduler for SmallFirst {
         let cpu = &mut self.cpus[p.index()];
         cpu.yielded = false;
         cpu.charged_to = cx.now();
+        if let Some(left) = prev.filter(|&prev| next.is_none_or(|(v, _)| v != prev)) {
+            self.vcpus[left.index()].preempt_over(&mut cpu.rule, cx.now().as_ns());
+        }
         let Some((v, stretch)) = next else {
             self.idle.insert(p);
             return Decision { next: None, run_for: None };

@@ -6,7 +6,7 @@ mod limits;
 mod s4;
 mod shares;
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_host::cgroup::{CgroupConfig, Limit, Thread};
 use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
@@ -61,7 +61,7 @@ fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
 
 /// A VM of one thread that sleeps and works in turn for ever.
 fn sleeper(name: &str, sleep: Duration, work: Duration, thread: Thread) -> VmConfig {
-    let late_limit = Duration::from_ms(1);
+    let (sleep, late_limit) = (Distribution::Fixed(sleep), Duration::from_ms(1));
     let workload =
         Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: u64::MAX, late_limit });
     VmConfig { threads: vec![thread], ..VmConfig::new(name, workload) }

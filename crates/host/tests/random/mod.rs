@@ -52,7 +52,7 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
         1 => Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + rng.below(100) }),
         2 => Workload::Yielder(YielderConfig { work: span(rng) }),
         3 => Workload::TimerSleeper(TimerSleeperConfig {
-            sleep: span(rng),
+            sleep: spread,
             work: us(5),
             wakeups: u64::MAX,
             late_limit: us(1000),

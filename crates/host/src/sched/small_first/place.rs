@@ -55,8 +55,10 @@ impl SmallFirst {
         let dom = cx.vcpu(v).dom;
         let theirs = &self.vms[cx.vcpu(current).dom.index()];
         let current = (&self.vcpus[current.index()], theirs);
-        if !unit.beats(&self.vms[dom.index()], current, &self.params, ran, now.as_ns()) {
-            return NEVER;
+        let vm = &self.vms[dom.index()];
+        let beats = unit.beats_when(vm, current, &self.params, ran, now.as_ns());
+        if beats > 0 {
+            return beats;
         }
         let vm = &mut self.vms[dom.index()];
         unit.preempt_when(vm, &mut cpu.rule, &self.params, now.as_ns())
