@@ -29,8 +29,10 @@ results: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
 	target/release/lowtail lab run --all --no-report --quiet --markdown docs/results.md
 	target/release/lowtail lab run small-first-ratelimit --no-report --quiet --chart docs/pictures/small-first-ratelimit.svg \
-		--case alone --case small-first --case "small-first, random, mean 1000us" --case "credit2 4.8.1, limit 1000us" \
-		--case "credit2 4.21, limit 1000us" --case "credit2 4.21, limit 0us"
+		--case "random, mean 1000us, alone" --case "random, mean 1000us, small-first" \
+		--case "random, mean 1000us, credit2 4.8.1, limit 1000us" --case "random, mean 1000us, credit2 4.21, limit 1000us" \
+		--case "random, mean 1000us, credit2 4.8.1, limit 0us"
+	target/release/lowtail lab run small-first-frontier --no-report --quiet --chart docs/pictures/small-first-frontier.svg
 
 # The screen of `host observe` as a picture, from a run on this host; needs root.
 pictures: need-build need-bpf

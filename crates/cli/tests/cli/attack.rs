@@ -9,27 +9,31 @@ use crate::Place;
 #[test]
 fn findings_can_be_run_again() {
     let place = Place::new();
-    let ran = place.line("lab attack --seed 5 --budget 4 --json --save new/found");
+    let ran = place.line("lab attack --seed 3 --budget 4 --json --save new/found");
     let found = ran.expect(0, &["scenarios: new/found"]).json();
-    assert_eq!((found["seed"].as_u64(), found["budget"].as_u64()), (Some(5), Some(4)));
-    assert_eq!(found["command"], "lowtail lab attack --seed 5 --budget 4");
+    assert_eq!((found["seed"].as_u64(), found["budget"].as_u64()), (Some(3), Some(4)));
+    assert_eq!(found["command"], "lowtail lab attack --seed 3 --budget 4");
     let worst = found["worst"].as_array().unwrap();
     let measures: Vec<&Value> = worst.iter().map(|finding| &finding["measure"]).collect();
-    assert_eq!(measures, ["share", "window", "gain", "loss", "tail"]);
+    assert_eq!(measures, ["share", "window", "gain", "loss", "tail", "quiet_tail"]);
     for finding in worst {
         let file = format!("new/found/{}", finding["file"].as_str().unwrap());
         let text = std::fs::read_to_string(place.path(&file)).unwrap();
         assert_eq!(text, finding["scenario"].as_str().unwrap());
         let again = place.line(&format!("lab run {file} --no-report --json"));
         let rows = &again.expect(0, &[]).json()["experiments"][0]["rows"];
-        assert_eq!((&rows[0]["case"], &rows[1]["case"]), (&"attack".into(), &"honest".into()));
+        let cases = [&rows[0]["case"], &rows[1]["case"], &rows[2]["case"]];
+        assert_eq!(cases, ["attack", "honest", "same use"]);
         let metric = match finding["measure"].as_str().unwrap() {
-            "tail" => "p99_9_seconds".to_string(),
+            "tail" | "quiet_tail" => "p99_9_seconds".to_string(),
             "window" => format!("cpus_used_in_window.{}", finding["vm"].as_str().unwrap()),
             _ => format!("cpus_used.{}", finding["vm"].as_str().unwrap()),
         };
         assert_eq!(rows[0][&metric], finding["figure"], "{finding:#}");
         assert_eq!(rows[1][&metric], finding["honest"], "{finding:#}");
+        if metric.starts_with("p99") {
+            assert_eq!(rows[2][&metric], finding["reference"], "{finding:#}");
+        }
         let figure = |key: &str| finding[key].as_f64().unwrap();
         let ratio = figure("figure") / figure("reference");
         let ratio = if finding["measure"] == "loss" { 1.0 / ratio } else { ratio };

@@ -36,12 +36,11 @@ fn the_picture_of_the_readme_is_not_stale() {
     let kept = kept.expect("the picture");
     let place = Place::new();
     let cases = [
-        "alone",
-        "small-first",
-        "small-first, random, mean 1000us",
-        "credit2 4.8.1, limit 1000us",
-        "credit2 4.21, limit 1000us",
-        "credit2 4.21, limit 0us",
+        "random, mean 1000us, alone",
+        "random, mean 1000us, small-first",
+        "random, mean 1000us, credit2 4.8.1, limit 1000us",
+        "random, mean 1000us, credit2 4.21, limit 1000us",
+        "random, mean 1000us, credit2 4.8.1, limit 0us",
     ];
     let run = ["lab", "run", "small-first-ratelimit", "--no-report", "--chart", "now.svg"];
     let chosen = cases.iter().flat_map(|case| ["--case", case]);
@@ -57,6 +56,20 @@ fn the_picture_of_the_readme_is_not_stale() {
         ran.expect(2, &["--chart"]);
         assert!(!place.path("x.svg").exists(), "{wrong}");
     }
+}
+
+/// And that of the frontier, with a panel for each rate and metric.
+#[test]
+fn the_picture_of_the_frontier_is_not_stale() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/small-first-frontier.svg");
+    let kept = std::fs::read_to_string(kept).expect("the picture");
+    let place = Place::new();
+    place
+        .line("lab run small-first-frontier --no-report --chart now.svg")
+        .expect(0, &["chart: now.svg"]);
+    let now = std::fs::read_to_string(place.path("now.svg")).expect("written");
+    assert!(now == kept, "`make results` draws it anew");
+    assert_eq!(now.matches("<path class=\"axis\"").count(), 5 * 3, "five rates, three percentiles");
 }
 
 /// One of each kind: run queues of Xen, of Linux and ours, a back end, a network, hosts and network
