@@ -1,5 +1,6 @@
 //! An experiment: a scenario file read, checked and ready to run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::Spanned;
@@ -22,12 +23,20 @@ use crate::verdict;
 const SEEDS_MAX: u16 = 100;
 /// Most claims of a scenario.
 const CLAIMS_MAX: usize = 10_000;
+/// Most bytes of scenario file times claims that one entry makes: each claim is a copy of the entry.
+const CLAIM_BYTES_MAX: usize = 1 << 24;
 
 /// Makes one claim for each combination of the variables of a claim.
-fn claim_each(root: &mut Node<'_>) -> Result<(), SpanError> {
+fn claim_each(root: &mut Node<'_>, text_bytes: usize) -> Result<(), SpanError> {
     let mut claims = Vec::new();
     for entry in tree::elements(tree::at(root, &["claim"])) {
-        for variables in case::variables::combinations(entry)? {
+        let variables = case::variables::combinations(entry)?;
+        if variables.len() > 1 && variables.len().saturating_mul(text_bytes) > CLAIM_BYTES_MAX {
+            let n = variables.len();
+            let message = format!("{n} claims, each perhaps as long as the file: fewer of either");
+            return Err(SpanError::new(tree::span_at(entry, &["for"]), message));
+        }
+        for variables in variables {
             let mut claim = entry.clone();
             if let Some(table) = tree::table_mut(&mut claim) {
                 table.remove("for");
@@ -76,7 +85,7 @@ impl Experiment {
     fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, ExpandError> {
         let mut root = tree::parse(text)?;
         limits::check_texts(&root)?;
-        claim_each(&mut root)?;
+        claim_each(&mut root, text.len())?;
         let mut normal = root.clone();
         normalize(&mut normal)?;
         let file: ScenarioFile = tree::decode(normal)?;
@@ -225,6 +234,7 @@ impl Experiment {
         if let Some(inside) = &claim.never_inside {
             metric::check(&inside.cost, vms).map_err(|m| ("never_inside.cost", m))?;
             self.variables(inside.r#where.keys()).map_err(|m| ("never_inside.where", m))?;
+            self.chooses(&inside.r#where).map_err(|m| ("never_inside.where", m))?;
             if claim.case.is_none() {
                 return Err(("", "which row is never inside? give `case`".to_string()));
             }
@@ -241,6 +251,22 @@ impl Experiment {
             self.variables(names).map_err(|m| (key, m))?;
         }
         Ok(())
+    }
+
+    /// Refuses conditions of which a value fits no case, or that no case meets: a comparison with nothing would hold.
+    fn chooses(&self, conditions: &BTreeMap<String, toml::Value>) -> Result<(), String> {
+        let has = |case: &Case, name: &String, wanted: &toml::Value| {
+            case.variables.iter().any(|(key, x)| key == name && verdict::matches(x, wanted))
+        };
+        for (name, wanted) in conditions {
+            let all = wanted.as_array().map_or_else(|| std::slice::from_ref(wanted), Vec::as_slice);
+            if let Some(bad) = all.iter().find(|x| !self.cases.iter().any(|c| has(c, name, x))) {
+                return Err(format!("no case has {name} = {bad}"));
+            }
+        }
+        let meets = |case: &Case| conditions.iter().all(|(name, wanted)| has(case, name, wanted));
+        let any = self.cases.iter().any(meets);
+        if any { Ok(()) } else { Err("no case meets all of this".to_string()) }
     }
 
     fn row(&self, name: &str) -> Result<(), String> {

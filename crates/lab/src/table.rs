@@ -84,7 +84,7 @@ impl Outcome {
             let (seeds, first, last) =
                 (self.seeds, self.seed, self.seed.wrapping_add(u64::from(self.seeds) - 1));
             out += &format!(
-                "\n  means of {seeds} runs, seeds {first} to {last}; the report and --json have 95 % confidence intervals\n"
+                "\n  means of {seeds} runs, seeds {first} to {last}; --json has 95 % confidence intervals\n"
             );
         }
         let unfinished: Vec<&str> =

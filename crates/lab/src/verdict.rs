@@ -204,7 +204,7 @@ impl Selection<'_> {
 }
 
 /// Whether a variable's value is what a condition asks for.
-fn matches(actual: &str, wanted: &toml::Value) -> bool {
+pub(crate) fn matches(actual: &str, wanted: &toml::Value) -> bool {
     let as_number = actual.parse::<f64>().ok();
     let numeric = |value: &toml::Value| match value {
         toml::Value::Integer(n) => Some(*n as f64),
@@ -313,16 +313,17 @@ impl Judge<'_> {
         };
         let cheaper = self.rows.iter().filter(|row| others.has(row) && row.name != own.name);
         let cheaper = cheaper.filter_map(|row| Some((row, point(row)?)));
-        let best = cheaper
-            .filter(|(_, (cost, _))| *cost <= own_cost)
-            .map(|(row, (_, figure))| (row, figure))
-            .reduce(|best, other| if other.1 < best.1 { other } else { best });
-        let Some((best, least)) = best else {
+        let cheaper = cheaper.filter(|(_, (cost, _))| *cost <= own_cost);
+        // Each by itself: one with a wide interval does not hide another.
+        let with_slack = cheaper.map(|(row, (_, figure))| {
+            (row, figure, half(own).zip(half(row)).map_or(0.01 * figure, |(a, b)| a + b))
+        });
+        let worst = with_slack.reduce(|a, b| if b.1 + b.2 < a.1 + a.2 { b } else { a });
+        let Some((best, least, slack)) = worst else {
             // Nobody is as cheap.
             verdict.holds = Some(true);
             return verdict;
         };
-        let slack = half(own).zip(half(best)).map_or(0.01 * least, |(a, b)| a + b);
         verdict.measured = Some(own_figure / least);
         verdict.bound = Some(1.0 + slack / least);
         verdict.tolerance += &format!("; `{}` has {}", best.name, crate::figure::figure(least));

@@ -60,10 +60,13 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     check_choice(args, &experiments, &options)?;
     let mut schedules = schedules.map(Schedules::new).transpose()?;
     let mut frames = frames.map(Frames::new).transpose()?;
-    let cases = |e: &Experiment| e.cases(args.full).iter().filter(|c| options.chosen(c)).count();
-    let total: usize = experiments.iter().map(cases).sum();
+    let runs = |e: &Experiment| {
+        let chosen = e.cases(args.full).iter().filter(|c| options.chosen(c)).count();
+        chosen * usize::from(options.seeds.unwrap_or(e.file.seeds))
+    };
+    let total: usize = experiments.iter().map(runs).sum();
     let width = progress::width(experiments.iter().map(|e| e.name.as_str()));
-    let style = format!("{{msg:{width}}} {{wide_bar}} {{pos}}/{{len}} cases, {{eta}} left");
+    let style = format!("{{msg:{width}}} {{wide_bar}} {{pos}}/{{len}} runs, {{eta}} left");
     let bar = Bar::new(global, total as u64, &style);
     let before = Cell::new(0);
     let mut outcomes = Vec::new();
@@ -79,7 +82,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         if machines {
             outcome.command = domains::command(args, outcome.seed);
         }
-        before.set(before.get() + cases(experiment));
+        before.set(before.get() + runs(experiment));
         if let Some(schedules) = &mut schedules {
             schedules.take(&mut outcome)?;
         }
@@ -133,7 +136,8 @@ fn command(args: &LabRun) -> String {
     let names = if args.all { "--all".to_string() } else { args.experiments.join(" ") };
     let full = if args.full { " --full" } else { "" };
     let seed = args.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
-    format!("lowtail lab run {names}{full}{seed} --markdown FILE")
+    let seeds = args.seeds.map(|seeds| format!(" --seeds {seeds}")).unwrap_or_default();
+    format!("lowtail lab run {names}{full}{seed}{seeds} --markdown FILE")
 }
 
 /// Whether the cases and links that are asked for exist and fit together.

@@ -103,6 +103,15 @@ fn claims_for_each_value_of_a_variable() {
     let twice =
         parse(&format!("{FRONTIER}{}", claim.replace("{what}: ", ""))).unwrap_err().to_string();
     assert!(twice.contains("two claims are called `0us`"), "{twice}");
+    // As many copies of a long entry as would fill the memory are refused.
+    let values = vec!["'0us'"; 400].join(", ");
+    let long = format!(
+        "{FRONTIER}{}{}",
+        "# padding\n".repeat(5000),
+        claim.replace("'0us', '500us'", &values)
+    );
+    let long = parse(&long).unwrap_err().to_string();
+    assert!(long.contains("800 claims, each perhaps as long as the file"), "{long}");
 }
 
 /// Without a limit the server waits least and the loop loses most: neither end is inside the other, and a row that is dearer
@@ -130,6 +139,9 @@ fn a_point_inside_the_frontier_is_told() {
         outcome.claims[2].measured.unwrap() > 1.0
             && outcome.claims[2].tolerance.contains("`1000/s: credit2, 1000us` has")
     );
+    // A comparison with nothing is no claim.
+    let typo = parse(&format!("{FRONTIER}{}", claim("0us", "p99", "1us"))).unwrap_err().to_string();
+    assert!(typo.contains("no case has limit = \"1us\""), "{typo}");
     let wrong = claim("0us", "p99", "x").replace("limit =", "limits =");
     let wrong = parse(&format!("{FRONTIER}{wrong}")).unwrap_err().to_string();
     assert!(wrong.contains("no case has a variable `limits`; did you mean `limit`?"), "{wrong}");
