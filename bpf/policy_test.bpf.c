@@ -147,7 +147,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 		shared.world.vtime_ns = lt_vtime(v, vm, p, shared.world.vtime_ns, now);
 		return shared.world.vtime_ns;
 	case 15:
-		return lt_beats(v, vm, w, wm, p, amount, now);
+		return lt_beats_when(v, vm, w, wm, p, amount, now);
 	case 16:
 		return lt_preempt_when(v, vm, &shared.world.cpu, p, now);
 	case 17:

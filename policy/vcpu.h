@@ -678,6 +678,14 @@ LT_FN int lt_can_wait(const struct lt_vcpu *v, const struct lt_params *p, lt_u64
 	return v->is_completion_wakeup && lt_since(now, v->queued_ns) < p->completion_wait_ns;
 }
 
+/* When who runs on @cpu has been left in peace for @gap_ns: 0 if it has been at @now. */
+LT_FN lt_u64 lt_preempt_after(const struct lt_pcpu *cpu, lt_u64 gap_ns, lt_u64 now)
+{
+	lt_u64 since = lt_since(now, cpu->disturbed_ns);
+
+	return since >= gap_ns ? 0 : now + (gap_ns - since);
+}
+
 /*
  * When a VM whose own share pays for one may preempt although there is no more than the
  * reserve: 0 if it may at @now. So each VM has its share, whatever others save up and spend.
@@ -687,9 +695,8 @@ LT_FN lt_u64 lt_preempt_own_when(const struct lt_vm *vm, const struct lt_pcpu *c
 {
 	lt_u64 own = lt_bucket_when(&vm->preempt, p->preempt_ns);
 	lt_u64 all = lt_bucket_when(&cpu->preempt, p->preempt_ns);
-	lt_u64 gap = lt_preempt_gap_max(p), since = lt_since(now, cpu->disturbed_ns);
 
-	return lt_max(lt_max(own, all), since >= gap ? 0 : now + (gap - since));
+	return lt_max(lt_max(own, all), lt_preempt_after(cpu, lt_preempt_gap_max(p), now));
 }
 
 /*
@@ -702,7 +709,7 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 {
 	const struct lt_bucket *b = &cpu->preempt;
 	lt_u64 price = p->preempt_ns, reserve = p->preempt_reserve_ns;
-	lt_u64 leave, when, gap, since;
+	lt_u64 leave, when;
 
 	lt_bucket_fill(&cpu->preempt, now);
 	lt_bucket_fill(&vm->preempt, now);
@@ -719,9 +726,7 @@ LT_FN lt_u64 lt_preempt_when(const struct lt_vcpu *v, struct lt_vm *vm,
 			return when;
 		return lt_min(when, lt_preempt_own_when(vm, cpu, p, now));
 	}
-	gap = lt_preempt_gap(cpu, p, leave);
-	since = lt_since(now, cpu->disturbed_ns);
-	return since >= gap ? 0 : now + (gap - since);
+	return lt_preempt_after(cpu, lt_preempt_gap(cpu, p, leave), now);
 }
 
 /*

@@ -38,7 +38,9 @@ fn wake_to_block(bencher: Bencher<'_, '_>) {
         let World { params: p, cpu, vms: [vm, vm_cur], vcpus: [v, cur], vtime_ns, now } = &mut w;
         *now += 700_000;
         v.wake(vm, p, *vtime_ns, *now);
-        if v.beats(vm, (cur, vm_cur), p, 30_000, *now) && v.preempt_when(vm, cpu, p, *now) == 0 {
+        if v.beats_when(vm, (cur, vm_cur), p, 30_000, *now) == 0
+            && v.preempt_when(vm, cpu, p, *now) == 0
+        {
             v.preempt_take(vm, cpu, p);
         }
         let grant = v.grant(vm, p, *now);
@@ -57,7 +59,7 @@ fn interrupt_or_not(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         let World { params: p, cpu, vms: [vm, vm_cur], vcpus: [v, cur], now, .. } = &mut w;
         *now += 1_000_000;
-        let beats = v.beats(vm, (cur, vm_cur), p, 30_000, *now);
+        let beats = v.beats_when(vm, (cur, vm_cur), p, 30_000, *now) == 0;
         beats && v.preempt_when(vm, cpu, p, *now) == 0 && v.preempt_take(vm, cpu, p)
     });
 }

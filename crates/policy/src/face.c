@@ -175,13 +175,6 @@ lt_u64 lowtail_vtime(const struct lt_vcpu *v, const struct lt_vm *vm,
 	return lt_vtime(v, vm, p, vtime_ns, now);
 }
 
-int lowtail_beats(const struct lt_vcpu *v, const struct lt_vm *vm,
-		  const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
-		  const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)
-{
-	return lt_beats(v, vm, cur, vm_cur, p, ran_ns, now);
-}
-
 lt_u64 lowtail_beats_when(const struct lt_vcpu *v, const struct lt_vm *vm,
 			  const struct lt_vcpu *cur, const struct lt_vm *vm_cur,
 			  const struct lt_params *p, lt_u64 ran_ns, lt_u64 now)

@@ -126,15 +126,6 @@ unsafe extern "C" {
         vtime_ns: u64,
         now: u64,
     ) -> u64;
-    fn lowtail_beats(
-        v: *const LtVcpu,
-        vm: *const LtVm,
-        cur: *const LtVcpu,
-        vm_cur: *const LtVm,
-        p: *const Params,
-        ran_ns: u64,
-        now: u64,
-    ) -> i32;
     fn lowtail_beats_when(
         v: *const LtVcpu,
         vm: *const LtVm,
@@ -296,21 +287,8 @@ impl LtVcpu {
         unsafe { lowtail_vtime(self, vm, params, vtime_ns, now) }
     }
 
-    /// `lt_beats`: whether it is to interrupt `current`, given with its VM, which has run for
-    /// `ran_ns` since its last settlement.
-    pub fn beats(
-        &self,
-        vm: &LtVm,
-        current: (&LtVcpu, &LtVm),
-        params: &Params,
-        ran_ns: u64,
-        now: u64,
-    ) -> bool {
-        // SAFETY: see above.
-        unsafe { lowtail_beats(self, vm, current.0, current.1, params, ran_ns, now) != 0 }
-    }
-
-    /// `lt_beats_when`: when it is to interrupt `current`, if that runs on; 0 is now.
+    /// `lt_beats_when`: when it is to interrupt `current`, given with its VM, which has run for `ran_ns` since its last
+    /// settlement, if that runs on; 0 is now.
     pub fn beats_when(
         &self,
         vm: &LtVm,

@@ -132,7 +132,7 @@ impl World {
                 *vtime_ns = v.vtime(vm, p, *vtime_ns, now);
                 *vtime_ns
             }
-            15 => u64::from(v.beats(vm, (&other, &other_vm), p, amount, now)),
+            15 => v.beats_when(vm, (&other, &other_vm), p, amount, now),
             16 => v.preempt_when(vm, cpu, p, now),
             17 => u64::from(v.preempt_take(vm, cpu, p)),
             18 => {
