@@ -66,7 +66,7 @@ unit: need-test
 	$(CARGO) test --workspace --locked --features lowtail/libvirt --no-fail-fast; \
 	code=$$?; scripts/tries target/tries; exit $$code
 
-# What is proved about the policy headers, by CBMC: a minute each at most.
+# What is proved about the policy headers, by CBMC: two minutes each at most.
 prove: need-build
 	policy/proofs/run
 

@@ -146,6 +146,7 @@ void prove_a_vm_pays_for_what_goes_as_small(void)
 	taken = lt_flow_vm_take(&vm, &r, bytes, now);
 	cost = lt_flow_cost_model(bytes, r.vm_cost);
 	CHECK(taken == (int)swaps && swaps + counts == 1);
+	CHECK(vm.full_ns < CLOCK_END + (1ull << 41)); /* a valid VM stays one */
 	if (taken) {
 		CHECK(swapped_new <= now + r.vm_debt_ns && swapped_new >= now + cost);
 		CHECK(swapped_new >= swapped_old + cost ||

@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Flows: a set of pairs, who has an entry in it, and all of it together.
+ * Flows: what a VM may have of a set, and all of it together. Who has an entry in
+ * it: flow_entry.c.
  *
  * Replaced: lt_flow_cost
  * Replaced: lt_flow_zero
  * Replaced: lt_flow_full
  */
 #include "flows.h"
-
-/* Whether entry @i says more than a new one would; forget.c says what that is. */
-static int live(const struct lt_flow_set *set, lt_u32 i, const struct lt_flow_rule *r,
-		lt_u64 now)
-{
-	return set->key[i] && !lt_flow_full(set->state[i], r, now);
-}
-
-/*
- * Whatever is in a set, a pair has one entry of it, and is known by it; nobody's are
- * all zero keys. @i is any entry.
- */
-void prove_a_pair_has_one_entry(void)
-{
-	struct lt_flow_rule r = any_rule();
-	struct lt_flow_set set = any_set();
-	struct lt_flow_vm owner = any_flow_vm();
-	lt_u32 vm = any_vm_number(), band;
-	lt_u64 hash = nondet_u64();
-
-	band = lt_flow_classify(&set, &owner, &r, vm, hash, nondet_u32(), any_clock());
-	CHECK(band < LT_FLOW_BANDS && valid_set(&set));
-	if (lt_flow_find(&set, lt_flow_key(vm, hash)) >= LT_FLOW_WAYS)
-		CHECK(band == LT_FLOW_BULK && owner.full_ns < CLOCK_END + (1ull << 41));
-	CASE(band == LT_FLOW_BRIEF);
-	CASE(lt_flow_find(&set, lt_flow_key(vm, hash)) >= LT_FLOW_WAYS);
-}
 
 /*
  * No VM ever has more entries of a set than its share. Those of others than the
@@ -53,21 +27,6 @@ void prove_no_vm_has_more_than_its_share(void)
 	CASE(entries(&set, vm) == LT_FLOW_WAYS_VM && old == LT_FLOW_WAYS_VM);
 }
 
-/* An entry is found if there is one, and it is the pair's; VMs are told apart exactly. */
-void prove_a_known_pair_is_found(void)
-{
-	struct lt_flow_set set = any_set();
-	lt_u32 vm = any_vm_number(), found, i = nondet_u32();
-	lt_u64 hash = nondet_u64();
-
-	ASSUME(i < LT_FLOW_WAYS);
-	found = lt_flow_find(&set, lt_flow_key(vm, hash));
-	CHECK((found == i) == (lt_flow_owner(set.key[i]) == vm + 1 &&
-			       (set.key[i] & 0xffff) == (hash & 0xffff)));
-	CASE(found >= LT_FLOW_WAYS);
-	CASE(found == LT_FLOW_WAYS - 1);
-}
-
 /* So one VM alone, whatever it has sent, leaves an entry to each other one. */
 void prove_one_vm_leaves_room_for_another(void)
 {
@@ -82,26 +41,6 @@ void prove_one_vm_leaves_room_for_another(void)
 		ASSUME(!live(&set, i, &r, now) || lt_flow_owner(set.key[i]) == greedy + 1);
 	CASE(entries(&set, greedy) == LT_FLOW_WAYS_VM && entries(&set, vm) == 2);
 	CHECK(lt_flow_enter(&set, &r, lt_flow_key(vm, hash), now) < LT_FLOW_WAYS);
-}
-
-/* Nobody loses an entry that is live; nobody's but the sender's is changed. */
-void prove_live_entries_are_left_alone(void)
-{
-	struct lt_flow_rule r = any_rule();
-	struct lt_flow_set set = any_set(), old = set;
-	struct lt_flow_vm owner = any_flow_vm();
-	lt_u32 vm = any_vm_number(), i = nondet_u32();
-	lt_u64 hash = nondet_u64(), now = any_clock();
-
-	ASSUME(i < LT_FLOW_WAYS);
-	lt_flow_classify(&set, &owner, &r, vm, hash, nondet_u32(), now);
-	if (live(&old, i, &r, now))
-		CHECK(set.key[i] == old.key[i]);
-	if (set.key[i] != lt_flow_key(vm, hash))
-		CHECK(set.key[i] == old.key[i] && set.state[i] == old.state[i]);
-	CHECK(set.lock == old.lock);
-	CASE(set.key[i] != old.key[i] && old.key[i]);
-	CASE(set.key[i] == old.key[i] && set.state[i] != old.state[i]);
 }
 
 /*

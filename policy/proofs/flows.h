@@ -112,6 +112,13 @@ lt_u64 lt_flow_full_model(lt_u64 state, const struct lt_flow_rule *r, lt_u64 now
 	return ahead == 0 || ahead > r->ahead_ns;
 }
 
+/* Whether entry @i says more than a new one would; forget.c says what that is. */
+static inline int live(const struct lt_flow_set *set, lt_u32 i, const struct lt_flow_rule *r,
+		       lt_u64 now)
+{
+	return set->key[i] && !lt_flow_full(set->state[i], r, now);
+}
+
 /* How many entries of a set are @vm's. */
 static inline lt_u32 entries(const struct lt_flow_set *set, lt_u32 vm)
 {
