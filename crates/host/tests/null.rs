@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
-use lowtail_host::guest::request_server::{Load, Path, RequestServerConfig};
+use lowtail_host::guest::request_server::{Batches, Load, OnOff, Path, RequestServerConfig};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
@@ -72,6 +72,37 @@ fn a_duty_hog_is_busy_for_its_share() {
     // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.
     let share = host.vcpu_time(Vcpu(0)).0.as_s_f64() / host.now().since(Time::ZERO).as_s_f64();
     assert!((share - 0.30).abs() < 0.0075, "{share}");
+}
+
+/// Phases of 1 ms with a request each 100 us, and 9 ms without any: 100 phases a second. Batches of five wait
+/// for each other: the last of them for all.
+#[test]
+fn requests_on_and_off_and_in_batches() {
+    let run = |load| {
+        let config = RequestServerConfig {
+            load,
+            path: Path::fixed(us(0)),
+            requests: None,
+            warmup: 0,
+            ..server()
+        };
+        let vm = VmConfig::new("io", Workload::RequestServer(config));
+        let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+        host.run_to(Time::ZERO + Duration::from_s(1));
+        host.outcome(Dom(0)).latency.unwrap()
+    };
+    let fixed = |n| Distribution::Fixed(us(n));
+    let on_off = run(Load::OnOff(OnOff { gap: fixed(100), on: fixed(1000), off: fixed(9000) }));
+    // The first of a phase comes at its start, the last at its end: eleven in each 10 ms.
+    assert!((1_080..=1_110).contains(&on_off.n()), "{}", on_off.n());
+    assert_eq!((on_off.min(), on_off.max()), (us(10), us(10)));
+    let batches = run(Load::Batches(Batches { gap: fixed(5000), size: 5 }));
+    assert!((995..=1_000).contains(&batches.n()), "{}", batches.n());
+    assert_eq!((batches.min(), batches.max()), (us(10), us(50)));
+    // Poisson within phases that are exponential, too: half of the time at 2,000 per second.
+    let mean = |n| Distribution::Exponential(us(n));
+    let random = run(Load::OnOff(OnOff { gap: mean(500), on: mean(1000), off: mean(1000) }));
+    assert!((900..=1_250).contains(&random.n()), "{}", random.n());
 }
 
 /// M/M/1: with arrivals at rate l and service at rate m, the time in the system is

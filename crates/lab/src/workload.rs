@@ -9,7 +9,7 @@ use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
 use lowtail_host::guest::net::NetGuestConfig;
-use lowtail_host::guest::request_server::{Load, RequestServerConfig};
+use lowtail_host::guest::request_server::{Batches, Load, OnOff, RequestServerConfig};
 use lowtail_host::guest::splitter::SplitterConfig;
 use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
@@ -196,6 +196,13 @@ pub(crate) fn describe(workload: &Workload) -> String {
                 Load::Think(think) => format!("think {}", spread_text(think)),
                 Load::Paced(period) => format!("paced {period}"),
                 Load::Open(gap) => format!("open, gap {}", spread_text(gap)),
+                Load::OnOff(OnOff { gap, on, off }) => {
+                    let [gap, on, off] = [gap, on, off].map(spread_text);
+                    format!("open, gap {gap} for {on}, then none for {off}")
+                }
+                Load::Batches(Batches { gap, size }) => {
+                    format!("open, {size} at once, gap {}", spread_text(gap))
+                }
             };
             let half = if config.half { ", half round trip" } else { "" };
             let tx =

@@ -112,6 +112,9 @@ pub(crate) struct LabAttack {
     /// Scheduler to attack, such as credit2-4.21, or all of a kind, such as credit2 [default: all]
     #[arg(long, value_name = "NAME")]
     pub(super) scheduler: Option<String>,
+    /// Attack the queue of an uplink instead: fifo, fq-codel, cake or small-first, or all
+    #[arg(long, value_name = "NAME", conflicts_with = "scheduler")]
+    pub(super) queue: Option<String>,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,

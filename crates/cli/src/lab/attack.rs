@@ -23,6 +23,7 @@ pub(super) fn run(args: &LabAttack, global: &Global) -> Result<ExitCode, Fail> {
     }
     let options = AttackOptions {
         scheduler: args.scheduler.clone(),
+        queue: args.queue.clone(),
         seed: args.seed,
         budget: args.budget,
         jobs: args.jobs.map_or_else(processors, usize::from),

@@ -58,6 +58,43 @@ fn a_search_says_how_to_repeat_it() {
     assert!(place.names().is_empty(), "nothing is written unasked");
 }
 
+/// The same of an uplink: each scenario gives the figures that the search has reported.
+#[test]
+fn hostile_flows_can_be_run_again() {
+    let place = Place::new();
+    let ran = place.line("lab attack --queue all --seed 3 --budget 4 --json --save found");
+    let found = ran.expect(0, &["scenarios: found"]).json();
+    assert_eq!(found["command"], "lowtail lab attack --queue all --seed 3 --budget 4");
+    let worst = found["worst"].as_array().unwrap();
+    let measures: Vec<&Value> = worst.iter().map(|finding| &finding["measure"]).collect();
+    assert_eq!(measures, ["rate_gain", "rate_loss", "flow_tail"]);
+    for finding in worst {
+        let again = place.line(&format!(
+            "lab run found/{} --no-report --json",
+            finding["file"].as_str().unwrap()
+        ));
+        let rows = &again.expect(0, &[]).json()["experiments"][0]["rows"];
+        assert_eq!([&rows[0]["case"], &rows[1]["case"]], ["attack", "honest"]);
+        let metric = match finding["measure"].as_str().unwrap() {
+            "flow_tail" => "p99_9_seconds".to_string(),
+            _ => format!("bits_per_second.{}", finding["vm"].as_str().unwrap()),
+        };
+        assert_eq!(rows[0][&metric], finding["figure"], "{finding:#}");
+        assert_eq!(rows[1][&metric], finding["reference"], "{finding:#}");
+    }
+}
+
+/// Only the queueing disciplines that were asked for are attacked; others are refused by name.
+#[test]
+fn one_queue_at_a_time() {
+    let ran = Place::new().line("lab attack --queue fq-codel --budget 3 --json");
+    for finding in ran.expect(0, &[]).json()["worst"].as_array().unwrap() {
+        assert_eq!(finding["queue"], "fq-codel");
+    }
+    let ran = Place::new().line("lab attack --queue fq-kodel --budget 3");
+    ran.expect(2, &["did you mean `fq-codel`?"]);
+}
+
 /// Only the schedulers that were asked for are attacked.
 #[test]
 fn one_scheduler_at_a_time() {

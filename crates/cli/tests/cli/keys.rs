@@ -346,6 +346,7 @@ fn what_is_printed_is_what_the_source_says() {
         "lab show bobtail --json".to_string(),
         "lab run tiny.toml --json --no-report".to_string(),
         "lab attack --seed 5 --budget 2 --json".to_string(),
+        "lab attack --queue all --seed 5 --budget 2 --json".to_string(),
         format!("trace info --json {capture}"),
         format!("trace latency --json {capture}"),
         format!("trace export --json --perfetto x.pftrace {capture}"),

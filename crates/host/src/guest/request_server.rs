@@ -39,6 +39,66 @@ pub enum Load {
         #[schemars(with = "DistributionText")]
         Distribution,
     ),
+    /// Open loop, on and off: requests with gaps for a while, then none for a while.
+    OnOff(OnOff),
+    /// Open loop: several requests at once.
+    Batches(Batches),
+}
+
+/// Requests that come for a while, and then do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnOff {
+    /// Between two requests.
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub gap: Distribution,
+    /// How long they come.
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub on: Distribution,
+    /// How long none come then.
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub off: Distribution,
+}
+
+/// Requests that come several at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Batches {
+    /// Between two batches.
+    #[serde(deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub gap: Distribution,
+    /// Requests in each.
+    #[schemars(range(min = 1, max = 1000))]
+    pub size: u32,
+}
+
+/// Most requests of a batch.
+const BATCH_MAX: u32 = 1000;
+
+impl Load {
+    /// Refuses gaps with which a run would take too long, and batches without requests.
+    fn check(&self) -> Result<(), KeyError> {
+        let result = match self {
+            Load::Think(_) | Load::Paced(_) => Ok(()),
+            Load::Open(gap) => return at_least_1us("load", gap.mean()),
+            Load::OnOff(OnOff { gap, on, .. }) => {
+                at_least_1us("gap", gap.mean()).and_then(|()| at_least_1us("on", on.mean()))
+            }
+            Load::Batches(Batches { gap, size }) => {
+                at_least_1us("gap", gap.mean()).and_then(|()| {
+                    let message = format!("{size} requests at once: 1 to {BATCH_MAX}");
+                    let fits = (1..=BATCH_MAX).contains(size);
+                    if fits { Ok(()) } else { Err(KeyError::new("size", message)) }
+                })
+            }
+        };
+        let key = if matches!(self, Load::OnOff(_)) { "on_off" } else { "batches" };
+        result.map_err(|error| error.under(&["load", key]))
+    }
 }
 
 /// Delay between client and guest, one way: fixed, plus log-normal jitter, plus now and
@@ -160,9 +220,7 @@ impl RequestServerConfig {
         if self.service.mean().as_ns() == 0 {
             return Err(KeyError::new("service", "a request costs some work: at least 1ns"));
         }
-        if let Load::Open(gap) = self.load {
-            at_least_1us("load", gap.mean())?;
-        }
+        self.load.check()?;
         self.path.check().map_err(|error| error.under(&["path"]))
     }
 
@@ -202,6 +260,8 @@ pub struct RequestServer {
     config: RequestServerConfig,
     rng: Rng,
     grid: Time,
+    /// When requests stop coming for a while.
+    off_from: Time,
     sent: u64,
     replied: u64,
     /// Send times of requests under way to the guest, in order of arrival.
@@ -222,6 +282,7 @@ impl RequestServer {
             config,
             rng,
             grid: Time::ZERO,
+            off_from: Time::ZERO,
             sent: 0,
             replied: 0,
             flying: room(),
@@ -237,16 +298,33 @@ impl RequestServer {
     }
 
     fn send(&mut self, cx: &mut GuestContext<'_>) {
-        if self.sent >= self.wanted() {
-            return;
+        let batch = match self.config.load {
+            Load::Batches(Batches { size, .. }) => size,
+            _ => 1,
+        };
+        for _ in 0..batch {
+            if self.sent >= self.wanted() {
+                return;
+            }
+            self.sent += 1;
+            self.flying.push_back(cx.now());
+            let delay = self.config.path.draw(&mut self.rng);
+            cx.after(delay, ARRIVE);
         }
-        self.sent += 1;
-        self.flying.push_back(cx.now());
-        let delay = self.config.path.draw(&mut self.rng);
-        cx.after(delay, ARRIVE);
-        if let Load::Open(gap) = self.config.load {
-            let gap = gap.draw(&mut self.rng);
-            cx.after(gap, SEND);
+        match self.config.load {
+            Load::Open(gap) | Load::Batches(Batches { gap, .. }) => {
+                let gap = gap.draw(&mut self.rng);
+                cx.after(gap, SEND);
+            }
+            Load::OnOff(OnOff { gap, on, off }) => {
+                let mut next = cx.now() + gap.draw(&mut self.rng);
+                if next > self.off_from {
+                    next = self.off_from.max(cx.now()) + off.draw(&mut self.rng);
+                    self.off_from = next + on.draw(&mut self.rng);
+                }
+                cx.at(next, SEND);
+            }
+            Load::Think(_) | Load::Paced(_) => {}
         }
     }
 
@@ -268,7 +346,7 @@ impl RequestServer {
                 self.grid += period;
                 cx.at(self.grid.max(cx.now()), SEND);
             }
-            Load::Open(_) => {}
+            Load::Open(_) | Load::OnOff(_) | Load::Batches(_) => {}
         }
     }
 }

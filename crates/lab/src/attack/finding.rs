@@ -9,14 +9,14 @@ pub struct Finding {
     pub measure: Measure,
     /// Which run, from 0.
     pub run: u32,
-    /// The scheduler that let it happen.
-    pub scheduler: &'static str,
-    /// The attacker that took too much; `loop` for [`Measure::Loss`], `victim` for
-    /// the tails.
+    /// The scheduler, or the queueing discipline, that let it happen.
+    pub target: &'static str,
+    /// The attacker that took too much; `loop` for [`Measure::Loss`], `bulk` for
+    /// [`Measure::RateLoss`], `victim` for the tails.
     pub vm: String,
     /// Its workload.
     pub workload: String,
-    /// What it had: a share in pCPUs, or a time in microseconds.
+    /// What it had: a share in pCPUs, Mbit/s, or a time in microseconds.
     pub figure: f64,
     /// What it should have had.
     pub reference: f64,
@@ -27,11 +27,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// How many times what it should have been; for [`Measure::Loss`], how many times less.
+    /// How many times what it should have been; for the losses, how many times less.
     pub fn ratio(&self) -> f64 {
         match self.measure {
-            // A loop that has nothing at all has lost a lot, but not infinitely much.
+            // Who has nothing at all has lost a lot, but not infinitely much.
             Measure::Loss => self.reference / self.figure.max(1e-6),
+            Measure::RateLoss => self.reference / self.figure.max(self.reference / 1000.0),
             _ => self.figure / self.reference,
         }
     }

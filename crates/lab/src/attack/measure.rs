@@ -19,21 +19,30 @@ pub enum Measure {
     Tail,
     /// The same of a victim that keeps well within its share.
     QuietTail,
+    /// At an uplink: a sender's rate over that of an honest stream in its place.
+    RateGain,
+    /// The rate of the honest stream beside honest ones over what it has.
+    RateLoss,
+    /// The victim's 99.9th percentile over that beside honest streams.
+    FlowTail,
 }
 
 impl Measure {
-    pub(super) const ALL: [Measure; 6] = [
+    pub(super) const ALL: [Measure; 9] = [
         Measure::Share,
         Measure::Window,
         Measure::Gain,
         Measure::Loss,
         Measure::Tail,
         Measure::QuietTail,
+        Measure::RateGain,
+        Measure::RateLoss,
+        Measure::FlowTail,
     ];
 
     /// Whether its figures are times.
     pub(super) fn is_tail(self) -> bool {
-        matches!(self, Measure::Tail | Measure::QuietTail)
+        matches!(self, Measure::Tail | Measure::QuietTail | Measure::FlowTail)
     }
 
     /// Its name in tables and JSON.
@@ -45,6 +54,9 @@ impl Measure {
             Measure::Loss => "loss",
             Measure::Tail => "tail",
             Measure::QuietTail => "quiet_tail",
+            Measure::RateGain => "rate_gain",
+            Measure::RateLoss => "rate_loss",
+            Measure::FlowTail => "flow_tail",
         }
     }
 
@@ -52,26 +64,39 @@ impl Measure {
     pub(super) fn reference(self) -> &'static str {
         match self {
             Measure::Share | Measure::Window => "entitled to",
-            Measure::Gain | Measure::Loss => "honest",
+            Measure::Gain
+            | Measure::Loss
+            | Measure::RateGain
+            | Measure::RateLoss
+            | Measure::FlowTail => "honest",
             Measure::Tail | Measure::QuietTail => "same use",
         }
     }
 
     pub(super) fn unit(self) -> &'static str {
-        if self.is_tail() { "us" } else { "pCPUs" }
+        match self {
+            Measure::RateGain | Measure::RateLoss => "Mbit/s",
+            measure if measure.is_tail() => "us",
+            _ => "pCPUs",
+        }
     }
 
     /// That of its figures in JSON.
     pub(super) fn base_unit(self) -> &'static str {
-        if self.is_tail() { "seconds" } else { "pCPUs" }
+        match self {
+            Measure::RateGain | Measure::RateLoss => "bits_per_second",
+            measure if measure.is_tail() => "seconds",
+            _ => "pCPUs",
+        }
     }
 
     /// A figure in it.
     pub(super) fn in_base_unit(self, figure: f64) -> f64 {
         match self {
-            Measure::Tail | Measure::QuietTail => {
-                metric::in_base_unit("p99_9", figure, TimeUnit::Us).1
+            Measure::RateGain | Measure::RateLoss => {
+                metric::in_base_unit("mbit_per_second", figure, TimeUnit::Us).1
             }
+            measure if measure.is_tail() => metric::in_base_unit("p99_9", figure, TimeUnit::Us).1,
             _ => figure,
         }
     }

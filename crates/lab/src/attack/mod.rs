@@ -5,12 +5,15 @@
 //! honest CPU loops of as many vCPUs in the attackers' places, the yardstick. Each run is a
 //! scenario, written as a file would be, so that what was found can be run again, looked at
 //! and changed.
+//!
+//! The same for the uplink of a host, with VMs that send; honest ones send a stream each.
 
 mod fair_share;
 mod finding;
 mod measure;
 mod options;
 mod random_host;
+mod random_uplink;
 mod report;
 mod search;
 
@@ -19,3 +22,12 @@ pub use measure::Measure;
 pub use options::AttackOptions;
 pub use report::Attacks;
 pub use search::attack;
+
+use lowtail_engine::Rng;
+
+/// A span over `octaves` octaves from `low_us` on, each octave as likely as the others, and
+/// uniform within: as good as log-uniform, and in whole numbers.
+fn span(rng: &mut Rng, low_us: u64, octaves: u64) -> String {
+    let octave = low_us << rng.below(octaves);
+    format!("\"{}us\"", octave + rng.below(octave))
+}

@@ -8,6 +8,7 @@ use lowtail_engine::Rng;
 use super::fair_share::fair_shares;
 use super::finding::Finding;
 use super::measure::Measure;
+use super::span;
 use crate::experiment::Experiment;
 use crate::row::Row;
 use crate::run::{KeepOptions, run_case};
@@ -38,13 +39,6 @@ pub(super) struct RandomHost {
     /// Mean time between two requests to the victim.
     gap_us: u64,
     scenario: String,
-}
-
-/// A span over `octaves` octaves from `low_us` on, each octave as likely as the others, and
-/// uniform within: as good as log-uniform, and in whole numbers.
-fn span(rng: &mut Rng, low_us: u64, octaves: u64) -> String {
-    let octave = low_us << rng.below(octaves);
-    format!("\"{}us\"", octave + rng.below(octave))
 }
 
 /// Kind and keys of a random attacker; a wake-storm has its partner's name to come.
@@ -233,7 +227,7 @@ workload = {{ kind = "cpu-loop" }}
             found.push(Finding {
                 measure,
                 run: self.run,
-                scheduler: self.scheduler,
+                target: self.scheduler,
                 vm: vm.to_string(),
                 workload,
                 figure,

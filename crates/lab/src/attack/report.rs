@@ -26,17 +26,17 @@ impl Attacks {
         let AttackOptions { seed, budget, .. } = self.options;
         let mut text = format!("{budget} random hosts, seed {seed}\n\n");
         let widths = (
-            self.worst.iter().map(|finding| finding.scheduler.len()).max().unwrap_or(0),
+            self.worst.iter().map(|finding| finding.target.len()).max().unwrap_or(0),
             self.worst.iter().map(|finding| finding.vm.len()).max().unwrap_or(0),
         );
         for finding in &self.worst {
-            let Finding { measure, run, scheduler, vm, .. } = finding;
+            let Finding { measure, run, target, vm, .. } = finding;
             let (ratio, unit) = (figure::aligned(finding.ratio()), measure.unit());
             let (had, due) = (figure::aligned(finding.figure), figure::aligned(finding.reference));
             let (name, reference) = (measure.name(), measure.reference());
             let _ = write!(
                 text,
-                "  {name:10}  {ratio:>6} times  {scheduler:0$}  {vm:1$}  {had} {unit}, \
+                "  {name:10}  {ratio:>6} times  {target:0$}  {vm:1$}  {had} {unit}, \
                  {reference} {due}",
                 widths.0, widths.1
             );
@@ -72,7 +72,8 @@ impl Attacks {
             map.insert("honest".into(), base(finding.honest));
             map.insert("unit".into(), finding.measure.base_unit().into());
             map.insert("run".into(), finding.run.into());
-            map.insert("scheduler".into(), finding.scheduler.into());
+            let target = if self.options.queue.is_some() { "queue" } else { "scheduler" };
+            map.insert(target.into(), finding.target.into());
             map.insert("vm".into(), finding.vm.clone().into());
             map.insert("workload".into(), finding.workload.clone().into());
             map.insert("file".into(), finding.file_name(seed).into());

@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::measure::Measure;
 use super::options::AttackOptions;
 use super::random_host::RandomHost;
+use super::random_uplink::{QUEUES, RandomUplink};
 use super::report::Attacks;
 use crate::error::Error;
 use crate::pool::{self, Progress};
@@ -20,10 +21,18 @@ fn choose(wanted: Option<&str>) -> Result<Vec<(&'static str, &'static str)>, Err
 /// # Errors
 /// If there is no such scheduler, or a check inside the simulator failed.
 pub fn attack(options: &AttackOptions, progress: &dyn Fn(Progress)) -> Result<Attacks, Error> {
+    let queues = match options.queue.as_deref() {
+        None => Vec::new(),
+        Some("all") => QUEUES.to_vec(),
+        Some(wanted) => named(wanted, QUEUES)?,
+    };
     let schedulers = choose(options.scheduler.as_deref())?;
     let command = options.command();
     let seed = options.seed;
-    let piece = |run: usize| RandomHost::random(seed, run as u32, &schedulers, &command).judge();
+    let piece = |run: usize| match &queues[..] {
+        [] => RandomHost::random(seed, run as u32, &schedulers, &command).judge(),
+        queues => RandomUplink::random(seed, run as u32, queues, &command).judge(),
+    };
     let results = pool::run(options.budget as usize, options.jobs, progress, piece);
     let results = results.map_err(|(run, message)| {
         let (experiment, case) = ("lab attack".to_string(), format!("run {run}"));
@@ -59,7 +68,7 @@ mod tests {
     fn the_same_for_any_number_of_threads() {
         let attacks = |jobs| {
             let scheduler = Some("credit2-4.21".to_string());
-            let options = AttackOptions { scheduler, seed: 3, budget: 3, jobs };
+            let options = AttackOptions { scheduler, queue: None, seed: 3, budget: 3, jobs };
             attack(&options, &|_| ()).unwrap().json()
         };
         assert_eq!(attacks(1), attacks(2));
