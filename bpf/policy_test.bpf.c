@@ -127,6 +127,7 @@ static __attribute__((noinline)) lt_u64 make(const struct call *call)
 		lt_vcpu_charge(v, vm, amount, now);
 		return 0;
 	case 6:
+		lt_preempt_over(&shared.world.cpu, v, now);
 		lt_vcpu_block(v, vm, now);
 		return 0;
 	case 7:

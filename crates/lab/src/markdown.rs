@@ -35,6 +35,9 @@ impl Outcome {
             out += &format!("\n{}", markdown(&self.claim_table()));
         }
         out += &format!("\n{}", markdown(&self.row_table()));
+        if let Some(means) = self.means() {
+            out += &format!("\nFigures are {means}.\n");
+        }
         out
     }
 }

@@ -129,6 +129,13 @@ impl Outcome {
         self.claims.iter().all(|claim| claim.holds != Some(false))
     }
 
+    /// What the figures are means of, if cases ran more than once.
+    pub(crate) fn means(&self) -> Option<String> {
+        let last = self.seed.wrapping_add(u64::from(self.seeds) - 1);
+        (self.seeds > 1)
+            .then(|| format!("means of {} runs, seeds {} to {last}", self.seeds, self.seed))
+    }
+
     /// The recordings of the cases, if asked for.
     pub fn recordings(&self) -> impl Iterator<Item = &Recording> {
         self.cases.iter().filter_map(|case| case.recording.as_ref())

@@ -80,12 +80,8 @@ impl Outcome {
         }
         out += "\n";
         out += &self.row_table().text(color);
-        if self.seeds > 1 {
-            let (seeds, first, last) =
-                (self.seeds, self.seed, self.seed.wrapping_add(u64::from(self.seeds) - 1));
-            out += &format!(
-                "\n  means of {seeds} runs, seeds {first} to {last}; --json has 95 % confidence intervals\n"
-            );
+        if let Some(means) = self.means() {
+            out += &format!("\n  {means}; --json has 95 % confidence intervals\n");
         }
         let unfinished: Vec<&str> =
             self.rows.iter().filter(|row| !row.complete).map(|row| row.name.as_str()).collect();

@@ -118,6 +118,7 @@ impl World {
                 0
             }
             6 => {
+                v.preempt_over(cpu, now);
                 v.block(vm, now);
                 0
             }

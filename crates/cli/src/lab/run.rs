@@ -37,6 +37,11 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     let read = |name: &&str| if machines { domains::load(args) } else { catalogue::load(name) };
     let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
     if args.on == On::Kernel {
+        if args.seeds.is_some() {
+            let message =
+                "--seeds is for the simulator; with --on kernel run it again with another --seed";
+            return Err(Fail::Usage(message.into()));
+        }
         check_choice(args, &experiments, &args.options(1))?;
         return kernel::run(args, &experiments, global);
     }

@@ -44,6 +44,7 @@ fn two_for_wrong_usage() {
         ("lab show nothing-like-it", "`lowtail lab list` shows all"),
         ("lab attack --scheduler credit2-4.12", "did you mean `credit2-4.10`?"),
         ("lab attack --scheduler nothing-like-it", "there are credit-2007, credit-4.8, "),
+        ("lab run bobtail --on kernel --seeds 3", "--seeds is for the simulator"),
         ("lab attack --budget 0", "0 is not in 1..=1000000"),
         ("lab list --color sometimes", "[possible values: auto, always, never]"),
         ("trace export -", "--perfetto <FILE>"),

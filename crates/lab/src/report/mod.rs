@@ -209,7 +209,11 @@ fn rows(outcome: &Outcome) -> String {
         }
         out += "</tr>\n";
     }
-    out + "</tbody></table></div>\n"
+    out += "</tbody></table></div>\n";
+    if let Some(means) = outcome.means() {
+        let _ = writeln!(out, "<p class=\"source\">Figures are {means}.</p>");
+    }
+    out
 }
 
 /// The schedules around the longest waits; of many cases those with published figures, or

@@ -68,7 +68,10 @@ fn figures_are_means_over_the_seeds() {
         }
     }
     assert_eq!((all.seeds, all.command.as_str()), (3, "lowtail lab run x.toml --seed 3 --seeds 3"));
-    assert!(all.table(false).contains("means of 3 runs, seeds 3 to 5"));
+    let page = html(std::slice::from_ref(&all));
+    for text in [all.table(false), all.markdown(), page] {
+        assert!(text.contains("means of 3 runs, seeds 3 to 5"), "{text}");
+    }
     assert_eq!(with_seeds(SMALL, 1, 1).rows, run_with(SMALL, 1).rows);
     let rows = &json(&[all])["experiments"][0]["rows"][0];
     assert!(rows["intervals"]["p99_seconds"].is_f64() && rows["intervals"]["count"].is_null());
