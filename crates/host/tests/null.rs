@@ -93,16 +93,17 @@ fn requests_on_and_off_and_in_batches() {
     };
     let fixed = |n| Distribution::Fixed(us(n));
     let on_off = run(Load::OnOff(OnOff { gap: fixed(100), on: fixed(1000), off: fixed(9000) }));
-    // The first of a phase comes at its start, the last at its end: eleven in each 10 ms.
-    assert!((1_080..=1_110).contains(&on_off.n()), "{}", on_off.n());
+    // The first of a phase comes a gap after its start, the last at its end: ten in each 10 ms.
+    assert!((990..=1_001).contains(&on_off.n()), "{}", on_off.n());
     assert_eq!((on_off.min(), on_off.max()), (us(10), us(10)));
     let batches = run(Load::Batches(Batches { gap: fixed(5000), size: 5 }));
     assert!((995..=1_000).contains(&batches.n()), "{}", batches.n());
     assert_eq!((batches.min(), batches.max()), (us(10), us(50)));
-    // Poisson within phases that are exponential, too: half of the time at 2,000 per second.
+    // Poisson within phases that are exponential, too: half of the time at 2,000 per second. A standard
+    // deviation is 45: 32 of the time on, as phases forget in 0.5 ms, and 32 of the number at that time.
     let mean = |n| Distribution::Exponential(us(n));
     let random = run(Load::OnOff(OnOff { gap: mean(500), on: mean(1000), off: mean(1000) }));
-    assert!((900..=1_250).contains(&random.n()), "{}", random.n());
+    assert!((850..=1_150).contains(&random.n()), "{}", random.n());
 }
 
 /// M/M/1: with arrivals at rate l and service at rate m, the time in the system is

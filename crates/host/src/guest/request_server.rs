@@ -85,9 +85,11 @@ impl Load {
         let result = match self {
             Load::Think(_) | Load::Paced(_) => Ok(()),
             Load::Open(gap) => return at_least_1us("load", gap.mean()),
-            Load::OnOff(OnOff { gap, on, .. }) => {
-                at_least_1us("gap", gap.mean()).and_then(|()| at_least_1us("on", on.mean()))
-            }
+            Load::OnOff(OnOff { gap, on, .. }) => at_least_1us("gap", gap.mean()).and_then(|()| {
+                let message = format!("{} on average: at least a gap, {}", on.mean(), gap.mean());
+                let fits = on.mean() >= gap.mean();
+                if fits { Ok(()) } else { Err(KeyError::new("on", message)) }
+            }),
             Load::Batches(Batches { gap, size }) => {
                 at_least_1us("gap", gap.mean()).and_then(|()| {
                     let message = format!("{size} requests at once: 1 to {BATCH_MAX}");
@@ -318,9 +320,11 @@ impl RequestServer {
             }
             Load::OnOff(OnOff { gap, on, off }) => {
                 let mut next = cx.now() + gap.draw(&mut self.rng);
-                if next > self.off_from {
-                    next = self.off_from.max(cx.now()) + off.draw(&mut self.rng);
-                    self.off_from = next + on.draw(&mut self.rng);
+                // Some phases have no request; no gap is always longer than a phase, see `check`.
+                while next > self.off_from {
+                    let start = self.off_from.max(cx.now()) + off.draw(&mut self.rng);
+                    self.off_from = start + on.draw(&mut self.rng);
+                    next = start + gap.draw(&mut self.rng);
                 }
                 cx.at(next, SEND);
             }
