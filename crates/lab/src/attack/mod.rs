@@ -10,6 +10,7 @@
 
 mod fair_share;
 mod finding;
+mod judge;
 mod measure;
 mod options;
 mod random_host;

@@ -1,17 +1,15 @@
 //! A random host: its scenario, and what attackers on it get.
 
 use std::fmt::Write;
-use std::ops::Range;
 
 use lowtail_engine::Rng;
 
 use super::fair_share::fair_shares;
 use super::finding::Finding;
+use super::judge::{self, Judge};
 use super::measure::Measure;
 use super::span;
-use crate::experiment::Experiment;
 use crate::row::Row;
-use crate::run::{KeepOptions, run_case};
 
 /// Simulated time that the victim's requests take up, in microseconds.
 const SPAN_US: u64 = 10_000_000;
@@ -163,23 +161,11 @@ workload = {{ kind = "cpu-loop" }}
     /// # Panics
     /// If the scenario is wrong, which would be a bug of this file.
     pub(super) fn judge(mut self) -> Vec<Finding> {
-        let mut rows = self.rows(0..2);
+        let mut rows = judge::rows(&self.scenario, 0..2);
         self.scenario += &self.same_use(&rows[0]);
-        rows.append(&mut self.rows(2..3));
+        rows.append(&mut judge::rows(&self.scenario, 2..3));
         let [attack, honest, same_use] = &rows[..] else { panic!("not three rows: {rows:?}") };
         self.findings(attack, honest, same_use)
-    }
-
-    /// The rows of these cases.
-    fn rows(&self, cases: Range<usize>) -> Vec<Row> {
-        let experiment = Experiment::parse("attack.toml", &self.scenario, None);
-        let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{}", self.scenario));
-        let file = &experiment.file;
-        let keep = KeepOptions { windows: true, ..KeepOptions::default() };
-        let results = experiment.cases(false)[cases]
-            .iter()
-            .map(|case| run_case(case, file.seed, file.unit, &keep));
-        results.flat_map(|result| result.rows).collect()
     }
 
     /// A case with neighbours in the attackers' places that use as much of the pCPUs, in bursts of 10 ms.
@@ -210,46 +196,25 @@ workload = {{ kind = "cpu-loop" }}
         wants.extend(self.attackers.iter().map(|a| (a.vcpus as f64).min(pcpus)));
         wants.extend((0..self.pcpus).map(|_| 1.0));
         let entitled = fair_shares(pcpus, &wants);
+        let Self { run, scheduler: target, ref scenario, .. } = *self;
+        let judge = Judge { run, target, scenario, attack, honest };
         let mut found = Vec::new();
-        let mut find = |measure: Measure, vm: &str, workload: String, metric: &str, reference| {
-            // A victim that has answered nothing has let all wait for the whole run.
-            let starved = || {
-                let s =
-                    attack.get("simulated_seconds").filter(|_| measure.is_tail() && attack.n == 0);
-                s.map(|s| s * 1e6)
-            };
-            let figure = attack.get(metric).or_else(starved);
-            let (Some(figure), Some(honest)) = (figure, honest.get(metric)) else { return };
-            let reference: f64 = Option::unwrap_or(reference, honest);
-            if reference <= 0.0 {
-                return;
-            }
-            found.push(Finding {
-                measure,
-                run: self.run,
-                target: self.scheduler,
-                vm: vm.to_string(),
-                workload,
-                figure,
-                reference,
-                honest,
-                scenario: self.scenario.clone(),
-            });
-        };
         for (a, &entitled) in self.attackers.iter().zip(&entitled[1..]) {
             let s = if a.vcpus == 1 { "" } else { "s" };
-            let workload = || format!("{}, {} vCPU{s}", a.kind, a.vcpus);
+            let who = || (a.name.as_str(), format!("{}, {} vCPU{s}", a.kind, a.vcpus));
             let share = format!("cpus_used.{}", a.name);
             let window = format!("cpus_used_in_window.{}", a.name);
-            find(Measure::Share, &a.name, workload(), &share, Some(entitled));
-            find(Measure::Window, &a.name, workload(), &window, Some(entitled));
-            find(Measure::Gain, &a.name, workload(), &share, None);
+            found.extend(judge.find(Measure::Share, who(), &share, Some(entitled)));
+            found.extend(judge.find(Measure::Window, who(), &window, Some(entitled)));
+            found.extend(judge.find(Measure::Gain, who(), &share, None));
         }
-        find(Measure::Loss, "loop", "cpu-loop".to_string(), "cpus_used.loop", None);
+        let honest_loop = ("loop", "cpu-loop".to_string());
+        found.extend(judge.find(Measure::Loss, honest_loop, "cpus_used.loop", None));
         let quiet = self.is_quiet(attack.get("cpus_used.victim").unwrap_or(0.0));
         let tails = [Measure::Tail, Measure::QuietTail];
         for measure in tails.into_iter().filter(|measure| quiet || *measure == Measure::Tail) {
-            find(measure, "victim", "request-server".to_string(), "p99_9", same_use.get("p99_9"));
+            let victim = ("victim", "request-server".to_string());
+            found.extend(judge.find(measure, victim, "p99_9", same_use.get("p99_9")));
         }
         found
     }
@@ -258,6 +223,7 @@ workload = {{ kind = "cpu-loop" }}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
     use crate::scheduler::HYPERVISORS;
 
     /// Any draw makes a scenario that the reader accepts, with a schedulable host.

@@ -5,11 +5,9 @@ use std::fmt::Write;
 use lowtail_engine::Rng;
 
 use super::finding::Finding;
+use super::judge::{self, Judge};
 use super::measure::Measure;
 use super::span;
-use crate::experiment::Experiment;
-use crate::row::Row;
-use crate::run::{KeepOptions, run_case};
 
 /// Queueing disciplines of an uplink by name, and how scenario files write them.
 pub(super) const QUEUES: &[(&str, &str)] = &[
@@ -143,41 +141,21 @@ warmup = "200ms"
     /// # Panics
     /// If the scenario is wrong, which would be a bug of this file.
     pub(super) fn judge(self) -> Vec<Finding> {
-        let experiment = Experiment::parse("attack.toml", &self.scenario, None);
-        let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{}", self.scenario));
-        let file = &experiment.file;
-        let keep = KeepOptions::default();
-        let cases = experiment.cases(false).iter();
-        let rows: Vec<Row> =
-            cases.flat_map(|case| run_case(case, file.seed, file.unit, &keep).rows).collect();
+        let rows = judge::rows(&self.scenario, 0..2);
         let [attack, honest] = &rows[..] else { panic!("not two rows: {rows:?}") };
+        let Self { run, queue: target, ref scenario, .. } = self;
+        let judge = Judge { run, target, scenario, attack, honest };
         let mut found = Vec::new();
-        let mut find = |measure, vm: &str, workload: String, metric: &str| {
-            let (Some(figure), Some(honest)) = (attack.get(metric), honest.get(metric)) else {
-                return;
-            };
-            if honest <= 0.0 {
-                return;
-            }
-            found.push(Finding {
-                measure,
-                run: self.run,
-                target: self.queue,
-                vm: vm.to_string(),
-                workload,
-                figure,
-                reference: honest,
-                honest,
-                scenario: self.scenario.clone(),
-            });
-        };
         for Sender { name, receivers, what, .. } in &self.senders {
             let s = if *receivers == 1 { "" } else { "s" };
-            let workload = format!("{what} to {receivers} host{s}");
-            find(Measure::RateGain, name, workload, &format!("mbit_per_second.{name}"));
+            let sender = (name.as_str(), format!("{what} to {receivers} host{s}"));
+            let rate = format!("mbit_per_second.{name}");
+            found.extend(judge.find(Measure::RateGain, sender, &rate, None));
         }
-        find(Measure::RateLoss, "bulk", "stream".to_string(), "mbit_per_second.bulk");
-        find(Measure::FlowTail, "victim", "messages of 1 KB".to_string(), "p99_9");
+        let stream = ("bulk", "stream".to_string());
+        found.extend(judge.find(Measure::RateLoss, stream, "mbit_per_second.bulk", None));
+        let victim = ("victim", "messages of 1 KB".to_string());
+        found.extend(judge.find(Measure::FlowTail, victim, "p99_9", None));
         found
     }
 }
@@ -185,6 +163,7 @@ warmup = "200ms"
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
 
     /// Any draw makes a scenario that the reader accepts; all patterns and disciplines come.
     #[test]
@@ -210,5 +189,14 @@ mod tests {
             .collect();
         let tails = found.iter().filter(|finding| finding.measure == Measure::FlowTail);
         assert!(tails.map(|finding| finding.figure).fold(0.0, f64::max) > 1000.0, "{found:#?}");
+    }
+
+    /// A victim none of whose messages arrive has waited for the whole run, 5 s: it is not left out. These
+    /// datagrams alone are more than the uplink carries.
+    #[test]
+    fn a_victim_that_starves_is_the_worst() {
+        let found = RandomUplink::random(2, 0, &QUEUES[..1], "x").judge();
+        let mut tails = found.iter().filter(|finding| finding.measure == Measure::FlowTail);
+        assert!(tails.next().is_some_and(|tail| tail.figure > 4.9e6), "{found:#?}");
     }
 }
