@@ -11,7 +11,7 @@ mod check;
 mod figures;
 mod state;
 
-use lowtail_engine::Duration;
+use lowtail_engine::{Duration, Time};
 
 use crate::config::Tickle;
 use crate::event::{Event, SchedTimer};
@@ -58,7 +58,16 @@ impl Core {
     /// `v` has finished the work of its step.
     pub(crate) fn step_done(&mut self, v: Vcpu) {
         self.suspend(v);
-        self.needs_step = Some(v);
+        self.finished(v);
+    }
+
+    /// `v`, which has a pCPU, has nothing left to do before its next step.
+    fn finished(&mut self, v: Vcpu) {
+        if std::mem::take(&mut self.progress[v.index()].blocking) {
+            self.block_now(v);
+        } else {
+            self.needs_step = Some(v);
+        }
     }
 
     /// A new step of `v` begins: what it is notified of from now on is news.
@@ -102,7 +111,7 @@ impl Core {
         if !state.blocked {
             if self.host.current[processor.index()] != Some(v) {
                 with_sched!(self, kicked, v);
-                self.send_tickles(self.costs.wake_to_tickle, near.then_some(processor));
+                self.send_wakeup_tickles(near.then_some(processor));
             }
             return;
         }
@@ -118,8 +127,7 @@ impl Core {
             self.tickled.remove(processor);
             self.held.insert(processor);
         }
-        let near = near.then_some(processor);
-        self.send_tickles(self.costs.wake_to_tickle, near);
+        self.send_wakeup_tickles(near.then_some(processor));
     }
 
     /// `v`, which has a pCPU, has served all its events.
@@ -129,26 +137,34 @@ impl Core {
             self.held.remove(p);
             if self.tickle == Tickle::After {
                 self.tickled.insert(p);
-                self.send_tickles(self.costs.wake_to_tickle, Some(p));
+                self.send_wakeup_tickles(Some(p));
             }
         }
     }
 
+    /// Sends the tickles that the scheduler asked for at a wake-up that was handled `on` a pCPU.
+    fn send_wakeup_tickles(&mut self, on: Option<Pcpu>) {
+        let to_self = self.costs.tickle_to_schedule_self;
+        self.send_tickles(self.costs.wake_to_tickle, on.map(|p| (p, to_self)));
+    }
+
     /// Sends the tickles that the scheduler asked for. `near` is the pCPU on which it
-    /// ran: a tickle to itself needs no interrupt.
-    fn send_tickles(&mut self, decision: Duration, near: Option<Pcpu>) {
+    /// ran, and how long that one takes into its own scheduler: it needs no interrupt.
+    fn send_tickles(&mut self, decision: Duration, near: Option<(Pcpu, Duration)>) {
         for p in std::mem::take(&mut self.tickled).iter() {
             let idle = self.host.current[p.index()].is_none();
+            let now = self.host.now;
             let pcpu = &mut self.pcpus[p.index()];
+            let interrupted = pcpu.interrupted.saturating_since(now);
             if std::mem::replace(&mut pcpu.tickled, true) || pcpu.switching.is_some() {
                 continue;
             }
-            let way = match (idle, near == Some(p)) {
-                (true, _) => self.costs.tickle_to_schedule_idle,
-                (false, false) => self.costs.tickle_to_schedule,
-                (false, true) => Duration::ZERO,
+            let way = match near {
+                _ if idle => self.costs.tickle_to_schedule_idle,
+                Some((own, way)) if own == p => way,
+                _ => self.costs.tickle_to_schedule,
             };
-            self.queue.after(decision + way, Event::Tickled(p));
+            self.queue.after(interrupted + decision + way, Event::Tickled(p));
         }
     }
 
@@ -172,7 +188,7 @@ impl Core {
     fn resume(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
         if progress.left.is_zero() && progress.overhead.is_zero() {
-            self.needs_step = Some(v);
+            self.finished(v);
             return;
         }
         progress.executing = Some(self.host.now);
@@ -201,7 +217,7 @@ impl Core {
         if let Some(span) = decision.run_for {
             self.pcpus[p.index()].slice = self.queue.at(now + span, Event::SliceOver(p));
         }
-        self.send_tickles(Duration::ZERO, Some(p));
+        self.send_tickles(Duration::ZERO, Some((p, Duration::ZERO)));
         match (prev, decision.next) {
             (Some(v), Some(next)) if v == next => {
                 debug_assert!(!self.host.vcpus[v.index()].blocked);
@@ -236,13 +252,16 @@ impl Core {
                 progress.began = now;
                 progress.stats.runs += 1;
                 pcpu.stats.switches += 1;
-                if pcpu.warm_for != Some(v) {
-                    cost += self.costs.context_switch;
+                match self.costs.context_switch_idle.filter(|_| prev.is_none()) {
+                    Some(switch) => cost += switch,
+                    None if pcpu.warm_for != Some(v) => cost += self.costs.context_switch,
+                    None => {}
                 }
                 if prev.is_none() {
                     pcpu.busy_since = now;
                 }
                 self.recorder.push(now, p, v, What::Run);
+                self.keep_ticking(p);
             }
             None => pcpu.stats.busy += now.since(pcpu.busy_since),
         }
@@ -271,7 +290,7 @@ impl Core {
         if let Some(v) = prev {
             self.host.vcpus[v.index()].running = false;
             with_sched!(self, context_saved, p, v);
-            self.send_tickles(Duration::ZERO, Some(p));
+            self.send_tickles(Duration::ZERO, Some((p, Duration::ZERO)));
         }
         if let Some(v) = self.host.current[p.index()] {
             self.begin(p, v);
@@ -296,6 +315,7 @@ impl Core {
             progress.stats.preemption_latency.record(now.since(preempted));
         }
         if let Some(woke) = progress.woken_at.take() {
+            progress.overhead += self.costs.wakeup;
             let wait = now.since(woke);
             progress.stats.wakeup_latency.record(wait);
             if self.watched == Some(v) {
@@ -305,8 +325,20 @@ impl Core {
         self.resume(v);
     }
 
-    /// `v` blocks, unless it was notified since its step began.
+    /// `v` blocks when it has got there, unless it was notified since its step began.
     pub(crate) fn block(&mut self, v: Vcpu) {
+        let progress = &mut self.progress[v.index()];
+        if self.costs.block.is_zero() || progress.notified {
+            self.block_now(v);
+            return;
+        }
+        progress.blocking = true;
+        progress.interruptible = false;
+        progress.overhead += self.costs.block;
+        self.resume(v);
+    }
+
+    fn block_now(&mut self, v: Vcpu) {
         if self.progress[v.index()].notified {
             self.needs_step = Some(v);
             return;
@@ -325,11 +357,17 @@ impl Core {
     }
 
     pub(crate) fn tickle_arrived(&mut self, p: Pcpu) {
-        let pcpu = &self.pcpus[p.index()];
+        let pcpu = &mut self.pcpus[p.index()];
+        let late = std::mem::take(&mut pcpu.late);
         // The slice may have ended on the way here: then the scheduler has been entered
         // already, or will be when the switch is over.
-        if pcpu.tickled && pcpu.switching.is_none() {
+        if !pcpu.tickled || pcpu.switching.is_some() {
+            return;
+        }
+        if late.is_zero() {
             self.schedule(p);
+        } else {
+            self.queue.after(late, Event::Tickled(p));
         }
     }
 
@@ -337,8 +375,42 @@ impl Core {
         let pcpu = &mut self.pcpus[p.index()];
         if pcpu.switching.is_some() {
             pcpu.tickled = true;
+        } else if pcpu.interrupted > self.host.now {
+            pcpu.slice = self.queue.at(pcpu.interrupted, Event::SliceOver(p));
         } else {
             self.schedule(p);
         }
+    }
+
+    /// Has a busy pCPU tick, if its host has ticks.
+    fn keep_ticking(&mut self, p: Pcpu) {
+        let period = self.costs.tick_period.as_ps();
+        let pcpu = &mut self.pcpus[p.index()];
+        if period > 0 && !std::mem::replace(&mut pcpu.ticking, true) {
+            let next = (self.host.now.as_ps() / period + 1) * period;
+            self.queue.at(Time::from_ps(next), Event::Tick(p));
+        }
+    }
+
+    /// The scheduling-clock interrupt of `p` takes time from who runs there, or of the switch that is under way.
+    pub(crate) fn tick(&mut self, p: Pcpu) {
+        let (now, tick) = (self.host.now, self.costs.tick);
+        let pcpu = &mut self.pcpus[p.index()];
+        pcpu.ticking = false;
+        let Some(v) = self.host.current[p.index()] else { return };
+        if pcpu.switching.is_some() {
+            // Interrupts are off until the switch is over.
+            self.progress[v.index()].overhead += tick;
+        } else {
+            pcpu.interrupted = now + tick;
+            if pcpu.tickled {
+                // One interrupt after the other.
+                pcpu.late += tick;
+            }
+            self.suspend(v);
+            self.progress[v.index()].overhead += tick;
+            self.resume(v);
+        }
+        self.keep_ticking(p);
     }
 }

@@ -13,15 +13,31 @@ pub struct Costs {
     /// From tickling another pCPU that runs a guest to its scheduler being entered:
     /// an inter-processor interrupt and a VM exit.
     pub tickle_to_schedule: Duration,
+    /// The same for the pCPU on which the wake-up is handled, if it runs a vCPU: the rest of the interrupt.
+    pub tickle_to_schedule_self: Duration,
     /// The same for a pCPU that is idle: it has to leave its idle state.
     pub tickle_to_schedule_idle: Duration,
     /// One pass through the scheduler, whoever is picked.
     pub schedule: Duration,
     /// Saving one vCPU and loading another, after the scheduler's pass.
     pub context_switch: Duration,
+    /// From idle to a vCPU, after the scheduler's pass, whichever vCPU ran before: Linux switches to a thread of its own
+    /// when it idles. Xen keeps the last vCPU's state loaded: without this cost, its way back costs nothing, another's
+    /// [`context_switch`](Self::context_switch).
+    pub context_switch_idle: Option<Duration>,
     /// Extra work of a vCPU that comes back to a pCPU where another vCPU has run
     /// meanwhile: its caches and TLBs are cold. Charged as its own run time.
     pub cold_cache: Duration,
+    /// From a vCPU's last work before it blocks to the scheduler's pass: a system call that sets a timer, or a VM exit.
+    /// Charged as its own run time.
+    pub block: Duration,
+    /// From the end of the context switch to the first work of a vCPU that had blocked: the way back from that system
+    /// call, or into the guest. Charged as its own run time.
+    pub wakeup: Duration,
+    /// What the scheduling-clock interrupt takes from the vCPU that runs. Charged as its run time.
+    pub tick: Duration,
+    /// From one of these interrupts to the next on a pCPU that is busy, at multiples of it; an idle one has none. Zero: no ticks.
+    pub tick_period: Duration,
 }
 
 impl Costs {
@@ -29,9 +45,15 @@ impl Costs {
     pub const FREE: Costs = Costs {
         wake_to_tickle: Duration::ZERO,
         tickle_to_schedule: Duration::ZERO,
+        tickle_to_schedule_self: Duration::ZERO,
         tickle_to_schedule_idle: Duration::ZERO,
         schedule: Duration::ZERO,
         context_switch: Duration::ZERO,
+        context_switch_idle: None,
         cold_cache: Duration::ZERO,
+        block: Duration::ZERO,
+        wakeup: Duration::ZERO,
+        tick: Duration::ZERO,
+        tick_period: Duration::ZERO,
     };
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use lowtail_engine::Duration;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_getres, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
 
 /// An instant of `CLOCK_MONOTONIC`.
@@ -62,6 +62,12 @@ fn monotonic_offset(text: &str) -> i64 {
 
 fn ns(time: TimeSpec) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+/// From one scheduling-clock interrupt of this kernel to the next, 1/`CONFIG_HZ`: how often `CLOCK_MONOTONIC_COARSE` moves
+/// (`clock_getres(2)`).
+pub fn tick_period() -> Duration {
+    Duration::from_ns(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or(0, ns))
 }
 
 /// Processor time of the calling thread.

@@ -26,14 +26,26 @@ pub struct CostsFile {
     pub wake_to_tickle: CostFile,
     /// See [`Costs::tickle_to_schedule`].
     pub tickle_to_schedule: CostFile,
+    /// See [`Costs::tickle_to_schedule_self`]; nothing if absent.
+    pub tickle_to_schedule_self: Option<CostFile>,
     /// See [`Costs::tickle_to_schedule_idle`].
     pub tickle_to_schedule_idle: CostFile,
     /// See [`Costs::schedule`].
     pub schedule: CostFile,
     /// See [`Costs::context_switch`].
     pub context_switch: CostFile,
+    /// See [`Costs::context_switch_idle`].
+    pub context_switch_idle: Option<CostFile>,
     /// See [`Costs::cold_cache`].
     pub cold_cache: CostFile,
+    /// See [`Costs::block`]; nothing if absent.
+    pub block: Option<CostFile>,
+    /// See [`Costs::wakeup`]; nothing if absent.
+    pub wakeup: Option<CostFile>,
+    /// See [`Costs::tick`]; nothing if absent.
+    pub tick: Option<CostFile>,
+    /// See [`Costs::tick_period`]; no ticks if absent.
+    pub tick_period: Option<CostFile>,
     /// See [`PathCosts::upcall`]; nothing if absent.
     pub upcall: Option<CostFile>,
     /// See [`PathCosts::irq`]; nothing if absent.
@@ -82,13 +94,25 @@ pub struct CostsChoice {
     /// Replaces the file's number.
     pub tickle_to_schedule: Option<DurationText>,
     /// Replaces the file's number.
+    pub tickle_to_schedule_self: Option<DurationText>,
+    /// Replaces the file's number.
     pub tickle_to_schedule_idle: Option<DurationText>,
     /// Replaces the file's number.
     pub schedule: Option<DurationText>,
     /// Replaces the file's number.
     pub context_switch: Option<DurationText>,
     /// Replaces the file's number.
+    pub context_switch_idle: Option<DurationText>,
+    /// Replaces the file's number.
     pub cold_cache: Option<DurationText>,
+    /// Replaces the file's number.
+    pub block: Option<DurationText>,
+    /// Replaces the file's number.
+    pub wakeup: Option<DurationText>,
+    /// Replaces the file's number.
+    pub tick: Option<DurationText>,
+    /// Replaces the file's number.
+    pub tick_period: Option<DurationText>,
     /// Replaces the file's number.
     pub upcall: Option<DurationText>,
     /// Replaces the file's number.
@@ -143,8 +167,12 @@ pub struct CostTable {
 impl CostTable {
     /// The cost called `name`; nothing if there is none.
     fn value(&self, name: &str) -> Duration {
+        self.find(name).unwrap_or(Duration::ZERO)
+    }
+
+    fn find(&self, name: &str) -> Option<Duration> {
         let line = self.lines.iter().find(|line| line.name == name);
-        line.map_or(Duration::ZERO, |line| line.value)
+        line.map(|line| line.value)
     }
 
     /// As the host takes them.
@@ -153,10 +181,16 @@ impl CostTable {
         Costs {
             wake_to_tickle: get("wake_to_tickle"),
             tickle_to_schedule: get("tickle_to_schedule"),
+            tickle_to_schedule_self: get("tickle_to_schedule_self"),
             tickle_to_schedule_idle: get("tickle_to_schedule_idle"),
             schedule: get("schedule"),
             context_switch: get("context_switch"),
+            context_switch_idle: self.find("context_switch_idle"),
             cold_cache: get("cold_cache"),
+            block: get("block"),
+            wakeup: get("wakeup"),
+            tick: get("tick"),
+            tick_period: get("tick_period"),
         }
     }
 
@@ -191,7 +225,13 @@ impl CostTable {
             line("context_switch", costs.context_switch),
             line("cold_cache", costs.cold_cache),
         ];
-        let path = [
+        let more = [
+            ("tickle_to_schedule_self", costs.tickle_to_schedule_self),
+            ("context_switch_idle", costs.context_switch_idle),
+            ("block", costs.block),
+            ("wakeup", costs.wakeup),
+            ("tick", costs.tick),
+            ("tick_period", costs.tick_period),
             ("upcall", costs.upcall),
             ("irq", costs.irq),
             ("notify", costs.notify),
@@ -204,8 +244,7 @@ impl CostTable {
             ("front_kb", costs.front_kb),
             ("split_piece", costs.split_piece),
         ];
-        let path = path.into_iter().filter_map(|(name, cost)| Some(line(name, cost?)));
-        lines.extend(path);
+        lines.extend(more.into_iter().filter_map(|(name, cost)| Some(line(name, cost?))));
         CostTable { file: file.to_string(), title: costs.title, lines }
     }
 
@@ -214,10 +253,16 @@ impl CostTable {
         let replaced = [
             ("wake_to_tickle", choice.wake_to_tickle),
             ("tickle_to_schedule", choice.tickle_to_schedule),
+            ("tickle_to_schedule_self", choice.tickle_to_schedule_self),
             ("tickle_to_schedule_idle", choice.tickle_to_schedule_idle),
             ("schedule", choice.schedule),
             ("context_switch", choice.context_switch),
+            ("context_switch_idle", choice.context_switch_idle),
             ("cold_cache", choice.cold_cache),
+            ("block", choice.block),
+            ("wakeup", choice.wakeup),
+            ("tick", choice.tick),
+            ("tick_period", choice.tick_period),
             ("upcall", choice.upcall),
             ("irq", choice.irq),
             ("notify", choice.notify),

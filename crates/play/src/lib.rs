@@ -6,12 +6,14 @@
 //! Groups that a run makes ([`lowtail_kernel::cgroup::Tree`]) are in a journal before they are made. They are removed when the run
 //! ends, however that happens, and if the process was killed, by the next one.
 
+pub mod calibrate;
 pub mod compare;
 pub mod measured;
 mod plan;
 pub mod run;
 pub mod scale;
 pub mod simulate;
+mod spin;
 mod vms;
 mod work;
 

@@ -15,6 +15,7 @@ use nix::unistd::{Pid, gettid};
 
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use crate::plan::{self, Task, Worker};
+use crate::spin::Spin;
 use crate::vms;
 use crate::work::{Window, Work};
 use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
@@ -29,8 +30,10 @@ const RUN_UP: Duration = Duration::from_ms(20);
 /// How long after the end a thread that was not told to stop stops by itself.
 const OVERTIME: Duration = Duration::from_ms(300);
 /// From one look at signals to the next. Each takes a CPU from what is measured for a moment; at
-/// two a second that is less than one in a hundred wake-ups of a sleeper of 2 ms.
+/// two a second that is less than one in a hundred wake-ups of a sleeper of 2 ms ...
 const LOOK: Duration = Duration::from_ms(500);
+/// ... and where the clock is exact, so that the other ninety-nine are alike, less than one in a thousand.
+const EXACT_LOOK: Duration = Duration::from_s(5);
 
 /// How to run.
 #[derive(Debug, Clone)]
@@ -43,13 +46,15 @@ pub struct Options {
     pub seed: u64,
     /// Where the journal is.
     pub state: PathBuf,
+    /// Each instruction takes the same time here, so that work is a number of instructions and not CPU time, in which interrupts are.
+    pub exact_clock: bool,
 }
 
 impl Options {
     /// Measures for `duration` after half a second, with a journal in the usual place.
     pub fn new(duration: Duration, seed: u64) -> Self {
         let warm_up = Duration::from_ms(500);
-        Options { warm_up, duration, seed, state: journal::directory() }
+        Options { warm_up, duration, seed, state: journal::directory(), exact_clock: false }
     }
 }
 
@@ -81,8 +86,9 @@ pub fn run(
     let groups = grow(config, &mut tree)?;
     // Dropped before the tree: groups with threads in them cannot be removed.
     let mut crew = Crew::default();
+    let spin = Spin::measure(options.exact_clock);
     for worker in &workers {
-        let tid = crew.hire(config, worker, options.seed)?;
+        let tid = crew.hire(config, worker, options.seed, spin)?;
         let failed = |what: &'static str| {
             let (vm, vcpu) = (config.vms[worker.vm].name.clone(), worker.vcpu);
             move |source: io::Error| Error::Thread { vm, vcpu, what, source }
@@ -107,9 +113,11 @@ pub fn run(
     let to = from.after(options.duration);
     crew.start(Window { start, from, to, last: to.after(OVERTIME) });
     let sample = || Sample::take(config, &tree, &groups, &crew, cpus);
-    wait(start, from, &signals, progress)?;
+    let look = if options.exact_clock { EXACT_LOOK } else { LOOK };
+    let wait = |until| wait((start, until, look), &signals, progress);
+    wait(from)?;
     let before = sample()?;
-    wait(start, to, &signals, progress)?;
+    wait(to)?;
     let after = sample()?;
     drop(prompt);
     scheduler.as_ref().map_or(Ok(()), vms::check)?;
@@ -134,10 +142,9 @@ fn grow(config: &Config, tree: &mut Tree) -> Result<Vec<Group>, Error> {
     Ok(groups)
 }
 
-/// Sleeps until `until`, unless a signal comes.
+/// Sleeps from `start` until `until`, unless a signal comes; it looks for one each `look`.
 fn wait(
-    start: Instant,
-    until: Instant,
+    (start, until, look): (Instant, Instant, Duration),
     signals: &Signals,
     progress: &dyn Fn(Duration),
 ) -> Result<(), Error> {
@@ -150,7 +157,7 @@ fn wait(
         if now >= until {
             return Ok(());
         }
-        until.min(now.after(LOOK)).sleep();
+        until.min(now.after(look)).sleep();
     }
 }
 
@@ -265,7 +272,13 @@ impl Default for Crew {
 
 impl Crew {
     /// Starts a thread, which waits for an order; gives its number.
-    fn hire(&mut self, config: &Config, worker: &Worker, seed: u64) -> Result<Pid, Error> {
+    fn hire(
+        &mut self,
+        config: &Config,
+        worker: &Worker,
+        seed: u64,
+        spin: Spin,
+    ) -> Result<Pid, Error> {
         let vm = &config.vms[worker.vm].name;
         let name = format!("{vm}.{}", worker.vcpu);
         let rng = Rng::new(seed, &name);
@@ -274,7 +287,7 @@ impl Crew {
         let (tell, told) = mpsc::channel();
         // Names of threads are cut at 15 bytes by the kernel, and have no NUL.
         let named = std::thread::Builder::new().name(name.replace('\0', ""));
-        let spawned = named.spawn(move || labour(&shared, task, rng, &tell));
+        let spawned = named.spawn(move || labour(&shared, task, (rng, spin), &tell));
         let failed = |what: String| Error::Worker { vm: vm.clone(), vcpu: worker.vcpu, what };
         let thread =
             spawned.map_err(|error| failed(format!("cannot start its thread: {error}")))?;
@@ -325,7 +338,12 @@ fn hear(told: &Receiver<Pid>) -> Option<Pid> {
 }
 
 /// The life of a thread.
-fn labour(shared: &Shared, task: Task, rng: Rng, tell: &Sender<Pid>) -> Option<Hist> {
+fn labour(
+    shared: &Shared,
+    task: Task,
+    (rng, spin): (Rng, Spin),
+    tell: &Sender<Pid>,
+) -> Option<Hist> {
     // Ordinary threads may be woken 50 us late, to save energy.
     let _ = nix::sys::prctl::set_timerslack(1);
     tell.send(gettid()).ok()?;
@@ -341,7 +359,7 @@ fn labour(shared: &Shared, task: Task, rng: Rng, tell: &Sender<Pid>) -> Option<H
     };
     drop(order);
     window.start.sleep();
-    Work { window, stop: &shared.stop, rng }.run(task)
+    Work { window, stop: &shared.stop, rng, spin }.run(task)
 }
 
 #[cfg(test)]

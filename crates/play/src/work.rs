@@ -3,13 +3,14 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lowtail_engine::{Duration, Hist, Rng};
+use lowtail_engine::{Distribution, Duration, Hist, Rng};
 
 use crate::plan::Task;
+use crate::spin::Spin;
 use lowtail_kernel::clock::{Instant, own_cpu};
 
-/// Turns of the loop between two looks at a clock: 10 us at most on any machine of today.
-const TURNS: u32 = 1_000;
+/// Work of the loop between two looks at a clock.
+const LOOK: Duration = Duration::from_us(10);
 /// The longest sleep without a look whether the run has ended.
 const NAP: Duration = Duration::from_ms(100);
 
@@ -34,6 +35,8 @@ pub(crate) struct Work<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Random draws of this thread.
     pub(crate) rng: Rng,
+    /// What computing takes here.
+    pub(crate) spin: Spin,
 }
 
 impl Work<'_> {
@@ -42,7 +45,7 @@ impl Work<'_> {
         match task {
             Task::Loop => {
                 while !self.over() {
-                    turn();
+                    self.compute(LOOK);
                 }
                 None
             }
@@ -59,33 +62,50 @@ impl Work<'_> {
             }
             Task::Sleeper { sleep, work } => {
                 let mut lateness = Hist::new();
+                let work = work.saturating_sub(self.bookkeeping(sleep));
                 while !self.over() {
                     self.compute(work);
                     let due = Instant::now().after(sleep.draw(&mut self.rng));
                     self.sleep(due);
-                    let woken = Instant::now();
-                    if due >= self.window.from && due < self.window.to && woken >= due {
-                        lateness.record(woken.since(due));
-                    }
+                    self.note(due, &mut lateness);
                 }
                 Some(lateness)
             }
         }
     }
 
+    /// Notes how late the wake-up of `due` is, if it is measured.
+    fn note(&self, due: Instant, lateness: &mut Hist) {
+        let woken = Instant::now();
+        if due >= self.window.from && due < self.window.to && woken >= due {
+            lateness.record(woken.since(due));
+        }
+    }
+
+    /// CPU time of what a sleeper does for each wake-up besides its work: it is a part of that.
+    fn bookkeeping(&self, sleep: Distribution) -> Duration {
+        let (mut rng, mut lateness) = (self.rng.clone(), Hist::new());
+        let mut all = |times: u64| {
+            let before = own_cpu();
+            for _ in 0..times {
+                let due = Instant::now().after(sleep.draw(&mut rng));
+                black_box(due.min(Instant::now().after(NAP)));
+                self.note(self.window.from, &mut lateness);
+                black_box(self.over());
+            }
+            own_cpu().saturating_sub(before) / times
+        };
+        // First what is touched for the first time.
+        all(10);
+        all(100)
+    }
+
     fn over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || Instant::now() >= self.window.last
     }
 
-    /// Computes for `work` of processor time.
     fn compute(&self, work: Duration) {
-        if work.is_zero() {
-            return;
-        }
-        let until = own_cpu() + work;
-        while own_cpu() < until && !self.over() {
-            turn();
-        }
+        self.spin.compute(work, || self.over());
     }
 
     fn sleep(&self, due: Instant) {
@@ -96,13 +116,5 @@ impl Work<'_> {
                 return;
             }
         }
-    }
-}
-
-/// Computes for a moment, in plain arithmetic: a pause instruction could hand the CPU to
-/// somebody else below a hypervisor.
-fn turn() {
-    for i in 0..TURNS {
-        black_box(i);
     }
 }

@@ -73,6 +73,7 @@ pub(super) fn run(
         let mut compareds = Vec::new();
         for case in cases {
             let mut options = Options::new(measured(case), seed);
+            options.exact_clock = args.exact_clock;
             let host = &case.hosts[0].config;
             let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
             let scaled = lowtail_play::scale(host, cpus);

@@ -19,6 +19,12 @@ pub(super) struct PcpuState {
     /// The context is being switched, away from this vCPU (or from idle).
     pub(super) switching: Option<Option<Vcpu>>,
     pub(super) slice: Timer,
+    /// A tick is ahead.
+    pub(super) ticking: bool,
+    /// Until when an interrupt has it.
+    pub(super) interrupted: Time,
+    /// By how much interrupts hold up the tickle that is under way.
+    pub(super) late: Duration,
     /// Whose state is in the caches.
     pub(super) warm_for: Option<Vcpu>,
     pub(super) stats: PcpuStats,
@@ -40,6 +46,8 @@ pub(super) struct Progress {
     /// Work done in this step.
     pub(super) ran: Duration,
     pub(super) notified: bool,
+    /// It is on its way into the scheduler, to block.
+    pub(super) blocking: bool,
     pub(super) woken_at: Option<Time>,
     pub(super) preempted_at: Option<Time>,
     pub(super) began: Time,
@@ -87,6 +95,7 @@ impl Core {
             interruptible: false,
             ran: Duration::ZERO,
             notified: false,
+            blocking: false,
             woken_at: None,
             preempted_at: None,
             began: Time::ZERO,
@@ -96,6 +105,9 @@ impl Core {
             tickled: false,
             switching: None,
             slice: Timer::NONE,
+            ticking: false,
+            interrupted: Time::ZERO,
+            late: Duration::ZERO,
             warm_for: None,
             stats: PcpuStats::default(),
             busy_since: Time::ZERO,

@@ -1,0 +1,310 @@
+//! What this host's costs are, measured by threads on one CPU with nothing beside them: the numbers of a file in `costs/`.
+//!
+//! Each cost is what is left of one measured span when others are taken away, so that what the simulator adds up again for a
+//! thread that sleeps, that is woken, and that another takes turns with is what was measured. What happens with more threads, random
+//! times, limits and weights is not measured here; it is predicted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, mpsc};
+use std::thread;
+
+use lowtail_control::vcpu;
+use lowtail_engine::{Duration, Rng};
+use lowtail_host::Costs;
+use lowtail_host::cgroup::{Policy, Thread};
+use lowtail_kernel::Error;
+use lowtail_kernel::clock::{self, Instant, own_cpu};
+use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
+use nix::unistd::{Pid, gettid};
+
+use crate::spin::Spin;
+
+/// Turns of a thread that yields.
+const TURNS: u64 = 5_000;
+/// Wake-ups of a sleeper.
+const WAKEUPS: usize = 1_000;
+/// A sleep is as long as this at least, and at most twice as long; random, so that it falls in step with no tick.
+const SLEEP: Duration = Duration::from_us(1_300);
+/// What a sleeper computes after each wake-up.
+const WORK: Duration = Duration::from_us(20);
+/// How long threads that compute look for what interrupts them.
+const SPAN: Duration = Duration::from_s(3);
+/// Who misses so much has lost its CPU to another that computes: more than an interrupt, less than a slice.
+const TURN: Duration = Duration::from_us(300);
+
+/// What was measured; each is a median, less the reading of the clock that is in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// A thread that yields and finds nobody else.
+    pub yield_to_itself: Duration,
+    /// A tick, in which a thread that computes goes on.
+    pub tick: Duration,
+    /// From one tick to the next.
+    pub tick_period: Duration,
+    /// Two threads that compute: from the last turn of one to the first of the other.
+    pub slice_end: Duration,
+    /// A sleeper that is alone: how late its timer wakes it.
+    pub late_alone: Duration,
+    /// Its CPU time from before it sleeps until it is awake.
+    pub charged_alone: Duration,
+    /// A sleeper beside a thread that computes: how late.
+    pub late_beside: Duration,
+    /// Its CPU time from before it sleeps until it is awake.
+    pub charged_beside: Duration,
+    /// From before the sleeper sleeps until the other computes.
+    pub handed_over: Duration,
+}
+
+impl Calibration {
+    /// Measures, with the threads in our scheduler if `small_first`, else as this kernel runs them. `exact`: as in
+    /// [`Options::exact_clock`](crate::Options::exact_clock).
+    ///
+    /// # Errors
+    /// If this kernel has no sched_ext for our scheduler, or refuses a thread its CPU or policy.
+    pub fn measure(small_first: bool, exact: bool) -> Result<Self, Error> {
+        let bench = Bench { small_first, spin: Spin::measure(exact), reading: clock_reading() };
+        let yield_to_itself = bench.yields()?;
+        let tick = bench.tick()?;
+        let slice_end = bench.slice_end()?;
+        let (alone, beside) = (bench.sleeper(false)?, bench.sleeper(true)?);
+        Ok(Calibration {
+            yield_to_itself,
+            tick,
+            tick_period: clock::tick_period(),
+            slice_end,
+            late_alone: alone.late,
+            charged_alone: alone.charged,
+            late_beside: beside.late,
+            charged_beside: beside.charged,
+            handed_over: beside.handed_over,
+        })
+    }
+
+    /// The costs with which the simulator has these figures again.
+    pub fn costs(&self) -> Costs {
+        let less = Duration::saturating_sub;
+        // Who sleeps pays for its way there, and from the switch back on for its way here; the other's way back is one switch.
+        let wakeup = less(self.charged_beside, self.handed_over);
+        let late_beside = less(self.late_beside, wakeup);
+        let switch = less(self.slice_end, self.tick).min(late_beside).min(self.handed_over);
+        let block = less(self.handed_over, switch);
+        // The same from idle, where the simulator's words are: awake = wake_to_tickle + tickle_to_schedule_idle + from_idle + wakeup.
+        let late_alone = less(self.late_alone, wakeup);
+        let from_idle = less(self.charged_alone, wakeup + block).min(late_alone);
+        let (to_self, to_idle) = (less(late_beside, switch), less(late_alone, from_idle));
+        let wake_to_tickle = to_self.min(to_idle);
+        let schedule = self.yield_to_itself.min(switch).min(from_idle);
+        Costs {
+            wake_to_tickle,
+            tickle_to_schedule: Duration::ZERO,
+            tickle_to_schedule_self: less(to_self, wake_to_tickle),
+            tickle_to_schedule_idle: less(to_idle, wake_to_tickle),
+            schedule,
+            context_switch: less(switch, schedule),
+            context_switch_idle: Some(less(from_idle, schedule)),
+            cold_cache: Duration::ZERO,
+            block,
+            wakeup,
+            tick: self.tick,
+            tick_period: self.tick_period,
+        }
+    }
+}
+
+/// What a sleeper has measured.
+struct Slept {
+    late: Duration,
+    charged: Duration,
+    handed_over: Duration,
+}
+
+/// What a thread does, under which policy.
+type Body<'a, T> = (Policy, Box<dyn FnOnce() -> T + Send + 'a>);
+
+/// Where threads are measured.
+struct Bench {
+    small_first: bool,
+    spin: Spin,
+    /// What a reading of the clock takes.
+    reading: Duration,
+}
+
+impl Bench {
+    /// Runs `bodies`, each in a thread of its own on the first CPU with its policy, or as VMs of our scheduler. They begin
+    /// together.
+    fn run<'a, T: Send>(&self, bodies: Vec<Body<'a, T>>) -> Result<Vec<T>, Error> {
+        let mut scheduler = None;
+        if self.small_first {
+            scheduler = Some(vcpu::Scheduler::load(&vcpu::Options::default())?);
+        }
+        let n = bodies.len();
+        let (here, (tell, told)) = (&Barrier::new(n + 1), mpsc::channel());
+        thread::scope(|scope| {
+            let hire = |(policy, body): Body<'a, T>| {
+                let (tell, ours) = (tell.clone(), self.small_first);
+                let live = move || {
+                    let own = Pid::from_raw(0);
+                    let first = own_cpus().ok().and_then(|cpus| cpus.first().copied());
+                    let mut ready = set_cpus(own, first.as_slice());
+                    if !ours {
+                        ready = ready.and(set_policy(own, &Thread { policy, ..Thread::default() }));
+                    }
+                    // Ordinary threads may be woken 50 us late, to save energy.
+                    let _ = nix::sys::prctl::set_timerslack(1);
+                    let _ = tell.send(ready.map(|()| gettid()));
+                    here.wait();
+                    body()
+                };
+                scope.spawn(live)
+            };
+            let threads: Vec<_> = bodies.into_iter().map(hire).collect();
+            let mut ready = Ok(());
+            for tid in told.iter().take(n) {
+                let what = "cannot pin it or give it its policy";
+                let failed =
+                    |source| Error::Thread { vm: "calibrate".into(), vcpu: 0, what, source };
+                let added = tid.map_err(failed).and_then(|tid| {
+                    let tid = tid.as_raw() as u32;
+                    let threads = vec![vcpu::Thread { tid, ..Default::default() }];
+                    let vm = vcpu::Vm { vcpus: 1, threads, ..Default::default() };
+                    scheduler.as_mut().map_or(Ok(()), |scheduler| scheduler.add(&vm).map(|_| ()))
+                });
+                ready = ready.and(added);
+            }
+            here.wait();
+            let done = threads.into_iter().map(|thread| thread.join());
+            let done: Result<Vec<T>, _> = done.collect();
+            ready.map(|()| done.expect("threads that measure do not panic"))
+        })
+    }
+
+    /// What a yield takes of a thread that finds nobody else: a system call and the scheduler's pass.
+    fn yields(&self) -> Result<Duration, Error> {
+        let body = || {
+            let began = Instant::now();
+            (0..TURNS).for_each(|_| thread::yield_now());
+            Instant::now().since(began) / TURNS
+        };
+        let body: Body<'_, Duration> = (Policy::Other, Box::new(body));
+        Ok(self.run(vec![body])?[0])
+    }
+
+    /// What a tick takes.
+    fn tick(&self) -> Result<Duration, Error> {
+        let missed = &self.watchers(1)?[0].missed;
+        let tick = median(missed.iter().map(|missed| missed.1.since(missed.0)));
+        Ok(tick.saturating_sub(self.reading))
+    }
+
+    /// From the last turn of a thread to the first of the other when a slice is over.
+    fn slice_end(&self) -> Result<Duration, Error> {
+        let logs = self.watchers(2)?;
+        let away = logs[0].missed.iter().filter(|missed| missed.1.since(missed.0) > TURN);
+        let span = median(away.filter_map(|away| {
+            let back = logs[1].after(away.0)?;
+            (back < away.1).then(|| back.since(away.0))
+        }));
+        Ok(span.saturating_sub(self.reading))
+    }
+
+    /// So many threads that compute, and what each has missed.
+    fn watchers(&self, n: usize) -> Result<Vec<Log>, Error> {
+        let body = || {
+            let until = Instant::now().after(SPAN);
+            watch(|now| now >= until)
+        };
+        let bodies = (0..n).map(|_| -> Body<'_, Log> { (Policy::Other, Box::new(body)) });
+        self.run(bodies.collect())
+    }
+
+    /// A sleeper, alone or beside a thread that computes and gives way to it at once.
+    fn sleeper(&self, beside: bool) -> Result<Slept, Error> {
+        let stop = &AtomicBool::new(false);
+        let mut bodies: Vec<Body<'_, Log>> = vec![(Policy::Other, Box::new(|| self.sleep(stop)))];
+        if beside {
+            let other = || watch(|_| stop.load(Ordering::Relaxed));
+            bodies.push((Policy::Idle, Box::new(other)));
+        }
+        let logs = self.run(bodies)?;
+        let slept = &logs[0];
+        let handed_over = slept.asleep.iter().filter_map(|&asleep| {
+            let back = logs.get(1)?.after(asleep)?;
+            Some(back.since(asleep))
+        });
+        Ok(Slept {
+            late: median(slept.late.iter().copied()).saturating_sub(self.reading),
+            charged: median(slept.charged.iter().copied()).saturating_sub(self.spin.reading()),
+            handed_over: median(handed_over).saturating_sub(self.reading),
+        })
+    }
+
+    fn sleep(&self, stop: &AtomicBool) -> Log {
+        let mut log = Log::default();
+        let mut rng = Rng::new(1, "calibrate");
+        for _ in 0..WAKEUPS {
+            self.spin.compute(WORK, || false);
+            let charged = own_cpu();
+            let asleep = Instant::now();
+            let due = asleep.after(rng.uniform(SLEEP, SLEEP * 2));
+            due.sleep();
+            let woken = Instant::now();
+            let charged = own_cpu().saturating_sub(charged);
+            log.late.push(woken.since(due));
+            log.charged.push(charged);
+            log.asleep.push(asleep);
+        }
+        stop.store(true, Ordering::Relaxed);
+        log
+    }
+}
+
+/// What a thread notes.
+#[derive(Debug, Default)]
+struct Log {
+    late: Vec<Duration>,
+    charged: Vec<Duration>,
+    /// When it went to sleep.
+    asleep: Vec<Instant>,
+    /// Of a thread that computes, its last turn before it missed something, and its first one after that.
+    missed: Vec<(Instant, Instant)>,
+}
+
+impl Log {
+    /// When a thread that computes first went on after `then`.
+    fn after(&self, then: Instant) -> Option<Instant> {
+        let next = self.missed.partition_point(|missed| missed.1 <= then);
+        Some(self.missed.get(next)?.1)
+    }
+}
+
+/// Computes until it is `over`, and notes what it missed.
+fn watch(over: impl Fn(Instant) -> bool) -> Log {
+    let mut log = Log::default();
+    let (mut last, mut usual) = (Instant::now(), Duration::MAX);
+    while !over(last) {
+        let now = Instant::now();
+        let step = now.since(last);
+        usual = usual.min(step);
+        if step > usual * 3 {
+            log.missed.push((last, now));
+        }
+        last = now;
+    }
+    log
+}
+
+/// What one reading of the clock takes.
+fn clock_reading() -> Duration {
+    let n = 1_000;
+    let began = Instant::now();
+    (0..n).for_each(|_| {
+        std::hint::black_box(Instant::now());
+    });
+    Instant::now().since(began) / n
+}
+
+fn median(spans: impl Iterator<Item = Duration>) -> Duration {
+    let mut spans: Vec<Duration> = spans.collect();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied().unwrap_or_default()
+}
