@@ -55,6 +55,23 @@ impl Hist {
         self.sum_ps += other.sum_ps;
     }
 
+    /// What was counted since this histogram was `earlier`. Its minimum and maximum are known to the width of a bin.
+    ///
+    /// # Panics
+    /// If `earlier` has counted something that this one has not.
+    #[must_use]
+    pub fn since(&self, earlier: &Hist) -> Hist {
+        let mut bins = self.bins.clone();
+        bins.subtract(&earlier.bins).expect("an earlier state of the same");
+        let n = self.n - earlier.n;
+        let ns = |bound: fn(&hdrhistogram::Histogram<u32>) -> u64| Duration::from_ns(bound(&bins));
+        let (min, max) = match n {
+            0 => (Duration::MAX, Duration::ZERO),
+            _ => (ns(|bins| bins.min()).max(self.min), ns(|bins| bins.max()).min(self.max)),
+        };
+        Hist { n, min, max, sum_ps: self.sum_ps - earlier.sum_ps, bins }
+    }
+
     /// Spans counted.
     pub fn n(&self) -> u64 {
         self.n
@@ -115,6 +132,26 @@ mod tests {
         assert_eq!((hist.n(), hist.min(), hist.max()), (0, Duration::ZERO, Duration::ZERO));
         assert_eq!((hist.mean(), hist.quantile(0.99)), (Duration::ZERO, Duration::ZERO));
         assert_eq!(hist.at_least(Duration::ZERO), 0);
+    }
+
+    /// What comes after a moment is what a histogram that began then has, to the width of a bin at both ends.
+    #[test]
+    fn what_was_counted_since() {
+        let mut rng = Rng::new(4, "since");
+        let (mut all, mut late, mut early) = (Hist::new(), Hist::new(), Hist::new());
+        for i in 0..5_000 {
+            let span = rng.exponential(Duration::from_us(100));
+            all.record(span);
+            if i < 2_000 { early.record(span) } else { late.record(span) }
+        }
+        let since = all.since(&early);
+        assert_eq!((since.n(), since.mean()), (late.n(), late.mean()));
+        for q in [0.0, 0.1, 0.5, 0.99, 1.0] {
+            let (ours, right) = (since.quantile(q).as_us_f64(), late.quantile(q).as_us_f64());
+            assert!((ours - right).abs() <= 0.001 * right + 0.001, "{q}: {ours} for {right}");
+        }
+        let none = all.since(&all);
+        assert_eq!((none.n(), none.min(), none.max()), (0, Duration::ZERO, Duration::ZERO));
     }
 
     /// Against the definition, on the sorted samples themselves.

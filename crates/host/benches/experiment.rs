@@ -45,6 +45,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
         schedule: us(1),
         context_switch: us(5),
         cold_cache: us(11),
+        ..Costs::FREE
     };
     let vms = vec![
         VmConfig::new("io", Workload::RequestServer(server)),

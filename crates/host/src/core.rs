@@ -144,8 +144,24 @@ impl Core {
 
     /// Sends the tickles that the scheduler asked for at a wake-up that was handled `on` a pCPU.
     fn send_wakeup_tickles(&mut self, on: Option<Pcpu>) {
-        let to_self = self.costs.tickle_to_schedule_self;
-        self.send_tickles(self.costs.wake_to_tickle, on.map(|p| (p, to_self)));
+        let decision = self.costs.wake_to_tickle;
+        let Some(to_self) = self.costs.tickle_to_schedule_self else {
+            return self.send_tickles(decision, on.map(|p| (p, Duration::ZERO)));
+        };
+        if let Some(p) = on.filter(|&p| self.tickled.has(p)) {
+            let to_idle = self.host.current[p.index()].is_none();
+            let way = if to_idle { self.costs.tickle_to_schedule_idle } else { to_self };
+            let pcpu = &mut self.pcpus[p.index()];
+            if pcpu.switching.is_some() {
+                // Interrupts are off until the switch is over.
+                self.tickled.remove(p);
+                if !std::mem::replace(&mut pcpu.reschedule, true) {
+                    let at = pcpu.interrupted + decision + way;
+                    self.queue.at(at, Event::Reschedule(p));
+                }
+            }
+        }
+        self.send_tickles(decision, on.map(|p| (p, to_self)));
     }
 
     /// Sends the tickles that the scheduler asked for. `near` is the pCPU on which it
@@ -265,6 +281,7 @@ impl Core {
             }
             None => pcpu.stats.busy += now.since(pcpu.busy_since),
         }
+        self.pcpus[p.index()].interrupted = now + cost;
         self.queue.after(cost, Event::Switched(p));
     }
 
@@ -368,6 +385,17 @@ impl Core {
             self.schedule(p);
         } else {
             self.queue.after(late, Event::Tickled(p));
+        }
+    }
+
+    /// The end of an interrupt that came during a switch.
+    pub(crate) fn reschedule(&mut self, p: Pcpu) {
+        let pcpu = &mut self.pcpus[p.index()];
+        pcpu.reschedule = false;
+        if pcpu.switching.is_some() {
+            pcpu.tickled = true;
+        } else {
+            self.schedule(p);
         }
     }
 

@@ -13,8 +13,10 @@ pub struct Costs {
     /// From tickling another pCPU that runs a guest to its scheduler being entered:
     /// an inter-processor interrupt and a VM exit.
     pub tickle_to_schedule: Duration,
-    /// The same for the pCPU on which the wake-up is handled, if it runs a vCPU: the rest of the interrupt.
-    pub tickle_to_schedule_self: Duration,
+    /// The same for the pCPU on which the wake-up is handled, if it runs a vCPU: the rest of the interrupt, which waits for the end of
+    /// a switch that is under way (Linux switches with interrupts off). Without this cost its scheduler is entered at once, as
+    /// by Xen's softirq.
+    pub tickle_to_schedule_self: Option<Duration>,
     /// The same for a pCPU that is idle: it has to leave its idle state.
     pub tickle_to_schedule_idle: Duration,
     /// One pass through the scheduler, whoever is picked.
@@ -45,7 +47,7 @@ impl Costs {
     pub const FREE: Costs = Costs {
         wake_to_tickle: Duration::ZERO,
         tickle_to_schedule: Duration::ZERO,
-        tickle_to_schedule_self: Duration::ZERO,
+        tickle_to_schedule_self: None,
         tickle_to_schedule_idle: Duration::ZERO,
         schedule: Duration::ZERO,
         context_switch: Duration::ZERO,

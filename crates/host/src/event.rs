@@ -15,6 +15,8 @@ pub enum Event {
     SliceOver(Pcpu),
     /// A pCPU has finished switching context.
     Switched(Pcpu),
+    /// A pCPU enters its scheduler at the end of an interrupt.
+    Reschedule(Pcpu),
     /// A pCPU's scheduling-clock interrupt.
     Tick(Pcpu),
     /// A vCPU has finished the work of its step.

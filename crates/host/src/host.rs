@@ -148,6 +148,7 @@ impl Host {
             Event::Tickled(p) => core.tickle_arrived(p),
             Event::SliceOver(p) => core.slice_over(p),
             Event::Switched(p) => core.switched(p),
+            Event::Reschedule(p) => core.reschedule(p),
             Event::Tick(p) => core.tick(p),
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),

@@ -3,6 +3,7 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::guest::request_server::{Batches, Load, OnOff, Path, RequestServerConfig};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
@@ -43,6 +44,7 @@ fn a_request_takes_the_sum_of_its_parts() {
         schedule: us(4),
         context_switch: us(1000),
         cold_cache: us(1000),
+        ..Costs::FREE
     };
     let mut host = Host::new(&config, 1).unwrap();
     assert!(host.run(Time::ZERO + Duration::from_s(10)));
@@ -51,6 +53,83 @@ fn a_request_takes_the_sum_of_its_parts() {
     // the guest's state still in its caches: no switch, no cold cache.
     assert_eq!((latency.min(), latency.max()), (us(117), us(117)));
     assert_eq!(host.vcpu_stats(Vcpu(0)).wakeup_latency.max(), us(7));
+}
+
+/// What a thread of Linux costs besides: each sum by hand.
+#[test]
+fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
+    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        sleep: Distribution::Fixed(us(1_000)),
+        work: us(100),
+        wakeups: 1_000,
+        late_limit: Duration::from_ms(10),
+    });
+    let mut config = host(vec![VmConfig::new("sleeper", sleeper)]);
+    config.costs = Costs {
+        wake_to_tickle: us(1),
+        tickle_to_schedule_self: Some(us(1_000)),
+        tickle_to_schedule_idle: us(2),
+        schedule: us(4),
+        context_switch: us(1_000),
+        context_switch_idle: Some(us(8)),
+        block: us(16),
+        wakeup: us(32),
+        ..Costs::FREE
+    };
+    let mut host = Host::new(&config, 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(10)));
+    let latency = host.outcome(Dom(0)).latency.unwrap();
+    // The first wake-up is at the start, without having slept. Then 1 + 2 us until the scheduler has the pCPU, 4 + 8 us of pass and
+    // switch, 32 us of the way back.
+    assert_eq!((latency.n(), latency.quantile(0.5), latency.max()), (1_000, us(47), us(47)));
+    assert_eq!(host.vcpu_stats(Vcpu(0)).wakeup_latency.max(), us(15));
+    // Who is woken pays from the scheduler's pass on, for its work, and for its way into the scheduler.
+    let turn = us(4 + 8 + 32 + 100 + 16);
+    let turns = host.now().since(Time::ZERO).as_us_f64() / (1_000 + 100 + 47) as f64;
+    let share = host.vcpu_time(Vcpu(0)).0.as_us_f64() / (turns * turn.as_us_f64());
+    assert!((share - 1.0).abs() < 0.002, "{share}");
+}
+
+/// What wakes a vCPU while it is on its way to sleep: it stays awake, and nothing is lost.
+#[test]
+fn a_wakeup_on_the_way_to_sleep() {
+    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        sleep: Distribution::Fixed(us(5)),
+        work: us(100),
+        wakeups: 1_000,
+        late_limit: Duration::from_ms(10),
+    });
+    let mut config = host(vec![VmConfig::new("sleeper", sleeper)]);
+    config.costs = Costs { block: us(16), wakeup: us(1_000), ..Costs::FREE };
+    let mut host = Host::new(&config, 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(1)));
+    // Its timer is over 5 us after it has begun to go to sleep, which takes 16 us; it never blocks, so that no way back has to be paid.
+    let latency = host.outcome(Dom(0)).latency.unwrap();
+    assert_eq!((latency.quantile(0.1), latency.max()), (us(11), us(11)));
+    assert_eq!(host.vcpu_stats(Vcpu(0)).wakes, 0);
+}
+
+/// Ticks take time from who computes, are charged to it, and delay what comes meanwhile; an idle pCPU has none.
+#[test]
+fn ticks_take_time_from_who_runs() {
+    let mut config = host(vec![VmConfig::new("loop", Workload::CpuLoop)]);
+    config.costs = Costs { tick: us(10), tick_period: Duration::from_ms(4), ..Costs::FREE };
+    let mut host = Host::new(&config, 1).unwrap();
+    host.run_to(Time::ZERO + Duration::from_s(1) + us(100));
+    let (cpu, work) = host.vcpu_time(Vcpu(0));
+    assert_eq!((cpu, cpu - work), (us(1_000_100), us(250 * 10)));
+
+    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        sleep: Distribution::Fixed(us(8_000)),
+        work: us(1),
+        wakeups: 10,
+        late_limit: Duration::from_ms(10),
+    });
+    config.vms = vec![VmConfig::new("sleeper", sleeper)];
+    let mut host = Host::new(&config, 1).unwrap();
+    assert!(host.run(Time::ZERO + Duration::from_s(1)));
+    // It works 1 us after the tick that its timer meets, and no tick finds it.
+    assert_eq!(host.outcome(Dom(0)).latency.unwrap().max(), us(0));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
-use random::{COSTS, random_vm, us};
+use random::{COSTS, KERNEL_COSTS, random_vm, us};
 
 /// All schedulers by name, or those whose name contains `LOWTAIL_SCHEDULER`.
 fn all() -> Vec<(&'static str, SchedulerConfig)> {
@@ -85,7 +85,8 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     };
     let vms = 1 + rng.below(3 * u64::from(pcpus));
     let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut rng)).collect();
-    let mut config = host(pcpus, &scheduler, COSTS, vms);
+    let costs = if rng.below(2) == 0 { COSTS } else { KERNEL_COSTS };
+    let mut config = host(pcpus, &scheduler, costs, vms);
     config.sockets = sockets;
     config.records = 64;
     if config.scheduler == SchedulerConfig::Null {

@@ -26,7 +26,7 @@ pub struct CostsFile {
     pub wake_to_tickle: CostFile,
     /// See [`Costs::tickle_to_schedule`].
     pub tickle_to_schedule: CostFile,
-    /// See [`Costs::tickle_to_schedule_self`]; nothing if absent.
+    /// See [`Costs::tickle_to_schedule_self`].
     pub tickle_to_schedule_self: Option<CostFile>,
     /// See [`Costs::tickle_to_schedule_idle`].
     pub tickle_to_schedule_idle: CostFile,
@@ -181,7 +181,7 @@ impl CostTable {
         Costs {
             wake_to_tickle: get("wake_to_tickle"),
             tickle_to_schedule: get("tickle_to_schedule"),
-            tickle_to_schedule_self: get("tickle_to_schedule_self"),
+            tickle_to_schedule_self: self.find("tickle_to_schedule_self"),
             tickle_to_schedule_idle: get("tickle_to_schedule_idle"),
             schedule: get("schedule"),
             context_switch: get("context_switch"),

@@ -37,7 +37,7 @@ fn main() -> Result<(), Error> {
         ("tickle_to_schedule", costs.tickle_to_schedule, "one CPU: nobody is tickled from elsewhere"),
         (
             "tickle_to_schedule_self",
-            costs.tickle_to_schedule_self,
+            costs.tickle_to_schedule_self.unwrap_or_default(),
             "late, beside another, less wake_to_tickle, schedule, context_switch and wakeup",
         ),
         (
@@ -49,7 +49,7 @@ fn main() -> Result<(), Error> {
         (
             "context_switch",
             costs.context_switch,
-            "from one that computes to another, less tick and schedule",
+            "from one that computes to another, less tick and schedule; at most late, beside another, less wakeup and schedule",
         ),
         (
             "context_switch_idle",

@@ -1,6 +1,6 @@
 //! The same scenario in the simulator, measured the same way.
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::{Duration, Hist, Time};
 use lowtail_host::cgroup::CgroupStats;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Cgroup, Config, Dom, Host, Workload};
@@ -9,7 +9,7 @@ use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use lowtail_kernel::error::Error;
 
 /// Plays `config` in the simulator for `warm_up`, then measures for `duration`. Latency is that
-/// of all wake-ups from the beginning, however few the scenario asks for.
+/// of all wake-ups in that time, however few the scenario asks for.
 ///
 /// # Errors
 /// If the configuration contradicts itself.
@@ -32,7 +32,10 @@ pub fn simulate(
         VmMeasured {
             name: vm.name.clone(),
             cpu: cpu.map(|(after, before)| after.saturating_sub(*before)).collect(),
-            latency: machine.outcome(Dom(dom as u16)).latency,
+            latency: after.latency[dom]
+                .as_ref()
+                .zip(before.latency[dom].as_ref())
+                .map(|(after, before)| after.since(before)),
         }
     });
     let groups = config.cgroups.iter().zip(before.groups.iter().zip(&after.groups));
@@ -55,6 +58,7 @@ fn endless(workload: &mut Workload) {
 
 struct Sample {
     cpu: Vec<Vec<Duration>>,
+    latency: Vec<Option<Hist>>,
     groups: Vec<Option<CgroupStats>>,
 }
 
@@ -62,5 +66,6 @@ fn sample(machine: &Host, config: &Config) -> Sample {
     let doms = machine.state().doms.iter();
     let cpu = doms.map(|dom| dom.vcpus.iter().map(|&v| machine.vcpu_time(v).0).collect());
     let groups = (0..config.cgroups.len()).map(|g| machine.cgroup_stats(Cgroup(g as u16)));
-    Sample { cpu: cpu.collect(), groups: groups.collect() }
+    let latency = (0..config.vms.len()).map(|dom| machine.outcome(Dom(dom as u16)).latency);
+    Sample { cpu: cpu.collect(), latency: latency.collect(), groups: groups.collect() }
 }

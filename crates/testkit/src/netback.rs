@@ -27,6 +27,19 @@ pub const COSTS: Costs = Costs {
     schedule: Duration::from_ns(1_000),
     context_switch: Duration::from_ns(2_000),
     cold_cache: Duration::from_ns(5_000),
+    ..Costs::FREE
+};
+
+/// The same with all that a kernel's threads cost besides: their way into the scheduler and out of it, the rest of an
+/// interrupt, a switch from the idle thread, ticks.
+pub const KERNEL_COSTS: Costs = Costs {
+    tickle_to_schedule_self: Some(Duration::from_ns(2_500)),
+    context_switch_idle: Some(Duration::from_ns(3_100)),
+    block: Duration::from_ns(2_700),
+    wakeup: Duration::from_ns(800),
+    tick: Duration::from_ns(6_300),
+    tick_period: Duration::from_ms(4),
+    ..COSTS
 };
 
 /// Packets on a machine of twenty years ago: so that 100 Mbit/s are a load, and few packets make

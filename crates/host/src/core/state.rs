@@ -21,7 +21,9 @@ pub(super) struct PcpuState {
     pub(super) slice: Timer,
     /// A tick is ahead.
     pub(super) ticking: bool,
-    /// Until when an interrupt has it.
+    /// It reschedules at the end of an interrupt that is under way.
+    pub(super) reschedule: bool,
+    /// Until when an interrupt or a switch has it.
     pub(super) interrupted: Time,
     /// By how much interrupts hold up the tickle that is under way.
     pub(super) late: Duration,
@@ -106,6 +108,7 @@ impl Core {
             switching: None,
             slice: Timer::NONE,
             ticking: false,
+            reschedule: false,
             interrupted: Time::ZERO,
             late: Duration::ZERO,
             warm_for: None,

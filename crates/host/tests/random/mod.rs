@@ -17,7 +17,7 @@ pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-pub(crate) use lowtail_testkit::netback::COSTS;
+pub(crate) use lowtail_testkit::netback::{COSTS, KERNEL_COSTS};
 
 /// Runs `property` for each seed, and says how to repeat a failure of `test` in `file`.
 /// `LOWTAIL_SEED=n` runs one seed only.
