@@ -31,6 +31,8 @@ macro_rules! with_sched {
             timers: &mut core.timers,
             tickled: &mut core.tickled,
             recorder: &mut core.recorder,
+            groups: &mut core.groups,
+            picked: &mut core.picked,
         };
         core.sched.0.$method(&mut cx $(, $arg)*)
     }};
@@ -111,7 +113,7 @@ impl Core {
         if !state.blocked {
             if self.host.current[processor.index()] != Some(v) {
                 with_sched!(self, kicked, v);
-                self.send_wakeup_tickles(near.then_some(processor));
+                self.send_wakeup_tickles(near.then_some(processor), Duration::ZERO);
             }
             return;
         }
@@ -121,13 +123,17 @@ impl Core {
         progress.woken_at = Some(now);
         progress.stats.wakes += 1;
         self.recorder.push(now, processor, v, What::Wake);
+        self.groups = 0;
         with_sched!(self, wake, v);
+        self.progress[v.index()].groups = std::mem::take(&mut self.groups);
         if origin == Origin::Beside && self.tickle != Tickle::Each && self.tickled.has(processor) {
             // Who sends goes on sending first.
             self.tickled.remove(processor);
             self.held.insert(processor);
         }
-        self.send_wakeup_tickles(near.then_some(processor));
+        let groups = self.costs.cgroup_enqueue * u64::from(self.progress[v.index()].groups);
+        let idle = self.host.current[self.host.vcpus[v.index()].processor.index()].is_none();
+        self.send_wakeup_tickles(near.then_some(processor), if idle { Duration::ZERO } else { groups });
     }
 
     /// `v`, which has a pCPU, has served all its events.
@@ -137,14 +143,14 @@ impl Core {
             self.held.remove(p);
             if self.tickle == Tickle::After {
                 self.tickled.insert(p);
-                self.send_wakeup_tickles(Some(p));
+                self.send_wakeup_tickles(Some(p), Duration::ZERO);
             }
         }
     }
 
-    /// Sends the tickles that the scheduler asked for at a wake-up that was handled `on` a pCPU.
-    fn send_wakeup_tickles(&mut self, on: Option<Pcpu>) {
-        let decision = self.costs.wake_to_tickle;
+    /// Sends the tickles that the scheduler asked for at a wake-up that was handled `on` a pCPU, which took so much `more`.
+    fn send_wakeup_tickles(&mut self, on: Option<Pcpu>, more: Duration) {
+        let decision = self.costs.wake_to_tickle + more;
         let Some(to_self) = self.costs.tickle_to_schedule_self else {
             return self.send_tickles(decision, on.map(|p| (p, Duration::ZERO)));
         };
@@ -229,6 +235,7 @@ impl Core {
         if let Some(v) = prev {
             self.suspend(v);
         }
+        (self.groups, self.picked) = (0, 0);
         let decision = with_sched!(self, schedule, p, prev);
         if let Some(span) = decision.run_for {
             self.pcpus[p.index()].slice = self.queue.at(now + span, Event::SliceOver(p));
@@ -254,7 +261,9 @@ impl Core {
         self.host.current[p.index()] = next;
         let pcpu = &mut self.pcpus[p.index()];
         pcpu.switching = Some(prev);
-        let mut cost = self.costs.schedule;
+        let mut cost = self.costs.schedule
+            + self.costs.cgroup_enqueue * u64::from(self.groups)
+            + self.costs.cgroup_pick * u64::from(self.picked);
         match next {
             Some(v) => {
                 let state = &mut self.host.vcpus[v.index()];
@@ -268,6 +277,11 @@ impl Core {
                 progress.began = now;
                 progress.stats.runs += 1;
                 pcpu.stats.switches += 1;
+                let entered = std::mem::take(&mut progress.groups);
+                if prev.is_none() {
+                    // On an idle pCPU it pays for them itself.
+                    cost += self.costs.cgroup_enqueue * u64::from(entered);
+                }
                 match self.costs.context_switch_idle.filter(|_| prev.is_none()) {
                     Some(switch) => cost += switch,
                     None if pcpu.warm_for != Some(v) => cost += self.costs.context_switch,

@@ -36,6 +36,10 @@ pub struct Costs {
     /// From the end of the context switch to the first work of a vCPU that had blocked: the way back from that system
     /// call, or into the guest. Charged as its own run time.
     pub wakeup: Duration,
+    /// Each control group that a wake-up or a sleep puts into its queue, or takes out, since nobody else of it runs or waits.
+    pub cgroup_enqueue: Duration,
+    /// Each control group on the way from the root to the thread that is to run next: one more pass through a queue.
+    pub cgroup_pick: Duration,
     /// What the scheduling-clock interrupt takes from the vCPU that runs. Charged as its run time.
     pub tick: Duration,
     /// From one of these interrupts to the next on a pCPU that is busy, at multiples of it; an idle one has none. Zero: no ticks.
@@ -55,6 +59,8 @@ impl Costs {
         cold_cache: Duration::ZERO,
         block: Duration::ZERO,
         wakeup: Duration::ZERO,
+        cgroup_enqueue: Duration::ZERO,
+        cgroup_pick: Duration::ZERO,
         tick: Duration::ZERO,
         tick_period: Duration::ZERO,
     };

@@ -42,6 +42,10 @@ pub struct CostsFile {
     pub block: Option<CostFile>,
     /// See [`Costs::wakeup`]; nothing if absent.
     pub wakeup: Option<CostFile>,
+    /// See [`Costs::cgroup_enqueue`]; nothing if absent.
+    pub cgroup_enqueue: Option<CostFile>,
+    /// See [`Costs::cgroup_pick`]; nothing if absent.
+    pub cgroup_pick: Option<CostFile>,
     /// See [`Costs::tick`]; nothing if absent.
     pub tick: Option<CostFile>,
     /// See [`Costs::tick_period`]; no ticks if absent.
@@ -109,6 +113,10 @@ pub struct CostsChoice {
     pub block: Option<DurationText>,
     /// Replaces the file's number.
     pub wakeup: Option<DurationText>,
+    /// Replaces the file's number.
+    pub cgroup_enqueue: Option<DurationText>,
+    /// Replaces the file's number.
+    pub cgroup_pick: Option<DurationText>,
     /// Replaces the file's number.
     pub tick: Option<DurationText>,
     /// Replaces the file's number.
@@ -189,6 +197,8 @@ impl CostTable {
             cold_cache: get("cold_cache"),
             block: get("block"),
             wakeup: get("wakeup"),
+            cgroup_enqueue: get("cgroup_enqueue"),
+            cgroup_pick: get("cgroup_pick"),
             tick: get("tick"),
             tick_period: get("tick_period"),
         }
@@ -230,6 +240,8 @@ impl CostTable {
             ("context_switch_idle", costs.context_switch_idle),
             ("block", costs.block),
             ("wakeup", costs.wakeup),
+            ("cgroup_enqueue", costs.cgroup_enqueue),
+            ("cgroup_pick", costs.cgroup_pick),
             ("tick", costs.tick),
             ("tick_period", costs.tick_period),
             ("upcall", costs.upcall),
@@ -261,6 +273,8 @@ impl CostTable {
             ("cold_cache", choice.cold_cache),
             ("block", choice.block),
             ("wakeup", choice.wakeup),
+            ("cgroup_enqueue", choice.cgroup_enqueue),
+            ("cgroup_pick", choice.cgroup_pick),
             ("tick", choice.tick),
             ("tick_period", choice.tick_period),
             ("upcall", choice.upcall),

@@ -15,6 +15,7 @@ fn main() -> Result<(), Error> {
         "notes = \"\"\"\nMeasured on one CPU with nothing beside what is measured; all are medians. A thread that yields and finds \
          nobody else takes {}. A tick takes {}, each {}. From the last turn of a thread that computes to the first of another when \
          a tick ends its slice: {}. A sleeper that is alone is {} late and is charged {} from before it sleeps until it is awake; \
+         alone in a control group in another and so on, four of them, it is {} late, and {} beside a thread that computes in the same group; \
          beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.\n\"\"\"",
         us(measured.yield_to_itself),
         us(measured.tick),
@@ -22,6 +23,8 @@ fn main() -> Result<(), Error> {
         us(measured.slice_end),
         us(measured.late_alone),
         us(measured.charged_alone),
+        us(measured.late_alone_in_groups),
+        us(measured.late_beside_in_groups),
         us(measured.late_beside),
         us(measured.charged_beside),
         us(measured.handed_over),
@@ -62,6 +65,16 @@ fn main() -> Result<(), Error> {
             "wakeup",
             costs.wakeup,
             "what a sleeper is charged beside another, less what it takes until the other computes",
+        ),
+        (
+            "cgroup_enqueue",
+            costs.cgroup_enqueue,
+            "late, alone in four groups, less late, alone; a quarter of it; less cgroup_pick",
+        ),
+        (
+            "cgroup_pick",
+            costs.cgroup_pick,
+            "late, beside another in four groups, less late, beside another; a quarter of it",
         ),
         ("tick", costs.tick, "what a thread that computes misses"),
         ("tick_period", costs.tick_period, "the resolution of CLOCK_MONOTONIC_COARSE"),

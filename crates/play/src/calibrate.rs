@@ -13,7 +13,9 @@ use lowtail_engine::{Duration, Rng};
 use lowtail_host::Costs;
 use lowtail_host::cgroup::{Policy, Thread};
 use lowtail_kernel::Error;
+use lowtail_kernel::cgroup::{Hierarchy, Tree};
 use lowtail_kernel::clock::{self, Instant, own_cpu};
+use lowtail_kernel::journal;
 use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
 use nix::unistd::{Pid, gettid};
 
@@ -25,6 +27,8 @@ const TURNS: u64 = 5_000;
 const WAKEUPS: usize = 1_000;
 /// A sleep is as long as this at least, and at most twice as long; random, so that it falls in step with no tick.
 const SLEEP: Duration = Duration::from_us(1_300);
+/// Control groups, one below the other.
+const GROUPS: u64 = 4;
 /// What a sleeper computes after each wake-up.
 const WORK: Duration = Duration::from_us(20);
 /// How long threads that compute look for what interrupts them.
@@ -47,6 +51,10 @@ pub struct Calibration {
     pub late_alone: Duration,
     /// Its CPU time from before it sleeps until it is awake.
     pub charged_alone: Duration,
+    /// How late it is alone in a control group that is alone in another, and so on, four of them.
+    pub late_alone_in_groups: Duration,
+    /// The same beside a thread that computes, in the same group.
+    pub late_beside_in_groups: Duration,
     /// A sleeper beside a thread that computes: how late.
     pub late_beside: Duration,
     /// Its CPU time from before it sleeps until it is awake.
@@ -67,6 +75,11 @@ impl Calibration {
         let tick = bench.tick()?;
         let slice_end = bench.slice_end()?;
         let (alone, beside) = (bench.sleeper(false)?, bench.sleeper(true)?);
+        // Our scheduler knows no groups.
+        let (alone_in_groups, beside_in_groups) = match small_first {
+            true => (alone.late, beside.late),
+            false => (bench.grouped(false)?, bench.grouped(true)?),
+        };
         Ok(Calibration {
             yield_to_itself,
             tick,
@@ -74,6 +87,8 @@ impl Calibration {
             slice_end,
             late_alone: alone.late,
             charged_alone: alone.charged,
+            late_alone_in_groups: alone_in_groups,
+            late_beside_in_groups: beside_in_groups,
             late_beside: beside.late,
             charged_beside: beside.charged,
             handed_over: beside.handed_over,
@@ -94,6 +109,8 @@ impl Calibration {
         let (to_self, to_idle) = (less(late_beside, switch), less(late_alone, from_idle));
         let wake_to_tickle = to_self.min(to_idle);
         let schedule = self.yield_to_itself.min(switch).min(from_idle);
+        let in_group = less(self.late_alone_in_groups, self.late_alone) / GROUPS;
+        let cgroup_pick = less(self.late_beside_in_groups, self.late_beside) / GROUPS;
         Costs {
             wake_to_tickle,
             tickle_to_schedule: Duration::ZERO,
@@ -105,6 +122,8 @@ impl Calibration {
             cold_cache: Duration::ZERO,
             block,
             wakeup,
+            cgroup_enqueue: less(in_group, cgroup_pick),
+            cgroup_pick,
             tick: self.tick,
             tick_period: self.tick_period,
         }
@@ -239,6 +258,27 @@ impl Bench {
         })
     }
 
+    /// How late a sleeper is whose group is alone in another, and so on; by itself in its own, or beside a thread that computes.
+    fn grouped(&self, beside: bool) -> Result<Duration, Error> {
+        let mut tree = Tree::new(Hierarchy::find()?, &journal::directory())?;
+        let mut group = Tree::TOP;
+        for _ in 1..GROUPS {
+            group = tree.add(group, "calibrate")?;
+        }
+        let stop = &AtomicBool::new(false);
+        let placed = || tree.place(group, gettid());
+        let sleeper = || placed().map(|()| self.sleep(stop));
+        let other = || placed().map(|()| watch(|_| stop.load(Ordering::Relaxed)));
+        let mut bodies: Vec<Body<'_, Result<Log, Error>>> = Vec::new();
+        bodies.push((Policy::Other, Box::new(sleeper)));
+        if beside {
+            bodies.push((Policy::Idle, Box::new(other)));
+        }
+        let log = self.run(bodies)?.remove(0)?;
+        tree.remove()?;
+        Ok(median(log.late.into_iter()))
+    }
+
     fn sleep(&self, stop: &AtomicBool) -> Log {
         let mut log = Log::default();
         let mut rng = Rng::new(1, "calibrate");
@@ -324,6 +364,8 @@ mod tests {
     fn measured() -> [(SchedulerConfig, Calibration); 2] {
         let ns = Duration::from_ns;
         let figures = |yields, tick, end, late, alone, beside, charged, handed| Calibration {
+            late_alone_in_groups: ns(late + 4_000),
+            late_beside_in_groups: ns(beside + 2_000),
             yield_to_itself: ns(yields),
             tick: ns(tick),
             tick_period: Duration::from_ms(4),
@@ -398,6 +440,8 @@ mod tests {
                 slice_end: span(),
                 late_alone: span(),
                 charged_alone: span(),
+                late_alone_in_groups: span(),
+                late_beside_in_groups: span(),
                 late_beside: span(),
                 charged_beside: span(),
                 handed_over: span(),

@@ -1,9 +1,9 @@
 //! The same scenario in the simulator, measured the same way.
 
 use lowtail_engine::{Duration, Hist, Time};
-use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::cgroup::{CgroupConfig, CgroupStats, Thread};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
-use lowtail_host::{Cgroup, Config, Dom, Host, Workload};
+use lowtail_host::{Cgroup, Config, Dom, Host, SchedulerConfig, Workload};
 
 use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use lowtail_kernel::error::Error;
@@ -19,7 +19,8 @@ pub fn simulate(
     warm_up: Duration,
     duration: Duration,
 ) -> Result<Measured, Error> {
-    let mut config = config.clone();
+    let cgroups = config.cgroups.len();
+    let mut config = below_one_group(config);
     config.vms.iter_mut().for_each(|vm| endless(&mut vm.workload));
     let machine = Host::new(&config, seed);
     let mut machine = machine.map_err(|error| Error::Scenario(error.to_string()))?;
@@ -39,12 +40,31 @@ pub fn simulate(
         }
     });
     let groups = config.cgroups.iter().zip(before.groups.iter().zip(&after.groups));
+    let groups = groups.skip(config.cgroups.len() - cgroups);
     let groups = groups.map(|(cgroup, (before, after))| GroupMeasured {
         name: cgroup.name.clone(),
         stats: before.zip(*after).map(|(before, after)| difference(before, after)),
     });
     let (vms, groups) = (vms.collect(), groups.collect());
     Ok(Measured { wall: duration, vms, groups, others: Duration::ZERO })
+}
+
+/// The groups and threads of `config` in one group, as [`run`](crate::run()) has them on a host whose scheduler knows groups.
+fn below_one_group(config: &Config) -> Config {
+    let mut config = config.clone();
+    if !matches!(config.scheduler, SchedulerConfig::Fair(_)) {
+        return config;
+    }
+    let below = |of: Option<Cgroup>| Some(of.map_or(Cgroup(0), |group| Cgroup(group.0 + 1)));
+    config.cgroups.iter_mut().for_each(|group| group.parent = below(group.parent));
+    config.cgroups.insert(0, CgroupConfig::new("lowtail", None));
+    for vm in &mut config.vms {
+        if vm.threads.is_empty() {
+            vm.threads.push(Thread::default());
+        }
+        vm.threads.iter_mut().for_each(|thread| thread.cgroup = below(thread.cgroup));
+    }
+    config
 }
 
 /// Wake-ups without end: what is measured is a span of time.

@@ -37,6 +37,8 @@ pub const KERNEL_COSTS: Costs = Costs {
     context_switch_idle: Some(Duration::from_ns(3_100)),
     block: Duration::from_ns(2_700),
     wakeup: Duration::from_ns(800),
+    cgroup_enqueue: Duration::from_ns(700),
+    cgroup_pick: Duration::from_ns(400),
     tick: Duration::from_ns(6_300),
     tick_period: Duration::from_ms(4),
     ..COSTS

@@ -50,6 +50,8 @@ pub(super) struct Progress {
     pub(super) notified: bool,
     /// It is on its way into the scheduler, to block.
     pub(super) blocking: bool,
+    /// Control groups that its wake-up put into their queues.
+    pub(super) groups: u32,
     pub(super) woken_at: Option<Time>,
     pub(super) preempted_at: Option<Time>,
     pub(super) began: Time,
@@ -71,6 +73,10 @@ pub(crate) struct Core {
     pub(super) tickle: Tickle,
     /// pCPUs to tickle when who runs there has served its events.
     pub(super) held: CpuSet,
+    /// Control groups that the scheduler has moved in this call.
+    pub(super) groups: u32,
+    /// Control groups of who runs next.
+    pub(super) picked: u32,
     /// A vCPU that executes and has nothing to do: the host asks its guest.
     pub(crate) needs_step: Option<Vcpu>,
     pub(super) watched: Option<Vcpu>,
@@ -98,6 +104,7 @@ impl Core {
             ran: Duration::ZERO,
             notified: false,
             blocking: false,
+            groups: 0,
             woken_at: None,
             preempted_at: None,
             began: Time::ZERO,
@@ -126,6 +133,8 @@ impl Core {
             costs: config.costs,
             tickle: config.tickle,
             held: CpuSet::EMPTY,
+            groups: 0,
+            picked: 0,
             needs_step: None,
             watched,
             worst: None,

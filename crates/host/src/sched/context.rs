@@ -16,6 +16,8 @@ pub struct SchedContext<'a> {
     pub(crate) timers: &'a mut Vec<Timer>,
     pub(crate) tickled: &'a mut CpuSet,
     pub(crate) recorder: &'a mut Recorder,
+    pub(crate) groups: &'a mut u32,
+    pub(crate) picked: &'a mut u32,
 }
 
 impl SchedContext<'_> {
@@ -57,6 +59,16 @@ impl SchedContext<'_> {
         }
         self.queue.cancel(self.timers[index]);
         self.timers[index] = self.queue.at(at, Event::SchedulerTimer(timer));
+    }
+
+    /// Who runs next is in so many control groups, one in another: each is a pick.
+    pub fn picked_groups(&mut self, n: u32) {
+        *self.picked += n;
+    }
+
+    /// This call has put so many control groups into their queues, or taken them out: that takes time.
+    pub fn moved_groups(&mut self, n: u32) {
+        *self.groups += n;
     }
 
     /// Leaves a remark in the recording of the schedule, if there is one.

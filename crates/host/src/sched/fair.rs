@@ -49,6 +49,7 @@ impl Fair {
             self.reschedule.remove(p);
         }
         std::mem::take(&mut self.reschedule).iter().for_each(|p| cx.tickle(p));
+        cx.moved_groups(std::mem::take(&mut self.moved_groups));
         for &(alarm, at) in &self.deferred_timers {
             cx.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
         }
@@ -272,6 +273,9 @@ impl Scheduler for Fair {
         match next {
             Some(e) => {
                 cx.host.vcpus[e].processor = p;
+                if !self.is_realtime(e) {
+                    cx.picked_groups(self.depth(e) as u32 - 1);
+                }
                 self.cpus[at].idle_since = None;
                 self.keep_ticking(at);
             }

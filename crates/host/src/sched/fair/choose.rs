@@ -96,7 +96,7 @@ impl Fair {
         }
     }
 
-    fn depth(&self, e: usize) -> usize {
+    pub(super) fn depth(&self, e: usize) -> usize {
         std::iter::successors(Some(e), |&e| self.above(e)).count()
     }
 

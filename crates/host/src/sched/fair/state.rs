@@ -91,6 +91,8 @@ pub struct Fair {
     /// Timers to arm when this call is over, and remarks to leave.
     pub(super) deferred_timers: Vec<(Alarm, u64)>,
     pub(super) deferred_notes: Vec<(Pcpu, Vcpu, Note)>,
+    /// Groups that this call has put into their queues or taken out, for the host, too.
+    pub(super) moved_groups: u32,
 }
 
 /// A timer of this scheduler's.
@@ -123,6 +125,7 @@ impl Fair {
             reschedule: CpuSet::EMPTY,
             deferred_timers: Vec::new(),
             deferred_notes: Vec::new(),
+            moved_groups: 0,
         }
     }
 

@@ -209,6 +209,7 @@ impl Fair {
                 (self.entities[here].slice, self.entities[here].own_slice) = (slice, true);
             }
             self.enqueue_entity(here, reason);
+            self.moved_groups += u32::from(here >= self.threads);
             let q = self.entities[here].queue;
             slice = self.least_slice(q);
             self.queues[q].runnable += 1;
@@ -274,6 +275,7 @@ impl Fair {
             if !self.dequeue_entity(here, sleeps, sleeps) {
                 break;
             }
+            self.moved_groups += u32::from(here >= self.threads);
             let q = self.entities[here].queue;
             self.queues[q].runnable -= 1;
             if self.queues[q].limited.throttled.is_some() {
