@@ -133,7 +133,10 @@ impl Core {
         }
         let groups = self.costs.cgroup_enqueue * u64::from(self.progress[v.index()].groups);
         let idle = self.host.current[self.host.vcpus[v.index()].processor.index()].is_none();
-        self.send_wakeup_tickles(near.then_some(processor), if idle { Duration::ZERO } else { groups });
+        self.send_wakeup_tickles(
+            near.then_some(processor),
+            if idle { Duration::ZERO } else { groups },
+        );
     }
 
     /// `v`, which has a pCPU, has served all its events.

@@ -3,8 +3,8 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
-use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::guest::request_server::{Batches, Load, OnOff, Path, RequestServerConfig};
+use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {

@@ -37,7 +37,11 @@ fn main() -> Result<(), Error> {
             costs.wake_to_tickle,
             "late, alone, less what is charged for it (schedule, context_switch_idle, wakeup)",
         ),
-        ("tickle_to_schedule", costs.tickle_to_schedule, "one CPU: nobody is tickled from elsewhere"),
+        (
+            "tickle_to_schedule",
+            costs.tickle_to_schedule,
+            "one CPU: nobody is tickled from elsewhere",
+        ),
         (
             "tickle_to_schedule_self",
             costs.tickle_to_schedule_self.unwrap_or_default(),

@@ -129,18 +129,15 @@ fn small_first_in_the_kernel() -> Option<(Vec<String>, usize)> {
 
 /// The rule of one scenario file in the simulator and, as BPF, in the kernel, without noise: beside one and two hogs, with
 /// weights and a cap, medians and tails of the sleeper and shares of the hogs agree within the tolerances of `compare.rs`.
-/// What does not is said in `docs/explanation/fidelity.md`, and below.
 #[test]
 fn small_first_in_the_kernel_without_noise() {
     let Some((short, claims)) = small_first_in_the_kernel() else { return };
     assert_eq!(claims, 4 + 5 + 5 + 4, "three for the sleeper, one for each hog");
-    let known = |short: &String| MISSED.contains(&short.as_str());
-    let new: Vec<_> = short.iter().filter(|short| !known(short)).collect();
-    assert!(new.is_empty(), "{new:?}");
+    assert!(short.is_empty(), "{short:?}");
 }
 
-/// Random wake-ups at up to 1,000 a second beside a loop: nobody waits in the kernel either, and at 2,000 both wait for the same. The
-/// sleeper's own share is more in the kernel, as below.
+/// Random wake-ups at up to 1,250 a second beside a loop: nobody waits in the kernel either, and at 2,000 both wait for the same. Medians
+/// agree within 10 %, 99th percentiles within 20, the sleeper's CPU time within 5 and the loop's within 0.5.
 #[test]
 fn small_first_in_the_kernel_under_random_wakeups() {
     let words =
@@ -152,31 +149,23 @@ fn small_first_in_the_kernel_under_random_wakeups() {
     assert_eq!(cases.len(), 5);
     for case in cases {
         let name = case["case"].as_str().expect("a name");
+        let mut judged = 0;
         for figure in case["figures"].as_array().expect("figures") {
-            let what = (
-                figure["vm"].as_str().expect("a VM"),
-                figure["figure"].as_str().expect("a figure"),
-            );
-            let known = what == ("timer", "cpu_ratio");
-            assert!(known || figure["holds"] != false, "{name}: {figure:#}");
-            let kernel_s = figure["kernel"].as_f64();
-            if what.1 == "p99_seconds" && !name.contains(" 500us") {
-                // Two thirds of the longest peace, which one in a hundred would meet at a full rate limit.
-                assert!(kernel_s.expect("measured") < 1e-4, "{name}: {figure:#}");
-            }
+            let word = |key: &str| figure[key].as_str().expect("a word").to_string();
+            let tolerance = match (word("vm").as_str(), word("figure").as_str()) {
+                ("timer", "cpu_ratio") => 0.05,
+                ("loop", "cpu_ratio") => 0.005,
+                ("timer", "p50_seconds") => 0.1,
+                ("timer", "p99_seconds") => 0.2,
+                _ => continue,
+            };
+            judged += 1;
+            let number = |key: &str| figure[key].as_f64().expect("a number");
+            let off = number("simulated") / number("kernel") - 1.0;
+            assert!(off.abs() <= tolerance, "{name}: {figure:#}");
         }
+        assert_eq!(judged, 4, "{name}: {case:#}");
     }
-}
-
-/// The kernel charges the way to sleep and the switch from an idle CPU to the sleeper, the simulator to nobody: 1.02 percent
-/// of a CPU, where one is claimed (docs/explanation/fidelity.md).
-const MISSED: [&str; 1] = ["a cap of 30 %: timer cpu_ratio"];
-
-#[test]
-#[ignore = "missed: a sleeper that wakes on an idle CPU has 1.02 percent of a CPU more than simulated, where 1 is claimed"]
-fn small_first_in_the_kernel_holds_all() {
-    let Some((short, _)) = small_first_in_the_kernel() else { return };
-    assert!(short.is_empty(), "{short:?}");
 }
 
 /// A kernel without sched_ext: code 4, and what is missing. One that has it plays it.

@@ -37,7 +37,10 @@ impl Core {
         let host = &self.host;
         let idle = |p: Pcpu| {
             let pcpu = &self.pcpus[p.index()];
-            host.current[p.index()].is_none() && !pcpu.tickled && !pcpu.reschedule && pcpu.switching.is_none()
+            host.current[p.index()].is_none()
+                && !pcpu.tickled
+                && !pcpu.reschedule
+                && pcpu.switching.is_none()
         };
         let waiting = host.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
         for (i, state) in waiting {
