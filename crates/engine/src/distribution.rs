@@ -15,6 +15,9 @@ pub enum Distribution {
 }
 
 impl Distribution {
+    /// Always nothing.
+    pub const ZERO: Distribution = Distribution::Fixed(Duration::ZERO);
+
     /// Draws one.
     pub fn draw(self, rng: &mut Rng) -> Duration {
         match self {

@@ -62,7 +62,13 @@ fn sleeper(name: &str, sleep: Duration, work: Duration) -> VmConfig {
     let (sleep, late_limit) = (Distribution::Fixed(sleep), Duration::from_s(1));
     VmConfig::new(
         name,
-        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }),
+        Workload::TimerSleeper(TimerSleeperConfig {
+            start: Distribution::ZERO,
+            sleep,
+            work,
+            wakeups,
+            late_limit,
+        }),
     )
 }
 

@@ -59,6 +59,7 @@ fn a_request_takes_the_sum_of_its_parts() {
 #[test]
 fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
     let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        start: Distribution::ZERO,
         sleep: Distribution::Fixed(us(1_000)),
         work: us(100),
         wakeups: 1_000,
@@ -94,6 +95,7 @@ fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
 #[test]
 fn a_wakeup_on_the_way_to_sleep() {
     let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        start: Distribution::ZERO,
         sleep: Distribution::Fixed(us(5)),
         work: us(100),
         wakeups: 1_000,
@@ -120,6 +122,7 @@ fn ticks_take_time_from_who_runs() {
     assert_eq!((cpu, cpu - work), (us(1_000_100), us(250 * 10)));
 
     let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+        start: Distribution::ZERO,
         sleep: Distribution::Fixed(us(8_000)),
         work: us(1),
         wakeups: 10,

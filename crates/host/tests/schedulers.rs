@@ -14,7 +14,8 @@ use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
     Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
 };
-use random::{COSTS, KERNEL_COSTS, random_vm, us};
+use lowtail_testkit::netback::KERNEL_COSTS;
+use random::{COSTS, random_vm, us};
 
 /// All schedulers by name, or those whose name contains `LOWTAIL_SCHEDULER`.
 fn all() -> Vec<(&'static str, SchedulerConfig)> {
@@ -298,6 +299,7 @@ fn no_wakeup_is_lost() {
         for_seeds("no_wakeup_is_lost", 12, |seed| {
             let mut config = random_host(seed, &scheduler);
             let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+                start: Distribution::ZERO,
                 sleep: Distribution::Fixed(us(500)),
                 work: us(10),
                 wakeups: u64::MAX,

@@ -9,6 +9,7 @@
 pub mod attack;
 pub mod case;
 pub mod catalogue;
+pub mod check;
 pub mod claim;
 pub mod costs;
 mod cpu_set;

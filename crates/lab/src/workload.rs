@@ -214,9 +214,13 @@ pub(crate) fn describe(workload: &Workload) -> String {
             };
             format!("{n}, {load}, service {service}{}{half}", tx.unwrap_or_default())
         }
-        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups, late_limit }) => {
+        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, wakeups, late_limit }) => {
+            let from = match start.mean().is_zero() {
+                true => String::new(),
+                false => format!(", the first after {}", spread_text(*start)),
+            };
             format!(
-                "{wakeups} sleeps of {}, work {work}, late from {late_limit}",
+                "{wakeups} sleeps of {}{from}, work {work}, late from {late_limit}",
                 spread_text(*sleep)
             )
         }

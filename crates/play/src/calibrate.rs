@@ -166,7 +166,8 @@ impl Bench {
                     let first = own_cpus().ok().and_then(|cpus| cpus.first().copied());
                     let mut ready = set_cpus(own, first.as_slice());
                     if !ours {
-                        ready = ready.and(set_policy(own, &Thread { policy, ..Thread::default() }));
+                        let thread = Thread { policy, ..Thread::default() };
+                        ready = ready.and_then(|()| set_policy(own, &thread));
                     }
                     // Ordinary threads may be woken 50 us late, to save energy.
                     let _ = nix::sys::prctl::set_timerslack(1);
@@ -387,7 +388,13 @@ mod tests {
         let sleep = Distribution::Uniform(SLEEP, SLEEP * 2);
         let late_limit = Duration::from_ms(10);
         let wakeups = 1_000;
-        let config = TimerSleeperConfig { sleep, work: WORK, wakeups, late_limit };
+        let config = TimerSleeperConfig {
+            start: Distribution::ZERO,
+            sleep,
+            work: WORK,
+            wakeups,
+            late_limit,
+        };
         let mut vms = vec![VmConfig::new("sleeper", Workload::TimerSleeper(config))];
         if beside {
             let mut other = VmConfig::new("loop", Workload::CpuLoop);

@@ -7,6 +7,7 @@
 //! ends, however that happens, and if the process was killed, by the next one.
 
 pub mod calibrate;
+pub mod check;
 pub mod compare;
 pub mod measured;
 mod plan;

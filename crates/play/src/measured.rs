@@ -45,6 +45,32 @@ impl VmMeasured {
     }
 }
 
+impl Measured {
+    /// Adds what another run of the same scenario has measured.
+    pub fn merge(&mut self, other: &Measured) {
+        self.wall += other.wall;
+        self.others += other.others;
+        for (vm, other) in self.vms.iter_mut().zip(&other.vms) {
+            vm.cpu.iter_mut().zip(&other.cpu).for_each(|(cpu, other)| *cpu += *other);
+            match (&mut vm.latency, &other.latency) {
+                (Some(latency), Some(other)) => latency.merge(other),
+                (latency @ None, other) => latency.clone_from(other),
+                _ => {}
+            }
+        }
+        for (group, other) in self.groups.iter_mut().zip(&other.groups) {
+            if let (Some(stats), Some(other)) = (&mut group.stats, &other.stats) {
+                stats.periods += other.periods;
+                stats.throttled_periods += other.throttled_periods;
+                stats.throttled += other.throttled;
+                stats.bursts += other.bursts;
+                stats.burst += other.burst;
+                stats.longest_pause = stats.longest_pause.max(other.longest_pause);
+            }
+        }
+    }
+}
+
 /// What has happened from `before` to `after`. The longest pause is not known for a part of a
 /// run and is that of all of it.
 pub(crate) fn difference(before: CgroupStats, after: CgroupStats) -> CgroupStats {

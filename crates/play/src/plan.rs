@@ -22,6 +22,8 @@ pub(crate) enum Task {
     },
     /// Sleeps, notes how late it was woken, works, and so on.
     Sleeper {
+        /// When its first wake-up is due.
+        start: Distribution,
         /// How long it sleeps.
         sleep: Distribution,
         /// Processor time after each wake-up.
@@ -81,8 +83,8 @@ fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error
             let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
             if sleep.is_zero() { Task::Loop } else { Task::Hog { burst, sleep } }
         }
-        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, .. }) => {
-            Task::Sleeper { sleep, work }
+        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, .. }) => {
+            Task::Sleeper { start, sleep, work }
         }
         Workload::Mix(ref parts) => {
             let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm));
@@ -137,7 +139,9 @@ mod tests {
         let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
         let late_limit = Duration::from_ms(10);
         let fixed = Distribution::Fixed(sleep);
+        let start = Distribution::ZERO;
         let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+            start,
             sleep: fixed,
             work,
             wakeups: 9,
@@ -154,7 +158,10 @@ mod tests {
         let tasks: Vec<Task> = workers.iter().map(|worker| worker.task).collect();
         // Busy for 3 ms of 4: 1 ms of sleep.
         let hog = Task::Hog { burst, sleep };
-        assert_eq!(tasks, [Task::Loop, hog, Task::Sleeper { sleep: fixed, work }, Task::Loop]);
+        assert_eq!(
+            tasks,
+            [Task::Loop, hog, Task::Sleeper { start, sleep: fixed, work }, Task::Loop]
+        );
         let places: Vec<_> = workers.iter().map(|w| (w.vm, w.vcpu, w.pcpus.clone())).collect();
         assert_eq!(places[0], (0, 0, vec![0, 1]));
         assert_eq!(places[3], (1, 2, vec![1]));

@@ -60,8 +60,12 @@ impl Work<'_> {
                 }
                 None
             }
-            Task::Sleeper { sleep, work } => {
+            Task::Sleeper { start, sleep, work } => {
                 let mut lateness = Hist::new();
+                let start = start.draw(&mut self.rng);
+                if !start.is_zero() {
+                    self.sleep(self.window.start.after(start));
+                }
                 let work = work.saturating_sub(self.bookkeeping(sleep));
                 while !self.over() {
                     self.compute(work);

@@ -1,4 +1,4 @@
-//! Options of `lowtail lab run` and `lowtail lab attack`.
+//! Options of `lowtail lab run`, `lowtail lab attack` and `lowtail lab check`.
 
 use std::path::PathBuf;
 
@@ -126,6 +126,84 @@ pub(crate) struct LabAttack {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) jobs: Option<u16>,
     /// Also write the scenarios of what was found into this directory; lowtail creates it
+    #[arg(long, value_name = "DIR")]
+    pub(super) save: Option<PathBuf>,
+}
+
+/// By what a random scenario is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CheckOn {
+    /// The kernel of this host.
+    Kernel,
+    /// One of this series, in a guest.
+    Guest(String),
+}
+
+/// Series of kernels that a guest can have; the first is the default.
+const SERIES: [&str; 6] = ["6.18", "6.1", "6.12", "6.16", "6.17", "7"];
+
+impl std::str::FromStr for CheckOn {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let guest = |series: &str| {
+            let known = SERIES.contains(&series);
+            let wrong = || format!("no kernel {series}: {}", SERIES.join(", "));
+            known.then(|| CheckOn::Guest(series.into())).ok_or_else(wrong)
+        };
+        match (word, word.strip_prefix("guest=")) {
+            ("kernel", _) => Ok(CheckOn::Kernel),
+            ("guest", _) => guest(SERIES[0]),
+            (_, Some(series)) => guest(series),
+            _ => Err("kernel, guest, or guest=VERSION".into()),
+        }
+    }
+}
+
+impl std::fmt::Display for CheckOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CheckOn::Kernel => f.write_str("kernel"),
+            CheckOn::Guest(series) => write!(f, "guest={series}"),
+        }
+    }
+}
+
+/// `lowtail lab check`.
+#[derive(Debug, Args)]
+pub(crate) struct LabCheck {
+    /// Where: kernel, which is this host's, as root; or guest, a Linux 6.18 that lowtail boots under QEMU with a clock that
+    /// counts instructions; or guest=6.1, 6.12, 6.16, 6.17, 7
+    #[arg(long, value_name = "WHERE", default_value = "guest")]
+    pub(super) on: CheckOn,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How many random scenarios
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) scenarios: u32,
+    /// Number of the first one
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub(super) first: u32,
+    /// Only this one
+    #[arg(long, value_name = "K", conflicts_with_all = ["scenarios", "first"])]
+    pub(super) only: Option<u32>,
+    /// How often each is played, threads starting in other phases each time; all that is measured counts together
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) starts: u16,
+    /// Seconds to measure each time
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=600))]
+    pub(super) seconds: u16,
+    /// With --on kernel: the host's clock counts instructions, and nobody else is on it
+    #[arg(long)]
+    pub(super) exact_clock: bool,
+    /// Guests at the same time [default: one per processor]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+    /// Also write the scenarios into this directory; lowtail creates it
     #[arg(long, value_name = "DIR")]
     pub(super) save: Option<PathBuf>,
 }

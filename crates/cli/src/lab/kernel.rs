@@ -154,7 +154,7 @@ fn chosen<'e>(args: &LabRun, experiment: &'e Experiment) -> Result<Vec<&'e Case>
 }
 
 /// The kernel's release, as `uname -r` says it.
-fn release() -> String {
+pub(super) fn release() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_string()
 }

@@ -3,8 +3,10 @@
 mod args;
 mod attack;
 mod catalogue;
+mod check;
 mod domains;
 mod failure;
+mod guest;
 mod kernel;
 mod pcap;
 mod perfetto;
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use self::args::{LabAttack, LabRun};
+use self::args::{LabAttack, LabCheck, LabRun};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -39,6 +41,9 @@ pub(crate) enum Lab {
     /// Search for guests that take more than their share, or make others wait
     #[command(after_help = exit::help())]
     Attack(LabAttack),
+    /// Play random scenarios in the simulator and by a real kernel, and say how near the figures are
+    #[command(after_help = exit::help())]
+    Check(LabCheck),
     /// Print the JSON Schema of scenario files
     Schema,
 }
@@ -52,6 +57,7 @@ pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
         Lab::Show { experiment, toml } => show::run(experiment, *toml, global),
         Lab::Run(args) => run::run(args, global),
         Lab::Attack(args) => attack::run(args, global),
+        Lab::Check(args) => check::run(args, global),
         Lab::Schema => {
             out::text(&lowtail_lab::schema())?;
             Ok(ExitCode::SUCCESS)

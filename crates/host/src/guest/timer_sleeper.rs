@@ -15,6 +15,10 @@ use crate::notification::Origin;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimerSleeperConfig {
+    /// When the first wake-up is due, so that what starts together is not in step; default: at once.
+    #[serde(default = "at_once", deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub start: Distribution,
     /// How long to sleep.
     #[serde(deserialize_with = "field::distribution")]
     #[schemars(with = "DistributionText")]
@@ -30,6 +34,10 @@ pub struct TimerSleeperConfig {
     #[serde(default = "ten_milliseconds", deserialize_with = "field::duration")]
     #[schemars(with = "DurationText")]
     pub late_limit: Duration,
+}
+
+fn at_once() -> Distribution {
+    Distribution::ZERO
 }
 
 fn one_microsecond() -> Duration {
@@ -54,6 +62,7 @@ impl TimerSleeperConfig {
 /// A single vCPU that sleeps over and over.
 #[derive(Debug)]
 pub struct TimerSleeper {
+    start: Distribution,
     sleep: Distribution,
     work: Duration,
     wakeups: u64,
@@ -70,8 +79,9 @@ impl TimerSleeper {
     /// Sleeps for `sleep`, then works for `work`, `wakeups` times; counts as late each
     /// turn in which `late_limit` or more passes from going to sleep to running again.
     pub fn new(config: TimerSleeperConfig, rng: Rng) -> Self {
-        let TimerSleeperConfig { sleep, work, wakeups, late_limit } = config;
+        let TimerSleeperConfig { start, sleep, work, wakeups, late_limit } = config;
         TimerSleeper {
+            start,
             sleep,
             work,
             wakeups,
@@ -89,7 +99,11 @@ impl TimerSleeper {
 impl Guest for TimerSleeper {
     fn start(&mut self, cx: &mut GuestContext<'_>) {
         self.began = cx.now();
-        self.due = Some(cx.now());
+        let first = self.start.draw(&mut self.rng);
+        self.due = Some(cx.now() + first);
+        if !first.is_zero() {
+            cx.after(first, 0);
+        }
     }
 
     fn step(&mut self, cx: &mut GuestContext<'_>, _vcpu: usize) -> Step {

@@ -62,7 +62,12 @@ fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
 /// A VM of one thread that sleeps and works in turn for ever.
 fn sleeper(name: &str, sleep: Duration, work: Duration, thread: Thread) -> VmConfig {
     let (sleep, late_limit) = (Distribution::Fixed(sleep), Duration::from_ms(1));
-    let workload =
-        Workload::TimerSleeper(TimerSleeperConfig { sleep, work, wakeups: u64::MAX, late_limit });
+    let workload = Workload::TimerSleeper(TimerSleeperConfig {
+        start: Distribution::ZERO,
+        sleep,
+        work,
+        wakeups: u64::MAX,
+        late_limit,
+    });
     VmConfig { threads: vec![thread], ..VmConfig::new(name, workload) }
 }

@@ -17,7 +17,7 @@ pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-pub(crate) use lowtail_testkit::netback::{COSTS, KERNEL_COSTS};
+pub(crate) use lowtail_testkit::netback::COSTS;
 
 /// Runs `property` for each seed, and says how to repeat a failure of `test` in `file`.
 /// `LOWTAIL_SEED=n` runs one seed only.
@@ -52,6 +52,7 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
         1 => Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + rng.below(100) }),
         2 => Workload::Yielder(YielderConfig { work: span(rng) }),
         3 => Workload::TimerSleeper(TimerSleeperConfig {
+            start: Distribution::ZERO,
             sleep: spread,
             work: us(5),
             wakeups: u64::MAX,

@@ -73,6 +73,7 @@ fn a_sleeper_knows_how_late_it_is() {
         let state = tempfile::tempdir().expect("a directory");
         let (sleep, work) = (ms(2), Duration::from_us(50));
         let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+            start: Distribution::ZERO,
             sleep: Distribution::Fixed(sleep),
             work,
             wakeups: 1,

@@ -1,0 +1,262 @@
+//! `lowtail lab check`: random scenarios by a real kernel, beside the simulator.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use lowtail_engine::Duration;
+use lowtail_host::Costs;
+use lowtail_lab::Experiment;
+use lowtail_lab::check::{LinuxHost, linux_scenario};
+use lowtail_out::{Access, Output};
+use lowtail_play::Options;
+use lowtail_play::calibrate::Calibration;
+use lowtail_play::check::{Figure, Kind, Tally};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::args::{CheckOn, LabCheck};
+use super::guest;
+use super::kernel::release;
+use crate::exit::Fail;
+use crate::global::Global;
+use crate::out;
+use crate::progress::Bar;
+
+/// Figures that the text shows, the worst first.
+const WORST: usize = 15;
+
+/// What one scenario showed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Checked {
+    /// Its number.
+    pub(super) scenario: u32,
+    /// What both measured.
+    pub(super) figures: Vec<Figure>,
+}
+
+/// What all have shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// The kernel's release.
+    pub(super) kernel: String,
+    /// The scenarios.
+    pub(super) scenarios: Vec<Checked>,
+}
+
+pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
+    // A directory that cannot be made is told before the check, not after.
+    if let Some(dir) = &args.save {
+        fs::create_dir_all(dir)
+            .map_err(|e| Fail::Host(format!("{}: {e}", lowtail_out::path(dir))))?;
+    }
+    let numbers: Vec<u32> = match args.only {
+        Some(only) => vec![only],
+        None => (args.first..args.first.saturating_add(args.scenarios)).collect(),
+    };
+    let report = match &args.on {
+        CheckOn::Kernel => on_kernel(args, &numbers, global)?,
+        CheckOn::Guest(series) => guest::check(args, series, &numbers, global)?,
+    };
+    if let Some(dir) = &args.save {
+        save(args, &report, dir)?;
+    }
+    if global.json {
+        out::json(&json(args, &report))?;
+    } else if !global.quiet {
+        out::text(&text(args, &report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks by the kernel of this host, with costs that are measured first.
+fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+    let host = this_host()?;
+    let steps = numbers.len() as u64 * u64::from(args.starts);
+    let bar = Bar::new(global, steps, "{wide_bar} {pos}/{len} runs, {eta} left");
+    let costs = Calibration::measure(false, args.exact_clock)?.costs();
+    let (mut scenarios, mut done) = (Vec::new(), 0);
+    for &number in numbers {
+        let checked = one(args, host, number, costs, &mut || {
+            done += 1;
+            bar.set(done, "");
+        })?;
+        scenarios.push(checked);
+    }
+    drop(bar);
+    Ok(Report { kernel: release(), scenarios })
+}
+
+fn one(
+    args: &LabCheck,
+    host: LinuxHost,
+    number: u32,
+    costs: Costs,
+    progress: &mut dyn FnMut(),
+) -> Result<Checked, Fail> {
+    let text = linux_scenario(host, args.seed, number, &command(args, number));
+    let experiment = Experiment::parse(&file_name(args.seed, number), &text, None)
+        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
+    let mut config = experiment.cases(false)[0].hosts[0].config.clone();
+    config.costs = costs;
+    let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
+    let mut options = Options::new(duration, experiment.file.seed);
+    options.exact_clock = args.exact_clock;
+    let progress = std::cell::RefCell::new(progress);
+    let step = || (progress.borrow_mut())();
+    let figures = lowtail_play::check::check(&config, &options, u64::from(args.starts), &step);
+    let figures = figures.map_err(|error| {
+        if let lowtail_kernel::Error::Interrupted(signal) = error {
+            // Everything is removed; whoever waits for us is told by what we ended.
+            lowtail_kernel::signals::die_of(signal);
+        }
+        Fail::Host(format!("scenario {number}: {error}"))
+    })?;
+    Ok(Checked { scenario: number, figures })
+}
+
+/// What scenarios are drawn for here: the kernel, and two CPUs at most.
+fn this_host() -> Result<LinuxHost, Fail> {
+    let release = release();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok);
+    let (Some(major), Some(minor)) = (next(), next()) else {
+        return Err(Fail::Host(format!(
+            "the kernel calls itself `{release}`, which is no version"
+        )));
+    };
+    let cpus = lowtail_kernel::thread::own_cpus();
+    let cpus = cpus.map_err(|error| Fail::Host(format!("the CPUs of this host: {error}")))?;
+    Ok(LinuxHost { release: (major, minor), pcpus: cpus.len().min(2) as u16 })
+}
+
+/// What repeats one scenario.
+fn command(args: &LabCheck, number: u32) -> String {
+    format!("lowtail lab check --on {} --seed {} --only {number}", args.on, args.seed)
+}
+
+fn file_name(seed: u64, number: u32) -> String {
+    format!("check-{seed}-{number}.toml")
+}
+
+/// Writes each scenario into a file of its own.
+fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
+    let mut numbers = report.kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
+    let release = (next(), next());
+    let pcpus = match args.on {
+        CheckOn::Kernel => this_host()?.pcpus,
+        CheckOn::Guest(_) => 1,
+    };
+    for checked in &report.scenarios {
+        let number = checked.scenario;
+        let host = LinuxHost { release, pcpus };
+        let text = linux_scenario(host, args.seed, number, &command(args, number));
+        let path = dir.join(file_name(args.seed, number));
+        let written = Output::create(&path, Access::Usual).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.commit()
+        });
+        written.map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(&path))))?;
+    }
+    Ok(())
+}
+
+/// All figures with their scenarios, the worst first.
+fn worst(report: &Report) -> Vec<(u32, &Figure)> {
+    let all = report
+        .scenarios
+        .iter()
+        .flat_map(|checked| checked.figures.iter().map(move |figure| (checked.scenario, figure)));
+    let mut all: Vec<(u32, &Figure)> = all.collect();
+    all.sort_by(|a, b| b.1.badness().total_cmp(&a.1.badness()));
+    all
+}
+
+fn tallies(report: &Report) -> Vec<Tally> {
+    Tally::all(report.scenarios.iter().flat_map(|checked| &checked.figures))
+}
+
+fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
+    let share = |tally: &Tally, step: usize| {
+        let (ratio, low, high) = tally.share(step);
+        json!({ "step": tally.figure.steps()[step], "ratio": ratio, "low": low, "high": high })
+    };
+    let tallies = tallies(report).into_iter().map(|tally| {
+        json!({
+            "figure": tally.figure.name(),
+            "n": tally.n,
+            "within": [share(&tally, 0), share(&tally, 1), share(&tally, 2)],
+        })
+    });
+    json!({
+        "kernel": report.kernel,
+        "seed": args.seed,
+        "starts": args.starts,
+        "seconds": args.seconds,
+        "summary": tallies.collect::<Vec<_>>(),
+        "scenarios": report.scenarios,
+    })
+}
+
+fn text(args: &LabCheck, report: &Report) -> String {
+    let mut text = format!(
+        "Linux {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
+        report.kernel,
+        report.scenarios.len(),
+        args.seed,
+        args.starts,
+        args.seconds,
+    );
+    let head = ["FIGURE", "N", "WITHIN", "", "", "", "", ""].map(String::from);
+    let mut rows = vec![head];
+    for tally in tallies(report) {
+        let unit = |step: f64| match tally.figure {
+            Kind::CpuPercent => format!("{step:.0} points"),
+            _ if step < 2.0 => format!("{:.0} %", (step - 1.0) * 100.0),
+            _ => format!("{step:.0} times"),
+        };
+        let mut row = vec![tally.figure.name().to_string(), tally.n.to_string()];
+        for (step, limit) in tally.figure.steps().into_iter().enumerate() {
+            let (share, low, high) = tally.share(step);
+            row.push(format!("{}:", unit(limit)));
+            row.push(format!("{:.0} % ({:.0} to {:.0})", share * 100.0, low * 100.0, high * 100.0));
+        }
+        rows.push(row.try_into().expect("eight columns"));
+    }
+    text += &table(&rows);
+    let head = ["SCENARIO", "OF", "FIGURE", "SIMULATED", "KERNEL", "ERROR"].map(String::from);
+    let mut rows = vec![head];
+    for (scenario, figure) in worst(report).into_iter().take(WORST) {
+        let error = match figure.figure {
+            Kind::CpuPercent => format!("{:.2} points", figure.error()),
+            _ => format!("{:.2} times", figure.error()),
+        };
+        rows.push([
+            scenario.to_string(),
+            lowtail_out::line(&figure.of).into_owned(),
+            figure.figure.name().to_string(),
+            format!("{:.2}", figure.simulated),
+            format!("{:.2}", figure.kernel),
+            error,
+        ]);
+    }
+    text += &format!("\nThe worst figures:\n\n{}", table(&rows));
+    if let Some((scenario, _)) = worst(report).first() {
+        text += &format!("\nThe worst again: {}\n", command(args, *scenario));
+    }
+    text
+}
+
+/// Columns as wide as they have to be.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,177 @@
+//! Random scenarios that a real Linux can play, too: nobody has tuned them.
+
+use std::fmt::Write;
+
+use lowtail_engine::Rng;
+
+/// What a scenario is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinuxHost {
+    /// Its kernel, such as (6, 12).
+    pub release: (u32, u32),
+    /// CPUs, which all scenarios use.
+    pub pcpus: u16,
+}
+
+impl LinuxHost {
+    /// The scheduler of such a kernel as a scenario has it.
+    fn scheduler(self) -> &'static str {
+        match self.release {
+            // Since 6.15: commit 2ae891b82695.
+            release if release >= (6, 15) => {
+                r#"{ kind = "eevdf", version = "6.12", base_slice = "700us" }"#
+            }
+            release if release >= (6, 12) => r#"{ kind = "eevdf", version = "6.12" }"#,
+            release if release >= (6, 6) => r#"{ kind = "eevdf", version = "6.6" }"#,
+            _ => r#"{ kind = "cfs", version = "5.4" }"#,
+        }
+    }
+
+    /// Whether threads can have slices of their own.
+    fn has_slices(self) -> bool {
+        self.release >= (6, 12)
+    }
+}
+
+/// A whole number of microseconds, each octave from `low` on as likely as the others.
+fn span_us(rng: &mut Rng, low: u64, octaves: u64) -> u64 {
+    let octave = low << rng.below(octaves);
+    octave + rng.below(octave)
+}
+
+/// True `percent` of the time.
+fn chance(rng: &mut Rng, percent: u64) -> bool {
+    rng.below(100) < percent
+}
+
+/// One of them.
+fn one_of<'a>(rng: &mut Rng, all: &[&'a str]) -> &'a str {
+    all[rng.below(all.len() as u64) as usize]
+}
+
+/// A span as a scenario has it: fixed, exponential, or uniform.
+fn spread(rng: &mut Rng, mean_us: u64) -> String {
+    match rng.below(3) {
+        0 => format!("\"{mean_us}us\""),
+        1 => format!("{{ exponential = \"{mean_us}us\" }}"),
+        _ => format!("{{ uniform = [\"{}us\", \"{}us\"] }}", mean_us / 2, mean_us * 3 / 2),
+    }
+}
+
+/// A sleeper whose latency is measured.
+fn sleeper(rng: &mut Rng) -> String {
+    let mean_us = span_us(rng, 500, 5);
+    // From one twentieth to half of its time at most, and no less than a thread can do for itself.
+    let work_us = (mean_us / (2 << rng.below(6))).max(20);
+    let sleep = spread(rng, mean_us);
+    format!(
+        r#"{{ kind = "timer-sleeper", start = {{ uniform = ["0us", "{mean_us}us"] }}, sleep = {sleep}, work = "{work_us}us", wakeups = 1000 }}"#
+    )
+}
+
+/// One that computes for ever or for bursts.
+fn burner(rng: &mut Rng) -> String {
+    if chance(rng, 40) {
+        return r#"{ kind = "cpu-loop" }"#.to_string();
+    }
+    let mean_us = span_us(rng, 100, 9);
+    let burst = spread(rng, mean_us);
+    let busy = 5 + rng.below(86);
+    format!(r#"{{ kind = "duty-hog", burst = {burst}, busy_percent = {busy} }}"#)
+}
+
+/// Control groups, some in others; some have a limit.
+fn groups(rng: &mut Rng, text: &mut String) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for i in 0..rng.below(4) {
+        let name = match names.last() {
+            Some(above) if chance(rng, 40) => format!("{above}/g{i}"),
+            _ => format!("g{i}"),
+        };
+        let weight = [10, 50, 100, 100, 200, 1000][rng.below(6) as usize];
+        let _ = write!(text, "[[cgroup]]\nname = \"{name}\"\nweight = {weight}\n");
+        if chance(rng, 35) {
+            let period_ms = [10, 20, 50, 100][rng.below(4) as usize];
+            let quota_ms = (period_ms * (10 + rng.below(60)) / 100).max(1);
+            let _ = write!(text, "quota = \"{quota_ms}ms\"\nperiod = \"{period_ms}ms\"\n");
+            if chance(rng, 30) {
+                let _ = write!(text, "burst = \"{}ms\"\n", 1 + rng.below(quota_ms));
+            }
+        }
+        text.push('\n');
+        names.push(name);
+    }
+    names
+}
+
+/// Scenario number `index` of a seed: one to six VMs of one or two vCPUs; one measures its latency at least. They compute, compute for
+/// bursts, or sleep; in groups with weights, quotas and bursts, with nice values and slices.
+///
+/// `command` is what draws it again.
+pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> String {
+    let rng = &mut Rng::new(seed, &format!("check {index}"));
+    let mut text = format!(
+        "title = \"Check {index} of seed {seed}\"\nsource = \"{command}\"\nseed = {}\nduration = \"2s\"\n\n\
+         [host]\npcpus = {}\ncgroup_version = 2\ncosts = \"kvm\"\nscheduler = {}\n\n",
+        1 + rng.below(1 << 32),
+        host.pcpus,
+        host.scheduler(),
+    );
+    let groups = groups(rng, &mut text);
+    for vm in 0..1 + rng.below(6) {
+        let (vcpus, workload) = match vm {
+            0 => (1, sleeper(rng)),
+            _ if chance(rng, 30) => (1, sleeper(rng)),
+            _ => (1 + u64::from(chance(rng, 20)), burner(rng)),
+        };
+        let _ = write!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}\n");
+        if !groups.is_empty() && chance(rng, 70) {
+            let group = &groups[rng.below(groups.len() as u64) as usize];
+            let _ = write!(text, "cgroup = \"{group}\"\n");
+        }
+        let mut tune = Vec::new();
+        if chance(rng, 20) {
+            tune.push(format!("nice = {}", one_of(rng, &["-10", "-5", "-1", "1", "5", "10"])));
+        }
+        if host.has_slices() && chance(rng, 20) {
+            tune.push(format!("slice = \"{}us\"", span_us(rng, 100, 7)));
+        }
+        if !tune.is_empty() {
+            let _ = write!(text, "cputune = {{ {} }}\n", tune.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Experiment;
+
+    /// All that is drawn is a scenario, with something to measure, for each kernel.
+    #[test]
+    fn all_are_scenarios() {
+        for release in [(6, 1), (6, 6), (6, 12), (6, 18), (7, 0)] {
+            for index in 0..300 {
+                let host = LinuxHost { release, pcpus: 1 + (index % 2) as u16 };
+                let text = linux_scenario(host, 5, index, "lowtail lab check");
+                let experiment = Experiment::parse("check.toml", &text, None);
+                let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let config = &experiment.cases(false)[0].hosts[0].config;
+                assert_eq!(config.pcpus, host.pcpus);
+                assert!(config.host_state().is_ok(), "{text}");
+            }
+        }
+    }
+
+    /// A scenario follows from its seed and number alone, and two are not alike.
+    #[test]
+    fn the_same_again() {
+        let host = LinuxHost { release: (6, 12), pcpus: 1 };
+        let draw = |seed, index| linux_scenario(host, seed, index, "lowtail lab check");
+        assert_eq!(draw(3, 7), draw(3, 7));
+        assert_ne!(draw(3, 7), draw(3, 8));
+        assert_ne!(draw(3, 7), draw(4, 7));
+    }
+}

@@ -1,0 +1,251 @@
+//! How near the simulator's figures are to a kernel's: each figure with its error, and all of them together.
+
+use lowtail_engine::Hist;
+use lowtail_host::Config;
+use lowtail_kernel::Error;
+use serde::{Deserialize, Serialize};
+
+use crate::measured::Measured;
+use crate::{Options, run, simulate};
+
+/// Wake-ups from which on a median is a figure, ...
+const MEDIAN_FROM: u64 = 50;
+/// ... a 90th percentile, ...
+const P90_FROM: u64 = 200;
+/// ... and a 99th: the worst five, at least.
+const P99_FROM: u64 = 500;
+/// Counts of throttled periods as near as this are equal: both ends of the measured time cut through a period.
+const PERIODS: f64 = 2.0;
+
+/// What a figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Median of a sleeper's lateness, in microseconds.
+    P50Us,
+    /// Its 90th percentile.
+    P90Us,
+    /// Its 99th percentile.
+    P99Us,
+    /// CPU time of a VM in percent of one CPU.
+    CpuPercent,
+    /// Periods in which a control group was throttled.
+    ThrottledPeriods,
+}
+
+impl Kind {
+    /// All of them, in the order of tables.
+    pub const ALL: [Kind; 5] =
+        [Kind::P50Us, Kind::P90Us, Kind::P99Us, Kind::CpuPercent, Kind::ThrottledPeriods];
+
+    /// As tables and JSON name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::P50Us => "p50_us",
+            Kind::P90Us => "p90_us",
+            Kind::P99Us => "p99_us",
+            Kind::CpuPercent => "cpu_percent",
+            Kind::ThrottledPeriods => "throttled_periods",
+        }
+    }
+
+    /// Three errors, each a step worse, within which figures are counted: in percent of a CPU for its time, else as a ratio of
+    /// the larger to the smaller.
+    pub fn steps(self) -> [f64; 3] {
+        match self {
+            Kind::CpuPercent => [1.0, 3.0, 10.0],
+            _ => [1.1, 1.25, 2.0],
+        }
+    }
+}
+
+/// A figure of both worlds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The VM or control group.
+    pub of: String,
+    /// What it is.
+    pub figure: Kind,
+    /// The simulator's.
+    pub simulated: f64,
+    /// The kernel's.
+    pub kernel: f64,
+}
+
+impl Figure {
+    /// How far apart they are: points of a CPU, or the ratio of the larger to the smaller.
+    pub fn error(&self) -> f64 {
+        let (low, high) = (self.simulated.min(self.kernel), self.simulated.max(self.kernel));
+        match self.figure {
+            Kind::CpuPercent => high - low,
+            Kind::ThrottledPeriods if high - low <= PERIODS => 1.0,
+            _ if low > 0.0 => high / low,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The same for all kinds: 1 at the first step of [`Kind::steps`].
+    pub fn badness(&self) -> f64 {
+        let first = self.figure.steps()[0];
+        match self.figure {
+            Kind::CpuPercent => self.error() / first,
+            _ => self.error().ln() / first.ln(),
+        }
+    }
+}
+
+/// Plays `config` `starts` times in the simulator and by this kernel, with a seed more each time, so that threads start in other
+/// phases; all that was measured counts together.
+///
+/// # Errors
+/// As [`run()`](crate::run()) and [`simulate()`](crate::simulate()).
+pub fn check(
+    config: &Config,
+    options: &Options,
+    starts: u64,
+    progress: &dyn Fn(),
+) -> Result<Vec<Figure>, Error> {
+    let mut both: Option<(Measured, Measured)> = None;
+    for start in 0..starts {
+        let options = Options { seed: options.seed.wrapping_add(start), ..options.clone() };
+        let real = run(config, &options, &|_| {})?;
+        let sim = simulate(config, options.seed, options.warm_up, options.duration)?;
+        match &mut both {
+            None => both = Some((sim, real)),
+            Some((all_sim, all_real)) => {
+                all_sim.merge(&sim);
+                all_real.merge(&real);
+            }
+        }
+        progress();
+    }
+    Ok(both.map_or_else(Vec::new, |(sim, real)| figures(&sim, &real)))
+}
+
+/// The figures that both have measured often enough.
+pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (sim_vm, real_vm) in sim.vms.iter().zip(&real.vms) {
+        let figure = |figure, simulated, kernel| Figure {
+            of: sim_vm.name.clone(),
+            figure,
+            simulated,
+            kernel,
+        };
+        let (simulated, kernel) =
+            (sim_vm.share_percent(sim.wall), real_vm.share_percent(real.wall));
+        figures.push(figure(Kind::CpuPercent, simulated, kernel));
+        let Some((sim, real)) = sim_vm.latency.as_ref().zip(real_vm.latency.as_ref()) else {
+            continue;
+        };
+        for (kind, q, from) in [
+            (Kind::P50Us, 0.5, MEDIAN_FROM),
+            (Kind::P90Us, 0.9, P90_FROM),
+            (Kind::P99Us, 0.99, P99_FROM),
+        ] {
+            if sim.n().min(real.n()) >= from {
+                let at = |hist: &Hist| hist.quantile(q).as_us_f64();
+                figures.push(figure(kind, at(sim), at(real)));
+            }
+        }
+    }
+    for (sim, real) in sim.groups.iter().zip(&real.groups) {
+        if let Some((sim_stats, real_stats)) = sim.stats.zip(real.stats) {
+            figures.push(Figure {
+                of: sim.name.clone(),
+                figure: Kind::ThrottledPeriods,
+                simulated: sim_stats.throttled_periods as f64,
+                kernel: real_stats.throttled_periods as f64,
+            });
+        }
+    }
+    figures
+}
+
+/// How many figures of a kind are how near.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tally {
+    /// The kind.
+    pub figure: Kind,
+    /// All of them.
+    pub n: usize,
+    /// Of them within each of [`Kind::steps`].
+    pub within: [usize; 3],
+}
+
+impl Tally {
+    /// Of all `figures` of a kind; kinds that there are not are left out.
+    pub fn all<'a>(figures: impl Iterator<Item = &'a Figure> + Clone) -> Vec<Tally> {
+        let tally = |figure: Kind| {
+            let of = figures.clone().filter(|other| other.figure == figure);
+            let within =
+                figure.steps().map(|step| of.clone().filter(|f| f.error() <= step).count());
+            Tally { figure, n: of.count(), within }
+        };
+        Kind::ALL.into_iter().map(tally).filter(|tally| tally.n > 0).collect()
+    }
+
+    /// The share within step number `step`, and its 95 % confidence interval (Wilson's), all from 0 to 1.
+    pub fn share(&self, step: usize) -> (f64, f64, f64) {
+        wilson(self.within[step], self.n)
+    }
+}
+
+/// The share of `k` in `n`, and its 95 % confidence interval by E. B. Wilson (1927), which holds for few and for shares
+/// near 0 and 1, too.
+fn wilson(k: usize, n: usize) -> (f64, f64, f64) {
+    if n == 0 {
+        return (0.0, 0.0, 1.0);
+    }
+    let (n, share, z) = (n as f64, k as f64 / n as f64, 1.96_f64);
+    let (zz, scale) = (z * z, 1.0 + z * z / n);
+    let middle = (share + zz / (2.0 * n)) / scale;
+    let half = z / scale * (share * (1.0 - share) / n + zz / (4.0 * n * n)).sqrt();
+    (share, (middle - half).max(0.0), (middle + half).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(figure: Kind, simulated: f64, kernel: f64) -> Figure {
+        Figure { of: "vm".into(), figure, simulated, kernel }
+    }
+
+    #[test]
+    fn errors_and_which_is_worse() {
+        assert_eq!(figure(Kind::P50Us, 20.0, 10.0).error(), 2.0);
+        assert_eq!(figure(Kind::P50Us, 10.0, 20.0).error(), 2.0);
+        assert_eq!(figure(Kind::CpuPercent, 10.0, 12.5).error(), 2.5);
+        assert_eq!(figure(Kind::ThrottledPeriods, 2.0, 0.0).error(), 1.0);
+        assert_eq!(figure(Kind::ThrottledPeriods, 3.0, 0.0).error(), f64::INFINITY);
+        let bad = |kind, simulated, kernel| figure(kind, simulated, kernel).badness();
+        assert!((bad(Kind::P99Us, 11.0, 10.0) - 1.0).abs() < 1e-9);
+        assert!((bad(Kind::CpuPercent, 3.0, 2.0) - 1.0).abs() < 1e-9);
+        assert!(bad(Kind::P99Us, 20.0, 10.0) > bad(Kind::CpuPercent, 7.0, 0.0));
+    }
+
+    #[test]
+    fn a_tally_counts_each_step() {
+        let ratios = [1.0, 1.05, 1.2, 1.9, 3.0];
+        let all: Vec<_> =
+            ratios.iter().map(|ratio| figure(Kind::P90Us, 10.0 * ratio, 10.0)).collect();
+        let tallies = Tally::all(all.iter());
+        assert_eq!(tallies, [Tally { figure: Kind::P90Us, n: 5, within: [2, 3, 4] }]);
+    }
+
+    /// Against published values: 0 of 10, 5 of 10 (Newcombe 1998 gives such tables), and all of many.
+    #[test]
+    fn intervals_are_wilsons() {
+        let near = |(_, low, high): (f64, f64, f64), wanted: (f64, f64)| {
+            assert!(
+                (low - wanted.0).abs() < 5e-4 && (high - wanted.1).abs() < 5e-4,
+                "{low} {high}"
+            );
+        };
+        near(wilson(0, 10), (0.0, 0.2775));
+        near(wilson(5, 10), (0.2366, 0.7634));
+        near(wilson(81, 263), (0.2553, 0.3662));
+        near(wilson(0, 0), (0.0, 1.0));
+    }
+}
