@@ -247,10 +247,10 @@ impl Fair {
         }
     }
 
-    /// EEVDF: one that was to leave stays after all (`requeue_delayed_entity`).
+    /// EEVDF: one that was to leave stays after all (`requeue_delayed_entity`). The run time of who runs is not brought up to date
+    /// before, so that one that has long waited out what it owed since the last update does not count as owed something.
     pub(super) fn requeue_delayed(&mut self, e: usize) {
         let q = self.entities[e].queue;
-        self.update_curr(q);
         self.note_lag(q, e);
         self.entities[e].delayed = false;
         if self.entities[e].lag > 0 && self.queues[q].current != Some(e) {
