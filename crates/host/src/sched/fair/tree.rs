@@ -220,7 +220,17 @@ impl Fair {
             reason = EnqueueReason::Wake;
             e = self.above(here);
         }
+        self.pass_slice_up(e, slice);
         self.count_up(e, 1);
+    }
+
+    /// EEVDF since 6.12: who comes or goes changes the slices of all groups above, also of those that stay in their queues.
+    fn pass_slice_up(&mut self, mut e: Option<usize>, mut slice: Option<i64>) {
+        while let (Some(here), Some(least)) = (e, slice) {
+            self.entities[here].slice = least;
+            slice = self.least_slice(self.entities[here].queue);
+            e = self.above(here);
+        }
     }
 
     /// EEVDF since 6.12: a group's slice is the shortest in it.
@@ -271,8 +281,12 @@ impl Fair {
     /// (`dequeue_task_fair`).
     pub(super) fn dequeue_task(&mut self, e: usize, sleeps: bool) {
         let (mut e, mut sleeps) = (Some(e), sleeps);
+        let mut slice = None;
         while let Some(here) = e {
             if !self.dequeue_entity(here, sleeps, sleeps) {
+                if here >= self.threads {
+                    slice = self.least_slice(self.entities[here].queue);
+                }
                 break;
             }
             self.moved_groups += u32::from(here >= self.threads);
@@ -283,10 +297,12 @@ impl Fair {
             }
             e = self.above(here);
             if self.queues[q].entities > 0 {
+                slice = self.least_slice(q);
                 break;
             }
             sleeps = true;
         }
+        self.pass_slice_up(e, slice);
         self.count_up(e, -1);
     }
 
@@ -302,11 +318,14 @@ impl Fair {
                 self.unlink_task(here);
             }
             let q = self.entities[here].queue;
-            if self.queues[q].entities > 0 || self.queues[q].limited.throttled.is_some() {
+            if self.queues[q].limited.throttled.is_some() {
                 return;
             }
-            may_stay = true;
             e = self.above(here);
+            if self.queues[q].entities > 0 {
+                return self.pass_slice_up(e, self.least_slice(q));
+            }
+            may_stay = true;
         }
     }
 
