@@ -17,6 +17,7 @@ impl LinuxHost {
     /// The scheduler of such a kernel as a scenario has it.
     fn scheduler(self) -> &'static str {
         match self.release {
+            release if release >= (6, 17) => r#"{ kind = "eevdf", version = "6.18" }"#,
             // Since 6.15: commit 2ae891b82695.
             release if release >= (6, 15) => {
                 r#"{ kind = "eevdf", version = "6.12", base_slice = "700us" }"#

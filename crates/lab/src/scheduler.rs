@@ -67,6 +67,7 @@ const LINUX: &[(&str, &str)] = &[
     ("cfs-5.4", r#"kind = "cfs", version = "5.4""#),
     ("eevdf-6.6", r#"kind = "eevdf", version = "6.6""#),
     ("eevdf-6.12", r#"kind = "eevdf", version = "6.12""#),
+    ("eevdf-6.18", r#"kind = "eevdf", version = "6.18""#),
 ];
 
 /// Those of `among` that are called `wanted`, or are of that kind.
@@ -151,6 +152,7 @@ fn describe_fair(config: &FairConfig) -> String {
         FairVersion::Linux54 => "CFS of Linux 5.4",
         FairVersion::Linux66 => "EEVDF of Linux 6.6",
         FairVersion::Linux612 => "EEVDF of Linux 6.12",
+        FairVersion::Linux618 => "EEVDF of Linux 6.18",
     };
     let turn = match config.version.is_eevdf() {
         true => format!("base slice {}", config.base_slice),

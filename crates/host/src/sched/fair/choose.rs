@@ -1,13 +1,14 @@
 //! Who is next on a pCPU, and whether somebody who wakes interrupts.
 
 use super::state::Fair;
+use super::version::FairVersion;
 use super::weight::virtual_time;
 use crate::cgroup::Policy;
 
 impl Fair {
     fn pick(&mut self, q: usize) -> Option<usize> {
         if self.eevdf() {
-            return self.queues[q].pick_eevdf(&self.entities, &self.config);
+            return self.queues[q].pick_eevdf(&self.entities, &self.config, true);
         }
         let shift = self.config.version.weight_shift();
         self.queues[q].pick_cfs(&self.entities, self.tunables.wakeup_granularity, shift)
@@ -90,10 +91,25 @@ impl Fair {
                 let entity = &mut self.entities[e];
                 entity.exec_start = self.now;
                 entity.prev_sum_exec = entity.sum_exec;
-                entity.protected = Some(entity.deadline);
+                let protected = self.protected_until(q, e);
+                self.entities[e].protected = Some(protected);
             }
             next = self.above(e);
         }
+    }
+
+    /// Until which virtual time `e`, which begins to run, is left alone (`set_protect_slice`).
+    fn protected_until(&self, q: usize, e: usize) -> i64 {
+        let entity = &self.entities[e];
+        if self.config.version < FairVersion::Linux618 {
+            return entity.deadline;
+        }
+        let base = self.config.base_slice.as_ns() as i64;
+        let shortest = self.least_slice(q).filter(|_| self.config.run_to_parity).unwrap_or(base);
+        if shortest >= entity.slice {
+            return entity.deadline;
+        }
+        entity.deadline.min(entity.vruntime + self.virtually(shortest, e))
     }
 
     pub(super) fn depth(&self, e: usize) -> usize {
@@ -144,6 +160,9 @@ impl Fair {
     /// Whether `new`, which has just come into `q`, is to run instead of `current`.
     fn interrupts(&mut self, q: usize, new: usize, current: usize) -> bool {
         if self.eevdf() {
+            if self.config.version >= FairVersion::Linux618 {
+                return self.interrupts_618(q, new, current);
+            }
             if self.short_interrupts(new, current) {
                 self.entities[current].protected = None;
             }
@@ -153,6 +172,25 @@ impl Fair {
         let (ours, theirs) = (&self.entities[current], &self.entities[new]);
         let granularity = virtual_time(self.tunables.wakeup_granularity, theirs.weight, shift);
         ours.vruntime - theirs.vruntime > granularity
+    }
+
+    /// The same in 6.18: a shorter slice ends protection if it is then the first, else it shortens it.
+    fn interrupts_618(&mut self, q: usize, new: usize, current: usize) -> bool {
+        let short =
+            self.config.preempt_short && self.entities[new].slice < self.entities[current].slice;
+        if self.queues[q].pick_eevdf(&self.entities, &self.config, !short) == Some(new) {
+            if short {
+                self.entities[current].protected = None;
+            }
+            return true;
+        }
+        if short && self.config.run_to_parity {
+            let shortest = self.least_slice(q).unwrap_or(self.entities[current].slice);
+            let until = self.entities[current].vruntime + self.virtually(shortest, current);
+            let protected = &mut self.entities[current].protected;
+            *protected = protected.map(|before| before.min(until));
+        }
+        false
     }
 
     /// Whether `new` ends the protection of `current` by its shorter slice (`do_preempt_short`).

@@ -1,5 +1,7 @@
 //! What queues: a thread, or a group on one pCPU (`struct sched_entity`).
 
+use super::version::{FairConfig, FairVersion};
+
 /// One that is, or may be, in a [`Queue`](super::queue::Queue). Times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entity {
@@ -22,7 +24,7 @@ pub(super) struct Entity {
     pub(super) slice: i64,
     /// EEVDF: a slice of its own.
     pub(super) own_slice: bool,
-    /// EEVDF: up to this deadline nobody takes its turn away.
+    /// EEVDF: up to this virtual time nobody takes its turn away; up to 6.12, while it is its deadline.
     pub(super) protected: Option<i64>,
     /// Up to when its run time is accounted.
     pub(super) exec_start: u64,
@@ -37,4 +39,17 @@ pub(super) struct Entity {
     pub(super) idle: bool,
     /// It has never been in a queue.
     pub(super) fresh: bool,
+}
+
+impl Entity {
+    /// EEVDF: whether its turn, which has begun, is left to it (`protect_slice`).
+    pub(super) fn is_protected(&self, config: &FairConfig) -> bool {
+        match config.version {
+            // Without RUN_TO_PARITY for a base slice all the same.
+            version if version >= FairVersion::Linux618 => {
+                self.protected.is_some_and(|until| until > self.vruntime)
+            }
+            _ => config.run_to_parity && self.protected == Some(self.deadline),
+        }
+    }
 }

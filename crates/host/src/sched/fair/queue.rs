@@ -130,8 +130,14 @@ impl Queue {
         self.sums(all, all[e].vruntime, shift).1 >= 0
     }
 
-    /// EEVDF: earliest virtual deadline of those who are eligible (`pick_eevdf`).
-    pub(super) fn pick_eevdf(&self, all: &[Entity], config: &FairConfig) -> Option<usize> {
+    /// EEVDF: earliest virtual deadline of those who are eligible (`pick_eevdf`); who runs goes on while it is protected, if
+    /// somebody is to `protect` it.
+    pub(super) fn pick_eevdf(
+        &self,
+        all: &[Entity],
+        config: &FairConfig,
+        protect: bool,
+    ) -> Option<usize> {
         let shift = config.version.weight_shift();
         let running = self.running(all);
         if self.entities == 1
@@ -143,8 +149,8 @@ impl Queue {
         let eligible = |&e: &usize| sum >= load * i128::from(all[e].vruntime - self.min_vruntime);
         let running = running.filter(eligible);
         if let Some(e) = running
-            && config.run_to_parity
-            && all[e].protected == Some(all[e].deadline)
+            && protect
+            && all[e].is_protected(config)
         {
             return Some(e);
         }
@@ -196,11 +202,11 @@ mod tests {
         let eligible =
             |queue: &Queue, all: &[Entity]| [0, 1, 2].map(|e| queue.eligible(all, e, 10));
         assert_eq!(eligible(&equal, &all), [true, true, false]);
-        assert_eq!(equal.pick_eevdf(&all, &free()), Some(1));
+        assert_eq!(equal.pick_eevdf(&all, &free(), true), Some(1));
         let (heavy, all) = queue(&[(3072, 0, 10), (3072, 4, 9), (1024, 11, 6)]);
         assert_eq!(heavy.average(&all, 10), 3);
         assert_eq!(eligible(&heavy, &all), [true, false, false]);
-        assert_eq!(heavy.pick_eevdf(&all, &free()), Some(0));
+        assert_eq!(heavy.pick_eevdf(&all, &free(), true), Some(0));
     }
 
     /// Below zero an average is rounded down, too: who is exactly there is eligible.
@@ -219,14 +225,14 @@ mod tests {
     fn parity_is_run_to() {
         let config = FairConfig::new(FairVersion::Linux66);
         let (queue, mut all) = queue(&[(1024, 0, 10), (1024, 1, 5)]);
-        assert_eq!(queue.pick_eevdf(&all, &config), Some(0));
+        assert_eq!(queue.pick_eevdf(&all, &config, true), Some(0));
         all[0].protected = Some(10);
         all[1].vruntime = 0;
-        assert_eq!(queue.pick_eevdf(&all, &config), Some(0));
-        assert_eq!(queue.pick_eevdf(&all, &free()), Some(1));
+        assert_eq!(queue.pick_eevdf(&all, &config, true), Some(0));
+        assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(1));
         // It is ahead: its protection is over.
         all[0].vruntime = 3;
-        assert_eq!(queue.pick_eevdf(&all, &config), Some(1));
+        assert_eq!(queue.pick_eevdf(&all, &config, true), Some(1));
     }
 
     /// The example of Stoica and Abdel-Wahab (1995): equal clients; the first has asked for 2
@@ -237,10 +243,10 @@ mod tests {
     fn the_paper_is_followed() {
         let unit = 1_000;
         let (queue, all) = queue(&[(1024, unit, 2 * unit), (1024, unit, 2 * unit)]);
-        assert_eq!(queue.pick_eevdf(&all, &free()), Some(0));
+        assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(0));
         let (queue, all) = self::queue(&[(1024, 2 * unit, 4 * unit), (1024, unit, 2 * unit)]);
         assert_eq!(queue.average(&all, 10), 3 * unit / 2);
-        assert_eq!(queue.pick_eevdf(&all, &free()), Some(1));
+        assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(1));
     }
 
     /// CFS: least virtual run time, the current one of equals; one that yields is passed over

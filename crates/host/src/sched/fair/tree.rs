@@ -29,13 +29,20 @@ impl Fair {
     fn renew_deadline(&mut self, q: usize, e: usize) {
         let entity = &self.entities[e];
         let mut resched = false;
-        if entity.vruntime >= entity.deadline {
+        let renewed = entity.vruntime >= entity.deadline;
+        if renewed {
             let slice = if entity.own_slice { entity.slice } else { self.tunables.base_slice };
             let deadline = entity.vruntime + self.virtually(slice, e);
             let entity = &mut self.entities[e];
             (entity.slice, entity.deadline) = (slice, deadline);
             resched = true;
-        } else if self.config.preempt_short && entity.protected != Some(entity.deadline) {
+        }
+        if self.config.version >= FairVersion::Linux618 {
+            resched |= !self.entities[e].is_protected(&self.config);
+        } else if !renewed
+            && self.config.preempt_short
+            && self.entities[e].protected != Some(self.entities[e].deadline)
+        {
             // Protection that a shorter slice has ended lasts no longer than what it is owed.
             resched = !self.eligible(e);
         }
@@ -234,7 +241,7 @@ impl Fair {
     }
 
     /// EEVDF since 6.12: a group's slice is the shortest in it.
-    fn least_slice(&self, q: usize) -> Option<i64> {
+    pub(super) fn least_slice(&self, q: usize) -> Option<i64> {
         if self.config.version < FairVersion::Linux612 {
             return None;
         }
@@ -369,10 +376,10 @@ impl Fair {
             let scaled =
                 |span: i64| (i128::from(span) * i128::from(old) / i128::from(weight)) as i64;
             let entity = &mut self.entities[e];
-            let protected = entity.protected == Some(entity.deadline);
+            let until_deadline = entity.protected == Some(entity.deadline);
             entity.vruntime = average - scaled(average - entity.vruntime);
             entity.deadline = average + scaled(entity.deadline - average);
-            if protected {
+            if until_deadline && self.config.version < FairVersion::Linux618 {
                 entity.protected = Some(entity.deadline);
             }
         }

@@ -21,6 +21,9 @@ pub enum FairVersion {
     Linux66,
     /// EEVDF of Linux 6.12: slices of a thread's own, delayed dequeue, short slices interrupt.
     Linux612,
+    /// EEVDF of Linux 6.18: who runs is left alone for the shortest slice of its queue at most, and is looked at again whenever its run
+    /// time is brought up to date after that.
+    Linux618,
 }
 
 impl FairVersion {
@@ -68,6 +71,9 @@ pub enum EevdfVersion {
     /// Linux 6.12.
     #[serde(rename = "6.12")]
     Linux612,
+    /// Linux 6.18.
+    #[serde(rename = "6.18")]
+    Linux618,
 }
 
 impl From<EevdfVersion> for FairVersion {
@@ -75,6 +81,7 @@ impl From<EevdfVersion> for FairVersion {
         match version {
             EevdfVersion::Linux66 => FairVersion::Linux66,
             EevdfVersion::Linux612 => FairVersion::Linux612,
+            EevdfVersion::Linux618 => FairVersion::Linux618,
         }
     }
 }
@@ -118,7 +125,7 @@ scheduler_parameters! {
         wakeup_granularity: Duration,
     }
     second {
-        /// Length of a turn, `base_slice_ns`: 100us to 1s; default 750us. Before scaling: the kernel multiplies it by
+        /// Length of a turn, `base_slice_ns`: 100us to 1s; default 750us, 700us of 6.18 (2ae891b82695). Before scaling: the kernel multiplies it by
         /// 1 + log2(pCPUs), at most 4.
         base_slice: Duration,
         /// Whether the running thread is left alone up to its deadline, or while it is owed something (`RUN_TO_PARITY`); default
@@ -143,7 +150,7 @@ impl FairConfig {
             latency: Duration::from_us(6_000),
             min_granularity: Duration::from_us(750),
             wakeup_granularity: Duration::from_us(1_000),
-            base_slice: Duration::from_us(750),
+            base_slice: Duration::from_us(if version < FairVersion::Linux618 { 750 } else { 700 }),
             run_to_parity: true,
             delay_dequeue: late,
             preempt_short: late,
