@@ -90,13 +90,13 @@ fn groups(rng: &mut Rng, text: &mut String) -> Vec<String> {
             _ => format!("g{i}"),
         };
         let weight = [10, 50, 100, 100, 200, 1000][rng.below(6) as usize];
-        let _ = write!(text, "[[cgroup]]\nname = \"{name}\"\nweight = {weight}\n");
+        let _ = writeln!(text, "[[cgroup]]\nname = \"{name}\"\nweight = {weight}");
         if chance(rng, 35) {
             let period_ms = [10, 20, 50, 100][rng.below(4) as usize];
             let quota_ms = (period_ms * (10 + rng.below(60)) / 100).max(1);
-            let _ = write!(text, "quota = \"{quota_ms}ms\"\nperiod = \"{period_ms}ms\"\n");
+            let _ = writeln!(text, "quota = \"{quota_ms}ms\"\nperiod = \"{period_ms}ms\"");
             if chance(rng, 30) {
-                let _ = write!(text, "burst = \"{}ms\"\n", 1 + rng.below(quota_ms));
+                let _ = writeln!(text, "burst = \"{}ms\"", 1 + rng.below(quota_ms));
             }
         }
         text.push('\n');
@@ -125,10 +125,10 @@ pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> 
             _ if chance(rng, 30) => (1, sleeper(rng)),
             _ => (1 + u64::from(chance(rng, 20)), burner(rng)),
         };
-        let _ = write!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}\n");
+        let _ = writeln!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}");
         if !groups.is_empty() && chance(rng, 70) {
             let group = &groups[rng.below(groups.len() as u64) as usize];
-            let _ = write!(text, "cgroup = \"{group}\"\n");
+            let _ = writeln!(text, "cgroup = \"{group}\"");
         }
         let mut tune = Vec::new();
         if chance(rng, 20) {
@@ -138,7 +138,7 @@ pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> 
             tune.push(format!("slice = \"{}us\"", span_us(rng, 100, 7)));
         }
         if !tune.is_empty() {
-            let _ = write!(text, "cputune = {{ {} }}\n", tune.join(", "));
+            let _ = writeln!(text, "cputune = {{ {} }}", tune.join(", "));
         }
         text.push('\n');
     }

@@ -21,45 +21,50 @@ const PERIODS: f64 = 2.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Median of a sleeper's lateness, in microseconds.
-    P50Us,
+    /// Median of a sleeper's lateness.
+    P50Seconds,
     /// Its 90th percentile.
-    P90Us,
+    P90Seconds,
     /// Its 99th percentile.
-    P99Us,
-    /// CPU time of a VM in percent of one CPU.
-    CpuPercent,
+    P99Seconds,
+    /// CPU time of a VM, in CPUs.
+    CpuRatio,
     /// Periods in which a control group was throttled.
     ThrottledPeriods,
 }
 
 impl Kind {
     /// All of them, in the order of tables.
-    pub const ALL: [Kind; 5] =
-        [Kind::P50Us, Kind::P90Us, Kind::P99Us, Kind::CpuPercent, Kind::ThrottledPeriods];
+    pub const ALL: [Kind; 5] = [
+        Kind::P50Seconds,
+        Kind::P90Seconds,
+        Kind::P99Seconds,
+        Kind::CpuRatio,
+        Kind::ThrottledPeriods,
+    ];
 
-    /// As tables and JSON name it.
-    pub fn name(self) -> &'static str {
+    /// As tables name it, and how many of the unit there are in a second, or in a CPU.
+    pub fn in_tables(self) -> (&'static str, f64) {
         match self {
-            Kind::P50Us => "p50_us",
-            Kind::P90Us => "p90_us",
-            Kind::P99Us => "p99_us",
-            Kind::CpuPercent => "cpu_percent",
-            Kind::ThrottledPeriods => "throttled_periods",
+            Kind::P50Seconds => ("p50_us", 1e6),
+            Kind::P90Seconds => ("p90_us", 1e6),
+            Kind::P99Seconds => ("p99_us", 1e6),
+            Kind::CpuRatio => ("cpu_percent", 100.0),
+            Kind::ThrottledPeriods => ("throttled_periods", 1.0),
         }
     }
 
-    /// Three errors, each a step worse, within which figures are counted: in percent of a CPU for its time, else as a ratio of
+    /// Three errors, each a step worse, within which figures are counted: in CPUs for CPU time, else as a ratio of
     /// the larger to the smaller.
     pub fn steps(self) -> [f64; 3] {
         match self {
-            Kind::CpuPercent => [1.0, 3.0, 10.0],
+            Kind::CpuRatio => [0.01, 0.03, 0.1],
             _ => [1.1, 1.25, 2.0],
         }
     }
 }
 
-/// A figure of both worlds.
+/// A figure of both worlds, in seconds, CPUs or periods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The VM or control group.
@@ -73,11 +78,11 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// How far apart they are: points of a CPU, or the ratio of the larger to the smaller.
+    /// How far apart they are: in CPUs, or the ratio of the larger to the smaller.
     pub fn error(&self) -> f64 {
         let (low, high) = (self.simulated.min(self.kernel), self.simulated.max(self.kernel));
         match self.figure {
-            Kind::CpuPercent => high - low,
+            Kind::CpuRatio => high - low,
             Kind::ThrottledPeriods if high - low <= PERIODS => 1.0,
             _ if low > 0.0 => high / low,
             _ => f64::INFINITY,
@@ -88,7 +93,7 @@ impl Figure {
     pub fn badness(&self) -> f64 {
         let first = self.figure.steps()[0];
         match self.figure {
-            Kind::CpuPercent => self.error() / first,
+            Kind::CpuRatio => self.error() / first,
             _ => self.error().ln() / first.ln(),
         }
     }
@@ -133,18 +138,18 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
             kernel,
         };
         let (simulated, kernel) =
-            (sim_vm.share_percent(sim.wall), real_vm.share_percent(real.wall));
-        figures.push(figure(Kind::CpuPercent, simulated, kernel));
+            (sim_vm.share_percent(sim.wall) / 100.0, real_vm.share_percent(real.wall) / 100.0);
+        figures.push(figure(Kind::CpuRatio, simulated, kernel));
         let Some((sim, real)) = sim_vm.latency.as_ref().zip(real_vm.latency.as_ref()) else {
             continue;
         };
         for (kind, q, from) in [
-            (Kind::P50Us, 0.5, MEDIAN_FROM),
-            (Kind::P90Us, 0.9, P90_FROM),
-            (Kind::P99Us, 0.99, P99_FROM),
+            (Kind::P50Seconds, 0.5, MEDIAN_FROM),
+            (Kind::P90Seconds, 0.9, P90_FROM),
+            (Kind::P99Seconds, 0.99, P99_FROM),
         ] {
             if sim.n().min(real.n()) >= from {
-                let at = |hist: &Hist| hist.quantile(q).as_us_f64();
+                let at = |hist: &Hist| hist.quantile(q).as_s_f64();
                 figures.push(figure(kind, at(sim), at(real)));
             }
         }
@@ -214,24 +219,24 @@ mod tests {
 
     #[test]
     fn errors_and_which_is_worse() {
-        assert_eq!(figure(Kind::P50Us, 20.0, 10.0).error(), 2.0);
-        assert_eq!(figure(Kind::P50Us, 10.0, 20.0).error(), 2.0);
-        assert_eq!(figure(Kind::CpuPercent, 10.0, 12.5).error(), 2.5);
+        assert_eq!(figure(Kind::P50Seconds, 20.0, 10.0).error(), 2.0);
+        assert_eq!(figure(Kind::P50Seconds, 10.0, 20.0).error(), 2.0);
+        assert_eq!(figure(Kind::CpuRatio, 0.5, 0.75).error(), 0.25);
         assert_eq!(figure(Kind::ThrottledPeriods, 2.0, 0.0).error(), 1.0);
         assert_eq!(figure(Kind::ThrottledPeriods, 3.0, 0.0).error(), f64::INFINITY);
         let bad = |kind, simulated, kernel| figure(kind, simulated, kernel).badness();
-        assert!((bad(Kind::P99Us, 11.0, 10.0) - 1.0).abs() < 1e-9);
-        assert!((bad(Kind::CpuPercent, 3.0, 2.0) - 1.0).abs() < 1e-9);
-        assert!(bad(Kind::P99Us, 20.0, 10.0) > bad(Kind::CpuPercent, 7.0, 0.0));
+        assert!((bad(Kind::P99Seconds, 11.0, 10.0) - 1.0).abs() < 1e-9);
+        assert!((bad(Kind::CpuRatio, 0.03, 0.02) - 1.0).abs() < 1e-9);
+        assert!(bad(Kind::P99Seconds, 20.0, 10.0) > bad(Kind::CpuRatio, 0.07, 0.0));
     }
 
     #[test]
     fn a_tally_counts_each_step() {
         let ratios = [1.0, 1.05, 1.2, 1.9, 3.0];
         let all: Vec<_> =
-            ratios.iter().map(|ratio| figure(Kind::P90Us, 10.0 * ratio, 10.0)).collect();
+            ratios.iter().map(|ratio| figure(Kind::P90Seconds, 10.0 * ratio, 10.0)).collect();
         let tallies = Tally::all(all.iter());
-        assert_eq!(tallies, [Tally { figure: Kind::P90Us, n: 5, within: [2, 3, 4] }]);
+        assert_eq!(tallies, [Tally { figure: Kind::P90Seconds, n: 5, within: [2, 3, 4] }]);
     }
 
     /// Against published values: 0 of 10, 5 of 10 (Newcombe 1998 gives such tables), and all of many.

@@ -181,12 +181,13 @@ fn tallies(report: &Report) -> Vec<Tally> {
 fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
     let share = |tally: &Tally, step: usize| {
         let (ratio, low, high) = tally.share(step);
-        json!({ "step": tally.figure.steps()[step], "ratio": ratio, "low": low, "high": high })
+        let error = tally.figure.steps()[step];
+        json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high })
     };
     let tallies = tallies(report).into_iter().map(|tally| {
         json!({
-            "figure": tally.figure.name(),
-            "n": tally.n,
+            "figure": tally.figure,
+            "count": tally.n,
             "within": [share(&tally, 0), share(&tally, 1), share(&tally, 2)],
         })
     });
@@ -194,7 +195,7 @@ fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
         "kernel": report.kernel,
         "seed": args.seed,
         "starts": args.starts,
-        "seconds": args.seconds,
+        "measured_seconds": args.seconds,
         "summary": tallies.collect::<Vec<_>>(),
         "scenarios": report.scenarios,
     })
@@ -213,11 +214,11 @@ fn text(args: &LabCheck, report: &Report) -> String {
     let mut rows = vec![head];
     for tally in tallies(report) {
         let unit = |step: f64| match tally.figure {
-            Kind::CpuPercent => format!("{step:.0} points"),
+            Kind::CpuRatio => format!("{:.0} points", step * 100.0),
             _ if step < 2.0 => format!("{:.0} %", (step - 1.0) * 100.0),
             _ => format!("{step:.0} times"),
         };
-        let mut row = vec![tally.figure.name().to_string(), tally.n.to_string()];
+        let mut row = vec![tally.figure.in_tables().0.to_string(), tally.n.to_string()];
         for (step, limit) in tally.figure.steps().into_iter().enumerate() {
             let (share, low, high) = tally.share(step);
             row.push(format!("{}:", unit(limit)));
@@ -230,15 +231,16 @@ fn text(args: &LabCheck, report: &Report) -> String {
     let mut rows = vec![head];
     for (scenario, figure) in worst(report).into_iter().take(WORST) {
         let error = match figure.figure {
-            Kind::CpuPercent => format!("{:.2} points", figure.error()),
+            Kind::CpuRatio => format!("{:.2} points", figure.error() * 100.0),
             _ => format!("{:.2} times", figure.error()),
         };
+        let (name, scale) = figure.figure.in_tables();
         rows.push([
             scenario.to_string(),
             lowtail_out::line(&figure.of).into_owned(),
-            figure.figure.name().to_string(),
-            format!("{:.2}", figure.simulated),
-            format!("{:.2}", figure.kernel),
+            name.to_string(),
+            format!("{:.2}", figure.simulated * scale),
+            format!("{:.2}", figure.kernel * scale),
             error,
         ]);
     }
