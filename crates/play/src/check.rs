@@ -68,6 +68,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The VM or control group.
+    #[serde(rename = "vm")]
     pub of: String,
     /// What it is.
     pub figure: Kind,
@@ -168,7 +169,7 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
 }
 
 /// How many figures of a kind are how near.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
     /// The kind.
     pub figure: Kind,

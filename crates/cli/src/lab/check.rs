@@ -13,10 +13,10 @@ use lowtail_out::{Access, Output};
 use lowtail_play::Options;
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::{Figure, Kind, Tally};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::args::{CheckOn, LabCheck};
+use super::checked::{Checked, Report};
 use super::guest;
 use super::kernel::release;
 use crate::exit::Fail;
@@ -26,24 +26,6 @@ use crate::progress::Bar;
 
 /// Figures that the text shows, the worst first.
 const WORST: usize = 15;
-
-/// What one scenario showed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Checked {
-    /// Its number.
-    pub(super) scenario: u32,
-    /// What both measured.
-    pub(super) figures: Vec<Figure>,
-}
-
-/// What all have shown.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Report {
-    /// The kernel's release.
-    pub(super) kernel: String,
-    /// The scenarios.
-    pub(super) scenarios: Vec<Checked>,
-}
 
 pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     // A directory that cannot be made is told before the check, not after.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Deserialize;
 
 use super::args::{LabCheck, processors};
-use super::check::Report;
+use super::checked::Report;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::progress::Bar;

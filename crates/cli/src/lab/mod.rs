@@ -4,6 +4,7 @@ mod args;
 mod attack;
 mod catalogue;
 mod check;
+mod checked;
 mod domains;
 mod failure;
 mod guest;

@@ -229,12 +229,13 @@ fn checked(series: &str, scenarios: u64, seed: u64) -> Option<Value> {
     Some(report)
 }
 
-/// Of the figures of that kind, what part is within that step of its errors.
+/// Of the figures of that kind, what part is within that step of its errors: the upper end of its confidence interval, so that a few
+/// figures of few scenarios decide nothing.
 fn within(report: &Value, figure: &str, step: usize) -> f64 {
     let summary = report["summary"].as_array().expect("a summary");
     let tally = summary.iter().find(|tally| tally["figure"] == figure).expect("a tally");
     assert!(tally["count"].as_u64() >= Some(3), "{tally:#}");
-    tally["within"][step]["ratio"].as_f64().expect("a part")
+    tally["within"][step]["high_ratio"].as_f64().expect("a part")
 }
 
 /// Random scenarios that nobody has tuned, on three kernels: shares of CPUs agree, and most latencies are near. How near each is
@@ -245,15 +246,17 @@ fn random_scenarios_on_real_kernels() {
         let Some(report) = checked(series, scenarios, 2026) else { return };
         println!("{series}: {:#}", report["summary"]);
         for (figure, step, least) in [
-            ("cpu_ratio", 0, 0.85),
-            ("cpu_ratio", 1, 0.97),
-            ("throttled_periods", 1, 0.85),
-            ("p50_seconds", 2, 0.85),
-            ("p90_seconds", 2, 0.85),
-            ("p99_seconds", 2, 0.8),
+            ("cpu_ratio", 0, 0.95),
+            ("cpu_ratio", 1, 0.98),
+            ("throttled_periods", 1, 0.95),
+            ("p50_seconds", 1, 0.85),
+            ("p50_seconds", 2, 0.95),
+            ("p90_seconds", 2, 0.95),
+            ("p99_seconds", 1, 0.85),
+            ("p99_seconds", 2, 0.95),
         ] {
             let part = within(&report, figure, step);
-            assert!(part >= least, "{series}: {figure}: {part} within step {step}");
+            assert!(part >= least, "{series}: {figure}: {part} at most within step {step}");
         }
     }
 }
