@@ -239,7 +239,8 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 }
 
 /// Random scenarios that nobody has tuned, on three kernels: shares of CPUs agree, and most latencies are near. How near each is
-/// today is in docs/explanation/fidelity.md; here is what must not get lost.
+/// today is in docs/explanation/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies: of
+/// ten scenarios, chance alone brings less in one run of a hundred.
 #[test]
 fn random_scenarios_on_real_kernels() {
     for (series, scenarios) in [("6.18", 20), ("6.12", 10), ("6.1", 10)] {
@@ -249,11 +250,11 @@ fn random_scenarios_on_real_kernels() {
             ("cpu_ratio", 0, 0.95),
             ("cpu_ratio", 1, 0.98),
             ("throttled_periods", 1, 0.95),
-            ("p50_seconds", 1, 0.85),
-            ("p50_seconds", 2, 0.95),
-            ("p90_seconds", 2, 0.95),
-            ("p99_seconds", 1, 0.85),
-            ("p99_seconds", 2, 0.95),
+            ("p50_seconds", 1, 0.75),
+            ("p50_seconds", 2, 0.9),
+            ("p90_seconds", 2, 0.9),
+            ("p99_seconds", 1, 0.75),
+            ("p99_seconds", 2, 0.9),
         ] {
             let part = within(&report, figure, step);
             assert!(part >= least, "{series}: {figure}: {part} at most within step {step}");
