@@ -83,6 +83,18 @@ pub struct CgroupStats {
     pub longest_pause: Duration,
 }
 
+impl std::ops::AddAssign for CgroupStats {
+    /// What has happened to both; of pauses the longer one.
+    fn add_assign(&mut self, other: CgroupStats) {
+        self.periods += other.periods;
+        self.throttled_periods += other.throttled_periods;
+        self.throttled += other.throttled;
+        self.bursts += other.bursts;
+        self.burst += other.burst;
+        self.longest_pause = self.longest_pause.max(other.longest_pause);
+    }
+}
+
 impl CgroupConfig {
     /// A group with the usual shares and no limit.
     pub fn new(name: &str, parent: Option<Cgroup>) -> Self {

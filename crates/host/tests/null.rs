@@ -28,6 +28,17 @@ fn host(vms: Vec<VmConfig>) -> Config {
     Config::new(vms.len() as u16, SchedulerConfig::Null, Costs::FREE, vms)
 }
 
+/// Sleeps and works for so many microseconds, so many times.
+fn sleeper(sleep_us: u64, work_us: u64, wakeups: u64) -> Workload {
+    Workload::TimerSleeper(TimerSleeperConfig {
+        start: Distribution::ZERO,
+        sleep: Distribution::Fixed(us(sleep_us)),
+        work: us(work_us),
+        wakeups,
+        late_limit: Duration::from_ms(10),
+    })
+}
+
 #[test]
 fn a_request_takes_the_sum_of_its_parts() {
     let mut config = host(vec![VmConfig::new("io", Workload::RequestServer(server()))]);
@@ -58,14 +69,8 @@ fn a_request_takes_the_sum_of_its_parts() {
 /// What a thread of Linux costs besides: each sum by hand.
 #[test]
 fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
-    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-        start: Distribution::ZERO,
-        sleep: Distribution::Fixed(us(1_000)),
-        work: us(100),
-        wakeups: 1_000,
-        late_limit: Duration::from_ms(10),
-    });
-    let mut config = host(vec![VmConfig::new("sleeper", sleeper)]);
+    let workload = sleeper(1_000, 100, 1_000);
+    let mut config = host(vec![VmConfig::new("sleeper", workload)]);
     config.costs = Costs {
         wake_to_tickle: us(1),
         tickle_to_schedule_self: Some(us(1_000)),
@@ -94,14 +99,8 @@ fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
 /// What wakes a vCPU while it is on its way to sleep: it stays awake, and nothing is lost.
 #[test]
 fn a_wakeup_on_the_way_to_sleep() {
-    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-        start: Distribution::ZERO,
-        sleep: Distribution::Fixed(us(5)),
-        work: us(100),
-        wakeups: 1_000,
-        late_limit: Duration::from_ms(10),
-    });
-    let mut config = host(vec![VmConfig::new("sleeper", sleeper)]);
+    let workload = sleeper(5, 100, 1_000);
+    let mut config = host(vec![VmConfig::new("sleeper", workload)]);
     config.costs = Costs { block: us(16), wakeup: us(1_000), ..Costs::FREE };
     let mut host = Host::new(&config, 1).unwrap();
     assert!(host.run(Time::ZERO + Duration::from_s(1)));
@@ -121,14 +120,8 @@ fn ticks_take_time_from_who_runs() {
     let (cpu, work) = host.vcpu_time(Vcpu(0));
     assert_eq!((cpu, cpu - work), (us(1_000_100), us(250 * 10)));
 
-    let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-        start: Distribution::ZERO,
-        sleep: Distribution::Fixed(us(8_000)),
-        work: us(1),
-        wakeups: 10,
-        late_limit: Duration::from_ms(10),
-    });
-    config.vms = vec![VmConfig::new("sleeper", sleeper)];
+    let workload = sleeper(8_000, 1, 10);
+    config.vms = vec![VmConfig::new("sleeper", workload)];
     let mut host = Host::new(&config, 1).unwrap();
     assert!(host.run(Time::ZERO + Duration::from_s(1)));
     // It works 1 us after the tick that its timer meets, and no tick finds it.

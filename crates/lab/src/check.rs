@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use lowtail_engine::Rng;
 
+use crate::span::span_us;
+
 /// What a scenario is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinuxHost {
@@ -34,19 +36,13 @@ impl LinuxHost {
     }
 }
 
-/// A whole number of microseconds, each octave from `low` on as likely as the others.
-fn span_us(rng: &mut Rng, low: u64, octaves: u64) -> u64 {
-    let octave = low << rng.below(octaves);
-    octave + rng.below(octave)
-}
-
 /// True `percent` of the time.
 fn chance(rng: &mut Rng, percent: u64) -> bool {
     rng.below(100) < percent
 }
 
 /// One of them.
-fn one_of<'a>(rng: &mut Rng, all: &[&'a str]) -> &'a str {
+fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.below(all.len() as u64) as usize]
 }
 
@@ -62,7 +58,7 @@ fn spread(rng: &mut Rng, mean_us: u64) -> String {
 /// A sleeper whose latency is measured.
 fn sleeper(rng: &mut Rng) -> String {
     let mean_us = span_us(rng, 500, 5);
-    // From one twentieth to half of its time at most, and no less than a thread can do for itself.
+    // From a 64th to half of what it sleeps, and no less than a thread does for itself.
     let work_us = (mean_us / (2 << rng.below(6))).max(20);
     let sleep = spread(rng, mean_us);
     format!(
@@ -89,10 +85,10 @@ fn groups(rng: &mut Rng, text: &mut String) -> Vec<String> {
             Some(above) if chance(rng, 40) => format!("{above}/g{i}"),
             _ => format!("g{i}"),
         };
-        let weight = [10, 50, 100, 100, 200, 1000][rng.below(6) as usize];
+        let weight = one_of(rng, &[10, 50, 100, 100, 200, 1000]);
         let _ = writeln!(text, "[[cgroup]]\nname = \"{name}\"\nweight = {weight}");
         if chance(rng, 35) {
-            let period_ms = [10, 20, 50, 100][rng.below(4) as usize];
+            let period_ms = one_of(rng, &[10, 20, 50, 100]);
             let quota_ms = (period_ms * (10 + rng.below(60)) / 100).max(1);
             let _ = writeln!(text, "quota = \"{quota_ms}ms\"\nperiod = \"{period_ms}ms\"");
             if chance(rng, 30) {
@@ -132,7 +128,7 @@ pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> 
         }
         let mut tune = Vec::new();
         if chance(rng, 20) {
-            tune.push(format!("nice = {}", one_of(rng, &["-10", "-5", "-1", "1", "5", "10"])));
+            tune.push(format!("nice = {}", one_of(rng, &[-10, -5, -1, 1, 5, 10])));
         }
         if host.has_slices() && chance(rng, 20) {
             tune.push(format!("slice = \"{}us\"", span_us(rng, 100, 7)));

@@ -36,6 +36,7 @@ pub mod run;
 pub mod scheduler;
 pub mod schema;
 mod simulation;
+mod span;
 pub mod table;
 pub mod traffic;
 mod tree;

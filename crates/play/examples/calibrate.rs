@@ -11,20 +11,21 @@ fn main() -> Result<(), Error> {
     let ours = std::env::args().nth(1).is_some_and(|word| word == "small-first");
     let measured = Calibration::measure(ours, true)?;
     let us = |span: Duration| format!("{:.2}us", span.as_us_f64());
+    let in_groups = measured.late_in_groups.map_or_else(String::new, |(alone, beside)| {
+        let (alone, beside) = (us(alone), us(beside));
+        format!(" In a control group in another and so on, four of them, it is {alone} late alone, {beside} beside the other.")
+    });
     println!(
         "notes = \"\"\"\nMeasured on one CPU with nothing beside what is measured; all are medians. A thread that yields and finds \
          nobody else takes {}. A tick takes {}, each {}. From the last turn of a thread that computes to the first of another when \
          a tick ends its slice: {}. A sleeper that is alone is {} late and is charged {} from before it sleeps until it is awake; \
-         alone in a control group in another and so on, four of them, it is {} late, and {} beside a thread that computes in the same group; \
-         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.\n\"\"\"",
+         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.{in_groups}\n\"\"\"",
         us(measured.yield_to_itself),
         us(measured.tick),
         us(measured.tick_period),
         us(measured.slice_end),
         us(measured.late_alone),
         us(measured.charged_alone),
-        us(measured.late_alone_in_groups),
-        us(measured.late_beside_in_groups),
         us(measured.late_beside),
         us(measured.charged_beside),
         us(measured.handed_over),
@@ -84,6 +85,9 @@ fn main() -> Result<(), Error> {
         ("tick_period", costs.tick_period, "the resolution of CLOCK_MONOTONIC_COARSE"),
     ];
     for (name, value, source) in lines {
+        if measured.late_in_groups.is_none() && name.starts_with("cgroup") {
+            continue;
+        }
         println!("\n[{name}]\nvalue = \"{}\"\nsource = \"calibrate: {source}\"", us(value));
     }
     Ok(())

@@ -51,10 +51,9 @@ pub struct Calibration {
     pub late_alone: Duration,
     /// Its CPU time from before it sleeps until it is awake.
     pub charged_alone: Duration,
-    /// How late it is alone in a control group that is alone in another, and so on, four of them.
-    pub late_alone_in_groups: Duration,
-    /// The same beside a thread that computes, in the same group.
-    pub late_beside_in_groups: Duration,
+    /// How late it is alone in a control group that is alone in another, and so on, four of them; and beside a thread that
+    /// computes in the same group. Our scheduler knows no groups.
+    pub late_in_groups: Option<(Duration, Duration)>,
     /// A sleeper beside a thread that computes: how late.
     pub late_beside: Duration,
     /// Its CPU time from before it sleeps until it is awake.
@@ -75,10 +74,9 @@ impl Calibration {
         let tick = bench.tick()?;
         let slice_end = bench.slice_end()?;
         let (alone, beside) = (bench.sleeper(false)?, bench.sleeper(true)?);
-        // Our scheduler knows no groups.
-        let (alone_in_groups, beside_in_groups) = match small_first {
-            true => (alone.late, beside.late),
-            false => (bench.grouped(false)?, bench.grouped(true)?),
+        let late_in_groups = match small_first {
+            true => None,
+            false => Some((bench.grouped(false)?, bench.grouped(true)?)),
         };
         Ok(Calibration {
             yield_to_itself,
@@ -87,8 +85,7 @@ impl Calibration {
             slice_end,
             late_alone: alone.late,
             charged_alone: alone.charged,
-            late_alone_in_groups: alone_in_groups,
-            late_beside_in_groups: beside_in_groups,
+            late_in_groups,
             late_beside: beside.late,
             charged_beside: beside.charged,
             handed_over: beside.handed_over,
@@ -109,8 +106,10 @@ impl Calibration {
         let (to_self, to_idle) = (less(late_beside, switch), less(late_alone, from_idle));
         let wake_to_tickle = to_self.min(to_idle);
         let schedule = self.yield_to_itself.min(switch).min(from_idle);
-        let in_group = less(self.late_alone_in_groups, self.late_alone) / GROUPS;
-        let cgroup_pick = less(self.late_beside_in_groups, self.late_beside) / GROUPS;
+        let (in_alone, in_beside) =
+            self.late_in_groups.unwrap_or((self.late_alone, self.late_beside));
+        let in_group = less(in_alone, self.late_alone) / GROUPS;
+        let cgroup_pick = less(in_beside, self.late_beside) / GROUPS;
         Costs {
             wake_to_tickle,
             tickle_to_schedule: Duration::ZERO,
@@ -365,8 +364,7 @@ mod tests {
     fn measured() -> [(SchedulerConfig, Calibration); 2] {
         let ns = Duration::from_ns;
         let figures = |yields, tick, end, late, alone, beside, charged, handed| Calibration {
-            late_alone_in_groups: ns(late + 4_000),
-            late_beside_in_groups: ns(beside + 2_000),
+            late_in_groups: Some((ns(late + 4_000), ns(beside + 2_000))),
             yield_to_itself: ns(yields),
             tick: ns(tick),
             tick_period: Duration::from_ms(4),
@@ -447,8 +445,7 @@ mod tests {
                 slice_end: span(),
                 late_alone: span(),
                 charged_alone: span(),
-                late_alone_in_groups: span(),
-                late_beside_in_groups: span(),
+                late_in_groups: Some((span(), span())),
                 late_beside: span(),
                 charged_beside: span(),
                 handed_over: span(),

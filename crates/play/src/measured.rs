@@ -59,13 +59,8 @@ impl Measured {
             }
         }
         for (group, other) in self.groups.iter_mut().zip(&other.groups) {
-            if let (Some(stats), Some(other)) = (&mut group.stats, &other.stats) {
-                stats.periods += other.periods;
-                stats.throttled_periods += other.throttled_periods;
-                stats.throttled += other.throttled;
-                stats.bursts += other.bursts;
-                stats.burst += other.burst;
-                stats.longest_pause = stats.longest_pause.max(other.longest_pause);
+            if let (Some(stats), Some(other)) = (&mut group.stats, other.stats) {
+                *stats += other;
             }
         }
     }

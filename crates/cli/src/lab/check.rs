@@ -1,7 +1,6 @@
 //! `lowtail lab check`: random scenarios by a real kernel, beside the simulator.
 
-use std::fs;
-use std::io::Write;
+use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,7 +8,6 @@ use lowtail_engine::Duration;
 use lowtail_host::Costs;
 use lowtail_lab::Experiment;
 use lowtail_lab::check::{LinuxHost, linux_scenario};
-use lowtail_out::{Access, Output};
 use lowtail_play::Options;
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::{Figure, Kind, Tally};
@@ -18,7 +16,8 @@ use serde_json::json;
 use super::args::{CheckOn, LabCheck};
 use super::checked::{Checked, Report};
 use super::guest;
-use super::kernel::release;
+use super::kernel::{end_if_interrupted, release};
+use super::saved;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
@@ -28,11 +27,7 @@ use crate::progress::Bar;
 const WORST: usize = 15;
 
 pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
-    // A directory that cannot be made is told before the check, not after.
-    if let Some(dir) = &args.save {
-        fs::create_dir_all(dir)
-            .map_err(|e| Fail::Host(format!("{}: {e}", lowtail_out::path(dir))))?;
-    }
+    saved::prepare(args.save.as_deref())?;
     let numbers: Vec<u32> = match args.only {
         Some(only) => vec![only],
         None => (args.first..args.first.saturating_add(args.scenarios)).collect(),
@@ -58,14 +53,13 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report
     let steps = numbers.len() as u64 * u64::from(args.starts);
     let bar = Bar::new(global, steps, "{wide_bar} {pos}/{len} runs, {eta} left");
     let costs = Calibration::measure(false, args.exact_clock)?.costs();
-    let (mut scenarios, mut done) = (Vec::new(), 0);
-    for &number in numbers {
-        let checked = one(args, host, number, costs, &mut || {
-            done += 1;
-            bar.set(done, "");
-        })?;
-        scenarios.push(checked);
-    }
+    let done = Cell::new(0);
+    let progress = || {
+        done.set(done.get() + 1);
+        bar.set(done.get(), "");
+    };
+    let checked = numbers.iter().map(|&number| one(args, host, number, costs, &progress));
+    let scenarios = checked.collect::<Result<_, _>>()?;
     drop(bar);
     Ok(Report { kernel: release(), scenarios })
 }
@@ -75,7 +69,7 @@ fn one(
     host: LinuxHost,
     number: u32,
     costs: Costs,
-    progress: &mut dyn FnMut(),
+    progress: &dyn Fn(),
 ) -> Result<Checked, Fail> {
     let text = linux_scenario(host, args.seed, number, &command(args, number));
     let experiment = Experiment::parse(&file_name(args.seed, number), &text, None)
@@ -85,14 +79,9 @@ fn one(
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
     let mut options = Options::new(duration, experiment.file.seed);
     options.exact_clock = args.exact_clock;
-    let progress = std::cell::RefCell::new(progress);
-    let step = || (progress.borrow_mut())();
-    let figures = lowtail_play::check::check(&config, &options, u64::from(args.starts), &step);
+    let figures = lowtail_play::check::check(&config, &options, u64::from(args.starts), progress);
     let figures = figures.map_err(|error| {
-        if let lowtail_kernel::Error::Interrupted(signal) = error {
-            // Everything is removed; whoever waits for us is told by what we ended.
-            lowtail_kernel::signals::die_of(signal);
-        }
+        end_if_interrupted(&error);
         Fail::Host(format!("scenario {number}: {error}"))
     })?;
     Ok(Checked { scenario: number, figures })
@@ -100,17 +89,19 @@ fn one(
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.
 fn this_host() -> Result<LinuxHost, Fail> {
-    let release = release();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok);
-    let (Some(major), Some(minor)) = (next(), next()) else {
-        return Err(Fail::Host(format!(
-            "the kernel calls itself `{release}`, which is no version"
-        )));
-    };
     let cpus = lowtail_kernel::thread::own_cpus();
     let cpus = cpus.map_err(|error| Fail::Host(format!("the CPUs of this host: {error}")))?;
-    Ok(LinuxHost { release: (major, minor), pcpus: cpus.len().min(2) as u16 })
+    linux_host(&release(), cpus.len().min(2) as u16)
+}
+
+/// What they are drawn for where the kernel calls itself `release`.
+fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok);
+    match (next(), next()) {
+        (Some(major), Some(minor)) => Ok(LinuxHost { release: (major, minor), pcpus }),
+        _ => Err(Fail::Host(format!("the kernel calls itself `{release}`, which is no version"))),
+    }
 }
 
 /// What repeats one scenario.
@@ -124,23 +115,14 @@ fn file_name(seed: u64, number: u32) -> String {
 
 /// Writes each scenario into a file of its own.
 fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
-    let mut numbers = report.kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);
-    let release = (next(), next());
-    let pcpus = match args.on {
-        CheckOn::Kernel => this_host()?.pcpus,
-        CheckOn::Guest(_) => 1,
+    let host = match args.on {
+        CheckOn::Kernel => this_host()?,
+        CheckOn::Guest(_) => linux_host(&report.kernel, 1)?,
     };
     for checked in &report.scenarios {
         let number = checked.scenario;
-        let host = LinuxHost { release, pcpus };
         let text = linux_scenario(host, args.seed, number, &command(args, number));
-        let path = dir.join(file_name(args.seed, number));
-        let written = Output::create(&path, Access::Usual).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.commit()
-        });
-        written.map_err(|error| Fail::Host(format!("{}: {error}", lowtail_out::path(&path))))?;
+        saved::write(dir, &file_name(args.seed, number), &text)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A kernel of another version, which this program boots under QEMU with itself inside.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -63,7 +63,7 @@ pub(super) fn check(
 }
 
 /// Checks scenarios in a row in one guest.
-fn boot(args: &LabCheck, series: &str, home: &PathBuf, numbers: &[u32]) -> Result<Report, Fail> {
+fn boot(args: &LabCheck, series: &str, home: &Path, numbers: &[u32]) -> Result<Report, Fail> {
     let own = std::env::current_exe()
         .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
@@ -87,7 +87,7 @@ fn boot(args: &LabCheck, series: &str, home: &PathBuf, numbers: &[u32]) -> Resul
 }
 
 /// What `scripts/guest` prints when it is called with `words`.
-fn output(home: &PathBuf, series: &str, seconds: u64, words: &[String]) -> Result<String, Fail> {
+fn output(home: &Path, series: &str, seconds: u64, words: &[String]) -> Result<String, Fail> {
     let mut command = Command::new("sh");
     command.args(["-c", SCRIPT, "guest"]).args(words);
     command.env("LOWTAIL_GUEST_HOME", home).env("LOWTAIL_GUEST_SERIES", series);

@@ -114,11 +114,16 @@ fn compare(
     Ok(lowtail_play::compare(&sim, &real, config.pcpus, Judge { exact_clock }))
 }
 
-fn failed(error: Error, case: &Case) -> Fail {
-    if let Error::Interrupted(signal) = error {
+/// Ends this program by the signal, if one has ended the run.
+pub(super) fn end_if_interrupted(error: &Error) {
+    if let Error::Interrupted(signal) = *error {
         // Everything is removed; whoever waits for us is told by what we ended.
         lowtail_kernel::signals::die_of(signal);
     }
+}
+
+fn failed(error: Error, case: &Case) -> Fail {
+    end_if_interrupted(&error);
     match error.into() {
         Fail::Input(message) => Fail::Input(format!("case `{}`: {message}", case.name)),
         fail => fail,

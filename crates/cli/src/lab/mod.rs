@@ -12,6 +12,7 @@ mod kernel;
 mod pcap;
 mod perfetto;
 mod run;
+mod saved;
 mod show;
 
 use std::process::ExitCode;

@@ -26,9 +26,9 @@ pub use search::attack;
 
 use lowtail_engine::Rng;
 
-/// A span over `octaves` octaves from `low_us` on, each octave as likely as the others, and
-/// uniform within: as good as log-uniform, and in whole numbers.
+use crate::span::span_us;
+
+/// A span as a scenario has it.
 fn span(rng: &mut Rng, low_us: u64, octaves: u64) -> String {
-    let octave = low_us << rng.below(octaves);
-    format!("\"{}us\"", octave + rng.below(octave))
+    format!("\"{}us\"", span_us(rng, low_us, octaves))
 }

@@ -43,10 +43,7 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
         }
         for stats in limited.iter().filter_map(|&cgroup| simulated.cgroup_stats(cgroup)) {
             seen = true;
-            sum.periods += stats.periods;
-            sum.throttled_periods += stats.throttled_periods;
-            sum.throttled += stats.throttled;
-            sum.longest_pause = sum.longest_pause.max(stats.longest_pause);
+            sum += stats;
         }
         for &cgroup in &nearest {
             let off = used.error_percent(simulated, cgroup);

@@ -28,24 +28,22 @@ impl Fair {
     /// EEVDF: a slice is over, the next one begins (`update_deadline`).
     fn renew_deadline(&mut self, q: usize, e: usize) {
         let entity = &self.entities[e];
-        let mut resched = false;
         let renewed = entity.vruntime >= entity.deadline;
         if renewed {
             let slice = if entity.own_slice { entity.slice } else { self.tunables.base_slice };
             let deadline = entity.vruntime + self.virtually(slice, e);
             let entity = &mut self.entities[e];
             (entity.slice, entity.deadline) = (slice, deadline);
-            resched = true;
         }
-        if self.config.version >= FairVersion::Linux618 {
-            resched |= !self.entities[e].is_protected(&self.config);
-        } else if !renewed
-            && self.config.preempt_short
-            && self.entities[e].protected != Some(self.entities[e].deadline)
-        {
-            // Protection that a shorter slice has ended lasts no longer than what it is owed.
-            resched = !self.eligible(e);
-        }
+        let entity = &self.entities[e];
+        let resched = renewed
+            || if self.config.version >= FairVersion::Linux618 {
+                !entity.is_protected(&self.config)
+            } else {
+                // Protection that a shorter slice has ended lasts no longer than what it is owed.
+                let ended = entity.protected != Some(entity.deadline);
+                self.config.preempt_short && ended && !self.eligible(e)
+            };
         if resched && self.queues[q].entities > 1 {
             self.resched(q);
         }
