@@ -26,6 +26,7 @@ impl LinuxHost {
             }
             release if release >= (6, 12) => r#"{ kind = "eevdf", version = "6.12" }"#,
             release if release >= (6, 6) => r#"{ kind = "eevdf", version = "6.6" }"#,
+            release if release >= (5, 13) => r#"{ kind = "cfs", version = "6.1" }"#,
             _ => r#"{ kind = "cfs", version = "5.4" }"#,
         }
     }

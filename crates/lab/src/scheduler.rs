@@ -150,6 +150,7 @@ fn describe_fair(config: &FairConfig) -> String {
         FairVersion::Linux2639 => "CFS of Linux 2.6.39",
         FairVersion::Linux418 => "CFS of Linux 4.18",
         FairVersion::Linux54 => "CFS of Linux 5.4",
+        FairVersion::Linux61 => "CFS of Linux 6.1",
         FairVersion::Linux66 => "EEVDF of Linux 6.6",
         FairVersion::Linux612 => "EEVDF of Linux 6.12",
         FairVersion::Linux618 => "EEVDF of Linux 6.18",

@@ -14,9 +14,11 @@
 mod balance;
 mod balance_state;
 mod bandwidth;
+mod buddy;
 mod check;
 mod choose;
 mod entity;
+mod limbo;
 mod pool;
 mod queue;
 mod realtime;
@@ -38,7 +40,7 @@ use entity::Entity;
 use pool::Pool;
 use queue::Queue;
 pub use state::Fair;
-use state::{Alarm, Cpu, EnqueueReason, Group, MEAN_IDLE, Task};
+use state::{Alarm, Cpu, EnqueueReason, Group, Leave, MEAN_IDLE, Task};
 use version::Tunables;
 pub use version::{CfsKeys, CfsVersion, EevdfKeys, EevdfVersion, FairConfig, FairVersion};
 
@@ -95,13 +97,13 @@ impl Fair {
         if self.is_realtime(e) {
             self.stop_realtime(p, e, blocks, yields);
         } else if blocks {
-            self.dequeue_task(e, true);
+            self.dequeue_task(e, Leave::Sleep);
             if !self.entities[e].delayed {
                 self.unlink_task(e);
             }
         } else if let Some(to) = push.filter(|&to| self.can_push(host, e, to)) {
             // It goes on there when its context is saved.
-            self.dequeue_task(e, false);
+            self.dequeue_task(e, Leave::Move);
             self.unlink_task(e);
             self.tasks[e].pushed = Some(to);
         }
@@ -226,6 +228,7 @@ impl Scheduler for Fair {
             turn: 0,
             waits: false,
             pushed: None,
+            in_limbo: false,
         };
         self.tasks = (0..self.threads).map(task).collect();
         self.any_realtime = (0..self.threads).any(|e| self.is_realtime(e));
@@ -288,7 +291,9 @@ impl Scheduler for Fair {
 
     fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         let e = v.index();
-        if cx.vcpu(v).runnable() && !self.entities[e].queued && !self.tasks[e].waits {
+        let task = &self.tasks[e];
+        let waits = self.entities[e].queued || task.waits || task.in_limbo;
+        if cx.vcpu(v).runnable() && !waits {
             self.now = cx.now().as_ns();
             self.wake_up(cx.host, e);
             self.apply_deferred(cx, None);

@@ -1,6 +1,6 @@
 //! Which pCPU: where a thread wakes, and how load is moved from one pCPU to another.
 
-use super::state::{EnqueueReason, Fair};
+use super::state::{EnqueueReason, Fair, Leave};
 use super::version::FairVersion;
 use crate::host_state::HostState;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
@@ -383,7 +383,7 @@ impl Fair {
 
     /// Moves the waiting thread `e` to pCPU `p`.
     fn move_thread(&mut self, host: &mut HostState, e: usize, p: usize) {
-        self.dequeue_task(e, false);
+        self.dequeue_task(e, Leave::Move);
         self.unlink_task(e);
         self.set_pcpu(e, p);
         self.enqueue_task(e, EnqueueReason::Move);

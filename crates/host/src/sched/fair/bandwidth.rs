@@ -92,7 +92,7 @@ impl Fair {
         let throttled = !pool.throttled.is_empty();
         if pool.idle && !throttled {
             // Since 5.14 it is refilled before it stops.
-            if self.config.version >= FairVersion::Linux66 {
+            if self.config.version >= FairVersion::Linux61 {
                 pool.refill();
             }
             pool.active = false;
@@ -155,10 +155,19 @@ impl Fair {
     /// `throttle_cfs_rq`.
     fn throttle(&mut self, q: usize) -> bool {
         // Since 5.7 it looks once more whether there is some (e98fa02c4f2e).
-        if self.config.version >= FairVersion::Linux66 && self.fetch(q, 1) {
+        if self.config.version >= FairVersion::Linux61 && self.fetch(q, 1) {
             return false;
         }
         let (group, now) = (self.queues[q].group, self.now);
+        if self.throttles_threads() {
+            self.queues[q].limited.throttled = Some(now);
+            self.count_throttles(q, 1);
+            if let Some(pool) = &mut self.groups[group].pool {
+                pool.throttled.push(q);
+            }
+            self.start_period(group);
+            return true;
+        }
         let mut e = Some(self.threads + q);
         let (runnable, mut leaves) = (self.queues[q].runnable, true);
         while let Some(here) = e {
@@ -194,8 +203,11 @@ impl Fair {
     fn unthrottle(&mut self, q: usize) {
         let (group, now) = (self.queues[q].group, self.now);
         let limited = &mut self.queues[q].limited;
-        let Some(since) = limited.throttled.take() else { return };
+        let Some(mut since) = limited.throttled.take() else { return };
         let pause = limited.pause.take();
+        if self.config.version >= FairVersion::Linux618 {
+            since = pause.unwrap_or(now);
+        }
         if let Some(pool) = &mut self.groups[group].pool {
             let stats = &mut pool.stats;
             stats.throttled += Duration::from_ns(now - since);
@@ -203,6 +215,9 @@ impl Fair {
             stats.longest_pause = stats.longest_pause.max(pause);
         }
         self.count_throttles(q, -1);
+        if self.throttles_threads() {
+            return self.leave_limbo(q);
+        }
         if self.queues[q].entities == 0 {
             return;
         }
@@ -243,8 +258,9 @@ impl Fair {
 
     /// A thread in the throttled `q` could run from now on.
     pub(super) fn begin_pause(&mut self, q: usize) {
+        let cut_off = self.is_cut_off(q);
         let queue = &mut self.queues[q];
-        if queue.limited.throttled.is_some() {
+        if cut_off {
             queue.limited.pause = match queue.runnable {
                 0 => None,
                 _ => queue.limited.pause.or(Some(self.now)),

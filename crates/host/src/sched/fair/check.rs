@@ -36,7 +36,11 @@ impl Fair {
         let fail = |what: &str| Err(format!("{v:?} {what}: {state:?} {entity:?}"));
         let queued = if self.is_realtime(e) { self.tasks[e].waits } else { entity.queued };
         // One that wakes on its way out of a pCPU queues up when it has left.
-        if state.runnable() && !queued && !state.running {
+        let in_limbo = self.tasks[e].in_limbo;
+        if in_limbo && (queued || state.blocked || self.queues[entity.queue].throttles == 0) {
+            return fail("is in limbo");
+        }
+        if state.runnable() && !queued && !in_limbo && !state.running {
             return fail("waits nowhere");
         }
         if state.blocked && queued && !entity.delayed {
@@ -80,7 +84,7 @@ impl Fair {
                     if below.entities == 0 && !entity.delayed {
                         return fail("has an empty group");
                     }
-                    if below.limited.throttled.is_some() {
+                    if self.is_cut_off(own) {
                         return fail("has a throttled group");
                     }
                     below.runnable
@@ -91,7 +95,7 @@ impl Fair {
             return fail("is counted wrongly");
         }
         let entity = &self.entities[self.threads + q];
-        let out = queue.group == 0 || queue.limited.throttled.is_some() || queue.entities == 0;
+        let out = queue.group == 0 || self.is_cut_off(q) || queue.entities == 0;
         if !out && !entity.queued {
             return fail("is left out");
         }

@@ -8,6 +8,10 @@ use crate::cgroup::Policy;
 impl Fair {
     fn pick(&mut self, q: usize) -> Option<usize> {
         if self.eevdf() {
+            // Without a look at deadlines and protection.
+            if let Some(next) = self.queues[q].next.filter(|&next| self.eligible(next)) {
+                return Some(next);
+            }
             return self.queues[q].pick_eevdf(&self.entities, &self.config, true);
         }
         let shift = self.config.version.weight_shift();
@@ -18,9 +22,14 @@ impl Fair {
     /// (`pick_next_task_fair`). Both become what they are now in all queues on their way.
     pub(super) fn pick_thread(&mut self, p: usize, mut prev: Option<usize>) -> Option<usize> {
         'again: loop {
-            let mut q = p;
+            let (mut q, mut throttled) = (p, false);
             let next = loop {
-                if self.queues[q].current.is_some() {
+                if self.throttles_threads() {
+                    if self.running(q).is_some() {
+                        self.update_curr(q);
+                    }
+                    throttled |= self.check_limit(q);
+                } else if self.queues[q].current.is_some() {
                     if self.running(q).is_some() {
                         self.update_curr(q);
                     }
@@ -44,6 +53,11 @@ impl Fair {
             };
             self.put_back(prev, Some(next));
             self.set_next(next);
+            if throttled {
+                self.enter_limbo(next);
+                prev = Some(next);
+                continue 'again;
+            }
             return Some(next);
         }
     }
@@ -85,6 +99,7 @@ impl Fair {
         let mut next = Some(next);
         while let Some(e) = next {
             let q = self.entities[e].queue;
+            self.clear_buddies(e);
             if self.queues[q].current != Some(e) {
                 self.queues[q].take(e);
                 self.queues[q].current = Some(e);
@@ -119,7 +134,11 @@ impl Fair {
     /// The thread `e` has come to pCPU `p`: may it interrupt there? (`check_preempt_wakeup`)
     pub(super) fn check_preempt(&mut self, p: usize, e: usize) {
         let idle = self.cpus[p].current.is_none();
-        let waits = self.queues[self.entities[e].queue].throttles > 0;
+        if self.reschedule.has(self.pcpu(p)) {
+            // It is to choose again anyway.
+            return;
+        }
+        let waits = self.queues[self.entities[e].queue].throttles > 0 && !self.throttles_threads();
         let Some(current) = self.cpus[p].current else {
             if idle && !waits {
                 self.resched(p);
@@ -171,7 +190,14 @@ impl Fair {
         let shift = self.config.version.weight_shift();
         let (ours, theirs) = (&self.entities[current], &self.entities[new]);
         let granularity = virtual_time(self.tunables.wakeup_granularity, theirs.weight, shift);
-        ours.vruntime - theirs.vruntime > granularity
+        let interrupts = ours.vruntime - theirs.vruntime > granularity;
+        if interrupts {
+            self.set_next_buddy(Some(new));
+            if current < self.threads {
+                self.set_last_buddy(current);
+            }
+        }
+        interrupts
     }
 
     /// The same in 6.18: a shorter slice ends protection if it is then the first, else it shortens it.
@@ -224,7 +250,10 @@ impl Fair {
         let waiting = self.queues[q].waiting.iter();
         let least = waiting.map(|&other| self.entities[other].vruntime).min();
         let ahead = least.map_or(0, |least| entity.vruntime - least);
-        if ran > turn || ran >= self.tunables.min_granularity && ahead > turn {
+        if ran > turn {
+            self.resched(q);
+            self.clear_buddies(e);
+        } else if ran >= self.tunables.min_granularity && ahead > turn {
             self.resched(q);
         }
     }
@@ -235,6 +264,16 @@ impl Fair {
         self.update_curr(q);
         if self.eevdf() {
             let more = self.virtually(self.entities[e].slice, e);
+            if self.config.version >= FairVersion::Linux612 {
+                // What is left of its turn is run.
+                if self.eligible(e) {
+                    let entity = &mut self.entities[e];
+                    entity.vruntime = entity.deadline;
+                    entity.deadline += more;
+                }
+                self.queues[q].advance(&self.entities);
+                return;
+            }
             self.entities[e].deadline += more;
             return;
         }

@@ -37,18 +37,24 @@ pub(super) struct Queue {
     pub(super) runnable: u32,
     /// Never goes back; where new ones are placed.
     pub(super) min_vruntime: i64,
-    /// CFS: who has yielded, and is passed over once.
+    /// CFS: who has yielded, and is passed over.
     pub(super) skip: Option<usize>,
+    /// Who is preferred for the next turn, ...
+    pub(super) next: Option<usize>,
+    /// ... or else, under CFS.
+    pub(super) last: Option<usize>,
     pub(super) limited: Limited,
     /// This queue or one above it is throttled, so many of them.
     pub(super) throttles: u32,
+    /// Threads that wait for the end of that outside of the queue; who came last is at the end.
+    pub(super) limbo: Vec<usize>,
 }
 
 impl Queue {
     /// A queue with room for `entities`.
     pub(super) fn new(pcpu: usize, group: usize, entities: usize) -> Self {
-        let waiting = Vec::with_capacity(entities);
-        Queue { pcpu, group, waiting, ..Queue::default() }
+        let (waiting, limbo) = (Vec::with_capacity(entities), Vec::with_capacity(entities));
+        Queue { pcpu, group, waiting, limbo, ..Queue::default() }
     }
 
     /// The current one, if it is still in the queue.
@@ -77,10 +83,10 @@ impl Queue {
         }
     }
 
-    /// CFS: least virtual run time, but for one that has yielded while another is no more than
-    /// a wake-up granularity behind it (`pick_next_entity`).
+    /// CFS: least virtual run time, but for one that has yielded; a buddy, and who is next to one that has yielded, may be a
+    /// wake-up granularity behind it (`pick_next_entity`).
     pub(super) fn pick_cfs(
-        &mut self,
+        &self,
         all: &[Entity],
         granularity: i64,
         shift: u32,
@@ -88,20 +94,21 @@ impl Queue {
         let running = self.running(all);
         let first = |except: Option<usize>| {
             let waiting = self.waiting.iter().copied();
-            // Of equals the current one was here first.
-            let all_of_them = running.into_iter().chain(waiting).filter(|&e| Some(e) != except);
+            // Of equals who waits is next (`entity_before`).
+            let all_of_them = waiting.chain(running).filter(|&e| Some(e) != except);
             all_of_them.min_by_key(|&e| all[e].vruntime)
         };
         let left = first(None)?;
-        if self.skip.take() == Some(left)
-            && let Some(second) = first(Some(left))
-        {
-            let gap = all[second].vruntime - all[left].vruntime;
-            if gap <= virtual_time(granularity, all[left].weight, shift) {
-                return Some(second);
-            }
+        let near = |&e: &usize| {
+            let gap = all[e].vruntime - all[left].vruntime;
+            gap <= virtual_time(granularity, all[left].weight, shift)
+        };
+        let buddy = self.next.filter(near).or(self.last.filter(near));
+        let second = first(Some(left)).filter(near);
+        if self.skip == Some(left) {
+            return buddy.or(second).or(Some(left));
         }
-        Some(left)
+        buddy.or(Some(left))
     }
 
     /// Sum of weights, and of virtual run times beyond `zero` times weight.
@@ -155,10 +162,10 @@ impl Queue {
             return Some(e);
         }
         let waiting = self.waiting.iter().copied().filter(eligible);
-        // Of equals the current one goes on. Somebody is always eligible, but for rounding.
-        running
-            .into_iter()
-            .chain(waiting)
+        // Of equals who waits is next (`entity_before`), such as one that wakes, is owed nothing, and finds a slice just over.
+        // Somebody is always eligible, but for rounding.
+        waiting
+            .chain(running)
             .min_by_key(|&e| all[e].deadline)
             .or_else(|| self.queued(all).min_by_key(|&e| all[e].vruntime))
     }
@@ -237,26 +244,29 @@ mod tests {
 
     /// The example of Stoica and Abdel-Wahab (1995): equal clients; the first has asked for 2
     /// at time 0, the second for 1 at time 1, when the first has run for 1. Virtual time goes on
-    /// at half the rate then. At equal deadlines who runs goes on; the second is next, with the
-    /// deadline 1.5, before the first one's next request, which is eligible at 2.
+    /// at half the rate then. Their deadlines are equal, and the paper takes either; Linux takes who waits. At 1.5 it is the second
+    /// one's turn, with the deadline 2, before the first one's next request, which is eligible at 2.
     #[test]
     fn the_paper_is_followed() {
         let unit = 1_000;
         let (queue, all) = queue(&[(1024, unit, 2 * unit), (1024, unit, 2 * unit)]);
-        assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(0));
+        assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(1));
         let (queue, all) = self::queue(&[(1024, 2 * unit, 4 * unit), (1024, unit, 2 * unit)]);
         assert_eq!(queue.average(&all, 10), 3 * unit / 2);
         assert_eq!(queue.pick_eevdf(&all, &free(), true), Some(1));
     }
 
-    /// CFS: least virtual run time, the current one of equals; one that yields is passed over
-    /// unless the other is more than a granularity behind.
+    /// CFS: least virtual run time, who waits of equals; one that yields is passed over
+    /// unless the other is more than a granularity behind; a buddy is preferred in the same way.
     #[test]
     fn the_least_run_time_is_next() {
         let (mut queue, all) = queue(&[(1024, 5, 0), (1024, 5, 0), (1024, 900, 0)]);
-        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));
-        queue.skip = Some(0);
         assert_eq!(queue.pick_cfs(&all, 100, 10), Some(1));
+        queue.skip = Some(1);
+        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));
+        queue.next = Some(2);
+        assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));
+        assert_eq!(queue.pick_cfs(&all, 895, 10), Some(2));
         let (mut queue, all) = self::queue(&[(1024, 5, 0), (1024, 900, 0)]);
         queue.skip = Some(0);
         assert_eq!(queue.pick_cfs(&all, 100, 10), Some(0));

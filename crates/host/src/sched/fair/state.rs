@@ -20,6 +20,17 @@ pub(super) enum EnqueueReason {
     Move,
 }
 
+/// How a thread goes out of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It sleeps.
+    Sleep,
+    /// It goes to another pCPU.
+    Move,
+    /// Its group has run out of its limit.
+    Throttle,
+}
+
 /// What a pCPU idles for on average before anything is known, and at most: two migration costs.
 pub(super) const MEAN_IDLE: u64 = 1_000_000;
 
@@ -55,6 +66,8 @@ pub(super) struct Task {
     pub(super) waits: bool,
     /// It is on its way to this pCPU, where it goes on.
     pub(super) pushed: Option<usize>,
+    /// It is in no queue, since its group has run out of its limit.
+    pub(super) in_limbo: bool,
 }
 
 /// A control group; the first is the root.

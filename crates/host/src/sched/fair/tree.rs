@@ -1,7 +1,7 @@
 //! The tree of queues: threads and groups come and go, run time is accounted, the shares of a
 //! group are spread over pCPUs.
 
-use super::state::{EnqueueReason, Fair};
+use super::state::{EnqueueReason, Fair, Leave};
 use super::version::FairVersion;
 use super::weight::LEAST;
 
@@ -46,6 +46,7 @@ impl Fair {
             };
         if resched && self.queues[q].entities > 1 {
             self.resched(q);
+            self.clear_buddies(e);
         }
     }
 
@@ -112,7 +113,10 @@ impl Fair {
         let tunables = &self.tunables;
         let mut queue = q;
         let mut here = e;
-        let others = i64::from(self.queues[q].entities) + i64::from(!self.entities[e].queued);
+        let alone = self.config.version < FairVersion::Linux61;
+        // Since 5.13 all threads of the pCPU count (ALT_PERIOD).
+        let others = if alone { self.queues[q].entities } else { self.queues[self.queues[q].pcpu].runnable };
+        let others = i64::from(others) + i64::from(!self.entities[e].queued);
         let few = tunables.latency / tunables.min_granularity.max(1);
         let mut slice =
             if others > few { others * tunables.min_granularity } else { tunables.latency };
@@ -125,7 +129,9 @@ impl Fair {
             slice = (i128::from(slice) * i128::from(weight) / i128::from(load.max(1))) as i64;
             match self.above(here) {
                 Some(above) => here = above,
-                None => return slice,
+                None if alone => return slice,
+                // (BASE_SLICE)
+                None => return slice.max(tunables.min_granularity),
             }
             queue = self.entities[here].queue;
         }
@@ -161,6 +167,7 @@ impl Fair {
     pub(super) fn dequeue_entity(&mut self, e: usize, sleeps: bool, may_stay: bool) -> bool {
         let q = self.entities[e].queue;
         self.update_curr(q);
+        self.clear_buddies(e);
         let eevdf = self.eevdf();
         let delayed = self.entities[e].delayed;
         if eevdf && may_stay && self.config.delay_dequeue && !delayed && !self.eligible(e) {
@@ -182,9 +189,6 @@ impl Fair {
         self.entities[e].queued = false;
         self.queues[q].entities -= 1;
         self.queues[q].take(e);
-        if self.queues[q].skip == Some(e) {
-            self.queues[q].skip = None;
-        }
         self.add_load(q, -(self.entities[e].weight as i64));
         self.give_back(q);
         self.queues[q].advance(&self.entities);
@@ -219,7 +223,7 @@ impl Fair {
             slice = self.least_slice(q);
             self.queues[q].runnable += 1;
             self.begin_pause(q);
-            if self.queues[q].limited.throttled.is_some() {
+            if self.is_cut_off(q) {
                 return;
             }
             reason = EnqueueReason::Wake;
@@ -253,7 +257,7 @@ impl Fair {
             let q = self.entities[here].queue;
             let queue = &mut self.queues[q];
             queue.runnable = queue.runnable.saturating_add_signed(more);
-            if queue.limited.throttled.is_some() {
+            if self.is_cut_off(q) {
                 self.begin_pause(q);
                 return;
             }
@@ -284,11 +288,11 @@ impl Fair {
 
     /// The thread `e` leaves its queue, and groups that it leaves empty do too
     /// (`dequeue_task_fair`).
-    pub(super) fn dequeue_task(&mut self, e: usize, sleeps: bool) {
-        let (mut e, mut sleeps) = (Some(e), sleeps);
+    pub(super) fn dequeue_task(&mut self, e: usize, leave: Leave) {
+        let (mut e, mut sleeps) = (Some(e), leave != Leave::Move);
         let mut slice = None;
         while let Some(here) = e {
-            if !self.dequeue_entity(here, sleeps, sleeps) {
+            if !self.dequeue_entity(here, sleeps, sleeps && leave != Leave::Throttle) {
                 if here >= self.threads {
                     slice = self.least_slice(self.entities[here].queue);
                 }
@@ -297,18 +301,28 @@ impl Fair {
             self.moved_groups += u32::from(here >= self.threads);
             let q = self.entities[here].queue;
             self.queues[q].runnable -= 1;
-            if self.queues[q].limited.throttled.is_some() {
+            if self.is_cut_off(q) {
                 return;
             }
             e = self.above(here);
             if self.queues[q].entities > 0 {
                 slice = self.least_slice(q);
+                if leave != Leave::Move {
+                    self.prefer_group(q, e);
+                }
                 break;
             }
             sleeps = true;
         }
         self.pass_slice_up(e, slice);
         self.count_up(e, -1);
+    }
+
+    /// A thread has gone to sleep from `q`, which has more, and stands for which `group` above: its turn is to go on with them.
+    fn prefer_group(&mut self, q: usize, group: Option<usize>) {
+        if self.eevdf() || self.queues[q].throttles == 0 {
+            self.set_next_buddy(group);
+        }
     }
 
     /// EEVDF: one that was marked as gone goes, and groups that it leaves empty.
@@ -323,11 +337,12 @@ impl Fair {
                 self.unlink_task(here);
             }
             let q = self.entities[here].queue;
-            if self.queues[q].limited.throttled.is_some() {
+            if self.is_cut_off(q) {
                 return;
             }
             e = self.above(here);
             if self.queues[q].entities > 0 {
+                self.prefer_group(q, e);
                 return self.pass_slice_up(e, self.least_slice(q));
             }
             may_stay = true;

@@ -17,12 +17,16 @@ pub enum FairVersion {
     Linux418,
     /// CFS of Linux 5.4: it does not expire any more (de53fd7aedb1).
     Linux54,
+    /// CFS of Linux 6.1, as 5.13 to 6.5 have it: turns follow from all threads of the pCPU, and none is shorter than the least
+    /// granularity (0c2de3f054a5).
+    Linux61,
     /// EEVDF of Linux 6.6.
     Linux66,
-    /// EEVDF of Linux 6.12: slices of a thread's own, delayed dequeue, short slices interrupt.
+    /// EEVDF of Linux 6.12: slices of a thread's own, delayed dequeue, short slices interrupt. Of later 6.12.y
+    /// also that a group goes on when a thread of it sleeps, and that who yields forfeits its slice.
     Linux612,
     /// EEVDF of Linux 6.18: who runs is left alone for the shortest slice of its queue at most, and is looked at again whenever its run
-    /// time is brought up to date after that.
+    /// time is brought up to date after that; limits take threads out one by one.
     Linux618,
 }
 
@@ -50,6 +54,9 @@ pub enum CfsVersion {
     /// Linux 5.4.
     #[serde(rename = "5.4")]
     Linux54,
+    /// Linux 6.1.
+    #[serde(rename = "6.1")]
+    Linux61,
 }
 
 impl From<CfsVersion> for FairVersion {
@@ -58,6 +65,7 @@ impl From<CfsVersion> for FairVersion {
             CfsVersion::Linux2639 => FairVersion::Linux2639,
             CfsVersion::Linux418 => FairVersion::Linux418,
             CfsVersion::Linux54 => FairVersion::Linux54,
+            CfsVersion::Linux61 => FairVersion::Linux61,
         }
     }
 }
