@@ -18,7 +18,7 @@ use crate::event::{Event, SchedTimer};
 use crate::ids::{Pcpu, Vcpu};
 use crate::notification::Origin;
 use crate::record::What;
-use crate::sched::SchedContext;
+use crate::sched::{Pass, SchedContext};
 pub(crate) use state::Core;
 
 /// Calls a method of the scheduler with what it may see and do.
@@ -32,7 +32,7 @@ macro_rules! with_sched {
             tickled: &mut core.tickled,
             recorder: &mut core.recorder,
             groups: &mut core.groups,
-            picked: &mut core.picked,
+            pass: &mut core.pass,
         };
         core.sched.0.$method(&mut cx $(, $arg)*)
     }};
@@ -238,7 +238,7 @@ impl Core {
         if let Some(v) = prev {
             self.suspend(v);
         }
-        (self.groups, self.picked) = (0, 0);
+        (self.groups, self.pass) = (0, Pass::default());
         let decision = with_sched!(self, schedule, p, prev);
         if let Some(span) = decision.run_for {
             self.pcpus[p.index()].slice = self.queue.at(now + span, Event::SliceOver(p));
@@ -247,12 +247,24 @@ impl Core {
         match (prev, decision.next) {
             (Some(v), Some(next)) if v == next => {
                 debug_assert!(!self.host.vcpus[v.index()].blocked);
-                self.progress[v.index()].overhead += self.costs.schedule;
+                let cost = self.pass_cost();
+                self.progress[v.index()].overhead += cost;
                 self.resume(v);
             }
             (None, None) => {}
             (prev, next) => self.switch(p, prev, next),
         }
+    }
+
+    /// What the scheduler's pass takes that is just over.
+    fn pass_cost(&self) -> Duration {
+        let (costs, pass) = (&self.costs, &self.pass);
+        costs.schedule
+            + costs.cgroup_enqueue * u64::from(self.groups)
+            + costs.cgroup_pick * u64::from(pass.picked)
+            + costs.cgroup_put * u64::from(pass.put)
+            // There and back into the scheduler, as who sleeps.
+            + (costs.schedule + costs.context_switch) * u64::from(pass.throttled)
     }
 
     /// Begins to switch `p` from `prev` to `next`.
@@ -262,11 +274,9 @@ impl Core {
             self.leave(p, v);
         }
         self.host.current[p.index()] = next;
+        let mut cost = self.pass_cost();
         let pcpu = &mut self.pcpus[p.index()];
         pcpu.switching = Some(prev);
-        let mut cost = self.costs.schedule
-            + self.costs.cgroup_enqueue * u64::from(self.groups)
-            + self.costs.cgroup_pick * u64::from(self.picked);
         match next {
             Some(v) => {
                 let state = &mut self.host.vcpus[v.index()];

@@ -40,6 +40,8 @@ pub struct Costs {
     pub cgroup_enqueue: Duration,
     /// Each control group on the way from the root to the thread that is to run next: one more pass through a queue.
     pub cgroup_pick: Duration,
+    /// Each control group of a thread that could run on and has to wait, unless who is next is in it, too.
+    pub cgroup_put: Duration,
     /// What the scheduling-clock interrupt takes from the vCPU that runs. Charged as its run time.
     pub tick: Duration,
     /// From one of these interrupts to the next on a pCPU that is busy, at multiples of it; an idle one has none. Zero: no ticks.
@@ -61,6 +63,7 @@ impl Costs {
         wakeup: Duration::ZERO,
         cgroup_enqueue: Duration::ZERO,
         cgroup_pick: Duration::ZERO,
+        cgroup_put: Duration::ZERO,
         tick: Duration::ZERO,
         tick_period: Duration::ZERO,
     };

@@ -46,6 +46,8 @@ pub struct CostsFile {
     pub cgroup_enqueue: Option<CostFile>,
     /// See [`Costs::cgroup_pick`]; nothing if absent.
     pub cgroup_pick: Option<CostFile>,
+    /// See [`Costs::cgroup_put`]; nothing if absent.
+    pub cgroup_put: Option<CostFile>,
     /// See [`Costs::tick`]; nothing if absent.
     pub tick: Option<CostFile>,
     /// See [`Costs::tick_period`]; no ticks if absent.
@@ -117,6 +119,8 @@ pub struct CostsChoice {
     pub cgroup_enqueue: Option<DurationText>,
     /// Replaces the file's number.
     pub cgroup_pick: Option<DurationText>,
+    /// Replaces the file's number.
+    pub cgroup_put: Option<DurationText>,
     /// Replaces the file's number.
     pub tick: Option<DurationText>,
     /// Replaces the file's number.
@@ -199,6 +203,7 @@ impl CostTable {
             wakeup: get("wakeup"),
             cgroup_enqueue: get("cgroup_enqueue"),
             cgroup_pick: get("cgroup_pick"),
+            cgroup_put: get("cgroup_put"),
             tick: get("tick"),
             tick_period: get("tick_period"),
         }
@@ -242,6 +247,7 @@ impl CostTable {
             ("wakeup", costs.wakeup),
             ("cgroup_enqueue", costs.cgroup_enqueue),
             ("cgroup_pick", costs.cgroup_pick),
+            ("cgroup_put", costs.cgroup_put),
             ("tick", costs.tick),
             ("tick_period", costs.tick_period),
             ("upcall", costs.upcall),
@@ -275,6 +281,7 @@ impl CostTable {
             ("wakeup", choice.wakeup),
             ("cgroup_enqueue", choice.cgroup_enqueue),
             ("cgroup_pick", choice.cgroup_pick),
+            ("cgroup_put", choice.cgroup_put),
             ("tick", choice.tick),
             ("tick_period", choice.tick_period),
             ("upcall", choice.upcall),

@@ -81,6 +81,11 @@ fn main() -> Result<(), Error> {
             costs.cgroup_pick,
             "late, beside another in four groups, less late, beside another; a quarter of it",
         ),
+        (
+            "cgroup_put",
+            costs.cgroup_put,
+            "late, in no group beside another in four groups, less late, beside another; a quarter of it",
+        ),
         ("tick", costs.tick, "what a thread that computes misses"),
         ("tick_period", costs.tick_period, "the resolution of CLOCK_MONOTONIC_COARSE"),
     ];

@@ -29,6 +29,8 @@ const WAKEUPS: usize = 1_000;
 const SLEEP: Duration = Duration::from_us(1_300);
 /// Control groups, one below the other.
 const GROUPS: u64 = 4;
+/// Fewest shares of a group (`MIN_SHARES`).
+const LEAST_SHARES: u64 = 2;
 /// What a sleeper computes after each wake-up.
 const WORK: Duration = Duration::from_us(20);
 /// How long threads that compute look for what interrupts them.
@@ -54,6 +56,8 @@ pub struct Calibration {
     /// How late it is alone in a control group that is alone in another, and so on, four of them; and beside a thread that
     /// computes in the same group. Our scheduler knows no groups.
     pub late_in_groups: Option<(Duration, Duration)>,
+    /// How late one that is in none of them is beside a thread that computes in the last of them.
+    pub late_beside_groups: Option<Duration>,
     /// A sleeper beside a thread that computes: how late.
     pub late_beside: Duration,
     /// Its CPU time from before it sleeps until it is awake.
@@ -74,10 +78,12 @@ impl Calibration {
         let tick = bench.tick()?;
         let slice_end = bench.slice_end()?;
         let (alone, beside) = (bench.sleeper(false)?, bench.sleeper(true)?);
-        let late_in_groups = match small_first {
-            true => None,
-            false => Some((bench.grouped(false)?, bench.grouped(true)?)),
-        };
+        let (mut late_in_groups, mut late_beside_groups) = (None, None);
+        if !small_first {
+            late_in_groups =
+                Some((bench.grouped(Grouped::Sleeper)?, bench.grouped(Grouped::Both)?));
+            late_beside_groups = Some(bench.grouped(Grouped::Other)?);
+        }
         Ok(Calibration {
             yield_to_itself,
             tick,
@@ -86,6 +92,7 @@ impl Calibration {
             late_alone: alone.late,
             charged_alone: alone.charged,
             late_in_groups,
+            late_beside_groups,
             late_beside: beside.late,
             charged_beside: beside.charged,
             handed_over: beside.handed_over,
@@ -110,6 +117,8 @@ impl Calibration {
             self.late_in_groups.unwrap_or((self.late_alone, self.late_beside));
         let in_group = less(in_alone, self.late_alone) / GROUPS;
         let cgroup_pick = less(in_beside, self.late_beside) / GROUPS;
+        let beside_groups = self.late_beside_groups.unwrap_or(self.late_beside);
+        let cgroup_put = less(beside_groups, self.late_beside) / GROUPS;
         Costs {
             wake_to_tickle,
             tickle_to_schedule: Duration::ZERO,
@@ -123,6 +132,7 @@ impl Calibration {
             wakeup,
             cgroup_enqueue: less(in_group, cgroup_pick),
             cgroup_pick,
+            cgroup_put,
             tick: self.tick,
             tick_period: self.tick_period,
         }
@@ -258,20 +268,22 @@ impl Bench {
         })
     }
 
-    /// How late a sleeper is whose group is alone in another, and so on; by itself in its own, or beside a thread that computes.
-    fn grouped(&self, beside: bool) -> Result<Duration, Error> {
+    /// How late a sleeper is, where one group is alone in another, and so on, and `who` is in the last of them.
+    fn grouped(&self, who: Grouped) -> Result<Duration, Error> {
         let mut tree = Tree::new(Hierarchy::find()?, &journal::directory())?;
         let mut group = Tree::TOP;
+        // So light that a sleeper outside of it is always before a thread in it.
+        tree.set_shares(group, LEAST_SHARES)?;
         for _ in 1..GROUPS {
             group = tree.add(group, "calibrate")?;
         }
         let stop = &AtomicBool::new(false);
-        let placed = || tree.place(group, gettid());
-        let sleeper = || placed().map(|()| self.sleep(stop));
-        let other = || placed().map(|()| watch(|_| stop.load(Ordering::Relaxed)));
+        let placed = |inside| if inside { tree.place(group, gettid()) } else { Ok(()) };
+        let sleeper = || placed(who != Grouped::Other).map(|()| self.sleep(stop));
+        let other = || placed(true).map(|()| watch(|_| stop.load(Ordering::Relaxed)));
         let mut bodies: Vec<Body<'_, Result<Log, Error>>> = Vec::new();
         bodies.push((Policy::Other, Box::new(sleeper)));
-        if beside {
+        if who != Grouped::Sleeper {
             bodies.push((Policy::Idle, Box::new(other)));
         }
         let log = self.run(bodies)?.remove(0)?;
@@ -297,6 +309,17 @@ impl Bench {
         stop.store(true, Ordering::Relaxed);
         log
     }
+}
+
+/// Who is in control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grouped {
+    /// The sleeper, which is alone.
+    Sleeper,
+    /// The sleeper and one that computes.
+    Both,
+    /// Only the one that computes.
+    Other,
 }
 
 /// What a thread notes.
@@ -365,6 +388,7 @@ mod tests {
         let ns = Duration::from_ns;
         let figures = |yields, tick, end, late, alone, beside, charged, handed| Calibration {
             late_in_groups: Some((ns(late + 4_000), ns(beside + 2_000))),
+            late_beside_groups: Some(ns(beside + 1_500)),
             yield_to_itself: ns(yields),
             tick: ns(tick),
             tick_period: Duration::from_ms(4),
@@ -446,6 +470,7 @@ mod tests {
                 late_alone: span(),
                 charged_alone: span(),
                 late_in_groups: Some((span(), span())),
+                late_beside_groups: Some(span()),
                 late_beside: span(),
                 charged_beside: span(),
                 handed_over: span(),

@@ -39,6 +39,7 @@ pub const KERNEL_COSTS: Costs = Costs {
     wakeup: Duration::from_ns(800),
     cgroup_enqueue: Duration::from_ns(700),
     cgroup_pick: Duration::from_ns(400),
+    cgroup_put: Duration::from_ns(300),
     tick: Duration::from_ns(6_300),
     tick_period: Duration::from_ms(4),
     ..COSTS

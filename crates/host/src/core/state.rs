@@ -8,6 +8,7 @@ use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::{CpuSet, Vcpu};
 use crate::record::Recorder;
+use crate::sched::Pass;
 use crate::sched::Scheduler;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
@@ -75,8 +76,8 @@ pub(crate) struct Core {
     pub(super) held: CpuSet,
     /// Control groups that the scheduler has moved in this call.
     pub(super) groups: u32,
-    /// Control groups of who runs next.
-    pub(super) picked: u32,
+    /// What the scheduler's pass has met.
+    pub(super) pass: Pass,
     /// A vCPU that executes and has nothing to do: the host asks its guest.
     pub(crate) needs_step: Option<Vcpu>,
     pub(super) watched: Option<Vcpu>,
@@ -134,7 +135,7 @@ impl Core {
             tickle: config.tickle,
             held: CpuSet::EMPTY,
             groups: 0,
-            picked: 0,
+            pass: Pass::default(),
             needs_step: None,
             watched,
             worst: None,

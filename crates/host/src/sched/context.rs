@@ -7,6 +7,17 @@ use crate::host_state::{HostState, VcpuState};
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::{Note, Recorder};
 
+/// What it took to choose who runs next, besides a pass and a switch: each takes time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Control groups on the way from the root to who is next: picks.
+    pub picked: u32,
+    /// Control groups of who ran and now waits, in which who is next is not.
+    pub put: u32,
+    /// Threads that were switched to only to be taken out of their queue, since their group has run out of its limit.
+    pub throttled: u32,
+}
+
 /// What a scheduler can see and do while it handles a call.
 #[derive(Debug)]
 pub struct SchedContext<'a> {
@@ -17,7 +28,7 @@ pub struct SchedContext<'a> {
     pub(crate) tickled: &'a mut CpuSet,
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) groups: &'a mut u32,
-    pub(crate) picked: &'a mut u32,
+    pub(crate) pass: &'a mut Pass,
 }
 
 impl SchedContext<'_> {
@@ -61,9 +72,9 @@ impl SchedContext<'_> {
         self.timers[index] = self.queue.at(at, Event::SchedulerTimer(timer));
     }
 
-    /// Who runs next is in so many control groups, one in another: each is a pick.
-    pub fn picked_groups(&mut self, n: u32) {
-        *self.picked += n;
+    /// What it took to choose who runs next, besides a pass and a switch.
+    pub fn pass(&mut self, pass: Pass) {
+        *self.pass = pass;
     }
 
     /// This call has put so many control groups into their queues, or taken them out: that takes time.

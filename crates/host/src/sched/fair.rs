@@ -277,7 +277,7 @@ impl Scheduler for Fair {
             Some(e) => {
                 cx.host.vcpus[e].processor = p;
                 if !self.is_realtime(e) {
-                    cx.picked_groups(self.depth(e) as u32 - 1);
+                    self.pass.picked = self.depth(e) as u32 - 1;
                 }
                 self.cpus[at].idle_since = None;
                 self.keep_ticking(at);
@@ -285,6 +285,7 @@ impl Scheduler for Fair {
             None if prev.is_some() => self.cpus[at].idle_since = Some(self.now),
             None => {}
         }
+        cx.pass(std::mem::take(&mut self.pass));
         self.apply_deferred(cx, Some(p));
         Decision { next: next.map(|e| Vcpu(e as u16)), run_for: None }
     }

@@ -18,5 +18,5 @@ pub mod small_first;
 
 pub use crate::event::SchedTimer;
 pub use crate::host_state::HostState;
-pub use context::SchedContext;
+pub use context::{Pass, SchedContext};
 pub use scheduler::{Decision, Scheduler};

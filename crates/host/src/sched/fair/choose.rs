@@ -87,6 +87,7 @@ impl Fair {
                 self.check_limit(q);
                 if self.entities[e].queued {
                     self.queues[q].put(e);
+                    self.pass.put += u32::from(e >= self.threads);
                 }
                 self.queues[q].current = None;
             }

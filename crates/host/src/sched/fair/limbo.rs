@@ -19,6 +19,7 @@ impl Fair {
 
     /// The thread `e`, which would run now, goes into limbo (`throttle_cfs_rq_work`).
     pub(super) fn enter_limbo(&mut self, e: usize) {
+        self.pass.throttled += 1;
         self.dequeue_task(e, Leave::Throttle);
         self.unlink_task(e);
         self.tasks[e].in_limbo = true;

@@ -10,6 +10,7 @@ use crate::cgroup::Policy;
 use crate::event::SchedTimer;
 use crate::ids::{CpuSet, Pcpu, Vcpu};
 use crate::record::Note;
+use crate::sched::context::Pass;
 
 /// How a thread comes into a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,8 @@ pub struct Fair {
     pub(super) deferred_notes: Vec<(Pcpu, Vcpu, Note)>,
     /// Groups that this call has put into their queues or taken out, for the host, too.
     pub(super) moved_groups: u32,
+    /// What choosing has met, for the host, too.
+    pub(super) pass: Pass,
 }
 
 /// A timer of this scheduler's.
@@ -139,6 +142,7 @@ impl Fair {
             deferred_timers: Vec::new(),
             deferred_notes: Vec::new(),
             moved_groups: 0,
+            pass: Pass::default(),
         }
     }
 
