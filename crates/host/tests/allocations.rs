@@ -150,7 +150,9 @@ fn a_warm_host_allocates_nothing() {
         FairVersion::Linux418,
         FairVersion::Linux54,
         FairVersion::Linux66,
+        FairVersion::Linux61,
         FairVersion::Linux612,
+        FairVersion::Linux618,
     ] {
         let scheduler = SchedulerConfig::Fair(FairConfig::new(version));
         allocates_nothing(&format!("{version:?}"), &host(scheduler));

@@ -33,8 +33,10 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("fair 2.6.39", fair(FairVersion::Linux2639)),
         ("fair 4.18", fair(FairVersion::Linux418)),
         ("fair 5.4", fair(FairVersion::Linux54)),
+        ("fair 6.1", fair(FairVersion::Linux61)),
         ("fair 6.6", fair(FairVersion::Linux66)),
         ("fair 6.12", fair(FairVersion::Linux612)),
+        ("fair 6.18", fair(FairVersion::Linux618)),
         ("null", SchedulerConfig::Null),
         ("small-first", SchedulerConfig::SmallFirst(SmallFirstConfig::default())),
     ];

@@ -13,13 +13,16 @@ fn main() -> Result<(), Error> {
     let us = |span: Duration| format!("{:.2}us", span.as_us_f64());
     let in_groups = measured.late_in_groups.map_or_else(String::new, |(alone, beside)| {
         let (alone, beside) = (us(alone), us(beside));
-        format!(" In a control group in another and so on, four of them, it is {alone} late alone, {beside} beside the other.")
+        format!(" In a control group in another and so on, four of them, it is {alone} late alone, {beside} beside the other")
     });
+    let beside_groups = measured
+        .late_beside_groups
+        .map_or_else(String::new, |late| format!("; with only the other in them {}.", us(late)));
     println!(
         "notes = \"\"\"\nMeasured on one CPU with nothing beside what is measured; all are medians. A thread that yields and finds \
          nobody else takes {}. A tick takes {}, each {}. From the last turn of a thread that computes to the first of another when \
          a tick ends its slice: {}. A sleeper that is alone is {} late and is charged {} from before it sleeps until it is awake; \
-         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.{in_groups}\n\"\"\"",
+         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.{in_groups}{beside_groups}\n\"\"\"",
         us(measured.yield_to_itself),
         us(measured.tick),
         us(measured.tick_period),

@@ -101,7 +101,7 @@ impl Figure {
 }
 
 /// Plays `config` `starts` times in the simulator and by this kernel, with a seed more each time, so that threads start in other
-/// phases; all that was measured counts together.
+/// phases; all that was measured counts together. `twice`: by the kernel once more, with other seeds, in place of the simulator.
 ///
 /// # Errors
 /// As [`run()`](crate::run()) and [`simulate()`](crate::simulate()).
@@ -109,13 +109,19 @@ pub fn check(
     config: &Config,
     options: &Options,
     starts: u64,
+    twice: bool,
     progress: &dyn Fn(),
 ) -> Result<Vec<Figure>, Error> {
     let mut both: Option<(Measured, Measured)> = None;
     for start in 0..starts {
         let options = Options { seed: options.seed.wrapping_add(start), ..options.clone() };
         let real = run(config, &options, &|_| {})?;
-        let sim = simulate(config, options.seed, options.warm_up, options.duration)?;
+        let sim = if twice {
+            let seed = options.seed.wrapping_add(starts);
+            run(config, &Options { seed, ..options }, &|_| {})?
+        } else {
+            simulate(config, options.seed, options.warm_up, options.duration)?
+        };
         match &mut both {
             None => both = Some((sim, real)),
             Some((all_sim, all_real)) => {

@@ -281,13 +281,16 @@ impl Crew {
     ) -> Result<Pid, Error> {
         let vm = &config.vms[worker.vm].name;
         let name = format!("{vm}.{}", worker.vcpu);
-        let rng = Rng::new(seed, &name);
+        // The draws of the simulator's guest, so that both have the same bursts and sleeps. Its further vCPUs share the stream there,
+        // and so have only their starts in common.
+        let guest = Rng::new(seed, vm);
+        let rng = if worker.vcpu == 0 { guest.clone() } else { Rng::new(seed, &name) };
         let shared = Arc::clone(&self.shared);
-        let task = worker.task;
+        let (task, vcpu) = (worker.task, worker.vcpu);
         let (tell, told) = mpsc::channel();
         // Names of threads are cut at 15 bytes by the kernel, and have no NUL.
         let named = std::thread::Builder::new().name(name.replace('\0', ""));
-        let spawned = named.spawn(move || labour(&shared, task, (rng, spin), &tell));
+        let spawned = named.spawn(move || labour(&shared, (task, vcpu), (guest, rng, spin), &tell));
         let failed = |what: String| Error::Worker { vm: vm.clone(), vcpu: worker.vcpu, what };
         let thread =
             spawned.map_err(|error| failed(format!("cannot start its thread: {error}")))?;
@@ -340,8 +343,8 @@ fn hear(told: &Receiver<Pid>) -> Option<Pid> {
 /// The life of a thread.
 fn labour(
     shared: &Shared,
-    task: Task,
-    (rng, spin): (Rng, Spin),
+    (task, vcpu): (Task, usize),
+    (guest, rng, spin): (Rng, Rng, Spin),
     tell: &Sender<Pid>,
 ) -> Option<Hist> {
     // Ordinary threads may be woken 50 us late, to save energy.
@@ -359,7 +362,7 @@ fn labour(
     };
     drop(order);
     window.start.sleep();
-    Work { window, stop: &shared.stop, rng, spin }.run(task)
+    Work { window, stop: &shared.stop, vcpu, guest, rng, spin }.run(task)
 }
 
 #[cfg(test)]

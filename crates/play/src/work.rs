@@ -33,6 +33,10 @@ pub(crate) struct Work<'a> {
     pub(crate) window: Window,
     /// Set when all is over.
     pub(crate) stop: &'a AtomicBool,
+    /// The thread's number in its VM.
+    pub(crate) vcpu: usize,
+    /// Random draws of its VM, none of which is drawn yet.
+    pub(crate) guest: Rng,
     /// Random draws of this thread.
     pub(crate) rng: Rng,
     /// What computing takes here.
@@ -51,7 +55,11 @@ impl Work<'_> {
             }
             Task::Hog { burst, sleep } => {
                 // The same first sleep as in the simulator, for the same reason.
-                let first = self.rng.uniform(Duration::ZERO, sleep + burst.mean());
+                let rng = if self.vcpu == 0 { &mut self.rng } else { &mut self.guest };
+                let mut first = Duration::ZERO;
+                for _ in 0..=self.vcpu {
+                    first = rng.uniform(Duration::ZERO, sleep + burst.mean());
+                }
                 self.sleep(Instant::now().after(first));
                 while !self.over() {
                     let burst = burst.draw(&mut self.rng);

@@ -200,6 +200,9 @@ pub(crate) struct LabCheck {
     /// With --on kernel: the host's clock counts instructions, and nobody else is on it
     #[arg(long)]
     pub(super) exact_clock: bool,
+    /// The kernel twice, with other seeds, in place of the simulator: how near figures can be at best
+    #[arg(long)]
+    pub(super) twice: bool,
     /// Guests at the same time [default: one per processor]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) jobs: Option<u16>,

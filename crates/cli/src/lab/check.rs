@@ -79,7 +79,8 @@ fn one(
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
     let mut options = Options::new(duration, experiment.file.seed);
     options.exact_clock = args.exact_clock;
-    let figures = lowtail_play::check::check(&config, &options, u64::from(args.starts), progress);
+    let (starts, twice) = (u64::from(args.starts), args.twice);
+    let figures = lowtail_play::check::check(&config, &options, starts, twice, progress);
     let figures = figures.map_err(|error| {
         end_if_interrupted(&error);
         Fail::Host(format!("scenario {number}: {error}"))
@@ -106,7 +107,8 @@ fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
 
 /// What repeats one scenario.
 fn command(args: &LabCheck, number: u32) -> String {
-    format!("lowtail lab check --on {} --seed {} --only {number}", args.on, args.seed)
+    let twice = if args.twice { " --twice" } else { "" };
+    format!("lowtail lab check --on {} --seed {} --only {number}{twice}", args.on, args.seed)
 }
 
 fn file_name(seed: u64, number: u32) -> String {
@@ -160,6 +162,7 @@ fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
         "seed": args.seed,
         "starts": args.starts,
         "measured_seconds": args.seconds,
+        "twice": args.twice,
         "summary": tallies.collect::<Vec<_>>(),
         "scenarios": report.scenarios,
     })
@@ -191,7 +194,8 @@ fn text(args: &LabCheck, report: &Report) -> String {
         rows.push(row.try_into().expect("eight columns"));
     }
     text += &table(&rows);
-    let head = ["SCENARIO", "OF", "FIGURE", "SIMULATED", "KERNEL", "ERROR"].map(String::from);
+    let first = if args.twice { "KERNEL" } else { "SIMULATED" };
+    let head = ["SCENARIO", "OF", "FIGURE", first, "KERNEL", "ERROR"].map(String::from);
     let mut rows = vec![head];
     for (scenario, figure) in worst(report).into_iter().take(WORST) {
         let error = match figure.figure {

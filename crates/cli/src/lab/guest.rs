@@ -69,13 +69,20 @@ fn boot(args: &LabCheck, series: &str, home: &Path, numbers: &[u32]) -> Result<R
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
     let words = format!(
         "lowtail lab check --on kernel --exact-clock --json --seed {} --first {first} \
-         --scenarios {n} --seconds {} --starts {}",
-        args.seed, args.seconds, args.starts
+         --scenarios {n} --seconds {} --starts {}{}",
+        args.seed,
+        args.seconds,
+        args.starts,
+        if args.twice { " --twice" } else { "" },
     );
     let mut command = vec!["run".to_string(), own.display().to_string()];
     command.extend(words.split_whitespace().map(str::to_string));
     // A second of the guest takes one or two of ours; the rest is for the boot, and for a machine that has more to do.
-    let guest_s = n as u64 * u64::from(args.starts) * (u64::from(args.seconds) + 1) + 40;
+    let guest_s = n as u64
+        * u64::from(args.starts)
+        * (u64::from(args.seconds) + 1)
+        * (1 + u64::from(args.twice))
+        + 40;
     let text = output(home, series, 60 + 8 * guest_s, &command)?;
     let mut values = serde_json::Deserializer::from_str(&text);
     Report::deserialize(&mut values).map_err(|error| {

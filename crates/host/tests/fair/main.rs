@@ -16,12 +16,14 @@ use lowtail_host::{
 };
 
 /// All versions by name.
-const VERSIONS: [(&str, FairVersion); 5] = [
+const VERSIONS: [(&str, FairVersion); 7] = [
     ("2.6.39", FairVersion::Linux2639),
     ("4.18", FairVersion::Linux418),
     ("5.4", FairVersion::Linux54),
+    ("6.1", FairVersion::Linux61),
     ("6.6", FairVersion::Linux66),
     ("6.12", FairVersion::Linux612),
+    ("6.18", FairVersion::Linux618),
 ];
 
 /// A host without costs, its groups empty.

@@ -86,14 +86,15 @@ fn balancing_throttled_pcpus_is_what_was_missing() {
     }
 }
 
-/// All limits together are the whole host, so that nobody catches up who was late. CFS up to 5.4
-/// balances by weights and loses some 3 %. EEVDF's kernels have idle pCPUs pull by number; they lose
+/// All limits together are the whole host, so that nobody catches up who was late. CFS balances by weights and loses some 3 %, in step,
+/// as its periods are in all of its kernels but 6.3 to 6.5. EEVDF's kernels have idle pCPUs pull by number; they lose
 /// as much if all periods are in step, as they were before 6.3 (41abdba93747): at their end fewer
 /// vCPUs have run time left than there are pCPUs. As they are, the host is busy.
 #[test]
 fn later_kernels_keep_the_host_busy_once_periods_are_not_in_step() {
     for (name, version) in VERSIONS.into_iter().skip(1) {
-        for in_step in [true, false] {
+        let steps: &[bool] = if version.is_eevdf() { &[true, false] } else { &[true] };
+        for &in_step in steps {
             let mut fair = FairConfig::new(version);
             fair.periods_in_step = in_step;
             let (busy, off) = busy(&s4(fair, true, true, false));
@@ -108,7 +109,7 @@ fn later_kernels_keep_the_host_busy_once_periods_are_not_in_step() {
             );
         }
     }
-    for (name, version) in VERSIONS.into_iter().skip(3) {
+    for (name, version) in VERSIONS.into_iter().filter(|(_, version)| version.is_eevdf()) {
         let (busy, off) = busy(&s4(FairConfig::new(version), true, true, false));
         assert!(busy > 99.0 && off < 3.0, "{name}: {busy} %, {off} % off");
     }

@@ -11,12 +11,17 @@ use super::version::FairVersion;
 const MANY: u32 = 8;
 
 impl Fair {
-    fn has_buddies(&self) -> bool {
-        !self.eevdf() || self.config.version >= FairVersion::Linux612
+    /// Who wakes, and groups of those who sleep, are preferred under CFS since 3.0 (2f36825b176f).
+    fn has_next_buddies(&self) -> bool {
+        let version = self.config.version;
+        version >= FairVersion::Linux612 || version > FairVersion::Linux2639 && !version.is_eevdf()
     }
 
     /// `e` and its groups are preferred in their queues (`set_next_buddy`).
     pub(super) fn set_next_buddy(&mut self, mut e: Option<usize>) {
+        if !self.has_next_buddies() {
+            return;
+        }
         while let Some(here) = e.filter(|&e| self.may_be_buddy(e)) {
             let q = self.entities[here].queue;
             self.queues[q].next = Some(here);
@@ -38,7 +43,7 @@ impl Fair {
     }
 
     fn may_be_buddy(&self, e: usize) -> bool {
-        self.has_buddies() && self.entities[e].queued && !self.entities[e].idle
+        self.entities[e].queued && !self.entities[e].idle
     }
 
     /// `e` is preferred no more, nor its groups because of it (`clear_buddies`).

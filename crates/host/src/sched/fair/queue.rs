@@ -85,12 +85,7 @@ impl Queue {
 
     /// CFS: least virtual run time, but for one that has yielded; a buddy, and who is next to one that has yielded, may be a
     /// wake-up granularity behind it (`pick_next_entity`).
-    pub(super) fn pick_cfs(
-        &self,
-        all: &[Entity],
-        granularity: i64,
-        shift: u32,
-    ) -> Option<usize> {
+    pub(super) fn pick_cfs(&self, all: &[Entity], granularity: i64, shift: u32) -> Option<usize> {
         let running = self.running(all);
         let first = |except: Option<usize>| {
             let waiting = self.waiting.iter().copied();

@@ -115,7 +115,8 @@ impl Fair {
         let mut here = e;
         let alone = self.config.version < FairVersion::Linux61;
         // Since 5.13 all threads of the pCPU count (ALT_PERIOD).
-        let others = if alone { self.queues[q].entities } else { self.queues[self.queues[q].pcpu].runnable };
+        let others =
+            if alone { self.queues[q].entities } else { self.queues[self.queues[q].pcpu].runnable };
         let others = i64::from(others) + i64::from(!self.entities[e].queued);
         let few = tunables.latency / tunables.min_granularity.max(1);
         let mut slice =
