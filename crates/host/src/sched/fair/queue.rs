@@ -98,7 +98,7 @@ impl Queue {
             let gap = all[e].vruntime - all[left].vruntime;
             gap <= virtual_time(granularity, all[left].weight, shift)
         };
-        let buddy = self.next.filter(near).or(self.last.filter(near));
+        let buddy = self.next.filter(near).or_else(|| self.last.filter(near));
         let second = first(Some(left)).filter(near);
         if self.skip == Some(left) {
             return buddy.or(second).or(Some(left));
