@@ -3,8 +3,9 @@
 //! A group has a queue on each pCPU (`queue.rs`), and an entity that stands for it in its
 //! parent's queue there (`entity.rs`, `tree.rs`). Who is next is looked for from the root down
 //! (`choose.rs`): least virtual run time under CFS, earliest virtual deadline of those who are
-//! owed something under EEVDF. Limits on run time take queues out of the tree and put them back
-//! (`bandwidth.rs`); `balance.rs` says which pCPU, `realtime.rs` who is above all this. Names of
+//! owed something under EEVDF, and now and then a buddy (`buddy.rs`). Limits on run time take
+//! queues out of the tree and put them back (`bandwidth.rs`), since 6.18 their threads
+//! (`limbo.rs`); `balance.rs` says which pCPU, `realtime.rs` who is above all this. Names of
 //! the kernel's functions (`kernel/sched/fair.c`) stand where they are modelled;
 //! `docs/explanation/linux-fair.md` says what is not.
 //!
