@@ -205,13 +205,15 @@ fn web_p99_us(line: &str) -> Option<f64> {
     (words.next()? == "web" && words.next()? == "1").then(|| words.nth(2)?.parse().ok())?
 }
 
-/// `lab check` in a guest of `series`: so many scenarios, each with figures of both worlds; `None` if there can be no guest.
-fn checked(series: &str, scenarios: u64, seed: u64) -> Option<Value> {
+/// `lab check` in a guest of `series`: so many scenarios, each with figures of both worlds, or of the kernel twice; `None` if there can be no
+/// guest.
+fn checked(series: &str, (scenarios, seed): (u64, u64), twice: bool) -> Option<Value> {
     // Whatever a guest needs is there, or why not is said.
     guest(&["lowtail", "--version"], None)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let words = format!(
-        "lab check --on guest={series} --scenarios {scenarios} --seed {seed} --json --jobs 2"
+        "lab check --on guest={series} --scenarios {scenarios} --seed {seed} --json --jobs 2{}",
+        if twice { " --twice" } else { "" }
     );
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowtail"));
@@ -244,7 +246,7 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 #[test]
 fn random_scenarios_on_real_kernels() {
     for (series, scenarios) in [("6.18", 20), ("6.12", 10), ("6.1", 10)] {
-        let Some(report) = checked(series, scenarios, 2026) else { return };
+        let Some(report) = checked(series, (scenarios, 2026), false) else { return };
         println!("{series}: {:#}", report["summary"]);
         for (figure, step, least) in [
             ("cpu_ratio", 0, 0.95),
@@ -258,6 +260,21 @@ fn random_scenarios_on_real_kernels() {
         ] {
             let part = within(&report, figure, step);
             assert!(part >= least, "{series}: {figure}: {part} at most within step {step}");
+        }
+    }
+}
+
+/// The kernel beside itself, with other random spans: shares are near, and not the same to the last nanosecond.
+#[test]
+fn a_kernel_beside_itself() {
+    let Some(report) = checked("6.18", (3, 5), true) else { return };
+    assert_eq!(report["twice"], true);
+    let all = report["scenarios"].as_array().expect("scenarios").iter();
+    for figure in all.flat_map(|checked| checked["figures"].as_array().expect("figures")) {
+        if figure["figure"] == "cpu_ratio" {
+            let cpus = |key: &str| figure[key].as_f64().expect("a number");
+            let off = (cpus("simulated") - cpus("kernel")).abs();
+            assert!(off < 0.1 && off > 0.0, "{figure:#}");
         }
     }
 }
