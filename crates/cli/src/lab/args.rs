@@ -211,6 +211,13 @@ pub(crate) struct LabCheck {
     pub(super) save: Option<PathBuf>,
 }
 
+impl LabCheck {
+    /// The option `--twice` as a command has it, if it is there.
+    pub(super) fn twice_option(&self) -> &'static str {
+        if self.twice { " --twice" } else { "" }
+    }
+}
+
 impl LabRun {
     /// What the simulator is asked for, on `jobs` threads.
     pub(super) fn options(&self, jobs: usize) -> RunOptions {

@@ -107,7 +107,7 @@ fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
 
 /// What repeats one scenario.
 fn command(args: &LabCheck, number: u32) -> String {
-    let twice = if args.twice { " --twice" } else { "" };
+    let twice = args.twice_option();
     format!("lowtail lab check --on {} --seed {} --only {number}{twice}", args.on, args.seed)
 }
 

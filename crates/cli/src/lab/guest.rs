@@ -73,7 +73,7 @@ fn boot(args: &LabCheck, series: &str, home: &Path, numbers: &[u32]) -> Result<R
         args.seed,
         args.seconds,
         args.starts,
-        if args.twice { " --twice" } else { "" },
+        args.twice_option(),
     );
     let mut command = vec!["run".to_string(), own.display().to_string()];
     command.extend(words.split_whitespace().map(str::to_string));

@@ -8,8 +8,7 @@ use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::{CpuSet, Vcpu};
 use crate::record::Recorder;
-use crate::sched::Pass;
-use crate::sched::Scheduler;
+use crate::sched::{Pass, Scheduler};
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
 /// A pCPU as the host sees it.

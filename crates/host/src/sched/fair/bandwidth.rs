@@ -159,15 +159,21 @@ impl Fair {
             return false;
         }
         let (group, now) = (self.queues[q].group, self.now);
-        if self.throttles_threads() {
-            self.queues[q].limited.throttled = Some(now);
-            self.count_throttles(q, 1);
-            if let Some(pool) = &mut self.groups[group].pool {
-                pool.throttled.push(q);
-            }
-            self.start_period(group);
-            return true;
+        if !self.throttles_threads() {
+            self.leave_tree(q);
         }
+        self.queues[q].limited.throttled = Some(now);
+        self.count_throttles(q, 1);
+        self.begin_pause(q);
+        if let Some(pool) = &mut self.groups[group].pool {
+            pool.throttled.push(q);
+        }
+        self.start_period(group);
+        true
+    }
+
+    /// The group of `q` goes, and groups that it leaves empty.
+    fn leave_tree(&mut self, q: usize) {
         let mut e = Some(self.threads + q);
         let (runnable, mut leaves) = (self.queues[q].runnable, true);
         while let Some(here) = e {
@@ -184,14 +190,6 @@ impl Fair {
             leaves &= self.queues[above].entities == 0;
             e = self.above(here);
         }
-        self.queues[q].limited.throttled = Some(now);
-        self.count_throttles(q, 1);
-        self.begin_pause(q);
-        if let Some(pool) = &mut self.groups[group].pool {
-            pool.throttled.push(q);
-        }
-        self.start_period(group);
-        true
     }
 
     /// The queue that the group `e` stands for.
@@ -205,7 +203,7 @@ impl Fair {
         let limited = &mut self.queues[q].limited;
         let Some(mut since) = limited.throttled.take() else { return };
         let pause = limited.pause.take();
-        if self.config.version >= FairVersion::Linux618 {
+        if self.throttles_threads() {
             since = pause.unwrap_or(now);
         }
         if let Some(pool) = &mut self.groups[group].pool {

@@ -4,6 +4,7 @@
 //! who has just woken and interrupts. The first EEVDF has no use for them; since 2a77e4be12cb, which is in later 6.12.y, it prefers such
 //! groups.
 
+use super::queue::Queue;
 use super::state::Fair;
 use super::version::FairVersion;
 
@@ -18,53 +19,48 @@ impl Fair {
     }
 
     /// `e` and its groups are preferred in their queues (`set_next_buddy`).
-    pub(super) fn set_next_buddy(&mut self, mut e: Option<usize>) {
-        if !self.has_next_buddies() {
-            return;
-        }
-        while let Some(here) = e.filter(|&e| self.may_be_buddy(e)) {
-            let q = self.entities[here].queue;
-            self.queues[q].next = Some(here);
-            e = self.above(here);
+    pub(super) fn set_next_buddy(&mut self, e: Option<usize>) {
+        if self.has_next_buddies() {
+            self.set_buddy(e, |queue| &mut queue.next);
         }
     }
 
     /// CFS: the thread `e` has been interrupted, and with many it goes on soon (`set_last_buddy`).
     pub(super) fn set_last_buddy(&mut self, e: usize) {
-        if self.queues[self.entities[e].queue].entities < MANY {
-            return;
+        if self.queues[self.entities[e].queue].entities >= MANY {
+            self.set_buddy(Some(e), |queue| &mut queue.last);
         }
-        let mut e = Some(e);
-        while let Some(here) = e.filter(|&e| self.may_be_buddy(e)) {
-            let q = self.entities[here].queue;
-            self.queues[q].last = Some(here);
+    }
+
+    /// `e` and its groups become `buddy` in their queues.
+    fn set_buddy(&mut self, mut e: Option<usize>, buddy: fn(&mut Queue) -> &mut Option<usize>) {
+        while let Some(here) = e {
+            let entity = &self.entities[here];
+            if !entity.queued || entity.idle {
+                return;
+            }
+            *buddy(&mut self.queues[entity.queue]) = e;
             e = self.above(here);
         }
     }
 
-    fn may_be_buddy(&self, e: usize) -> bool {
-        self.entities[e].queued && !self.entities[e].idle
+    /// `e` is preferred no more, nor its groups because of it, nor passed over (`clear_buddies`).
+    pub(super) fn clear_buddies(&mut self, e: usize) {
+        self.clear_buddy(e, |queue| &mut queue.next);
+        self.clear_buddy(e, |queue| &mut queue.last);
+        let skip = &mut self.queues[self.entities[e].queue].skip;
+        *skip = skip.filter(|&other| other != e);
     }
 
-    /// `e` is preferred no more, nor its groups because of it (`clear_buddies`).
-    pub(super) fn clear_buddies(&mut self, e: usize) {
-        let mut next = Some(e);
-        while let Some(here) = next.filter(|&e| self.queues[self.entities[e].queue].next == Some(e))
-        {
-            let q = self.entities[here].queue;
-            self.queues[q].next = None;
-            next = self.above(here);
-        }
-        let mut last = Some(e);
-        while let Some(here) = last.filter(|&e| self.queues[self.entities[e].queue].last == Some(e))
-        {
-            let q = self.entities[here].queue;
-            self.queues[q].last = None;
-            last = self.above(here);
-        }
-        let q = self.entities[e].queue;
-        if self.queues[q].skip == Some(e) {
-            self.queues[q].skip = None;
+    fn clear_buddy(&mut self, e: usize, buddy: fn(&mut Queue) -> &mut Option<usize>) {
+        let mut e = Some(e);
+        while let Some(here) = e {
+            let now = buddy(&mut self.queues[self.entities[here].queue]);
+            if *now != e {
+                return;
+            }
+            *now = None;
+            e = self.above(here);
         }
     }
 }

@@ -35,11 +35,11 @@ impl Fair {
         let entity = &self.entities[e];
         let fail = |what: &str| Err(format!("{v:?} {what}: {state:?} {entity:?}"));
         let queued = if self.is_realtime(e) { self.tasks[e].waits } else { entity.queued };
-        // One that wakes on its way out of a pCPU queues up when it has left.
         let in_limbo = self.tasks[e].in_limbo;
         if in_limbo && (queued || state.blocked || self.queues[entity.queue].throttles == 0) {
             return fail("is in limbo");
         }
+        // One that wakes on its way out of a pCPU queues up when it has left.
         if state.runnable() && !queued && !in_limbo && !state.running {
             return fail("waits nowhere");
         }

@@ -24,19 +24,14 @@ impl Fair {
         'again: loop {
             let (mut q, mut throttled) = (p, false);
             let next = loop {
+                if self.running(q).is_some() {
+                    self.update_curr(q);
+                }
                 if self.throttles_threads() {
-                    if self.running(q).is_some() {
-                        self.update_curr(q);
-                    }
                     throttled |= self.check_limit(q);
-                } else if self.queues[q].current.is_some() {
-                    if self.running(q).is_some() {
-                        self.update_curr(q);
-                    }
-                    if self.check_limit(q) {
-                        self.put_back(prev.take(), None);
-                        continue 'again;
-                    }
+                } else if self.queues[q].current.is_some() && self.check_limit(q) {
+                    self.put_back(prev.take(), None);
+                    continue 'again;
                 }
                 let Some(e) = self.pick(q) else {
                     self.put_back(prev, None);

@@ -113,10 +113,12 @@ impl Fair {
         let tunables = &self.tunables;
         let mut queue = q;
         let mut here = e;
-        let alone = self.config.version < FairVersion::Linux61;
-        // Since 5.13 all threads of the pCPU count (ALT_PERIOD).
-        let others =
-            if alone { self.queues[q].entities } else { self.queues[self.queues[q].pcpu].runnable };
+        // Since 5.13 all threads of the pCPU count (ALT_PERIOD), and no turn is shorter than the least (BASE_SLICE).
+        let (others, least) = if self.config.version < FairVersion::Linux61 {
+            (self.queues[q].entities, 0)
+        } else {
+            (self.queues[self.queues[q].pcpu].runnable, tunables.min_granularity)
+        };
         let others = i64::from(others) + i64::from(!self.entities[e].queued);
         let few = tunables.latency / tunables.min_granularity.max(1);
         let mut slice =
@@ -130,9 +132,7 @@ impl Fair {
             slice = (i128::from(slice) * i128::from(weight) / i128::from(load.max(1))) as i64;
             match self.above(here) {
                 Some(above) => here = above,
-                None if alone => return slice,
-                // (BASE_SLICE)
-                None => return slice.max(tunables.min_granularity),
+                None => return slice.max(least),
             }
             queue = self.entities[here].queue;
         }
