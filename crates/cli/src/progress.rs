@@ -51,6 +51,11 @@ impl Bar {
         }
         self.bar.set_position(done);
     }
+
+    /// One more is done.
+    pub(crate) fn step(&self) {
+        self.set(self.bar.position() + 1, "");
+    }
 }
 
 impl Drop for Bar {

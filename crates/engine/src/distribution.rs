@@ -4,7 +4,7 @@ use crate::rng::Rng;
 use crate::time::Duration;
 
 /// How the length of something varies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Distribution {
     /// Always the same.
     Fixed(Duration),

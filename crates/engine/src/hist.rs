@@ -46,6 +46,26 @@ impl Hist {
         self.sum_ps += u128::from(span.as_ps());
     }
 
+    /// Counts a span `times` times.
+    pub fn record_n(&mut self, span: Duration, times: u32) {
+        if times == 0 {
+            return;
+        }
+        self.bins.saturating_record_n(span.as_ns(), times);
+        self.n += u64::from(times);
+        self.min = self.min.min(span);
+        self.max = self.max.max(span);
+        self.sum_ps += u128::from(span.as_ps()) * u128::from(times);
+    }
+
+    /// What was counted, to the width of a bin: (span, how often), the shortest first.
+    pub fn counts(&self) -> impl Iterator<Item = (Duration, u32)> + '_ {
+        self.bins.iter_recorded().map(|bin| {
+            let span = Duration::from_ns(self.bins.highest_equivalent(bin.value_iterated_to()));
+            (span.clamp(self.min(), self.max()), bin.count_at_value())
+        })
+    }
+
     /// Adds all that `other` counted.
     pub fn merge(&mut self, other: &Hist) {
         self.bins.add(&other.bins).expect("equal bounds");
@@ -113,10 +133,9 @@ impl Hist {
     /// The distribution function as steps: (span, share of spans up to it).
     pub fn steps(&self) -> impl Iterator<Item = (Duration, f64)> + '_ {
         let mut seen = 0u64;
-        self.bins.iter_recorded().map(move |bin| {
-            seen += u64::from(bin.count_at_value());
-            let span = Duration::from_ns(self.bins.highest_equivalent(bin.value_iterated_to()));
-            (span.clamp(self.min(), self.max()), seen as f64 / self.n as f64)
+        self.counts().map(move |(span, times)| {
+            seen += u64::from(times);
+            (span, seen as f64 / self.n as f64)
         })
     }
 }
@@ -179,6 +198,21 @@ mod tests {
         assert!((hist.at_least(limit) as f64 - exact).abs() <= 3.0);
         assert_eq!(hist.max(), spans[9_998]);
         assert_eq!(hist.steps().last().map(|(_, share)| share), Some(1.0));
+    }
+
+    /// A histogram of the counts of another has all of its quantiles.
+    #[test]
+    fn counts_make_it_again() {
+        let mut rng = Rng::new(6, "counts");
+        let (mut hist, mut again) = (Hist::new(), Hist::new());
+        (0..3_000).for_each(|_| hist.record(rng.exponential(Duration::from_us(100))));
+        hist.counts().for_each(|(span, times)| again.record_n(span, times));
+        assert_eq!((again.n(), again.min(), again.max()), (3_000, hist.min(), hist.max()));
+        for q in [0.0, 0.25, 0.5, 0.9, 0.99, 1.0] {
+            assert_eq!(again.quantile(q), hist.quantile(q));
+        }
+        let (mean, right) = (again.mean().as_us_f64(), hist.mean().as_us_f64());
+        assert!((mean - right).abs() <= 0.001 * right, "{mean} for {right}");
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub enum Error {
         /// What has happened.
         what: String,
     },
+    /// What Xen, its toolstack or a guest of it says.
+    #[error("{0}")]
+    Xen(String),
     /// A part of the scenario that threads cannot play.
     #[error("{0}")]
     Scenario(String),

@@ -1,4 +1,4 @@
-//! Random scenarios that a real Linux can play, too: nobody has tuned them.
+//! Random scenarios that a real Linux or Xen can play, too: nobody has tuned them.
 
 use std::fmt::Write;
 
@@ -136,6 +136,64 @@ pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> 
         }
         if !tune.is_empty() {
             let _ = writeln!(text, "cputune = {{ {} }}", tune.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What a scenario is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct XenHost {
+    /// Its version, such as (4, 20).
+    pub version: (u32, u32),
+    /// pCPUs, which all scenarios use.
+    pub pcpus: u16,
+}
+
+impl XenHost {
+    /// A scheduler of such a Xen as a scenario has it. Distributions build neither `null` nor others into theirs.
+    fn scheduler(self, rng: &mut Rng) -> String {
+        let limit = one_of(rng, &["0us", "100us", "200us", "500us", "1000us", "1000us", "5000us"]);
+        if chance(rng, 40) {
+            let slice = one_of(rng, &["30ms", "30ms", "10ms", "5ms"]);
+            return format!(
+                r#"{{ kind = "credit", version = "today", timeslice = "{slice}", ratelimit = "{limit}" }}"#
+            );
+        }
+        // The later rule is in 4.19.3 and 4.20.2, too.
+        let version = if self.version >= (4, 19) { "4.21" } else { "4.10" };
+        format!(r#"{{ kind = "credit2", version = "{version}", ratelimit = "{limit}" }}"#)
+    }
+}
+
+/// Scenario number `index` of a seed: one to six VMs, two of them with two vCPUs at most; one measures its latency at least. They
+/// compute, compute for bursts, or sleep; with weights and caps, under a scheduler with a rate limit.
+///
+/// `command` is what draws it again.
+pub fn xen_scenario(host: XenHost, seed: u64, index: u32, command: &str) -> String {
+    let rng = &mut Rng::new(seed, &format!("check xen {index}"));
+    let number = 1 + rng.below(1 << 32);
+    let scheduler = host.scheduler(rng);
+    let mut text = format!(
+        "title = \"Check {index} of seed {seed}\"\nsource = \"{command}\"\nseed = {number}\nduration = \"2s\"\n\n\
+         [host]\npcpus = {}\ncosts = \"xen-2017\"\nscheduler = {scheduler}\n\n",
+        host.pcpus,
+    );
+    let mut wide = 0;
+    for vm in 0..1 + rng.below(6) {
+        let (vcpus, workload) = match vm {
+            0 => (1, sleeper(rng)),
+            _ if chance(rng, 30) => (1, sleeper(rng)),
+            _ => (1 + u64::from(wide < 2 && chance(rng, 20)), burner(rng)),
+        };
+        wide += u64::from(vcpus > 1);
+        let _ = writeln!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}");
+        if chance(rng, 30) {
+            let _ = writeln!(text, "weight = {}", one_of(rng, &[64, 128, 512, 1024]));
+        }
+        if chance(rng, 15) {
+            let _ = writeln!(text, "cap = {}", 10 + rng.below(80));
         }
         text.push('\n');
     }

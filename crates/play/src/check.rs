@@ -6,7 +6,7 @@ use lowtail_kernel::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::measured::Measured;
-use crate::{Options, run, simulate};
+use crate::{Options, simulate};
 
 /// Wake-ups from which on a median is a figure, ...
 const MEDIAN_FROM: u64 = 50;
@@ -100,36 +100,36 @@ impl Figure {
     }
 }
 
-/// Plays `config` `starts` times in the simulator and by this kernel, with a seed more each time, so that threads start in other
-/// phases; all that was measured counts together. `twice`: by the kernel once more, with other seeds, in place of the simulator.
+/// Plays `config` `starts` times in the simulator and by `real`, such as [`run()`](crate::run()), with a seed more each time, so that
+/// threads start in other phases; all that was measured counts together. `twice`: by `real` once more, with other seeds, in place of
+/// the simulator.
 ///
 /// # Errors
-/// As [`run()`](crate::run()) and [`simulate()`](crate::simulate()).
+/// What `real` says, or as [`simulate()`](crate::simulate()).
 pub fn check(
     config: &Config,
     options: &Options,
     starts: u64,
     twice: bool,
-    progress: &dyn Fn(),
+    mut real: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
 ) -> Result<Vec<Figure>, Error> {
     let mut both: Option<(Measured, Measured)> = None;
     for start in 0..starts {
         let options = Options { seed: options.seed.wrapping_add(start), ..options.clone() };
-        let real = run(config, &options, &|_| {})?;
+        let measured = real(config, &options)?;
         let sim = if twice {
             let seed = options.seed.wrapping_add(starts);
-            run(config, &Options { seed, ..options }, &|_| {})?
+            real(config, &Options { seed, ..options })?
         } else {
             simulate(config, options.seed, options.warm_up, options.duration)?
         };
         match &mut both {
-            None => both = Some((sim, real)),
+            None => both = Some((sim, measured)),
             Some((all_sim, all_real)) => {
                 all_sim.merge(&sim);
-                all_real.merge(&real);
+                all_real.merge(&measured);
             }
         }
-        progress();
     }
     Ok(both.map_or_else(Vec::new, |(sim, real)| figures(&sim, &real)))
 }

@@ -17,6 +17,7 @@ pub mod simulate;
 mod spin;
 mod vms;
 mod work;
+pub mod xen;
 
 pub use compare::{Comparison, Judge, compare};
 pub use lowtail_kernel::Error;

@@ -5,11 +5,12 @@ use lowtail_host::cgroup::Thread;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Config, SchedulerConfig, Workload};
+use serde::{Deserialize, Serialize};
 
 use lowtail_kernel::error::Error;
 
 /// What a thread does.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Computes for ever.
     Loop,
@@ -76,7 +77,10 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
 }
 
 /// What each of `vcpus` vCPUs does.
-fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
+///
+/// # Errors
+/// If that is something that threads cannot do.
+pub(crate) fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
         Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {

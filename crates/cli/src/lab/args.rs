@@ -137,25 +137,43 @@ pub(crate) enum CheckOn {
     Kernel,
     /// One of this series, in a guest.
     Guest(String),
+    /// The Xen of which this is dom0.
+    Dom0,
+    /// One of this series, booted under QEMU.
+    Xen(String),
+}
+
+impl CheckOn {
+    /// Whether that is a Xen.
+    pub(super) fn is_xen(&self) -> bool {
+        matches!(self, CheckOn::Dom0 | CheckOn::Xen(_))
+    }
 }
 
 /// Series of kernels that a guest can have; the first is the default.
 const SERIES: [&str; 6] = ["6.18", "6.1", "6.12", "6.16", "6.17", "7"];
+/// The same of Xen.
+const XEN_SERIES: [&str; 2] = ["4.20", "4.17"];
 
 impl std::str::FromStr for CheckOn {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let guest = |series: &str| {
-            let known = SERIES.contains(&series);
-            let wrong = || format!("no kernel {series}: {}", SERIES.join(", "));
-            known.then(|| CheckOn::Guest(series.into())).ok_or_else(wrong)
+        let known = |series: &str, all: &[&str], what: &str| {
+            let wrong = || format!("no {what} {series}: {}", all.join(", "));
+            if all.contains(&series) { Ok(series.to_string()) } else { Err(wrong()) }
         };
-        match (word, word.strip_prefix("guest=")) {
-            ("kernel", _) => Ok(CheckOn::Kernel),
-            ("guest", _) => guest(SERIES[0]),
-            (_, Some(series)) => guest(series),
-            _ => Err("kernel, guest, or guest=VERSION".into()),
+        let (place, series) = word.split_once('=').map_or((word, None), |(a, b)| (a, Some(b)));
+        match (place, series) {
+            ("kernel", None) => Ok(CheckOn::Kernel),
+            ("dom0", None) => Ok(CheckOn::Dom0),
+            ("guest", series) => {
+                known(series.unwrap_or(SERIES[0]), &SERIES, "kernel").map(CheckOn::Guest)
+            }
+            ("xen", series) => {
+                known(series.unwrap_or(XEN_SERIES[0]), &XEN_SERIES, "Xen").map(CheckOn::Xen)
+            }
+            _ => Err("kernel, guest, guest=VERSION, xen, xen=VERSION, or dom0".into()),
         }
     }
 }
@@ -165,6 +183,8 @@ impl std::fmt::Display for CheckOn {
         match self {
             CheckOn::Kernel => f.write_str("kernel"),
             CheckOn::Guest(series) => write!(f, "guest={series}"),
+            CheckOn::Dom0 => f.write_str("dom0"),
+            CheckOn::Xen(series) => write!(f, "xen={series}"),
         }
     }
 }
@@ -172,8 +192,9 @@ impl std::fmt::Display for CheckOn {
 /// `lowtail lab check`.
 #[derive(Debug, Args)]
 pub(crate) struct LabCheck {
-    /// Where: kernel, which is this host's, as root; or guest, a Linux 6.18 that lowtail boots under QEMU with a clock that
-    /// counts instructions; or guest=6.1, 6.12, 6.16, 6.17, 7
+    /// Where: kernel, which is this host's, as root; guest, a Linux 6.18 that lowtail boots under QEMU with a clock that
+    /// counts instructions, or guest=6.1, 6.12, 6.16, 6.17, 7; xen, a Xen 4.20 that it boots likewise, or xen=4.17; or dom0, the Xen
+    /// of which this is the control domain
     #[arg(long, value_name = "WHERE", default_value = "guest")]
     pub(super) on: CheckOn,
     /// Seed of all random choices

@@ -1,21 +1,22 @@
-//! `lowtail lab check`: random scenarios by a real kernel, beside the simulator.
+//! `lowtail lab check`: random scenarios by a real kernel or Xen, beside the simulator.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_engine::Duration;
-use lowtail_host::Costs;
+use lowtail_host::{Config, Costs};
 use lowtail_lab::Experiment;
-use lowtail_lab::check::{LinuxHost, linux_scenario};
-use lowtail_play::Options;
+use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, xen_scenario};
+use lowtail_play::measured::Measured;
+use lowtail_play::{Error, Options};
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::{Figure, Kind, Tally};
 use serde_json::json;
 
 use super::args::{CheckOn, LabCheck};
 use super::checked::{Checked, Report};
-use super::guest;
+use super::dom0;
+use super::guest::{self, Machine};
 use super::kernel::{end_if_interrupted, release};
 use super::saved;
 use crate::exit::Fail;
@@ -34,7 +35,9 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     };
     let report = match &args.on {
         CheckOn::Kernel => on_kernel(args, &numbers, global)?,
-        CheckOn::Guest(series) => guest::check(args, series, &numbers, global)?,
+        CheckOn::Guest(series) => guest::check(args, &Machine::linux(series), &numbers, global)?,
+        CheckOn::Dom0 => dom0::check(args, &numbers, global)?,
+        CheckOn::Xen(series) => guest::check(args, &Machine::xen(series), &numbers, global)?,
     };
     if let Some(dir) = &args.save {
         save(args, &report, dir)?;
@@ -49,29 +52,56 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 
 /// Checks by the kernel of this host, with costs that are measured first.
 fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
-    let host = this_host()?;
-    let steps = numbers.len() as u64 * u64::from(args.starts);
-    let bar = Bar::new(global, steps, "{wide_bar} {pos}/{len} runs, {eta} left");
+    let host = Judge::Linux(this_host()?);
+    let bar = bar(args, numbers, global);
     let costs = Calibration::measure(false, args.exact_clock)?.costs();
-    let done = Cell::new(0);
-    let progress = || {
-        done.set(done.get() + 1);
-        bar.set(done.get(), "");
-    };
-    let checked = numbers.iter().map(|&number| one(args, host, number, costs, &progress));
-    let scenarios = checked.collect::<Result<_, _>>()?;
-    drop(bar);
+    let mut scenarios = Vec::new();
+    for &number in numbers {
+        let play = |config: &Config, options: &Options| {
+            let measured = lowtail_play::run(config, options, &|_| {});
+            bar.step();
+            measured
+        };
+        scenarios.push(one(args, host, number, costs, play)?);
+    }
     Ok(Report { kernel: release(), scenarios })
 }
 
-fn one(
+/// A bar of all runs.
+pub(super) fn bar(args: &LabCheck, numbers: &[u32], global: &Global) -> Bar {
+    let each = u64::from(args.starts) * (1 + u64::from(args.twice));
+    Bar::new(global, numbers.len() as u64 * each, "{wide_bar} {pos}/{len} runs, {eta} left")
+}
+
+/// Who judges.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Judge {
+    /// A Linux host.
+    Linux(LinuxHost),
+    /// A Xen host.
+    Xen(XenHost),
+}
+
+impl Judge {
+    /// Scenario number `number` for it.
+    fn scenario(self, args: &LabCheck, number: u32) -> String {
+        let command = command(args, number);
+        match self {
+            Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
+            Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
+        }
+    }
+}
+
+/// Checks one scenario by what `play` does with it.
+pub(super) fn one(
     args: &LabCheck,
-    host: LinuxHost,
+    judge: Judge,
     number: u32,
     costs: Costs,
-    progress: &dyn Fn(),
+    play: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
 ) -> Result<Checked, Fail> {
-    let text = linux_scenario(host, args.seed, number, &command(args, number));
+    let text = judge.scenario(args, number);
     let experiment = Experiment::parse(&file_name(args.seed, number), &text, None)
         .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
     let mut config = experiment.cases(false)[0].hosts[0].config.clone();
@@ -79,8 +109,8 @@ fn one(
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
     let mut options = Options::new(duration, experiment.file.seed);
     options.exact_clock = args.exact_clock;
-    let (starts, twice) = (u64::from(args.starts), args.twice);
-    let figures = lowtail_play::check::check(&config, &options, starts, twice, progress);
+    let starts = u64::from(args.starts);
+    let figures = lowtail_play::check::check(&config, &options, starts, args.twice, play);
     let figures = figures.map_err(|error| {
         end_if_interrupted(&error);
         Fail::Host(format!("scenario {number}: {error}"))
@@ -97,12 +127,16 @@ fn this_host() -> Result<LinuxHost, Fail> {
 
 /// What they are drawn for where the kernel calls itself `release`.
 fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    version(release)
+        .map(|release| LinuxHost { release, pcpus })
+        .ok_or_else(|| Fail::Host(format!("the kernel calls itself `{release}`, which is no version")))
+}
+
+/// The first two numbers of a version's name.
+pub(super) fn version(name: &str) -> Option<(u32, u32)> {
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let mut next = || numbers.next().and_then(Result::ok);
-    match (next(), next()) {
-        (Some(major), Some(minor)) => Ok(LinuxHost { release: (major, minor), pcpus }),
-        _ => Err(Fail::Host(format!("the kernel calls itself `{release}`, which is no version"))),
-    }
+    Some((next()?, next()?))
 }
 
 /// What repeats one scenario.
@@ -117,13 +151,14 @@ fn file_name(seed: u64, number: u32) -> String {
 
 /// Writes each scenario into a file of its own.
 fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
-    let host = match args.on {
-        CheckOn::Kernel => this_host()?,
-        CheckOn::Guest(_) => linux_host(&report.kernel, 1)?,
+    let judge = match args.on {
+        CheckOn::Kernel => Judge::Linux(this_host()?),
+        CheckOn::Guest(_) => Judge::Linux(linux_host(&report.kernel, 1)?),
+        CheckOn::Dom0 | CheckOn::Xen(_) => Judge::Xen(dom0::xen_host(&report.kernel)?),
     };
     for checked in &report.scenarios {
         let number = checked.scenario;
-        let text = linux_scenario(host, args.seed, number, &command(args, number));
+        let text = judge.scenario(args, number);
         saved::write(dir, &file_name(args.seed, number), &text)?;
     }
     Ok(())
@@ -169,8 +204,9 @@ fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
 }
 
 fn text(args: &LabCheck, report: &Report) -> String {
+    let what = if args.on.is_xen() { "Xen" } else { "Linux" };
     let mut text = format!(
-        "Linux {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
+        "{what} {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
         report.kernel,
         report.scenarios.len(),
         args.seed,
@@ -194,8 +230,9 @@ fn text(args: &LabCheck, report: &Report) -> String {
         rows.push(row.try_into().expect("eight columns"));
     }
     text += &table(&rows);
-    let first = if args.twice { "KERNEL" } else { "SIMULATED" };
-    let head = ["SCENARIO", "OF", "FIGURE", first, "KERNEL", "ERROR"].map(String::from);
+    let real = if args.on.is_xen() { "XEN" } else { "KERNEL" };
+    let first = if args.twice { real } else { "SIMULATED" };
+    let head = ["SCENARIO", "OF", "FIGURE", first, real, "ERROR"].map(String::from);
     let mut rows = vec![head];
     for (scenario, figure) in worst(report).into_iter().take(WORST) {
         let error = match figure.figure {

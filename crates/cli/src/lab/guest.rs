@@ -1,6 +1,8 @@
-//! A kernel of another version, which this program boots under QEMU with itself inside.
+//! A kernel or hypervisor of another version, which this program boots under QEMU with itself inside.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,32 +15,111 @@ use crate::exit::Fail;
 use crate::global::Global;
 use crate::progress::Bar;
 
-/// `scripts/guest`, which fetches the kernel and boots it.
-const SCRIPT: &str = include_str!("../../../../scripts/guest");
-/// Scenarios of one boot, so that one that hangs takes few others with it.
-const SCENARIOS: usize = 5;
+/// What fetches and boots them.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("debian", include_str!("../../../../scripts/debian")),
+    ("guest", include_str!("../../../../scripts/guest")),
+    ("xen", include_str!("../../../../scripts/xen")),
+];
 
-/// Checks scenarios `numbers` by the kernel of `series`, in as many guests at once as there are processors.
+/// What is booted.
+#[derive(Debug)]
+pub(super) struct Machine {
+    /// In words.
+    pub(super) name: String,
+    /// Which of the scripts.
+    script: &'static str,
+    /// What it is told, by the environment.
+    settings: Vec<(&'static str, String)>,
+    /// The word by which it fetches what it boots.
+    fetch: &'static str,
+    /// Where scenarios are checked inside, as `--on` has it, with its options.
+    on: &'static str,
+    /// Scenarios of one boot at most, so that one that hangs takes few others with it.
+    scenarios: usize,
+    /// Seconds of this host that a boot and all before the first scenario take at most, ...
+    boot_s: u64,
+    /// ... and a second inside.
+    slower: u64,
+}
+
+impl Machine {
+    /// Linux of a series.
+    pub(super) fn linux(series: &str) -> Self {
+        Machine {
+            name: format!("a guest with Linux {series}"),
+            script: "guest",
+            settings: vec![("LOWTAIL_GUEST_SERIES", series.into())],
+            fetch: "kernel",
+            on: "kernel --exact-clock",
+            scenarios: 5,
+            boot_s: 380,
+            slower: 8,
+        }
+    }
+
+    /// Xen of a series, with as much memory as guests for all scenarios need. Interrupts between pCPUs may be late: only dom0's is beside
+    /// the one on which scenarios are played.
+    pub(super) fn xen(series: &str) -> Self {
+        Machine {
+            name: format!("Xen {series}"),
+            script: "xen",
+            settings: vec![
+                ("LOWTAIL_XEN_SERIES", series.into()),
+                ("LOWTAIL_XEN_MEMORY", "2304".into()),
+                ("LOWTAIL_XEN_TURN_US", "100".into()),
+            ],
+            fetch: "unpack",
+            on: "dom0",
+            scenarios: 30,
+            boot_s: 900,
+            slower: 20,
+        }
+    }
+
+    /// What its script prints when it is called with `words`.
+    fn output(&self, seconds: u64, words: &[String]) -> Result<String, Fail> {
+        let failed = |why: &str| Fail::Host(format!("{}: {why}", self.name));
+        let home = home()?;
+        let scripts = scripts(&home).map_err(|error| failed(&error.to_string()))?;
+        let mut command = Command::new(scripts.join(self.script));
+        command.args(words).stdin(Stdio::null());
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        command.env("LOWTAIL_GUEST_HOME", &home).env("LOWTAIL_GUEST_SECONDS", seconds.to_string());
+        command.env("LOWTAIL_XEN_HOME", home.join("xen"));
+        command.env("LOWTAIL_XEN_SECONDS", seconds.to_string());
+        let ran = command.output().map_err(|error| failed(&error.to_string()))?;
+        if !ran.status.success() {
+            let (out, err) =
+                (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+            return Err(failed(&format!("{}; {} {}", ran.status, out.trim(), err.trim())));
+        }
+        String::from_utf8(ran.stdout).map_err(|error| failed(&error.to_string()))
+    }
+}
+
+/// Checks scenarios `numbers` by `machine`, as many of it at once as there are processors.
 pub(super) fn check(
     args: &LabCheck,
-    series: &str,
+    machine: &Machine,
     numbers: &[u32],
     global: &Global,
 ) -> Result<Report, Fail> {
-    let home = home()?;
-    // Fetched once, not by each guest.
-    output(&home, series, 600, &["kernel".into()])?;
-    let pieces: Vec<&[u32]> = numbers.chunks(SCENARIOS).collect();
+    // Fetched once, not by each.
+    machine.output(600, &[machine.fetch.into()])?;
+    let jobs = args.jobs.map_or_else(processors, usize::from).max(1);
+    let each = numbers.len().div_ceil(jobs).clamp(1, machine.scenarios);
+    let pieces: Vec<&[u32]> = numbers.chunks(each).collect();
     let bar =
         Bar::new(global, numbers.len() as u64, "{wide_bar} {pos}/{len} scenarios, {eta} left");
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let done = AtomicUsize::new(0);
-    let jobs = args.jobs.map_or_else(processors, usize::from).clamp(1, pieces.len().max(1));
+    let jobs = jobs.min(pieces.len());
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let report = boot(args, series, &home, piece);
+                    let report = boot(args, machine, piece);
                     let failed = report.is_err();
                     results.lock().unwrap_or_else(PoisonError::into_inner).push(report);
                     if failed {
@@ -62,14 +143,15 @@ pub(super) fn check(
     Ok(all)
 }
 
-/// Checks scenarios in a row in one guest.
-fn boot(args: &LabCheck, series: &str, home: &Path, numbers: &[u32]) -> Result<Report, Fail> {
+/// Checks scenarios in a row in one machine.
+fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Report, Fail> {
     let own = std::env::current_exe()
         .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
     let words = format!(
-        "lowtail lab check --on kernel --exact-clock --json --seed {} --first {first} \
-         --scenarios {n} --seconds {} --starts {}{}",
+        "lowtail lab check --on {} --json --seed {} --first {first} --scenarios {n} --seconds {} \
+         --starts {}{}",
+        machine.on,
         args.seed,
         args.seconds,
         args.starts,
@@ -77,37 +159,37 @@ fn boot(args: &LabCheck, series: &str, home: &Path, numbers: &[u32]) -> Result<R
     );
     let mut command = vec!["run".to_string(), own.display().to_string()];
     command.extend(words.split_whitespace().map(str::to_string));
-    // A second of the guest takes one or two of ours; the rest is for the boot, and for a machine that has more to do.
-    let guest_s = n as u64
+    let inside_s = n as u64
         * u64::from(args.starts)
         * (u64::from(args.seconds) + 1)
-        * (1 + u64::from(args.twice))
-        + 40;
-    let text = output(home, series, 60 + 8 * guest_s, &command)?;
+        * (1 + u64::from(args.twice));
+    let text = machine.output(machine.boot_s + machine.slower * inside_s, &command)?;
     let mut values = serde_json::Deserializer::from_str(&text);
     Report::deserialize(&mut values).map_err(|error| {
-        Fail::Host(format!(
-            "the guest with scenarios from {first} on says: {error}: {}",
-            text.trim()
-        ))
+        let (name, text) = (&machine.name, text.trim());
+        Fail::Host(format!("{name} with scenarios from {first} on says: {error}: {text}"))
     })
 }
 
-/// What `scripts/guest` prints when it is called with `words`.
-fn output(home: &Path, series: &str, seconds: u64, words: &[String]) -> Result<String, Fail> {
-    let mut command = Command::new("sh");
-    command.args(["-c", SCRIPT, "guest"]).args(words);
-    command.env("LOWTAIL_GUEST_HOME", home).env("LOWTAIL_GUEST_SERIES", series);
-    command.env("LOWTAIL_GUEST_SECONDS", seconds.to_string());
-    command.stdin(Stdio::null());
-    let failed = |why: &str| Fail::Host(format!("a guest with Linux {series}: {why}"));
-    let ran = command.output().map_err(|error| failed(&error.to_string()))?;
-    if !ran.status.success() {
-        let (out, err) =
-            (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        return Err(failed(&format!("{}; {} {}", ran.status, out.trim(), err.trim())));
+/// The directory with the scripts below `home`, written there: each under a name that no other version of them has.
+fn scripts(home: &std::path::Path) -> std::io::Result<PathBuf> {
+    let all: String = SCRIPTS.iter().map(|(_, text)| *text).collect();
+    let dir = home.join(format!("scripts-{:08x}", crc32fast::hash(all.as_bytes())));
+    if dir.is_dir() {
+        return Ok(dir);
     }
-    String::from_utf8(ran.stdout).map_err(|error| failed(&error.to_string()))
+    // In place by a rename, so that whoever finds it finds it whole.
+    let new = home.join(format!("scripts.{}", std::process::id()));
+    fs::create_dir_all(&new)?;
+    for (name, text) in SCRIPTS {
+        fs::write(new.join(name), text)?;
+        fs::set_permissions(new.join(name), fs::Permissions::from_mode(0o755))?;
+    }
+    match fs::rename(&new, &dir) {
+        Err(_) if dir.is_dir() => fs::remove_dir_all(&new)?,
+        other => other?,
+    }
+    Ok(dir)
 }
 
 /// Where kernels are kept: `LOWTAIL_GUEST_HOME`, or below the user's cache.

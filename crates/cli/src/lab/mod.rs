@@ -5,6 +5,7 @@ mod attack;
 mod catalogue;
 mod check;
 mod checked;
+mod dom0;
 mod domains;
 mod failure;
 mod guest;
@@ -43,9 +44,12 @@ pub(crate) enum Lab {
     /// Search for guests that take more than their share, or make others wait
     #[command(after_help = exit::help())]
     Attack(LabAttack),
-    /// Play random scenarios in the simulator and by a real kernel, and say how near the figures are
+    /// Play random scenarios in the simulator and by a real kernel or Xen, and say how near the figures are
     #[command(after_help = exit::help())]
     Check(LabCheck),
+    /// In a guest of Xen's: do what dom0's `lab check` orders
+    #[command(hide = true)]
+    XenGuest,
     /// Print the JSON Schema of scenario files
     Schema,
 }
@@ -60,6 +64,10 @@ pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
         Lab::Run(args) => run::run(args, global),
         Lab::Attack(args) => attack::run(args, global),
         Lab::Check(args) => check::run(args, global),
+        Lab::XenGuest => {
+            lowtail_play::xen::serve().map_err(|error| Fail::Host(error.to_string()))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Lab::Schema => {
             out::text(&lowtail_lab::schema())?;
             Ok(ExitCode::SUCCESS)

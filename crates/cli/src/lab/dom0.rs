@@ -1,0 +1,63 @@
+//! The Xen of which this is dom0, as a judge of random scenarios.
+
+use std::path::PathBuf;
+
+use lowtail_host::{Config, Costs};
+use lowtail_lab::check::XenHost;
+use lowtail_play::Options;
+use lowtail_play::xen::{Guests, Images};
+
+use super::args::LabCheck;
+use super::check::{Judge, bar, one, version};
+use super::checked::Report;
+use crate::exit::Fail;
+use crate::global::Global;
+
+/// The pCPUs on which scenarios are played: the first is dom0's.
+const PCPUS: (u16, u16) = (1, 1);
+/// vCPUs of the guests, of which each scenario needs some.
+const VCPUS: [u16; 6] = [1, 1, 1, 1, 2, 2];
+
+/// Checks scenarios `numbers` by guests of this Xen.
+pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+    let release = release()?;
+    let judge = Judge::Xen(xen_host(&release)?);
+    let images = Images {
+        kernel: PathBuf::from("/guest/vmlinux"),
+        ramdisk: PathBuf::from("/guest/initrd"),
+        arguments: ["lab", "xen-guest"].map(String::from).to_vec(),
+    };
+    let bar = bar(args, numbers, global);
+    let failed = |error: lowtail_play::Error| Fail::Host(error.to_string());
+    let mut guests = Guests::new(&images, PCPUS, &VCPUS, &|| {}).map_err(failed)?;
+    let costs = Costs::FREE;
+    let mut scenarios = Vec::new();
+    for &number in numbers {
+        let play = |config: &Config, options: &Options| {
+            let measured = guests.run(config, options);
+            bar.step();
+            measured
+        };
+        scenarios.push(one(args, judge, number, costs, play)?);
+    }
+    Ok(Report { kernel: release, scenarios })
+}
+
+/// What scenarios are drawn for where Xen calls itself `release`.
+pub(super) fn xen_host(release: &str) -> Result<XenHost, Fail> {
+    version(release)
+        .map(|version| XenHost { version, pcpus: PCPUS.1 })
+        .ok_or_else(|| Fail::Host(format!("Xen calls itself `{release}`, which is no version")))
+}
+
+/// What this Xen calls itself.
+fn release() -> Result<String, Fail> {
+    let read = |name: &str| std::fs::read_to_string(format!("/sys/hypervisor/version/{name}"));
+    let all = ["major", "minor", "extra"].map(read);
+    match all {
+        [Ok(major), Ok(minor), Ok(extra)] => {
+            Ok(format!("{}.{}{}", major.trim(), minor.trim(), extra.trim()))
+        }
+        _ => Err(Fail::Host("no /sys/hypervisor/version: this is no domain of a Xen host".into())),
+    }
+}

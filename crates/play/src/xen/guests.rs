@@ -1,0 +1,209 @@
+//! Guests that are made once and play one scenario after the other.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+
+use lowtail_engine::Duration;
+use lowtail_host::{Config, VmConfig};
+use lowtail_xen::{Domain, NewDomain, Store, Toolstack, VcpuClock};
+
+use super::guest::{ANSWER, ORDER, READY, realtime_ns_now};
+use super::message::{Answer, Order, receive, send, xen};
+use super::pool::{self, Pool};
+use crate::measured::{Measured, VmMeasured};
+use crate::{Options, plan};
+use lowtail_kernel::clock::Instant;
+use lowtail_kernel::error::Error;
+
+/// From when all guests have their orders to when they start.
+const RUN_UP: Duration = Duration::from_ms(300);
+/// How long after the measured time guests go on, so that it ends the same for all.
+const OVERTIME: Duration = Duration::from_ms(100);
+/// How long guests may take to boot, or to answer.
+const PATIENCE: Duration = Duration::from_s(120);
+/// From one look whether they have, to the next.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Memory of a guest: a kernel of a distribution, and this program.
+const MEMORY_MIB: u32 = 160;
+/// The command line of a guest's kernel, before what it is to run. Without the last its threads test ciphers for seconds.
+const COMMAND_LINE: &str = "console=hvc0 quiet rdinit=/init cryptomgr.notests=1";
+
+/// What guests consist of.
+#[derive(Debug, Clone)]
+pub struct Images {
+    /// Their kernel, not packed.
+    pub kernel: PathBuf,
+    /// Their first file system; its `/init` runs this program with the arguments that it gets.
+    pub ramdisk: PathBuf,
+    /// The arguments with which this program calls [`serve()`](super::serve()).
+    pub arguments: Vec<String>,
+}
+
+/// Guests, and pCPUs for them; all are destroyed when this is dropped.
+#[derive(Debug)]
+pub struct Guests {
+    toolstack: Toolstack,
+    store: Store,
+    clock: VcpuClock,
+    /// With so many vCPUs each.
+    domains: Vec<(Domain, u16)>,
+    first_pcpu: u16,
+    /// Number of the last order.
+    orders: u32,
+}
+
+impl Guests {
+    /// Takes the pCPUs from `first_pcpu` on from dom0's pool, `pcpus` of them, and makes a guest for each of `vcpus`, with so
+    /// many vCPUs.
+    ///
+    /// # Errors
+    /// If this is not dom0 of a Xen host, or Xen refuses something.
+    pub fn new(
+        images: &Images,
+        (first_pcpu, pcpus): (u16, u16),
+        vcpus: &[u16],
+        progress: &dyn Fn(),
+    ) -> Result<Self, Error> {
+        let (toolstack, store) = (Toolstack, Store::open().map_err(xen)?);
+        let clock = VcpuClock::open().map_err(xen)?;
+        pool::free(&toolstack, first_pcpu, pcpus)?;
+        let mut guests =
+            Guests { toolstack, store, clock, domains: Vec::new(), first_pcpu, orders: 0 };
+        for (number, &vcpus) in vcpus.iter().enumerate() {
+            let new = NewDomain {
+                name: format!("lowtail{number}"),
+                kernel: images.kernel.clone(),
+                ramdisk: images.ramdisk.clone(),
+                memory_mib: MEMORY_MIB,
+                vcpus,
+                command_line: format!("{COMMAND_LINE} -- {}", images.arguments.join(" ")),
+            };
+            guests.domains.push((guests.toolstack.create(&new).map_err(xen)?, vcpus));
+            progress();
+        }
+        for number in 0..guests.domains.len() {
+            let ready = guests.path(number, READY);
+            guests.wait(number, |store| {
+                Ok(store.read(&ready).map_err(xen)?.filter(|text| !text.is_empty()))
+            })?;
+            progress();
+        }
+        Ok(guests)
+    }
+
+    /// Plays `config`, as [`run()`](crate::run()) does.
+    ///
+    /// # Errors
+    /// If Xen has no such scheduler, or there are too few guests, or Xen refuses something.
+    pub fn run(&mut self, config: &Config, options: &Options) -> Result<Measured, Error> {
+        let chosen = self.choose(&config.vms)?;
+        let names: Vec<&str> = chosen.iter().map(|&i| self.domains[i].0.name.as_str()).collect();
+        let pool = Pool::new(&self.toolstack, config, self.first_pcpu, &names)?;
+        self.orders += 1;
+        let number = self.orders;
+        let (real, own) = (realtime_ns_now(), Instant::now());
+        let run_up = RUN_UP + Duration::from_ms(20) * chosen.len() as u64;
+        let (from, to) = (options.warm_up, options.warm_up + options.duration);
+        for (&guest, vm) in chosen.iter().zip(&config.vms) {
+            let order = Order {
+                tasks: plan::tasks(&vm.workload, vm.vcpus.into(), &vm.name)?,
+                vm: vm.name.clone(),
+                seed: options.seed,
+                start_ns: real + run_up.as_ns(),
+                from,
+                to,
+                last: to + OVERTIME,
+            };
+            let path = path(&self.domains[guest].0, ORDER);
+            send(&mut self.store, &path, number, &order)?;
+        }
+        let start = own.after(run_up);
+        start.after(from).sleep();
+        let before = sample(&mut self.clock, &self.domains, &chosen)?;
+        start.after(to).sleep();
+        let after = sample(&mut self.clock, &self.domains, &chosen)?;
+        let mut vms = Vec::new();
+        for ((&guest, vm), (before, after)) in
+            chosen.iter().zip(&config.vms).zip(before.1.iter().zip(&after.1))
+        {
+            let path = path(&self.domains[guest].0, ANSWER);
+            let answer: Answer =
+                wait(&mut self.store, &vm.name, |store| receive(store, &path, number))?;
+            let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
+            let cpu = cpu.take(vm.vcpus.into()).collect();
+            vms.push(VmMeasured { name: vm.name.clone(), cpu, latency: answer.hist() });
+        }
+        drop(pool);
+        let wall = after.0.since(before.0);
+        Ok(Measured { wall, vms, groups: Vec::new(), others: Duration::ZERO })
+    }
+
+    /// A guest for each VM: a free one that has as many vCPUs, or the fewest of those that have more, which idle.
+    fn choose(&self, vms: &[VmConfig]) -> Result<Vec<usize>, Error> {
+        let mut chosen = vec![usize::MAX; vms.len()];
+        // Who needs many chooses first.
+        let mut order: Vec<usize> = (0..vms.len()).collect();
+        order.sort_by_key(|&vm| std::cmp::Reverse(vms[vm].vcpus));
+        for vm in order {
+            let free = (0..self.domains.len()).filter(|guest| !chosen.contains(guest));
+            let fits = free.filter(|&guest| self.domains[guest].1 >= vms[vm].vcpus);
+            let Some(guest) = fits.min_by_key(|&guest| self.domains[guest].1) else {
+                let VmConfig { vcpus, name, .. } = &vms[vm];
+                let why = format!("no guest with {vcpus} vCPUs is left for VM `{name}`");
+                return Err(Error::Scenario(why));
+            };
+            chosen[vm] = guest;
+        }
+        Ok(chosen)
+    }
+
+    fn path(&self, guest: usize, of: &str) -> String {
+        path(&self.domains[guest].0, of)
+    }
+
+    fn wait<T>(
+        &mut self,
+        guest: usize,
+        look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        let name = self.domains[guest].0.name.clone();
+        wait(&mut self.store, &name, look)
+    }
+}
+
+/// A node of a guest, as dom0 names it.
+fn path(domain: &Domain, of: &str) -> String {
+    format!("/local/domain/{}/{of}", domain.id)
+}
+
+/// Waits until a guest has what is looked for.
+fn wait<T>(
+    store: &mut Store,
+    guest: &str,
+    look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    let until = Instant::now().after(PATIENCE);
+    while Instant::now() < until {
+        if let Some(found) = look(store)? {
+            return Ok(found);
+        }
+        sleep(LOOK);
+    }
+    Err(Error::Xen(format!("guest `{guest}` says nothing for {PATIENCE}")))
+}
+
+/// CPU time of each vCPU of each guest that plays, and when.
+fn sample(
+    clock: &mut VcpuClock,
+    domains: &[(Domain, u16)],
+    chosen: &[usize],
+) -> Result<(Instant, Vec<Vec<Duration>>), Error> {
+    let at = Instant::now();
+    let mut all = Vec::new();
+    for &guest in chosen {
+        let (domain, vcpus) = &domains[guest];
+        let read = (0..u32::from(*vcpus)).map(|vcpu| clock.read(domain.id, vcpu));
+        all.push(read.collect::<Result<_, _>>().map_err(xen)?);
+    }
+    Ok((at, all))
+}

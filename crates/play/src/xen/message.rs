@@ -1,0 +1,128 @@
+//! What dom0 tells a guest to do, and what that has measured: texts in xenstore, in pieces.
+
+use lowtail_engine::{Duration, Hist};
+use lowtail_xen::{LONGEST_VALUE, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Task;
+use lowtail_kernel::error::Error;
+
+/// What a guest is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// What its vCPUs do, one each.
+    pub(super) tasks: Vec<Task>,
+    /// The VM's name in the scenario, to which its random draws belong.
+    pub(super) vm: String,
+    /// Seed of these.
+    pub(super) seed: u64,
+    /// When it starts, by the host's clock (`CLOCK_REALTIME` in all domains) ...
+    pub(super) start_ns: u64,
+    /// ... and from then on: from when wake-ups count, until when, and when it stops.
+    pub(super) from: Duration,
+    /// Until when they count.
+    pub(super) to: Duration,
+    /// When all threads stop.
+    pub(super) last: Duration,
+}
+
+/// What it has measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    /// How late wake-ups were, in nanoseconds, and how often; nothing of a guest that measures nothing.
+    pub(super) late_ns: Vec<(u64, u32)>,
+    /// Whether it does measure.
+    pub(super) measures: bool,
+}
+
+impl Answer {
+    pub(super) fn new(hist: Option<&Hist>) -> Self {
+        let late_ns = hist.map(|hist| hist.counts().map(|(span, n)| (span.as_ns(), n)).collect());
+        Answer { measures: hist.is_some(), late_ns: late_ns.unwrap_or_default() }
+    }
+
+    pub(super) fn hist(&self) -> Option<Hist> {
+        let mut hist = Hist::new();
+        self.late_ns.iter().for_each(|&(ns, n)| hist.record_n(Duration::from_ns(ns), n));
+        self.measures.then_some(hist)
+    }
+}
+
+/// Writes message number `number` below `path`: its pieces first.
+pub(super) fn send<T: Serialize>(
+    store: &mut Store,
+    path: &str,
+    number: u32,
+    message: &T,
+) -> Result<(), Error> {
+    let text = serde_json::to_string(message).map_err(|error| Error::Xen(error.to_string()))?;
+    // JSON of ours has no characters of several bytes but in names, which a cut through them would spoil.
+    let pieces: Vec<&[u8]> = text.as_bytes().chunks(LONGEST_VALUE - 1).collect();
+    for (i, piece) in pieces.iter().enumerate() {
+        let piece = std::str::from_utf8(piece)
+            .map_err(|_| Error::Xen("a name that is not plain ASCII".into()))?;
+        store.write(&format!("{path}-{i}"), piece).map_err(xen)?;
+    }
+    store.write(path, &format!("{number} {}", pieces.len())).map_err(xen)
+}
+
+/// Message number `number` below `path`, if it is there.
+pub(super) fn receive<T: for<'a> Deserialize<'a>>(
+    store: &mut Store,
+    path: &str,
+    number: u32,
+) -> Result<Option<T>, Error> {
+    match head(store, path)? {
+        Some((found, pieces)) if found == number => body(store, path, pieces).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Number and pieces of the message that is below `path`, if there is one.
+pub(super) fn head(store: &mut Store, path: &str) -> Result<Option<(u32, u32)>, Error> {
+    let Some(head) = store.read(path).map_err(xen)? else { return Ok(None) };
+    let mut words = head.split(' ').map(str::parse::<u32>);
+    match (words.next(), words.next()) {
+        (Some(Ok(number)), Some(Ok(pieces))) => Ok(Some((number, pieces))),
+        _ => Err(Error::Xen(format!("{path} in xenstore holds `{head}`, which is no message"))),
+    }
+}
+
+/// The message below `path` that has so many pieces.
+pub(super) fn body<T: for<'a> Deserialize<'a>>(
+    store: &mut Store,
+    path: &str,
+    pieces: u32,
+) -> Result<T, Error> {
+    let mut text = String::new();
+    for i in 0..pieces {
+        text += &store.read(&format!("{path}-{i}")).map_err(xen)?.unwrap_or_default();
+    }
+    serde_json::from_str(&text).map_err(|error| Error::Xen(format!("{path} in xenstore: {error}")))
+}
+
+/// What Xen says, as an error of a scenario that is played.
+pub(super) fn xen(error: lowtail_xen::Error) -> Error {
+    Error::Xen(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is sent back is the histogram, to the width of a bin, and none stays none.
+    #[test]
+    fn an_answer_is_the_histogram() {
+        let mut hist = Hist::new();
+        for us in [3, 3, 70, 20_000] {
+            hist.record(Duration::from_us(us));
+        }
+        let text = serde_json::to_string(&Answer::new(Some(&hist))).expect("JSON");
+        let answer: Answer = serde_json::from_str(&text).expect("JSON");
+        let again = answer.hist().expect("it measures");
+        assert_eq!((again.n(), again.max()), (4, hist.max()));
+        assert_eq!(again.quantile(0.5), hist.quantile(0.5));
+        assert!(Answer::new(Some(&Hist::new())).hist().is_some_and(|hist| hist.n() == 0));
+        assert!(Answer::new(None).hist().is_none());
+    }
+}

@@ -1,0 +1,13 @@
+//! Scenarios played by a real Xen: the VMs of the configuration as paravirtualised guests, from dom0.
+//!
+//! [`Guests`] makes guests once and plays one scenario after the other with them: the scheduler is that of a pool of pCPUs, which is made
+//! anew for each. What a guest does comes by xenstore, and so does what it has measured ([`serve()`] is its side). CPU time is what
+//! Xen says.
+
+mod guest;
+mod guests;
+mod message;
+mod pool;
+
+pub use guest::serve;
+pub use guests::{Guests, Images};
