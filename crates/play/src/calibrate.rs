@@ -20,6 +20,7 @@ use lowtail_kernel::thread::{own_cpus, set_cpus, set_policy};
 use nix::unistd::{Pid, gettid};
 
 use crate::spin::Spin;
+use crate::watch::{Log, TURN, clock_reading, median, watch};
 
 /// Turns of a thread that yields.
 const TURNS: u64 = 5_000;
@@ -35,8 +36,6 @@ const LEAST_SHARES: u64 = 2;
 const WORK: Duration = Duration::from_us(20);
 /// How long threads that compute look for what interrupts them.
 const SPAN: Duration = Duration::from_s(3);
-/// Who misses so much has lost its CPU to another that computes: more than an interrupt, less than a slice.
-const TURN: Duration = Duration::from_us(300);
 
 /// What was measured; each is a median.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +48,8 @@ pub struct Calibration {
     pub tick_period: Duration,
     /// Two threads that compute: from the last turn of one to the first of the other.
     pub slice_end: Duration,
+    /// Whether a tick is in that: Linux ends a slice at a tick, Xen by a timer of its own.
+    pub tick_ends_slice: bool,
     /// A sleeper that is alone: how late its timer wakes it.
     pub late_alone: Duration,
     /// Its CPU time from before it sleeps until it is awake.
@@ -89,6 +90,7 @@ impl Calibration {
             tick,
             tick_period: clock::tick_period(),
             slice_end,
+            tick_ends_slice: true,
             late_alone: alone.late,
             charged_alone: alone.charged,
             late_in_groups,
@@ -105,7 +107,8 @@ impl Calibration {
         // Who sleeps pays for its way there, and from the switch back on for its way here; the other's way back is one switch.
         let wakeup = less(self.charged_beside, self.handed_over);
         let late_beside = less(self.late_beside, wakeup);
-        let switch = less(self.slice_end, self.tick).min(late_beside).min(self.handed_over);
+        let ends = if self.tick_ends_slice { self.tick } else { Duration::ZERO };
+        let switch = less(self.slice_end, ends).min(late_beside).min(self.handed_over);
         let block = less(self.handed_over, switch);
         // The same from idle, where the simulator's words are: awake = wake_to_tickle + tickle_to_schedule_idle + from_idle + wakeup.
         let late_alone = less(self.late_alone, wakeup);
@@ -322,57 +325,6 @@ enum Grouped {
     Other,
 }
 
-/// What a thread notes.
-#[derive(Debug, Default)]
-struct Log {
-    late: Vec<Duration>,
-    charged: Vec<Duration>,
-    /// When it went to sleep.
-    asleep: Vec<Instant>,
-    /// Of a thread that computes, its last turn before it missed something, and its first one after that.
-    missed: Vec<(Instant, Instant)>,
-}
-
-impl Log {
-    /// When a thread that computes first went on after `then`.
-    fn after(&self, then: Instant) -> Option<Instant> {
-        let next = self.missed.partition_point(|missed| missed.1 <= then);
-        Some(self.missed.get(next)?.1)
-    }
-}
-
-/// Computes until it is `over`, and notes what it missed.
-fn watch(over: impl Fn(Instant) -> bool) -> Log {
-    let mut log = Log::default();
-    let (mut last, mut usual) = (Instant::now(), Duration::MAX);
-    while !over(last) {
-        let now = Instant::now();
-        let step = now.since(last);
-        usual = usual.min(step);
-        if step > usual * 3 {
-            log.missed.push((last, now));
-        }
-        last = now;
-    }
-    log
-}
-
-/// What one reading of the clock takes.
-fn clock_reading() -> Duration {
-    let n = 1_000;
-    let began = Instant::now();
-    (0..n).for_each(|_| {
-        std::hint::black_box(Instant::now());
-    });
-    Instant::now().since(began) / n
-}
-
-fn median(spans: impl Iterator<Item = Duration>) -> Duration {
-    let mut spans: Vec<Duration> = spans.collect();
-    spans.sort_unstable();
-    spans.get(spans.len() / 2).copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use lowtail_engine::{Distribution, Time};
@@ -393,6 +345,7 @@ mod tests {
             tick: ns(tick),
             tick_period: Duration::from_ms(4),
             slice_end: ns(end),
+            tick_ends_slice: true,
             late_alone: ns(late),
             charged_alone: ns(alone),
             late_beside: ns(beside),
@@ -467,6 +420,7 @@ mod tests {
                 tick: span(),
                 tick_period: Duration::from_ms(4),
                 slice_end: span(),
+                tick_ends_slice: rng.below(2) == 0,
                 late_alone: span(),
                 charged_alone: span(),
                 late_in_groups: Some((span(), span())),

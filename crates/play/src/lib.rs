@@ -16,6 +16,7 @@ pub mod scale;
 pub mod simulate;
 mod spin;
 mod vms;
+mod watch;
 mod work;
 pub mod xen;
 

@@ -62,7 +62,7 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report
             bar.step();
             measured
         };
-        scenarios.push(one(args, host, number, costs, play)?);
+        scenarios.push(one(args, draw(args, host, number)?, costs, play)?);
     }
     Ok(Report { kernel: release(), scenarios })
 }
@@ -93,29 +93,41 @@ impl Judge {
     }
 }
 
+/// A scenario to be played.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    number: u32,
+    pub(super) config: Config,
+    seed: u64,
+}
+
+/// Draws scenario number `number`.
+pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, Fail> {
+    let (text, name) = (judge.scenario(args, number), file_name(args.seed, number));
+    let experiment = Experiment::parse(&name, &text, None)
+        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
+    let config = experiment.cases(false)[0].hosts[0].config.clone();
+    Ok(Drawn { number, config, seed: experiment.file.seed })
+}
+
 /// Checks one scenario by what `play` does with it.
 pub(super) fn one(
     args: &LabCheck,
-    judge: Judge,
-    number: u32,
+    drawn: Drawn,
     costs: Costs,
     play: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
 ) -> Result<Checked, Fail> {
-    let text = judge.scenario(args, number);
-    let experiment = Experiment::parse(&file_name(args.seed, number), &text, None)
-        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
-    let mut config = experiment.cases(false)[0].hosts[0].config.clone();
-    config.costs = costs;
+    let config = Config { costs, ..drawn.config };
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
-    let mut options = Options::new(duration, experiment.file.seed);
+    let mut options = Options::new(duration, drawn.seed);
     options.exact_clock = args.exact_clock;
     let starts = u64::from(args.starts);
     let figures = lowtail_play::check::check(&config, &options, starts, args.twice, play);
     let figures = figures.map_err(|error| {
         end_if_interrupted(&error);
-        Fail::Host(format!("scenario {number}: {error}"))
+        Fail::Host(format!("scenario {}: {error}", drawn.number))
     })?;
-    Ok(Checked { scenario: number, figures })
+    Ok(Checked { scenario: drawn.number, figures })
 }
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.

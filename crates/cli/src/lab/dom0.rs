@@ -1,14 +1,16 @@
 //! The Xen of which this is dom0, as a judge of random scenarios.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 
-use lowtail_host::{Config, Costs};
+use lowtail_host::Config;
 use lowtail_lab::check::XenHost;
 use lowtail_play::Options;
-use lowtail_play::xen::{Guests, Images};
+use lowtail_play::xen::{self, Guests, Images, calibrate};
 
 use super::args::LabCheck;
-use super::check::{Judge, bar, one, version};
+use super::check::{Judge, bar, draw, one, version};
 use super::checked::Report;
 use crate::exit::Fail;
 use crate::global::Global;
@@ -30,15 +32,25 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     let bar = bar(args, numbers, global);
     let failed = |error: lowtail_play::Error| Fail::Host(error.to_string());
     let mut guests = Guests::new(&images, PCPUS, &VCPUS, &|| {}).map_err(failed)?;
-    let costs = Costs::FREE;
+    // What a scheduler's own pass takes is its own.
+    let mut costs = HashMap::new();
     let mut scenarios = Vec::new();
     for &number in numbers {
+        let drawn = draw(args, judge, number)?;
+        let costs = match costs.entry(std::mem::discriminant(&drawn.config.scheduler)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => {
+                let measured = calibrate(&mut guests, &drawn.config.scheduler).map_err(failed)?;
+                eprintln!("{measured:?}\n{:?}", xen::costs(&measured));
+                *unknown.insert(xen::costs(&measured))
+            }
+        };
         let play = |config: &Config, options: &Options| {
             let measured = guests.run(config, options);
             bar.step();
             measured
         };
-        scenarios.push(one(args, judge, number, costs, play)?);
+        scenarios.push(one(args, drawn, costs, play)?);
     }
     Ok(Report { kernel: release, scenarios })
 }

@@ -3,13 +3,14 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use lowtail_engine::{Duration, Hist, Rng};
-use lowtail_xen::Store;
+use lowtail_engine::{Duration, Rng};
+use lowtail_xen::{Hypercalls, Store};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use super::message::{Answer, Order, body, head, send, xen};
+use super::message::{Answer, Job, Order, body, head, send, xen};
 use crate::spin::Spin;
+use crate::watch::{TURN, clock_reading, watch};
 use crate::work::{Window, Work};
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
@@ -39,13 +40,12 @@ pub fn serve() -> Result<(), Error> {
         };
         last = number;
         let order: Order = body(&mut store, ORDER, pieces)?;
-        let hist = play(&order, spin);
-        send(&mut store, ANSWER, number, &Answer::new(hist.as_ref()))?;
+        send(&mut store, ANSWER, number, &play(&order, spin))?;
     }
 }
 
-/// Plays an order; gives what was measured, if something was.
-fn play(order: &Order, spin: Spin) -> Option<Hist> {
+/// Plays an order; gives what was measured.
+fn play(order: &Order, spin: Spin) -> Answer {
     let start = at(order.start_ns);
     let window = Window {
         start,
@@ -53,27 +53,58 @@ fn play(order: &Order, spin: Spin) -> Option<Hist> {
         to: start.after(order.to),
         last: start.after(order.last),
     };
-    let stop = &AtomicBool::new(false);
     let live = |vcpu: usize| {
         let _ = set_cpus(Pid::from_raw(0), &[vcpu]);
         // Ordinary threads may be woken 50 us late, to save energy.
         let _ = nix::sys::prctl::set_timerslack(1);
-        // As in a run by threads of this host.
-        let guest = Rng::new(order.seed, &order.vm);
-        let name = format!("{}.{vcpu}", order.vm);
-        let rng = if vcpu == 0 { guest.clone() } else { Rng::new(order.seed, &name) };
-        window.start.sleep();
-        Work { window, stop, vcpu, guest, rng, spin }.run(order.tasks[vcpu])
+        match order.jobs[vcpu] {
+            Job::Play(task) => {
+                // As in a run by threads of this host.
+                let guest = Rng::new(order.seed, &order.vm);
+                let name = format!("{}.{vcpu}", order.vm);
+                let rng = if vcpu == 0 { guest.clone() } else { Rng::new(order.seed, &name) };
+                let stop = &AtomicBool::new(false);
+                window.start.sleep();
+                Answer::late(Work { window, stop, vcpu, guest, rng, spin }.run(task))
+            }
+            Job::Watch => watched(window),
+            Job::Yield => yields(window),
+        }
     };
-    let hists = thread::scope(|scope| {
+    thread::scope(|scope| {
         let threads: Vec<_> =
-            (0..order.tasks.len()).map(|vcpu| scope.spawn(move || live(vcpu))).collect();
-        threads.into_iter().map(|thread| thread.join().ok().flatten()).collect::<Vec<_>>()
-    });
-    hists.into_iter().flatten().reduce(|mut all, hist| {
-        all.merge(&hist);
-        all
+            (0..order.jobs.len()).map(|vcpu| scope.spawn(move || live(vcpu))).collect();
+        let answers = threads.into_iter().filter_map(|thread| thread.join().ok());
+        answers.reduce(Answer::and).unwrap_or_default()
     })
+}
+
+/// What a vCPU misses that computes.
+fn watched(window: Window) -> Answer {
+    window.start.sleep();
+    let reading = clock_reading();
+    let log = watch(|now| now >= window.to);
+    let missed = log.missed.iter().filter(|missed| missed.0 >= window.from);
+    let missed_ns = missed.map(|missed| missed.1.since(missed.0).saturating_sub(reading).as_ns());
+    let away: Vec<_> = log.missed.iter().filter(|m| m.1.since(m.0) > TURN).collect();
+    let turns_ns = away.windows(2).map(|two| two[1].0.since(two[0].1).as_ns());
+    Answer { missed_ns: missed_ns.collect(), turns_ns: turns_ns.collect(), ..Answer::default() }
+}
+
+/// What a yield takes of a vCPU that finds nobody else.
+fn yields(window: Window) -> Answer {
+    const TIMES: u32 = 1_000;
+    window.start.sleep();
+    let Ok(mut xen) = Hypercalls::open() else { return Answer::default() };
+    let mut took = |call: fn(&mut Hypercalls)| {
+        let began = Instant::now();
+        (0..TIMES).for_each(|_| call(&mut xen));
+        Instant::now().since(began).as_ns() / u64::from(TIMES)
+    };
+    // What is refused takes no time, which the figures would show.
+    let shortest = took(|xen| drop(xen.version()));
+    let yields = took(|xen| drop(xen.yield_now()));
+    Answer { yield_ns: Some(yields.saturating_sub(shortest)), ..Answer::default() }
 }
 
 /// The instant at which all domains' clocks show so many nanoseconds.

@@ -8,7 +8,7 @@ use lowtail_host::{Config, VmConfig};
 use lowtail_xen::{Domain, NewDomain, Store, Toolstack, VcpuClock};
 
 use super::guest::{ANSWER, ORDER, READY, realtime_ns_now};
-use super::message::{Answer, Order, receive, send, xen};
+use super::message::{Answer, Job, Order, receive, send, xen};
 use super::pool::{self, Pool};
 use crate::measured::{Measured, VmMeasured};
 use crate::{Options, plan};
@@ -96,6 +96,28 @@ impl Guests {
     /// # Errors
     /// If Xen has no such scheduler, or there are too few guests, or Xen refuses something.
     pub fn run(&mut self, config: &Config, options: &Options) -> Result<Measured, Error> {
+        let jobs = config.vms.iter().map(|vm| {
+            let tasks = plan::tasks(&vm.workload, vm.vcpus.into(), &vm.name)?;
+            Ok(tasks.into_iter().map(Job::Play).collect())
+        });
+        let jobs = jobs.collect::<Result<_, Error>>()?;
+        let (wall, played) = self.play(config, jobs, options)?;
+        let vms = config.vms.iter().zip(played).map(|(vm, (cpu, answer))| VmMeasured {
+            name: vm.name.clone(),
+            cpu,
+            latency: answer.hist(),
+        });
+        Ok(Measured { wall, vms: vms.collect(), groups: Vec::new(), others: Duration::ZERO })
+    }
+
+    /// Has the VMs of `config` do `jobs`; gives how long it was measured, and for each VM the CPU time of its vCPUs and what it
+    /// has measured itself.
+    pub(super) fn play(
+        &mut self,
+        config: &Config,
+        jobs: Vec<Vec<Job>>,
+        options: &Options,
+    ) -> Result<(Duration, Vec<(Vec<Duration>, Answer)>), Error> {
         let chosen = self.choose(&config.vms)?;
         let names: Vec<&str> = chosen.iter().map(|&i| self.domains[i].0.name.as_str()).collect();
         let pool = Pool::new(&self.toolstack, config, self.first_pcpu, &names)?;
@@ -104,9 +126,9 @@ impl Guests {
         let (real, own) = (realtime_ns_now(), Instant::now());
         let run_up = RUN_UP + Duration::from_ms(20) * chosen.len() as u64;
         let (from, to) = (options.warm_up, options.warm_up + options.duration);
-        for (&guest, vm) in chosen.iter().zip(&config.vms) {
+        for ((&guest, vm), jobs) in chosen.iter().zip(&config.vms).zip(jobs) {
             let order = Order {
-                tasks: plan::tasks(&vm.workload, vm.vcpus.into(), &vm.name)?,
+                jobs,
                 vm: vm.name.clone(),
                 seed: options.seed,
                 start_ns: real + run_up.as_ns(),
@@ -122,7 +144,7 @@ impl Guests {
         let before = sample(&mut self.clock, &self.domains, &chosen)?;
         start.after(to).sleep();
         let after = sample(&mut self.clock, &self.domains, &chosen)?;
-        let mut vms = Vec::new();
+        let mut played = Vec::new();
         for ((&guest, vm), (before, after)) in
             chosen.iter().zip(&config.vms).zip(before.1.iter().zip(&after.1))
         {
@@ -130,12 +152,10 @@ impl Guests {
             let answer: Answer =
                 wait(&mut self.store, &vm.name, |store| receive(store, &path, number))?;
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
-            let cpu = cpu.take(vm.vcpus.into()).collect();
-            vms.push(VmMeasured { name: vm.name.clone(), cpu, latency: answer.hist() });
+            played.push((cpu.take(vm.vcpus.into()).collect(), answer));
         }
         drop(pool);
-        let wall = after.0.since(before.0);
-        Ok(Measured { wall, vms, groups: Vec::new(), others: Duration::ZERO })
+        Ok((after.0.since(before.0), played))
     }
 
     /// A guest for each VM: a free one that has as many vCPUs, or the fewest of those that have more, which idle.

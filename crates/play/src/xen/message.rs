@@ -11,7 +11,7 @@ use lowtail_kernel::error::Error;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Order {
     /// What its vCPUs do, one each.
-    pub(super) tasks: Vec<Task>,
+    pub(super) jobs: Vec<Job>,
     /// The VM's name in the scenario, to which its random draws belong.
     pub(super) vm: String,
     /// Seed of these.
@@ -26,6 +26,17 @@ pub(super) struct Order {
     pub(super) last: Duration,
 }
 
+/// What a vCPU does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) enum Job {
+    /// What the scenario says.
+    Play(Task),
+    /// Computes, and notes when it could not.
+    Watch,
+    /// Yields to other vCPUs, again and again, and notes what that takes.
+    Yield,
+}
+
 /// What it has measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
@@ -33,12 +44,29 @@ pub(super) struct Answer {
     pub(super) late_ns: Vec<(u64, u32)>,
     /// Whether it does measure.
     pub(super) measures: bool,
+    /// Of one that watches: how long it could not compute, each time in a row, in nanoseconds.
+    pub(super) missed_ns: Vec<u64>,
+    /// The same of one that watches: how long it computed between two times that were as long as a turn of another.
+    pub(super) turns_ns: Vec<u64>,
+    /// Of one that yields: what a yield takes beyond the shortest call, in nanoseconds.
+    pub(super) yield_ns: Option<u64>,
 }
 
 impl Answer {
-    pub(super) fn new(hist: Option<&Hist>) -> Self {
-        let late_ns = hist.map(|hist| hist.counts().map(|(span, n)| (span.as_ns(), n)).collect());
-        Answer { measures: hist.is_some(), late_ns: late_ns.unwrap_or_default() }
+    /// Of one that played a task.
+    pub(super) fn late(hist: Option<Hist>) -> Self {
+        let late_ns = hist.iter().flat_map(|hist| hist.counts().map(|(span, n)| (span.as_ns(), n)));
+        Answer { measures: hist.is_some(), late_ns: late_ns.collect(), ..Answer::default() }
+    }
+
+    /// With what another vCPU has measured.
+    pub(super) fn and(mut self, other: Answer) -> Self {
+        self.measures |= other.measures;
+        self.late_ns.extend(other.late_ns);
+        self.missed_ns.extend(other.missed_ns);
+        self.turns_ns.extend(other.turns_ns);
+        self.yield_ns = self.yield_ns.or(other.yield_ns);
+        self
     }
 
     pub(super) fn hist(&self) -> Option<Hist> {
@@ -117,12 +145,12 @@ mod tests {
         for us in [3, 3, 70, 20_000] {
             hist.record(Duration::from_us(us));
         }
-        let text = serde_json::to_string(&Answer::new(Some(&hist))).expect("JSON");
+        let text = serde_json::to_string(&Answer::late(Some(hist.clone()))).expect("JSON");
         let answer: Answer = serde_json::from_str(&text).expect("JSON");
         let again = answer.hist().expect("it measures");
         assert_eq!((again.n(), again.max()), (4, hist.max()));
         assert_eq!(again.quantile(0.5), hist.quantile(0.5));
-        assert!(Answer::new(Some(&Hist::new())).hist().is_some_and(|hist| hist.n() == 0));
-        assert!(Answer::new(None).hist().is_none());
+        assert!(Answer::late(Some(Hist::new())).hist().is_some_and(|hist| hist.n() == 0));
+        assert!(Answer::late(None).hist().is_none());
     }
 }

@@ -4,10 +4,12 @@
 //! anew for each. What a guest does comes by xenstore, and so does what it has measured ([`serve()`] is its side). CPU time is what
 //! Xen says.
 
+mod calibrate;
 mod guest;
 mod guests;
 mod message;
 mod pool;
 
+pub use calibrate::{calibrate, costs};
 pub use guest::serve;
 pub use guests::{Guests, Images};
