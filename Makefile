@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: build lab lab-full results reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-libvirt need-systemd need-test man clean
+.PHONY: build lab lab-full results reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -105,7 +105,7 @@ need-build:
 
 # Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
-need-test: need-build need-bpf need-guest need-systemd need-libvirt $(PYTHON_ENV)/ready
+need-test: need-build need-bpf need-guest need-xen need-systemd need-libvirt $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf nft=nftables iptables-save=iptables setpriv=util-linux systemd-analyze=systemd
 
 need-bpf: need-build
@@ -116,6 +116,11 @@ need-bpf: need-build
 need-guest:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils unxz=xz-utils
 	@for series in 6.18 6.12 6.1; do LOWTAIL_GUEST_SERIES=$$series scripts/guest kernel >/dev/null || exit 1; done
+
+# A real Xen, with dom0 and guests, in such a machine.
+need-xen: need-guest
+	@scripts/need zstd=zstd xz=xz-utils
+	@scripts/xen unpack >/dev/null
 
 # The first process of a guest that shows what the unit in dist/ does.
 need-systemd:

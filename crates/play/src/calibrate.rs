@@ -48,8 +48,9 @@ pub struct Calibration {
     pub tick_period: Duration,
     /// Two threads that compute: from the last turn of one to the first of the other.
     pub slice_end: Duration,
-    /// Whether a tick is in that: Linux ends a slice at a tick, Xen by a timer of its own.
-    pub tick_ends_slice: bool,
+    /// Whether a tick is in that: Linux ends a slice at a tick. Xen does not, but a guest that waited for longer than its tick's period
+    /// has one before its first turn.
+    pub tick_in_slice_end: bool,
     /// A sleeper that is alone: how late its timer wakes it.
     pub late_alone: Duration,
     /// Its CPU time from before it sleeps until it is awake.
@@ -90,7 +91,7 @@ impl Calibration {
             tick,
             tick_period: clock::tick_period(),
             slice_end,
-            tick_ends_slice: true,
+            tick_in_slice_end: true,
             late_alone: alone.late,
             charged_alone: alone.charged,
             late_in_groups,
@@ -107,7 +108,7 @@ impl Calibration {
         // Who sleeps pays for its way there, and from the switch back on for its way here; the other's way back is one switch.
         let wakeup = less(self.charged_beside, self.handed_over);
         let late_beside = less(self.late_beside, wakeup);
-        let ends = if self.tick_ends_slice { self.tick } else { Duration::ZERO };
+        let ends = if self.tick_in_slice_end { self.tick } else { Duration::ZERO };
         let switch = less(self.slice_end, ends).min(late_beside).min(self.handed_over);
         let block = less(self.handed_over, switch);
         // The same from idle, where the simulator's words are: awake = wake_to_tickle + tickle_to_schedule_idle + from_idle + wakeup.
@@ -345,7 +346,7 @@ mod tests {
             tick: ns(tick),
             tick_period: Duration::from_ms(4),
             slice_end: ns(end),
-            tick_ends_slice: true,
+            tick_in_slice_end: true,
             late_alone: ns(late),
             charged_alone: ns(alone),
             late_beside: ns(beside),
@@ -414,13 +415,14 @@ mod tests {
     fn odd_figures_give_costs() {
         let mut rng = Rng::new(7, "odd");
         for _ in 0..10_000 {
+            let odd_tick = rng.below(2) == 0;
             let mut span = || Duration::from_ns(rng.below(50_000));
             let odd = Calibration {
                 yield_to_itself: span(),
                 tick: span(),
                 tick_period: Duration::from_ms(4),
                 slice_end: span(),
-                tick_ends_slice: rng.below(2) == 0,
+                tick_in_slice_end: odd_tick,
                 late_alone: span(),
                 charged_alone: span(),
                 late_in_groups: Some((span(), span())),

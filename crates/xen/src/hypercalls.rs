@@ -60,7 +60,8 @@ impl Hypercalls {
         let page = page.map_err(|error| failed("no memory for", error.into()))?;
         let calls = Hypercalls { device, page };
         // SAFETY: a whole page of our own, which lives until the value is dropped.
-        unsafe { mlock(page, PAGE.get()) }.map_err(|error| failed("no memory for", error.into()))?;
+        unsafe { mlock(page, PAGE.get()) }
+            .map_err(|error| failed("no memory for", error.into()))?;
         Ok(calls)
     }
 
@@ -99,8 +100,7 @@ impl Hypercalls {
         let [first, second] = arguments;
         let mut call = Hypercall { op, arguments: [first, second, 0, 0, 0] };
         // SAFETY: the kernel reads the call, of the size that its number says; what the call's arguments point to is our page.
-        let result =
-            unsafe { libc::ioctl(self.device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as u32) }
     }
 }

@@ -109,9 +109,8 @@ impl Store {
     fn receive(&mut self) -> Result<(u32, Vec<u8>), Error> {
         let mut header = [0; 16];
         self.device.read_exact(&mut header).map_err(failed("cannot read from"))?;
-        let number = |i: usize| {
-            u32::from_ne_bytes(header[4 * i..4 * i + 4].try_into().unwrap_or_default())
-        };
+        let number =
+            |i: usize| u32::from_ne_bytes(header[4 * i..4 * i + 4].try_into().unwrap_or_default());
         let (what, length) = (number(0), number(3));
         if length > LONGEST_PAYLOAD {
             return Err(Error::Protocol(format!("{length} bytes in an answer")));

@@ -7,10 +7,10 @@ use lowtail_engine::Duration;
 use lowtail_host::{Config, Costs};
 use lowtail_lab::Experiment;
 use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, xen_scenario};
-use lowtail_play::measured::Measured;
-use lowtail_play::{Error, Options};
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::{Figure, Kind, Tally};
+use lowtail_play::measured::Measured;
+use lowtail_play::{Error, Options};
 use serde_json::json;
 
 use super::args::{CheckOn, LabCheck};
@@ -139,9 +139,9 @@ fn this_host() -> Result<LinuxHost, Fail> {
 
 /// What they are drawn for where the kernel calls itself `release`.
 fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
-    version(release)
-        .map(|release| LinuxHost { release, pcpus })
-        .ok_or_else(|| Fail::Host(format!("the kernel calls itself `{release}`, which is no version")))
+    version(release).map(|release| LinuxHost { release, pcpus }).ok_or_else(|| {
+        Fail::Host(format!("the kernel calls itself `{release}`, which is no version"))
+    })
 }
 
 /// The first two numbers of a version's name.

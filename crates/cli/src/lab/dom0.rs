@@ -41,7 +41,6 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(unknown) => {
                 let measured = calibrate(&mut guests, &drawn.config.scheduler).map_err(failed)?;
-                eprintln!("{measured:?}\n{:?}", xen::costs(&measured));
                 *unknown.insert(xen::costs(&measured))
             }
         };

@@ -8,12 +8,13 @@ use lowtail_host::sched::credit::CreditConfig;
 use lowtail_host::sched::credit2::Credit2Config;
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
 
-use super::guests::Guests;
+use super::guests::{Guests, Played};
 use super::message::{Answer, Job};
 use crate::Options;
 use crate::calibrate::Calibration;
 use crate::plan::Task;
 use crate::watch::{TURN, median};
+use lowtail_kernel::clock;
 use lowtail_kernel::error::Error;
 
 /// A sleep is as long as this at least, and at most twice as long: the guest's tick has stopped meanwhile.
@@ -33,24 +34,25 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cal
     let mut bench = Bench { guests, scheduler: without_limit(scheduler) };
     let alone = &bench.run(&[sleeper])?[0];
     let beside = bench.run(&[sleeper, Job::Watch])?;
-    let watcher = &bench.run(&[Job::Watch])?[0].1;
+    let watcher = &bench.run(&[Job::Watch])?[0].answer;
     let two = bench.run(&[Job::Watch, Job::Watch])?;
-    let yields = &bench.run(&[Job::Yield])?[0].1;
+    let yields = &bench.run(&[Job::Yield])?[0].answer;
     let ((late_alone, charged_alone), (late_beside, charged_beside)) =
         (slept(alone), slept(&beside[0]));
     let away = |answer: &Answer| {
         let missed = answer.missed_ns.iter().map(|&ns| Duration::from_ns(ns));
         median(missed.filter(|&missed| missed > TURN))
     };
-    let turns = median(two[1].1.turns_ns.iter().map(|&ns| Duration::from_ns(ns)));
+    let turns = median(two[1].answer.turns_ns.iter().map(|&ns| Duration::from_ns(ns)));
     let ticks = watcher.missed_ns.iter().map(|&ns| Duration::from_ns(ns));
+    let tick_period = clock::tick_period();
     Ok(Calibration {
         yield_to_itself: Duration::from_ns(yields.yield_ns.unwrap_or(0)),
         tick: median(ticks.filter(|&missed| missed <= TURN)),
-        tick_period: lowtail_kernel::clock::tick_period(),
+        tick_period,
         // Away from one's last turn to the first one again: two switches and the other's turn.
-        slice_end: away(&two[0].1).saturating_sub(turns) / 2,
-        tick_ends_slice: false,
+        slice_end: away(&two[0].answer).saturating_sub(turns) / 2,
+        tick_in_slice_end: turns > tick_period,
         late_alone,
         charged_alone,
         late_in_groups: None,
@@ -58,7 +60,7 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cal
         late_beside,
         charged_beside,
         // The timer that wakes the sleeper is what the other misses first.
-        handed_over: away(&beside[1].1).saturating_sub(late_beside + WORK),
+        handed_over: away(&beside[1].answer).saturating_sub(late_beside + WORK),
     })
 }
 
@@ -68,9 +70,9 @@ pub fn costs(calibration: &Calibration) -> Costs {
 }
 
 /// How late a sleeper is, and what it is charged for a wake-up besides its work.
-fn slept((cpu, answer): &(Duration, Answer)) -> (Duration, Duration) {
-    let late = answer.hist().unwrap_or_default();
-    let charged = *cpu / late.n().max(1);
+fn slept(played: &Played) -> (Duration, Duration) {
+    let late = played.answer.hist().unwrap_or_default();
+    let charged = played.cpu[0] / late.n().max(1);
     (late.quantile(0.5), charged.saturating_sub(WORK))
 }
 
@@ -80,14 +82,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Has as many guests of one vCPU do `jobs` on one pCPU; gives the CPU time of each and what it has measured.
-    fn run(&mut self, jobs: &[Job]) -> Result<Vec<(Duration, Answer)>, Error> {
+    /// Has as many guests of one vCPU do `jobs` on one pCPU; gives what each has got and measured.
+    fn run(&mut self, jobs: &[Job]) -> Result<Vec<Played>, Error> {
         let vm = |i: usize| VmConfig::new(&format!("calibrate{i}"), Workload::CpuLoop);
         let vms = (0..jobs.len()).map(vm).collect();
         let config = Config::new(1, self.scheduler.clone(), Costs::FREE, vms);
         let jobs = jobs.iter().map(|&job| vec![job]).collect();
-        let (_, played) = self.guests.play(&config, jobs, &Options::new(SPAN, 1))?;
-        Ok(played.into_iter().map(|(cpu, answer)| (cpu[0], answer)).collect())
+        Ok(self.guests.play(&config, jobs, &Options::new(SPAN, 1))?.1)
     }
 }
 

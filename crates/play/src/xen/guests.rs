@@ -52,6 +52,15 @@ pub struct Guests {
     orders: u32,
 }
 
+/// What was measured of a VM.
+#[derive(Debug)]
+pub(super) struct Played {
+    /// CPU time of its vCPUs, as Xen says.
+    pub(super) cpu: Vec<Duration>,
+    /// What it says itself.
+    pub(super) answer: Answer,
+}
+
 impl Guests {
     /// Takes the pCPUs from `first_pcpu` on from dom0's pool, `pcpus` of them, and makes a guest for each of `vcpus`, with so
     /// many vCPUs.
@@ -102,22 +111,21 @@ impl Guests {
         });
         let jobs = jobs.collect::<Result<_, Error>>()?;
         let (wall, played) = self.play(config, jobs, options)?;
-        let vms = config.vms.iter().zip(played).map(|(vm, (cpu, answer))| VmMeasured {
+        let vms = config.vms.iter().zip(played).map(|(vm, played)| VmMeasured {
             name: vm.name.clone(),
-            cpu,
-            latency: answer.hist(),
+            cpu: played.cpu,
+            latency: played.answer.hist(),
         });
         Ok(Measured { wall, vms: vms.collect(), groups: Vec::new(), others: Duration::ZERO })
     }
 
-    /// Has the VMs of `config` do `jobs`; gives how long it was measured, and for each VM the CPU time of its vCPUs and what it
-    /// has measured itself.
+    /// Has the VMs of `config` do `jobs`; gives how long it was measured, and what each VM has got and measured.
     pub(super) fn play(
         &mut self,
         config: &Config,
         jobs: Vec<Vec<Job>>,
         options: &Options,
-    ) -> Result<(Duration, Vec<(Vec<Duration>, Answer)>), Error> {
+    ) -> Result<(Duration, Vec<Played>), Error> {
         let chosen = self.choose(&config.vms)?;
         let names: Vec<&str> = chosen.iter().map(|&i| self.domains[i].0.name.as_str()).collect();
         let pool = Pool::new(&self.toolstack, config, self.first_pcpu, &names)?;
@@ -152,7 +160,7 @@ impl Guests {
             let answer: Answer =
                 wait(&mut self.store, &vm.name, |store| receive(store, &path, number))?;
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
-            played.push((cpu.take(vm.vcpus.into()).collect(), answer));
+            played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer });
         }
         drop(pool);
         Ok((after.0.since(before.0), played))

@@ -57,7 +57,18 @@ impl<'a> Pool<'a> {
             SchedulerConfig::Credit(config) => {
                 let timeslice = (config.timeslice.as_ns() / 1_000_000).to_string();
                 let (limit, delay) = (us(config.ratelimit), us(config.migration_delay));
-                set(&["sched-credit", "-s", "-p", POOL, "-t", &timeslice, "-r", &limit, "-m", &delay])
+                set(&[
+                    "sched-credit",
+                    "-s",
+                    "-p",
+                    POOL,
+                    "-t",
+                    &timeslice,
+                    "-r",
+                    &limit,
+                    "-m",
+                    &delay,
+                ])
             }
             SchedulerConfig::Credit2(config) => {
                 set(&["sched-credit2", "-s", "-p", POOL, "-r", &us(config.ratelimit)])
