@@ -3,26 +3,22 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_engine::Duration;
-use lowtail_host::{Config, Costs};
-use lowtail_lab::Experiment;
-use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, xen_scenario};
+use lowtail_host::Config;
+use lowtail_play::Options;
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::{Figure, Kind, Tally};
-use lowtail_play::measured::Measured;
-use lowtail_play::{Error, Options};
 use serde_json::json;
 
 use super::args::{CheckOn, LabCheck};
-use super::checked::{Checked, Report};
+use super::checked::Report;
 use super::dom0;
+use super::drawn::{Judge, bar, command, draw, file_name, one};
 use super::guest::{self, Machine};
-use super::kernel::{end_if_interrupted, release};
+use super::kernel::release;
 use super::saved;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
-use crate::progress::Bar;
 
 /// Figures that the text shows, the worst first.
 const WORST: usize = 15;
@@ -52,7 +48,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 
 /// Checks by the kernel of this host, with costs that are measured first.
 fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
-    let host = Judge::Linux(this_host()?);
+    let judge = this_host()?;
     let bar = bar(args, numbers, global);
     let costs = Calibration::measure(false, args.exact_clock)?.costs();
     let mut scenarios = Vec::new();
@@ -62,111 +58,24 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report
             bar.step();
             measured
         };
-        scenarios.push(one(args, draw(args, host, number)?, costs, play)?);
+        scenarios.push(one(args, draw(args, judge, number)?, costs, play)?);
     }
     Ok(Report { kernel: release(), scenarios })
 }
 
-/// A bar of all runs.
-pub(super) fn bar(args: &LabCheck, numbers: &[u32], global: &Global) -> Bar {
-    let each = u64::from(args.starts) * (1 + u64::from(args.twice));
-    Bar::new(global, numbers.len() as u64 * each, "{wide_bar} {pos}/{len} runs, {eta} left")
-}
-
-/// Who judges.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Judge {
-    /// A Linux host.
-    Linux(LinuxHost),
-    /// A Xen host.
-    Xen(XenHost),
-}
-
-impl Judge {
-    /// Scenario number `number` for it.
-    fn scenario(self, args: &LabCheck, number: u32) -> String {
-        let command = command(args, number);
-        match self {
-            Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
-            Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
-        }
-    }
-}
-
-/// A scenario to be played.
-#[derive(Debug)]
-pub(super) struct Drawn {
-    number: u32,
-    pub(super) config: Config,
-    seed: u64,
-}
-
-/// Draws scenario number `number`.
-pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, Fail> {
-    let (text, name) = (judge.scenario(args, number), file_name(args.seed, number));
-    let experiment = Experiment::parse(&name, &text, None)
-        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
-    let config = experiment.cases(false)[0].hosts[0].config.clone();
-    Ok(Drawn { number, config, seed: experiment.file.seed })
-}
-
-/// Checks one scenario by what `play` does with it.
-pub(super) fn one(
-    args: &LabCheck,
-    drawn: Drawn,
-    costs: Costs,
-    play: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
-) -> Result<Checked, Fail> {
-    let config = Config { costs, ..drawn.config };
-    let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
-    let mut options = Options::new(duration, drawn.seed);
-    options.exact_clock = args.exact_clock;
-    let starts = u64::from(args.starts);
-    let figures = lowtail_play::check::check(&config, &options, starts, args.twice, play);
-    let figures = figures.map_err(|error| {
-        end_if_interrupted(&error);
-        Fail::Host(format!("scenario {}: {error}", drawn.number))
-    })?;
-    Ok(Checked { scenario: drawn.number, figures })
-}
-
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.
-fn this_host() -> Result<LinuxHost, Fail> {
+fn this_host() -> Result<Judge, Fail> {
     let cpus = lowtail_kernel::thread::own_cpus();
     let cpus = cpus.map_err(|error| Fail::Host(format!("the CPUs of this host: {error}")))?;
-    linux_host(&release(), cpus.len().min(2) as u16)
-}
-
-/// What they are drawn for where the kernel calls itself `release`.
-fn linux_host(release: &str, pcpus: u16) -> Result<LinuxHost, Fail> {
-    version(release).map(|release| LinuxHost { release, pcpus }).ok_or_else(|| {
-        Fail::Host(format!("the kernel calls itself `{release}`, which is no version"))
-    })
-}
-
-/// The first two numbers of a version's name.
-pub(super) fn version(name: &str) -> Option<(u32, u32)> {
-    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok);
-    Some((next()?, next()?))
-}
-
-/// What repeats one scenario.
-fn command(args: &LabCheck, number: u32) -> String {
-    let twice = args.twice_option();
-    format!("lowtail lab check --on {} --seed {} --only {number}{twice}", args.on, args.seed)
-}
-
-fn file_name(seed: u64, number: u32) -> String {
-    format!("check-{seed}-{number}.toml")
+    Judge::linux(&release(), cpus.len().min(2) as u16)
 }
 
 /// Writes each scenario into a file of its own.
 fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
     let judge = match args.on {
-        CheckOn::Kernel => Judge::Linux(this_host()?),
-        CheckOn::Guest(_) => Judge::Linux(linux_host(&report.kernel, 1)?),
-        CheckOn::Dom0 | CheckOn::Xen(_) => Judge::Xen(dom0::xen_host(&report.kernel)?),
+        CheckOn::Kernel => this_host()?,
+        CheckOn::Guest(_) => Judge::linux(&report.kernel, 1)?,
+        CheckOn::Dom0 | CheckOn::Xen(_) => Judge::xen(&report.kernel)?,
     };
     for checked in &report.scenarios {
         let number = checked.scenario;

@@ -5,25 +5,24 @@ use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 
 use lowtail_host::Config;
-use lowtail_lab::check::XenHost;
 use lowtail_play::Options;
 use lowtail_play::xen::{self, Guests, Images, calibrate};
 
 use super::args::LabCheck;
-use super::check::{Judge, bar, draw, one, version};
 use super::checked::Report;
+use super::drawn::{Judge, XEN_PCPUS, bar, draw, one};
 use crate::exit::Fail;
 use crate::global::Global;
 
-/// The pCPUs on which scenarios are played: the first is dom0's.
-const PCPUS: (u16, u16) = (1, 1);
+/// The pCPU on which scenarios are played: the first is dom0's.
+const FIRST_PCPU: u16 = 1;
 /// vCPUs of the guests, of which each scenario needs some.
 const VCPUS: [u16; 6] = [1, 1, 1, 1, 2, 2];
 
 /// Checks scenarios `numbers` by guests of this Xen.
 pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
     let release = release()?;
-    let judge = Judge::Xen(xen_host(&release)?);
+    let judge = Judge::xen(&release)?;
     let images = Images {
         kernel: PathBuf::from("/guest/vmlinux"),
         ramdisk: PathBuf::from("/guest/initrd"),
@@ -31,7 +30,8 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     };
     let bar = bar(args, numbers, global);
     let failed = |error: lowtail_play::Error| Fail::Host(error.to_string());
-    let mut guests = Guests::new(&images, PCPUS, &VCPUS, &|| {}).map_err(failed)?;
+    let mut guests =
+        Guests::new(&images, (FIRST_PCPU, XEN_PCPUS), &VCPUS, &|| {}).map_err(failed)?;
     // What a scheduler's own pass takes is its own.
     let mut costs = HashMap::new();
     let mut scenarios = Vec::new();
@@ -52,13 +52,6 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         scenarios.push(one(args, drawn, costs, play)?);
     }
     Ok(Report { kernel: release, scenarios })
-}
-
-/// What scenarios are drawn for where Xen calls itself `release`.
-pub(super) fn xen_host(release: &str) -> Result<XenHost, Fail> {
-    version(release)
-        .map(|version| XenHost { version, pcpus: PCPUS.1 })
-        .ok_or_else(|| Fail::Host(format!("Xen calls itself `{release}`, which is no version")))
 }
 
 /// What this Xen calls itself.

@@ -7,6 +7,7 @@ mod check;
 mod checked;
 mod dom0;
 mod domains;
+mod drawn;
 mod failure;
 mod guest;
 mod kernel;

@@ -15,11 +15,13 @@ use crate::tree::{files, root};
 use crate::{Place, TINY, capture};
 
 /// Sources whose types are not printed, and why.
-const NOT_PRINTED: [(&str, &str); 4] = [
+const NOT_PRINTED: [(&str, &str); 6] = [
     ("control/src/manage/ledger.rs", "the ledger's file"),
     ("control/src/flow/tagger_config.rs", "the value of a setting, a text"),
     ("control/src/flow/tap_tagger.rs", "the value of a setting, a text"),
     ("kernel/src/tc/tree.rs", "the value of a setting, a text"),
+    ("play/src/plan.rs", "part of a message in xenstore"),
+    ("play/src/xen/message.rs", "messages in xenstore"),
 ];
 
 /// All `code` in the first columns of the glossary's tables, and of the tables of keys of files.

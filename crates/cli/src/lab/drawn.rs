@@ -1,0 +1,113 @@
+//! A random scenario of `lowtail lab check`: drawn, played, compared.
+
+use lowtail_engine::Duration;
+use lowtail_host::{Config, Costs};
+use lowtail_lab::Experiment;
+use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, xen_scenario};
+use lowtail_play::measured::Measured;
+use lowtail_play::{Error, Options};
+
+use super::args::LabCheck;
+use super::checked::Checked;
+use super::kernel::end_if_interrupted;
+use crate::exit::Fail;
+use crate::global::Global;
+use crate::progress::Bar;
+
+/// A bar of all runs.
+pub(super) fn bar(args: &LabCheck, numbers: &[u32], global: &Global) -> Bar {
+    let each = u64::from(args.starts) * (1 + u64::from(args.twice));
+    Bar::new(global, numbers.len() as u64 * each, "{wide_bar} {pos}/{len} runs, {eta} left")
+}
+
+/// Who judges.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Judge {
+    /// A Linux host.
+    Linux(LinuxHost),
+    /// A Xen host.
+    Xen(XenHost),
+}
+
+/// pCPUs of a scenario for Xen.
+pub(super) const XEN_PCPUS: u16 = 1;
+
+impl Judge {
+    /// The Xen that calls itself `release`.
+    pub(super) fn xen(release: &str) -> Result<Self, Fail> {
+        version(release)
+            .map(|version| Judge::Xen(XenHost { version, pcpus: XEN_PCPUS }))
+            .ok_or_else(|| Fail::Host(format!("Xen calls itself `{release}`, which is no version")))
+    }
+
+    /// The Linux that calls itself `release`, with so many CPUs.
+    pub(super) fn linux(release: &str, pcpus: u16) -> Result<Self, Fail> {
+        version(release).map(|release| Judge::Linux(LinuxHost { release, pcpus })).ok_or_else(
+            || Fail::Host(format!("the kernel calls itself `{release}`, which is no version")),
+        )
+    }
+
+    /// Scenario number `number` for it.
+    pub(super) fn scenario(self, args: &LabCheck, number: u32) -> String {
+        let command = command(args, number);
+        match self {
+            Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
+            Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
+        }
+    }
+}
+
+/// A scenario to be played.
+#[derive(Debug)]
+pub(super) struct Drawn {
+    number: u32,
+    pub(super) config: Config,
+    seed: u64,
+}
+
+/// Draws scenario number `number`.
+pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, Fail> {
+    let (text, name) = (judge.scenario(args, number), file_name(args.seed, number));
+    let experiment = Experiment::parse(&name, &text, None)
+        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
+    let config = experiment.cases(false)[0].hosts[0].config.clone();
+    Ok(Drawn { number, config, seed: experiment.file.seed })
+}
+
+/// Checks one scenario by what `play` does with it.
+pub(super) fn one(
+    args: &LabCheck,
+    drawn: Drawn,
+    costs: Costs,
+    play: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
+) -> Result<Checked, Fail> {
+    let config = Config { costs, ..drawn.config };
+    let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
+    let mut options = Options::new(duration, drawn.seed);
+    options.exact_clock = args.exact_clock;
+    let starts = u64::from(args.starts);
+    let figures = lowtail_play::check::check(&config, &options, starts, args.twice, play);
+    let figures = figures.map_err(|error| {
+        end_if_interrupted(&error);
+        Fail::Host(format!("scenario {}: {error}", drawn.number))
+    })?;
+    Ok(Checked { scenario: drawn.number, figures })
+}
+
+/// What repeats one scenario.
+pub(super) fn command(args: &LabCheck, number: u32) -> String {
+    let twice = args.twice_option();
+    format!("lowtail lab check --on {} --seed {} --only {number}{twice}", args.on, args.seed)
+}
+
+/// The name of its file.
+pub(super) fn file_name(seed: u64, number: u32) -> String {
+    format!("check-{seed}-{number}.toml")
+}
+
+/// The first two numbers of a version's name.
+fn version(name: &str) -> Option<(u32, u32)> {
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok);
+    Some((next()?, next()?))
+}
