@@ -9,6 +9,7 @@
 
 mod check;
 mod figures;
+mod guest_tick;
 mod state;
 
 use lowtail_engine::{Duration, Time};
@@ -86,6 +87,9 @@ impl Core {
         let progress = &mut self.progress[v.index()];
         progress.left = work;
         progress.interruptible = interruptible;
+        if std::mem::take(&mut progress.tick.alone) {
+            self.keep_guest_ticking(v, false);
+        }
         self.resume(v);
     }
 
@@ -241,6 +245,7 @@ impl Core {
         (self.groups, self.pass) = (0, Pass::default());
         let decision = with_sched!(self, schedule, p, prev);
         if let Some(span) = decision.run_for {
+            let span = span.max(self.costs.timer_slop);
             self.pcpus[p.index()].slice = self.queue.at(now + span, Event::SliceOver(p));
         }
         self.send_tickles(Duration::ZERO, Some((p, Duration::ZERO)));
@@ -359,20 +364,23 @@ impl Core {
             progress.stats.preemption_latency.record(now.since(preempted));
         }
         if let Some(woke) = progress.woken_at.take() {
-            progress.overhead += self.costs.wakeup;
+            progress.overhead +=
+                if progress.tick.alone { self.costs.guest_tick_wakeup } else { self.costs.wakeup };
             let wait = now.since(woke);
             progress.stats.wakeup_latency.record(wait);
             if self.watched == Some(v) {
                 self.watch(woke, wait);
             }
         }
+        self.keep_guest_ticking(v, false);
         self.resume(v);
     }
 
     /// `v` blocks when it has got there, unless it was notified since its step began.
     pub(crate) fn block(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
-        if self.costs.block.is_zero() || progress.notified {
+        let ticked = std::mem::take(&mut progress.tick.alone);
+        if self.costs.block.is_zero() || progress.notified || ticked {
             self.block_now(v);
             return;
         }

@@ -46,6 +46,18 @@ pub struct Costs {
     pub tick: Duration,
     /// From one of these interrupts to the next on a pCPU that is busy, at multiples of it; an idle one has none. Zero: no ticks.
     pub tick_period: Duration,
+    /// No slice ends sooner than this after it was set: Xen's timers (`timer_slop`, 50 us).
+    pub timer_slop: Duration,
+    /// What the tick of a guest's kernel takes from the vCPU on which it comes. Charged as its run time.
+    pub guest_tick: Duration,
+    /// What a tick takes that wakes a vCPU, from the end of the context switch until it blocks again. A vCPU that blocks has one more
+    /// tick, and none after that. Charged as its run time.
+    pub guest_tick_wakeup: Duration,
+    /// What the wake-up of a vCPU takes more whose tick has stopped. Charged as its run time.
+    pub guest_tick_restart: Duration,
+    /// From one tick of a guest's kernel to the next, while it has something to do, from a moment of each VM's own on. Zero: no such
+    /// ticks.
+    pub guest_tick_period: Duration,
 }
 
 impl Costs {
@@ -66,5 +78,10 @@ impl Costs {
         cgroup_put: Duration::ZERO,
         tick: Duration::ZERO,
         tick_period: Duration::ZERO,
+        timer_slop: Duration::ZERO,
+        guest_tick: Duration::ZERO,
+        guest_tick_wakeup: Duration::ZERO,
+        guest_tick_restart: Duration::ZERO,
+        guest_tick_period: Duration::ZERO,
     };
 }

@@ -19,6 +19,8 @@ pub enum Event {
     Reschedule(Pcpu),
     /// A pCPU's scheduling-clock interrupt.
     Tick(Pcpu),
+    /// A tick of a guest's kernel on a vCPU.
+    GuestTick(Vcpu),
     /// A vCPU has finished the work of its step.
     StepDone(Vcpu),
     /// A NIC interrupts.

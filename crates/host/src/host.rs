@@ -57,7 +57,7 @@ impl Host {
         let vms = &config.vms;
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
         let io = Io::new(&config.io, &host, &queues, config.driver());
-        let core = Core::new(host, config, watched);
+        let core = Core::new(host, config, watched, seed);
         let names: Vec<&str> = vms.iter().map(|vm| vm.name.as_str()).collect();
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, &names)).collect();
         Ok(Host {
@@ -150,6 +150,7 @@ impl Host {
             Event::Switched(p) => core.switched(p),
             Event::Reschedule(p) => core.reschedule(p),
             Event::Tick(p) => core.tick(p),
+            Event::GuestTick(v) => core.guest_tick(v),
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
             Event::Interrupt(nic) => {

@@ -221,6 +221,34 @@ mod tests {
         }
     }
 
+    /// As above, for Xen.
+    #[test]
+    fn all_for_xen_are_scenarios() {
+        for version in [(4, 17), (4, 20)] {
+            for index in 0..300 {
+                let host = XenHost { version, pcpus: 1 };
+                let text = xen_scenario(host, 5, index, "lowtail lab check");
+                let experiment = Experiment::parse("check.toml", &text, None);
+                let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let config = &experiment.cases(false)[0].hosts[0].config;
+                assert!(config.host_state().is_ok(), "{text}");
+                assert!(config.vms.iter().filter(|vm| vm.vcpus > 1).count() <= 2, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore]
+    fn dump() {
+        for i in 0..60 {
+            std::fs::write(
+                format!("/tmp/xs/{i}.toml"),
+                xen_scenario(XenHost { version: (4, 20), pcpus: 1 }, 1, i, "x"),
+            )
+            .unwrap();
+        }
+    }
+
     /// A scenario follows from its seed and number alone, and two are not alike.
     #[test]
     fn the_same_again() {

@@ -52,6 +52,16 @@ pub struct CostsFile {
     pub tick: Option<CostFile>,
     /// See [`Costs::tick_period`]; no ticks if absent.
     pub tick_period: Option<CostFile>,
+    /// See [`Costs::timer_slop`]; nothing if absent.
+    pub timer_slop: Option<CostFile>,
+    /// See [`Costs::guest_tick`]; nothing if absent.
+    pub guest_tick: Option<CostFile>,
+    /// See [`Costs::guest_tick_wakeup`]; nothing if absent.
+    pub guest_tick_wakeup: Option<CostFile>,
+    /// See [`Costs::guest_tick_restart`]; nothing if absent.
+    pub guest_tick_restart: Option<CostFile>,
+    /// See [`Costs::guest_tick_period`]; no such ticks if absent.
+    pub guest_tick_period: Option<CostFile>,
     /// See [`PathCosts::upcall`]; nothing if absent.
     pub upcall: Option<CostFile>,
     /// See [`PathCosts::irq`]; nothing if absent.
@@ -125,6 +135,16 @@ pub struct CostsChoice {
     pub tick: Option<DurationText>,
     /// Replaces the file's number.
     pub tick_period: Option<DurationText>,
+    /// Replaces the file's number.
+    pub timer_slop: Option<DurationText>,
+    /// Replaces the file's number.
+    pub guest_tick: Option<DurationText>,
+    /// Replaces the file's number.
+    pub guest_tick_wakeup: Option<DurationText>,
+    /// Replaces the file's number.
+    pub guest_tick_restart: Option<DurationText>,
+    /// Replaces the file's number.
+    pub guest_tick_period: Option<DurationText>,
     /// Replaces the file's number.
     pub upcall: Option<DurationText>,
     /// Replaces the file's number.
@@ -206,6 +226,11 @@ impl CostTable {
             cgroup_put: get("cgroup_put"),
             tick: get("tick"),
             tick_period: get("tick_period"),
+            timer_slop: get("timer_slop"),
+            guest_tick: get("guest_tick"),
+            guest_tick_wakeup: get("guest_tick_wakeup"),
+            guest_tick_restart: get("guest_tick_restart"),
+            guest_tick_period: get("guest_tick_period"),
         }
     }
 
@@ -250,6 +275,11 @@ impl CostTable {
             ("cgroup_put", costs.cgroup_put),
             ("tick", costs.tick),
             ("tick_period", costs.tick_period),
+            ("timer_slop", costs.timer_slop),
+            ("guest_tick", costs.guest_tick),
+            ("guest_tick_wakeup", costs.guest_tick_wakeup),
+            ("guest_tick_restart", costs.guest_tick_restart),
+            ("guest_tick_period", costs.guest_tick_period),
             ("upcall", costs.upcall),
             ("irq", costs.irq),
             ("notify", costs.notify),
@@ -284,6 +314,11 @@ impl CostTable {
             ("cgroup_put", choice.cgroup_put),
             ("tick", choice.tick),
             ("tick_period", choice.tick_period),
+            ("timer_slop", choice.timer_slop),
+            ("guest_tick", choice.guest_tick),
+            ("guest_tick_wakeup", choice.guest_tick_wakeup),
+            ("guest_tick_restart", choice.guest_tick_restart),
+            ("guest_tick_period", choice.guest_tick_period),
             ("upcall", choice.upcall),
             ("irq", choice.irq),
             ("notify", choice.notify),

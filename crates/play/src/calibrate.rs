@@ -139,6 +139,7 @@ impl Calibration {
             cgroup_put,
             tick: self.tick,
             tick_period: self.tick_period,
+            ..Costs::FREE
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use lowtail_engine::Duration;
-use lowtail_kernel::clock::own_cpu;
+use lowtail_kernel::clock::{Instant, own_cpu};
 
 /// The longest stretch without a look whether the run is over.
 const STRETCH: Duration = Duration::from_us(100);
@@ -17,6 +17,8 @@ pub(crate) struct Spin {
     turn_ps: u64,
     /// A reading of the thread's CPU clock: a system call.
     reading: Duration,
+    /// A look whether the run is over, at the clock: a system call, too, in some guests.
+    look: Duration,
     /// Whether a turn always takes the same time.
     exact: bool,
 }
@@ -36,7 +38,15 @@ impl Spin {
         let reading = shortest(&|| {});
         let (few, many) = (1_000, 5_000);
         let span = shortest(&|| turns(many)).saturating_sub(shortest(&|| turns(few)));
-        Spin { turn_ps: (span.as_ps() / (many - few)).max(1), reading, exact }
+        let looks = |n: u32| {
+            shortest(&|| {
+                (0..n).for_each(|_| {
+                    black_box(Instant::now());
+                });
+            })
+        };
+        let look = looks(22).saturating_sub(looks(2)) / 20;
+        Spin { look, turn_ps: (span.as_ps() / (many - few)).max(1), reading, exact }
     }
 
     /// What a reading of the thread's CPU clock takes.
@@ -50,7 +60,7 @@ impl Spin {
             let mut left = work;
             while !left.is_zero() && !over() {
                 let stretch = left.min(STRETCH);
-                self.spin(stretch);
+                self.spin(stretch.saturating_sub(self.look));
                 left -= stretch;
             }
             return;

@@ -1,6 +1,6 @@
 //! pCPUs and the progress of vCPUs: what the mechanics of a host keep.
 
-use lowtail_engine::{Duration, EventQueue, Time, Timer};
+use lowtail_engine::{Duration, EventQueue, Rng, Time, Timer};
 
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
@@ -52,10 +52,24 @@ pub(super) struct Progress {
     pub(super) blocking: bool,
     /// Control groups that its wake-up put into their queues.
     pub(super) groups: u32,
+    pub(super) tick: GuestTick,
     pub(super) woken_at: Option<Time>,
     pub(super) preempted_at: Option<Time>,
     pub(super) began: Time,
     pub(super) stats: VcpuStats,
+}
+
+/// The tick of a guest's kernel on a vCPU.
+#[derive(Debug)]
+pub(super) struct GuestTick {
+    /// When the first one would be.
+    pub(super) phase: Duration,
+    /// One is ahead.
+    pub(super) ahead: bool,
+    /// One has come while the vCPU waited for a pCPU.
+    pub(super) pending: bool,
+    /// The vCPU has woken for one and has nothing else to do.
+    pub(super) alone: bool,
 }
 
 /// pCPUs, vCPUs and their scheduler; everything but the guests.
@@ -93,9 +107,20 @@ impl std::fmt::Debug for SchedulerBox {
 }
 
 impl Core {
-    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept.
-    pub(crate) fn new(host: HostState, config: &Config, watched: Option<Vcpu>) -> Self {
-        let progress = host.vcpus.iter().map(|_| Progress {
+    /// A host at rest at time zero. `watched` is the vCPU whose longest wait is kept; when guests tick is drawn from `seed`.
+    pub(crate) fn new(host: HostState, config: &Config, watched: Option<Vcpu>, seed: u64) -> Self {
+        let phases = config.vms.iter().map(|vm| {
+            let rng = &mut Rng::new(seed, &format!("{}: guest tick", vm.name));
+            rng.uniform(Duration::ZERO, config.costs.guest_tick_period)
+        });
+        let phases: Vec<Duration> = phases.collect();
+        let progress = host.vcpus.iter().map(|vcpu| Progress {
+            tick: GuestTick {
+                phase: phases[vcpu.dom.index()],
+                ahead: false,
+                pending: false,
+                alone: false,
+            },
             left: Duration::ZERO,
             overhead: Duration::ZERO,
             executing: None,

@@ -99,16 +99,11 @@ pub use config::{CreditConfig, CreditKeys, CreditVersion};
 pub use state::Credit;
 use state::{Priority, Runq, Unit};
 
-/// A running vCPU is not cut short to less than this after a refused preemption
-/// (`CSCHED_MIN_TIMER`).
-const MIN_TIMER: Duration = Duration::from_us(100);
-
 impl Credit {
     /// Whether the rate limit keeps `v` on its pCPU, and if so, until when (`csched_schedule`).
     ///
-    /// Xen means to program no timer shorter than 100 us, but compares the time *run* with
-    /// that (0053127890, 2016). So a vCPU that has run for less is looked at again after
-    /// 100 us, and with a rate limit below 200 us it may exceed the limit by up to 100 us.
+    /// Xen means to program no timer shorter than 100 us, but compares the time *run* with that (0053127890, 2016), and
+    /// `CSCHED_MIN_TIMER` is the number 100, of nanoseconds: it never matters. What is left is programmed, however short.
     fn rate_limited(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Duration> {
         let limit = self.config.ratelimit;
         let state = cx.vcpu(v);
@@ -117,7 +112,7 @@ impl Credit {
         if yielded || run >= limit || !state.runnable() || self.is(CreditVersion::Xen2007) {
             return None;
         }
-        Some(if run < MIN_TIMER { MIN_TIMER } else { limit - run })
+        Some(limit - run)
     }
 
     /// Hands the pCPU from `prev` to `next` in the charging of run time.

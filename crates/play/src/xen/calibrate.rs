@@ -17,28 +17,36 @@ use crate::watch::{TURN, median};
 use lowtail_kernel::clock;
 use lowtail_kernel::error::Error;
 
-/// A sleep is as long as this at least, and at most twice as long: the guest's tick has stopped meanwhile.
+/// A sleep is as long as this at least, and at most twice as long: the guest's tick comes once and then stops.
 const SLEEP: Duration = Duration::from_ms(9);
+/// The same of short sleeps, which the tick meets now and then.
+const SHORT_SLEEP: Duration = Duration::from_us(300);
+/// By Xen's documentation of its command line (`timer_slop`), and by its source, `common/timer.c`.
+const TIMER_SLOP: Duration = Duration::from_us(50);
 /// What a sleeper computes after each wake-up: more than what interrupts take, so that these are told apart.
 const WORK: Duration = Duration::from_us(500);
 /// How long each is measured.
 const SPAN: Duration = Duration::from_s(2);
 
-/// Measures with `scheduler` in its usual form, but without a rate limit.
+/// The costs of a Xen host with `scheduler` in its usual form, but without a rate limit.
 ///
 /// # Errors
 /// As [`Guests::run`].
-pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Calibration, Error> {
-    let sleep = Distribution::Uniform(SLEEP, SLEEP * 2);
-    let sleeper = Job::Play(Task::Sleeper { start: Distribution::ZERO, sleep, work: WORK });
+pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Costs, Error> {
+    let start = Distribution::ZERO;
+    let sleeper = |least: Duration| {
+        let sleep = Distribution::Uniform(least, least * 2);
+        Job::Play(Task::Sleeper { start, sleep, work: WORK })
+    };
     let mut bench = Bench { guests, scheduler: without_limit(scheduler) };
-    let alone = &bench.run(&[sleeper])?[0];
-    let beside = bench.run(&[sleeper, Job::Watch])?;
+    let (long, short) = (sleeper(SLEEP), sleeper(SHORT_SLEEP));
+    let long = slept(&bench.run(&[long])?[0]);
+    let alone = slept(&bench.run(&[short])?[0]);
+    let both = bench.run(&[short, Job::Watch])?;
+    let beside = slept(&both[0]);
     let watcher = &bench.run(&[Job::Watch])?[0].answer;
     let two = bench.run(&[Job::Watch, Job::Watch])?;
     let yields = &bench.run(&[Job::Yield])?[0].answer;
-    let ((late_alone, charged_alone), (late_beside, charged_beside)) =
-        (slept(alone), slept(&beside[0]));
     let away = |answer: &Answer| {
         let missed = answer.missed_ns.iter().map(|&ns| Duration::from_ns(ns));
         median(missed.filter(|&missed| missed > TURN))
@@ -46,34 +54,59 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cal
     let turns = median(two[1].answer.turns_ns.iter().map(|&ns| Duration::from_ns(ns)));
     let ticks = watcher.missed_ns.iter().map(|&ns| Duration::from_ns(ns));
     let tick_period = clock::tick_period();
-    Ok(Calibration {
+    let tick = median(ticks.filter(|&missed| missed <= TURN));
+    // A long sleep has one tick and the restart of ticks, a short one so many.
+    let met = (SHORT_SLEEP.as_us_f64() * 1.5 / tick_period.as_us_f64()).min(0.9);
+    let more = long.charged.saturating_sub(alone.charged).as_us_f64() / (1.0 - met);
+    let ticked = Duration::from_ns((more * 1_000.0) as u64);
+    let restart = long.late.saturating_sub(alone.late);
+    // What is in each wake-up on average: ticks while it sleeps, and while it works.
+    let besides = ticked.mul_div((met * 1_000.0) as u64, 1_000)
+        + tick.mul_div(WORK.as_ns(), tick_period.as_ns());
+    let calibration = Calibration {
         yield_to_itself: Duration::from_ns(yields.yield_ns.unwrap_or(0)),
-        tick: median(ticks.filter(|&missed| missed <= TURN)),
+        tick,
         tick_period,
         // Away from one's last turn to the first one again: two switches and the other's turn.
         slice_end: away(&two[0].answer).saturating_sub(turns) / 2,
         tick_in_slice_end: turns > tick_period,
-        late_alone,
-        charged_alone,
+        late_alone: alone.late,
+        charged_alone: alone.charged.saturating_sub(besides),
         late_in_groups: None,
         late_beside_groups: None,
-        late_beside,
-        charged_beside,
+        late_beside: beside.late,
+        charged_beside: beside.charged.saturating_sub(besides),
         // The timer that wakes the sleeper is what the other misses first.
-        handed_over: away(&beside[1].answer).saturating_sub(late_beside + WORK),
+        handed_over: away(&both[1].answer).saturating_sub(beside.late + WORK),
+    };
+    eprintln!("long {:?} {:?} {} short {:?} {:?} {} yield {:?} away two {:?} turns {turns:?} away beside {:?}\n{calibration:?}", long.late, long.charged, long.n, alone.late, alone.charged, alone.n, yields.yield_ns, away(&two[0].answer), away(&both[1].answer));
+    let costs = calibration.costs();
+    Ok(Costs {
+        // A pCPU that idles has the state of its last vCPU loaded.
+        context_switch_idle: None,
+        tick: Duration::ZERO,
+        tick_period: Duration::ZERO,
+        timer_slop: TIMER_SLOP,
+        guest_tick: tick,
+        guest_tick_wakeup: ticked.saturating_sub(costs.schedule + restart),
+        guest_tick_restart: restart,
+        guest_tick_period: tick_period,
+        ..costs
     })
 }
 
-/// The costs of a Xen host that has these figures. A pCPU that idles has the state of its last vCPU loaded.
-pub fn costs(calibration: &Calibration) -> Costs {
-    Costs { context_switch_idle: None, ..calibration.costs() }
+/// What a sleeper shows.
+struct Slept {
+    late: Duration,
+    /// For a wake-up, besides its work.
+    charged: Duration,
+    n: u64,
 }
 
-/// How late a sleeper is, and what it is charged for a wake-up besides its work.
-fn slept(played: &Played) -> (Duration, Duration) {
+fn slept(played: &Played) -> Slept {
     let late = played.answer.hist().unwrap_or_default();
     let charged = played.cpu[0] / late.n().max(1);
-    (late.quantile(0.5), charged.saturating_sub(WORK))
+    Slept { late: late.quantile(0.5), charged: charged.saturating_sub(WORK), n: late.n() }
 }
 
 struct Bench<'a> {

@@ -10,6 +10,6 @@ mod guests;
 mod message;
 mod pool;
 
-pub use calibrate::{calibrate, costs};
+pub use calibrate::calibrate;
 pub use guest::serve;
 pub use guests::{Guests, Images};
