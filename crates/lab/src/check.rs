@@ -237,18 +237,6 @@ mod tests {
         }
     }
 
-    #[test]
-    #[ignore]
-    fn dump() {
-        for i in 0..60 {
-            std::fs::write(
-                format!("/tmp/xs/{i}.toml"),
-                xen_scenario(XenHost { version: (4, 20), pcpus: 1 }, 1, i, "x"),
-            )
-            .unwrap();
-        }
-    }
-
     /// A scenario follows from its seed and number alone, and two are not alike.
     #[test]
     fn the_same_again() {

@@ -11,19 +11,12 @@ use nix::sys::mman::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 
 use crate::error::Error;
 
-/// Linux has it in each domain, for root.
+/// Linux has it in dom0, for root.
 const DEVICE: &str = "/dev/xen/privcmd";
 /// `IOCTL_PRIVCMD_HYPERCALL`, `_IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))`, of Linux' `uapi/xen/privcmd.h`.
 const HYPERCALL: libc::c_ulong = (size_of::<Hypercall>() as libc::c_ulong) << 16 | 0x5000;
 /// A page, which Xen reads and writes.
 const PAGE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-/// `__HYPERVISOR_xen_version`, whose first command takes nothing.
-const XEN_VERSION: u64 = 17;
-/// `__HYPERVISOR_sched_op`.
-const SCHED_OP: u64 = 29;
-/// `SCHEDOP_yield`.
-const YIELD: u64 = 0;
-
 /// `struct privcmd_hypercall`.
 #[repr(C)]
 struct Hypercall {
@@ -33,7 +26,7 @@ struct Hypercall {
 
 /// A way to call Xen.
 #[derive(Debug)]
-pub struct Hypercalls {
+pub(crate) struct Hypercalls {
     device: File,
     /// Memory that stays where it is, for what is asked and answered.
     page: NonNull<libc::c_void>,
@@ -48,9 +41,9 @@ impl Hypercalls {
     /// Opens the device.
     ///
     /// # Errors
-    /// If this is no domain of Xen's, or not root.
+    /// If this is not dom0, or not root.
     #[allow(unsafe_code, reason = "neither std nor a library has hypercalls")]
-    pub fn open() -> Result<Self, Error> {
+    pub(crate) fn open() -> Result<Self, Error> {
         let failed = |what, source| Error::Device { what, path: Path::new(DEVICE).into(), source };
         let device = OpenOptions::new().read(true).write(true).open(DEVICE);
         let device = device.map_err(|error| failed("cannot open", error))?;
@@ -65,23 +58,6 @@ impl Hypercalls {
         Ok(calls)
     }
 
-    /// Has the vCPU on which this runs yield its pCPU to others.
-    ///
-    /// # Errors
-    /// What Xen says.
-    pub fn yield_now(&mut self) -> io::Result<()> {
-        self.call(SCHED_OP, [YIELD, 0]).map(|_| ())
-    }
-
-    /// Asks Xen for its version, the shortest of all calls; gives major and minor.
-    ///
-    /// # Errors
-    /// What Xen says.
-    pub fn version(&mut self) -> io::Result<(u16, u16)> {
-        let version = self.call(XEN_VERSION, [0, 0])?;
-        Ok(((version >> 16) as u16, version as u16))
-    }
-
     /// Asks with a structure, which Xen reads and may change; gives what it is then.
     #[allow(unsafe_code, reason = "neither std nor a library has hypercalls")]
     pub(crate) fn ask<T: Plain>(&mut self, op: u64, question: T) -> io::Result<T> {
@@ -90,18 +66,14 @@ impl Hypercalls {
         // SAFETY: the page is ours and longer than the structure. `Plain` structures are as Xen has them, and have no bytes
         // that may not be as Xen writes them.
         unsafe { at.write_volatile(question) };
-        self.call(op, [at.as_ptr() as u64, 0])?;
+        let mut call = Hypercall { op, arguments: [at.as_ptr() as u64, 0, 0, 0, 0] };
+        // SAFETY: the kernel reads the call, of the size that its number says; what its argument points to is our page.
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: as above.
         Ok(unsafe { at.read_volatile() })
-    }
-
-    #[allow(unsafe_code, reason = "neither std nor a library has hypercalls")]
-    fn call(&mut self, op: u64, arguments: [u64; 2]) -> io::Result<u32> {
-        let [first, second] = arguments;
-        let mut call = Hypercall { op, arguments: [first, second, 0, 0, 0] };
-        // SAFETY: the kernel reads the call, of the size that its number says; what the call's arguments point to is our page.
-        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as u32) }
     }
 }
 

@@ -1,7 +1,6 @@
 //! A Xen host in its own terms, from its control domain (dom0) and from its guests.
 //!
-//! [`Store`] is xenstore, by which both talk; [`Hypercalls`] are calls of Xen itself;
-//! [`VcpuClock`] reads what CPU time vCPUs have got; [`Toolstack`] makes domains and pools of
+//! [`Store`] is xenstore, by which both talk; [`VcpuClock`] reads what CPU time vCPUs have got; [`Toolstack`] makes domains and pools of
 //! pCPUs with `xl`.
 
 mod error;
@@ -11,7 +10,6 @@ mod toolstack;
 mod vcpu_clock;
 
 pub use error::Error;
-pub use hypercalls::Hypercalls;
 pub use store::{LONGEST_VALUE, Store};
 pub use toolstack::{Domain, DomainId, NewDomain, Toolstack};
 pub use vcpu_clock::VcpuClock;

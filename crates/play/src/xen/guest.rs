@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use lowtail_engine::{Duration, Rng};
-use lowtail_xen::{Hypercalls, Store};
+use lowtail_xen::Store;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
@@ -29,7 +29,7 @@ pub(super) const READY: &str = "data/lowtail-ready";
 /// If this is no guest of Xen's, or what comes is no order.
 pub fn serve() -> Result<(), Error> {
     let mut store = Store::open().map_err(xen)?;
-    let spin = Spin::measure(true);
+    let mut spin = Spin::measure(true);
     store.watch(ORDER).map_err(xen)?;
     store.write(READY, "1").map_err(xen)?;
     let mut last = 0;
@@ -40,6 +40,9 @@ pub fn serve() -> Result<(), Error> {
         };
         last = number;
         let order: Order = body(&mut store, ORDER, pieces)?;
+        if order.jobs.is_empty() {
+            spin = Spin::measure(true);
+        }
         send(&mut store, ANSWER, number, &play(&order, spin))?;
     }
 }
@@ -68,7 +71,6 @@ fn play(order: &Order, spin: Spin) -> Answer {
                 Answer::late(Work { window, stop, vcpu, guest, rng, spin }.run(task))
             }
             Job::Watch => watched(window),
-            Job::Yield => yields(window),
         }
     };
     thread::scope(|scope| {
@@ -89,25 +91,6 @@ fn watched(window: Window) -> Answer {
     let away: Vec<_> = log.missed.iter().filter(|m| m.1.since(m.0) > TURN).collect();
     let turns_ns = away.windows(2).map(|two| two[1].0.since(two[0].1).as_ns());
     Answer { missed_ns: missed_ns.collect(), turns_ns: turns_ns.collect(), ..Answer::default() }
-}
-
-/// What a yield takes of a vCPU that finds nobody else.
-fn yields(window: Window) -> Answer {
-    const TIMES: u32 = 1_000;
-    window.start.sleep();
-    let Ok(mut xen) = Hypercalls::open() else { return Answer::default() };
-    let mut took = |call: fn(&mut Hypercalls) -> std::io::Result<()>| {
-        let began = Instant::now();
-        for _ in 0..TIMES {
-            call(&mut xen)?;
-        }
-        std::io::Result::Ok(Instant::now().since(began).as_ns() / u64::from(TIMES))
-    };
-    let (shortest, yields) = (took(|xen| xen.version().map(|_| ())), took(Hypercalls::yield_now));
-    println!("{shortest:?} {yields:?}");
-    let more = yields.ok().zip(shortest.ok());
-    let yield_ns = more.map(|(yields, shortest)| yields.saturating_sub(shortest));
-    Answer { yield_ns, ..Answer::default() }
 }
 
 /// The instant at which all domains' clocks show so many nanoseconds.

@@ -10,7 +10,7 @@ use lowtail_kernel::error::Error;
 /// What a guest is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// What its vCPUs do, one each.
+    /// What its vCPUs do, one each. If none does anything, the guest measures what computing takes: nobody else computes meanwhile.
     pub(super) jobs: Vec<Job>,
     /// The VM's name in the scenario, to which its random draws belong.
     pub(super) vm: String,
@@ -33,8 +33,6 @@ pub(super) enum Job {
     Play(Task),
     /// Computes, and notes when it could not.
     Watch,
-    /// Yields to other vCPUs, again and again, and notes what that takes.
-    Yield,
 }
 
 /// What it has measured.
@@ -48,8 +46,6 @@ pub(super) struct Answer {
     pub(super) missed_ns: Vec<u64>,
     /// The same of one that watches: how long it computed between two times that were as long as a turn of another.
     pub(super) turns_ns: Vec<u64>,
-    /// Of one that yields: what a yield takes beyond the shortest call, in nanoseconds.
-    pub(super) yield_ns: Option<u64>,
 }
 
 impl Answer {
@@ -65,7 +61,6 @@ impl Answer {
         self.late_ns.extend(other.late_ns);
         self.missed_ns.extend(other.missed_ns);
         self.turns_ns.extend(other.turns_ns);
-        self.yield_ns = self.yield_ns.or(other.yield_ns);
         self
     }
 
