@@ -116,8 +116,8 @@ impl Guests {
             to: zero,
             last: zero,
         };
-        send(&mut self.store, &self.path(guest, ORDER), number, &order)?;
-        let answer = self.path(guest, ANSWER);
+        let (path, answer) = (self.path(guest, ORDER), self.path(guest, ANSWER));
+        send(&mut self.store, &path, number, &order)?;
         self.wait(guest, |store| receive::<Answer>(store, &answer, number)).map(|_| ())
     }
 
