@@ -1,10 +1,9 @@
 //! The Xen of which this is dom0, as a judge of random scenarios.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::mem::discriminant;
 use std::path::PathBuf;
 
-use lowtail_host::Config;
+use lowtail_host::{Config, SchedulerConfig};
 use lowtail_play::Options;
 use lowtail_play::xen::{Guests, Images, calibrate};
 
@@ -32,17 +31,18 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     let failed = |error: lowtail_play::Error| Fail::Host(error.to_string());
     let mut guests =
         Guests::new(&images, (FIRST_PCPU, XEN_PCPUS), &VCPUS, &|| {}).map_err(failed)?;
-    // What a scheduler's own pass takes is its own.
-    let mut costs = HashMap::new();
-    let mut scenarios = Vec::new();
-    for &number in numbers {
-        let drawn = draw(args, judge, number)?;
-        let costs = match costs.entry(std::mem::discriminant(&drawn.config.scheduler)) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(unknown) => {
+    let drawn = numbers.iter().map(|&number| draw(args, judge, number));
+    let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
+    // One scheduler after the other: each has a pool and costs of its own, which are made and measured once.
+    drawn.sort_by_key(|drawn| matches!(drawn.config.scheduler, SchedulerConfig::Credit(_)));
+    let (mut costs, mut scenarios) = (None, Vec::new());
+    for drawn in drawn {
+        let kind = discriminant(&drawn.config.scheduler);
+        let costs = match costs {
+            Some((of, costs)) if of == kind => costs,
+            _ => {
                 let measured = calibrate(&mut guests, &drawn.config.scheduler).map_err(failed)?;
-                eprintln!("{measured:?}");
-                *unknown.insert(measured)
+                costs.insert((kind, measured)).1
             }
         };
         let play = |config: &Config, options: &Options| {
@@ -52,6 +52,7 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         };
         scenarios.push(one(args, drawn, costs, play)?);
     }
+    scenarios.sort_by_key(|checked| checked.scenario);
     Ok(Report { kernel: release, scenarios })
 }
 

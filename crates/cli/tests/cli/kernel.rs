@@ -205,22 +205,20 @@ fn web_p99_us(line: &str) -> Option<f64> {
     (words.next()? == "web" && words.next()? == "1").then(|| words.nth(2)?.parse().ok())?
 }
 
-/// `lab check` in a guest of `series`: so many scenarios, each with figures of both worlds, or of the kernel twice; `None` if there can be no
+/// `lab check` in a guest of that series, such as `guest=6.18` or `xen=4.20`: so many scenarios, each with figures of both worlds, or of the kernel twice; `None` if there can be no
 /// guest.
-fn checked(series: &str, (scenarios, seed): (u64, u64), twice: bool) -> Option<Value> {
+fn checked(on: &str, (scenarios, seed): (u64, u64), more: &str) -> Option<Value> {
     // Whatever a guest needs is there, or why not is said.
     guest(&["lowtail", "--version"], None)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let words = format!(
-        "lab check --on guest={series} --scenarios {scenarios} --seed {seed} --json --jobs 2{}",
-        if twice { " --twice" } else { "" }
-    );
+    let words = format!("lab check --on {on} --scenarios {scenarios} --seed {seed} --json{more}");
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowtail"));
     command.args(words.split(' ')).current_dir(place.path("."));
     command.env("LOWTAIL_GUEST_HOME", root.join("target/guest"));
     let ran = Ran::new(&command.output().expect("it starts"));
     let report = ran.expect(0, &[]).json();
+    let (_, series) = on.split_once('=').expect("a series");
     assert!(report["kernel"].as_str().expect("a release").starts_with(series), "{report:#}");
     let all = report["scenarios"].as_array().expect("scenarios");
     let numbers: Vec<_> = all.iter().map(|checked| checked["scenario"].as_u64()).collect();
@@ -246,7 +244,8 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 #[test]
 fn random_scenarios_on_real_kernels() {
     for (series, scenarios) in [("6.18", 20), ("6.12", 10), ("6.1", 10)] {
-        let Some(report) = checked(series, (scenarios, 2026), false) else { return };
+        let on = format!("guest={series}");
+        let Some(report) = checked(&on, (scenarios, 2026), " --jobs 2") else { return };
         println!("{series}: {:#}", report["summary"]);
         for (figure, step, least) in [
             ("cpu_ratio", 0, 0.95),
@@ -267,7 +266,7 @@ fn random_scenarios_on_real_kernels() {
 /// The kernel beside itself, with other random spans: shares are near, and not the same to the last nanosecond.
 #[test]
 fn a_kernel_beside_itself() {
-    let Some(report) = checked("6.18", (3, 5), true) else { return };
+    let Some(report) = checked("guest=6.18", (3, 5), " --jobs 2 --twice") else { return };
     assert_eq!(report["twice"], true);
     let all = report["scenarios"].as_array().expect("scenarios").iter();
     for figure in all.flat_map(|checked| checked["figures"].as_array().expect("figures")) {
@@ -279,11 +278,37 @@ fn a_kernel_beside_itself() {
     }
 }
 
+/// Random scenarios by guests of a real Xen, whose costs are measured first; as above, what must not get lost.
+#[test]
+fn random_scenarios_on_a_real_xen() {
+    let short = " --jobs 1 --starts 1";
+    let Some(report) = checked("xen=4.20", (4, 2026), short) else { return };
+    println!("{:#}", report["summary"]);
+    for (figure, step, least) in
+        [("cpu_ratio", 1, 0.95), ("cpu_ratio", 2, 0.99), ("p50_seconds", 2, 0.9)]
+    {
+        let part = within(&report, figure, step);
+        assert!(part >= least, "{figure}: {part} at most within step {step}");
+    }
+}
+
+/// Where there is no Xen, it says so.
+#[test]
+fn no_dom0() {
+    if Path::new("/sys/hypervisor/version").exists() {
+        return;
+    }
+    let place = Place::new();
+    place.line("lab check --on dom0 --scenarios 1").expect(4, &["/sys/hypervisor", "Xen"]);
+    place.line("lab xen-guest").expect(4, &["/dev/xen/xenbus", "domain of Xen"]);
+}
+
 #[test]
 fn what_a_check_cannot_do() {
     let place = Place::new();
     place.line("lab check --on guest=5.4").expect(2, &["5.4", "6.18"]);
-    place.line("lab check --on xen").expect(2, &["kernel, guest"]);
+    place.line("lab check --on xen=4.8").expect(2, &["4.8", "4.20"]);
+    place.line("lab check --on hyperv").expect(2, &["kernel, guest", "dom0"]);
     place.line("lab check --only 3 --scenarios 5").expect(2, &["--only"]);
     place.line("lab check --on kernel --seconds 0").expect(2, &["--seconds"]);
 }

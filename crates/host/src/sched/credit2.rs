@@ -11,12 +11,12 @@
 //!   lower, whatever the rate limit says. That pCPU enters its scheduler, refuses
 //!   (`runq_candidate`), and programs `max(500 us, rate limit - time run)`
 //!   (`csched2_runtime`).
-//! * [`Credit2Version::Xen410`]: 4.10 to 4.20, after RELEASE-4.20.3. A pCPU that has run for
+//! * [`Credit2Version::Xen410`]: 4.10 to 4.20.1 (and 4.19.2). A pCPU that has run for
 //!   less than the rate limit less 50 us is not tickled (`is_preemptable`, commit
 //!   4b6923acff), and nobody re-arms its timer, so that the waker waits for the timer
 //!   programmed before: up to 10 ms. Caps and soft affinity. 4.10 to 4.13 had another
 //!   condition for the reset of credits (changed by dae7b62e97 in 4.14), not modelled.
-//! * [`Credit2Version::Xen421`]: as above, and the credit of the vCPU that was just
+//! * [`Credit2Version::Xen421`]: 4.21, and what came to 4.20.2 and 4.19.3: as above, and the credit of the vCPU that was just
 //!   preempted counts as that of a waiter (commit ae648e9f80).
 //!
 //! What differs from Xen: locks are always free (Xen tries them and gives up), a pCPU is a

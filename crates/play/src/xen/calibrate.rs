@@ -19,8 +19,9 @@ use lowtail_kernel::error::Error;
 
 /// A sleep is as long as this at least, and at most twice as long: the guest's tick comes once and then stops.
 const SLEEP: Duration = Duration::from_ms(9);
-/// The same of short sleeps, which the tick meets now and then.
-const SHORT_SLEEP: Duration = Duration::from_us(300);
+/// The same of short sleeps, which the tick meets now and then; so long that a sleeper asks for less than half of a pCPU, and waits for
+/// nobody.
+const SHORT_SLEEP: Duration = Duration::from_us(800);
 /// By Xen's documentation of its command line (`timer_slop`), and by its source, `common/timer.c`.
 const TIMER_SLOP: Duration = Duration::from_us(50);
 /// What a sleeper computes after each wake-up: more than what interrupts take, so that these are told apart.

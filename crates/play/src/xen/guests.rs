@@ -47,7 +47,9 @@ pub struct Guests {
     clock: VcpuClock,
     /// With so many vCPUs each.
     domains: Vec<(Domain, u16)>,
+    pool: Pool,
     first_pcpu: u16,
+    pcpus: u16,
     /// Number of the last order.
     orders: u32,
 }
@@ -76,8 +78,16 @@ impl Guests {
         let (toolstack, store) = (Toolstack, Store::open().map_err(xen)?);
         let clock = VcpuClock::open().map_err(xen)?;
         pool::free(&toolstack, first_pcpu, pcpus)?;
-        let mut guests =
-            Guests { toolstack, store, clock, domains: Vec::new(), first_pcpu, orders: 0 };
+        let mut guests = Guests {
+            toolstack,
+            store,
+            clock,
+            domains: Vec::new(),
+            pool: Pool::default(),
+            first_pcpu,
+            pcpus,
+            orders: 0,
+        };
         for (number, &vcpus) in vcpus.iter().enumerate() {
             let new = NewDomain {
                 name: format!("lowtail{number}"),
@@ -149,7 +159,7 @@ impl Guests {
     ) -> Result<(Duration, Vec<Played>), Error> {
         let chosen = self.choose(&config.vms)?;
         let names: Vec<&str> = chosen.iter().map(|&i| self.domains[i].0.name.as_str()).collect();
-        let pool = Pool::new(&self.toolstack, config, self.first_pcpu, &names)?;
+        let stay = self.pool.enter(&self.toolstack, config, self.first_pcpu, &names)?;
         self.orders += 1;
         let number = self.orders;
         let (real, own) = (realtime_ns_now(), Instant::now());
@@ -183,7 +193,7 @@ impl Guests {
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
             played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer });
         }
-        drop(pool);
+        drop(stay);
         Ok((after.0.since(before.0), played))
     }
 
@@ -217,6 +227,13 @@ impl Guests {
     ) -> Result<T, Error> {
         let name = self.domains[guest].0.name.clone();
         wait(&mut self.store, &name, look)
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        self.pool.destroy(&self.toolstack);
+        pool::give_back(&self.toolstack, self.first_pcpu, self.pcpus);
     }
 }
 

@@ -12,32 +12,35 @@ use lowtail_kernel::error::Error;
 const POOL: &str = "lowtail";
 const OTHERS: &str = "Pool-0";
 
-/// A pool in which a scenario's VMs are; they go back and it is gone when it is dropped.
+/// The pool of scenarios. It stays as long as its scheduler does: a Xen 4.20 that gave pCPUs from pool to pool dozens of times panicked
+/// (a double free in `schedule_cpu_rm`).
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// Its scheduler and pCPUs, if there is one.
+    made: Option<(&'static str, u16)>,
+}
+
+/// Guests in the pool; they go back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Pool<'a> {
+pub(super) struct Stay<'a> {
     toolstack: &'a Toolstack,
-    /// The guests that are in it.
     guests: Vec<String>,
 }
 
-impl<'a> Pool<'a> {
-    /// Makes the pool of the pCPUs from `first` on, with the scheduler of `config`, and moves `guests` there, the VMs of `config` in their
-    /// order.
-    pub(super) fn new(
+impl Pool {
+    /// Moves `guests` into the pool of the pCPUs from `first` on, as the VMs of `config` in their order, with the scheduler of `config`.
+    pub(super) fn enter<'a>(
+        &mut self,
         toolstack: &'a Toolstack,
         config: &Config,
         first: u16,
         guests: &[&str],
-    ) -> Result<Self, Error> {
-        let cpus = format!("{first}-{}", first + config.pcpus - 1);
-        let scheduler = scheduler(&config.scheduler)?;
-        let (name, scheduler) = (format!("name=\"{POOL}\""), format!("sched=\"{scheduler}\""));
-        let cpus = format!("cpus=\"{cpus}\"");
-        toolstack.xl(&["cpupool-create", &name, &scheduler, &cpus]).map_err(xen)?;
-        let mut pool = Pool { toolstack, guests: Vec::new() };
-        pool.set_parameters(&config.scheduler)?;
+    ) -> Result<Stay<'a>, Error> {
+        self.make(toolstack, config, first)?;
+        set_parameters(toolstack, &config.scheduler)?;
+        let mut stay = Stay { toolstack, guests: Vec::new() };
         for (guest, vm) in guests.iter().zip(&config.vms) {
-            pool.guests.push((*guest).to_string());
+            stay.guests.push((*guest).to_string());
             toolstack.xl(&["cpupool-migrate", guest, POOL]).map_err(xen)?;
             if let Some(command) = of_domains(&config.scheduler) {
                 let (weight, cap) = (vm.weight.to_string(), vm.cap_percent.to_string());
@@ -47,45 +50,60 @@ impl<'a> Pool<'a> {
             let allowed: Vec<String> = allowed.map(|p| (first + p).to_string()).collect();
             toolstack.xl(&["vcpu-pin", guest, "all", &allowed.join(",")]).map_err(xen)?;
         }
-        Ok(pool)
+        Ok(stay)
     }
 
-    fn set_parameters(&self, scheduler: &SchedulerConfig) -> Result<(), Error> {
-        let us = |span: lowtail_engine::Duration| (span.as_ns() / 1_000).to_string();
-        let set = |arguments: &[&str]| self.toolstack.xl(arguments).map(|_| ()).map_err(xen);
-        match scheduler {
-            SchedulerConfig::Credit(config) => {
-                let timeslice = (config.timeslice.as_ns() / 1_000_000).to_string();
-                let (limit, delay) = (us(config.ratelimit), us(config.migration_delay));
-                set(&[
-                    "sched-credit",
-                    "-s",
-                    "-p",
-                    POOL,
-                    "-t",
-                    &timeslice,
-                    "-r",
-                    &limit,
-                    "-m",
-                    &delay,
-                ])
-            }
-            SchedulerConfig::Credit2(config) => {
-                set(&["sched-credit2", "-s", "-p", POOL, "-r", &us(config.ratelimit)])
-            }
-            _ => Ok(()),
+    /// Sees to it that there is a pool with that scheduler.
+    fn make(&mut self, toolstack: &Toolstack, config: &Config, first: u16) -> Result<(), Error> {
+        let wanted = (scheduler(&config.scheduler)?, config.pcpus);
+        if self.made == Some(wanted) {
+            return Ok(());
+        }
+        if self.made.take().is_some() {
+            toolstack.xl(&["cpupool-destroy", POOL]).map_err(xen)?;
+        }
+        let (scheduler, pcpus) = wanted;
+        let (name, scheduler) = (format!("name=\"{POOL}\""), format!("sched=\"{scheduler}\""));
+        let cpus = format!("cpus=\"{first}-{}\"", first + pcpus - 1);
+        toolstack.xl(&["cpupool-create", &name, &scheduler, &cpus]).map_err(xen)?;
+        self.made = Some(wanted);
+        Ok(())
+    }
+
+    /// Destroys the pool; nobody is in it any more.
+    pub(super) fn destroy(&mut self, toolstack: &Toolstack) {
+        if self.made.take().is_some() {
+            // Who can do nothing about it may find it in `xl cpupool-list`.
+            let _ = toolstack.xl(&["cpupool-destroy", POOL]);
         }
     }
 }
 
-impl Drop for Pool<'_> {
+impl Drop for Stay<'_> {
     fn drop(&mut self) {
-        // What cannot be put back is in nobody's way: the guests are destroyed with the run.
+        // What cannot go back is in nobody's way: guests are destroyed with the run.
         for guest in &self.guests {
             let _ = self.toolstack.xl(&["vcpu-pin", guest, "all", "all"]);
             let _ = self.toolstack.xl(&["cpupool-migrate", guest, OTHERS]);
         }
-        let _ = self.toolstack.xl(&["cpupool-destroy", POOL]);
+    }
+}
+
+fn set_parameters(toolstack: &Toolstack, scheduler: &SchedulerConfig) -> Result<(), Error> {
+    let us = |span: lowtail_engine::Duration| (span.as_ns() / 1_000).to_string();
+    let set = |arguments: &[&str]| toolstack.xl(arguments).map(|_| ()).map_err(xen);
+    match scheduler {
+        SchedulerConfig::Credit(config) => {
+            let timeslice = (config.timeslice.as_ns() / 1_000_000).to_string();
+            let (limit, delay) = (us(config.ratelimit), us(config.migration_delay));
+            // Xen refuses a limit above the slice, also for a moment.
+            set(&["sched-credit", "-s", "-p", POOL, "-r", "0"])?;
+            set(&["sched-credit", "-s", "-p", POOL, "-t", &timeslice, "-r", &limit, "-m", &delay])
+        }
+        SchedulerConfig::Credit2(config) => {
+            set(&["sched-credit2", "-s", "-p", POOL, "-r", &us(config.ratelimit)])
+        }
+        _ => Ok(()),
     }
 }
 
@@ -95,6 +113,14 @@ pub(super) fn free(toolstack: &Toolstack, first: u16, pcpus: u16) -> Result<(), 
         toolstack.xl(&["cpupool-cpu-remove", OTHERS, &pcpu.to_string()]).map_err(xen)?;
     }
     Ok(())
+}
+
+/// Gives them back.
+pub(super) fn give_back(toolstack: &Toolstack, first: u16, pcpus: u16) {
+    for pcpu in first..first + pcpus {
+        // What does not go back is seen in `xl cpupool-list`.
+        let _ = toolstack.xl(&["cpupool-cpu-add", OTHERS, &pcpu.to_string()]);
+    }
 }
 
 /// What Xen calls the scheduler.
