@@ -31,6 +31,7 @@ fn permutation(k: u32, bytes: u64, window: u64, seed: u64) -> Net {
         delay: Duration::from_us(1),
         buffer_bytes: 200 * 1538,
         mark_bytes: None,
+        loss_per_billion: 0,
     };
     // A host's own queue holds what its window allows.
     let own = LinkConfig { buffer_bytes: 1 << 24, ..link };

@@ -16,6 +16,22 @@ pub(crate) enum Role {
     Request,
     /// A reply; `start` is that of the request.
     Reply,
+    /// A transfer of a list, by its place there.
+    Listed(u32),
+}
+
+/// Whether a connection is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is.
+    Open,
+    /// It has been asked for so often; the answer is not there.
+    Opening {
+        /// Times.
+        asked: u32,
+    },
+    /// It is not.
+    Closed,
 }
 
 /// A message on a TCP stream.
@@ -40,6 +56,12 @@ pub struct Flow {
     pub(crate) back: u32,
     pub(crate) traffic: u32,
     pub(crate) channel: u32,
+    /// Its connection.
+    pub(crate) state: State,
+    /// Which of the connections that have followed each other here it is.
+    pub(crate) generation: u16,
+    /// The flow for which what is delivered counts: itself, or that of its pair.
+    pub(crate) counts_for: u32,
     /// The sending end; of TCP only.
     pub sender: Sender,
     /// The receiving end; of TCP only.

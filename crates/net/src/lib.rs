@@ -24,4 +24,4 @@ pub use packet::End;
 pub use port::{LinkConfig, NicConfig, Port};
 pub use rate::Rate;
 pub use topology::{Clos, Place, Shape};
-pub use traffic::{Pattern, Size, TrafficConfig};
+pub use traffic::{Connection, ListedFlow, Pattern, Size, TrafficConfig};

@@ -6,7 +6,9 @@
 //! what they send, is handed out ([`NetEvent`]) and handed in again when the processor has done its
 //! part.
 
-use lowtail_engine::{Calendar, Duration, Time};
+use std::collections::VecDeque;
+
+use lowtail_engine::{Calendar, Duration, Rng, Time};
 
 use crate::datagram::{DatagramConfig, DatagramFlow};
 use crate::flow::{Channel, Flow};
@@ -23,6 +25,7 @@ mod ahead;
 mod capture;
 mod connection;
 mod datagrams;
+mod handshake;
 mod hop;
 mod job;
 mod matrix;
@@ -159,6 +162,14 @@ pub struct Net {
     windows: Vec<Vec<u32>>,
     sacks: Slab<Sack>,
     jobs: Slab<Job>,
+    /// Connections that are closed, and from when on others may have their places; with one flow, and with two.
+    closed: [VecDeque<(Time, u32)>; 2],
+    /// Flows that have been opened.
+    opened: u64,
+    /// Random numbers of links that lose packets, by port; none if no link does.
+    losses: Vec<Rng>,
+    shape: Shape,
+    seed: u64,
     local_delay: Duration,
     frames: Frames,
     taps: Vec<Tap>,
@@ -185,11 +196,16 @@ impl Net {
             sources: Vec::new(),
             ends: config.ends.clone(),
             configs: config.traffic.clone(),
-            stats: config.traffic.iter().map(|t| TrafficStats::new(t.bins.len())).collect(),
+            stats: config.traffic.iter().map(TrafficStats::new).collect(),
             datagrams: Vec::with_capacity(config.datagrams.len()),
             windows: Vec::new(),
             sacks: Slab::new(),
             jobs: Slab::new(),
+            closed: [VecDeque::new(), VecDeque::new()],
+            opened: 0,
+            losses: Vec::new(),
+            shape: config.shape,
+            seed,
             local_delay: config.local_delay,
             frames: Frames::default(),
             taps: Vec::new(),
@@ -198,8 +214,12 @@ impl Net {
             left: Vec::with_capacity(64),
             out: Vec::with_capacity(64),
         };
+        if net.ports.iter().any(|port| port.link().loss_per_billion > 0) {
+            let rng = |port| Rng::new(seed, &format!("loss {port}"));
+            net.losses = (0..net.ports.len()).map(rng).collect();
+        }
         for (i, traffic) in config.traffic.iter().enumerate() {
-            net.open(&config.shape, i as u32, traffic, seed);
+            net.open(i as u32, traffic);
         }
         for datagrams in &config.datagrams {
             net.open_datagrams(&config.shape, datagrams, seed);
@@ -225,10 +245,14 @@ impl Net {
                     if let Some(at) = next {
                         self.queue.at(at, Event::Arrive(port));
                     }
-                    if self.ports[port.index()].tap.is_some() {
-                        self.note(port, id);
+                    if !self.losses.is_empty() && self.lost_on_link(port) {
+                        self.dropped.push((id, Cause::Link));
+                    } else {
+                        if self.ports[port.index()].tap.is_some() {
+                            self.note(port, id);
+                        }
+                        self.forward(id);
                     }
-                    self.forward(id);
                 }
             }
             Event::Wake(port) => self.wake(port),
@@ -307,8 +331,11 @@ impl Net {
 
     /// Payload delivered to each pair of traffic number `traffic`, since the warm-up.
     pub fn delivered(&self, traffic: usize) -> impl Iterator<Item = u64> + '_ {
-        let own = move |flow: &&Flow| flow.traffic as usize == traffic;
-        self.flows.iter().filter(own).map(|flow| flow.delivered_bytes)
+        let flows = self.flows.iter().enumerate();
+        let own = move |(id, flow): &(usize, &Flow)| {
+            flow.traffic as usize == traffic && flow.counts_for as usize == *id
+        };
+        flows.filter(own).map(|(_, flow)| flow.delivered_bytes)
     }
 
     /// Whether all traffic with a count, and all requests of datagram flows, have been measured;

@@ -45,6 +45,14 @@ pub enum Kind {
     Data,
     /// An acknowledgement of TCP.
     Ack,
+    /// TCP: who opens a connection asks for it.
+    Syn,
+    /// TCP: the answer to that.
+    SynAck,
+    /// TCP: who opens has that answer; or the answer to a `Fin`. Nothing follows from it but a round trip.
+    LastAck,
+    /// TCP: who has opened a connection closes it.
+    Fin,
     /// A datagram of a stream.
     Datagram,
     /// A datagram that is to be answered: an echo request.
@@ -74,6 +82,8 @@ pub enum Ecn {
 
 /// Bytes of IPv4 and TCP headers with time stamps: 20 + 20 + 12.
 pub const TCP_HEADER_BYTES: u32 = 52;
+/// Bytes of IPv4 and TCP headers where a connection is opened, with all options that Linux sends: 20 + 40.
+pub const SYN_HEADER_BYTES: u32 = 60;
 /// Bytes of IPv4 and UDP (or ICMP) headers.
 pub const UDP_HEADER_BYTES: u32 = 28;
 /// Longest IP packet on an ordinary Ethernet.
@@ -123,6 +133,8 @@ pub struct Packet {
     pub class: u8,
     /// What the protocol wants to remember; see [`crate::tcp`].
     pub flags: u8,
+    /// Of TCP: which of the connections that have followed each other in the place of its flow.
+    pub generation: u16,
 }
 
 impl Kind {
@@ -152,12 +164,14 @@ impl Packet {
         ecn: Ecn::Not,
         class: 0,
         flags: 0,
+        generation: 0,
     };
 
     /// Bytes of IP and transport headers of each frame.
     pub fn header_bytes(&self) -> u32 {
         match self.kind {
-            Kind::Data | Kind::Ack => TCP_HEADER_BYTES,
+            Kind::Data | Kind::Ack | Kind::LastAck | Kind::Fin => TCP_HEADER_BYTES,
+            Kind::Syn | Kind::SynAck => SYN_HEADER_BYTES,
             Kind::Datagram | Kind::Ping | Kind::Pong => UDP_HEADER_BYTES,
             Kind::Chunk | Kind::Receipt | Kind::Request | Kind::Reply => UDP_HEADER_BYTES,
         }

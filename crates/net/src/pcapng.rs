@@ -57,6 +57,8 @@ const HEADERS_MAX: usize = ETHERNET_BYTES + IPV4_BYTES + 60;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
+const SYN: u8 = 0x02;
+const FIN: u8 = 0x01;
 const ECE: u8 = 0x40;
 
 /// What a file is about.
@@ -251,7 +253,7 @@ impl Frame {
     fn new(segment: &Segment<'_>) -> Self {
         let mut frame = Frame { bytes: [0; HEADERS_MAX], len: ETHERNET_BYTES + IPV4_BYTES };
         let protocol = match segment.packet.kind {
-            Kind::Data | Kind::Ack => {
+            Kind::Data | Kind::Ack | Kind::Syn | Kind::SynAck | Kind::LastAck | Kind::Fin => {
                 frame.tcp(segment);
                 6
             }
@@ -319,7 +321,10 @@ impl Frame {
     fn ports(&mut self, packet: &Packet) {
         let ports =
             [0xc000 | (packet.flow.0 & 0x3fff) as u16, (0x8000 + (packet.flow.0 >> 14)) as u16];
-        let back = matches!(packet.kind, Kind::Ack | Kind::Pong | Kind::Receipt | Kind::Reply);
+        let back = matches!(
+            packet.kind,
+            Kind::Ack | Kind::SynAck | Kind::Pong | Kind::Receipt | Kind::Reply
+        );
         for i in [usize::from(back), usize::from(!back)] {
             self.put(&ports[i].to_be_bytes());
         }
@@ -332,10 +337,17 @@ impl Frame {
         let own = |byte: u64| (byte as u32).wrapping_add(1);
         let us = |time: Time| (time.as_ns() / 1_000) as u32;
         let (seq, ack, value, echo) = match packet.kind {
-            Kind::Data => (own(packet.seq), 1, us(packet.sent), 0),
+            Kind::Data | Kind::LastAck | Kind::Fin => (own(packet.seq), 1, us(packet.sent), 0),
+            Kind::Syn => (0, 0, us(packet.sent), 0),
+            Kind::SynAck => (0, 1, us(packet.queued), us(packet.sent)),
             _ => (1, own(packet.ack), us(packet.queued), us(packet.sent)),
         };
-        let mut flags = ACK;
+        let mut flags = match packet.kind {
+            Kind::Syn => SYN,
+            Kind::SynAck => SYN | ACK,
+            Kind::Fin => FIN | ACK,
+            _ => ACK,
+        };
         if packet.kind == Kind::Data && !packet.payload.is_multiple_of(MSS_BYTES) {
             // Only the end of what has been written is shorter than full segments.
             flags |= PSH;
@@ -344,7 +356,9 @@ impl Frame {
             flags |= ECE;
         }
         let shift = (0..14).find(|shift| segment.window >> shift <= 0xffff).unwrap_or(14);
-        let window = (segment.window >> shift).min(0xffff) as u16;
+        let opens = matches!(packet.kind, Kind::Syn | Kind::SynAck);
+        // Where a connection is opened, the shift does not hold yet (RFC 7323, 2.2).
+        let window = (segment.window >> if opens { 0 } else { shift }).min(0xffff) as u16;
         self.put(&seq.to_be_bytes());
         self.put(&ack.to_be_bytes());
         // The length of the header is filled in below.
@@ -352,10 +366,20 @@ impl Frame {
         self.put(&window.to_be_bytes());
         self.put(&[0; 4]);
         debug_assert_eq!(self.len - at, TCP_BYTES);
-        // Two times nothing, time stamps, as Linux has them.
-        self.put(&[1, 1, 8, 10]);
+        if opens {
+            // The longest segment, selective acknowledgements, time stamps, in Linux's order.
+            let [high, low] = ((MSS_BYTES + 12) as u16).to_be_bytes();
+            self.put(&[2, 4, high, low, 4, 2, 8, 10]);
+        } else {
+            // Two times nothing, time stamps, as Linux has them.
+            self.put(&[1, 1, 8, 10]);
+        }
         self.put(&value.to_be_bytes());
         self.put(&echo.to_be_bytes());
+        if opens {
+            // Nothing, and by how much windows are shifted.
+            self.put(&[1, 3, 3, shift as u8]);
+        }
         let blocks = segment.sack.into_iter().flatten().filter(|block| block.0 < block.1);
         let n = blocks.clone().count() as u8;
         if n > 0 {

@@ -42,6 +42,8 @@ pub struct LinkConfig {
     pub buffer_bytes: u64,
     /// A plain port marks packets (ECN) that find more than this before them.
     pub mark_bytes: Option<u64>,
+    /// Of a billion packets so many are lost on the way, at random.
+    pub loss_per_billion: u32,
 }
 
 /// A NIC between a discipline and the wire.

@@ -67,7 +67,10 @@ pub enum Pattern {
         /// Bytes.
         bytes: u64,
     },
-    /// Messages on open TCP connections; measured from the write to the last byte there.
+    /// The transfers of a list ([`TrafficConfig::flows`]), each on a TCP connection of its own; measured from the
+    /// start to the last byte there.
+    Listed,
+    /// Messages over TCP; measured from the write to the last byte there.
     Messages {
         /// Their size.
         bytes: Size,
@@ -77,7 +80,7 @@ pub enum Pattern {
         /// end. Else each pair has a source.
         anywhere: bool,
     },
-    /// Requests and replies on open TCP connections; measured at who asks.
+    /// Requests and replies over TCP; measured at who asks.
     Requests {
         /// Bytes of a request.
         request: u64,
@@ -108,6 +111,33 @@ pub enum Pattern {
     },
 }
 
+/// How long a TCP connection lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Connection {
+    /// It has been open since before the run, and knows the round trip of the network at rest.
+    #[default]
+    Open,
+    /// A handshake opens it when it is first written to.
+    New,
+    /// A handshake opens it for a message, or a request, and it is closed after that.
+    PerMessage,
+}
+
+/// A transfer of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedFlow {
+    /// When it begins.
+    pub start: Duration,
+    /// Who sends.
+    pub src: End,
+    /// Who receives.
+    pub dst: End,
+    /// Bytes, 1 or more.
+    pub bytes: u64,
+    /// By which switches choose its way among equal ones; as they do by addresses and ports if absent.
+    pub hash: Option<u64>,
+}
+
 /// Traffic of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrafficConfig {
@@ -117,6 +147,10 @@ pub struct TrafficConfig {
     pub pairs: Vec<(End, End)>,
     /// What and when.
     pub pattern: Pattern,
+    /// The transfers of [`Pattern::Listed`], in the order of their starts; `pairs` says nothing about them.
+    pub flows: Vec<ListedFlow>,
+    /// How long its connections live.
+    pub connection: Connection,
     /// How its TCP goes about things.
     pub tcp: tcp::TcpConfig,
     /// When it begins; each source a random part of its first gap later.
@@ -140,6 +174,8 @@ impl TrafficConfig {
             name: name.to_string(),
             pairs,
             pattern,
+            flows: Vec::new(),
+            connection: Connection::default(),
             tcp: tcp::TcpConfig::default(),
             start: Duration::ZERO,
             until: Duration::MAX,
@@ -179,11 +215,15 @@ pub struct TrafficStats {
     pub begun: u64,
     /// Packets (frames) dropped.
     pub dropped: u64,
+    /// Of a list: for each of its transfers how long it took; `MAX`: it is not over.
+    pub completions: Vec<Duration>,
 }
 
 impl TrafficStats {
-    pub(crate) fn new(bins: usize) -> Self {
+    pub(crate) fn new(config: &TrafficConfig) -> Self {
+        let bins = config.bins.len();
         TrafficStats {
+            completions: vec![Duration::MAX; config.flows.len()],
             latency: Hist::new(),
             bins: vec![Hist::new(); if bins == 0 { 0 } else { bins + 1 }],
             delivered_bytes: 0,

@@ -25,6 +25,7 @@ fn tree(queued: bool, control: Control) -> Net {
         delay: Duration::from_us(1),
         buffer_bytes: 45_000,
         mark_bytes: Some(30_000),
+        loss_per_billion: 0,
     };
     let codel = CodelConfig {
         target: DC_TARGET,

@@ -46,6 +46,7 @@ fn network() -> Net {
         delay: Duration::from_ms(2),
         buffer_bytes: 40_000,
         mark_bytes: Some(20_000),
+        loss_per_billion: 0,
     };
     let port = |place| match place {
         Place::Host(_) => {

@@ -200,7 +200,13 @@ impl HostLinks {
                 Place::Up | Place::Down => (1, 1 << 40),
             };
             let Link { rate, latency: delay } = *link(machine);
-            Port::plain(LinkConfig { rate, delay, buffer_bytes, mark_bytes: None })
+            Port::plain(LinkConfig {
+                rate,
+                delay,
+                buffer_bytes,
+                mark_bytes: None,
+                loss_per_billion: 0,
+            })
         });
         let net = Net::new(&config, ports.collect(), seed);
         let vms = (0..vms).map(|dom| Home::Vm { host: 0, dom: Dom(dom as u16) });

@@ -3,14 +3,19 @@
 use lowtail_engine::Time;
 
 use super::{Event, NO_SACK, Net};
+use crate::flow::State;
 use crate::packet::{Ecn, FlowId, Kind, Packet};
 use crate::tcp::sender::{AckInfo, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE};
+use crate::traffic::Connection;
 
 impl Net {
     /// Sends all that the sender of `id` may send now.
     pub(super) fn pump(&mut self, id: FlowId) {
         let now = self.queue.now();
+        if self.flows[id.index()].state != State::Open {
+            return;
+        }
         loop {
             let flow = &mut self.flows[id.index()];
             let config = &self.configs[flow.traffic as usize];
@@ -44,7 +49,7 @@ impl Net {
 
     /// Sees to it that the sender's deadline is met.
     #[inline]
-    fn arm(&mut self, id: FlowId) {
+    pub(super) fn arm(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
         let deadline = flow.sender.deadline;
         // One that comes too early is simply set again; nearly all are.
@@ -62,6 +67,11 @@ impl Net {
             return;
         }
         flow.timer = Time::NEVER;
+        match flow.state {
+            State::Open => {}
+            State::Opening { asked } => return self.ask_again(id, asked),
+            State::Closed => return,
+        }
         let config = &self.configs[flow.traffic as usize].tcp;
         match flow.sender.expired(config, now) {
             Expiry::Later(_) => self.arm(id),
@@ -90,9 +100,13 @@ impl Net {
         let answer = flow.receiver.received(packet, &config.tcp, now);
         let fresh_bytes = flow.receiver.next - before;
         if fresh_bytes > 0 && now >= Time::ZERO + config.warmup {
-            flow.delivered_bytes += fresh_bytes;
             self.stats[flow.traffic as usize].delivered_bytes += fresh_bytes;
+            match flow.counts_for {
+                own if own == id.0 => flow.delivered_bytes += fresh_bytes,
+                pair => self.flows[pair as usize].delivered_bytes += fresh_bytes,
+            }
         }
+        let flow = &mut self.flows[id.index()];
         match answer {
             Answer::Now => self.acknowledge(id),
             Answer::By(at) if flow.ack_timer == Time::NEVER => {
@@ -147,7 +161,9 @@ impl Net {
     pub(super) fn acknowledged(&mut self, packet: &Packet) {
         let (id, now) = (packet.flow, self.queue.now());
         let flow = &mut self.flows[id.index()];
-        let config = &self.configs[flow.traffic as usize].tcp;
+        let traffic = &self.configs[flow.traffic as usize];
+        let flow_is_for_one_message = traffic.connection == Connection::PerMessage;
+        let config = &traffic.tcp;
         let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack]);
         let info = AckInfo {
             ack: packet.ack,
@@ -159,5 +175,8 @@ impl Net {
         flow.sender.acked(&info, config, now);
         self.free_sack(packet.sack);
         self.pump(id);
+        if flow_is_for_one_message {
+            self.close_if_over(id);
+        }
     }
 }

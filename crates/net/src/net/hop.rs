@@ -91,6 +91,12 @@ impl Net {
         }
     }
 
+    /// Whether a link that loses at random loses the packet that arrives at its end.
+    pub(super) fn lost_on_link(&mut self, port: PortId) -> bool {
+        let loss = u64::from(self.ports[port.index()].link().loss_per_billion);
+        loss > 0 && self.losses[port.index()].below(1_000_000_000) < loss
+    }
+
     /// `id` has arrived where it was to go.
     #[inline]
     pub(super) fn deliver(&mut self, id: PacketId) {
@@ -115,8 +121,18 @@ impl Net {
             // No port on its way has told: plain ones do not, and within a host there is none.
             self.left.push(TxCompletion { flow: packet.flow, bytes: packet.payload });
         }
+        if !packet.kind.is_of_datagram_flow()
+            && packet.generation != self.flows[packet.flow.index()].generation
+        {
+            // Of a connection that is over.
+            return self.free_sack(packet.sack);
+        }
         match packet.kind {
             Kind::Data => self.data(&packet),
+            Kind::Syn => self.asked_to_open(&packet),
+            Kind::SynAck => self.opened(&packet),
+            Kind::LastAck => self.last_acknowledged(&packet),
+            Kind::Fin => self.asked_to_close(&packet),
             Kind::Ack => self.acknowledged(&packet),
             Kind::Datagram => self.datagram(&packet),
             Kind::Ping => self.answer(&packet),
@@ -167,7 +183,7 @@ impl Net {
         let flow = &self.flows[id.index()];
         let (src, dst, route) =
             if onward { (flow.src, flow.dst, flow.forth) } else { (flow.dst, flow.src, flow.back) };
-        self.packet_of(id, (src, dst, route), kind)
+        Packet { generation: flow.generation, ..self.packet_of(id, (src, dst, route), kind) }
     }
 
     /// A packet of `flow` from the first end to the second one by `route`, without payload.
@@ -194,6 +210,7 @@ impl Net {
             ecn: Ecn::Not,
             class: 0,
             flags: 0,
+            generation: 0,
         }
     }
 }

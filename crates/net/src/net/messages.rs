@@ -16,6 +16,11 @@ impl Net {
         let (traffic, channel, dst) = (flow.traffic, flow.channel, flow.dst);
         match message.role {
             Role::OneWay => self.record(traffic, message.start, message.bytes),
+            Role::Listed(at) => {
+                let span = self.queue.now().since(message.start);
+                self.stats[traffic as usize].completions[at as usize] = span;
+                self.record(traffic, message.start, message.bytes);
+            }
             Role::Reply => {
                 self.record(traffic, message.start, message.bytes);
                 self.go_on(channel);
@@ -58,13 +63,13 @@ impl Net {
     }
 
     /// Writes a message to a TCP stream.
-    fn post(&mut self, id: FlowId, bytes: u64, start: Time, role: Role) {
+    pub(super) fn post(&mut self, id: FlowId, bytes: u64, start: Time, role: Role) {
         let now = self.queue.now();
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize].tcp;
         flow.sender.write(bytes, config, now);
         flow.messages.push_back(Message { end: flow.sender.end, bytes, start, role });
-        self.pump(id);
+        self.connect(id);
     }
 
     /// Counts what was begun at `start` and is there now.
@@ -114,15 +119,18 @@ impl Net {
         }
         let mut next = None;
         match config.pattern {
+            Pattern::Listed => self.begin_listed(index),
             Pattern::Bulk => self.bulk(forth),
             Pattern::Transfer { bytes } => self.post(forth, bytes, now, Role::OneWay),
             Pattern::Messages { bytes, gap, .. } => {
                 let bytes = bytes.draw(&mut source.rng);
                 next = Some(gap.draw(&mut source.rng));
+                let forth = self.stream(channel);
                 self.post(forth, bytes, now, Role::OneWay);
             }
             Pattern::Requests { request, gap, closed, .. } => {
                 next = (!closed).then(|| gap.draw(&mut source.rng));
+                let forth = self.stream(channel);
                 self.post(forth, request, now, Role::Request);
             }
             Pattern::Ping { bytes, gap, closed } => {
@@ -146,7 +154,7 @@ impl Net {
         let config = &self.configs[flow.traffic as usize].tcp;
         // More than any run sends.
         flow.sender.write(1 << 60, config, now);
-        self.pump(id);
+        self.connect(id);
     }
 
     fn datagram_out(&mut self, id: FlowId, kind: Kind, bytes: u32) {

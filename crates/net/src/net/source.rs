@@ -10,4 +10,7 @@ pub(super) struct Source {
     pub(super) first: u32,
     pub(super) n: u32,
     pub(super) rng: Rng,
+    /// Of a list: how many of its transfers have begun, and for each which of the conversations is its model.
+    pub(super) begun: u32,
+    pub(super) pairs: Vec<u32>,
 }

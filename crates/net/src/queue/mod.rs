@@ -31,11 +31,13 @@ pub enum Cause {
     Aqm,
     /// No room in the receive ring or a back end of a host.
     Host,
+    /// Lost on a link that loses at random.
+    Link,
 }
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 3] = [Cause::Full, Cause::Aqm, Cause::Host];
+    pub const ALL: [Cause; 4] = [Cause::Full, Cause::Aqm, Cause::Host, Cause::Link];
 }
 
 /// What a discipline may touch.

@@ -1,11 +1,12 @@
 //! Congestion control: how many bytes may be on their way.
 //!
-//! Reno (RFC 5681), CUBIC (RFC 9438, with the delay part of HyStart as Linux has it) and DCTCP
+//! Reno (RFC 5681), CUBIC (RFC 9438, with [HyStart](super::hystart) as Linux has it) and DCTCP
 //! (RFC 8257). Windows are bytes; the state machine around them, loss recovery, stands in
 //! [`super::sender`].
 
 use lowtail_engine::{Duration, Time};
 
+use super::hystart::{self, HyStart, Sample};
 use crate::packet::MSS_BYTES;
 
 /// A congestion control.
@@ -26,13 +27,10 @@ const MSS: u64 = MSS_BYTES as u64;
 const CUBIC_C: f64 = 0.4;
 /// What is left of the window after a loss (RFC 9438, 4.6: 0.7; Linux: 717 / 1024).
 const CUBIC_BETA: f64 = 0.7;
+/// How long after the cubic's beginning round trips tell HyStart nothing (Linux `cubictcp_acked`).
+const CUBIC_SETTLES: Duration = Duration::from_ms(1_000);
 /// DCTCP's gain (RFC 8257, 4.2: 1/16).
 const DCTCP_GAIN: f64 = 1.0 / 16.0;
-/// HyStart (Linux `tcp_cubic.c`): a round whose least of `HYSTART_MIN_SAMPLES` round trips is
-/// longer than the least ever by an eighth, clamped to 4 to 16 ms, ends slow start.
-const HYSTART_SAMPLES: u32 = 8;
-const HYSTART_DELAY_MIN: Duration = Duration::from_ms(4);
-const HYSTART_DELAY_MAX: Duration = Duration::from_ms(16);
 
 /// The window and what decides on it.
 #[derive(Debug, Clone)]
@@ -49,10 +47,7 @@ pub struct Congestion {
     k_s: f64,
     epoch: Option<Time>,
     w_est: f64,
-    // HyStart.
-    round_end: u64,
-    round_min: Duration,
-    samples: u32,
+    hystart: HyStart,
     // DCTCP.
     alpha: f64,
     marked: u64,
@@ -72,9 +67,7 @@ impl Congestion {
             k_s: 0.0,
             epoch: None,
             w_est: 0.0,
-            round_end: 0,
-            round_min: Duration::MAX,
-            samples: 0,
+            hystart: HyStart::new(),
             // RFC 8257, 3.3: a cautious start.
             alpha: 1.0,
             marked: 0,
@@ -98,23 +91,34 @@ impl Congestion {
         self.window < self.threshold
     }
 
-    /// `acked` bytes have been acknowledged while the window was in use. `una` and `next` are
-    /// the first byte that has not been, and the first not sent; `rtt` and `min_rtt` the last
-    /// round trip and the least.
-    pub fn acked(
-        &mut self,
-        acked: u64,
-        una: u64,
-        next: u64,
-        rtt: Duration,
-        min_rtt: Duration,
-        now: Time,
-    ) {
+    /// New bytes have been acknowledged: what that says of the way. Before [`acked`](Self::acked).
+    pub fn sampled(&mut self, sample: &Sample) {
+        // Linux: not within a second of the end of slow start, which is when the cubic has begun.
+        let soon = self.epoch.is_some_and(|epoch| sample.now.since(epoch) < CUBIC_SETTLES);
+        if self.control != Control::Cubic || soon {
+            return;
+        }
+        self.hystart.sampled(sample);
+        if self.in_slow_start() && self.window >= hystart::LEAST_WINDOW {
+            let pacing_bytes_per_s = self.pacing_bytes_per_s(sample.srtt);
+            if self.hystart.full(sample, pacing_bytes_per_s) {
+                self.threshold = self.window;
+            }
+        }
+    }
+
+    /// The rate at which Linux would pace (`tcp_update_pacing_rate`): twice the window for a smoothed
+    /// round trip of `srtt` in slow start, 1.2 times behind it.
+    pub fn pacing_bytes_per_s(&self, srtt: Duration) -> u64 {
+        let percent = if self.window < self.threshold / 2 { 200 } else { 120 };
+        let bytes = u128::from(self.window) * percent * 1_000_000_000 / 100;
+        (bytes / u128::from(srtt.as_ns().max(1))).min(u64::MAX.into()) as u64
+    }
+
+    /// `acked` bytes have been acknowledged while the window was in use; `rtt` is the last round trip.
+    pub fn acked(&mut self, acked: u64, rtt: Duration, now: Time) {
         let mut acked = acked;
         if self.in_slow_start() {
-            if self.control == Control::Cubic {
-                self.hystart(una, next, rtt, min_rtt);
-            }
             let room = self.threshold.saturating_sub(self.window);
             let grown = acked.min(room);
             self.window += grown;
@@ -172,23 +176,6 @@ impl Congestion {
         self.window = ((window * mss) as u64).clamp(self.window, most);
     }
 
-    fn hystart(&mut self, una: u64, next: u64, rtt: Duration, min_rtt: Duration) {
-        // Beyond, as in Linux: an acknowledgement of just the round's end is still of its tail, and
-        // `next` then lacks what this one lets go. The rounds would begin earlier and earlier in the
-        // tail, where a burst waits for itself.
-        if una > self.round_end {
-            (self.round_end, self.round_min, self.samples) = (next, Duration::MAX, 0);
-        }
-        self.round_min = self.round_min.min(rtt);
-        self.samples += 1;
-        if self.samples >= HYSTART_SAMPLES && self.window >= 16 * MSS {
-            let slack = (min_rtt / 8).clamp(HYSTART_DELAY_MIN, HYSTART_DELAY_MAX);
-            if self.round_min >= min_rtt + slack {
-                self.threshold = self.window;
-            }
-        }
-    }
-
     /// A loss was found with `flight` bytes under way: the window that is right from here on.
     pub fn lost(&mut self, flight: u64) -> u64 {
         self.epoch = None;
@@ -206,9 +193,11 @@ impl Congestion {
         self.threshold
     }
 
-    /// The time-out has come: from the beginning.
-    pub fn timed_out(&mut self, flight: u64) {
+    /// The time-out has come: from the beginning. `next` is the first byte that has not been sent.
+    pub fn timed_out(&mut self, flight: u64, next: u64, now: Time) {
         self.lost(flight);
+        self.hystart = HyStart::new();
+        self.hystart.begin(next, now);
         self.window = MSS;
         // What was right once is forgotten: the cubic begins flat (RFC 9438, 4.8).
         self.w_max = 0.0;

@@ -6,6 +6,7 @@
 
 mod config;
 pub mod congestion;
+pub mod hystart;
 pub mod ranges;
 pub mod receiver;
 pub mod sender;

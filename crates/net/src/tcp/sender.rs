@@ -12,6 +12,7 @@ use lowtail_engine::{Duration, Time};
 
 use super::TcpConfig;
 use super::congestion::{Congestion, Control};
+use super::hystart::Sample;
 use super::ranges::Ranges;
 use super::receiver::Sack;
 use crate::packet::MSS_BYTES;
@@ -192,6 +193,16 @@ impl Sender {
         self.srtt
     }
 
+    /// The connection is there; it was asked for `asked` times, and the last answer came after `rtt`.
+    pub fn opened(&mut self, rtt: Duration, asked: u32) {
+        self.measure(rtt);
+        (self.deadline, self.timeout) = (Time::NEVER, Time::NEVER);
+        if asked > 2 {
+            // More than one was lost (RFC 6928, 2; Linux `tcp_init_transfer`).
+            self.congestion.window = MSS;
+        }
+    }
+
     /// The application has `bytes` more to send.
     pub fn write(&mut self, bytes: u64, config: &TcpConfig, now: Time) {
         self.end += bytes;
@@ -283,6 +294,8 @@ impl Sender {
         if newly > 0 {
             self.measure(rtt);
             (self.backoff, self.probed) = (0, false);
+            let (una, next, srtt) = (self.una, self.next, self.srtt);
+            self.congestion.sampled(&Sample { una, next, rtt, srtt, now });
         } else if delivered > 0 {
             // Beyond a gap: the time stamp that is echoed is that before the gap.
             self.measure(now.saturating_since(cause));
@@ -301,8 +314,7 @@ impl Sender {
                 if self.lost_to > self.una && self.sacked.gap_bytes(self.una, self.lost_to) > 0 {
                     self.enter_recovery(flight_before, delivered);
                 } else if newly > 0 && was_limited {
-                    let (una, next, min) = (self.una, self.next, self.min_rtt);
-                    self.congestion.acked(newly, una, next, rtt, min, now);
+                    self.congestion.acked(newly, rtt, now);
                 }
             }
             _ if self.una >= self.recover => {
@@ -316,8 +328,7 @@ impl Sender {
             State::Recovery => self.reduce(delivered),
             State::Loss => {
                 if newly > 0 {
-                    let (una, next, min) = (self.una, self.next, self.min_rtt);
-                    self.congestion.acked(newly, una, next, rtt, min, now);
+                    self.congestion.acked(newly, rtt, now);
                 }
             }
         }

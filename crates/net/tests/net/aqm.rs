@@ -100,9 +100,9 @@ fn fq_codel_lets_a_ping_pass() {
     let (mean, most) = (ping.mean() - alone, ping.max() - alone);
     println!("ping waits {mean}, at most {most}; a packet takes {packet}");
     assert!(ping.n() > 2_000);
-    // Others' acknowledgements on the way back take a little more.
+    // In nine of ten cases one of the others is new as well, at most.
     let p90 = ping.quantile(0.9) - alone;
-    assert!(p90 < packet + us(20), "{p90}");
+    assert!(p90 < packet * 2, "{p90}");
     // Where all of the others happen to be new as well (their queues have just been empty), it is
     // after a packet of each.
     assert!(most < packet * 5 + us(20), "{most}");

@@ -31,7 +31,7 @@ pub(crate) fn at(span: Duration) -> Time {
 /// A link with room for all that a test sends.
 pub(crate) fn link(mbit_s: u64, delay: Duration) -> LinkConfig {
     let rate = Rate::from_mbit_s(mbit_s);
-    LinkConfig { rate, delay, buffer_bytes: 1 << 40, mark_bytes: None }
+    LinkConfig { rate, delay, buffer_bytes: 1 << 40, mark_bytes: None, loss_per_billion: 0 }
 }
 
 /// A network of `shape`, one end a host, with the ports that `port` makes.

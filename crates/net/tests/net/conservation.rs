@@ -15,7 +15,8 @@ use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tbf::Tbf;
 use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{
-    Clos, End, LinkConfig, Net, NicConfig, Pattern, Place, Port, Rate, Shape, Size, TrafficConfig,
+    Clos, Connection, End, LinkConfig, Net, NicConfig, Pattern, Place, Port, Rate, Shape, Size,
+    TrafficConfig,
 };
 
 use crate::bed::{Fate, Watch, at, ms, net, us};
@@ -89,6 +90,7 @@ fn port(random: &mut Rng, place: Place) -> Port {
         delay: pick(random, &[Duration::ZERO, us(1), us(300)]),
         buffer_bytes: pick(random, &[70_000, 300_000]),
         mark_bytes: pick(random, &[None, Some(30_000)]),
+        loss_per_billion: pick(random, &[0, 0, 20_000_000]),
     };
     if random.below(2) == 0 {
         return Port::plain(link);
@@ -144,8 +146,10 @@ fn random_traffic(random: &mut Rng, hosts: u32, name: &str) -> TrafficConfig {
     let mut end = || End(random.below(u64::from(hosts)) as u32);
     let pairs = (0..6).map(|_| (end(), end())).collect();
     let tcp = random_tcp(random);
+    let all = [Connection::Open, Connection::New, Connection::PerMessage];
     TrafficConfig {
         tcp,
+        connection: pick(random, &all),
         start: random.uniform(Duration::ZERO, ms(5)),
         until: ms(40),
         reveal: random.below(2) == 0,

@@ -38,8 +38,13 @@ fn run(flows: Vec<DatagramConfig>, buffer_bytes: u64, span: Duration) -> Net {
         datagrams: flows,
         local_delay: us(1),
     };
-    let link =
-        LinkConfig { rate: Rate::from_mbit_s(1000), delay: us(20), buffer_bytes, mark_bytes: None };
+    let link = LinkConfig {
+        rate: Rate::from_mbit_s(1000),
+        delay: us(20),
+        buffer_bytes,
+        mark_bytes: None,
+        loss_per_billion: 0,
+    };
     let ports = shape.places().map(|_| Port::plain(link)).collect();
     let mut net = Net::new(&config, ports, 1);
     net.run(Time::ZERO + span);

@@ -21,5 +21,6 @@ pub(crate) fn data((src, dst, flow): (u32, u32, u32), seq: u64, payload: u32) ->
         ecn: Ecn::Not,
         class: 0,
         flags: 0,
+        generation: 0,
     }
 }

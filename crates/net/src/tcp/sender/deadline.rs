@@ -92,7 +92,8 @@ impl Sender {
         // Once for a window: not for what was sent in recovery, nor for the same segment again (RFC
         // 5681, 3.1; Linux `tcp_enter_loss`).
         if self.state != State::Recovery && self.backoff == 0 {
-            self.congestion.timed_out(self.flight());
+            let flight = self.flight();
+            self.congestion.timed_out(flight, self.next, now);
         }
         self.congestion.window = MSS;
         self.probe = None;

@@ -20,14 +20,9 @@ impl Sender {
         ((self.per_ms() + short_way) / MSS * MSS).clamp((2 * MSS).min(most), most)
     }
 
-    /// Bytes that go in a millisecond (1 / 1024 s) at the rate at which Linux would pace: twice
-    /// the window for a round trip in slow start, 1.2 times behind it.
+    /// Bytes that go in a millisecond (1 / 1024 s) at the rate at which Linux would pace.
     fn per_ms(&self) -> u64 {
-        let percent =
-            if self.congestion.window < self.congestion.threshold / 2 { 200 } else { 120 };
-        let rtt = self.srtt.as_ns().max(1);
-        let bytes = u128::from(self.congestion.window) * percent * 1_000_000_000 / 100;
-        (bytes / u128::from(rtt) / 1024) as u64
+        self.congestion.pacing_bytes_per_s(self.srtt) / 1024
     }
 
     /// What may be in queues of the own host (TCP small queues, Linux `tcp_small_queue_check`):
