@@ -48,6 +48,11 @@ pub struct ClaimFile {
     pub ascending: Option<Vec<String>>,
     /// No other row has less of both this figure and a cost.
     pub never_inside: Option<NeverInsideFile>,
+    /// The claim is known not to hold here, and this is why. It is judged and shown all the same.
+    pub missed: Option<String>,
+    /// A number of the scenario was chosen so that it holds. It is judged, and does not count as a claim.
+    #[serde(default)]
+    pub fitted: bool,
 }
 
 /// Which rows are not to have less of both a figure and a cost.
@@ -163,6 +168,9 @@ macro_rules! figures {
             pub tolerance: Tolerance,
             /// The unit of the figures; that of the rows if absent.
             pub unit: Option<TimeUnit>,
+            /// Numbers of the scenario were chosen so that these hold. They are judged, and do not count as claims.
+            #[serde(default)]
+            pub fitted: bool,
             $(
                 /// The published figure of this name.
                 pub $field: Option<f64>,

@@ -34,6 +34,9 @@ impl Outcome {
         if !self.claims.is_empty() {
             out += &format!("\n{}", markdown(&self.claim_table()));
         }
+        for (id, why) in self.missed() {
+            out += &format!("\nMissed, {}: {}\n", plain(id), plain(why));
+        }
         out += &format!("\n{}", markdown(&self.row_table()));
         if let Some(means) = self.means() {
             out += &format!("\nFigures are {means}.\n");

@@ -20,6 +20,8 @@ pub struct RunOptions {
     pub cases: Vec<String>,
     /// What to look at in networks.
     pub watch: Watch,
+    /// Whether to keep when each transfer of a list was complete.
+    pub completions: bool,
 }
 
 impl RunOptions {
@@ -39,6 +41,7 @@ impl Default for RunOptions {
             record: 0,
             cases: Vec::new(),
             watch: Watch::default(),
+            completions: false,
         }
     }
 }

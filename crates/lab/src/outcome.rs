@@ -9,7 +9,7 @@ use crate::costs::CostTable;
 use crate::experiment::Experiment;
 use crate::file::FrontierFile;
 use crate::metric::TimeUnit;
-use crate::network::outcome::{Captured, NetworkOutcome, QueueTrack};
+use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
 use crate::quoted::quoted;
 use crate::row::Row;
@@ -51,11 +51,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// `each` has the rows of each seed.
     pub(crate) fn new(
         experiment: &Experiment,
         options: &RunOptions,
         seed: u64,
         results: Vec<CaseResult>,
+        each: &[Vec<Row>],
     ) -> Self {
         let full = options.full;
         let file = &experiment.file;
@@ -75,15 +77,30 @@ impl Outcome {
                 case.rows.iter().map(row)
             })
             .collect();
-        let published = file.published.iter().flat_map(|p| {
-            let ran = missing.iter().all(|row| row.name != p.case);
-            verdict::published(p, &rows, file.unit).into_iter().map(move |v| v.if_ran(ran))
-        });
-        let claims = file.claim.iter().map(|claim| {
-            let ran = !verdict::needs(claim, &missing);
-            verdict::judge(claim, &rows, file.unit).if_ran(ran)
-        });
-        let claims = published.chain(claims).collect();
+        let judge = |rows: &[Row]| -> Vec<Verdict> {
+            let published = file.published.iter().flat_map(|p| {
+                let ran = missing.iter().all(|row| row.name != p.case);
+                verdict::published(p, rows, file.unit).into_iter().map(move |v| v.if_ran(ran))
+            });
+            let claims = file.claim.iter().map(|claim| {
+                let ran = !verdict::needs(claim, &missing);
+                verdict::judge(claim, rows, file.unit).if_ran(ran)
+            });
+            published.chain(claims).collect()
+        };
+        let mut claims = judge(&rows);
+        if each.len() > 1 {
+            let each: Vec<Vec<Verdict>> = each.iter().map(|rows| judge(rows)).collect();
+            // Who is never inside of others is so by the intervals of all seeds.
+            let by_intervals = |verdict: &Verdict| {
+                file.claim.iter().any(|c| c.never_inside.is_some() && verdict::id(c) == verdict.id)
+            };
+            let over = |(i, verdict): (usize, Verdict)| match by_intervals(&verdict) {
+                true => verdict,
+                false => verdict.over(&each.iter().map(|own| &own[i]).collect::<Vec<_>>()),
+            };
+            claims = claims.into_iter().enumerate().map(over).collect();
+        }
         let mut costs: Vec<CostTable> = Vec::new();
         for case in experiment.cases(full).iter().filter(|case| options.chosen(case)) {
             if let Some(table) = case.costs.as_ref().filter(|&table| !costs.contains(table)) {
@@ -118,15 +135,22 @@ impl Outcome {
         }
     }
 
-    /// How many claims hold, out of how many that are judged.
+    /// How many claims hold, out of how many that are judged; those that were fitted do not count.
     pub fn score(&self) -> (usize, usize) {
-        let judged = self.claims.iter().filter_map(|claim| claim.holds);
+        let judged = self.claims.iter().filter(|claim| !claim.fitted);
+        let judged = judged.filter_map(|claim| claim.holds);
         judged.fold((0, 0), |(held, all), holds| (held + usize::from(holds), all + 1))
     }
 
-    /// Whether every claim holds.
+    /// Whether every claim holds, but those that are known to be missed.
     pub fn holds(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds != Some(false))
+        !self.claims.iter().any(Verdict::falls_short)
+    }
+
+    /// The claims that do not hold and are known not to: what they are called, and why.
+    pub fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let missed = self.claims.iter().filter(|claim| claim.is_missed());
+        missed.filter_map(|claim| Some((claim.id.as_str(), claim.missed.as_deref()?)))
     }
 
     /// What the figures are means of, if cases ran more than once.
@@ -212,6 +236,8 @@ pub struct CaseOutcome {
     pub recording: Option<Recording>,
     /// The frames of links, if asked for.
     pub captured: Option<Captured>,
+    /// How the transfers of lists went, of the first seed, if that was to be kept.
+    pub completions: Vec<Completion>,
     /// What has waited in a network, if asked for.
     pub queues: Vec<QueueTrack>,
 }

@@ -43,6 +43,7 @@ pub fn run(
         record: options.record,
         windows,
         watch: Some(&options.watch),
+        completions: options.completions,
         experiment: &experiment.name,
     };
     let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
@@ -53,7 +54,12 @@ pub fn run(
         let (experiment, case) = (experiment.name.clone(), cases[i / seeds].name.clone());
         Error::Simulator { experiment, case, seed: nth(i), message }
     })?;
-    Ok(Outcome::new(experiment, options, seed, means(results, seeds)))
+    let rows_of = |nth: usize| {
+        results.iter().skip(nth).step_by(seeds).flat_map(|result| result.rows.clone()).collect()
+    };
+    let each: Vec<Vec<Row>> =
+        if seeds > 1 { (0..seeds).map(rows_of).collect() } else { Vec::new() };
+    Ok(Outcome::new(experiment, options, seed, means(results, seeds), &each))
 }
 
 /// One result for each case, of which `results` has one for each seed.
@@ -85,6 +91,8 @@ pub(crate) struct KeepOptions<'k> {
     pub(crate) windows: bool,
     /// What is seen of a network.
     pub(crate) watch: Option<&'k Watch>,
+    /// When transfers of lists were complete.
+    pub(crate) completions: bool,
     /// What it is a case of.
     pub(crate) experiment: &'k str,
 }
@@ -178,11 +186,15 @@ pub(crate) fn run_case(
     };
     let watched = watched.zip(simulated);
     let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
+    let mut completions = Vec::new();
     if let (Some(network), Some(net)) = (&case.network, &simulation.net) {
         let about = format!("{}, case {}, seed {seed}", keep.experiment, case.name);
         captured = network.captured(case, net, &about);
         queues = network.queues(net);
         outline = Some(network.outline(net));
+        if keep.completions {
+            completions = network.completions(net);
+        }
     }
     let outcome = CaseOutcome {
         name: case.name.clone(),
@@ -196,6 +208,7 @@ pub(crate) fn run_case(
         recording,
         captured,
         queues,
+        completions,
     };
     CaseResult { rows, case: outcome }
 }

@@ -78,6 +78,9 @@ impl Outcome {
             out += "\n";
             out += &self.claim_table().text(color);
         }
+        for (id, why) in self.missed() {
+            out += &format!("\n  missed, {}: {}\n", line(id), line(why));
+        }
         out += "\n";
         out += &self.row_table().text(color);
         if let Some(means) = self.means() {
@@ -102,13 +105,21 @@ impl Outcome {
 
     /// One line that sums up the verdicts.
     pub fn verdict_line(&self) -> String {
-        match self.score() {
-            (_, 0) if self.claims.is_empty() => "no claims: predictions".to_string(),
-            (_, 0) => "no claim is judged: their cases did not run".to_string(),
+        let judged = || self.claims.iter().filter(|claim| claim.holds.is_some());
+        let fitted = judged().filter(|claim| claim.fitted).count();
+        let score = match self.score() {
+            (_, 0) if self.claims.is_empty() => return "no claims: predictions".to_string(),
+            (_, 0) if fitted > 0 => return "no claims but those that were fitted".to_string(),
+            (_, 0) => return "no claim is judged: their cases did not run".to_string(),
             (1, 1) => "its one claim holds".to_string(),
             (held, all) if held == all => format!("all {all} claims hold"),
-            (held, all) => format!("{held} of {all} claims hold, {} fall short", all - held),
-        }
+            (held, all) => format!("{held} of {all} claims hold"),
+        };
+        let missed = judged().filter(|claim| claim.is_missed()).count();
+        let short = judged().filter(|claim| claim.falls_short()).count();
+        let rest = [(missed, "missed"), (fitted, "fitted besides"), (short, "fall short")];
+        let rest = rest.iter().filter(|(n, _)| *n > 0);
+        rest.fold(score, |line, (n, what)| format!("{line}, {n} {what}"))
     }
 
     pub(crate) fn claim_table(&self) -> Table {
@@ -119,9 +130,9 @@ impl Outcome {
                 claim.id.clone(),
                 claim.unit.clone(),
                 optional(claim.published),
-                optional(claim.measured),
+                measured(claim),
                 claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
-                word.to_string(),
+                with_seeds(word, claim),
                 claim.wanted(),
             ];
             (cells, style)
@@ -156,10 +167,31 @@ impl Outcome {
     }
 }
 
+/// What was measured, and over several seeds how far it may be off.
+pub(crate) fn measured(claim: &Verdict) -> String {
+    let half_width = claim.seeds.and_then(|seeds| seeds.half_width);
+    match (claim.measured, half_width) {
+        (Some(_), Some(half_width)) => {
+            format!("{} ±{}", optional(claim.measured), crate::figure::figure(half_width))
+        }
+        _ => optional(claim.measured),
+    }
+}
+
+/// The verdict's `word`, and in how many of several seeds the claim holds.
+pub(crate) fn with_seeds(word: &str, claim: &Verdict) -> String {
+    match claim.seeds {
+        Some(seeds) => format!("{word} ({} of {})", seeds.held, seeds.all),
+        None => word.to_string(),
+    }
+}
+
 /// The verdict in a word, and its colour.
 pub(crate) fn word(claim: &Verdict) -> (&'static str, &'static str) {
     match claim.holds {
+        Some(true) if claim.fitted => ("fitted", DIM),
         Some(true) => ("holds", GREEN),
+        Some(false) if claim.missed.is_some() => ("missed", DIM),
         Some(false) => ("falls short", RED),
         None => ("not judged", DIM),
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::claim::{BoundFile, ClaimFile, FigureFile, NeverInsideFile, Pick, PublishedFile};
+use crate::estimate::Estimate;
 use crate::metric::{self, TimeUnit};
 use crate::row::{Row, number};
 use crate::value::Tolerance;
@@ -31,8 +32,26 @@ pub struct Verdict {
     pub measured: Option<f64>,
     /// In words: what holds, or how near is near enough.
     pub tolerance: String,
-    /// Whether the claim holds; `None` for what is shown but not judged.
+    /// Whether the claim holds; `None` for what is shown but not judged. After several seeds it holds if it does for their
+    /// means, and in nine of ten of them.
     pub holds: Option<bool>,
+    /// Why it is known not to hold, if it is.
+    pub missed: Option<String>,
+    /// A number of the scenario was chosen so that it holds.
+    pub fitted: bool,
+    /// After several seeds.
+    pub seeds: Option<OverSeeds>,
+}
+
+/// What a claim is over several seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OverSeeds {
+    /// In how many of them it holds.
+    pub held: usize,
+    /// How many there are.
+    pub all: usize,
+    /// Half of the 95 % confidence interval of what was measured, if it was in each.
+    pub half_width: Option<f64>,
 }
 
 impl Verdict {
@@ -48,6 +67,16 @@ impl Verdict {
         map.insert("tolerance".into(), self.tolerance.clone().into());
         map.insert("bound".into(), number(self.bound));
         map.insert("holds".into(), self.holds.into());
+        if self.fitted {
+            map.insert("fitted".into(), true.into());
+        }
+        if let Some(missed) = &self.missed {
+            map.insert("missed".into(), missed.clone().into());
+        }
+        if let Some(seeds) = self.seeds {
+            map.insert("seeds_held".into(), seeds.held.into());
+            map.insert("interval".into(), number(seeds.half_width));
+        }
         Value::Object(map)
     }
 
@@ -68,6 +97,28 @@ impl Verdict {
         }
         let tolerance = format!("{NOT_RUN}{}", self.tolerance);
         Verdict { tolerance, bound: None, measured: None, holds: None, ..self }
+    }
+
+    /// Whether it falls short without being known to.
+    pub fn falls_short(&self) -> bool {
+        self.holds == Some(false) && self.missed.is_none()
+    }
+
+    /// Whether it does not hold, and is known not to.
+    pub fn is_missed(&self) -> bool {
+        self.holds == Some(false) && self.missed.is_some()
+    }
+
+    /// With what each of several seeds says.
+    pub(crate) fn over(self, each: &[&Verdict]) -> Self {
+        let Some(holds) = self.holds else { return self };
+        let measured: Vec<f64> = each.iter().filter_map(|one| one.measured).collect();
+        let half_width =
+            (measured.len() == each.len()).then(|| Estimate::of(&measured).half_width);
+        let held = each.iter().filter(|one| one.holds == Some(true)).count();
+        let seeds = OverSeeds { held, all: each.len(), half_width };
+        let holds = holds && held >= each.len() * 9 / 10;
+        Verdict { holds: Some(holds), seeds: Some(seeds), ..self }
     }
 
     /// Measured over published, or over the bound.
@@ -94,6 +145,9 @@ pub(crate) fn published(file: &PublishedFile, rows: &[Row], unit: TimeUnit) -> V
             measured,
             tolerance: if judged { file.tolerance.to_string() } else { "out of scope".to_string() },
             holds: judged.then_some(near),
+            missed: None,
+            fitted: file.fitted && judged,
+            seeds: None,
         }
     };
     let judged = file.figures().into_iter().map(|(name, figure)| verdict(name, figure, true));
@@ -126,6 +180,9 @@ pub(crate) fn judge(claim: &ClaimFile, rows: &[Row], unit: TimeUnit) -> Verdict 
         measured: None,
         tolerance: String::new(),
         holds: Some(false),
+        missed: claim.missed.clone(),
+        fitted: claim.fitted,
+        seeds: None,
     };
     if let Some(order) = &claim.ascending {
         return judge.ascending(claim, order, verdict);

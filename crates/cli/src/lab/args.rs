@@ -95,6 +95,10 @@ pub(crate) struct LabRun {
     /// Also write the frames on links of one case's network into this file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub(super) pcap: Option<PathBuf>,
+    /// Also write when each transfer of a list (`flows` in the file) was complete, with the first
+    /// seed, into this file (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(super) completions: Option<PathBuf>,
     /// Which link: A is that from the NIC of host A, to:A that from its switch; up:0, down:0
     /// and so on are those between switches. Repeat for more [default for --pcap: both
     /// of the first host; for --perfetto: both of the first 32]
@@ -255,6 +259,7 @@ impl LabRun {
             record: if self.perfetto.is_some() { RECORDS } else { 0 },
             cases: self.case.clone(),
             watch,
+            completions: self.completions.is_some(),
         }
     }
 }

@@ -52,8 +52,9 @@ pub(super) fn run(
     experiments: &[Experiment],
     global: &Global,
 ) -> Result<ExitCode, Fail> {
-    if args.pcap.is_some() || args.perfetto.is_some() {
-        let why = "--pcap and --perfetto write what is simulated; leave out --on kernel";
+    if args.pcap.is_some() || args.perfetto.is_some() || args.completions.is_some() {
+        let why =
+            "--pcap, --perfetto and --completions write what is simulated; leave out --on kernel";
         return Err(Fail::Usage(why.to_string()));
     }
     let cpus = lowtail_kernel::thread::own_cpus();

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::{Error, Experiment, Outcome, Progress, RunOptions};
+use lowtail_lab::{Case, Error, Experiment, Outcome, Progress, RunOptions};
 use lowtail_out::{Access, Output};
 
 use super::args::{LabRun, On, processors};
@@ -48,18 +48,21 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     let report = (!args.no_report).then_some(args.report.as_path());
     let (markdown, chart) = (args.markdown.as_deref(), args.chart.as_deref());
     let (schedules, frames) = (args.perfetto.as_deref(), args.pcap.as_deref());
+    let completions = args.completions.as_deref();
     let outputs = [
         ("--report", report),
         ("--markdown", markdown),
         ("--chart", chart),
         ("--perfetto", schedules),
         ("--pcap", frames),
+        ("--completions", completions),
     ];
     out::outputs(&outputs, global)?;
     // Whoever cannot be written to is told before the run.
     let report = report.map(TextFile::new).transpose()?;
     let markdown = markdown.map(TextFile::new).transpose()?;
     let chart = chart.map(TextFile::new).transpose()?;
+    let completions = completions.map(TextFile::new).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
     let options = args.options(jobs);
     check_choice(args, &experiments, &options)?;
@@ -116,6 +119,13 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         let path = lowtail_out::path(markdown.path);
         markdown.finish(&lowtail_lab::markdown::document(&outcomes, &command(args)))?;
         out::remark(global, &format!("tables: {path}"));
+    }
+    if let Some(completions) = completions {
+        let path = lowtail_out::path(completions.path);
+        let cases = outcomes.iter().flat_map(|outcome| &outcome.cases);
+        let cases = cases.map(|case| (case.name.as_str(), &case.completions[..]));
+        completions.finish(&lowtail_lab::completions(cases))?;
+        out::remark(global, &format!("completion times: {path}"));
     }
     if let (Some(chart), [outcome]) = (chart, &outcomes[..]) {
         let path = lowtail_out::path(chart.path);
@@ -180,6 +190,13 @@ fn check_choice(
     if networks == 0 && (args.pcap.is_some() || !args.link.is_empty()) {
         let which = if args.pcap.is_some() { "--pcap" } else { "--link" };
         return usage(format!("{which}: there are no links, since there is no `[network]`"));
+    }
+    let has_list = |case: &&Case| {
+        let network = case.network.as_ref();
+        network.is_some_and(|n| n.config().traffic.iter().any(|t| !t.flows.is_empty()))
+    };
+    if args.completions.is_some() && !cases.iter().any(has_list) {
+        return usage("--completions: there is no list of transfers (`flows`)".into());
     }
     if args.pcap.is_some() && cases.len() > 1 {
         let mut names: Vec<String> = cases.iter().map(|case| format!("`{}`", case.name)).collect();

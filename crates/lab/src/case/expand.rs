@@ -163,7 +163,8 @@ impl<'a> Point<'_, 'a> {
             None if file.network.is_some() && file.vm.is_empty() => (None, None),
             None => return Err(SpanError::new(0..0, "`host` is missing").into()),
         };
-        let made = make(&file, host.zip(costs.as_ref()), &chosen).map_err(at)?;
+        let base = self.costs.base.as_deref();
+        let made = make(&file, host.zip(costs.as_ref()), &chosen, base).map_err(at)?;
         let wanted = case.and_then(|case| case.rows);
         let rows = rows(name, wanted.as_deref(), &made).map_err(|(i, message)| {
             let span = entry.as_ref().map(|entry| tree::span_at(entry, &["rows", &i.to_string()]));

@@ -1,5 +1,7 @@
 //! The hosts of a case, and the network between them.
 
+use std::path::Path;
+
 use lowtail_host::{Config, ConfigError, CpuSet, Dom, VmConfig, Workload};
 
 use super::contradiction::contradiction;
@@ -32,6 +34,7 @@ pub(super) fn make(
     file: &PointFile,
     host: Option<(&HostFile, &CostTable)>,
     chosen: &[String],
+    base: Option<&Path>,
 ) -> Result<CaseParts, KeyError> {
     let mut made = CaseParts::default();
     let Some(network) = &file.network else {
@@ -98,7 +101,7 @@ pub(super) fn make(
             }
         }
     }
-    let network = crate::network::build::build(network, &file.end, &file.traffic, ends)?;
+    let network = crate::network::build::build(network, &file.end, &file.traffic, ends, base)?;
     for (name, traffic) in network.traffic.iter().zip(&network.config().traffic) {
         let sizes = if traffic.bins.is_empty() { 0 } else { traffic.bins.len() + 1 };
         made.traffic.push((name.clone(), traffic.count, sizes));

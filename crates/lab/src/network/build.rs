@@ -1,14 +1,18 @@
 //! From what is written to a network that can be run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lowtail_engine::Rng;
 use lowtail_host::{Dom, Host};
 use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::permutation;
-use lowtail_net::{End, EndConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig};
+use lowtail_net::{
+    End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Place, Port, Shape, TrafficConfig,
+};
 
 use super::file::NetworkFile;
+use super::list;
 use super::queue::QueueFile;
 use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
 use super::world::{CheckEvery, Home, World};
@@ -27,6 +31,8 @@ pub struct NetworkCase {
     file: NetworkFile,
     config: NetConfig,
     shared: Option<SharedConfig>,
+    /// Links to hosts, and those between switches.
+    links: (LinkConfig, LinkConfig),
     /// Hosts by number.
     pub machines: Vec<String>,
     /// Names of the traffic, in the order of its numbers.
@@ -68,12 +74,13 @@ pub(crate) fn machine(name: &str, machines: &[String]) -> Result<u32, String> {
 /// Most ends of a network: numbers up to `LT_FLOW_VM_MAX` of `policy/flow.h`.
 const ENDS_MAX: usize = 65_535;
 
-/// Builds the network of a point; `vms` are the ends that are VMs of simulated hosts.
+/// Builds the network of a point; `vms` are the ends that are VMs of simulated hosts. Paths of lists start at `base`.
 pub(crate) fn build(
     file: &NetworkFile,
     ends: &BTreeMap<String, EndFile>,
     traffic: &BTreeMap<String, TrafficFile>,
     vms: Vec<EndSpec>,
+    base: Option<&Path>,
 ) -> Result<NetworkCase, KeyError> {
     let in_network = |bad: KeyError| bad.under(&["network"]);
     let (shape, machines) =
@@ -83,6 +90,9 @@ pub(crate) fn build(
             queue.check(0).map_err(|bad| in_network(bad.under(&[key])))?;
         }
     }
+    let link = file.link.build().map_err(|bad| in_network(bad.under(&["link"])))?;
+    let fabric = file.fabric.map_or(Ok(link), |fabric| fabric.build());
+    let fabric = fabric.map_err(|bad| in_network(bad.under(&["fabric"])))?;
     let shared = file.shared.map(|shared| shared.build().map_err(in_network)).transpose()?;
     if !(8..=65_536).contains(&file.nic.ring) || !(16..=4096).contains(&file.nic.receive_ring) {
         let message = "a ring of 8 to 65536 descriptors, a receive ring of 16 to 4096 packets";
@@ -116,19 +126,25 @@ pub(crate) fn build(
         if !(1..=1024).contains(&kind.count) {
             return Err(bad("count", format!("{} conversations: 1 to 1024", kind.count)));
         }
-        let from = find(&kind.from, &names).map_err(|m| bad("from", m))?;
-        let to = find(&kind.to, &names).map_err(|m| bad("to", m))?;
-        // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
-        let pairs = pairs(kind, &from, &to, Rng::new(0, &format!("pairs {name}")));
-        let pairs = pairs.map_err(|m| bad("pairs", m))?;
-        pairs_all += pairs.len();
+        let spoken = kind.spoken().map_err(|bad| bad.under(&["traffic", name]))?;
+        let (mut pairs, mut flows) = (Vec::new(), Vec::new());
+        if let Some((from, to, _)) = spoken {
+            let from = find(from, &names).map_err(|m| bad("from", m))?;
+            let to = find(to, &names).map_err(|m| bad("to", m))?;
+            // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
+            let rng = Rng::new(0, &format!("pairs {name}"));
+            pairs = find_pairs(kind, &from, &to, rng).map_err(|m| bad("pairs", m))?;
+        } else if let Some(file) = &kind.flows {
+            flows = list::read(base, file, &names).map_err(|m| bad("flows", m))?;
+        }
+        pairs_all += pairs.len() + flows.len();
         if pairs_all > PAIRS_MAX {
             return Err(bad(
                 "pairs",
                 format!("{pairs_all} conversations by here: at most {PAIRS_MAX}"),
             ));
         }
-        let config = kind.build(name, pairs, file.link.rate);
+        let config = kind.build(name, pairs, flows, file.link.rate);
         configs.push(config.map_err(|bad| bad.under(&["traffic", name]))?);
     }
     check_ports(file, &shape, specs.len() as u64).map_err(in_network)?;
@@ -149,6 +165,7 @@ pub(crate) fn build(
         file: file.clone(),
         config,
         shared,
+        links: (link, fabric),
         machines,
         traffic: traffic.keys().cloned().collect(),
         homes: specs.iter().map(EndSpec::home).collect(),
@@ -202,7 +219,7 @@ fn find(names: &NamesFile, known: &BTreeMap<&str, Vec<End>>) -> Result<Vec<End>,
 }
 
 /// Who talks with whom.
-fn pairs(
+fn find_pairs(
     file: &TrafficFile,
     from: &[End],
     to: &[End],
@@ -249,7 +266,9 @@ impl NetworkCase {
     /// How many things it is made of.
     pub(crate) fn parts(&self) -> usize {
         let traffic = self.config.traffic.iter();
-        self.machines.len() + self.ends.len() + traffic.map(|t| t.pairs.len()).sum::<usize>()
+        self.machines.len()
+            + self.ends.len()
+            + traffic.map(|t| t.pairs.len() + t.flows.len()).sum::<usize>()
     }
 
     /// Its shape.
@@ -283,8 +302,7 @@ impl NetworkCase {
     /// The network at rest.
     pub(crate) fn net(&self, seed: u64) -> Net {
         let file = &self.file;
-        let link = file.link.build();
-        let fabric = file.fabric.as_ref().map_or(link, |fabric| fabric.build());
+        let (link, fabric) = self.links;
         let nic = NicConfig { ring: file.nic.ring, bql: file.nic.bql, whole: file.nic.whole };
         let ends = self.config.ends.len() as u32;
         let ports = self.config.shape.places().enumerate().map(|(i, place)| {
@@ -294,11 +312,9 @@ impl NetworkCase {
             match place {
                 Place::Host(_) => match queue(&file.queue) {
                     Some(queue) => Port::queued(link, queue, Some(nic)),
-                    None => Port::plain(lowtail_net::LinkConfig {
-                        buffer_bytes: 1 << 40,
-                        mark_bytes: None,
-                        ..link
-                    }),
+                    None => {
+                        Port::plain(LinkConfig { buffer_bytes: 1 << 40, mark_bytes: None, ..link })
+                    }
                 },
                 Place::ToHost(_) => match queue(&file.switch) {
                     Some(queue) => Port::queued(link, queue, None),

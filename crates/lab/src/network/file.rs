@@ -53,6 +53,10 @@ pub struct LinkFile {
     pub buffer: BytesText,
     /// Packets that find more than this before them at a switch are marked (ECN).
     pub mark: Option<BytesText>,
+    /// Probability with which each packet is lost on the way.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 0.5))]
+    pub loss: f64,
 }
 
 fn one_us() -> DurationText {
@@ -65,13 +69,20 @@ fn buffer() -> BytesText {
 }
 
 impl LinkFile {
-    pub(crate) fn build(&self) -> lowtail_net::LinkConfig {
-        lowtail_net::LinkConfig {
+    pub(crate) fn build(&self) -> Result<lowtail_net::LinkConfig, KeyError> {
+        if !(0.0..=0.5).contains(&self.loss) {
+            return Err(KeyError::new(
+                "loss",
+                format!("{}: a probability from 0 to 0.5", self.loss),
+            ));
+        }
+        Ok(lowtail_net::LinkConfig {
             rate: NetRate::from_bits_per_s(self.rate.0),
             delay: self.delay.0,
             buffer_bytes: self.buffer.0,
             mark_bytes: self.mark.map(|mark| mark.0),
-        }
+            loss_per_billion: (self.loss * 1e9).round() as u32,
+        })
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! `file.rs` is the table of the network, with `topology.rs` and the disciplines of `queue.rs` in it, `traffic.rs` those of
 //! the traffic, with `pattern.rs` and `tcp.rs`. `build.rs` makes a network of what is written, `links.rs` one
-//! of a host that is simulated alone, `world.rs` runs network and hosts in one clock, `watch.rs` looks at single links.
+//! of a host that is simulated alone, `world.rs` runs network and hosts in one clock, `watch.rs` looks at single links,
+//! `list.rs` reads transfers and writes when they were complete.
 
 pub(crate) mod build;
 pub mod file;
 pub mod links;
+pub mod list;
 pub mod outcome;
 pub mod pattern;
 pub mod queue;

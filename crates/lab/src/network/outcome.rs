@@ -1,6 +1,6 @@
 //! What is seen of a network in a run: its outline, frames of links, and what waits in queues.
 
-use lowtail_engine::Time;
+use lowtail_engine::{Duration, Time};
 use lowtail_net::Shape;
 
 /// The frames of some links of a case.
@@ -25,6 +25,23 @@ pub struct QueueTrack {
     pub samples: Vec<(Time, u64)>,
     /// Earlier samples that had to make room.
     pub cut: u64,
+}
+
+/// A transfer of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The traffic whose list it is.
+    pub traffic: String,
+    /// When it began.
+    pub start: Duration,
+    /// Who sent.
+    pub source: String,
+    /// Who received.
+    pub destination: String,
+    /// How much.
+    pub bytes: u64,
+    /// How long it took; it was not complete at the end of the run if that is missing.
+    pub took: Option<Duration>,
 }
 
 /// What a network looks like, and who has sent to whom.

@@ -1,7 +1,7 @@
 //! The tables `[end]` and `[traffic]`.
 
 use lowtail_engine::Duration;
-use lowtail_net::traffic::{Pattern, TrafficConfig};
+use lowtail_net::traffic::{Connection, ListedFlow, Pattern, TrafficConfig};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -51,14 +51,29 @@ pub enum PairsFile {
     Permutation,
 }
 
+/// How long a TCP connection lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionFile {
+    /// It has been open since before the run.
+    Open,
+    /// A handshake opens it when it is first written to.
+    New,
+    /// A handshake opens it for a message, or a request, and it is closed after that.
+    PerMessage,
+}
+
 /// Traffic of a kind.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficFile {
     /// Who sends, or asks: names of VMs, ends or hosts; `all` are all ends.
-    pub from: NamesFile,
+    pub from: Option<NamesFile>,
     /// Who receives, or is asked.
-    pub to: NamesFile,
+    pub to: Option<NamesFile>,
+    /// In place of `from`, `to` and `pattern`: a file of transfers, as CSV with the columns `start_us`, `source`,
+    /// `destination`, `bytes` and perhaps `ecmp_hash`. Each goes over a TCP connection of its own.
+    pub flows: Option<String>,
     /// Who of them with whom.
     #[serde(default)]
     pub pairs: PairsFile,
@@ -67,7 +82,9 @@ pub struct TrafficFile {
     #[schemars(range(min = 1, max = 1024))]
     pub count: u32,
     /// What is sent, and when.
-    pub pattern: PatternFile,
+    pub pattern: Option<PatternFile>,
+    /// How long its TCP connections live: if absent `new` for `bulk` and `transfer`, `open` for messages and requests.
+    pub connection: Option<ConnectionFile>,
     /// How its TCP goes about things.
     #[serde(default)]
     pub tcp: TcpFile,
@@ -95,14 +112,68 @@ fn one() -> u32 {
 }
 
 impl TrafficFile {
-    /// The traffic called `name` between `pairs`, over links of this rate.
+    /// Who sends what; nothing of a list.
+    ///
+    /// # Errors
+    /// If something is missing, or too much.
+    pub(super) fn spoken(
+        &self,
+    ) -> Result<Option<(&NamesFile, &NamesFile, &PatternFile)>, KeyError> {
+        let spoken = [
+            ("from", self.from.is_some()),
+            ("to", self.to.is_some()),
+            ("pattern", self.pattern.is_some()),
+        ];
+        if self.flows.is_some() {
+            let others = [("connection", self.connection.is_some()), ("count", self.count != 1)];
+            return match spoken.into_iter().chain(others).find(|(_, there)| *there) {
+                Some((key, _)) => Err(KeyError::new(key, "`flows` says who sends what")),
+                None => Ok(None),
+            };
+        }
+        match (&self.from, &self.to, &self.pattern) {
+            (Some(from), Some(to), Some(pattern)) => Ok(Some((from, to, pattern))),
+            _ => {
+                let missing = spoken.into_iter().find(|(_, there)| !there);
+                let key = missing.map_or("from", |(key, _)| key);
+                let message =
+                    format!("`{key}` is missing: give `from`, `to` and `pattern`, or `flows`");
+                Err(KeyError::new(key, message))
+            }
+        }
+    }
+
+    /// The traffic called `name` between `pairs`, over links of this rate, or the transfers of `flows`.
     pub(crate) fn build(
         &self,
         name: &str,
         pairs: Vec<(lowtail_net::End, lowtail_net::End)>,
+        flows: Vec<ListedFlow>,
         rate: RateText,
     ) -> Result<TrafficConfig, KeyError> {
-        let pattern = self.pattern.build(rate).map_err(|bad| bad.under(&["pattern"]))?;
+        let pattern = match &self.pattern {
+            Some(pattern) => pattern.build(rate).map_err(|bad| bad.under(&["pattern"]))?,
+            None => Pattern::Listed,
+        };
+        let connection = match (self.connection, pattern) {
+            (Some(ConnectionFile::Open), _) => Connection::Open,
+            (Some(ConnectionFile::New), _) | (None, Pattern::Bulk | Pattern::Transfer { .. }) => {
+                Connection::New
+            }
+            (Some(ConnectionFile::PerMessage), _) | (None, Pattern::Listed) => {
+                Connection::PerMessage
+            }
+            (None, _) => Connection::Open,
+        };
+        if connection == Connection::PerMessage
+            && !matches!(
+                pattern,
+                Pattern::Messages { .. } | Pattern::Requests { .. } | Pattern::Listed
+            )
+        {
+            let message = "`per-message` is for messages and requests";
+            return Err(KeyError::new("connection", message));
+        }
         let gap = match pattern {
             Pattern::Messages { gap, .. } | Pattern::Datagrams { gap, .. } => Some(gap),
             Pattern::Requests { gap, closed: false, .. }
@@ -129,7 +200,10 @@ impl TrafficFile {
             start: span(self.start, Duration::ZERO),
             until: span(self.until, Duration::MAX),
             warmup: span(self.warmup, Duration::ZERO),
-            count: self.measure.unwrap_or(0),
+            // A list is over when all of it is.
+            count: self.measure.unwrap_or(flows.len() as u64),
+            flows,
+            connection,
             bins: self.bins.iter().map(|bytes| bytes.0).collect(),
             reveal: self.reveal,
             ..TrafficConfig::new(name, pairs, pattern)

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use lowtail_engine::Duration;
 use lowtail_net::Net;
 use lowtail_net::net::TapConfig;
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
+use lowtail_net::traffic::{TrafficConfig, TrafficStats};
 
 use super::build::{NetworkCase, machine};
-use super::outcome::{Captured, Matrix, NetworkOutcome, QueueTrack};
+use super::outcome::{Captured, Completion, Matrix, NetworkOutcome, QueueTrack};
 use super::world::Home;
 use crate::case::spec::Case;
 
@@ -181,6 +183,24 @@ impl NetworkCase {
             fabric: rate(fabric),
             matrix: Matrix { side: hosts.div_ceil(per), per, cells },
         }
+    }
+
+    /// How the transfers of its lists went.
+    pub(crate) fn completions(&self, net: &Net) -> Vec<Completion> {
+        let all = self.traffic.iter().zip(&self.config().traffic).zip(net.stats());
+        let of = |((name, config), stats): ((&String, &TrafficConfig), &TrafficStats)| {
+            let both = config.flows.iter().zip(&stats.completions);
+            let done = both.map(|(flow, &took)| Completion {
+                traffic: name.clone(),
+                start: config.start + flow.start,
+                source: self.ends[flow.src.index()].clone(),
+                destination: self.ends[flow.dst.index()].clone(),
+                bytes: flow.bytes,
+                took: (took < Duration::MAX).then_some(took),
+            });
+            done.collect::<Vec<_>>()
+        };
+        all.flat_map(of).collect()
     }
 
     /// What has waited at the ports that were sampled.

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
+use crate::table::{measured, with_seeds};
 use svg::{escape, label};
 
 /// Most rows whose distribution functions fit into one chart.
@@ -76,7 +77,7 @@ fn summary(outcomes: &[Outcome]) -> String {
 fn badge(outcome: &Outcome) -> String {
     let class = match outcome.score() {
         (_, 0) => "none",
-        (held, all) if held == all => "good",
+        _ if outcome.holds() => "good",
         _ => "bad",
     };
     format!("<span class=\"badge {class}\">{}</span>", escape(&outcome.verdict_line()))
@@ -167,7 +168,9 @@ fn claims(outcome: &Outcome) -> String {
         .to_string();
     for claim in &outcome.claims {
         let (class, word) = match claim.holds {
+            Some(true) if claim.fitted => ("none", "✓ fitted"),
             Some(true) => ("good", "✓ holds"),
+            Some(false) if claim.missed.is_some() => ("none", "✗ missed"),
             Some(false) => ("bad", "✗ falls short"),
             None => ("none", "not judged"),
         };
@@ -175,16 +178,21 @@ fn claims(outcome: &Outcome) -> String {
             out,
             "<tr class=\"{class}\"><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>\
-             <td class=\"v\">{word}</td></tr>",
+             <td class=\"v\">{}</td></tr>",
             escape(&claim.id),
             escape(&claim.unit),
             optional(claim.published),
-            optional(claim.measured),
+            escape(&measured(claim)),
             claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
             escape(&claim.wanted()),
+            with_seeds(word, claim),
         );
     }
-    out + "</tbody></table></div>\n"
+    out += "</tbody></table></div>\n";
+    for (id, why) in outcome.missed() {
+        let _ = writeln!(out, "<p>Missed, {}: {}</p>", escape(id), escape(why));
+    }
+    out
 }
 
 fn rows(outcome: &Outcome) -> String {
