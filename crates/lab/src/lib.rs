@@ -46,11 +46,11 @@ mod window;
 pub mod workload;
 
 pub use attack::{AttackOptions, Attacks, attack};
+pub use case::spec::Case;
 pub use catalogue::{find, load};
 pub use embedded::{Embedded, experiments as catalogue};
 pub use error::Error;
 pub use experiment::Experiment;
-pub use case::spec::Case;
 pub use network::list::completions;
 pub use network::outcome::{Captured, Completion, QueueTrack};
 pub use network::watch::Watch;

@@ -113,8 +113,7 @@ impl Verdict {
     pub(crate) fn over(self, each: &[&Verdict]) -> Self {
         let Some(holds) = self.holds else { return self };
         let measured: Vec<f64> = each.iter().filter_map(|one| one.measured).collect();
-        let half_width =
-            (measured.len() == each.len()).then(|| Estimate::of(&measured).half_width);
+        let half_width = (measured.len() == each.len()).then(|| Estimate::of(&measured).half_width);
         let held = each.iter().filter(|one| one.holds == Some(true)).count();
         let seeds = OverSeeds { held, all: each.len(), half_width };
         let holds = holds && held >= each.len() * 9 / 10;

@@ -1,7 +1,7 @@
 //! TCP: one direction of a connection, its two ends.
 //!
 //! Both are pure state machines: they are told what has come and asked what to send; the network
-//! around them sends it. A connection is open from the start. Bytes are numbered from zero in 64
+//! around them sends it, and opens and closes connections. Bytes are numbered from zero in 64
 //! bits; the peer's window does not shrink.
 
 mod config;
