@@ -51,6 +51,43 @@ fn claims_about_cases_that_did_not_run_are_not_judged() {
     assert_eq!(experiment["command"], "lowtail lab run q.toml --seed 3 --case two");
 }
 
+/// A list of transfers from a file beside the scenario, and when each was complete; what is wrong is told with the line.
+#[test]
+fn a_list_of_transfers_is_played() {
+    let place = Place::new();
+    let scenario = "title = 'A list'\nduration = '1s'\n[network]\n\
+        topology = { kind = 'star', hosts = ['A', 'B', '=C'] }\n\
+        link = { rate = '1Gbit/s', delay = '5us' }\n[traffic.list]\nflows = 'flows.csv'\n";
+    place.write("list.toml", scenario);
+    let head = "start_us,source,destination,bytes\n";
+    place.write("flows.csv", &format!("{head}100,A,B,1448\n2e9,B,A,5\n0,\"=C\",B,1\n"));
+    place.line("lab run list.toml --no-report --completions done.csv").expect(
+        0,
+        &["completion times: done.csv\n", "ended at `duration` before all was measured"],
+    );
+    let done = std::fs::read_to_string(place.path("done.csv")).unwrap();
+    let lines: Vec<&str> = done.lines().collect();
+    assert_eq!(lines[0], "case,traffic,start_us,source,destination,bytes,completion_us");
+    // SYN and SYN, ACK of 98 bytes on the wire, an ACK of 90, and the data of 1538: 8 ns a byte, two links each but for the ACK.
+    let us = 6.0 * 5.0 + (4.0 * 98.0 + 90.0 + 2.0 * 1538.0) * 0.008;
+    assert_eq!(lines[2], format!("run,list,100.000,A,B,1448,{us:.3}"));
+    assert!(lines[1].starts_with("run,list,0.000,=C,B,1,"), "{done}");
+    assert_eq!(lines[3], "run,list,2000000000.000,B,A,5,");
+    for (line, says) in [("0,A,D,1", "no end is called `D`"), ("0,A,B,x", "invalid digit")] {
+        place.write("flows.csv", &format!("{head}{line}\n"));
+        let says = format!("list.toml:7:9: `flows.csv`, line 2: {says}");
+        place.line("lab run list.toml --no-report").expect(2, &[&says]);
+    }
+    std::fs::remove_file(place.path("flows.csv")).unwrap();
+    place.line("lab run list.toml --no-report").expect(2, &["list.toml:7:9: ", "flows.csv"]);
+    place.write("list.toml", &format!("{scenario}from = 'A'\n"));
+    place.line("lab run list.toml --no-report").expect(2, &["`flows` says who sends what"]);
+    place.line("lab run q --no-report --completions x").expect(2, &["no experiment is called `q`"]);
+    place
+        .line("lab run switch-queue --no-report --completions x")
+        .expect(2, &["there is no list of transfers (`flows`)"]);
+}
+
 #[test]
 fn frames_are_written() {
     let place = place();

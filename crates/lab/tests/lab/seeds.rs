@@ -150,6 +150,77 @@ fn a_point_inside_the_frontier_is_told() {
     assert!(wrong.contains("no case has a variable `limits`; did you mean `limit`?"), "{wrong}");
 }
 
+/// Nine bounds between the least and the largest figure of ten seeds: each holds in as many seeds as have a figure below, and only one
+/// that nine of them meet holds. The figure of each seed is that of a run with it alone.
+#[test]
+fn a_claim_holds_if_it_does_in_nine_of_ten_seeds() {
+    let text = FRONTIER.replace("seeds = 3", "seeds = 1");
+    let alone = |seed: u64| {
+        let options = RunOptions { seed: Some(seed), jobs: 2, ..RunOptions::default() };
+        let outcome = run(&parse(&text).unwrap(), &options, &|_| ()).unwrap();
+        outcome.row("1000/s: credit2, 500us").and_then(|row| row.get("p99")).unwrap()
+    };
+    let mut each: Vec<f64> = (1..=10).map(alone).collect();
+    each.sort_by(f64::total_cmp);
+    assert!(each.windows(2).all(|pair| pair[0] < pair[1]), "{each:?}");
+    let claims: String = (0..9)
+        .map(|i| {
+            let bound = (each[i] + each[i + 1]) / 2.0;
+            format!(
+                "[[claim]]\nid = 'as {i}'\ncase = '1000/s: credit2, 500us'\nmetric = 'p99'\nat_most = {bound}\n"
+            )
+        })
+        .collect();
+    let options = RunOptions { seeds: Some(10), jobs: 2, ..RunOptions::default() };
+    let outcome = run(&parse(&format!("{text}{claims}")).unwrap(), &options, &|_| ()).unwrap();
+    for (i, claim) in outcome.claims.iter().enumerate() {
+        let seeds = claim.seeds.expect("ten seeds");
+        assert_eq!((seeds.held, seeds.all), (i + 1, 10));
+        assert_eq!(claim.holds, Some(i + 1 >= 9), "{claim:?}");
+        assert!(seeds.half_width.unwrap() > 0.0);
+    }
+    let table = outcome.table(false);
+    assert!(
+        table.contains("holds (9 of 10)") && table.contains("falls short (8 of 10)"),
+        "{table}"
+    );
+    assert!(table.contains(" ±"), "{table}");
+}
+
+/// A claim that is known to be missed does not make a run fall short, one that was fitted does not count; each is judged all the same.
+#[test]
+fn missed_and_fitted_claims_are_told_apart() {
+    let claim = |id: &str, most: &str, more: &str| {
+        format!(
+            "[[claim]]\nid = '{id}'\ncase = '1000/s: credit2, 0us'\nmetric = 'p99'\nat_most = {most}\n{more}\n"
+        )
+    };
+    let text = FRONTIER.replace("seeds = 3", "seeds = 1");
+    let with = |claims: &[String]| run_with(&format!("{text}{}", claims.concat()), 2);
+    let good = claim("good", "1e9", "");
+    let missed = claim("gone", "0", "missed = 'nobody is that fast'");
+    let outcome = with(&[good.clone(), missed, claim("fit", "1e9", "fitted = true")]);
+    assert!(outcome.holds());
+    assert_eq!(outcome.score(), (1, 2));
+    assert_eq!(outcome.verdict_line(), "1 of 2 claims hold, 1 missed, 1 fitted besides");
+    let table = outcome.table(false);
+    assert!(table.contains("missed, gone: nobody is that fast"), "{table}");
+    let json = json(&[outcome]);
+    let claims = &json["experiments"][0]["claims"];
+    assert_eq!(
+        (&claims[1]["holds"], &claims[1]["missed"]),
+        (&false.into(), &"nobody is that fast".into())
+    );
+    assert_eq!((&claims[2]["holds"], &claims[2]["fitted"]), (&true.into(), &true.into()));
+    // What was fitted and does not hold falls short.
+    let outcome = with(&[good.clone(), claim("fit", "0", "fitted = true")]);
+    assert!(!outcome.holds());
+    assert_eq!(outcome.verdict_line(), "its one claim holds, 1 fitted besides, 1 fall short");
+    // Who holds against expectation holds.
+    let outcome = with(&[good, claim("back", "1e9", "missed = 'once'")]);
+    assert_eq!(outcome.verdict_line(), "all 2 claims hold");
+}
+
 #[test]
 fn a_picture_of_the_frontier() {
     let outcome = run_with(FRONTIER, 2);
