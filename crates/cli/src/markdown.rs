@@ -20,7 +20,7 @@ pub(crate) fn page(command: &Command) -> String {
 
 /// A section for `command` if it does something itself, and those of its subcommands.
 fn commands(page: &mut String, command: &Command) {
-    for command in command.get_subcommands() {
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         if command.has_subcommands() {
             commands(page, command);
         } else {

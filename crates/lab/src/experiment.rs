@@ -136,6 +136,16 @@ impl Experiment {
         Ok(chosen)
     }
 
+    /// The same with other cases in place of its own.
+    pub(crate) fn with_cases(&self, change: impl Fn(&Case) -> Case) -> Self {
+        let changed = |cases: &Vec<Case>| cases.iter().map(&change).collect();
+        Experiment {
+            cases: changed(&self.cases),
+            full_cases: self.full_cases.as_ref().map(changed),
+            ..self.clone()
+        }
+    }
+
     /// Whether `--full` makes a difference.
     pub fn has_full(&self) -> bool {
         self.full_cases.is_some()

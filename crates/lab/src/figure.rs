@@ -19,6 +19,6 @@ pub(crate) fn aligned(x: f64) -> String {
 }
 
 /// A figure, or a dash for none.
-pub(crate) fn optional(x: Option<f64>) -> String {
+pub fn optional(x: Option<f64>) -> String {
     x.map_or_else(|| "–".to_string(), figure)
 }

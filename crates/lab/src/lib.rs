@@ -35,6 +35,7 @@ pub mod row_file;
 pub mod run;
 pub mod scheduler;
 pub mod schema;
+pub mod sensitivity;
 mod simulation;
 mod span;
 pub mod table;
@@ -60,6 +61,7 @@ pub use pool::Progress;
 pub use row::Row;
 pub use run::run;
 pub use schema::schema;
+pub use sensitivity::{Moved, Sensitivity, sensitivity};
 pub use verdict::Verdict;
 
 /// Version of this crate, and so of the simulator's figures.

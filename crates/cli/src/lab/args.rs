@@ -193,6 +193,27 @@ impl std::fmt::Display for CheckOn {
     }
 }
 
+/// `lowtail lab sensitivity`.
+#[derive(Debug, Args)]
+pub(crate) struct LabSensitivity {
+    /// Name of an experiment, or path of a scenario file (ends in .toml)
+    #[arg(value_name = "NAME|PATH")]
+    pub(super) experiment: String,
+    /// By how many percent each cost is moved, down and up
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub(super) by: u8,
+    /// Seed in place of the one in the file
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Judge by N seeds in a row each time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) seeds: Option<u16>,
+    /// Cases to run at the same time [default: one per processor]; results do not depend on it
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) jobs: Option<u16>,
+}
+
 /// `lowtail lab check`.
 #[derive(Debug, Args)]
 pub(crate) struct LabCheck {

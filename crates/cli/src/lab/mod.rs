@@ -15,13 +15,14 @@ mod pcap;
 mod perfetto;
 mod run;
 mod saved;
+mod sensitivity;
 mod show;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use self::args::{LabAttack, LabCheck, LabRun};
+use self::args::{LabAttack, LabCheck, LabRun, LabSensitivity};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -48,6 +49,9 @@ pub(crate) enum Lab {
     /// Play random scenarios in the simulator and by a real kernel or Xen, and say how near the figures are
     #[command(after_help = exit::help())]
     Check(LabCheck),
+    /// Move each cost of an experiment by its uncertainty, and say which claims flip and which none flips
+    #[command(after_help = exit::help())]
+    Sensitivity(LabSensitivity),
     /// In a guest of Xen's: do what dom0's `lab check` orders
     #[command(hide = true)]
     XenGuest,
@@ -65,6 +69,7 @@ pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
         Lab::Run(args) => run::run(args, global),
         Lab::Attack(args) => attack::run(args, global),
         Lab::Check(args) => check::run(args, global),
+        Lab::Sensitivity(args) => sensitivity::run(args, global),
         Lab::XenGuest => {
             lowtail_play::xen::serve().map_err(|error| Fail::Host(error.to_string()))?;
             Ok(ExitCode::SUCCESS)

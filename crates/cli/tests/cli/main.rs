@@ -23,6 +23,7 @@ mod perfetto;
 mod policy;
 mod reference;
 mod report;
+mod sensitivity;
 mod trace;
 mod tree;
 mod trust;

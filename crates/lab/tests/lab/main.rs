@@ -9,6 +9,7 @@ mod report;
 mod runs;
 mod schema;
 mod seeds;
+mod sensitivity;
 
 use lowtail_lab::{Error, Experiment, Outcome, RunOptions, run};
 

@@ -1,0 +1,90 @@
+//! `lowtail lab sensitivity`: which claims depend on what things cost.
+
+use std::cell::Cell;
+use std::process::ExitCode;
+
+use lowtail_lab::figure::optional;
+use lowtail_lab::sensitivity::runs;
+use lowtail_lab::{Moved, Progress, RunOptions, Sensitivity};
+use lowtail_out::line;
+
+use super::args::{LabSensitivity, processors};
+use super::catalogue;
+use super::failure::failed;
+use crate::exit::Fail;
+use crate::global::Global;
+use crate::out;
+use crate::progress::Bar;
+
+pub(super) fn run(args: &LabSensitivity, global: &Global) -> Result<ExitCode, Fail> {
+    let experiment = catalogue::load(&args.experiment)?;
+    let options = RunOptions {
+        seed: args.seed,
+        seeds: args.seeds,
+        jobs: args.jobs.map_or_else(processors, usize::from),
+        ..RunOptions::default()
+    };
+    let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
+    let total = runs(&experiment, &options) * seeds;
+    let bar = Bar::new(global, total as u64, "{wide_bar} {pos}/{len} runs, {eta} left");
+    let done = Cell::new(0);
+    let step = |progress: Progress| {
+        // Called once before the first case, too.
+        done.set(done.get() + u64::from(progress.done > 0));
+        bar.set(done.get(), "");
+    };
+    let by = f64::from(args.by) / 100.0;
+    let moved = lowtail_lab::sensitivity(&experiment, &options, by, &step);
+    let moved = moved.map_err(|error| failed(error, &args.experiment, false))?;
+    drop(bar);
+    if global.json {
+        out::json(&moved.json())?;
+    } else if !global.quiet {
+        out::text(&text(&moved))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(moved: &Sensitivity) -> String {
+    let percent = moved.by * 100.0;
+    if moved.costs.is_empty() {
+        return format!("{}: no costs, nothing to move\n", line(&moved.name));
+    }
+    let (name, costs) = (line(&moved.name), moved.costs.len());
+    let mut text = format!("{name}: each of {costs} costs {percent} % down and up\n\n");
+    let heads = ["CLAIM", "MEASURED", "LEAST", "MOST", "MOVED MOST BY", "FLIPS WITH"];
+    let rows: Vec<[String; 6]> = moved.claims.iter().map(|claim| cells(moved, claim)).collect();
+    let width = |i: usize| {
+        let cells = rows.iter().map(|row| row[i].chars().count());
+        cells.chain([heads[i].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    for row in std::iter::once(&heads.map(str::to_string)).chain(&rows) {
+        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| {
+            if (1..4).contains(&i) { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+        });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text += "\n";
+    }
+    let still = moved.claims.iter().filter(|claim| claim.flips.is_empty());
+    let (still, all) = (still.count(), moved.claims.len());
+    text + &format!("\n{} of {all} claims flip, {still} do not\n", all - still)
+}
+
+fn cells(moved: &Sensitivity, claim: &Moved) -> [String; 6] {
+    let range = claim.range();
+    let most = claim.most().map_or_else(
+        || "–".to_string(),
+        |(cost, part)| format!("{}, {:.0} %", moved.costs[cost], part * 100.0),
+    );
+    let flips =
+        claim.flips.iter().map(|(cost, up)| format!("{cost} {}", if *up { "up" } else { "down" }));
+    [
+        line(&claim.verdict.id).into_owned(),
+        optional(claim.verdict.measured),
+        optional(range.map(|range| range.0)),
+        optional(range.map(|range| range.1)),
+        most,
+        flips.collect::<Vec<_>>().join(", "),
+    ]
+}
