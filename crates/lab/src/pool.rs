@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::thread;
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,24 +31,34 @@ pub(crate) fn run<T: Send>(
     progress(Progress { done: 0, total });
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut failure: Option<(usize, String)> = None;
-    std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..jobs.clamp(1, total.max(1)) {
-            let (sender, next, stop, piece) = (sender.clone(), &next, &stop, &piece);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= total {
-                        break;
-                    }
-                    let result = catch_unwind(AssertUnwindSafe(|| piece(i)));
-                    if sender.send((i, result.map_err(|panic| panic_text(&*panic)))).is_err() {
-                        break;
-                    }
-                }
-            });
+    let (sender, receiver) = mpsc::channel();
+    let work = |sender: mpsc::Sender<(usize, Result<T, String>)>| {
+        while !stop.load(Ordering::Relaxed) {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= total {
+                break;
+            }
+            let result = catch_unwind(AssertUnwindSafe(|| piece(i)));
+            if sender.send((i, result.map_err(|panic| panic_text(&*panic)))).is_err() {
+                break;
+            }
         }
-        drop(sender);
+    };
+    thread::scope(|scope| {
+        let mut threads = 0;
+        for _ in 0..jobs.clamp(1, total.max(1)) {
+            let (sender, work) = (sender.clone(), &work);
+            // Where there is no room for more threads, those that there are do all of it.
+            if thread::Builder::new().spawn_scoped(scope, move || work(sender)).is_err() {
+                break;
+            }
+            threads += 1;
+        }
+        if threads == 0 {
+            work(sender);
+        } else {
+            drop(sender);
+        }
         for (done, (i, result)) in receiver.iter().enumerate() {
             match result {
                 Ok(result) => results[i] = Some(result),

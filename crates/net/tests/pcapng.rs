@@ -15,7 +15,7 @@ use lowtail_net::{
     TrafficConfig,
 };
 
-/// A sends to C over a switch with little room, while B sends there, too: frames are lost. Some
+/// A sends to C over a switch with little room, while B sends there, too, and over a link that loses some: frames are lost. Some
 /// are marked, pings go to and fro, and datagrams one way.
 fn network() -> Net {
     let shape = Shape::Star { hosts: 3 };
@@ -52,6 +52,7 @@ fn network() -> Net {
         Place::Host(_) => {
             Port::plain(LinkConfig { buffer_bytes: 1 << 40, mark_bytes: None, ..link })
         }
+        Place::ToHost(2) => Port::plain(LinkConfig { loss_per_billion: 20_000_000, ..link }),
         _ => Port::plain(link),
     };
     let ports = shape.places().map(port).collect();
@@ -186,6 +187,69 @@ fn tshark_sees_what_was_sent() {
     }
     assert!(seen.iter().any(|seen| seen[9] == "1" || seen[9] == "True"), "no mark is echoed");
     assert!(seen.iter().any(|seen| !seen[10].is_empty()), "nothing is acknowledged selectively");
+}
+
+/// A connection that is opened for a message and closed after it is one to tshark, too.
+#[test]
+fn tshark_sees_a_connection() {
+    let Some(tshark) = tshark() else { return };
+    let gap = Distribution::Fixed(Duration::from_ms(1_000));
+    let bytes = lowtail_net::Size::Fixed(5_000);
+    let pattern = Pattern::Messages { bytes, gap, anywhere: false };
+    let traffic = TrafficConfig {
+        connection: lowtail_net::Connection::PerMessage,
+        until: Duration::from_ms(999),
+        ..TrafficConfig::new("a", vec![(End(0), End(1))], pattern)
+    };
+    let shape = Shape::Star { hosts: 2 };
+    let config = NetConfig {
+        shape,
+        ends: (0..2).map(|host| EndConfig { host, attached: false }).collect(),
+        traffic: vec![traffic],
+        datagrams: Vec::new(),
+        local_delay: Duration::ZERO,
+    };
+    let link = LinkConfig {
+        rate: Rate::from_mbit_s(100),
+        delay: Duration::from_ms(2),
+        buffer_bytes: 1 << 40,
+        mark_bytes: None,
+        loss_per_billion: 0,
+    };
+    let mut net = Net::new(&config, shape.places().map(|_| Port::plain(link)).collect(), 3);
+    for port in [0, 2] {
+        net.tap(PortId(port), TapConfig { frames: 100, samples: 0 });
+    }
+    net.run(Time::ZERO + Duration::from_ms(5_000));
+    let path = write("connection.pcapng", &file(&net));
+    let names = [
+        "tcp.flags.str",
+        "tcp.seq",
+        "tcp.ack",
+        "tcp.len",
+        "tcp.options.mss_val",
+        "tcp.checksum.status",
+        "tcp.analysis.flags",
+        "_ws.malformed",
+    ];
+    let seen = fields(&tshark, &path, &names);
+    let flags: Vec<String> = seen
+        .iter()
+        .map(|seen| seen[0].chars().filter(char::is_ascii_uppercase).collect())
+        .collect();
+    // Four segments, of which the last pushes. The receiver acknowledges the first ones at once, and the answer to FIN.
+    assert_eq!(flags[..3], ["S", "AS", "A"], "{seen:?}");
+    assert_eq!(flags.iter().filter(|flags| flags.contains('F')).count(), 1, "{seen:?}");
+    let column = |i: usize| -> Vec<&str> { seen.iter().map(|seen| seen[i].as_str()).collect() };
+    assert_eq!((&column(1)[..3], &column(2)[1..3]), (&["0", "0", "1"][..], &["1", "1"][..]));
+    assert_eq!(column(4)[..3], ["1460", "1460", ""]);
+    // Right, or (2) not to be checked, where the file leaves out the payload.
+    let checked = column(5).into_iter().zip(column(3));
+    assert!(checked.clone().all(|(status, len)| status == if len == "0" { "1" } else { "2" }));
+    assert_eq!(column(2).last(), Some(&"5002"));
+    assert!(column(6).iter().chain(&column(7)).all(|odd| odd.is_empty()), "{seen:?}");
+    let bytes: u64 = column(3).iter().map(|len| len.parse::<u64>().unwrap()).sum();
+    assert_eq!(bytes, 5_000);
 }
 
 /// At the sender's own link nothing overtakes: what comes below what has been sent is sent again.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use serde::Deserialize;
 
@@ -115,21 +116,26 @@ pub(super) fn check(
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let done = AtomicUsize::new(0);
     let jobs = jobs.min(pieces.len());
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let report = boot(args, machine, piece);
-                    let failed = report.is_err();
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push(report);
-                    if failed {
-                        next.store(pieces.len(), Ordering::Relaxed);
-                    }
-                    let done = done.fetch_add(piece.len(), Ordering::Relaxed) + piece.len();
-                    bar.set(done as u64, "");
-                }
-            });
+    let work = || {
+        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report = boot(args, machine, piece);
+            let failed = report.is_err();
+            results.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+            if failed {
+                next.store(pieces.len(), Ordering::Relaxed);
+            }
+            let done = done.fetch_add(piece.len(), Ordering::Relaxed) + piece.len();
+            bar.set(done as u64, "");
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..jobs {
+            // Where there is no room for more threads, those that there are do all of it.
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     drop(bar);
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -89,7 +89,8 @@ impl Net {
 
     pub(super) fn asked_to_close(&mut self, fin: &Packet) {
         let answer = self.packet(fin.flow, Kind::Ack, false);
-        let ack = self.flows[fin.flow.index()].receiver.next;
+        // A FIN counts as a byte (RFC 9293, 3.4).
+        let ack = self.flows[fin.flow.index()].receiver.next + 1;
         self.emit(Packet { ack, sent: fin.sent, seq: fin.sent.as_ps(), ..answer });
     }
 
