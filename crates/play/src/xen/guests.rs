@@ -110,11 +110,6 @@ impl Guests {
         for number in 0..guests.domains.len() {
             guests.measure(number)?;
         }
-        // Those that do not play are paused: on a machine whose clock counts the instructions of all pCPUs, what they do on another
-        // pCPU makes this one slower.
-        for (domain, _) in &guests.domains {
-            guests.toolstack.xl(&["pause", &domain.name]).map_err(xen)?;
-        }
         Ok(guests)
     }
 

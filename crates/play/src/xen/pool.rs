@@ -20,7 +20,7 @@ pub(super) struct Pool {
     made: Option<(&'static str, u16)>,
 }
 
-/// Guests in the pool; they go back, paused, when this is dropped.
+/// Guests in the pool; they go back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Stay<'a> {
     toolstack: &'a Toolstack,
@@ -28,8 +28,7 @@ pub(super) struct Stay<'a> {
 }
 
 impl Pool {
-    /// Moves `guests`, which are paused, into the pool of the pCPUs from `first` on, as the VMs of `config` in their order, with the
-    /// scheduler of `config`, and lets them run.
+    /// Moves `guests` into the pool of the pCPUs from `first` on, as the VMs of `config` in their order, with the scheduler of `config`.
     pub(super) fn enter<'a>(
         &mut self,
         toolstack: &'a Toolstack,
@@ -50,7 +49,6 @@ impl Pool {
             let allowed = (0..config.pcpus).filter(|&p| vm.hard.has(lowtail_host::Pcpu(p)));
             let allowed: Vec<String> = allowed.map(|p| (first + p).to_string()).collect();
             toolstack.xl(&["vcpu-pin", guest, "all", &allowed.join(",")]).map_err(xen)?;
-            toolstack.xl(&["unpause", guest]).map_err(xen)?;
         }
         Ok(stay)
     }
@@ -85,7 +83,6 @@ impl Drop for Stay<'_> {
     fn drop(&mut self) {
         // What cannot go back is in nobody's way: guests are destroyed with the run.
         for guest in &self.guests {
-            let _ = self.toolstack.xl(&["pause", guest]);
             let _ = self.toolstack.xl(&["vcpu-pin", guest, "all", "all"]);
             let _ = self.toolstack.xl(&["cpupool-migrate", guest, OTHERS]);
         }
