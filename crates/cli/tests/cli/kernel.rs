@@ -239,13 +239,13 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 }
 
 /// Random scenarios that nobody has tuned, on three kernels: shares of CPUs agree, and most latencies are near. How near each is
-/// today is in docs/explanation/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies: of
-/// ten scenarios, chance alone brings less in one run of a hundred.
+/// today is in docs/explanation/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
 #[test]
 fn random_scenarios_on_real_kernels() {
-    for (series, scenarios) in [("6.18", 20), ("6.12", 10), ("6.1", 10)] {
+    for series in ["6.18", "6.12", "6.1"] {
         let on = format!("guest={series}");
-        let Some(report) = checked(&on, (scenarios, 2026), " --jobs 2") else { return };
+        // Ten have 11 figures of p99, of which four that lock to the tick are too many.
+        let Some(report) = checked(&on, (20, 2026), " --jobs 2") else { return };
         println!("{series}: {:#}", report["summary"]);
         for (figure, step, least) in [
             ("cpu_ratio", 0, 0.95),
