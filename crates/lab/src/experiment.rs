@@ -140,9 +140,11 @@ impl Experiment {
     pub(crate) fn with_cases(&self, change: impl Fn(&Case) -> Case) -> Self {
         let changed = |cases: &Vec<Case>| cases.iter().map(&change).collect();
         Experiment {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            file: self.file.clone(),
             cases: changed(&self.cases),
             full_cases: self.full_cases.as_ref().map(changed),
-            ..self.clone()
         }
     }
 

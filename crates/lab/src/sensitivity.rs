@@ -100,10 +100,11 @@ fn costs(experiment: &Experiment, full: bool) -> Vec<&'static str> {
     names
 }
 
-/// How many cases [`sensitivity`] runs, for each seed.
+/// How many runs of cases [`sensitivity`] takes.
 pub fn runs(experiment: &Experiment, options: &RunOptions) -> usize {
     let cases = experiment.cases(options.full).iter().filter(|case| options.chosen(case)).count();
-    cases * (1 + 2 * costs(experiment, options.full).len())
+    let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
+    cases * seeds * (1 + 2 * costs(experiment, options.full).len())
 }
 
 /// Moves each cost of `experiment` down and up by the part `by` of itself, and judges its claims each time.

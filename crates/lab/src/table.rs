@@ -191,7 +191,7 @@ pub(crate) fn word(claim: &Verdict) -> (&'static str, &'static str) {
     match claim.holds {
         Some(true) if claim.fitted => ("fitted", DIM),
         Some(true) => ("holds", GREEN),
-        Some(false) if claim.missed.is_some() => ("missed", DIM),
+        Some(false) if claim.is_missed() => ("missed", DIM),
         Some(false) => ("falls short", RED),
         None => ("not judged", DIM),
     }

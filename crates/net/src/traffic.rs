@@ -149,7 +149,7 @@ pub struct TrafficConfig {
     pub pattern: Pattern,
     /// The transfers of [`Pattern::Listed`], in the order of their starts; `pairs` says nothing about them.
     pub flows: Vec<ListedFlow>,
-    /// How long its connections live.
+    /// How long its connections live; of a list as [`Connection::PerMessage`] says.
     pub connection: Connection,
     /// How its TCP goes about things.
     pub tcp: tcp::TcpConfig,
@@ -184,6 +184,12 @@ impl TrafficConfig {
             bins: Vec::new(),
             reveal: false,
         }
+    }
+
+    /// Whether each message has a TCP connection of its own.
+    #[inline]
+    pub(crate) fn per_message(&self) -> bool {
+        self.connection == Connection::PerMessage || matches!(self.pattern, Pattern::Listed)
     }
 
     /// Of a run that ended after `end`, how long what is delivered has counted.

@@ -16,6 +16,7 @@ use super::drawn::{Judge, bar, command, draw, file_name, one};
 use super::guest::{self, Machine};
 use super::kernel::release;
 use super::saved;
+use super::table::table;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
@@ -175,16 +176,4 @@ fn text(args: &LabCheck, report: &Report) -> String {
         text += &format!("\nThe worst again: {}\n", command(args, *scenario));
     }
     text
-}
-
-/// Columns as wide as they have to be.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        format!("{}\n", line.trim_end())
-    };
-    rows.iter().map(line).collect()
 }

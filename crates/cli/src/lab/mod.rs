@@ -17,6 +17,7 @@ mod run;
 mod saved;
 mod sensitivity;
 mod show;
+mod table;
 
 use std::process::ExitCode;
 

@@ -11,6 +11,7 @@ use lowtail_out::line;
 use super::args::{LabSensitivity, processors};
 use super::catalogue;
 use super::failure::failed;
+use super::table::table;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
@@ -24,9 +25,8 @@ pub(super) fn run(args: &LabSensitivity, global: &Global) -> Result<ExitCode, Fa
         jobs: args.jobs.map_or_else(processors, usize::from),
         ..RunOptions::default()
     };
-    let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
-    let total = runs(&experiment, &options) * seeds;
-    let bar = Bar::new(global, total as u64, "{wide_bar} {pos}/{len} runs, {eta} left");
+    let total = runs(&experiment, &options) as u64;
+    let bar = Bar::new(global, total, "{wide_bar} {pos}/{len} runs, {eta} left");
     let done = Cell::new(0);
     let step = |progress: Progress| {
         // Called once before the first case, too.
@@ -52,20 +52,10 @@ fn text(moved: &Sensitivity) -> String {
     }
     let (name, costs) = (line(&moved.name), moved.costs.len());
     let mut text = format!("{name}: each of {costs} costs {percent} % down and up\n\n");
-    let heads = ["CLAIM", "MEASURED", "LEAST", "MOST", "MOVED MOST BY", "FLIPS WITH"];
-    let rows: Vec<[String; 6]> = moved.claims.iter().map(|claim| cells(moved, claim)).collect();
-    let width = |i: usize| {
-        let cells = rows.iter().map(|row| row[i].chars().count());
-        cells.chain([heads[i].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    for row in std::iter::once(&heads.map(str::to_string)).chain(&rows) {
-        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| {
-            if (1..4).contains(&i) { format!("{cell:>width$}") } else { format!("{cell:width$}") }
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text += "\n";
-    }
+    let head = ["CLAIM", "MEASURED", "LEAST", "MOST", "MOVED MOST BY", "FLIPS WITH"];
+    let mut rows = vec![head.map(String::from)];
+    rows.extend(moved.claims.iter().map(|claim| cells(moved, claim)));
+    text += &table(&rows);
     let still = moved.claims.iter().filter(|claim| claim.flips.is_empty());
     let (still, all) = (still.count(), moved.claims.len());
     text + &format!("\n{} of {all} claims flip, {still} do not\n", all - still)

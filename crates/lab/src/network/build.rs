@@ -14,7 +14,7 @@ use lowtail_net::{
 use super::file::NetworkFile;
 use super::list;
 use super::queue::QueueFile;
-use super::traffic::{EndFile, NamesFile, PairsFile, TrafficFile};
+use super::traffic::{EndFile, NamesFile, PairsFile, Senders, TrafficFile};
 use super::world::{CheckEvery, Home, World};
 use crate::error::{KeyError, hint};
 use crate::limits::PORT_BYTES_MAX;
@@ -126,16 +126,18 @@ pub(crate) fn build(
         if !(1..=1024).contains(&kind.count) {
             return Err(bad("count", format!("{} conversations: 1 to 1024", kind.count)));
         }
-        let spoken = kind.spoken().map_err(|bad| bad.under(&["traffic", name]))?;
         let (mut pairs, mut flows) = (Vec::new(), Vec::new());
-        if let Some((from, to, _)) = spoken {
-            let from = find(from, &names).map_err(|m| bad("from", m))?;
-            let to = find(to, &names).map_err(|m| bad("to", m))?;
-            // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
-            let rng = Rng::new(0, &format!("pairs {name}"));
-            pairs = find_pairs(kind, &from, &to, rng).map_err(|m| bad("pairs", m))?;
-        } else if let Some(file) = &kind.flows {
-            flows = list::read(base, file, &names).map_err(|m| bad("flows", m))?;
+        match kind.senders().map_err(|bad| bad.under(&["traffic", name]))? {
+            Senders::Named { from, to } => {
+                let from = find(from, &names).map_err(|m| bad("from", m))?;
+                let to = find(to, &names).map_err(|m| bad("to", m))?;
+                // Who talks with whom is part of the scenario, not of chance: the same whatever the seed.
+                let rng = Rng::new(0, &format!("pairs {name}"));
+                pairs = find_pairs(kind, &from, &to, rng).map_err(|m| bad("pairs", m))?;
+            }
+            Senders::Listed(file) => {
+                flows = list::read(base, file, &names).map_err(|m| bad("flows", m))?;
+            }
         }
         pairs_all += pairs.len() + flows.len();
         if pairs_all > PAIRS_MAX {

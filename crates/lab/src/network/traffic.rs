@@ -111,36 +111,42 @@ fn one() -> u32 {
     1
 }
 
+/// Who sends, as the table says.
+pub(super) enum Senders<'f> {
+    /// These, to those.
+    Named { from: &'f NamesFile, to: &'f NamesFile },
+    /// Those in this file.
+    Listed(&'f str),
+}
+
 impl TrafficFile {
-    /// Who sends what; nothing of a list.
+    /// Who sends.
     ///
     /// # Errors
     /// If something is missing, or too much.
-    pub(super) fn spoken(
-        &self,
-    ) -> Result<Option<(&NamesFile, &NamesFile, &PatternFile)>, KeyError> {
-        let spoken = [
-            ("from", self.from.is_some()),
-            ("to", self.to.is_some()),
-            ("pattern", self.pattern.is_some()),
-        ];
-        if self.flows.is_some() {
-            let others = [("connection", self.connection.is_some()), ("count", self.count != 1)];
-            return match spoken.into_iter().chain(others).find(|(_, there)| *there) {
+    pub(super) fn senders(&self) -> Result<Senders<'_>, KeyError> {
+        if let Some(file) = &self.flows {
+            let others = [
+                ("from", self.from.is_some()),
+                ("to", self.to.is_some()),
+                ("pattern", self.pattern.is_some()),
+                ("connection", self.connection.is_some()),
+                ("count", self.count != 1),
+            ];
+            return match others.into_iter().find(|(_, there)| *there) {
                 Some((key, _)) => Err(KeyError::new(key, "`flows` says who sends what")),
-                None => Ok(None),
+                None => Ok(Senders::Listed(file)),
             };
         }
-        match (&self.from, &self.to, &self.pattern) {
-            (Some(from), Some(to), Some(pattern)) => Ok(Some((from, to, pattern))),
-            _ => {
-                let missing = spoken.into_iter().find(|(_, there)| !there);
-                let key = missing.map_or("from", |(key, _)| key);
-                let message =
-                    format!("`{key}` is missing: give `from`, `to` and `pattern`, or `flows`");
-                Err(KeyError::new(key, message))
-            }
-        }
+        let missing = match (&self.from, &self.to, &self.pattern) {
+            (Some(from), Some(to), Some(_)) => return Ok(Senders::Named { from, to }),
+            (None, ..) => "from",
+            (_, None, _) => "to",
+            _ => "pattern",
+        };
+        let message =
+            format!("`{missing}` is missing: give `from`, `to` and `pattern`, or `flows`");
+        Err(KeyError::new(missing, message))
     }
 
     /// The traffic called `name` between `pairs`, over links of this rate, or the transfers of `flows`.
@@ -160,16 +166,11 @@ impl TrafficFile {
             (Some(ConnectionFile::New), _) | (None, Pattern::Bulk | Pattern::Transfer { .. }) => {
                 Connection::New
             }
-            (Some(ConnectionFile::PerMessage), _) | (None, Pattern::Listed) => {
-                Connection::PerMessage
-            }
+            (Some(ConnectionFile::PerMessage), _) => Connection::PerMessage,
             (None, _) => Connection::Open,
         };
         if connection == Connection::PerMessage
-            && !matches!(
-                pattern,
-                Pattern::Messages { .. } | Pattern::Requests { .. } | Pattern::Listed
-            )
+            && !matches!(pattern, Pattern::Messages { .. } | Pattern::Requests { .. })
         {
             let message = "`per-message` is for messages and requests";
             return Err(KeyError::new("connection", message));

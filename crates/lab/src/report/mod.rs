@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
-use crate::table::{measured, with_seeds};
+use crate::table::{measured, with_seeds, word};
 use svg::{escape, label};
 
 /// Most rows whose distribution functions fit into one chart.
@@ -167,25 +167,28 @@ fn claims(outcome: &Outcome) -> String {
                    <th>verdict</th></tr></thead><tbody>\n"
         .to_string();
     for claim in &outcome.claims {
-        let (class, word) = match claim.holds {
-            Some(true) if claim.fitted => ("none", "✓ fitted"),
-            Some(true) => ("good", "✓ holds"),
-            Some(false) if claim.missed.is_some() => ("none", "✗ missed"),
-            Some(false) => ("bad", "✗ falls short"),
-            None => ("none", "not judged"),
+        let class = match claim.holds {
+            Some(true) if !claim.fitted => "good",
+            _ if claim.falls_short() => "bad",
+            _ => "none",
+        };
+        let mark = match claim.holds {
+            Some(true) => "✓ ",
+            Some(false) => "✗ ",
+            None => "",
         };
         let _ = writeln!(
             out,
             "<tr class=\"{class}\"><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>\
-             <td class=\"v\">{}</td></tr>",
+             <td class=\"v\">{mark}{}</td></tr>",
             escape(&claim.id),
             escape(&claim.unit),
             optional(claim.published),
             escape(&measured(claim)),
             claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
             escape(&claim.wanted()),
-            with_seeds(word, claim),
+            with_seeds(word(claim).0, claim),
         );
     }
     out += "</tbody></table></div>\n";

@@ -7,7 +7,6 @@ use crate::flow::State;
 use crate::packet::{Ecn, FlowId, Kind, Packet};
 use crate::tcp::sender::{AckInfo, Segment};
 use crate::tcp::{Answer, Expiry, FLAG_ECHO, FLAG_SMALL_QUEUE};
-use crate::traffic::Connection;
 
 impl Net {
     /// Sends all that the sender of `id` may send now.
@@ -162,7 +161,7 @@ impl Net {
         let (id, now) = (packet.flow, self.queue.now());
         let flow = &mut self.flows[id.index()];
         let traffic = &self.configs[flow.traffic as usize];
-        let flow_is_for_one_message = traffic.connection == Connection::PerMessage;
+        let per_message = traffic.per_message();
         let config = &traffic.tcp;
         let sack = (packet.sack != NO_SACK).then(|| &self.sacks[packet.sack]);
         let info = AckInfo {
@@ -175,7 +174,7 @@ impl Net {
         flow.sender.acked(&info, config, now);
         self.free_sack(packet.sack);
         self.pump(id);
-        if flow_is_for_one_message {
+        if per_message {
             self.close_if_over(id);
         }
     }

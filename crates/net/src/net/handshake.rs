@@ -10,7 +10,6 @@ use super::{Event, Net};
 use crate::flow::State;
 use crate::packet::{FlowId, Kind, Packet};
 use crate::tcp::{Receiver, Sender};
-use crate::traffic::Connection;
 
 /// How long others may not have the place of a connection that is over: what is still under way of it has
 /// arrived by then, or is known by its generation.
@@ -161,16 +160,14 @@ impl Net {
     pub(super) fn stream(&mut self, channel: u32) -> FlowId {
         let forth = self.channels[channel as usize].forth;
         let traffic = self.flows[forth as usize].traffic as usize;
-        FlowId(match self.configs[traffic].connection {
-            Connection::Open | Connection::New => forth,
-            Connection::PerMessage => {
-                let own = self.another(channel, None);
-                self.channels[own as usize].forth
-            }
-        })
+        if !self.configs[traffic].per_message() {
+            return FlowId(forth);
+        }
+        let own = self.another(channel, None);
+        FlowId(self.channels[own as usize].forth)
     }
 
-    /// The transfer at place `at` of the list of `source` begins; then the next one.
+    /// The next transfer of the list of `source` begins; the one after it will.
     pub(super) fn begin_listed(&mut self, source: u32) {
         let now = self.queue.now();
         let own = &mut self.sources[source as usize];

@@ -108,7 +108,7 @@ impl Net {
         let config = &self.configs[traffic as usize];
         let mut sender = Sender::new(&config.tcp);
         let state = match config.connection {
-            Connection::Open if config.pattern != Pattern::Listed => {
+            Connection::Open if !config.per_message() => {
                 let rtt = self.time_at_rest(forth) + self.time_at_rest(back);
                 sender.opened(rtt, 1);
                 State::Open
