@@ -39,6 +39,15 @@ impl Size {
         bytes.max(1)
     }
 
+    /// The least that is drawn.
+    pub fn least(&self) -> u64 {
+        match *self {
+            Size::Fixed(bytes) => bytes.max(1),
+            Size::Pareto { least, .. } => least.max(1),
+            Size::Exponential(_) => 1,
+        }
+    }
+
     /// The mean in bytes.
     pub fn mean(&self) -> f64 {
         match *self {

@@ -3,9 +3,11 @@
 use lowtail_engine::Hist;
 use lowtail_host::Config;
 use lowtail_kernel::Error;
+use lowtail_net::{Pattern, TrafficConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::measured::Measured;
+use crate::network::NetworkMeasured;
 use crate::{Options, simulate};
 
 /// Wake-ups from which on a median is a figure, ...
@@ -14,6 +16,10 @@ const MEDIAN_FROM: u64 = 50;
 const P90_FROM: u64 = 200;
 /// ... and a 99th: the worst five, at least.
 const P99_FROM: u64 = 500;
+/// A 95th percentile of a network's traffic: the worst five, at least.
+const P95_FROM: u64 = 100;
+/// What is lost, in a network: chance alone makes fewer differ by more than a tenth.
+const COUNT_FROM: u64 = 100;
 /// Counts of throttled periods as near as this are equal: both ends of the measured time cut through a period.
 const PERIODS: f64 = 2.0;
 
@@ -25,22 +31,34 @@ pub enum Kind {
     P50Seconds,
     /// Its 90th percentile.
     P90Seconds,
+    /// Its 95th percentile.
+    P95Seconds,
     /// Its 99th percentile.
     P99Seconds,
     /// CPU time of a VM, in CPUs.
     CpuRatio,
     /// Periods in which a control group was throttled.
     ThrottledPeriods,
+    /// Payload that a traffic has delivered.
+    BitsPerSecond,
+    /// Packets dropped by all queues of a network.
+    DroppedPackets,
+    /// TCP segments sent again in a network.
+    ResentSegments,
 }
 
 impl Kind {
     /// All of them, in the order of tables.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 9] = [
         Kind::P50Seconds,
         Kind::P90Seconds,
+        Kind::P95Seconds,
         Kind::P99Seconds,
         Kind::CpuRatio,
         Kind::ThrottledPeriods,
+        Kind::BitsPerSecond,
+        Kind::DroppedPackets,
+        Kind::ResentSegments,
     ];
 
     /// As tables name it, and how many of the unit there are in a second, or in a CPU.
@@ -48,9 +66,13 @@ impl Kind {
         match self {
             Kind::P50Seconds => ("p50_us", 1e6),
             Kind::P90Seconds => ("p90_us", 1e6),
+            Kind::P95Seconds => ("p95_us", 1e6),
             Kind::P99Seconds => ("p99_us", 1e6),
             Kind::CpuRatio => ("cpu_percent", 100.0),
             Kind::ThrottledPeriods => ("throttled_periods", 1.0),
+            Kind::BitsPerSecond => ("mbit_per_second", 1e-6),
+            Kind::DroppedPackets => ("dropped_packets", 1.0),
+            Kind::ResentSegments => ("resent_segments", 1.0),
         }
     }
 
@@ -170,6 +192,43 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
                 kernel: real_stats.throttled_periods as f64,
             });
         }
+    }
+    figures
+}
+
+/// The figures of a network that both have measured often enough: latencies of each traffic, or its rate where it has as much
+/// to send as there is room for; and what all of it has lost.
+pub fn network_figures(
+    traffic: &[TrafficConfig],
+    sim: &NetworkMeasured,
+    real: &NetworkMeasured,
+) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (config, (sim, real)) in traffic.iter().zip(sim.traffic.iter().zip(&real.traffic)) {
+        let mut figure = |figure, simulated, kernel| {
+            figures.push(Figure { of: config.name.clone(), figure, simulated, kernel });
+        };
+        if config.pattern == Pattern::Bulk {
+            figure(Kind::BitsPerSecond, sim.bits_per_second(), real.bits_per_second());
+        }
+        for (kind, q, from) in
+            [(Kind::P50Seconds, 0.5, MEDIAN_FROM), (Kind::P95Seconds, 0.95, P95_FROM)]
+        {
+            if sim.latency.n().min(real.latency.n()) >= from {
+                let at = |hist: &Hist| hist.quantile(q).as_s_f64();
+                figure(kind, at(&sim.latency), at(&real.latency));
+            }
+        }
+    }
+    let mut count = |figure, simulated: u64, kernel: u64| {
+        if simulated.max(kernel) >= COUNT_FROM {
+            let (simulated, kernel) = (simulated as f64, kernel as f64);
+            figures.push(Figure { of: "all".to_string(), figure, simulated, kernel });
+        }
+    };
+    count(Kind::DroppedPackets, sim.dropped, real.dropped);
+    if let Some((sim, real)) = sim.resent.zip(real.resent) {
+        count(Kind::ResentSegments, sim, real);
     }
     figures
 }

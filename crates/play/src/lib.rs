@@ -10,6 +10,7 @@ pub mod calibrate;
 pub mod check;
 pub mod compare;
 pub mod measured;
+pub mod network;
 mod plan;
 pub mod run;
 pub mod scale;

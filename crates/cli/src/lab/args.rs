@@ -243,6 +243,9 @@ pub(crate) struct LabCheck {
     #[arg(long, value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) seconds: u16,
+    /// Networks, of namespaces, virtual links and bridges, in place of VMs on CPUs; needs iproute2
+    #[arg(long, conflicts_with = "twice")]
+    pub(super) networks: bool,
     /// With --on kernel: the host's clock counts instructions, and nobody else is on it
     #[arg(long)]
     pub(super) exact_clock: bool,
@@ -258,9 +261,13 @@ pub(crate) struct LabCheck {
 }
 
 impl LabCheck {
-    /// The option `--twice` as a command has it, if it is there.
-    pub(super) fn twice_option(&self) -> &'static str {
-        if self.twice { " --twice" } else { "" }
+    /// The options `--twice` and `--networks` as a command has them, those that are there.
+    pub(super) fn kind_options(&self) -> &'static str {
+        match (self.twice, self.networks) {
+            (true, _) => " --twice",
+            (false, true) => " --networks",
+            (false, false) => "",
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::dom0;
 use super::drawn::{Judge, bar, command, draw, file_name, one};
 use super::guest::{self, Machine};
 use super::kernel::release;
+use super::networks;
 use super::saved;
 use super::table::table;
 use crate::exit::Fail;
@@ -30,8 +31,15 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         Some(only) => vec![only],
         None => (args.first..args.first.saturating_add(args.scenarios)).collect(),
     };
+    if args.networks && args.on.is_xen() {
+        return Err(Fail::Usage("--networks: by a Linux, with --on guest or kernel".into()));
+    }
     let report = match &args.on {
+        CheckOn::Kernel if args.networks => networks::check(args, &numbers, global)?,
         CheckOn::Kernel => on_kernel(args, &numbers, global)?,
+        CheckOn::Guest(series) if args.networks => {
+            guest::check(args, &Machine::linux_with_networks(series)?, &numbers, global)?
+        }
         CheckOn::Guest(series) => guest::check(args, &Machine::linux(series), &numbers, global)?,
         CheckOn::Dom0 => dom0::check(args, &numbers, global)?,
         CheckOn::Xen(series) => guest::check(args, &Machine::xen(series), &numbers, global)?,
@@ -74,6 +82,7 @@ fn this_host() -> Result<Judge, Fail> {
 /// Writes each scenario into a file of its own.
 fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
     let judge = match args.on {
+        _ if args.networks => Judge::Network,
         CheckOn::Kernel => this_host()?,
         CheckOn::Guest(_) => Judge::linux(&report.kernel, 1)?,
         CheckOn::Dom0 | CheckOn::Xen(_) => Judge::xen(&report.kernel)?,

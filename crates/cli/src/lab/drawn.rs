@@ -3,7 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_host::{Config, Costs};
 use lowtail_lab::Experiment;
-use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, xen_scenario};
+use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, network_scenario, xen_scenario};
 use lowtail_play::measured::Measured;
 use lowtail_play::{Error, Options};
 
@@ -27,6 +27,8 @@ pub(super) enum Judge {
     Linux(LinuxHost),
     /// A Xen host.
     Xen(XenHost),
+    /// A Linux host, of networks.
+    Network,
 }
 
 /// pCPUs of a scenario for Xen.
@@ -53,6 +55,7 @@ impl Judge {
         match self {
             Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
             Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
+            Judge::Network => network_scenario(args.seed, number, &command),
         }
     }
 }
@@ -66,10 +69,15 @@ pub(super) struct Drawn {
 }
 
 /// Draws scenario number `number`.
-pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, Fail> {
+pub(super) fn experiment(args: &LabCheck, judge: Judge, number: u32) -> Result<Experiment, Fail> {
     let (text, name) = (judge.scenario(args, number), file_name(args.seed, number));
-    let experiment = Experiment::parse(&name, &text, None)
-        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))?;
+    Experiment::parse(&name, &text, None)
+        .map_err(|error| Fail::Bug(format!("a drawn scenario is none: {error}\n{text}")))
+}
+
+/// The host of scenario number `number`.
+pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, Fail> {
+    let experiment = experiment(args, judge, number)?;
     let config = experiment.cases(false)[0].hosts[0].config.clone();
     Ok(Drawn { number, config, seed: experiment.file.seed })
 }
@@ -96,8 +104,8 @@ pub(super) fn one(
 
 /// What repeats one scenario.
 pub(super) fn command(args: &LabCheck, number: u32) -> String {
-    let twice = args.twice_option();
-    format!("lowtail lab check --on {} --seed {} --only {number}{twice}", args.on, args.seed)
+    let kind = args.kind_options();
+    format!("lowtail lab check --on {} --seed {} --only {number}{kind}", args.on, args.seed)
 }
 
 /// The name of its file.

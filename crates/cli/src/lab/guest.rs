@@ -59,6 +59,23 @@ impl Machine {
         }
     }
 
+    /// Linux of a series, with all that networks are made of. A boot with modules takes longer, and so does a second in which
+    /// packets are on their way.
+    ///
+    /// # Errors
+    /// If there is no iproute2 here.
+    pub(super) fn linux_with_networks(series: &str) -> Result<Self, Fail> {
+        let linux = Machine::linux(series);
+        let tools = ["ip", "tc"].map(tool).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut settings = linux.settings;
+        settings.extend([
+            ("LOWTAIL_GUEST_MODULES", "yes".to_string()),
+            ("LOWTAIL_GUEST_MEMORY", "1024".to_string()),
+            ("LOWTAIL_GUEST_ALSO", tools.join(":")),
+        ]);
+        Ok(Machine { settings, slower: 40, ..linux })
+    }
+
     /// Xen of a series, with as much memory as guests for all scenarios need. Interrupts between pCPUs may be late: only dom0's is beside
     /// the one on which scenarios are played.
     pub(super) fn xen(series: &str) -> Self {
@@ -149,6 +166,17 @@ pub(super) fn check(
     Ok(all)
 }
 
+/// Where a program of iproute2 is.
+fn tool(name: &str) -> Result<String, Fail> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let places = std::env::split_paths(&path).chain(usual);
+    let found = places.map(|place| place.join(name)).find(|file| file.is_file());
+    found
+        .map(|file| file.display().to_string())
+        .ok_or_else(|| Fail::Host(format!("no `{name}` to put into the guest; install iproute2")))
+}
+
 /// Checks scenarios in a row in one machine.
 fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Report, Fail> {
     let own = std::env::current_exe()
@@ -161,7 +189,7 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Report, F
         args.seed,
         args.seconds,
         args.starts,
-        args.twice_option(),
+        args.kind_options(),
     );
     let mut command = vec!["run".to_string(), own.display().to_string()];
     command.extend(words.split_whitespace().map(str::to_string));

@@ -11,6 +11,7 @@ mod drawn;
 mod failure;
 mod guest;
 mod kernel;
+mod networks;
 mod pcap;
 mod perfetto;
 mod run;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lowtail_engine::Rng;
+use lowtail_engine::{Duration, Rng};
 use lowtail_host::{Dom, Host};
 use lowtail_net::net::SharedConfig;
 use lowtail_net::traffic::permutation;
@@ -265,6 +265,20 @@ impl NetworkCase {
         &self.config
     }
 
+    pub(super) fn config_mut(&mut self) -> &mut NetConfig {
+        &mut self.config
+    }
+
+    pub(super) fn file(&self) -> &NetworkFile {
+        &self.file
+    }
+
+    /// Makes each link so much longer.
+    pub(super) fn add_delay(&mut self, delay: Duration) {
+        self.links.0.delay += delay;
+        self.links.1.delay += delay;
+    }
+
     /// How many things it is made of.
     pub(crate) fn parts(&self) -> usize {
         let traffic = self.config.traffic.iter();
@@ -302,7 +316,7 @@ impl NetworkCase {
     }
 
     /// The network at rest.
-    pub(crate) fn net(&self, seed: u64) -> Net {
+    pub fn net(&self, seed: u64) -> Net {
         let file = &self.file;
         let (link, fabric) = self.links;
         let nic = NicConfig { ring: file.nic.ring, bql: file.nic.bql, whole: file.nic.whole };

@@ -225,7 +225,7 @@ impl QueueFile {
     }
 
     /// The rule of a tagger.
-    fn rule(&self) -> (FlowParams, Bands) {
+    pub(super) fn rule(&self) -> (FlowParams, Bands) {
         let QueueFile::Tag { by, rate, burst, pairs, .. } = self else {
             return (FlowParams::default(), Bands::Two);
         };

@@ -1,10 +1,14 @@
 //! Random scenarios that a real Linux or Xen can play, too: nobody has tuned them.
 
+mod network;
+
 use std::fmt::Write;
 
 use lowtail_engine::Rng;
 
 use crate::span::span_us;
+
+pub use network::network_scenario;
 
 /// What a scenario is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,6 +238,18 @@ mod tests {
                 assert!(config.host_state().is_ok(), "{text}");
                 assert!(config.vms.iter().filter(|vm| vm.vcpus > 1).count() <= 2, "{text}");
             }
+        }
+    }
+
+    /// As above, for networks, each of which a kernel can play.
+    #[test]
+    fn all_networks_are_scenarios() {
+        for index in 0..300 {
+            let text = network_scenario(5, index, "lowtail lab check");
+            let experiment = Experiment::parse("check.toml", &text, None);
+            let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let network = experiment.cases(false)[0].network.as_ref().expect("one");
+            network.on_kernel().unwrap_or_else(|why| panic!("{why}\n{text}"));
         }
     }
 

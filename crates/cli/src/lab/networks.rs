@@ -1,0 +1,93 @@
+//! Networks of scenarios on this kernel, beside the simulated ones.
+
+use lowtail_engine::Duration;
+use lowtail_lab::case::Case;
+use lowtail_lab::network::NetworkCase;
+use lowtail_lab::network::kernel::KernelCosts;
+use lowtail_lab::network::tc::PRIORITIES;
+use lowtail_play::Error;
+use lowtail_play::check::{Figure, network_figures};
+use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
+
+use super::args::LabCheck;
+use super::checked::{Checked, Report};
+use super::drawn::{Judge, bar, experiment};
+use super::kernel::{end_if_interrupted, release};
+use crate::exit::Fail;
+use crate::global::Global;
+
+/// Checks networks `numbers` by the kernel of this host, with costs that are measured first.
+pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+    let bar = bar(args, numbers, global);
+    let costs = costs()?;
+    let mut scenarios = Vec::new();
+    for &number in numbers {
+        let experiment = experiment(args, Judge::Network, number)?;
+        let failed = |error| {
+            end_if_interrupted(&error);
+            Fail::Host(format!("network {number}: {error}"))
+        };
+        let case = &experiment.cases(false)[0];
+        let figures =
+            figures(case, costs, u64::from(args.starts), experiment.file.seed, &|| bar.step());
+        scenarios.push(Checked { scenario: number, figures: figures.map_err(failed)? });
+    }
+    Ok(Report { kernel: release(), scenarios })
+}
+
+/// What a packet and its user take on this host.
+fn costs() -> Result<KernelCosts, Error> {
+    let network::NetworkCosts { link, process } = network::calibrate()?;
+    Ok(KernelCosts { link, process })
+}
+
+/// Plays the network of a case `starts` times by both, with a seed more each time; all that was measured counts together.
+fn figures(
+    case: &Case,
+    costs: KernelCosts,
+    starts: u64,
+    seed: u64,
+    step: &dyn Fn(),
+) -> Result<Vec<Figure>, Error> {
+    let network = case.network.as_ref().ok_or_else(|| Error::Scenario("no network".into()))?;
+    let plan = plan(network).map_err(Error::Scenario)?;
+    let costly = network.with_costs(costs);
+    let mut both: Option<(NetworkMeasured, NetworkMeasured)> = None;
+    for seed in (0..starts).map(|start| seed.wrapping_add(start)) {
+        let real = network::run(&plan, case.duration, seed)?;
+        step();
+        let sim = simulated(&costly, case.duration, seed);
+        match &mut both {
+            None => both = Some((sim, real)),
+            Some((all_sim, all_real)) => {
+                all_sim.merge(&sim);
+                all_real.merge(&real);
+            }
+        }
+    }
+    let of = |(sim, real)| network_figures(&network.config().traffic, &sim, &real);
+    Ok(both.map_or_else(Vec::new, of))
+}
+
+fn simulated(network: &NetworkCase, duration: Duration, seed: u64) -> NetworkMeasured {
+    network::simulate(network.net(seed), &network.config().traffic, duration)
+}
+
+/// What a kernel has to have for a network.
+fn plan(network: &NetworkCase) -> Result<NetworkPlan, String> {
+    let kernel = network.on_kernel()?;
+    let config = network.config();
+    Ok(NetworkPlan {
+        shape: config.shape,
+        host: kernel.host.lines,
+        to_host: kernel.to_host.lines,
+        between: kernel.between.lines,
+        segment_bytes: kernel.segment_bytes,
+        ecn: kernel.ecn,
+        receive_window: kernel.receive_window,
+        idle_restart: kernel.idle_restart,
+        tagged: kernel.tagged.map(|params| (params, PRIORITIES)),
+        ends: config.ends.iter().map(|end| end.host).collect(),
+        traffic: config.traffic.clone(),
+    })
+}

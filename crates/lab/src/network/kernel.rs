@@ -1,0 +1,205 @@
+//! A network as a kernel can have it: network namespaces for hosts, virtual links between them and bridges, and what `tc` is
+//! told about each interface.
+
+use lowtail_engine::Duration;
+use lowtail_net::Shape;
+use lowtail_net::tcp::{Control, TcpConfig};
+use lowtail_net::traffic::{Connection, Pattern, TrafficConfig};
+use lowtail_policy::FlowParams;
+
+use super::build::NetworkCase;
+use super::queue::{QueueFile, RuleFile};
+use super::tc::TcLines;
+use super::world::Home;
+
+/// A virtual link is as fast as the processor; one that a scenario limits to less would need a shaper.
+const FAST_BITS_PER_S: u64 = 1_000_000_000;
+/// Bytes that a datagram or a message on a connection of its own has at least: when it was due stands in it.
+const STAMP_BYTES: u64 = 8;
+/// Packets that may be under way on a link at most.
+const UNDER_WAY: u32 = 1_000_000;
+/// A packet that leaves its host leaves its sender's small queue, also where links take no time: `netem` sees to that if it delays.
+const LEAST_DELAY: Duration = Duration::from_us(1);
+
+/// What a kernel is told to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelNetwork {
+    /// Disciplines of the interface of each host.
+    pub host: TcLines,
+    /// Of the ports of switches towards hosts; packets come there late by the links on both sides.
+    pub to_host: TcLines,
+    /// Of those towards other switches; packets come there late by the link before.
+    pub between: TcLines,
+    /// Payload of the longest segment that TCP hands down (GSO); frames if 0.
+    pub segment_bytes: u32,
+    /// TCP asks for marks (ECN).
+    pub ecn: bool,
+    /// Bytes for which each receiver has room from the start.
+    pub receive_window: u64,
+    /// An idle connection starts slowly again.
+    pub idle_restart: bool,
+    /// The rule by which packets are tagged when they leave a host.
+    pub tagged: Option<FlowParams>,
+}
+
+/// What a packet and its user take on a host that does nothing else, which scenarios of networks know nothing of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelCosts {
+    /// Of each link: two for a packet from host to host at one switch.
+    pub link: Duration,
+    /// Of a process that is woken, answers and sleeps again.
+    pub process: Duration,
+}
+
+impl NetworkCase {
+    /// What a kernel has to have for it.
+    ///
+    /// # Errors
+    /// What a kernel does not have, or has otherwise.
+    pub fn on_kernel(&self) -> Result<KernelNetwork, String> {
+        self.check_shape()?;
+        let file = self.file();
+        let (link, fabric) = (file.link, file.fabric.unwrap_or(file.link));
+        if link.rate.0.min(fabric.rate.0) < FAST_BITS_PER_S {
+            return Err("links of less than 1 Gbit/s: give faster ones, and the rate to a queue of kind tbf or cake".into());
+        }
+        if link.delay.0 != fabric.delay.0 || link.loss != fabric.loss {
+            return Err(
+                "links between switches have the delay and the loss of those to hosts".into()
+            );
+        }
+        if link.mark.is_some() || fabric.mark.is_some() || file.shared.is_some() {
+            return Err(
+                "marks (`mark`) and shared buffers are those of switches, not of a kernel".into()
+            );
+        }
+        let port = |links: u32| -> Result<TcLines, String> {
+            let mut lines = TcLines::default();
+            let delay = (link.delay.0 * u64::from(links)).max(LEAST_DELAY);
+            let lost = 100.0 * (1.0 - (1.0 - link.loss).powi(links as i32));
+            let loss = if lost > 0.0 { format!(" loss {lost}%") } else { String::new() };
+            let delay = format!("netem limit {UNDER_WAY} delay {}us{loss}", delay.as_us_f64());
+            let own = lines.add("root", &delay);
+            if let Some(queue) = &file.switch {
+                lines.add_queue(&format!("parent {own}:1"), queue)?;
+            }
+            Ok(lines)
+        };
+        let mut host = TcLines::default();
+        if let Some(queue) = &file.queue {
+            host.add_queue("root", queue)?;
+        }
+        if file.switch.as_ref().is_some_and(|queue| matches!(queue, QueueFile::Tag { .. })) {
+            return Err("switches do not tag".into());
+        }
+        let tagged = match &file.queue {
+            Some(queue @ QueueFile::Tag { by: RuleFile::SmallFirst, .. }) => Some(queue.rule().0),
+            _ => None,
+        };
+        let tcp = self.check_traffic()?;
+        if tcp.segment_bytes > 0 && !file.nic.whole {
+            return Err("long segments stay whole on a virtual link: `nic.whole = true`".into());
+        }
+        Ok(KernelNetwork {
+            host,
+            to_host: port(2)?,
+            between: port(1)?,
+            segment_bytes: tcp.segment_bytes,
+            ecn: tcp.ecn,
+            receive_window: tcp.receive_window,
+            idle_restart: tcp.idle_restart,
+            tagged,
+        })
+    }
+
+    /// Bridges know one way to each host, and ends are hosts.
+    fn check_shape(&self) -> Result<(), String> {
+        match self.shape() {
+            Shape::Clos(clos) if clos.aggregations > 1 || clos.cores > 1 => {
+                return Err("a tree with equal ways (`aggregations` and `cores` are 1 here)".into());
+            }
+            _ => {}
+        }
+        if self.homes.iter().any(|home| matches!(home, Home::Vm { .. })) {
+            return Err("a network with simulated hosts".into());
+        }
+        if self.ends.len() > self.machines.len() {
+            return Err("more than one end at a host".into());
+        }
+        Ok(())
+    }
+
+    /// The TCP that all traffic has, if a kernel's does what it says.
+    fn check_traffic(&self) -> Result<TcpConfig, String> {
+        let mut common: Option<TcpConfig> = None;
+        for traffic in &self.config().traffic {
+            let refuse = |what: &str| Err(format!("traffic.{}: {what}", traffic.name));
+            if let Some(what) = refused(traffic) {
+                return refuse(what);
+            }
+            if matches!(traffic.pattern, Pattern::Ping { .. } | Pattern::Datagrams { .. }) {
+                continue;
+            }
+            // Each connection may have another congestion control; all else is the interface's or the namespace's.
+            let tcp = TcpConfig { control: Control::Cubic, ..traffic.tcp.clone() };
+            match &common {
+                Some(other) if *other != tcp => {
+                    return refuse("`tcp` has to be the same for all traffic, but for `control`");
+                }
+                _ => common = Some(tcp),
+            }
+        }
+        let Some(tcp) = common else { return Ok(TcpConfig::default()) };
+        let linux = TcpConfig {
+            segment_bytes: tcp.segment_bytes,
+            ecn: tcp.ecn,
+            receive_window: tcp.receive_window,
+            idle_restart: tcp.idle_restart,
+            small_queues: true,
+            ..TcpConfig::default()
+        };
+        if tcp != linux {
+            return Err("`tcp` is Linux's here: `small_queues = true`, and of the rest `control`, `ecn`, `segment`, `window` and \
+                        `idle_restart` can be set"
+                .into());
+        }
+        Ok(tcp)
+    }
+
+    /// The same network with what a kernel costs.
+    #[must_use]
+    pub fn with_costs(&self, costs: KernelCosts) -> Self {
+        let mut case = self.clone();
+        case.add_delay(costs.link);
+        for traffic in &mut case.config_mut().traffic {
+            if let Pattern::Requests { service, .. } = &mut traffic.pattern {
+                *service += costs.process;
+            }
+        }
+        case
+    }
+}
+
+/// What of its pattern a process cannot do.
+fn refused(traffic: &TrafficConfig) -> Option<&'static str> {
+    let per_message = traffic.connection == Connection::PerMessage;
+    match traffic.pattern {
+        Pattern::Messages { anywhere: true, .. } => Some("messages that go `anywhere`"),
+        Pattern::Messages { bytes, .. } if per_message && bytes.least() < STAMP_BYTES => {
+            Some("messages with a connection each have 8 bytes at least")
+        }
+        Pattern::Datagrams { bytes, .. } if bytes.least() < STAMP_BYTES => {
+            Some("datagrams have 8 bytes at least")
+        }
+        Pattern::Requests { service, .. } if service > Duration::ZERO => {
+            Some("`service` is work of a process, which is not played")
+        }
+        _ if traffic.reveal => {
+            Some("`reveal` is for the queue of kind oracle, which no kernel has")
+        }
+        _ if traffic.tcp.control == Control::Dctcp => {
+            Some("DCTCP marks at a threshold, which no discipline here does")
+        }
+        _ => None,
+    }
+}
