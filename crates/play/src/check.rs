@@ -16,7 +16,9 @@ const MEDIAN_FROM: u64 = 50;
 const P90_FROM: u64 = 200;
 /// ... and a 99th: the worst five, at least.
 const P99_FROM: u64 = 500;
-/// A 95th percentile of a network's traffic: the worst five, at least.
+/// Transfers, messages or round trips from which on a median is a figure, ...
+const TRAFFIC_FROM: u64 = 12;
+/// ... and a 95th percentile: the worst five, at least.
 const P95_FROM: u64 = 100;
 /// What is lost, in a network: chance alone makes fewer differ by more than a tenth.
 const COUNT_FROM: u64 = 100;
@@ -107,6 +109,7 @@ impl Figure {
         match self.figure {
             Kind::CpuRatio => high - low,
             Kind::ThrottledPeriods if high - low <= PERIODS => 1.0,
+            _ if low == high => 1.0,
             _ if low > 0.0 => high / low,
             _ => f64::INFINITY,
         }
@@ -212,7 +215,7 @@ pub fn network_figures(
             figure(Kind::BitsPerSecond, sim.bits_per_second(), real.bits_per_second());
         }
         for (kind, q, from) in
-            [(Kind::P50Seconds, 0.5, MEDIAN_FROM), (Kind::P95Seconds, 0.95, P95_FROM)]
+            [(Kind::P50Seconds, 0.5, TRAFFIC_FROM), (Kind::P95Seconds, 0.95, P95_FROM)]
         {
             if sim.latency.n().min(real.latency.n()) >= from {
                 let at = |hist: &Hist| hist.quantile(q).as_s_f64();

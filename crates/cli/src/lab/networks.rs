@@ -16,10 +16,9 @@ use super::kernel::{end_if_interrupted, release};
 use crate::exit::Fail;
 use crate::global::Global;
 
-/// Checks networks `numbers` by the kernel of this host, with costs that are measured first.
+/// Checks networks `numbers` by the kernel of this host, with costs that are measured first for each.
 pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
     let bar = bar(args, numbers, global);
-    let costs = costs()?;
     let mut scenarios = Vec::new();
     for &number in numbers {
         let experiment = experiment(args, Judge::Network, number)?;
@@ -28,30 +27,30 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
             Fail::Host(format!("network {number}: {error}"))
         };
         let case = &experiment.cases(false)[0];
-        let figures =
-            figures(case, costs, u64::from(args.starts), experiment.file.seed, &|| bar.step());
+        let figures = figures(case, u64::from(args.starts), experiment.file.seed, &|| bar.step());
         scenarios.push(Checked { scenario: number, figures: figures.map_err(failed)? });
     }
     Ok(Report { kernel: release(), scenarios })
 }
 
-/// What a packet and its user take on this host.
-fn costs() -> Result<KernelCosts, Error> {
-    let network::NetworkCosts { link, process } = network::calibrate()?;
-    Ok(KernelCosts { link, process })
+/// How long a network is idle to be measured.
+const IDLE: Duration = Duration::from_s(1);
+
+/// What packets through disciplines and their users take on this host, by what an idle network takes longer here than
+/// simulated.
+fn costs(network: &NetworkCase) -> Result<KernelCosts, Error> {
+    let idle = network.idle().map_err(Error::Scenario)?;
+    let real = network::run(&plan(&idle).map_err(Error::Scenario)?, IDLE, 1)?;
+    let medians =
+        |measured: NetworkMeasured| [0, 1].map(|i| measured.traffic[i].latency.quantile(0.5));
+    Ok(KernelCosts::left(medians(real), medians(simulated(&idle, IDLE, 1))))
 }
 
 /// Plays the network of a case `starts` times by both, with a seed more each time; all that was measured counts together.
-fn figures(
-    case: &Case,
-    costs: KernelCosts,
-    starts: u64,
-    seed: u64,
-    step: &dyn Fn(),
-) -> Result<Vec<Figure>, Error> {
+fn figures(case: &Case, starts: u64, seed: u64, step: &dyn Fn()) -> Result<Vec<Figure>, Error> {
     let network = case.network.as_ref().ok_or_else(|| Error::Scenario("no network".into()))?;
     let plan = plan(network).map_err(Error::Scenario)?;
-    let costly = network.with_costs(costs);
+    let costly = network.with_costs(costs(network)?);
     let mut both: Option<(NetworkMeasured, NetworkMeasured)> = None;
     for seed in (0..starts).map(|start| seed.wrapping_add(start)) {
         let real = network::run(&plan, case.duration, seed)?;

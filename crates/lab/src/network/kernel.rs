@@ -1,15 +1,19 @@
 //! A network as a kernel can have it: network namespaces for hosts, virtual links between them and bridges, and what `tc` is
 //! told about each interface.
 
+use std::collections::BTreeMap;
+
 use lowtail_engine::Duration;
 use lowtail_net::Shape;
 use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::traffic::{Connection, Pattern, TrafficConfig};
 use lowtail_policy::FlowParams;
 
-use super::build::NetworkCase;
+use super::build::{NetworkCase, build};
+use super::file::NetworkFile;
 use super::queue::{QueueFile, RuleFile};
 use super::tc::TcLines;
+use super::topology::{HostsFile, TopologyFile};
 use super::world::Home;
 
 /// A virtual link is as fast as the processor; one that a scenario limits to less would need a shaper.
@@ -20,6 +24,20 @@ const STAMP_BYTES: u64 = 8;
 const UNDER_WAY: u32 = 1_000_000;
 /// A packet that leaves its host leaves its sender's small queue, also where links take no time: `netem` sees to that if it delays.
 const LEAST_DELAY: Duration = Duration::from_us(1);
+
+/// The traffic of an idle network.
+const IDLE: &str = r#"
+[ping]
+from = "0"
+to = "1"
+pattern = { kind = "ping", bytes = 100, gap = "10ms", closed = true }
+[requests]
+from = "0"
+to = "1"
+start = "5ms"
+pattern = { kind = "requests", request = "100B", reply = "100B", gap = "10ms", closed = true }
+tcp = { small_queues = true }
+"#;
 
 /// What a kernel is told to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +67,15 @@ pub struct KernelCosts {
     pub link: Duration,
     /// Of a process that is woken, answers and sleeps again.
     pub process: Duration,
+}
+
+impl KernelCosts {
+    /// What is left of the round trips of [`NetworkCase::idle()`], an echo's and a request's, when those of the simulator are taken away. An
+    /// echo passes four links.
+    pub fn left(real: [Duration; 2], simulated: [Duration; 2]) -> Self {
+        let [echo, request] = [0, 1].map(|i| real[i].saturating_sub(simulated[i]));
+        KernelCosts { link: echo / 4, process: request.saturating_sub(echo) }
+    }
 }
 
 impl NetworkCase {
@@ -164,6 +191,18 @@ impl NetworkCase {
                 .into());
         }
         Ok(tcp)
+    }
+
+    /// Two hosts at one switch, with the same disciplines and nothing but an echo and a request now and then: what that takes
+    /// longer in a kernel is costs.
+    ///
+    /// # Errors
+    /// As [`on_kernel()`](Self::on_kernel).
+    pub fn idle(&self) -> Result<Self, String> {
+        let topology = TopologyFile::Star { hosts: HostsFile::Number(2) };
+        let file = NetworkFile { topology, ..self.file().clone() };
+        let traffic = toml::from_str(IDLE).map_err(|error| error.to_string())?;
+        build(&file, &BTreeMap::new(), &traffic, Vec::new(), None).map_err(|bad| bad.message)
     }
 
     /// The same network with what a kernel costs.

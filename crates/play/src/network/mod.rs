@@ -9,7 +9,6 @@
 //! them, however the process ends.
 
 mod cabling;
-mod calibrate;
 mod conversation;
 mod measured;
 mod namespace;
@@ -18,7 +17,6 @@ mod run;
 mod simulate;
 mod sockets;
 
-pub use calibrate::{NetworkCosts, calibrate};
 pub use measured::{NetworkMeasured, TrafficMeasured};
 pub use plan::NetworkPlan;
 pub use run::run;
