@@ -1,8 +1,11 @@
 //! The simulator's figures beside the kernel's, and whether they agree.
 
 use lowtail_engine::Hist;
+use lowtail_net::TrafficConfig;
 
+use crate::check::{Kind, network_figures};
 use crate::measured::Measured;
+use crate::network::NetworkMeasured;
 
 /// Shares of processors agree when they differ by no more than so much of themselves, in percent ...
 const SHARE_PERCENT: f64 = 3.0;
@@ -16,6 +19,9 @@ const PERIODS: f64 = 2.0;
 const MEDIAN_PERCENT: f64 = 15.0;
 /// 99th percentiles agree when neither is more than so many times the other.
 const TAIL_FACTOR: f64 = 1.5;
+
+/// Figures of networks agree when they differ by no more than so much of the kernel's, in percent.
+const NETWORK_PERCENT: f64 = 25.0;
 
 /// What is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,8 +61,8 @@ pub struct Comparison {
     /// All figures.
     pub lines: Vec<Line>,
     /// What the host has done besides, in percent of all its CPUs: the reason, perhaps, if the
-    /// kernel's figures are off.
-    pub others_percent: f64,
+    /// kernel's figures are off. Of networks, all of it is the host's, and this is not known.
+    pub others_percent: Option<f64>,
 }
 
 impl Line {
@@ -145,7 +151,34 @@ pub fn compare(sim: &Measured, real: &Measured, pcpus: u16, judge: Judge) -> Com
     }
     let all = real.wall.as_s_f64() * f64::from(pcpus);
     let others_percent = if all > 0.0 { 100.0 * real.others.as_s_f64() / all } else { 0.0 };
-    Comparison { lines, others_percent }
+    Comparison { lines, others_percent: Some(others_percent) }
+}
+
+/// Puts the two measurements of one network with this `traffic` side by side. What is lost is shown only.
+pub fn compare_networks(
+    traffic: &[TrafficConfig],
+    sim: &NetworkMeasured,
+    real: &NetworkMeasured,
+    judge: Judge,
+) -> Comparison {
+    let lines = network_figures(traffic, sim, real).into_iter().map(|figure| {
+        let (name, scale) = figure.figure.in_tables();
+        let line = Line {
+            of: figure.of,
+            figure: name,
+            sim: Some(figure.simulated * scale),
+            real: Some(figure.kernel * scale),
+            claim: None,
+        };
+        let lost = matches!(figure.figure, Kind::DroppedPackets | Kind::ResentSegments);
+        match judge.exact_clock && !lost {
+            true => line.claim(format!("{NETWORK_PERCENT} %"), |sim, real| {
+                within(real, sim, NETWORK_PERCENT, 0.0)
+            }),
+            false => line,
+        }
+    });
+    Comparison { lines: lines.collect(), others_percent: None }
 }
 
 /// Whether `is` is at most `percent` of `wanted` away from it, or `points`.
@@ -234,6 +267,6 @@ mod tests {
         let comparison = compare(&sim, &real, 2, Judge { exact_clock: true });
         assert_eq!(comparison.claims().filter(|claim| !claim.holds).count(), 3);
         assert_eq!(comparison.lines[1].difference_percent(), None);
-        assert!((comparison.others_percent - 1.0).abs() < 1e-9);
+        assert!(comparison.others_percent.is_some_and(|percent| (percent - 1.0).abs() < 1e-9));
     }
 }

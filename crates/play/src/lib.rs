@@ -21,7 +21,7 @@ mod watch;
 mod work;
 pub mod xen;
 
-pub use compare::{Comparison, Judge, compare};
+pub use compare::{Comparison, Judge, compare, compare_networks};
 pub use lowtail_kernel::Error;
 pub use measured::{GroupMeasured, Measured, VmMeasured};
 pub use run::{Options, run};

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 use super::args::LabRun;
+use super::networks;
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -32,9 +33,8 @@ impl From<Error> for Fail {
 /// A case, both ways.
 struct Compared<'e> {
     case: &'e Case,
-    /// Whether it was made smaller for this host.
-    scaled: bool,
-    pcpus: u16,
+    /// CPUs, and whether it was made smaller for this host; of networks neither.
+    pcpus: Option<(u16, bool)>,
     measured: Duration,
     comparison: Comparison,
 }
@@ -75,24 +75,24 @@ pub(super) fn run(
         for case in cases {
             let mut options = Options::new(measured(case), seed);
             options.exact_clock = args.exact_clock;
-            let host = &case.hosts[0].config;
-            let cpus = u16::try_from(cpus).unwrap_or(u16::MAX);
-            let scaled = lowtail_play::scale(host, cpus);
             // What is short is not measured for less time than it has to settle.
             options.warm_up = options.warm_up.min(options.duration);
             let progress = |over: Duration| {
                 bar.set(done + ms(over.saturating_sub(options.warm_up)), &experiment.name);
             };
-            let comparison = compare(&scaled, &options, args.exact_clock, &progress);
+            let judge = Judge { exact_clock: args.exact_clock };
+            let (comparison, pcpus) = match networks::compare(case, &options, judge) {
+                Some(comparison) => (comparison, None),
+                None => {
+                    let host = &case.hosts[0].config;
+                    let scaled = lowtail_play::scale(host, u16::try_from(cpus).unwrap_or(u16::MAX));
+                    let pcpus = Some((scaled.pcpus, scaled.pcpus != host.pcpus));
+                    (compare(&scaled, &options, judge, &progress), pcpus)
+                }
+            };
             let comparison = comparison.map_err(|error| failed(error, case))?;
             done += ms(options.duration);
-            compareds.push(Compared {
-                case,
-                scaled: scaled.pcpus != host.pcpus,
-                pcpus: scaled.pcpus,
-                measured: options.duration,
-                comparison,
-            });
+            compareds.push(Compared { case, pcpus, measured: options.duration, comparison });
         }
         results.push(Compareds { experiment, seed, cases: compareds });
     }
@@ -106,13 +106,13 @@ pub(super) fn run(
 fn compare(
     config: &Config,
     options: &Options,
-    exact_clock: bool,
+    judge: Judge,
     progress: &dyn Fn(Duration),
 ) -> Result<Comparison, Error> {
     // The host first: what it lacks shows at once.
     let real = lowtail_play::run(config, options, progress)?;
     let sim = lowtail_play::simulate(config, options.seed, options.warm_up, options.duration)?;
-    Ok(lowtail_play::compare(&sim, &real, config.pcpus, Judge { exact_clock }))
+    Ok(lowtail_play::compare(&sim, &real, config.pcpus, judge))
 }
 
 /// Ends this program by the signal, if one has ended the run.
@@ -131,32 +131,38 @@ fn failed(error: Error, case: &Case) -> Fail {
     }
 }
 
-/// The cases that a kernel can play: one host, no network, a scheduler of Linux or one that we can give it.
+/// Why a kernel cannot play a case: it plays one host with a scheduler of Linux or one that we can give it, or a network of
+/// namespaces.
+fn refused(case: &Case) -> Option<String> {
+    if let Some(network) = &case.network {
+        return network.on_kernel().err();
+    }
+    let there = match &case.hosts[..] {
+        [host] => {
+            let scheduler = &host.config.scheduler;
+            matches!(scheduler, SchedulerConfig::Fair(_) | SchedulerConfig::SmallFirst(_))
+        }
+        _ => false,
+    };
+    let what =
+        "it plays one host with the scheduler eevdf or cfs, or small-first where it has sched_ext";
+    (!there).then(|| what.to_string())
+}
+
+/// The cases that a kernel can play.
 fn chosen<'e>(args: &LabRun, experiment: &'e Experiment) -> Result<Vec<&'e Case>, Fail> {
     let name = &experiment.name;
     let mut cases = experiment.chosen(&args.options(1))?;
-    let linux = |case: &Case| {
-        let [host] = &case.hosts[..] else { return false };
-        let scheduler = &host.config.scheduler;
-        let there = matches!(scheduler, SchedulerConfig::Fair(_) | SchedulerConfig::SmallFirst(_));
-        case.network.is_none() && there
-    };
+    let why_not = cases.iter().find_map(|case| Some((case.name.clone(), refused(case)?)));
     if args.case.is_empty() {
-        cases.retain(|case| linux(case));
-    } else if let Some(case) = cases.iter().find(|case| !linux(case)) {
-        return Err(Fail::Usage(format!(
-            "case `{}` of {name} is not for a kernel, which plays one host with the scheduler \
-             eevdf or cfs, or small-first where it has sched_ext, and no network",
-            case.name
-        )));
+        cases.retain(|case| refused(case).is_none());
     }
-    if cases.is_empty() {
-        return Err(Fail::Usage(format!(
-            "{name} has no case for a kernel, which plays one host with the scheduler eevdf or \
-             cfs, or small-first where it has sched_ext, and no network"
-        )));
+    match why_not {
+        Some((case, why)) if cases.is_empty() || !args.case.is_empty() => {
+            Err(Fail::Usage(format!("case `{case}` of {name} is not for a kernel: {why}")))
+        }
+        _ => Ok(cases),
     }
-    Ok(cases)
 }
 
 /// The kernel's release, as `uname -r` says it.
@@ -212,14 +218,17 @@ fn text(result: &Compareds<'_>, color: bool) -> String {
     let head = ["", "", "SIMULATED", "KERNEL", "DIFFERENCE", "CLAIM"].map(String::from);
     let (mut claims, mut hold) = (0, 0);
     for case in &result.cases {
-        let Compared { case: Case { name, .. }, scaled, pcpus, measured, comparison } = case;
-        let scaled = if *scaled { ", scaled to this host" } else { "" };
-        text += &format!(
-            "\n{}: {}; {pcpus} CPUs{scaled}, {measured}; others took {:.1} % of them\n",
-            line(name),
-            line(&case.case.describe()),
-            comparison.others_percent
-        );
+        let Compared { case: Case { name, .. }, pcpus, measured, comparison } = case;
+        text += &format!("\n{}: {}; ", line(name), line(&case.case.describe()));
+        if let Some((pcpus, scaled)) = pcpus {
+            let scaled = if *scaled { ", scaled to this host" } else { "" };
+            text += &format!("{pcpus} CPUs{scaled}, ");
+        }
+        text += &measured.to_string();
+        if let Some(percent) = comparison.others_percent {
+            text += &format!("; others took {percent:.1} % of them");
+        }
+        text.push('\n');
         let rows: Vec<_> = comparison.lines.iter().map(columns).collect();
         let all = || rows.iter().map(|(columns, _)| columns).chain([&head]);
         let width = |i: usize| all().map(|row| row[i].chars().count()).max().unwrap_or(0);
@@ -256,10 +265,10 @@ fn json(result: &Compareds<'_>) -> Value {
         json!({
             "case": compared.case.name,
             "scheduler": compared.case.describe(),
-            "cpus": compared.pcpus,
-            "scaled": compared.scaled,
+            "cpus": compared.pcpus.map(|(cpus, _)| cpus),
+            "scaled": compared.pcpus.map(|(_, scaled)| scaled),
             "measured_seconds": compared.measured.as_s_f64(),
-            "others_ratio": compared.comparison.others_percent / 100.0,
+            "others_ratio": compared.comparison.others_percent.map(|percent| percent / 100.0),
             "figures": compared.comparison.lines.iter().map(line).collect::<Vec<Value>>(),
             "holds": compared.comparison.holds(),
         })

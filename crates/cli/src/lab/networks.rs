@@ -5,9 +5,9 @@ use lowtail_lab::case::Case;
 use lowtail_lab::network::NetworkCase;
 use lowtail_lab::network::kernel::KernelCosts;
 use lowtail_lab::network::tc::PRIORITIES;
-use lowtail_play::Error;
 use lowtail_play::check::{Figure, network_figures};
 use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
+use lowtail_play::{Comparison, Error, Options};
 
 use super::args::LabCheck;
 use super::checked::{Checked, Report};
@@ -66,6 +66,22 @@ fn figures(case: &Case, starts: u64, seed: u64, step: &dyn Fn()) -> Result<Vec<F
     }
     let of = |(sim, real)| network_figures(&network.config().traffic, &sim, &real);
     Ok(both.map_or_else(Vec::new, of))
+}
+
+/// Plays the network of a case once by both, for as long as `options` say; `None` without one.
+pub(super) fn compare(
+    case: &Case,
+    options: &Options,
+    judge: lowtail_play::Judge,
+) -> Option<Result<Comparison, Error>> {
+    let network = case.network.as_ref()?;
+    let both = || {
+        let plan = plan(network).map_err(Error::Scenario)?;
+        let real = network::run(&plan, options.duration, options.seed)?;
+        let sim = simulated(&network.with_costs(costs(network)?), options.duration, options.seed);
+        Ok(lowtail_play::compare_networks(&network.config().traffic, &sim, &real, judge))
+    };
+    Some(both())
 }
 
 fn simulated(network: &NetworkCase, duration: Duration, seed: u64) -> NetworkMeasured {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_engine::Duration;
+use lowtail_engine::{Distribution, Duration};
 use lowtail_net::Shape;
 use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::traffic::{Connection, Pattern, TrafficConfig};
@@ -11,10 +11,14 @@ use lowtail_policy::FlowParams;
 
 use super::build::{NetworkCase, build};
 use super::file::NetworkFile;
+use super::pattern::{PatternFile, SizeFile};
 use super::queue::{QueueFile, RuleFile};
 use super::tc::TcLines;
+use super::tcp::TcpFile;
 use super::topology::{HostsFile, TopologyFile};
+use super::traffic::{NamesFile, PairsFile, TrafficFile};
 use super::world::Home;
+use crate::value::{BytesText, DistributionText, DurationText};
 
 /// A virtual link is as fast as the processor; one that a scenario limits to less would need a shaper.
 const FAST_BITS_PER_S: u64 = 1_000_000_000;
@@ -25,19 +29,9 @@ const UNDER_WAY: u32 = 1_000_000;
 /// A packet that leaves its host leaves its sender's small queue, also where links take no time: `netem` sees to that if it delays.
 const LEAST_DELAY: Duration = Duration::from_us(1);
 
-/// The traffic of an idle network.
-const IDLE: &str = r#"
-[ping]
-from = "0"
-to = "1"
-pattern = { kind = "ping", bytes = 100, gap = "10ms", closed = true }
-[requests]
-from = "0"
-to = "1"
-start = "5ms"
-pattern = { kind = "requests", request = "100B", reply = "100B", gap = "10ms", closed = true }
-tcp = { small_queues = true }
-"#;
+/// Bytes of each echo, request and reply of an idle network, and from one to the next.
+const IDLE_BYTES: u32 = 100;
+const IDLE_GAP: Duration = Duration::from_ms(10);
 
 /// What a kernel is told to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +195,20 @@ impl NetworkCase {
     pub fn idle(&self) -> Result<Self, String> {
         let topology = TopologyFile::Star { hosts: HostsFile::Number(2) };
         let file = NetworkFile { topology, ..self.file().clone() };
-        let traffic = toml::from_str(IDLE).map_err(|error| error.to_string())?;
+        let gap = DistributionText(Distribution::Fixed(IDLE_GAP));
+        let bytes = BytesText(IDLE_BYTES.into());
+        let ping = PatternFile::Ping { bytes: IDLE_BYTES, gap, closed: true };
+        let requests = PatternFile::Requests {
+            request: bytes,
+            reply: SizeFile::Fixed(bytes),
+            gap,
+            closed: true,
+            service: None,
+        };
+        // The one between two of the other.
+        let traffic = [("ping", ping, Duration::ZERO), ("requests", requests, IDLE_GAP / 2)];
+        let traffic = traffic.map(|(name, pattern, start)| (name.into(), between(pattern, start)));
+        let traffic = BTreeMap::from(traffic);
         build(&file, &BTreeMap::new(), &traffic, Vec::new(), None).map_err(|bad| bad.message)
     }
 
@@ -216,6 +223,26 @@ impl NetworkCase {
             }
         }
         case
+    }
+}
+
+/// Traffic from the first of two hosts to the second.
+fn between(pattern: PatternFile, start: Duration) -> TrafficFile {
+    TrafficFile {
+        from: Some(NamesFile::One("0".into())),
+        to: Some(NamesFile::One("1".into())),
+        flows: None,
+        pairs: PairsFile::InTurn,
+        count: 1,
+        pattern: Some(pattern),
+        connection: None,
+        tcp: TcpFile { small_queues: Some(true), ..TcpFile::default() },
+        start: Some(DurationText(start)),
+        until: None,
+        warmup: None,
+        measure: None,
+        bins: Vec::new(),
+        reveal: false,
     }
 }
 
@@ -240,5 +267,79 @@ fn refused(traffic: &TrafficConfig) -> Option<&'static str> {
             Some("DCTCP marks at a threshold, which no discipline here does")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Experiment;
+
+    fn network(text: &str) -> NetworkCase {
+        let file = format!(
+            "title = \"t\"\nsource = \"s\"\nduration = \"1s\"\n[network]\n{text}\n[traffic.a]\nfrom = \"A\"\nto = \"B\"\n\
+             pattern = {{ kind = \"ping\", gap = \"10ms\" }}\n"
+        );
+        let experiment =
+            Experiment::parse("k.toml", &file, None).unwrap_or_else(|error| panic!("{error}"));
+        experiment.cases(false)[0].network.clone().expect("one")
+    }
+
+    const STAR: &str = "topology = { kind = \"star\", hosts = [\"A\", \"B\"] }\n";
+
+    /// Two links of 1 ms before the port of a switch to a host, in front of what waits there; their loss adds up.
+    #[test]
+    fn what_tc_is_told() {
+        let text = format!(
+            "{STAR}link = {{ rate = \"10Gbit/s\", delay = \"1ms\", loss = 0.01 }}\n\
+             queue = {{ kind = \"tbf\", rate = \"8Mbit/s\", burst = 2000, queue = {{ kind = \"fq-codel\" }} }}\n\
+             switch = {{ kind = \"fifo\", packets = 20 }}\n"
+        );
+        let kernel = network(&text).on_kernel().expect("a kernel has all of it");
+        let host = [
+            "root handle 1: tbf rate 8000000bit burst 2000 limit 1000000",
+            "parent 1:1 handle 2: fq_codel target 5000us interval 100000us noecn",
+        ];
+        assert_eq!(kernel.host.lines, host);
+        let [delay, queue] = &kernel.to_host.lines[..] else { panic!("{kernel:?}") };
+        assert!(
+            delay.starts_with("root handle 1: netem limit 1000000 delay 2000us loss 1.99"),
+            "{delay}"
+        );
+        assert_eq!(queue, "parent 1:1 handle 2: pfifo limit 20");
+        assert!(kernel.between.lines[0].ends_with("delay 1000us loss 1%"), "{:?}", kernel.between);
+    }
+
+    /// What a kernel has otherwise is named.
+    #[test]
+    fn what_a_kernel_does_not_have() {
+        for (text, why) in [
+            ("link = { rate = \"100Mbit/s\" }", "faster"),
+            ("link = { rate = \"1Gbit/s\" }\nqueue = { kind = \"drr\", by = \"pair\" }", "drr"),
+            (
+                "link = { rate = \"1Gbit/s\" }\nqueue = { kind = \"split\", queue = { kind = \"fifo\" } }",
+                "split",
+            ),
+            ("link = { rate = \"1Gbit/s\", mark = \"30KB\" }", "mark"),
+            (
+                "link = { rate = \"1Gbit/s\" }\nfabric = { rate = \"1Gbit/s\", delay = \"9us\" }",
+                "delay",
+            ),
+        ] {
+            let refused = network(&format!("{STAR}{text}\n")).on_kernel().expect_err(text);
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    /// A round trip of an echo passes four links, and a request's has a process in it.
+    #[test]
+    fn costs_are_what_is_left() {
+        let us = |a, b| [Duration::from_us(a), Duration::from_us(b)];
+        let costs = KernelCosts::left(us(180, 260), us(100, 120));
+        assert_eq!(
+            costs,
+            KernelCosts { link: Duration::from_us(20), process: Duration::from_us(60) }
+        );
+        assert_eq!(KernelCosts::left(us(90, 90), us(100, 100)), KernelCosts::default());
     }
 }
