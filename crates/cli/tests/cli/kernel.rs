@@ -19,7 +19,7 @@ fn root() -> Option<()> {
 #[test]
 fn what_a_kernel_cannot_play() {
     let place = Place::new();
-    let no_case = ["credit2-ratelimit has no case for a kernel", "eevdf or cfs"];
+    let no_case = ["of credit2-ratelimit is not for a kernel", "eevdf or cfs"];
     place.line("lab run credit2-ratelimit --on kernel").expect(2, &no_case);
     place
         .line("lab run kernel-weights --on kernel --perfetto x")
@@ -290,6 +290,29 @@ fn random_scenarios_on_a_real_xen() {
         let part = within(&report, figure, step);
         assert!(part >= least, "{figure}: {part} at most within step {step}");
     }
+}
+
+/// Random networks, which the kernel has as namespaces, bridges and tc; what must not get lost, by what was measured of
+/// more: docs/explanation/fidelity.md.
+#[test]
+fn random_networks_on_a_real_kernel() {
+    let Some(report) = checked("guest=6.18", (8, 2026), " --jobs 2 --networks --starts 1") else {
+        return;
+    };
+    println!("{:#}", report["summary"]);
+    for (figure, step, least) in
+        [("p50_seconds", 1, 0.85), ("p95_seconds", 1, 0.7), ("bits_per_second", 1, 0.7)]
+    {
+        let part = within(&report, figure, step);
+        assert!(part >= least, "{figure}: {part} at most within step {step}");
+    }
+}
+
+/// Only a Linux plays networks.
+#[test]
+fn no_networks_by_xen() {
+    let place = Place::new();
+    place.line("lab check --on xen --networks").expect(2, &["--networks", "guest or kernel"]);
 }
 
 /// Where there is no Xen, it says so.

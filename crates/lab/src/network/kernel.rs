@@ -98,7 +98,7 @@ impl NetworkCase {
             let mut lines = TcLines::default();
             let delay = (link.delay.0 * u64::from(links)).max(LEAST_DELAY);
             let lost = 100.0 * (1.0 - (1.0 - link.loss).powi(links as i32));
-            let loss = if lost > 0.0 { format!(" loss {lost}%") } else { String::new() };
+            let loss = if lost > 0.0 { format!(" loss {lost:.6}%") } else { String::new() };
             let delay = format!("netem limit {UNDER_WAY} delay {}us{loss}", delay.as_us_f64());
             let own = lines.add("root", &delay);
             if let Some(queue) = &file.switch {
@@ -303,11 +303,15 @@ mod tests {
         assert_eq!(kernel.host.lines, host);
         let [delay, queue] = &kernel.to_host.lines[..] else { panic!("{kernel:?}") };
         assert!(
-            delay.starts_with("root handle 1: netem limit 1000000 delay 2000us loss 1.99"),
+            delay.starts_with("root handle 1: netem limit 1000000 delay 2000us loss 1.990000%"),
             "{delay}"
         );
         assert_eq!(queue, "parent 1:1 handle 2: pfifo limit 20");
-        assert!(kernel.between.lines[0].ends_with("delay 1000us loss 1%"), "{:?}", kernel.between);
+        assert!(
+            kernel.between.lines[0].ends_with("delay 1000us loss 1.000000%"),
+            "{:?}",
+            kernel.between
+        );
     }
 
     /// What a kernel has otherwise is named.

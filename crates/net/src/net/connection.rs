@@ -19,12 +19,15 @@ impl Net {
             let flow = &mut self.flows[id.index()];
             let config = &self.configs[flow.traffic as usize];
             let Some(segment) = flow.sender.next_segment(&config.tcp, now) else { break };
-            self.send_segment(id, segment);
+            if !self.send_segment(id, segment) {
+                break;
+            }
         }
         self.arm(id);
     }
 
-    fn send_segment(&mut self, id: FlowId, segment: Segment) {
+    /// Sends `segment`; `false` if the queue of the own host had no room for it.
+    fn send_segment(&mut self, id: FlowId, segment: Segment) -> bool {
         let mut packet = self.packet(id, Kind::Data, true);
         let flow = &mut self.flows[id.index()];
         let config = &self.configs[flow.traffic as usize];
@@ -43,7 +46,15 @@ impl Net {
             packet.ack =
                 flow.messages.get(at).map_or(u64::MAX, |message| message.end - segment.seq);
         }
-        self.emit(packet);
+        let small_queues = config.tcp.small_queues;
+        let sent = self.emit(packet);
+        if !small_queues || !self.was_refused(sent) {
+            return true;
+        }
+        let now = self.queue.now();
+        let flow = &mut self.flows[id.index()];
+        flow.sender.refused(segment, &self.configs[flow.traffic as usize].tcp, now);
+        false
     }
 
     /// Sees to it that the sender's deadline is met.

@@ -78,7 +78,8 @@ impl Net {
         flow.in_machine += u32::from(counted);
         let packet = self.datagram_packet(index, kind, true, (payload, frames), now);
         if !attached {
-            return self.emit(packet);
+            self.emit(packet);
+            return;
         }
         self.frames.sent += u64::from(frames);
         let flags = if counted { FLAG_IN_MACHINE } else { 0 };
@@ -175,7 +176,8 @@ impl Net {
         if kind == Kind::Request {
             let reply = flow.reply();
             let packet = self.datagram_packet(index, Kind::Reply, false, reply, sent);
-            return self.emit(packet);
+            self.emit(packet);
+            return;
         }
         let mut packets = flow.count_arrived(payload, now);
         if packets == 0 && caught_up {

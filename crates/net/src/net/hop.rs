@@ -160,9 +160,22 @@ impl Net {
 
     /// Sends `packet`: hands it out, or puts it on its way.
     #[inline(always)]
-    pub(super) fn emit(&mut self, packet: Packet) {
+    pub(super) fn emit(&mut self, packet: Packet) -> PacketId {
         let id = self.pool.put(packet);
         self.send(id);
+        id
+    }
+
+    /// Whether the packet that was sent last has found no room in the queue of its own host. It is gone then.
+    pub(super) fn was_refused(&mut self, id: PacketId) -> bool {
+        let refused = |dropped: &(PacketId, Cause)| *dropped == (id, Cause::Full);
+        let Some(at) = self.dropped.iter().position(refused) else { return false };
+        self.dropped.swap_remove(at);
+        let packet = self.pool.take(id);
+        self.frames.dropped[Cause::Full as usize] += u64::from(packet.frames);
+        self.stats[self.flows[packet.flow.index()].traffic as usize].dropped +=
+            u64::from(packet.frames);
+        true
     }
 
     fn send(&mut self, id: PacketId) {

@@ -3,8 +3,9 @@
 //! Loss is found by selective acknowledgements (RFC 6675: three segments beyond; RFC 8985: fewer, after a
 //! quarter of a round trip), by a probe of the tail (RFC 8985, 7) or by the time-out (RFC 6298,
 //! with Linux' minimum). In recovery the rate is reduced in proportion (RFC 6937), and all counts as lost
-//! when something sent later has arrived (RFC 8985), also what was sent again. Not modelled: undoing
-//! of reductions that were not needed, reordering beyond three segments, pacing, Nagle's delay.
+//! when something sent later has arrived (RFC 8985), also what was sent again. A time-out that
+//! turns out to have been too early is undone (RFC 3522). Not modelled: undoing of other reductions that were not needed,
+//! reordering beyond three segments, pacing, Nagle's delay.
 
 use std::collections::VecDeque;
 
@@ -18,14 +19,17 @@ use super::receiver::Sack;
 use crate::packet::MSS_BYTES;
 
 mod deadline;
+mod local;
 mod loss;
 mod resent;
 mod size;
+mod undo;
 mod wait;
 
 pub use wait::Expiry;
 
 use resent::Resent;
+use undo::Undo;
 use wait::Waits;
 
 const MSS: u64 = MSS_BYTES as u64;
@@ -117,6 +121,8 @@ pub struct Sender {
     probed: bool,
     /// The end of what a probe has sent again, and when.
     probe: Option<(u64, Time)>,
+    /// What the last time-out has changed, as long as it may turn out to have been too early.
+    undo: Option<Undo>,
     last_sent: Time,
     /// How often each of the ways to find a loss has been gone.
     pub counts: Counts,
@@ -166,6 +172,7 @@ impl Sender {
             waits: Waits::TimeOut,
             probed: false,
             probe: None,
+            undo: None,
             last_sent: Time::ZERO,
             counts: Counts::default(),
         }
@@ -294,6 +301,7 @@ impl Sender {
         if newly > 0 {
             self.measure(rtt);
             (self.backoff, self.probed) = (0, false);
+            self.try_undo(Time::from_ps(now.as_ps().saturating_sub(rtt.as_ps())));
             let (una, next, srtt) = (self.una, self.next, self.srtt);
             self.congestion.sampled(&Sample { una, next, rtt, srtt, now });
         } else if delivered > 0 {

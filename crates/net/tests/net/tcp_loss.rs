@@ -2,9 +2,11 @@
 
 use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::packet::Packet;
+use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::tcp::congestion::Congestion;
+use lowtail_net::tcp::sender::{AckInfo, Sender, State};
 use lowtail_net::tcp::{Control, TcpConfig};
-use lowtail_net::{Net, Pattern, Port, Shape, Size};
+use lowtail_net::{Net, NicConfig, Pattern, Place, Port, Shape, Size};
 
 use crate::bed::{
     FULL, Fate, Log, MSS, acks, at, close, data, link, lose, ms, net, path, path_both, sent_at,
@@ -267,4 +269,76 @@ fn cubic_begins_flat_after_a_time_out() {
     let window = congestion.window as f64 / MSS as f64;
     // Reno-friendly growth is a segment a round trip at most.
     assert!((700.0..712.0).contains(&window), "{window}");
+}
+
+/// What was sent before the time-out comes late, and says so by its time stamp (RFC 3522): one segment was sent again in vain, the
+/// window is as it was, and nothing else is taken for lost. An answer to the second time round is none: then all is lost.
+#[test]
+fn a_time_out_too_early_is_undone() {
+    for (late, resent) in [(true, 1), (false, 10)] {
+        let config = TcpConfig { tail_probe: false, ..burst(10) };
+        let mut sender = Sender::new(&config);
+        let mut now = Time::ZERO;
+        sender.opened(ms(10), 1);
+        sender.write(10 * MSS, &config, now);
+        while sender.next_segment(&config, now).is_some() {}
+        assert_eq!(sender.next, 10 * MSS);
+        let first = now;
+        now = sender.deadline;
+        sender.expired(&config, now);
+        let again = sender.next_segment(&config, now).expect("the first again");
+        assert_eq!((again.seq, again.again), (0, true));
+        assert_eq!(sender.next_segment(&config, now), None);
+        let sent = if late { first } else { now };
+        now = now + ms(10);
+        let mut ack = MSS;
+        while ack <= 10 * MSS {
+            let rtt = now.since(sent);
+            sender.acked(
+                &AckInfo { ack, sack: None, rtt, cause: sent, marked: false },
+                &config,
+                now,
+            );
+            if ack == MSS {
+                assert_eq!(sender.state() == State::Open, late);
+                assert_eq!(
+                    sender.congestion.window >= 10 * MSS,
+                    late,
+                    "{}",
+                    sender.congestion.window
+                );
+            }
+            while sender.next_segment(&config, now).is_some() {}
+            // Where all is lost, acknowledgements come for what was sent again only.
+            ack += MSS;
+        }
+        assert_eq!(sender.counts.resent, resent, "{late}");
+    }
+}
+
+/// Two hosts with a queue of 10 segments at 10 Mbit/s; a window of 30 is sent at once. The sender is told of what has no room: it is
+/// not lost and nothing is sent twice, while a sender that is not told has to find out. All arrives.
+#[test]
+fn a_full_queue_of_the_own_host_is_no_loss() {
+    for small_queues in [true, false] {
+        let port = |place| match place {
+            Place::Host(_) => {
+                let queue = Fifo::new(FifoLimit::Packets(10), None);
+                Port::queued(
+                    link(10, ms(1)),
+                    Box::new(queue),
+                    Some(NicConfig { ring: 2, bql: false, whole: false }),
+                )
+            }
+            _ => Port::plain(link(1000, ms(1))),
+        };
+        let tcp = TcpConfig { small_queues, autosize: false, segment_bytes: 0, ..burst(30) };
+        let pattern = Pattern::Transfer { bytes: 200 * MSS };
+        let mut net = net(Shape::Star { hosts: 2 }, port, vec![traffic(pattern, tcp)], 1);
+        net.run(at(ms(10_000)));
+        let stats = &net.stats()[0];
+        assert_eq!(stats.delivered_bytes, 200 * MSS, "{small_queues}");
+        let resent = net.flows()[0].sender.counts.resent;
+        assert_eq!(resent == 0, small_queues, "{resent} sent again, {} dropped", stats.dropped);
+    }
 }

@@ -86,11 +86,19 @@ impl Sender {
                 self.schedule(config, now);
                 return Expiry::Send;
             }
+            Waits::Room => {
+                (self.deadline, self.timeout) = (Time::NEVER, Time::NEVER);
+                (self.waits, self.probed) = (Waits::TimeOut, false);
+                return Expiry::Send;
+            }
             Waits::TimeOut => {}
         }
         self.counts.timeouts += 1;
         // Once for a window: not for what was sent in recovery, nor for the same segment again (RFC
         // 5681, 3.1; Linux `tcp_enter_loss`).
+        if self.state == State::Open {
+            self.keep_for_undo(now);
+        }
         if self.state != State::Recovery && self.backoff == 0 {
             let flight = self.flight();
             self.congestion.timed_out(flight, self.next, now);

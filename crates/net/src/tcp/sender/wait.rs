@@ -20,4 +20,6 @@ pub(super) enum Waits {
     Probe,
     /// Whether a gap is filled after all.
     Gap,
+    /// Room in the own host's queue, which has refused all.
+    Room,
 }
