@@ -18,7 +18,7 @@ pub struct TcpFile {
     pub segment: Option<BytesText>,
     /// A millisecond's worth at most is handed down in one piece, two frames at least.
     pub autosize: Option<bool>,
-    /// Little waits in the own host (TCP small queues).
+    /// Little waits in the own host (TCP small queues), and what its queue refuses is not lost.
     pub small_queues: Option<bool>,
     /// Bytes that a receiver has room for.
     pub window: Option<BytesText>,
