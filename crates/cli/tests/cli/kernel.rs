@@ -239,7 +239,7 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 }
 
 /// Random scenarios that nobody has tuned, on three kernels: shares of CPUs agree, and most latencies are near. How near each is
-/// today is in docs/explanation/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
+/// today is in docs/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
 #[test]
 fn random_scenarios_on_real_kernels() {
     for series in ["6.18", "6.12", "6.1"] {
