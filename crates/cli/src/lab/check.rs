@@ -8,7 +8,7 @@ use lowtail_host::Config;
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::Tally;
 use lowtail_play::{Options, Report};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{CheckOn, LabCheck};
 use super::checked::Found;
@@ -102,20 +102,20 @@ fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
     Ok(())
 }
 
-fn json(report: &Report) -> Result<serde_json::Value, Fail> {
+fn json(report: &Report) -> Result<Value, Fail> {
     let mut value = out::to_json(report)?;
-    value["summary"] = report.tallies().iter().map(summary).collect();
+    let tally = |tally: &Tally| json!({ "figure": tally.figure, "count": tally.n, "within": within(tally) });
+    value["summary"] = report.tallies().iter().map(tally).collect();
     Ok(value)
 }
 
-/// A kind of figure for `--json`.
-pub(super) fn summary(tally: &Tally) -> serde_json::Value {
+/// How many figures of a kind are how near, for `--json`.
+pub(super) fn within(tally: &Tally) -> Vec<Value> {
     let share = |(step, error): (usize, f64)| {
         let (ratio, low, high) = tally.share(step);
         json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high })
     };
-    let within: Vec<_> = tally.figure.steps().into_iter().enumerate().map(share).collect();
-    json!({ "figure": tally.figure, "count": tally.n, "within": within })
+    tally.figure.steps().into_iter().enumerate().map(share).collect()
 }
 
 fn text(args: &LabCheck, report: &Report) -> String {

@@ -7,14 +7,17 @@ use serde_json::{Value, json};
 use crate::tree::{files, root};
 use crate::{Place, Ran};
 
-/// A report of such a system with these scenarios: VM or group, kind, simulated, real.
-fn report(on: &str, kernel: &str, scenarios: &[(u32, Vec<(&str, &str, f64, f64)>)]) -> Value {
-    let figures = |figures: &[(&str, &str, f64, f64)]| -> Vec<Value> {
-        let figure = |(vm, figure, simulated, kernel): &(&str, &str, f64, f64)| json!({ "vm": vm, "figure": figure, "simulated": simulated, "kernel": kernel });
-        figures.iter().map(figure).collect()
+/// VM or group, kind, simulated, real.
+type Figure = (&'static str, &'static str, f64, f64);
+
+/// A report of such a system with these scenarios.
+fn report(on: &str, kernel: &str, scenarios: &[(u32, Vec<Figure>)]) -> Value {
+    let figure = |(vm, figure, simulated, kernel): &Figure| -> Value {
+        json!({ "vm": vm, "figure": figure, "simulated": simulated, "kernel": kernel })
     };
-    let scenario =
-        |(number, of): &(u32, Vec<_>)| json!({ "scenario": number, "figures": figures(of) });
+    let scenario = |(number, figures): &(u32, Vec<Figure>)| -> Value {
+        json!({ "scenario": number, "figures": figures.iter().map(figure).collect::<Vec<_>>() })
+    };
     json!({
         "on": on, "seed": 7, "starts": 3, "measured_seconds": 2, "exact_clock": false, "twice": false,
         "kernel": kernel, "version": "0.1.0", "elapsed_seconds": 125.0,

@@ -2,8 +2,11 @@
 
 use super::goal::Goal;
 use super::system::System;
-use crate::check::{Kind, Tally};
+use crate::check::{Figure, Kind, Tally};
 use crate::report::Report;
+
+/// So many of the worst figures are shown.
+const WORST: usize = 10;
 
 /// A report beside the goals for its system.
 #[derive(Debug, Clone)]
@@ -53,6 +56,11 @@ impl Judged {
         });
         let kinds = kinds.collect();
         Ok(Judged { system, report, kinds })
+    }
+
+    /// The worst figures, each with the number of its scenario, the worst first.
+    pub fn worst(&self) -> Vec<(u32, &Figure)> {
+        self.report.worst().into_iter().take(WORST).collect()
     }
 
     /// How many of its goals are met, and how many there are.

@@ -1,10 +1,10 @@
 //! Fidelity as JSON.
 
-use lowtail_play::fidelity::{Causes, Judged, JudgedKind};
+use lowtail_play::fidelity::{Causes, Goal, Judged, JudgedKind};
 use serde_json::{Value, json};
 
-use super::super::check::summary;
-use super::{WORST, picture};
+use super::picture;
+use crate::lab::check::within;
 
 /// Of all systems.
 pub(super) fn json(all: &[Judged], causes: &Causes) -> Value {
@@ -25,27 +25,30 @@ pub(super) fn json(all: &[Judged], causes: &Causes) -> Value {
 
 /// A kind of figure: its tally, its goal, and the histogram of its errors.
 fn kind(judged: &Judged, kind: &JudgedKind) -> Value {
-    let mut value = summary(&kind.tally);
     let histogram = picture::histogram(judged, kind.tally.figure);
-    value["goal"] = kind.goal.map_or(Value::Null, |goal| {
+    let goal = |goal: Goal| {
         json!({
             "error": goal.figure.steps()[goal.step],
             "ratio": goal.percent as f64 / 100.0,
             "met": kind.met,
         })
-    });
-    value["histogram"] = json!({
-        "below": histogram.below,
-        "counts": histogram.counts,
-        "above": histogram.above,
-    });
-    value
+    };
+    json!({
+        "figure": kind.tally.figure,
+        "count": kind.tally.n,
+        "within": within(&kind.tally),
+        "goal": kind.goal.map(goal),
+        "histogram": {
+            "below": histogram.below,
+            "counts": histogram.counts,
+            "above": histogram.above,
+        },
+    })
 }
 
 fn worst(judged: &Judged, causes: &Causes) -> Vec<Value> {
     let system = judged.system.id();
-    let worst = judged.report.worst().into_iter().take(WORST);
-    let value = worst.map(|(scenario, figure)| {
+    let value = judged.worst().into_iter().map(|(scenario, figure)| {
         json!({
             "scenario": scenario,
             "vm": figure.of,

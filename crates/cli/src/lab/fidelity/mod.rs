@@ -18,9 +18,6 @@ use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
 
-/// Figures of each system that are shown, the worst first.
-const WORST: usize = 10;
-
 pub(super) fn run(args: &LabFidelity, global: &Global) -> Result<ExitCode, Fail> {
     let all = judged(&args.reports)?;
     let causes = match &args.causes {

@@ -7,7 +7,7 @@ use lowtail_lab::markdown::{plain, table};
 use lowtail_play::check::Figure;
 use lowtail_play::fidelity::{Causes, Judged, JudgedKind};
 
-use super::{WORST, picture};
+use super::picture;
 
 /// What stands above all.
 const HEAD: &str = "# Fidelity in figures\n\n\
@@ -110,7 +110,7 @@ fn worst(judged: &Judged, causes: &Causes) -> String {
         ]
     };
     let header = ["scenario, VM, figure", "simulated", "real", "error", "cause", "again"];
-    table(&header, judged.report.worst().into_iter().take(WORST).map(row).collect(), 4)
+    table(&header, judged.worst().into_iter().map(row).collect(), 4)
 }
 
 /// A span in minutes and seconds.
