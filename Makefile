@@ -40,9 +40,10 @@ fidelity: need-build need-bpf
 	cd docs && ../target/release/lowtail lab fidelity fidelity/*.json --causes fidelity-causes.toml --pictures pictures >fidelity.md.new
 	mv docs/fidelity.md.new docs/fidelity.md
 
-# The reports themselves: random scenarios on real kernels and a real Xen, beside the simulator. TRUTH_TIME on two cores; fewer with
-# SCENARIOS=20 XEN_SCENARIOS=4, others with SEED=5. Ends with an error if docs/fidelity-causes.toml has causes of figures that are not there
-# any more: remove them, then `make fidelity`.
+# The reports themselves: random scenarios on real kernels and a real Xen, beside the simulator. An hour on two cores, with nothing else on
+# them: 10 to 15 minutes for each kernel, 20 for Xen. Shorter with SCENARIOS=20 XEN_SCENARIOS=4 (15 minutes), other scenarios with SEED=5.
+# A report is written when its check is complete; after an error the others stay as they are. It ends with an error if
+# docs/fidelity-causes.toml has causes of figures that are not there any more: remove them, then `make fidelity`.
 truth: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
 truth: need-build need-bpf need-xen
 	$(CARGO) build --release --locked -p lowtail
