@@ -13,9 +13,10 @@ use super::picture;
 const HEAD: &str = "# Fidelity in figures\n\n\
     How near is the simulator to real systems? `lowtail lab check` draws random scenarios, plays each in the simulator and on the real system, and compares \
     the figures of both. This page has the reports. `make truth` makes them and this page anew.\n\n\
-    Each share has its 95 % confidence interval behind it. A figure is within 10 % if the larger of both is at most 1.1 times the smaller. CPU time \
-    is within a point if both differ by at most 1 % of a CPU. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, and \
-    what is known of the differences.\n\n\
+    A figure is within 10 % if the larger of both is at most 1.1 times the smaller. CPU time is within a point if both differ by at most 1 % of a CPU. \
+    Each share has its 95 % confidence interval in parentheses. Each picture counts errors: left of 1, or of 0 points, the simulator has less than the \
+    real system; `less` and `more` are errors beyond the ends. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, \
+    and what is known of the differences.\n\n\
     ## Goals\n\n";
 
 /// The page; pictures are in the directory `pictures`, if there are any.
@@ -57,7 +58,7 @@ fn conditions(judged: &Judged) -> String {
     let report = &judged.report;
     let (met, all) = judged.goals();
     format!(
-        "{met} of {all} goals are met. {} scenarios on {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```",
+        "Goals met: {met} of {all}. {} scenarios on {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```",
         report.scenarios.len(),
         plain(&report.kernel),
         plain(&report.version),
