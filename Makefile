@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: build lab lab-full results reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
+.PHONY: build lab lab-full results fidelity truth reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -33,6 +33,31 @@ results: need-build need-bpf
 		--case "random, mean 1000us, credit2 4.8.1, limit 1000us" --case "random, mean 1000us, credit2 4.21, limit 1000us" \
 		--case "random, mean 1000us, credit2 4.8.1, limit 0us"
 	target/release/lowtail lab run small-first-frontier --no-report --quiet --chart docs/pictures/small-first-frontier.svg
+
+# docs/fidelity.md and its pictures, from the reports that are kept in docs/fidelity; a test compares them.
+fidelity: need-build need-bpf
+	$(CARGO) build --release --locked -p lowtail
+	cd docs && ../target/release/lowtail lab fidelity fidelity/*.json --causes fidelity-causes.toml --pictures pictures >fidelity.md.new
+	mv docs/fidelity.md.new docs/fidelity.md
+
+# The reports themselves: random scenarios on real kernels and a real Xen, beside the simulator. An hour on two cores, with nothing else on
+# them: 10 to 15 minutes for each kernel, 20 for Xen. Shorter with SCENARIOS=20 XEN_SCENARIOS=4 (15 minutes), other scenarios with SEED=5.
+# A report is written when its check is complete; after an error the others stay as they are. It ends with an error if
+# docs/fidelity-causes.toml has causes of figures that are not there any more: remove them, then `make fidelity`.
+truth: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
+truth: need-build need-bpf need-xen
+	$(CARGO) build --release --locked -p lowtail
+	@mkdir -p docs/fidelity
+	@set -e; check() { \
+		echo "lowtail lab check $$*" >&2; \
+		target/release/lowtail lab check --seed $(or $(SEED),40417) "$$@"; echo; \
+	}; \
+	for series in 6.1 6.12 6.18; do \
+		check --on guest=$$series --scenarios $(or $(SCENARIOS),200) --report docs/fidelity/linux-$$series.json; \
+	done; \
+	check --on xen=4.20 --scenarios $(or $(XEN_SCENARIOS),60) --report docs/fidelity/xen-4.20.json
+	@$(MAKE) --no-print-directory fidelity
+	@sed -n '/^| system /,/^$$/p' docs/fidelity.md
 
 # The screen of `host observe` as a picture, from a run on this host; needs root.
 pictures: need-build need-bpf

@@ -2,9 +2,11 @@
 //! colours. All that people read goes through here.
 
 use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use lowtail_out::{Access, Output};
 
 use crate::exit::Fail;
 use crate::global::{Color, Global};
@@ -114,5 +116,29 @@ pub(crate) fn color(global: &Global) -> bool {
             let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             std::io::stdout().is_terminal() && !unwanted
         }
+    }
+}
+
+/// A file of text, which appears when all is written.
+pub(crate) struct TextFile<'a> {
+    pub(crate) path: &'a Path,
+    file: Output,
+}
+
+impl<'a> TextFile<'a> {
+    /// For `path`: what is there stays until all is written.
+    pub(crate) fn new(path: &'a Path) -> Result<Self, Fail> {
+        let file = Output::create(path, Access::Usual);
+        Ok(TextFile { path, file: file.map_err(|error| Self::wrong(path, &error))? })
+    }
+
+    /// Writes `text`.
+    pub(crate) fn finish(mut self, text: &str) -> Result<(), Fail> {
+        let written = self.file.write_all(text.as_bytes());
+        written.and_then(|()| self.file.commit()).map_err(|error| Self::wrong(self.path, &error))
+    }
+
+    fn wrong(path: &Path, error: &io::Error) -> Fail {
+        Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
     }
 }

@@ -95,6 +95,8 @@ targets!(
     values,
     scenario,
     machines,
+    report,
+    causes,
     policy,
     ledger,
     stat,

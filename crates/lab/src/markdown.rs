@@ -45,6 +45,13 @@ impl Outcome {
     }
 }
 
+/// A table of text: columns from number `text_from` on are flush left, and the first one. Code between backticks stays code.
+pub fn table(header: &[&str], rows: Vec<Vec<String>>, text_from: usize) -> String {
+    let header = header.iter().map(ToString::to_string).collect();
+    let rows = rows.into_iter().map(|cells| (cells, "")).collect();
+    markdown(&Table { header, rows, text_from })
+}
+
 fn markdown(table: &Table) -> String {
     let row = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| plain(cell)).collect();
@@ -60,7 +67,7 @@ fn markdown(table: &Table) -> String {
 }
 
 /// `text` on one line, without what Markdown or HTML would take for more than text.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut out = String::new();
     for character in lowtail_out::line(text).chars() {
         match character {

@@ -78,6 +78,21 @@ impl Kind {
         }
     }
 
+    /// As people call it, and its unit there.
+    pub fn in_words(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::P50Seconds => ("p50", "us"),
+            Kind::P90Seconds => ("p90", "us"),
+            Kind::P95Seconds => ("p95", "us"),
+            Kind::P99Seconds => ("p99", "us"),
+            Kind::CpuRatio => ("CPU time", "%"),
+            Kind::ThrottledPeriods => ("throttled periods", ""),
+            Kind::BitsPerSecond => ("throughput", "Mbit/s"),
+            Kind::DroppedPackets => ("packets dropped", ""),
+            Kind::ResentSegments => ("segments sent again", ""),
+        }
+    }
+
     /// Three errors, each a step worse, within which figures are counted: in CPUs for CPU time, else as a ratio of
     /// the larger to the smaller.
     pub fn steps(self) -> [f64; 3] {
@@ -86,12 +101,25 @@ impl Kind {
             _ => [1.1, 1.25, 2.0],
         }
     }
+
+    /// Step number `step` in words: 10 %, 1 point, 2 times.
+    pub fn step_in_words(self, step: usize) -> String {
+        let error = self.steps()[step];
+        match self {
+            Kind::CpuRatio => {
+                let points = error * 100.0;
+                format!("{points:.0} point{}", if points < 1.5 { "" } else { "s" })
+            }
+            _ if error < 2.0 => format!("{:.0} %", (error - 1.0) * 100.0),
+            _ => format!("{error:.0} times"),
+        }
+    }
 }
 
 /// A figure of both worlds, in seconds, CPUs or periods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The VM or control group.
+    /// The VM, control group, or traffic of a network; `all` of it.
     #[serde(rename = "vm")]
     pub of: String,
     /// What it is.
@@ -112,6 +140,25 @@ impl Figure {
             _ if low == high => 1.0,
             _ if low > 0.0 => high / low,
             _ => f64::INFINITY,
+        }
+    }
+
+    /// The error in words: 1.23 times, 0.45 points, or that one is 0.
+    pub fn error_in_words(&self) -> String {
+        match self.figure {
+            Kind::CpuRatio => format!("{:.2} points", self.error() * 100.0),
+            _ if self.error().is_finite() => format!("{:.2} times", self.error()),
+            _ => "one is 0".to_string(),
+        }
+    }
+
+    /// The error with its direction: the simulator's figure over the kernel's, 1 where both count as equal; of CPU time how much more
+    /// it is in the simulator, in CPUs.
+    pub fn signed_error(&self) -> f64 {
+        match self.figure {
+            Kind::CpuRatio => self.simulated - self.kernel,
+            Kind::ThrottledPeriods if self.error() == 1.0 => 1.0,
+            _ => self.simulated / self.kernel,
         }
     }
 
@@ -263,6 +310,12 @@ impl Tally {
     pub fn share(&self, step: usize) -> (f64, f64, f64) {
         wilson(self.within[step], self.n)
     }
+
+    /// The same in words, in percent: `82 % (73 to 89)`.
+    pub fn share_in_words(&self, step: usize) -> String {
+        let (share, low, high) = self.share(step);
+        format!("{:.0} % ({:.0} to {:.0})", share * 100.0, low * 100.0, high * 100.0)
+    }
 }
 
 /// The share of `k` in `n`, and its 95 % confidence interval by E. B. Wilson (1927), which holds for few and for shares
@@ -293,6 +346,10 @@ mod tests {
         assert_eq!(figure(Kind::CpuRatio, 0.5, 0.75).error(), 0.25);
         assert_eq!(figure(Kind::ThrottledPeriods, 2.0, 0.0).error(), 1.0);
         assert_eq!(figure(Kind::ThrottledPeriods, 3.0, 0.0).error(), f64::INFINITY);
+        assert_eq!(figure(Kind::P50Seconds, 5.0, 10.0).signed_error(), 0.5);
+        assert_eq!(figure(Kind::CpuRatio, 0.5, 0.75).signed_error(), -0.25);
+        assert_eq!(figure(Kind::ThrottledPeriods, 0.0, 2.0).signed_error(), 1.0);
+        assert_eq!(figure(Kind::ThrottledPeriods, 10.0, 5.0).signed_error(), 2.0);
         let bad = |kind, simulated, kernel| figure(kind, simulated, kernel).badness();
         assert!((bad(Kind::P99Seconds, 11.0, 10.0) - 1.0).abs() < 1e-9);
         assert!((bad(Kind::CpuRatio, 0.03, 0.02) - 1.0).abs() < 1e-9);

@@ -2,6 +2,7 @@
 //!
 //! [`run()`] takes the same [`Config`](lowtail_host::Config) as a [`Host`](lowtail_host::Host) and gives [`Measured`], as
 //! [`simulate()`] does; [`compare()`] puts one beside the other. [`scale()`] makes a scenario fit a smaller host.
+//! [`check`](mod@check) says how near the figures of random scenarios are, a [`Report`] has them all, and [`fidelity`] judges that.
 //!
 //! Groups that a run makes ([`lowtail_kernel::cgroup::Tree`]) are in a journal before they are made. They are removed when the run
 //! ends, however that happens, and if the process was killed, by the next one.
@@ -9,9 +10,11 @@
 pub mod calibrate;
 pub mod check;
 pub mod compare;
+pub mod fidelity;
 pub mod measured;
 pub mod network;
 mod plan;
+pub mod report;
 pub mod run;
 pub mod scale;
 pub mod simulate;
@@ -24,6 +27,7 @@ pub mod xen;
 pub use compare::{Comparison, Judge, compare, compare_networks};
 pub use lowtail_kernel::Error;
 pub use measured::{GroupMeasured, Measured, VmMeasured};
+pub use report::Report;
 pub use run::{Options, run};
 pub use scale::scale;
 pub use simulate::simulate;

@@ -1,9 +1,10 @@
-//! Options of `lowtail lab run`, `lowtail lab attack` and `lowtail lab check`.
+//! Options of the commands of `lowtail lab`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lowtail_lab::{RunOptions, Watch};
+use lowtail_play::report::{SECONDS, STARTS, Settings};
 
 /// Scheduler of the host for `--domain-xml` where the command names none.
 pub(super) const SCHEDULER: &str = "eevdf-6.12";
@@ -236,14 +237,15 @@ pub(crate) struct LabCheck {
     #[arg(long, value_name = "K", conflicts_with_all = ["scenarios", "first"])]
     pub(super) only: Option<u32>,
     /// How often each is played, threads starting in other phases each time; all that is measured counts together
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = STARTS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) starts: u16,
     /// Seconds to measure each time
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = SECONDS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(super) seconds: u16,
-    /// Networks, of namespaces, virtual links and bridges, in place of VMs on CPUs; needs iproute2
+    /// Networks, of namespaces, virtual links and bridges, in place of VMs on CPUs; each takes the six seconds of its scenario.
+    /// Needs iproute2
     #[arg(long, conflicts_with = "twice")]
     pub(super) networks: bool,
     /// With --on kernel: the host's clock counts instructions, and nobody else is on it
@@ -258,10 +260,42 @@ pub(crate) struct LabCheck {
     /// Also write the scenarios into this directory; lowtail creates it
     #[arg(long, value_name = "DIR")]
     pub(super) save: Option<PathBuf>,
+    /// Also write all figures into this file (JSON), a line for each scenario: what `lab fidelity` reads
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+}
+
+/// `lowtail lab fidelity`.
+#[derive(Debug, Args)]
+pub(crate) struct LabFidelity {
+    /// Reports that `lab check --report FILE` or `lab check --json` has written, one of each system
+    #[arg(required = true, value_name = "REPORT.json")]
+    pub(super) reports: Vec<PathBuf>,
+    /// A file with causes of errors (TOML), shown beside the worst figures. A cause of a figure that no report has
+    /// is an error
+    #[arg(long, value_name = "FILE")]
+    pub(super) causes: Option<PathBuf>,
+    /// Also draw the errors of each system into this directory (SVG), and link the pictures; lowtail creates it. The links are
+    /// right if the page is in the directory from which lowtail runs
+    #[arg(long, value_name = "DIR")]
+    pub(super) pictures: Option<PathBuf>,
 }
 
 impl LabCheck {
-    /// The options `--twice` and `--networks` as a command has them, those that are there.
+    /// What repeats it.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            on: self.on.to_string(),
+            seed: self.seed,
+            starts: self.starts,
+            seconds: self.seconds,
+            exact_clock: self.exact_clock,
+            twice: self.twice,
+            networks: self.networks,
+        }
+    }
+
+    /// The options `--twice` and `--networks` as a command has them, the one that is there.
     pub(super) fn kind_options(&self) -> &'static str {
         match (self.twice, self.networks) {
             (true, _) => " --twice",

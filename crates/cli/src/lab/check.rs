@@ -2,17 +2,18 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use lowtail_host::Config;
-use lowtail_play::Options;
 use lowtail_play::calibrate::Calibration;
-use lowtail_play::check::{Figure, Kind, Tally};
-use serde_json::json;
+use lowtail_play::check::Tally;
+use lowtail_play::{Options, Report};
+use serde_json::{Value, json};
 
 use super::args::{CheckOn, LabCheck};
-use super::checked::Report;
+use super::checked::Found;
 use super::dom0;
-use super::drawn::{Judge, bar, command, draw, file_name, one};
+use super::drawn::{Judge, bar, draw, file_name, one};
 use super::guest::{self, Machine};
 use super::kernel::release;
 use super::networks;
@@ -20,13 +21,16 @@ use super::saved;
 use super::table::table;
 use crate::exit::Fail;
 use crate::global::Global;
-use crate::out;
+use crate::out::{self, TextFile};
 
 /// Figures that the text shows, the worst first.
 const WORST: usize = 15;
 
 pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     saved::prepare(args.save.as_deref())?;
+    out::outputs(&[("--report", args.report.as_deref())], global)?;
+    // A file that cannot be written is told before the work, not after.
+    let file = args.report.as_deref().map(TextFile::new).transpose()?;
     let numbers: Vec<u32> = match args.only {
         Some(only) => vec![only],
         None => (args.first..args.first.saturating_add(args.scenarios)).collect(),
@@ -34,7 +38,8 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     if args.networks && args.on.is_xen() {
         return Err(Fail::Usage("--networks: by a Linux, with --on guest or kernel".into()));
     }
-    let report = match &args.on {
+    let began = Instant::now();
+    let found = match &args.on {
         CheckOn::Kernel if args.networks => networks::check(args, &numbers, global)?,
         CheckOn::Kernel => on_kernel(args, &numbers, global)?,
         CheckOn::Guest(series) if args.networks => {
@@ -44,11 +49,22 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         CheckOn::Dom0 => dom0::check(args, &numbers, global)?,
         CheckOn::Xen(series) => guest::check(args, &Machine::xen(series), &numbers, global)?,
     };
+    let report = Report {
+        settings: args.settings(),
+        kernel: found.kernel,
+        version: lowtail_lab::VERSION.to_string(),
+        elapsed_seconds: began.elapsed().as_secs_f64().round(),
+        scenarios: found.scenarios,
+    };
     if let Some(dir) = &args.save {
         save(args, &report, dir)?;
     }
+    if let Some(file) = file {
+        let lines = report.lines();
+        file.finish(&lines.map_err(|error| Fail::Bug(format!("JSON: {error}")))?)?;
+    }
     if global.json {
-        out::json(&json(args, &report))?;
+        out::json(&json(&report)?)?;
     } else if !global.quiet {
         out::text(&text(args, &report))?;
     }
@@ -56,7 +72,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 }
 
 /// Checks by the kernel of this host, with costs that are measured first.
-fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let judge = this_host()?;
     let bar = bar(args, numbers, global);
     let costs = Calibration::measure(false, args.exact_clock)?.costs();
@@ -69,7 +85,7 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report
         };
         scenarios.push(one(args, draw(args, judge, number)?, costs, play)?);
     }
-    Ok(Report { kernel: release(), scenarios })
+    Ok(Found { kernel: release(), scenarios })
 }
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.
@@ -95,43 +111,20 @@ fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
     Ok(())
 }
 
-/// All figures with their scenarios, the worst first.
-fn worst(report: &Report) -> Vec<(u32, &Figure)> {
-    let all = report
-        .scenarios
-        .iter()
-        .flat_map(|checked| checked.figures.iter().map(move |figure| (checked.scenario, figure)));
-    let mut all: Vec<(u32, &Figure)> = all.collect();
-    all.sort_by(|a, b| b.1.badness().total_cmp(&a.1.badness()));
-    all
+fn json(report: &Report) -> Result<Value, Fail> {
+    let mut value = out::to_json(report)?;
+    let tally = |tally: &Tally| json!({ "figure": tally.figure, "count": tally.n, "within": within(tally) });
+    value["summary"] = report.tallies().iter().map(tally).collect();
+    Ok(value)
 }
 
-fn tallies(report: &Report) -> Vec<Tally> {
-    Tally::all(report.scenarios.iter().flat_map(|checked| &checked.figures))
-}
-
-fn json(args: &LabCheck, report: &Report) -> serde_json::Value {
-    let share = |tally: &Tally, step: usize| {
+/// How many figures of a kind are how near, for `--json`.
+pub(super) fn within(tally: &Tally) -> Vec<Value> {
+    let share = |(step, error): (usize, f64)| {
         let (ratio, low, high) = tally.share(step);
-        let error = tally.figure.steps()[step];
         json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high })
     };
-    let tallies = tallies(report).into_iter().map(|tally| {
-        json!({
-            "figure": tally.figure,
-            "count": tally.n,
-            "within": [share(&tally, 0), share(&tally, 1), share(&tally, 2)],
-        })
-    });
-    json!({
-        "kernel": report.kernel,
-        "seed": args.seed,
-        "starts": args.starts,
-        "measured_seconds": args.seconds,
-        "twice": args.twice,
-        "summary": tallies.collect::<Vec<_>>(),
-        "scenarios": report.scenarios,
-    })
+    tally.figure.steps().into_iter().enumerate().map(share).collect()
 }
 
 fn text(args: &LabCheck, report: &Report) -> String {
@@ -146,17 +139,11 @@ fn text(args: &LabCheck, report: &Report) -> String {
     );
     let head = ["FIGURE", "N", "WITHIN", "", "", "", "", ""].map(String::from);
     let mut rows = vec![head];
-    for tally in tallies(report) {
-        let unit = |step: f64| match tally.figure {
-            Kind::CpuRatio => format!("{:.0} points", step * 100.0),
-            _ if step < 2.0 => format!("{:.0} %", (step - 1.0) * 100.0),
-            _ => format!("{step:.0} times"),
-        };
+    for tally in report.tallies() {
         let mut row = vec![tally.figure.in_tables().0.to_string(), tally.n.to_string()];
-        for (step, limit) in tally.figure.steps().into_iter().enumerate() {
-            let (share, low, high) = tally.share(step);
-            row.push(format!("{}:", unit(limit)));
-            row.push(format!("{:.0} % ({:.0} to {:.0})", share * 100.0, low * 100.0, high * 100.0));
+        for step in 0..tally.within.len() {
+            row.push(format!("{}:", tally.figure.step_in_words(step)));
+            row.push(tally.share_in_words(step));
         }
         rows.push(row.try_into().expect("eight columns"));
     }
@@ -165,11 +152,8 @@ fn text(args: &LabCheck, report: &Report) -> String {
     let first = if args.twice { real } else { "SIMULATED" };
     let head = ["SCENARIO", "OF", "FIGURE", first, real, "ERROR"].map(String::from);
     let mut rows = vec![head];
-    for (scenario, figure) in worst(report).into_iter().take(WORST) {
-        let error = match figure.figure {
-            Kind::CpuRatio => format!("{:.2} points", figure.error() * 100.0),
-            _ => format!("{:.2} times", figure.error()),
-        };
+    let worst = report.worst();
+    for (scenario, figure) in worst.iter().take(WORST) {
         let (name, scale) = figure.figure.in_tables();
         rows.push([
             scenario.to_string(),
@@ -177,12 +161,12 @@ fn text(args: &LabCheck, report: &Report) -> String {
             name.to_string(),
             format!("{:.2}", figure.simulated * scale),
             format!("{:.2}", figure.kernel * scale),
-            error,
+            figure.error_in_words(),
         ]);
     }
     text += &format!("\nThe worst figures:\n\n{}", table(&rows));
-    if let Some((scenario, _)) = worst(report).first() {
-        text += &format!("\nThe worst again: {}\n", command(args, *scenario));
+    if let Some((scenario, _)) = worst.first() {
+        text += &format!("\nThe worst again: {}\n", report.settings.only(*scenario));
     }
     text
 }

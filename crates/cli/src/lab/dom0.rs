@@ -8,7 +8,7 @@ use lowtail_play::Options;
 use lowtail_play::xen::{Guests, Images, calibrate};
 
 use super::args::LabCheck;
-use super::checked::Report;
+use super::checked::Found;
 use super::drawn::{Judge, XEN_PCPUS, bar, draw, one};
 use crate::exit::Fail;
 use crate::global::Global;
@@ -19,7 +19,7 @@ const FIRST_PCPU: u16 = 1;
 const VCPUS: [u16; 6] = [1, 1, 1, 1, 2, 2];
 
 /// Checks scenarios `numbers` by guests of this Xen.
-pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let release = release()?;
     let judge = Judge::xen(&release)?;
     let images = Images {
@@ -53,7 +53,7 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         scenarios.push(one(args, drawn, costs, play)?);
     }
     scenarios.sort_by_key(|checked| checked.scenario);
-    Ok(Report { kernel: release, scenarios })
+    Ok(Found { kernel: release, scenarios })
 }
 
 /// What this Xen calls itself.

@@ -5,10 +5,10 @@ use lowtail_host::{Config, Costs};
 use lowtail_lab::Experiment;
 use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, network_scenario, xen_scenario};
 use lowtail_play::measured::Measured;
+use lowtail_play::report::{Checked, version};
 use lowtail_play::{Error, Options};
 
 use super::args::LabCheck;
-use super::checked::Checked;
 use super::kernel::end_if_interrupted;
 use crate::exit::Fail;
 use crate::global::Global;
@@ -51,7 +51,7 @@ impl Judge {
 
     /// Scenario number `number` for it.
     pub(super) fn scenario(self, args: &LabCheck, number: u32) -> String {
-        let command = command(args, number);
+        let command = args.settings().only(number);
         match self {
             Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
             Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
@@ -102,20 +102,7 @@ pub(super) fn one(
     Ok(Checked { scenario: drawn.number, figures })
 }
 
-/// What repeats one scenario.
-pub(super) fn command(args: &LabCheck, number: u32) -> String {
-    let kind = args.kind_options();
-    format!("lowtail lab check --on {} --seed {} --only {number}{kind}", args.on, args.seed)
-}
-
 /// The name of its file.
 pub(super) fn file_name(seed: u64, number: u32) -> String {
     format!("check-{seed}-{number}.toml")
-}
-
-/// The first two numbers of a version's name.
-fn version(name: &str) -> Option<(u32, u32)> {
-    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok);
-    Some((next()?, next()?))
 }

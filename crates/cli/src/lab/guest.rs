@@ -11,7 +11,7 @@ use std::thread;
 use serde::Deserialize;
 
 use super::args::{LabCheck, processors};
-use super::checked::Report;
+use super::checked::Found;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::progress::Bar;
@@ -122,7 +122,7 @@ pub(super) fn check(
     machine: &Machine,
     numbers: &[u32],
     global: &Global,
-) -> Result<Report, Fail> {
+) -> Result<Found, Fail> {
     // Fetched once, not by each.
     machine.output(600, &[machine.fetch.into()])?;
     let jobs = args.jobs.map_or_else(processors, usize::from).max(1);
@@ -156,7 +156,7 @@ pub(super) fn check(
     });
     drop(bar);
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = Report { kernel: String::new(), scenarios: Vec::new() };
+    let mut all = Found { kernel: String::new(), scenarios: Vec::new() };
     for report in results {
         let report = report?;
         all.kernel = report.kernel;
@@ -178,7 +178,7 @@ fn tool(name: &str) -> Result<String, Fail> {
 }
 
 /// Checks scenarios in a row in one machine.
-fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Report, Fail> {
+fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fail> {
     let own = std::env::current_exe()
         .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
@@ -199,7 +199,7 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Report, F
         * (1 + u64::from(args.twice));
     let text = machine.output(machine.boot_s + machine.slower * inside_s, &command)?;
     let mut values = serde_json::Deserializer::from_str(&text);
-    Report::deserialize(&mut values).map_err(|error| {
+    Found::deserialize(&mut values).map_err(|error| {
         let (name, text) = (&machine.name, text.trim());
         Fail::Host(format!("{name} with scenarios from {first} on says: {error}: {text}"))
     })

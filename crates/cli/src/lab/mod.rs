@@ -9,6 +9,7 @@ mod dom0;
 mod domains;
 mod drawn;
 mod failure;
+mod fidelity;
 mod guest;
 mod kernel;
 mod networks;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use self::args::{LabAttack, LabCheck, LabRun, LabSensitivity};
+use self::args::{LabAttack, LabCheck, LabFidelity, LabRun, LabSensitivity};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -51,6 +52,9 @@ pub(crate) enum Lab {
     /// Play random scenarios in the simulator and by a real kernel or Xen, and say how near the figures are
     #[command(after_help = exit::help())]
     Check(LabCheck),
+    /// Print reports of `lab check` as a page (Markdown): goals, tables and the worst figures of each system
+    #[command(after_help = exit::help())]
+    Fidelity(LabFidelity),
     /// Move each cost of an experiment by its uncertainty, and say which claims flip and which none flips
     #[command(after_help = exit::help())]
     Sensitivity(LabSensitivity),
@@ -71,6 +75,7 @@ pub(crate) fn run(command: &Lab, global: &Global) -> Result<ExitCode, Fail> {
         Lab::Run(args) => run::run(args, global),
         Lab::Attack(args) => attack::run(args, global),
         Lab::Check(args) => check::run(args, global),
+        Lab::Fidelity(args) => fidelity::run(args, global),
         Lab::Sensitivity(args) => sensitivity::run(args, global),
         Lab::XenGuest => {
             lowtail_play::xen::serve().map_err(|error| Fail::Host(error.to_string()))?;

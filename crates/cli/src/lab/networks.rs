@@ -7,17 +7,18 @@ use lowtail_lab::network::kernel::KernelCosts;
 use lowtail_lab::network::tc::PRIORITIES;
 use lowtail_play::check::{Figure, network_figures};
 use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
+use lowtail_play::report::Checked;
 use lowtail_play::{Comparison, Error, Options};
 
 use super::args::LabCheck;
-use super::checked::{Checked, Report};
+use super::checked::Found;
 use super::drawn::{Judge, bar, experiment};
 use super::kernel::{end_if_interrupted, release};
 use crate::exit::Fail;
 use crate::global::Global;
 
 /// Checks networks `numbers` by the kernel of this host, with costs that are measured first for each.
-pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Report, Fail> {
+pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let bar = bar(args, numbers, global);
     let mut scenarios = Vec::new();
     for &number in numbers {
@@ -30,7 +31,7 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         let figures = figures(case, u64::from(args.starts), experiment.file.seed, &|| bar.step());
         scenarios.push(Checked { scenario: number, figures: figures.map_err(failed)? });
     }
-    Ok(Report { kernel: release(), scenarios })
+    Ok(Found { kernel: release(), scenarios })
 }
 
 /// How long a network is idle to be measured.

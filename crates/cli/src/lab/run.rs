@@ -1,12 +1,9 @@
 //! `lowtail lab run`.
 
 use std::cell::Cell;
-use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{Case, Error, Experiment, Outcome, Progress, RunOptions};
-use lowtail_out::{Access, Output};
 
 use super::args::{LabRun, On, processors};
 use super::failure::{bug, failed};
@@ -15,7 +12,7 @@ use super::perfetto::Schedules;
 use super::{catalogue, domains, kernel};
 use crate::exit::{self, Fail};
 use crate::global::Global;
-use crate::out;
+use crate::out::{self, TextFile};
 use crate::progress::{self, Bar};
 
 pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
@@ -208,28 +205,6 @@ fn check_choice(
         return usage(format!("--pcap writes the frames of one case; give --case: {names}"));
     }
     Ok(())
-}
-
-/// A file of text, which appears when all is written.
-struct TextFile<'a> {
-    path: &'a Path,
-    file: Output,
-}
-
-impl<'a> TextFile<'a> {
-    fn new(path: &'a Path) -> Result<Self, Fail> {
-        let file = Output::create(path, Access::Usual);
-        Ok(TextFile { path, file: file.map_err(|error| Self::wrong(path, &error))? })
-    }
-
-    fn finish(mut self, text: &str) -> Result<(), Fail> {
-        let written = self.file.write_all(text.as_bytes());
-        written.and_then(|()| self.file.commit()).map_err(|error| Self::wrong(self.path, &error))
-    }
-
-    fn wrong(path: &Path, error: &std::io::Error) -> Fail {
-        Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
-    }
 }
 
 /// One line for each VM.

@@ -211,7 +211,9 @@ fn checked(on: &str, (scenarios, seed): (u64, u64), more: &str) -> Option<Value>
     // Whatever a guest needs is there, or why not is said.
     guest(&["lowtail", "--version"], None)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let words = format!("lab check --on {on} --scenarios {scenarios} --seed {seed} --json{more}");
+    let words = format!(
+        "lab check --on {on} --scenarios {scenarios} --seed {seed} --json --report kept.json{more}"
+    );
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lowtail"));
     command.args(words.split(' ')).current_dir(place.path("."));
@@ -226,6 +228,15 @@ fn checked(on: &str, (scenarios, seed): (u64, u64), more: &str) -> Option<Value>
     for figure in all.iter().flat_map(|checked| checked["figures"].as_array().expect("figures")) {
         assert!(figure["simulated"].is_number() && figure["kernel"].is_number(), "{figure:#}");
     }
+    // The report that is kept has the same figures, and can be judged.
+    let kept = std::fs::read_to_string(place.path("kept.json")).expect("a report");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!(kept["scenarios"], report["scenarios"]);
+    if report["twice"] == false {
+        let command = format!("lowtail lab check --on {on} --seed {seed} --scenarios {scenarios}");
+        let page = place.line("lab fidelity kept.json").expect(0, &[]).out.clone();
+        assert!(page.contains(&command), "{page}");
+    }
     Some(report)
 }
 
@@ -239,7 +250,7 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 }
 
 /// Random scenarios that nobody has tuned, on three kernels: shares of CPUs agree, and most latencies are near. How near each is
-/// today is in docs/explanation/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
+/// today is in docs/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
 #[test]
 fn random_scenarios_on_real_kernels() {
     for series in ["6.18", "6.12", "6.1"] {
@@ -334,4 +345,5 @@ fn what_a_check_cannot_do() {
     place.line("lab check --on hyperv").expect(2, &["kernel, guest", "dom0"]);
     place.line("lab check --only 3 --scenarios 5").expect(2, &["--only"]);
     place.line("lab check --on kernel --seconds 0").expect(2, &["--seconds"]);
+    place.line("lab check --report none/kept.json").expect(4, &["none/kept.json"]);
 }

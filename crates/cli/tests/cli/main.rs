@@ -9,6 +9,7 @@ mod circles;
 mod codes;
 mod commands;
 mod domains;
+mod fidelity;
 mod files;
 mod glossary;
 mod host;

@@ -3,6 +3,7 @@
 mod host;
 mod lab;
 mod libvirt;
+mod play;
 mod serve;
 mod toml;
 mod trace;
@@ -21,6 +22,8 @@ pub const TARGETS: &[Target] = &[
     toml::VALUES,
     lab::SCENARIO,
     lab::MACHINES,
+    play::REPORT,
+    play::CAUSES,
     host::POLICY,
     host::LEDGER,
     host::STAT,

@@ -2,6 +2,7 @@
 
 mod cdf;
 mod frontier;
+pub mod histogram;
 mod matrix;
 mod network;
 mod ranges;
@@ -16,6 +17,7 @@ use crate::figure::{figure, optional};
 use crate::metric;
 use crate::outcome::Outcome;
 use crate::table::{measured, with_seeds, word};
+use histogram::Panel;
 use svg::{escape, label};
 
 /// Most rows whose distribution functions fit into one chart.
@@ -143,12 +145,22 @@ fn charts(outcome: &Outcome) -> String {
 /// distributions. `None` if nothing was measured, or in too many rows.
 pub fn chart(outcome: &Outcome) -> Option<String> {
     let drawn: Vec<_> = outcome.rows.iter().filter(|row| row.n > 0).collect();
-    let style = format!("<style>{}\nsvg {{ background: var(--bg); }}</style>\n", style::CSS);
+    let style = document_style();
     if outcome.frontier.is_some() {
         return frontier::svg(outcome, &style).map(|svg| svg + "\n");
     }
     let fits = (1..=CDF_ROWS_MAX).contains(&drawn.len());
     fits.then(|| cdf::svg(outcome, &drawn, &style) + "\n")
+}
+
+/// Histograms below each other, an SVG document for day and night.
+pub fn histograms(title: &str, panels: &[Panel]) -> String {
+    histogram::svg(title, panels, &document_style()) + "\n"
+}
+
+/// The style of a picture that is a document of its own.
+fn document_style() -> String {
+    format!("<style>{}\nsvg {{ background: var(--bg); }}</style>\n", style::CSS)
 }
 
 /// Whether published figures stand beside the row or case called `name`.

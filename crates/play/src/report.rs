@@ -1,0 +1,179 @@
+//! The report of a check: the figures of all scenarios, and what repeats them.
+
+use std::path::Path;
+
+use lowtail_config_text::FileError;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Figure, Tally};
+
+/// How often each scenario is played if nobody says otherwise, ...
+pub const STARTS: u16 = 3;
+/// ... and for how many seconds each time.
+pub const SECONDS: u16 = 2;
+/// Largest report: ten times one of a thousand scenarios.
+const FILE_BYTES_MAX: usize = 16 << 20;
+
+/// What scenarios are drawn from, and how they are played.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Where, as `--on` has it.
+    pub on: String,
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// How often each is played.
+    pub starts: u16,
+    /// For how many seconds each time.
+    #[serde(rename = "measured_seconds")]
+    pub seconds: u16,
+    /// Whether the host's clock was said to count instructions.
+    pub exact_clock: bool,
+    /// Whether the kernel was checked by itself, in place of the simulator.
+    pub twice: bool,
+    /// Whether it was networks.
+    #[serde(default)]
+    pub networks: bool,
+}
+
+impl Settings {
+    /// The command that checks `which` scenarios.
+    fn command(&self, which: &str) -> String {
+        let mut words = format!("lowtail lab check --on {} --seed {} {which}", self.on, self.seed);
+        if self.starts != STARTS {
+            words += &format!(" --starts {}", self.starts);
+        }
+        if self.seconds != SECONDS {
+            words += &format!(" --seconds {}", self.seconds);
+        }
+        for (given, option) in [
+            (self.networks, " --networks"),
+            (self.exact_clock, " --exact-clock"),
+            (self.twice, " --twice"),
+        ] {
+            words += if given { option } else { "" };
+        }
+        words
+    }
+
+    /// The command that checks scenario number `scenario` again.
+    pub fn only(&self, scenario: u32) -> String {
+        self.command(&format!("--only {scenario}"))
+    }
+}
+
+/// What one scenario showed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Its number.
+    pub scenario: u32,
+    /// What both measured.
+    pub figures: Vec<Figure>,
+}
+
+/// What all scenarios of a check have shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What repeats it.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What the kernel or Xen calls itself.
+    pub kernel: String,
+    /// Version of lowtail.
+    pub version: String,
+    /// How long it took.
+    pub elapsed_seconds: f64,
+    /// The scenarios, by their numbers.
+    pub scenarios: Vec<Checked>,
+}
+
+impl Report {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no report: the file and what is wrong.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let text = lowtail_config_text::read(path, FILE_BYTES_MAX, "report")?;
+        let file = path.display().to_string();
+        Self::parse(&text).map_err(|error| FileError::new(&file, error))
+    }
+
+    /// Reads `text`; what is wrong with it, if it is no report.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let report: Report = serde_json::from_str(text)
+            .map_err(|error| format!("no report of `lowtail lab check --json`: {error}"))?;
+        report.check()?;
+        Ok(report)
+    }
+
+    /// What no check can have found.
+    fn check(&self) -> Result<(), String> {
+        if version(&self.kernel).is_none() {
+            return Err(format!("kernel `{}`: that is no version", self.kernel));
+        }
+        if self.scenarios.is_empty() {
+            return Err("there are no scenarios".to_string());
+        }
+        for pair in self.scenarios.windows(2) {
+            if pair[0].scenario >= pair[1].scenario {
+                let (a, b) = (pair[0].scenario, pair[1].scenario);
+                return Err(format!("scenario {b} after {a}: each is there once, in order"));
+            }
+        }
+        for (scenario, figure) in self.figures() {
+            if figure.simulated < 0.0 || figure.kernel < 0.0 {
+                let (of, kind) = (&figure.of, figure.figure.in_tables().0);
+                return Err(format!("scenario {scenario}, {of}, {kind}: less than nothing"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The command that makes it again.
+    pub fn command(&self) -> String {
+        let first = self.scenarios.first().map_or(0, |checked| checked.scenario);
+        let mut which = format!("--scenarios {}", self.scenarios.len());
+        if first > 0 {
+            which += &format!(" --first {first}");
+        }
+        self.settings.command(&which)
+    }
+
+    /// All figures, each with the number of its scenario.
+    pub fn figures(&self) -> impl Iterator<Item = (u32, &Figure)> + Clone {
+        let all = self.scenarios.iter();
+        all.flat_map(|checked| checked.figures.iter().map(|figure| (checked.scenario, figure)))
+    }
+
+    /// The same, the worst first.
+    pub fn worst(&self) -> Vec<(u32, &Figure)> {
+        let mut all: Vec<_> = self.figures().collect();
+        all.sort_by(|a, b| b.1.badness().total_cmp(&a.1.badness()));
+        all
+    }
+
+    /// How many figures of each kind are how near.
+    pub fn tallies(&self) -> Vec<Tally> {
+        Tally::all(self.figures().map(|(_, figure)| figure))
+    }
+
+    /// As JSON without spaces, a line for each scenario: short, and what has changed shows.
+    ///
+    /// # Errors
+    /// serde's.
+    pub fn lines(&self) -> Result<String, serde_json::Error> {
+        let text = serde_json::to_string(self)?;
+        // Within a string the quotes would have backslashes.
+        let start = "{\"scenario\":";
+        Ok(text.replace(start, &format!("\n{start}")) + "\n")
+    }
+}
+
+/// The first two numbers of what a kernel or Xen calls itself.
+pub fn version(name: &str) -> Option<(u32, u32)> {
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut next = || numbers.next().and_then(Result::ok);
+    Some((next()?, next()?))
+}
