@@ -41,7 +41,8 @@ fidelity: need-build need-bpf
 	mv docs/fidelity.md.new docs/fidelity.md
 
 # The reports themselves: random scenarios on real kernels and a real Xen, beside the simulator. An hour on two cores, with nothing else on
-# them: 10 to 15 minutes for each kernel, 20 for Xen. Shorter with SCENARIOS=20 XEN_SCENARIOS=4 (15 minutes), other scenarios with SEED=5.
+# them: 10 to 15 minutes for each kernel, 15 for networks, 20 for Xen. Shorter with SCENARIOS=20 NETWORKS=10 XEN_SCENARIOS=4 (15 minutes), other
+# scenarios with SEED=5.
 # A report is written when its check is complete; after an error the others stay as they are. It ends with an error if
 # docs/fidelity-causes.toml has causes of figures that are not there any more: remove them, then `make fidelity`.
 truth: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
@@ -55,6 +56,7 @@ truth: need-build need-bpf need-xen
 	for series in 6.1 6.12 6.18; do \
 		check --on guest=$$series --scenarios $(or $(SCENARIOS),200) --report docs/fidelity/linux-$$series.json; \
 	done; \
+	check --on guest=6.18 --networks --scenarios $(or $(NETWORKS),60) --report docs/fidelity/networks-6.18.json; \
 	check --on xen=4.20 --scenarios $(or $(XEN_SCENARIOS),60) --report docs/fidelity/xen-4.20.json
 	@$(MAKE) --no-print-directory fidelity
 	@sed -n '/^| system /,/^$$/p' docs/fidelity.md
