@@ -31,9 +31,13 @@ fn counts(score: &Score) -> String {
     if *short > 0 {
         text += &format!("; {short} fall short");
     }
+    text += ".";
+    if *alone > 0 {
+        text += &format!(" {alone} of these have no trivial model beside them.");
+    }
     text + &format!(
-        ". {alone} of these have no trivial model beside them. {fitted} more were fitted, and {weak} more are weak: a trivial \
-         model passes them as well, or is nearer to what was published ([claims](reference/scenario.md#claims))."
+        " {fitted} more were fitted, and {weak} more are weak: a trivial model passes them as well, or is nearer to what was published \
+         ([scenario files](reference/scenario.md#weak-claims))."
     )
 }
 
