@@ -38,6 +38,8 @@ pub struct ClaimFile {
     pub published: Option<f64>,
     /// How far from it is near enough.
     pub tolerance: Option<Tolerance>,
+    /// What was published is the figure divided by this one.
+    pub relative_to: Option<FigureFile>,
     /// The figure is this or less.
     pub at_most: Option<BoundFile>,
     /// The figure is this or more.
@@ -53,6 +55,11 @@ pub struct ClaimFile {
     /// A number of the scenario was chosen so that it holds. It is judged, and does not count as a claim.
     #[serde(default)]
     pub fitted: bool,
+    /// What a trivial model says of the figure. If absent, the model is that the row has the figures of the row that the claim
+    /// compares with, or for a number those of `base`.
+    pub trivial: Option<BoundFile>,
+    /// The trivial model in words.
+    pub trivial_model: Option<String>,
 }
 
 /// Which rows are not to have less of both a figure and a cost.
@@ -67,15 +74,44 @@ pub struct NeverInsideFile {
 }
 
 impl ClaimFile {
+    /// What verdicts call it.
+    pub fn name(&self) -> String {
+        let case = self.case.as_deref().unwrap_or("all");
+        self.id.clone().unwrap_or_else(|| format!("{case}/{}", self.metric))
+    }
+
+    /// Its bound, and whether the figure is to be that at most.
+    pub(crate) fn bound(&self) -> Option<(&BoundFile, bool)> {
+        let most = self.at_most.as_ref().map(|bound| (bound, true));
+        most.or_else(|| self.at_least.as_ref().map(|bound| (bound, false)))
+    }
+
+    /// The figure that its own is compared with.
+    pub(crate) fn compared(&self) -> Option<&FigureFile> {
+        let bound = self.bound().and_then(|(bound, _)| bound.figure());
+        self.relative_to.as_ref().or(bound)
+    }
+
     /// The metrics that it is about or compares with.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &str> {
-        let bounds = self.at_most.iter().chain(&self.at_least);
-        let others = bounds.filter_map(|bound| match bound {
-            BoundFile::Figure(figure) => figure.metric.as_deref(),
-            BoundFile::Number(_) => None,
-        });
+        let stated = self.trivial.as_ref().and_then(BoundFile::figure);
+        let others = self.compared().into_iter().chain(stated);
+        let others = others.filter_map(|figure| figure.metric.as_deref());
         let cost = self.never_inside.iter().map(|file| file.cost.as_str());
         others.chain(cost).chain([self.metric.as_str()])
+    }
+}
+
+/// Refuses a trivial model without words, and words without one; the error names the key.
+pub(crate) fn in_words(stated: bool, model: Option<&str>) -> Result<(), (&'static str, String)> {
+    match (stated, model) {
+        (true, None) => {
+            Err(("trivial", "which model says so? give `trivial_model`, in words".to_string()))
+        }
+        (false, Some(_)) => {
+            Err(("trivial_model", "what does it say? give `trivial`, a figure".to_string()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -118,6 +154,16 @@ pub enum BoundFile {
     Figure(FigureFile),
 }
 
+impl BoundFile {
+    /// The figure that it refers to, if it is no number.
+    pub(crate) fn figure(&self) -> Option<&FigureFile> {
+        match self {
+            BoundFile::Figure(figure) => Some(figure),
+            BoundFile::Number(_) => None,
+        }
+    }
+}
+
 /// `times` a figure of another row, `plus` a number.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -138,6 +184,9 @@ pub struct FigureFile {
     /// Added after that, in the claim's unit.
     #[serde(default)]
     pub plus: f64,
+    /// Added, too: a wait of between nothing and this, each as likely. A quantile gets its part of it, `avg` half.
+    #[serde(default)]
+    pub plus_uniform: f64,
 }
 
 fn one() -> f64 {
@@ -171,6 +220,10 @@ macro_rules! figures {
             /// Numbers of the scenario were chosen so that these hold. They are judged, and do not count as claims.
             #[serde(default)]
             pub fitted: bool,
+            /// What a trivial model says of each figure (a number of a single one); if absent, the figures of `base`.
+            pub trivial: Option<BoundFile>,
+            /// The trivial model in words.
+            pub trivial_model: Option<String>,
             $(
                 /// The published figure of this name.
                 pub $field: Option<f64>,

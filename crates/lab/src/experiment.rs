@@ -9,15 +9,16 @@ use toml::de::{DeArray, DeValue};
 use crate::case::error::ExpandError;
 use crate::case::normalize::normalize;
 use crate::case::{self, Case};
-use crate::claim::{BoundFile, ClaimFile};
+use crate::claim::{self, BoundFile, ClaimFile, FigureFile};
 use crate::costs::CostReader;
 use crate::error::{Error, SpanError, hint, nearest};
 use crate::file::ScenarioFile;
 use crate::limits;
 use crate::metric;
 use crate::options::RunOptions;
+use crate::selection;
 use crate::tree::{self, Node};
-use crate::verdict;
+use crate::value::Tolerance;
 
 /// Most seeds of a case.
 const SEEDS_MAX: u16 = 100;
@@ -179,9 +180,18 @@ impl Experiment {
                 self.variables([name]).map_err(|m| at(&["frontier", key], m))?;
             }
         }
+        if let Some(base) = &self.file.base {
+            self.row(base).map_err(|m| at(&["base"], m))?;
+        }
         for (i, published) in self.file.published.iter().enumerate() {
             let i = i.to_string();
             self.row(&published.case).map_err(|m| at(&["published", &i, "case"], m))?;
+            if let Some(stated) = &published.trivial {
+                self.check_stated(stated, &published.figures(), &vms)
+                    .map_err(|m| at(&["published", &i, "trivial"], m))?;
+            }
+            claim::in_words(published.trivial.is_some(), published.trivial_model.as_deref())
+                .map_err(|(key, m)| at(&["published", &i, key], m))?;
             let judged = published.figures().into_iter();
             let all = judged.chain(published.out_of_scope.figures());
             for (metric, figure) in all {
@@ -204,9 +214,8 @@ impl Experiment {
             if let Some(message) = claim.id.as_deref().and_then(limits::long_name) {
                 return Err(at(&["claim", &i, "id"], message));
             }
-            if !ids.insert(verdict::id(claim)) {
-                let message =
-                    format!("two claims are called `{}`; give an `id`", verdict::id(claim));
+            if !ids.insert(claim.name()) {
+                let message = format!("two claims are called `{}`; give an `id`", claim.name());
                 return Err(at(&["claim", &i, "id"], message));
             }
         }
@@ -231,6 +240,20 @@ impl Experiment {
         if claim.tolerance.is_some() && claim.published.is_none() {
             return Err(("tolerance", "a tolerance of what? give `published`".to_string()));
         }
+        if claim.relative_to.is_some() && claim.published.is_none() {
+            let message = "what was published as a ratio to it? give `published` and `tolerance`";
+            return Err(("relative_to", message.to_string()));
+        }
+        let span = matches!(claim.tolerance, Some(Tolerance::Duration(_)));
+        if claim.relative_to.is_some() && span {
+            return Err(("tolerance", "of a ratio: `10%` or a number".to_string()));
+        }
+        if claim.trivial.is_some() && (claim.ascending.is_some() || claim.never_inside.is_some()) {
+            let message =
+                "of an order, and of no better row, the trivial model is that all are equal";
+            return Err(("trivial", message.to_string()));
+        }
+        claim::in_words(claim.trivial.is_some(), claim.trivial_model.as_deref())?;
         metric::check(&claim.metric, vms).map_err(|m| ("metric", m))?;
         if let Some(case) = &claim.case {
             self.row(case).map_err(|m| ("case", m))?;
@@ -251,24 +274,57 @@ impl Experiment {
                 return Err(("", "which row is never inside? give `case`".to_string()));
             }
         }
-        for (key, bound) in [("at_most", &claim.at_most), ("at_least", &claim.at_least)] {
-            let Some(BoundFile::Figure(figure)) = bound else { continue };
-            if let Some(case) = &figure.case {
-                self.row(case).map_err(|m| (key, m))?;
-            }
-            if let Some(metric) = &figure.metric {
-                metric::check(metric, vms).map_err(|m| (key, m))?;
-            }
-            let names = figure.r#where.iter().flat_map(|w| w.keys());
-            self.variables(names).map_err(|m| (key, m))?;
+        let bounds = [
+            ("at_most", &claim.at_most),
+            ("at_least", &claim.at_least),
+            ("trivial", &claim.trivial),
+        ];
+        let figures =
+            bounds.into_iter().filter_map(|(key, bound)| Some((key, bound.as_ref()?.figure()?)));
+        for (key, figure) in figures.chain(claim.relative_to.iter().map(|f| ("relative_to", f))) {
+            self.check_figure(figure, &claim.metric, vms).map_err(|m| (key, m))?;
         }
         Ok(())
+    }
+
+    /// Checks a figure that is compared with one of `metric`.
+    fn check_figure(
+        &self,
+        figure: &FigureFile,
+        metric: &str,
+        vms: &[String],
+    ) -> Result<(), String> {
+        if let Some(case) = &figure.case {
+            self.row(case)?;
+        }
+        if let Some(metric) = &figure.metric {
+            metric::check(metric, vms)?;
+        }
+        let metric = figure.metric.as_deref().unwrap_or(metric);
+        if figure.plus_uniform != 0.0 && !metric::is_latency(metric) {
+            return Err(format!("plus_uniform is a wait, {metric} is none"));
+        }
+        self.variables(figure.r#where.iter().flat_map(|conditions| conditions.keys()))
+    }
+
+    /// Checks the trivial model of `published` figures.
+    fn check_stated(
+        &self,
+        stated: &BoundFile,
+        published: &[(&str, f64)],
+        vms: &[String],
+    ) -> Result<(), String> {
+        let Some(figure) = stated.figure() else {
+            let one = published.len() == 1;
+            return if one { Ok(()) } else { Err("a number for several figures".to_string()) };
+        };
+        published.iter().try_for_each(|(metric, _)| self.check_figure(figure, metric, vms))
     }
 
     /// Refuses conditions of which a value fits no case, or that no case meets: a comparison with nothing would hold.
     fn chooses(&self, conditions: &BTreeMap<String, toml::Value>) -> Result<(), String> {
         let has = |case: &Case, name: &String, wanted: &toml::Value| {
-            case.variables.iter().any(|(key, x)| key == name && verdict::matches(x, wanted))
+            case.variables.iter().any(|(key, x)| key == name && selection::matches(x, wanted))
         };
         for (name, wanted) in conditions {
             let all = wanted.as_array().map_or_else(|| std::slice::from_ref(wanted), Vec::as_slice);

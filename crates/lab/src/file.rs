@@ -86,6 +86,8 @@ pub struct ScenarioFile {
     pub case: Vec<CaseFile>,
     /// What `--full` changes.
     pub full: Option<FullFile>,
+    /// The row in which nothing is done: the trivial model of claims about numbers is that all rows have its figures.
+    pub base: Option<String>,
     /// Published figures, row by row.
     #[serde(default)]
     pub published: Vec<PublishedFile>,

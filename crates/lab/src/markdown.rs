@@ -1,15 +1,18 @@
 //! Outcomes as Markdown.
 
 use crate::outcome::Outcome;
+use crate::score::Score;
 use crate::table::Table;
 
 /// A document with a chapter for each of `outcomes`, and `command`, which writes it.
 pub fn document(outcomes: &[Outcome], command: &str) -> String {
+    let score = Score::of(outcomes.iter().flat_map(|outcome| &outcome.claims));
     let mut out = format!(
         "# Results\n\nWritten by `{}`. Each chapter is an experiment: its claims, with the published figure beside ours where \
          there is one, then the figures of each case. Units and metrics: [scenario files](reference/scenario.md). What an experiment assumes: \
-         `lowtail lab show NAME`.\n\n| experiment | | |\n|---|---|---|\n",
-        plain(command)
+         `lowtail lab show NAME`.\n\n{}\n\n| experiment | | |\n|---|---|---|\n",
+        plain(command),
+        counts(&score)
     );
     for outcome in outcomes {
         let (name, title) = (plain(&outcome.name), plain(&outcome.title));
@@ -19,6 +22,23 @@ pub fn document(outcomes: &[Outcome], command: &str) -> String {
         out += &format!("\n{}", outcome.markdown());
     }
     out
+}
+
+/// How many claims there are, by what their verdicts are worth.
+fn counts(score: &Score) -> String {
+    let Score { all, held, missed, alone, fitted, weak, short } = score;
+    let mut text = format!("Of {all} claims that count, {held} hold and {missed} are missed");
+    if *short > 0 {
+        text += &format!("; {short} fall short");
+    }
+    text += ".";
+    if *alone > 0 {
+        text += &format!(" {alone} of these have no trivial model beside them.");
+    }
+    text + &format!(
+        " {fitted} more were fitted, and {weak} more are weak: a trivial model passes them as well, or is nearer to what was published \
+         ([scenario files](reference/scenario.md#weak-claims))."
+    )
 }
 
 impl Outcome {

@@ -105,6 +105,22 @@ pub fn is_latency(metric: &str) -> bool {
     LATENCY.contains(&metric)
 }
 
+/// Which quantile of a uniform distribution stands for `metric`; none if it is no span of time.
+pub(crate) fn quantile(metric: &str) -> Option<f64> {
+    let part = match metric {
+        "min" => 0.0,
+        "p25" => 0.25,
+        "p50" | "avg" => 0.5,
+        "p75" => 0.75,
+        "p90" => 0.9,
+        "p99" => 0.99,
+        "p99_9" => 0.999,
+        "max" => 1.0,
+        _ => return None,
+    };
+    Some(part)
+}
+
 /// The unit of `metric` in a row whose times are in `unit`.
 pub fn unit(metric: &str, unit: TimeUnit) -> &'static str {
     if is_latency(metric) {

@@ -8,12 +8,14 @@ use crate::case::spec::RowSpec;
 use crate::costs::CostTable;
 use crate::experiment::Experiment;
 use crate::file::FrontierFile;
+use crate::judge;
 use crate::metric::TimeUnit;
 use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
 use crate::quoted::quoted;
 use crate::row::Row;
-use crate::verdict::{self, Verdict};
+use crate::score::Score;
+use crate::verdict::Verdict;
 
 /// Results of an experiment.
 #[derive(Debug, Clone)]
@@ -80,11 +82,11 @@ impl Outcome {
         let judge = |rows: &[Row]| -> Vec<Verdict> {
             let published = file.published.iter().flat_map(|p| {
                 let ran = missing.iter().all(|row| row.name != p.case);
-                verdict::published(p, rows, file.unit).into_iter().map(move |v| v.if_ran(ran))
+                judge::published(p, rows, file).into_iter().map(move |v| v.if_ran(ran))
             });
             let claims = file.claim.iter().map(|claim| {
-                let ran = !verdict::needs(claim, &missing);
-                verdict::judge(claim, rows, file.unit).if_ran(ran)
+                let ran = !judge::needs(claim, &missing);
+                judge::judge(claim, rows, file).if_ran(ran)
             });
             published.chain(claims).collect()
         };
@@ -93,7 +95,7 @@ impl Outcome {
             let each: Vec<Vec<Verdict>> = each.iter().map(|rows| judge(rows)).collect();
             // Who is never inside of others is so by the intervals of all seeds.
             let by_intervals = |verdict: &Verdict| {
-                file.claim.iter().any(|c| c.never_inside.is_some() && verdict::id(c) == verdict.id)
+                file.claim.iter().any(|c| c.never_inside.is_some() && c.name() == verdict.id)
             };
             let over = |(i, verdict): (usize, Verdict)| match by_intervals(&verdict) {
                 true => verdict,
@@ -135,11 +137,9 @@ impl Outcome {
         }
     }
 
-    /// How many claims hold, out of how many that are judged; those that were fitted do not count.
-    pub fn score(&self) -> (usize, usize) {
-        let judged = self.claims.iter().filter(|claim| !claim.fitted);
-        let judged = judged.filter_map(|claim| claim.holds);
-        judged.fold((0, 0), |(held, all), holds| (held + usize::from(holds), all + 1))
+    /// How many claims hold, and of how many that count.
+    pub fn score(&self) -> Score {
+        Score::of(self.claims.iter())
     }
 
     /// Whether every claim holds, but those that are known to be missed.

@@ -157,6 +157,9 @@ impl Sensitivity {
             map.insert("id".into(), verdict.id.clone().into());
             map.insert("unit".into(), verdict.unit.clone().into());
             map.insert("holds".into(), verdict.holds.into());
+            if verdict.is_weak() {
+                map.insert("weak".into(), true.into());
+            }
             map.insert("measured".into(), number(verdict.measured));
             let range = claim.range();
             map.insert("measured_min".into(), number(range.map(|range| range.0)));

@@ -105,31 +105,22 @@ impl Outcome {
 
     /// One line that sums up the verdicts.
     pub fn verdict_line(&self) -> String {
-        let judged = || self.claims.iter().filter(|claim| claim.holds.is_some());
-        let fitted = judged().filter(|claim| claim.fitted).count();
-        let score = match self.score() {
-            (_, 0) if self.claims.is_empty() => return "no claims: predictions".to_string(),
-            (_, 0) if fitted > 0 => return "no claims but those that were fitted".to_string(),
-            (_, 0) => return "no claim is judged: their cases did not run".to_string(),
-            (1, 1) => "its one claim holds".to_string(),
-            (held, all) if held == all => format!("all {all} claims hold"),
-            (held, all) => format!("{held} of {all} claims hold"),
-        };
-        let missed = judged().filter(|claim| claim.is_missed()).count();
-        let short = judged().filter(|claim| claim.falls_short()).count();
-        let rest = [(missed, "missed"), (fitted, "fitted besides"), (short, "fall short")];
-        let rest = rest.iter().filter(|(n, _)| *n > 0);
-        rest.fold(score, |line, (n, what)| format!("{line}, {n} {what}"))
+        if self.claims.is_empty() {
+            return "no claims: predictions".to_string();
+        }
+        self.score().line()
     }
 
     pub(crate) fn claim_table(&self) -> Table {
-        let header = ["claim", "unit", "published", "measured", "ratio", "verdict", "wanted"];
+        let header =
+            ["claim", "unit", "published", "trivial", "measured", "ratio", "verdict", "wanted"];
         let row = |claim: &Verdict| {
             let (word, style) = word(claim);
             let cells = vec![
                 claim.id.clone(),
                 claim.unit.clone(),
                 optional(claim.published),
+                optional(claim.trivial_figure()),
                 measured(claim),
                 claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
                 with_seeds(word, claim),
@@ -140,7 +131,7 @@ impl Outcome {
         Table {
             header: header.map(str::to_string).to_vec(),
             rows: self.claims.iter().map(row).collect(),
-            text_from: 5,
+            text_from: 6,
         }
     }
 
@@ -190,6 +181,7 @@ pub(crate) fn with_seeds(word: &str, claim: &Verdict) -> String {
 pub(crate) fn word(claim: &Verdict) -> (&'static str, &'static str) {
     match claim.holds {
         Some(true) if claim.fitted => ("fitted", DIM),
+        Some(true) if claim.is_weak() => ("weak", DIM),
         Some(true) => ("holds", GREEN),
         Some(false) if claim.is_missed() => ("missed", DIM),
         Some(false) => ("falls short", RED),

@@ -58,7 +58,11 @@ fn text(moved: &Sensitivity) -> String {
     text += &table(&rows);
     let still = moved.claims.iter().filter(|claim| claim.flips.is_empty());
     let (still, all) = (still.count(), moved.claims.len());
-    text + &format!("\n{} of {all} claims flip, {still} do not\n", all - still)
+    let weak = moved.claims.iter().filter(|claim| claim.verdict.is_weak()).count();
+    text + &format!(
+        "\n{} of {all} claims flip, {still} do not; a trivial model passes {weak}\n",
+        all - still
+    )
 }
 
 fn cells(moved: &Sensitivity, claim: &Moved) -> [String; 6] {

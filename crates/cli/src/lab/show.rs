@@ -81,7 +81,7 @@ fn claims(experiment: &Experiment) -> String {
         text += &format!("  {case}: {} within {tolerance} of published\n", figures.join(", "));
     }
     for claim in &file.claim {
-        text += &format!("  {}\n", line(&id(claim)));
+        text += &format!("  {}\n", line(&claim.name()));
     }
     text
 }
@@ -102,12 +102,6 @@ fn figures(published: &PublishedFile) -> impl Iterator<Item = &'static str> {
     all.into_iter().filter(|(_, figure)| figure.is_some()).map(|(name, _)| name)
 }
 
-/// What verdicts will call the claim.
-fn id(claim: &ClaimFile) -> String {
-    let case = claim.case.as_deref().unwrap_or("all");
-    claim.id.clone().unwrap_or_else(|| format!("{case}/{}", claim.metric))
-}
-
 /// For programs.
 fn json(experiment: &Experiment) -> Value {
     let file = &experiment.file;
@@ -115,7 +109,7 @@ fn json(experiment: &Experiment) -> Value {
     let published = file.published.iter().flat_map(|published| {
         figures(published).map(move |figure| format!("{}/{figure}", published.case))
     });
-    let claims: Vec<String> = published.chain(file.claim.iter().map(id)).collect();
+    let claims: Vec<String> = published.chain(file.claim.iter().map(ClaimFile::name)).collect();
     json!({
         "name": experiment.name,
         "title": file.title,

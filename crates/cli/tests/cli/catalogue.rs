@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 use crate::{Place, Ran, TINY};
 
 /// All experiments with two jobs, run once for all tests, and their tables.
@@ -26,6 +28,27 @@ fn the_tables_of_the_documentation_are_not_stale() {
     let now = &all_with_tables().1;
     let differs = now.lines().zip(kept.lines()).find(|(now, kept)| now != kept);
     assert!(*now == kept, "`make results` writes docs/results.md anew; first: {differs:#?}");
+}
+
+/// docs/results.md says how many claims count, which is what is left of all without those that are weak or fitted. The README has no
+/// other number.
+#[test]
+fn the_number_of_claims_that_count() {
+    let (all, tables) = all_with_tables();
+    let json = all.json();
+    let experiments = json["experiments"].as_array().expect("experiments");
+    let claims = experiments.iter().flat_map(|experiment| experiment["claims"].as_array().unwrap());
+    let marked = |claim: &Value, key: &str| claim[key] == true;
+    let counts = claims.filter(|claim| !marked(claim, "weak") && !marked(claim, "fitted")).count();
+    let held = format!("Of {counts} claims that count, ");
+    assert!(tables.contains(&held), "{held}");
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("README.md");
+    let words: Vec<&str> = readme.split_whitespace().collect();
+    for pair in words.windows(2).filter(|pair| pair[1].starts_with("claims")) {
+        let number = pair[0].parse::<usize>();
+        assert!(number.is_err() || number == Ok(counts), "{pair:?}, not {counts}");
+    }
 }
 
 /// The picture of the README is that of this version, and stands for itself.

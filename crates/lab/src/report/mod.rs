@@ -77,8 +77,8 @@ fn summary(outcomes: &[Outcome]) -> String {
 }
 
 fn badge(outcome: &Outcome) -> String {
-    let class = match outcome.score() {
-        (_, 0) => "none",
+    let class = match outcome.score().all {
+        0 if outcome.holds() => "none",
         _ if outcome.holds() => "good",
         _ => "bad",
     };
@@ -175,12 +175,12 @@ fn claims(outcome: &Outcome) -> String {
     }
     let mut out = "<h3>Claims</h3>\n<div class=\"scroll\"><table class=\"claims\"><thead><tr>\
                    <th>claim</th><th>unit</th><th class=\"n\">published</th>\
-                   <th class=\"n\">ours</th><th class=\"n\">ratio</th><th>wanted</th>\
+                   <th class=\"n\">trivial</th><th class=\"n\">ours</th><th class=\"n\">ratio</th><th>wanted</th>\
                    <th>verdict</th></tr></thead><tbody>\n"
         .to_string();
     for claim in &outcome.claims {
         let class = match claim.holds {
-            Some(true) if !claim.fitted => "good",
+            Some(true) if !claim.fitted && !claim.is_weak() => "good",
             _ if claim.falls_short() => "bad",
             _ => "none",
         };
@@ -192,11 +192,12 @@ fn claims(outcome: &Outcome) -> String {
         let _ = writeln!(
             out,
             "<tr class=\"{class}\"><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>\
              <td class=\"v\">{mark}{}</td></tr>",
             escape(&claim.id),
             escape(&claim.unit),
             optional(claim.published),
+            optional(claim.trivial_figure()),
             escape(&measured(claim)),
             claim.ratio().map_or_else(|| "–".to_string(), |ratio| format!("{ratio:.3}")),
             escape(&claim.wanted()),

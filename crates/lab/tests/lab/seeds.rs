@@ -201,7 +201,7 @@ fn missed_and_fitted_claims_are_told_apart() {
     let missed = claim("gone", "0", "missed = 'nobody is that fast'");
     let outcome = with(&[good.clone(), missed, claim("fit", "1e9", "fitted = true")]);
     assert!(outcome.holds());
-    assert_eq!(outcome.score(), (1, 2));
+    assert_eq!((outcome.score().held, outcome.score().all), (1, 2));
     assert_eq!(outcome.verdict_line(), "1 of 2 claims hold, 1 missed, 1 fitted besides");
     let table = outcome.table(false);
     assert!(table.contains("missed, gone: nobody is that fast"), "{table}");
