@@ -206,6 +206,8 @@ pub fn xen_scenario(host: XenHost, seed: u64, index: u32, command: &str) -> Stri
 
 #[cfg(test)]
 mod tests {
+    use lowtail_engine::{Duration, Time};
+
     use super::*;
     use crate::Experiment;
 
@@ -250,6 +252,8 @@ mod tests {
             let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
             let network = experiment.cases(false)[0].network.as_ref().expect("one");
             network.on_kernel().unwrap_or_else(|why| panic!("{why}\n{text}"));
+            // And the simulator comes to an end with it.
+            network.net(1).run(Time::ZERO + Duration::from_s(2));
         }
     }
 

@@ -47,8 +47,8 @@ impl Net {
                 flow.messages.get(at).map_or(u64::MAX, |message| message.end - segment.seq);
         }
         let small_queues = config.tcp.small_queues;
-        let sent = self.emit(packet);
-        if !small_queues || !self.was_refused(sent) {
+        self.emit(packet);
+        if !small_queues || self.dropped.is_empty() || !self.was_refused(id, segment) {
             return true;
         }
         let now = self.queue.now();

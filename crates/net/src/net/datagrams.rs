@@ -78,8 +78,7 @@ impl Net {
         flow.in_machine += u32::from(counted);
         let packet = self.datagram_packet(index, kind, true, (payload, frames), now);
         if !attached {
-            self.emit(packet);
-            return;
+            return self.emit(packet);
         }
         self.frames.sent += u64::from(frames);
         let flags = if counted { FLAG_IN_MACHINE } else { 0 };
@@ -176,8 +175,7 @@ impl Net {
         if kind == Kind::Request {
             let reply = flow.reply();
             let packet = self.datagram_packet(index, Kind::Reply, false, reply, sent);
-            self.emit(packet);
-            return;
+            return self.emit(packet);
         }
         let mut packets = flow.count_arrived(payload, now);
         if packets == 0 && caught_up {

@@ -2,10 +2,11 @@
 
 use super::{Event, HERE, NO_SACK, Net, NetEvent};
 use crate::net::datagrams::FLAG_IN_MACHINE;
-use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId};
+use crate::packet::{Ecn, End, FlowId, Kind, Packet, PacketId, Pool};
 use crate::port::{PortActions, PortId, TxCompletion};
 use crate::queue::{Cause, QueueContext};
 use crate::tcp::FLAG_SMALL_QUEUE;
+use crate::tcp::sender::Segment;
 
 impl Net {
     /// Sends `id` through the next port of its way, or delivers it.
@@ -160,21 +161,35 @@ impl Net {
 
     /// Sends `packet`: hands it out, or puts it on its way.
     #[inline(always)]
-    pub(super) fn emit(&mut self, packet: Packet) -> PacketId {
+    pub(super) fn emit(&mut self, packet: Packet) {
         let id = self.pool.put(packet);
         self.send(id);
-        id
     }
 
-    /// Whether the packet that was sent last has found no room in the queue of its own host. It is gone then.
-    pub(super) fn was_refused(&mut self, id: PacketId) -> bool {
-        let refused = |dropped: &(PacketId, Cause)| *dropped == (id, Cause::Full);
-        let Some(at) = self.dropped.iter().position(refused) else { return false };
-        self.dropped.swap_remove(at);
-        let packet = self.pool.take(id);
-        self.frames.dropped[Cause::Full as usize] += u64::from(packet.frames);
-        self.stats[self.flows[packet.flow.index()].traffic as usize].dropped +=
-            u64::from(packet.frames);
+    /// Whether `segment` of `flow`, which was sent last, has found no room in the queue of its own host: not one piece of it. It is
+    /// gone then. Of one that was cut up and has found room in part, the rest is lost as anywhere (Linux `tbf_segment`).
+    pub(super) fn was_refused(&mut self, flow: FlowId, segment: Segment) -> bool {
+        let range = segment.seq..segment.seq + u64::from(segment.payload);
+        let is_piece = |pool: &Pool, &(id, cause): &(PacketId, Cause)| {
+            let packet = &pool[id];
+            let of_it = packet.flow == flow && packet.kind == Kind::Data;
+            of_it && cause == Cause::Full && range.contains(&packet.seq)
+        };
+        let pieces = self.dropped.iter().filter(|dropped| is_piece(&self.pool, dropped));
+        if pieces.map(|dropped| self.pool[dropped.0].payload).sum::<u32>() < segment.payload {
+            return false;
+        }
+        let traffic = self.flows[flow.index()].traffic as usize;
+        let (pool, frames, stats) = (&mut self.pool, &mut self.frames, &mut self.stats);
+        self.dropped.retain(|dropped| {
+            if !is_piece(pool, dropped) {
+                return true;
+            }
+            let packet = pool.take(dropped.0);
+            frames.dropped[Cause::Full as usize] += u64::from(packet.frames);
+            stats[traffic].dropped += u64::from(packet.frames);
+            false
+        });
         true
     }
 

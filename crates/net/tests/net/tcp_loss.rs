@@ -3,6 +3,7 @@
 use lowtail_engine::{Distribution, Duration, Time};
 use lowtail_net::packet::Packet;
 use lowtail_net::queue::fifo::{Fifo, FifoLimit};
+use lowtail_net::queue::split::Split;
 use lowtail_net::tcp::congestion::Congestion;
 use lowtail_net::tcp::sender::{AckInfo, Sender, State};
 use lowtail_net::tcp::{Control, TcpConfig};
@@ -340,5 +341,28 @@ fn a_full_queue_of_the_own_host_is_no_loss() {
         assert_eq!(stats.delivered_bytes, 200 * MSS, "{small_queues}");
         let resent = net.flows()[0].sender.counts.resent;
         assert_eq!(resent == 0, small_queues, "{resent} sent again, {} dropped", stats.dropped);
+    }
+}
+
+/// Segments of 20 frames that are cut up before a queue of 10: of each a part finds room, the rest is lost and found by the
+/// receiver. This once went on for ever at one instant, since each piece that was dropped made room for a segment.
+#[test]
+fn a_segment_may_be_refused_in_part() {
+    for room in [10, 1] {
+        let port = |place| match place {
+            Place::Host(_) => {
+                let queue = Split::new(0, Box::new(Fifo::new(FifoLimit::Packets(room), None)));
+                let nic = NicConfig { ring: 2, bql: false, whole: true };
+                Port::queued(link(10, ms(1)), Box::new(queue), Some(nic))
+            }
+            _ => Port::plain(link(1000, ms(1))),
+        };
+        let tcp = TcpConfig { small_queues: true, segment_bytes: 20 * MSS as u32, ..burst(30) };
+        let pattern = Pattern::Transfer { bytes: 100 * MSS };
+        let mut net = net(Shape::Star { hosts: 2 }, port, vec![traffic(pattern, tcp)], 1);
+        net.run(at(ms(60_000)));
+        let stats = &net.stats()[0];
+        assert_eq!(stats.delivered_bytes, 100 * MSS, "{room}");
+        assert!(stats.dropped > 0, "{room}: it has to be tried");
     }
 }
