@@ -228,8 +228,10 @@ pub struct TrafficStats {
     pub delivered_bytes: u64,
     /// Messages, requests or datagrams begun since the warm-up.
     pub begun: u64,
-    /// Packets (frames) dropped.
+    /// Frames dropped.
     pub dropped: u64,
+    /// The same in packets, as queues hold them: a segment that was not cut up is one, however many frames it has.
+    pub dropped_packets: u64,
     /// Of a list: for each of its transfers how long it took; `MAX`: it is not over.
     pub completions: Vec<Duration>,
 }
@@ -244,6 +246,7 @@ impl TrafficStats {
             delivered_bytes: 0,
             begun: 0,
             dropped: 0,
+            dropped_packets: 0,
         }
     }
 }

@@ -3,7 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_lab::case::Case;
 use lowtail_lab::network::NetworkCase;
-use lowtail_lab::network::kernel::KernelCosts;
+use lowtail_lab::network::kernel::{IdleMedians, KernelCosts};
 use lowtail_lab::network::tc::PRIORITIES;
 use lowtail_play::check::{Figure, network_figures};
 use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
@@ -37,26 +37,31 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
 /// How long a network is idle to be measured.
 const IDLE: Duration = Duration::from_s(1);
 
-/// What packets through disciplines and their users take on this host, by what an idle network takes longer here than
+/// What packets through disciplines and their users take on this host, by what idle networks take longer here than
 /// simulated.
 fn costs(network: &NetworkCase) -> Result<KernelCosts, Error> {
-    let idle = network.idle().map_err(Error::Scenario)?;
-    let real = network::run(&plan(&idle).map_err(Error::Scenario)?, IDLE, 1)?;
-    let medians =
-        |measured: NetworkMeasured| [0, 1].map(|i| measured.traffic[i].latency.quantile(0.5));
-    Ok(KernelCosts::left(medians(real), medians(simulated(&idle, IDLE, 1))))
+    let medians = |measured: NetworkMeasured| {
+        IdleMedians([0, 1, 2].map(|i| measured.traffic[i].latency.quantile(0.5)))
+    };
+    let (mut real, mut simulated) = (Vec::new(), Vec::new());
+    for idle in &network.idle().map_err(Error::Scenario)? {
+        let plan = plan(idle).map_err(Error::Scenario)?;
+        real.push(medians(network::run(&plan, IDLE, 1)?));
+        simulated.push(medians(simulate(idle, KernelCosts::default(), IDLE, 1)));
+    }
+    Ok(KernelCosts::left([real[0], real[1]], [simulated[0], simulated[1]]))
 }
 
 /// Plays the network of a case `starts` times by both, with a seed more each time; all that was measured counts together.
 fn figures(case: &Case, starts: u64, seed: u64, step: &dyn Fn()) -> Result<Vec<Figure>, Error> {
     let network = case.network.as_ref().ok_or_else(|| Error::Scenario("no network".into()))?;
     let plan = plan(network).map_err(Error::Scenario)?;
-    let costly = network.with_costs(costs(network)?);
+    let costs = costs(network)?;
     let mut both: Option<(NetworkMeasured, NetworkMeasured)> = None;
     for seed in (0..starts).map(|start| seed.wrapping_add(start)) {
         let real = network::run(&plan, case.duration, seed)?;
         step();
-        let sim = simulated(&costly, case.duration, seed);
+        let sim = simulate(network, costs, case.duration, seed);
         match &mut both {
             None => both = Some((sim, real)),
             Some((all_sim, all_real)) => {
@@ -79,14 +84,21 @@ pub(super) fn compare(
     let both = || {
         let plan = plan(network).map_err(Error::Scenario)?;
         let real = network::run(&plan, options.duration, options.seed)?;
-        let sim = simulated(&network.with_costs(costs(network)?), options.duration, options.seed);
+        let sim = simulate(network, costs(network)?, options.duration, options.seed);
         Ok(lowtail_play::compare_networks(&network.config().traffic, &sim, &real, judge))
     };
     Some(both())
 }
 
-fn simulated(network: &NetworkCase, duration: Duration, seed: u64) -> NetworkMeasured {
-    network::simulate(network.net(seed), &network.config().traffic, duration)
+/// The network in the simulator, with costs.
+fn simulate(
+    network: &NetworkCase,
+    costs: KernelCosts,
+    duration: Duration,
+    seed: u64,
+) -> NetworkMeasured {
+    let costly = network.with_costs(costs);
+    network::simulate(costly.net(seed), &costly.config().traffic, costs.receive, duration)
 }
 
 /// What a kernel has to have for a network.

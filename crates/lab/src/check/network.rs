@@ -54,7 +54,7 @@ fn queue(rng: &mut Rng, rate_mbit: u64, long: bool, at_host: bool) -> String {
         // From 20 ms to 160 at the rate.
         0 => format!(
             r#"{{ kind = "fifo", bytes = {} }}"#,
-            (rate_mbit * 2_500 << rng.below(4)).max(2 * LONG_BURST_BYTES * u64::from(long))
+            ((rate_mbit * 2_500) << rng.below(4)).max(2 * LONG_BURST_BYTES * u64::from(long))
         ),
         1 => format!(r#"{{ kind = "fifo", packets = {} }}"#, 20 << rng.below(4)),
         2 => r#"{ kind = "codel" }"#.to_string(),

@@ -273,10 +273,10 @@ impl NetworkCase {
         &self.file
     }
 
-    /// Makes each link so much longer.
-    pub(super) fn add_delay(&mut self, delay: Duration) {
-        self.links.0.delay += delay;
-        self.links.1.delay += delay;
+    /// Makes each link of a host, and each between switches, so much longer.
+    pub(super) fn add_delay(&mut self, host: Duration, fabric: Duration) {
+        self.links.0.delay += host;
+        self.links.1.delay += fabric;
     }
 
     /// How many things it is made of.

@@ -54,21 +54,43 @@ pub struct KernelNetwork {
     pub tagged: Option<FlowParams>,
 }
 
-/// What a packet and its user take on a host that does nothing else, which scenarios of networks know nothing of.
+/// What a packet and its users take on a host that does nothing else, which scenarios of networks know nothing of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelCosts {
-    /// Of each link: two for a packet from host to host at one switch.
-    pub link: Duration,
+    /// Of a packet in a switch.
+    pub switch: Duration,
+    /// Of a packet in both hosts at the ends of its way.
+    pub ends: Duration,
     /// Of a process that is woken, answers and sleeps again.
     pub process: Duration,
+    /// Of a process that is woken by what is for it, beyond half of an echo's way.
+    pub receive: Duration,
+}
+
+/// Medians of an idle network: of an echo, of a request with its reply, and of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleMedians(pub [Duration; 3]);
+
+impl IdleMedians {
+    /// What is left when those of another one are taken away.
+    fn less(self, other: Self) -> Self {
+        IdleMedians(std::array::from_fn(|i| self.0[i].saturating_sub(other.0[i])))
+    }
 }
 
 impl KernelCosts {
-    /// What is left of the round trips of [`NetworkCase::idle()`], an echo's and a request's, when those of the simulator are taken away. An
-    /// echo passes four links.
-    pub fn left(real: [Duration; 2], simulated: [Duration; 2]) -> Self {
-        let [echo, request] = [0, 1].map(|i| real[i].saturating_sub(simulated[i]));
-        KernelCosts { link: echo / 4, process: request.saturating_sub(echo) }
+    /// What is left of a kernel's when the simulator's are taken away, in networks with one switch and with two.
+    pub fn left(real: [IdleMedians; 2], simulated: [IdleMedians; 2]) -> Self {
+        let [one, two] = [0, 1].map(|i| real[i].less(simulated[i]).0);
+        let [echo, request, datagram] = one;
+        // There and back.
+        let switch = two[0].saturating_sub(echo) / 2;
+        KernelCosts {
+            switch,
+            ends: (echo / 2).saturating_sub(switch),
+            process: request.saturating_sub(echo),
+            receive: datagram.saturating_sub(echo / 2),
+        }
     }
 }
 
@@ -187,36 +209,43 @@ impl NetworkCase {
         Ok(tcp)
     }
 
-    /// Two hosts at one switch, with the same disciplines and nothing but an echo and a request now and then: what that takes
-    /// longer in a kernel is costs.
+    /// Two hosts with one switch between them, and with two, with the same disciplines and nothing but an echo, a request and a
+    /// datagram now and then: what these take longer in a kernel is costs.
     ///
     /// # Errors
     /// As [`on_kernel()`](Self::on_kernel).
-    pub fn idle(&self) -> Result<Self, String> {
-        let topology = TopologyFile::Star { hosts: HostsFile::Number(2) };
-        let file = NetworkFile { topology, ..self.file().clone() };
+    pub fn idle(&self) -> Result<[Self; 2], String> {
         let gap = DistributionText(Distribution::Fixed(IDLE_GAP));
         let bytes = BytesText(IDLE_BYTES.into());
         let ping = PatternFile::Ping { bytes: IDLE_BYTES, gap, closed: true };
-        let requests = PatternFile::Requests {
-            request: bytes,
-            reply: SizeFile::Fixed(bytes),
-            gap,
-            closed: true,
-            service: None,
+        let reply = SizeFile::Fixed(bytes);
+        let requests =
+            PatternFile::Requests { request: bytes, reply, gap, closed: true, service: None };
+        let datagrams = PatternFile::Datagrams { bytes: IDLE_BYTES, gap };
+        // One between two of the others.
+        let third = IDLE_GAP / 3;
+        let traffic = [
+            ("1 ping", between(ping, Duration::ZERO)),
+            ("2 requests", between(requests, third)),
+            ("3 datagrams", between(datagrams, third * 2)),
+        ];
+        let traffic = BTreeMap::from(traffic.map(|(name, file)| (name.to_string(), file)));
+        let one = TopologyFile::Star { hosts: HostsFile::Number(2) };
+        let side = HostsFile::Number(1);
+        let two = TopologyFile::Dumbbell { left: side.clone(), right: side };
+        let idle = |topology| {
+            let file = NetworkFile { topology, ..self.file().clone() };
+            build(&file, &BTreeMap::new(), &traffic, Vec::new(), None).map_err(|bad| bad.message)
         };
-        // The one between two of the other.
-        let traffic = [("ping", ping, Duration::ZERO), ("requests", requests, IDLE_GAP / 2)];
-        let traffic = traffic.map(|(name, pattern, start)| (name.into(), between(pattern, start)));
-        let traffic = BTreeMap::from(traffic);
-        build(&file, &BTreeMap::new(), &traffic, Vec::new(), None).map_err(|bad| bad.message)
+        Ok([idle(one)?, idle(two)?])
     }
 
     /// The same network with what a kernel costs.
     #[must_use]
     pub fn with_costs(&self, costs: KernelCosts) -> Self {
         let mut case = self.clone();
-        case.add_delay(costs.link);
+        // A way of n links has n - 1 switches.
+        case.add_delay((costs.ends + costs.switch) / 2, costs.switch);
         for traffic in &mut case.config_mut().traffic {
             if let Pattern::Requests { service, .. } = &mut traffic.pattern {
                 *service += costs.process;
@@ -335,15 +364,16 @@ mod tests {
         }
     }
 
-    /// A round trip of an echo passes four links, and a request's has a process in it.
+    /// An echo passes each switch twice, and both ends; a request has a process in it, and a datagram ends in one.
     #[test]
     fn costs_are_what_is_left() {
-        let us = |a, b| [Duration::from_us(a), Duration::from_us(b)];
-        let costs = KernelCosts::left(us(180, 260), us(100, 120));
-        assert_eq!(
-            costs,
-            KernelCosts { link: Duration::from_us(20), process: Duration::from_us(60) }
-        );
-        assert_eq!(KernelCosts::left(us(90, 90), us(100, 100)), KernelCosts::default());
+        let us = |all: [u64; 3]| IdleMedians(all.map(Duration::from_us));
+        let real = [us([260, 320, 170]), us([320, 380, 200])];
+        let simulated = [us([100, 100, 50]), us([110, 110, 55])];
+        let costs = KernelCosts::left(real, simulated);
+        // 160 us with one switch and 210 with two: 25 for each, each way, and 55 for the ends.
+        let wanted = [25, 55, 60, 40].map(Duration::from_us);
+        assert_eq!([costs.switch, costs.ends, costs.process, costs.receive], wanted);
+        assert_eq!(KernelCosts::left(simulated, simulated), KernelCosts::default());
     }
 }

@@ -87,6 +87,7 @@ impl Net {
         }
         let traffic = self.flows[packet.flow.index()].traffic;
         self.stats[traffic as usize].dropped += u64::from(packet.frames);
+        self.stats[traffic as usize].dropped_packets += 1;
         if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
             self.left.push(TxCompletion { flow: packet.flow, bytes: packet.payload });
         }
@@ -188,6 +189,7 @@ impl Net {
             let packet = pool.take(dropped.0);
             frames.dropped[Cause::Full as usize] += u64::from(packet.frames);
             stats[traffic].dropped += u64::from(packet.frames);
+            stats[traffic].dropped_packets += 1;
             false
         });
         true

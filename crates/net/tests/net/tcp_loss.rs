@@ -291,7 +291,7 @@ fn a_time_out_too_early_is_undone() {
         assert_eq!((again.seq, again.again), (0, true));
         assert_eq!(sender.next_segment(&config, now), None);
         let sent = if late { first } else { now };
-        now = now + ms(10);
+        now += ms(10);
         let mut ack = MSS;
         while ack <= 10 * MSS {
             let rtt = now.since(sent);

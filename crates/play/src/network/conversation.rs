@@ -161,21 +161,21 @@ impl<'r> Conversation<'r> {
             }
             (Pattern::Bulk, Ends::Listening(listener)) => {
                 spawn(scope, move || {
-                    self.one(&listener, |connection| self.sink(connection, None))
+                    self.one(&listener, |connection| self.sink(connection, None));
                 })?;
                 spawn(scope, move || {
                     if enter() {
-                        self.stream(None)
+                        self.stream(None);
                     }
                 })
             }
             (Pattern::Transfer { bytes }, Ends::Listening(listener)) => {
                 spawn(scope, move || {
-                    self.one(&listener, |connection| self.sink(connection, Some(self.times.start)))
+                    self.one(&listener, |connection| self.sink(connection, Some(self.times.start)));
                 })?;
                 spawn(scope, move || {
                     if enter() {
-                        self.stream(Some(bytes))
+                        self.stream(Some(bytes));
                     }
                 })
             }
@@ -183,7 +183,7 @@ impl<'r> Conversation<'r> {
                 spawn(scope, move || self.each(&listener, |connection| self.stamped(connection)))?;
                 spawn(scope, move || {
                     if enter() {
-                        self.send_each(bytes, gap)
+                        self.send_each(bytes, gap);
                     }
                 })
             }
@@ -196,12 +196,12 @@ impl<'r> Conversation<'r> {
                 let rng = Mutex::new(Rng::new(self.seed, &format!("{} replies", self.name)));
                 spawn(scope, move || {
                     self.each(&listener, |connection| {
-                        self.answer_one(connection, request, reply, &rng)
-                    })
+                        self.answer_one(connection, request, reply, &rng);
+                    });
                 })?;
                 spawn(scope, move || {
                     if enter() {
-                        self.ask_each(request)
+                        self.ask_each(request);
                     }
                 })
             }
@@ -562,7 +562,7 @@ fn spawn<'s>(scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) -> io::R
 
 /// Writes so many bytes, unless all is `over`.
 fn write(connection: &mut TcpStream, mut bytes: u64, over: impl Fn() -> bool) -> io::Result<()> {
-    const ZEROS: [u8; CHUNK] = [0; CHUNK];
+    static ZEROS: [u8; CHUNK] = [0; CHUNK];
     while bytes > 0 {
         if over() {
             return Err(ErrorKind::Interrupted.into());

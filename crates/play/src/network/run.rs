@@ -224,7 +224,7 @@ fn keep_all(ends: &[Ends], open: &Mutex<Vec<TcpStream>>) {
     for ends in ends {
         match ends {
             Ends::Open(from, to) => {
-                open.extend([from, to].into_iter().filter_map(|one| one.try_clone().ok()))
+                open.extend([from, to].into_iter().filter_map(|one| one.try_clone().ok()));
             }
             // It is shut as a connection is.
             Ends::Listening(listener) => {
