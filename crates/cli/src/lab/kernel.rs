@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 use super::args::LabRun;
-use super::networks;
+use super::namespaces;
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -81,7 +81,7 @@ pub(super) fn run(
                 bar.set(done + ms(over.saturating_sub(options.warm_up)), &experiment.name);
             };
             let judge = Judge { exact_clock: args.exact_clock };
-            let (comparison, pcpus) = match networks::compare(case, &options, judge) {
+            let (comparison, pcpus) = match namespaces::compare(case, &options, judge) {
                 Some(comparison) => (comparison, None),
                 None => {
                     let host = &case.hosts[0].config;

@@ -12,6 +12,7 @@ mod failure;
 mod fidelity;
 mod guest;
 mod kernel;
+mod namespaces;
 mod networks;
 mod pcap;
 mod perfetto;

@@ -2,8 +2,9 @@
 
 use lowtail_engine::{Duration, Time};
 
+use super::undo::Undo;
 use super::wait::{Expiry, Waits};
-use super::{MSS, Segment, Sender, State};
+use super::{MSS, OVERTAKEN_BYTES, Segment, Sender, State};
 use crate::tcp::TcpConfig;
 
 /// Longest time-out (RFC 6298, 2.5; Linux `TCP_RTO_MAX`, 120 s).
@@ -141,5 +142,28 @@ impl Sender {
     /// Whether an expiry that said to send was a probe.
     pub fn is_probing(&self) -> bool {
         self.probed && self.state == State::Open
+    }
+
+    /// Keeps what a time-out is about to change.
+    pub(super) fn keep_for_undo(&mut self, now: Time) {
+        let (window, threshold) = (self.congestion.window, self.congestion.threshold);
+        self.undo = Some(Undo { at: now, window, threshold });
+    }
+
+    /// Bytes have been acknowledged by a segment that was sent at `echo`, as its time stamp says. If that is before all that was sent
+    /// again since a time-out, nothing was lost: what is under way is waited for, with the window as it was (the Eifel detection of
+    /// RFC 3522; Linux `tcp_try_undo_loss`, `tcp_packet_delayed`).
+    pub(super) fn try_undo(&mut self, echo: Time) {
+        let Some(undo) = self.undo.filter(|undo| self.state == State::Loss && echo < undo.at)
+        else {
+            return;
+        };
+        self.undo = None;
+        self.state = State::Open;
+        self.congestion.window = self.congestion.window.max(undo.window);
+        self.congestion.threshold = self.congestion.threshold.max(undo.threshold);
+        self.lost_to = self.sacked.overtaken(OVERTAKEN_BYTES).unwrap_or(0);
+        self.again_to = self.una;
+        self.forget_resent();
     }
 }
