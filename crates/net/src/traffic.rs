@@ -197,7 +197,7 @@ impl TrafficConfig {
 
     /// Whether each message has a TCP connection of its own.
     #[inline]
-    pub(crate) fn per_message(&self) -> bool {
+    pub fn per_message(&self) -> bool {
         self.connection == Connection::PerMessage || matches!(self.pattern, Pattern::Listed)
     }
 

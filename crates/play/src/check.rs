@@ -185,25 +185,41 @@ pub fn check(
     twice: bool,
     mut real: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
 ) -> Result<Vec<Figure>, Error> {
-    let mut both: Option<(Measured, Measured)> = None;
-    for start in 0..starts {
-        let options = Options { seed: options.seed.wrapping_add(start), ..options.clone() };
+    let both = together(options.seed, starts, Measured::merge, |seed| {
+        let options = Options { seed, ..options.clone() };
         let measured = real(config, &options)?;
         let sim = if twice {
-            let seed = options.seed.wrapping_add(starts);
-            real(config, &Options { seed, ..options })?
+            real(config, &Options { seed: seed.wrapping_add(starts), ..options })?
         } else {
-            simulate(config, options.seed, options.warm_up, options.duration)?
+            simulate(config, seed, options.warm_up, options.duration)?
         };
-        match &mut both {
-            None => both = Some((sim, measured)),
-            Some((all_sim, all_real)) => {
-                all_sim.merge(&sim);
-                all_real.merge(&measured);
+        Ok((sim, measured))
+    })?;
+    Ok(both.map_or_else(Vec::new, |(sim, real)| figures(&sim, &real)))
+}
+
+/// What `play` measures in both worlds with `starts` seeds in a row, `merge`d; `None` without a start.
+///
+/// # Errors
+/// What `play` says.
+pub fn together<M>(
+    seed: u64,
+    starts: u64,
+    merge: impl Fn(&mut M, &M),
+    mut play: impl FnMut(u64) -> Result<(M, M), Error>,
+) -> Result<Option<(M, M)>, Error> {
+    let mut all: Option<(M, M)> = None;
+    for start in 0..starts {
+        let both = play(seed.wrapping_add(start))?;
+        match &mut all {
+            None => all = Some(both),
+            Some((sim, real)) => {
+                merge(sim, &both.0);
+                merge(real, &both.1);
             }
         }
     }
-    Ok(both.map_or_else(Vec::new, |(sim, real)| figures(&sim, &real)))
+    Ok(all)
 }
 
 /// The figures that both have measured often enough.

@@ -37,7 +37,7 @@ pub struct Settings {
 
 impl Settings {
     /// The command that checks `which` scenarios.
-    fn command(&self, which: &str) -> String {
+    pub fn command(&self, which: &str) -> String {
         let mut words = format!("lowtail lab check --on {} --seed {} {which}", self.on, self.seed);
         if self.starts != STARTS {
             words += &format!(" --starts {}", self.starts);

@@ -143,7 +143,7 @@ fn grow(config: &Config, tree: &mut Tree) -> Result<Vec<Group>, Error> {
 }
 
 /// Sleeps from `start` until `until`, unless a signal comes; it looks for one each `look`.
-fn wait(
+pub(crate) fn wait(
     (start, until, look): (Instant, Instant, Duration),
     signals: &Signals,
     progress: &dyn Fn(Duration),

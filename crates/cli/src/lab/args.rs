@@ -294,15 +294,6 @@ impl LabCheck {
             networks: self.networks,
         }
     }
-
-    /// The options `--twice` and `--networks` as a command has them, the one that is there.
-    pub(super) fn kind_options(&self) -> &'static str {
-        match (self.twice, self.networks) {
-            (true, _) => " --twice",
-            (false, true) => " --networks",
-            (false, false) => "",
-        }
-    }
 }
 
 impl LabRun {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use lowtail_play::report::Settings;
 use serde::Deserialize;
 
 use super::args::{LabCheck, processors};
@@ -182,15 +183,9 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fa
     let own = std::env::current_exe()
         .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
-    let words = format!(
-        "lowtail lab check --on {} --json --seed {} --first {first} --scenarios {n} --seconds {} \
-         --starts {}{}",
-        machine.on,
-        args.seed,
-        args.seconds,
-        args.starts,
-        args.kind_options(),
-    );
+    // What the machine is says all about its clock.
+    let settings = Settings { on: machine.on.into(), exact_clock: false, ..args.settings() };
+    let words = settings.command(&format!("--first {first} --scenarios {n} --json"));
     let mut command = vec!["run".to_string(), own.display().to_string()];
     command.extend(words.split_whitespace().map(str::to_string));
     let inside_s = n as u64

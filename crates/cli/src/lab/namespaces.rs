@@ -5,7 +5,7 @@ use lowtail_lab::case::Case;
 use lowtail_lab::network::NetworkCase;
 use lowtail_lab::network::kernel::{IdleMedians, KernelCosts};
 use lowtail_lab::network::tc::PRIORITIES;
-use lowtail_play::check::{Figure, network_figures};
+use lowtail_play::check::{Figure, network_figures, together};
 use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
 use lowtail_play::{Comparison, Error, Options};
 
@@ -37,19 +37,11 @@ pub(super) fn figures(
     let network = case.network.as_ref().ok_or_else(|| Error::Scenario("no network".into()))?;
     let plan = plan(network).map_err(Error::Scenario)?;
     let costs = costs(network)?;
-    let mut both: Option<(NetworkMeasured, NetworkMeasured)> = None;
-    for seed in (0..starts).map(|start| seed.wrapping_add(start)) {
+    let both = together(seed, starts, NetworkMeasured::merge, |seed| {
         let real = network::run(&plan, case.duration, seed)?;
         step();
-        let sim = simulate(network, costs, case.duration, seed);
-        match &mut both {
-            None => both = Some((sim, real)),
-            Some((all_sim, all_real)) => {
-                all_sim.merge(&sim);
-                all_real.merge(&real);
-            }
-        }
-    }
+        Ok((simulate(network, costs, case.duration, seed), real))
+    })?;
     let of = |(sim, real)| network_figures(&network.config().traffic, &sim, &real);
     Ok(both.map_or_else(Vec::new, of))
 }

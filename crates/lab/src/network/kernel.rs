@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lowtail_engine::{Distribution, Duration};
 use lowtail_net::Shape;
 use lowtail_net::tcp::{Control, TcpConfig};
-use lowtail_net::traffic::{Connection, Pattern, TrafficConfig};
+use lowtail_net::traffic::{Pattern, TrafficConfig};
 use lowtail_policy::FlowParams;
 
 use super::build::{NetworkCase, build};
@@ -277,7 +277,7 @@ fn between(pattern: PatternFile, start: Duration) -> TrafficFile {
 
 /// What of its pattern a process cannot do.
 fn refused(traffic: &TrafficConfig) -> Option<&'static str> {
-    let per_message = traffic.connection == Connection::PerMessage;
+    let per_message = traffic.per_message();
     match traffic.pattern {
         Pattern::Messages { anywhere: true, .. } => Some("messages that go `anywhere`"),
         Pattern::Messages { bytes, .. } if per_message && bytes.least() < STAMP_BYTES => {

@@ -146,7 +146,7 @@ pub struct CodelFile {
 }
 
 impl CodelFile {
-    fn build(&self) -> CodelConfig {
+    pub(super) fn build(&self) -> CodelConfig {
         let default = CodelConfig::default();
         CodelConfig {
             target: self.target.map_or(default.target, |span| span.0),

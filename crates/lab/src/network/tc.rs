@@ -1,6 +1,8 @@
 //! Queueing disciplines as `tc` is told about them, where a kernel has them.
 
-use super::queue::{CodelFile, QueueFile, RuleFile};
+use lowtail_net::queue::codel::{CodelConfig, LIMIT_PACKETS};
+
+use super::queue::{QueueFile, RuleFile};
 
 /// Most bytes that a token bucket's own queue may hold. It is replaced by the one within; `tc` wants a number all the same.
 const UNUSED_LIMIT: u32 = 1_000_000;
@@ -34,51 +36,41 @@ impl TcLines {
     /// # Errors
     /// What no kernel has, or has otherwise.
     pub(super) fn add_queue(&mut self, parent: &str, queue: &QueueFile) -> Result<(), String> {
-        match queue {
+        let words = match queue {
             QueueFile::Fifo { mark: Some(_), .. } => {
-                Err("a fifo that marks is none of a kernel's".into())
+                return Err("a fifo that marks is none of a kernel's".into());
             }
-            QueueFile::Fifo { bytes: Some(bytes), .. } => {
-                self.add(parent, &format!("bfifo limit {}", bytes.0));
-                Ok(())
-            }
-            QueueFile::Fifo { packets, .. } => {
-                self.add(parent, &format!("pfifo limit {}", packets.unwrap_or(1000)));
-                Ok(())
-            }
+            QueueFile::Fifo { bytes: Some(bytes), .. } => format!("bfifo limit {}", bytes.0),
+            QueueFile::Fifo { packets, .. } => format!("pfifo limit {}", packets.unwrap_or(1000)),
             QueueFile::Codel(codel) => {
-                self.add(parent, &format!("codel limit 1000 {}", codel_words(codel)));
-                Ok(())
+                format!("codel limit {LIMIT_PACKETS} {}", codel_words(&codel.build()))
             }
-            QueueFile::FqCodel(codel) => {
-                self.add(parent, &format!("fq_codel {}", codel_words(codel)));
-                Ok(())
-            }
-            QueueFile::Tbf { rate, burst, queue } => {
-                let words =
-                    format!("tbf rate {}bit burst {} limit {UNUSED_LIMIT}", rate.0, burst.0);
-                let own = self.add(parent, &words);
-                self.add_queue(&format!("parent {own}:1"), queue)
-            }
-            QueueFile::Prio { bands, queue } => {
-                let own = self.add(parent, &format!("prio bands {bands} priomap {PRIOMAP}"));
-                (1..=*bands)
-                    .try_for_each(|band| self.add_queue(&format!("parent {own}:{band}"), queue))
-            }
+            QueueFile::FqCodel(codel) => format!("fq_codel {}", codel_words(&codel.build())),
             QueueFile::Cake { rate, split } => {
                 let rate = rate.map_or_else(
                     || "unlimited".to_string(),
                     |rate| format!("bandwidth {}bit", rate.0),
                 );
                 let split = if split.unwrap_or(true) { "split-gso" } else { "no-split-gso" };
-                self.add(parent, &format!("cake {rate} besteffort triple-isolate {split}"));
-                Ok(())
+                format!("cake {rate} besteffort triple-isolate {split}")
             }
+            QueueFile::Tbf { rate, burst, .. } => {
+                format!("tbf rate {}bit burst {} limit {UNUSED_LIMIT}", rate.0, burst.0)
+            }
+            QueueFile::Prio { bands, .. } => format!("prio bands {bands} priomap {PRIOMAP}"),
             // Linux's own `tbf` does it.
-            QueueFile::Split { into: None, queue } if cuts(queue) => self.add_queue(parent, queue),
-            QueueFile::Tag { by: RuleFile::SmallFirst, queue, .. } => self.add_queue(parent, queue),
-            other => Err(format!("`{}` is none that a kernel has", other.describe())),
-        }
+            QueueFile::Split { into: None, queue } if cuts(queue) => {
+                return self.add_queue(parent, queue);
+            }
+            QueueFile::Tag { by: RuleFile::SmallFirst, queue, .. } => {
+                return self.add_queue(parent, queue);
+            }
+            other => return Err(format!("`{}` is none that a kernel has", other.describe())),
+        };
+        let own = self.add(parent, &words);
+        let bands = if let QueueFile::Prio { bands, .. } = queue { *bands } else { 1 };
+        let mut inner = (1..=bands).filter_map(|band| Some((band, queue.inner()?)));
+        inner.try_for_each(|(band, inner)| self.add_queue(&format!("parent {own}:{band}"), inner))
     }
 }
 
@@ -87,9 +79,8 @@ fn cuts(queue: &QueueFile) -> bool {
     matches!(queue, QueueFile::Tbf { burst, .. } if burst.0 < TWO_FRAMES)
 }
 
-fn codel_words(codel: &CodelFile) -> String {
-    let target_us = codel.target.map_or(5_000, |span| span.0.as_ns() / 1_000);
-    let interval_us = codel.interval.map_or(100_000, |span| span.0.as_ns() / 1_000);
-    let ecn = if codel.ecn == Some(true) { "ecn" } else { "noecn" };
+fn codel_words(codel: &CodelConfig) -> String {
+    let [target_us, interval_us] = [codel.target, codel.interval].map(|span| span.as_ns() / 1_000);
+    let ecn = if codel.ecn { "ecn" } else { "noecn" };
     format!("target {target_us}us interval {interval_us}us {ecn}")
 }

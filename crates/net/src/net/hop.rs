@@ -85,12 +85,16 @@ impl Net {
             }
             return self.datagram_lost(&packet);
         }
-        let traffic = self.flows[packet.flow.index()].traffic;
-        self.stats[traffic as usize].dropped += u64::from(packet.frames);
-        self.stats[traffic as usize].dropped_packets += 1;
+        self.count_dropped(&packet);
         if packet.kind == Kind::Data && packet.flags & FLAG_SMALL_QUEUE != 0 {
             self.left.push(TxCompletion { flow: packet.flow, bytes: packet.payload });
         }
+    }
+
+    fn count_dropped(&mut self, packet: &Packet) {
+        let stats = &mut self.stats[self.flows[packet.flow.index()].traffic as usize];
+        stats.dropped += u64::from(packet.frames);
+        stats.dropped_packets += 1;
     }
 
     /// Whether a link that loses at random loses the packet that arrives at its end.
@@ -180,18 +184,12 @@ impl Net {
         if pieces.map(|dropped| self.pool[dropped.0].payload).sum::<u32>() < segment.payload {
             return false;
         }
-        let traffic = self.flows[flow.index()].traffic as usize;
-        let (pool, frames, stats) = (&mut self.pool, &mut self.frames, &mut self.stats);
-        self.dropped.retain(|dropped| {
-            if !is_piece(pool, dropped) {
-                return true;
-            }
-            let packet = pool.take(dropped.0);
-            frames.dropped[Cause::Full as usize] += u64::from(packet.frames);
-            stats[traffic].dropped += u64::from(packet.frames);
-            stats[traffic].dropped_packets += 1;
-            false
-        });
+        while let Some(at) = self.dropped.iter().position(|one| is_piece(&self.pool, one)) {
+            let (id, cause) = self.dropped.remove(at);
+            let packet = self.pool.take(id);
+            self.frames.dropped[cause as usize] += u64::from(packet.frames);
+            self.count_dropped(&packet);
+        }
         true
     }
 

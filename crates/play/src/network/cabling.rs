@@ -3,10 +3,12 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use lowtail_control::flow::{self, TaggerConfig};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Link};
+use lowtail_net::packet::TCP_HEADER_BYTES;
 use lowtail_net::port::PortId;
 use serde::Deserialize;
 
@@ -32,6 +34,9 @@ const MODULES: [&str; 11] = [
     "tcp_cubic",
 ];
 
+/// Whether they have been loaded, which needs be done once.
+static LOADED: Once = Once::new();
+
 /// The address of an end.
 pub(super) fn address(end: u32) -> Ipv4Addr {
     let [.., high, low] = (end + 1).to_be_bytes();
@@ -42,7 +47,7 @@ pub(super) fn address(end: u32) -> Ipv4Addr {
 #[derive(Debug)]
 pub(super) struct Cabling {
     /// Of each host.
-    pub(super) hosts: Vec<Namespace>,
+    hosts: Vec<Namespace>,
     switches: Namespace,
 }
 
@@ -53,7 +58,7 @@ impl Cabling {
         if n > HOSTS_MAX {
             return Err(Error::Scenario(format!("{n} hosts: a kernel has {HOSTS_MAX} at most")));
         }
-        load_modules();
+        LOADED.call_once(load_modules);
         let hosts = (0..n).map(|_| Namespace::new()).collect::<Result<Vec<_>, _>>()?;
         let switches = Namespace::new()?;
         let cabling = Cabling { hosts, switches };
@@ -102,7 +107,7 @@ impl Cabling {
         let mut lines = vec![format!("link set dev {INTERFACE} address {}", hardware(host))];
         lines.push(match plan.segment_bytes {
             0 => format!("link set dev {INTERFACE} gso_max_segs 1"),
-            bytes => format!("link set dev {INTERFACE} gso_max_size {}", bytes + 52),
+            bytes => format!("link set dev {INTERFACE} gso_max_size {}", bytes + TCP_HEADER_BYTES),
         });
         lines.push(format!("link set dev {INTERFACE} up"));
         for (end, &there) in (0_u32..).zip(&plan.ends) {

@@ -17,6 +17,8 @@ use super::sockets;
 const CHUNK: usize = 1 << 16;
 /// Header of an echo request or reply: type, code, checksum, identifier, sequence number (RFC 792).
 const ECHO_HEADER: usize = 8;
+/// An echo that takes longer is lost, as the simulator has it.
+const LOST: Duration = Duration::from_ms(1_000);
 /// Type of an echo request.
 const ECHO_REQUEST: u8 = 8;
 
@@ -75,13 +77,6 @@ pub(super) enum Ends {
     Echoes(UdpSocket),
 }
 
-impl Times {
-    /// Whether something that begins at `at` is measured.
-    fn counts(&self, at: Instant) -> bool {
-        at >= self.from
-    }
-}
-
 impl<'r> Conversation<'r> {
     fn over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -89,7 +84,7 @@ impl<'r> Conversation<'r> {
 
     fn record(&self, begun: Instant) {
         let now = Instant::now();
-        if self.times.counts(begun) && now <= self.times.end {
+        if begun >= self.times.from && now <= self.times.end {
             self.tally
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -135,6 +130,11 @@ impl<'r> Conversation<'r> {
                 None
             }
         }
+    }
+
+    /// Draws of who answers.
+    fn replies(&self) -> Rng {
+        Rng::new(self.seed, &format!("{} replies", self.name))
     }
 
     fn rng(&self) -> Rng {
@@ -193,7 +193,7 @@ impl<'r> Conversation<'r> {
                 spawn(scope, move || self.send_messages(from, bytes, gap, &tell))
             }
             (Pattern::Requests { request, reply, .. }, Ends::Listening(listener)) => {
-                let rng = Mutex::new(Rng::new(self.seed, &format!("{} replies", self.name)));
+                let rng = Mutex::new(self.replies());
                 spawn(scope, move || {
                     self.each(&listener, |connection| {
                         self.answer_one(connection, request, reply, &rng);
@@ -231,6 +231,19 @@ impl<'r> Conversation<'r> {
                 return;
             }
             at = at.after(gap.draw(&mut rng));
+        }
+    }
+
+    /// Calls `ask` with the moment, and again when a gap is over after that; it says whether to go on.
+    fn in_turn(&self, gap: Distribution, mut ask: impl FnMut(Instant) -> bool) {
+        let mut rng = self.rng();
+        let mut at = self.times.start.after(gap.draw(&mut rng));
+        while at < self.times.until && !self.over() {
+            at.sleep();
+            if !ask(Instant::now()) {
+                return;
+            }
+            at = Instant::now().after(gap.draw(&mut rng));
         }
     }
 
@@ -284,20 +297,13 @@ impl<'r> Conversation<'r> {
 
     /// A message, with the moment at which it was due in its first bytes.
     fn stamped(&self, mut connection: TcpStream) {
-        let (mut stamp, mut chunk) = ([0; 8], vec![0; CHUNK]);
-        if connection.read_exact(&mut stamp).is_err() {
-            return;
+        let mut stamp = [0; 8];
+        if connection.read_exact(&mut stamp).is_ok()
+            && let Ok(bytes) = rest(&mut connection)
+        {
+            self.delivered(stamp.len() as u64 + bytes);
+            self.record(self.stamped_at(stamp));
         }
-        let mut bytes = stamp.len() as u64;
-        loop {
-            match connection.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(n) => bytes += n as u64,
-                Err(_) => return,
-            }
-        }
-        self.delivered(bytes);
-        self.record(self.stamped_at(stamp));
     }
 
     /// Messages, each on a connection of its own.
@@ -356,7 +362,7 @@ impl<'r> Conversation<'r> {
 
     /// Answers requests on one connection; `tell` says how long each reply is.
     fn answer(&self, mut connection: TcpStream, request: u64, reply: Size, tell: &Sender<u64>) {
-        let mut rng = Rng::new(self.seed, &format!("{} replies", self.name));
+        let mut rng = self.replies();
         while skip(&mut connection, request).is_ok() {
             let bytes = reply.draw(&mut rng);
             if tell.send(bytes).is_err() || write(&mut connection, bytes, || self.over()).is_err() {
@@ -381,20 +387,16 @@ impl<'r> Conversation<'r> {
         gap: Distribution,
         sizes: &Receiver<u64>,
     ) {
-        let mut rng = self.rng();
-        let mut at = self.times.start.after(gap.draw(&mut rng));
-        while at < self.times.until && !self.over() {
-            at.sleep();
-            let begun = Instant::now();
+        self.in_turn(gap, |begun| {
             let asked = write(&mut connection, request, || self.over());
-            let Some(bytes) = asked.ok().and_then(|()| sizes.recv().ok()) else { return };
+            let Some(bytes) = asked.ok().and_then(|()| sizes.recv().ok()) else { return false };
             if skip(&mut connection, bytes).is_err() {
-                return;
+                return false;
             }
             self.delivered(bytes);
             self.record(begun);
-            at = Instant::now().after(gap.draw(&mut rng));
-        }
+            true
+        });
     }
 
     /// Replies to requests that others send.
@@ -418,36 +420,24 @@ impl<'r> Conversation<'r> {
         let Pattern::Requests { gap, closed, .. } = self.pattern else { return };
         let ask = |at: Instant| {
             let Some(mut connection) = self.connect() else { return };
-            let mut chunk = vec![0; CHUNK];
-            if write(&mut connection, request, || self.over()).is_err() {
-                return;
+            let asked = write(&mut connection, request, || self.over());
+            if let Ok(bytes) = asked.and_then(|()| rest(&mut connection)) {
+                self.delivered(bytes);
+                self.record(at);
             }
-            let mut bytes = 0;
-            loop {
-                match connection.read(&mut chunk) {
-                    Ok(0) => break,
-                    Ok(n) => bytes += n as u64,
-                    Err(_) => return,
-                }
-            }
-            self.delivered(bytes);
-            self.record(at);
         };
-        if !closed {
-            return thread::scope(|scope| {
-                self.due(gap, |at, _| {
-                    let ask = &ask;
-                    spawn(scope, move || ask(at)).is_ok()
-                });
+        if closed {
+            return self.in_turn(gap, |begun| {
+                ask(begun);
+                true
             });
         }
-        let mut rng = self.rng();
-        let mut at = self.times.start.after(gap.draw(&mut rng));
-        while at < self.times.until && !self.over() {
-            at.sleep();
-            ask(Instant::now());
-            at = Instant::now().after(gap.draw(&mut rng));
-        }
+        thread::scope(|scope| {
+            self.due(gap, |at, _| {
+                let ask = &ask;
+                spawn(scope, move || ask(at)).is_ok()
+            });
+        });
     }
 
     /// Datagrams, with the moments at which they were due in them.
@@ -490,37 +480,23 @@ impl<'r> Conversation<'r> {
                 });
             });
         }
-        let (mut rng, mut answer) = (self.rng(), vec![0; ECHO_HEADER + bytes]);
-        let mut sequence = 0_u16;
-        let mut at = self.times.start.after(gap.draw(&mut rng));
-        while at < self.times.until && !self.over() {
-            at.sleep();
-            let begun = Instant::now();
+        let (mut answer, mut sequence) = (vec![0; ECHO_HEADER + bytes], 0_u16);
+        self.in_turn(gap, |begun| {
+            sequence = sequence.wrapping_add(1);
             packet[6..8].copy_from_slice(&sequence.to_be_bytes());
             if socket.send_to(&packet, to).is_err() {
-                return;
+                return false;
             }
-            loop {
-                match socket.recv(&mut answer) {
-                    Ok(n) if n >= ECHO_HEADER && answer[6..8] == sequence.to_be_bytes() => {
-                        self.delivered(bytes as u64);
-                        self.record(begun);
-                        break;
-                    }
-                    Ok(_) => {}
-                    // Lost, as the simulator takes it after a second.
-                    Err(_)
-                        if self.over()
-                            || Instant::now().since(begun) > Duration::from_ms(1_000) =>
-                    {
-                        break;
-                    }
-                    Err(_) => {}
+            while !self.over() && Instant::now().since(begun) <= LOST {
+                let Ok(n) = socket.recv(&mut answer) else { continue };
+                if n >= ECHO_HEADER && answer[6..8] == sequence.to_be_bytes() {
+                    self.delivered(bytes as u64);
+                    self.record(begun);
+                    break;
                 }
             }
-            sequence = sequence.wrapping_add(1);
-            at = Instant::now().after(gap.draw(&mut rng));
-        }
+            true
+        });
     }
 
     /// Answers to echo requests that others send, whose moments `told` says.
@@ -571,6 +547,17 @@ fn write(connection: &mut TcpStream, mut bytes: u64, over: impl Fn() -> bool) ->
         bytes -= connection.write(&ZEROS[..n])? as u64;
     }
     Ok(())
+}
+
+/// Reads until the other end closes; how many bytes that were.
+fn rest(connection: &mut TcpStream) -> io::Result<u64> {
+    let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
+    loop {
+        match connection.read(&mut chunk)? {
+            0 => return Ok(bytes),
+            n => bytes += n as u64,
+        }
+    }
 }
 
 /// Reads so many bytes.

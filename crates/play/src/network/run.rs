@@ -1,7 +1,8 @@
 //! A run: all is made, all ends start at once, and what came of it is read.
 
 use std::io;
-use std::net::{Shutdown, SocketAddrV4, TcpStream};
+use std::net::{Shutdown, SocketAddrV4, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -18,6 +19,7 @@ use super::measured::{NetworkMeasured, TrafficMeasured};
 use super::namespace::Namespace;
 use super::plan::NetworkPlan;
 use super::sockets;
+use crate::run::wait;
 
 /// From when all is made to when traffic may start.
 const RUN_UP: Duration = Duration::from_ms(50);
@@ -37,7 +39,7 @@ pub fn run(plan: &NetworkPlan, duration: Duration, seed: u64) -> Result<NetworkM
     let signals = signals.map_err(|error| Error::network("cannot handle signals", error))?;
     let all = conversations(plan)?;
     let cabling = Cabling::new(plan)?;
-    let ends = all.iter().map(|one| one.ends(&cabling)).collect::<Result<Vec<_>, _>>()?;
+    let ends = all.iter().map(|one| one.ends(plan, &cabling)).collect::<Result<Vec<_>, _>>()?;
     let tallies: Vec<Mutex<Tally>> = plan.traffic.iter().map(|_| Mutex::default()).collect();
     let (stop, open) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     keep_all(&ends, &open);
@@ -83,7 +85,7 @@ pub fn run(plan: &NetworkPlan, duration: Duration, seed: u64) -> Result<NetworkM
             .try_for_each(|((talk, ends), enter)| talk.talk(ends, scope, enter));
         let waited = spawned
             .map_err(|error| Error::network("cannot start a thread", error))
-            .and_then(|()| wait(start.after(duration), &signals));
+            .and_then(|()| wait((start, start.after(duration), LOOK), &signals, &|_| {}));
         stop.store(true, Ordering::Relaxed);
         for connection in open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // Who waits in it goes on; it may be shut already.
@@ -110,17 +112,6 @@ pub fn run(plan: &NetworkPlan, duration: Duration, seed: u64) -> Result<NetworkM
     })
 }
 
-/// Sleeps until then, unless a signal comes.
-fn wait(until: Instant, signals: &Signals) -> Result<(), Error> {
-    while Instant::now() < until {
-        if let Some(signal) = signals.caught() {
-            return Err(Error::Interrupted(signal));
-        }
-        until.min(Instant::now().after(LOOK)).sleep();
-    }
-    Ok(())
-}
-
 /// A pair of ends that talk.
 #[derive(Debug)]
 struct Pair<'p> {
@@ -132,7 +123,6 @@ struct Pair<'p> {
     from: u32,
     to: u32,
     port: u16,
-    hosts: (u32, u32),
 }
 
 /// All pairs that talk; transfers of a list are pairs, too.
@@ -150,9 +140,8 @@ fn conversations(plan: &NetworkPlan) -> Result<Vec<Pair<'_>>, Error> {
                 let message = format!("a kernel plays {CONVERSATIONS_MAX} conversations at most");
                 return Err(Error::Scenario(message));
             }
-            let hosts = (plan.ends[from.index()], plan.ends[to.index()]);
             let port = FIRST_PORT + all.len() as u16;
-            all.push(Pair { traffic, config, pattern, start, from: from.0, to: to.0, port, hosts });
+            all.push(Pair { traffic, config, pattern, start, from: from.0, to: to.0, port });
         }
     }
     Ok(all)
@@ -165,9 +154,8 @@ impl Pair<'_> {
     }
 
     /// What both ends have before the run.
-    fn ends(&self, cabling: &Cabling) -> Result<Ends, Error> {
-        let (from, to) =
-            (&cabling.hosts[self.hosts.0 as usize], &cabling.hosts[self.hosts.1 as usize]);
+    fn ends(&self, plan: &NetworkPlan, cabling: &Cabling) -> Result<Ends, Error> {
+        let [from, to] = [self.from, self.to].map(|end| cabling.host(plan, end));
         let other = self.other();
         let control = self.config.tcp.control;
         // Bridges learn where both are.
@@ -182,7 +170,7 @@ impl Pair<'_> {
             }
             _ => {
                 let listener = within(to, || sockets::listener(other, control))?;
-                if self.config.connection != Connection::Open || !self.config.flows.is_empty() {
+                if self.config.connection == Connection::New || self.config.per_message() {
                     return Ok(Ends::Listening(listener));
                 }
                 let own = within(from, || sockets::connection(address(self.from), other, control))?;
@@ -204,7 +192,7 @@ fn within<T: Send>(
 }
 
 /// Has both ends send something, so that all bridges know where they are.
-fn greet(echoes: &std::net::UdpSocket, other: SocketAddrV4) -> Result<(), Error> {
+fn greet(echoes: &UdpSocket, other: SocketAddrV4) -> Result<(), Error> {
     let failed = |error: io::Error| Error::network(format!("no answer from {}", other.ip()), error);
     let request = [8, 0, 0, 0, 0, 0, 0, 0];
     let mut last = None;
@@ -228,12 +216,8 @@ fn keep_all(ends: &[Ends], open: &Mutex<Vec<TcpStream>>) {
             }
             // It is shut as a connection is.
             Ends::Listening(listener) => {
-                open.extend(
-                    listener
-                        .try_clone()
-                        .ok()
-                        .map(|listener| TcpStream::from(std::os::fd::OwnedFd::from(listener))),
-                );
+                let again = listener.try_clone().ok();
+                open.extend(again.map(|again| TcpStream::from(OwnedFd::from(again))));
             }
             Ends::Datagrams(..) | Ends::Echoes(_) => {}
         }

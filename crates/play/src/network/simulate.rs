@@ -1,7 +1,7 @@
 //! The same network in the simulator, measured the same way.
 
 use lowtail_engine::{Duration, Hist, Time};
-use lowtail_net::{Connection, Net, Pattern, TrafficConfig};
+use lowtail_net::{Net, Pattern, TrafficConfig};
 
 use super::measured::{NetworkMeasured, TrafficMeasured};
 
@@ -24,11 +24,13 @@ pub fn simulate(
         delivered_bytes: stats.delivered_bytes,
         counted: config.counted(duration),
     });
+    // What a connection has counted is gone when another takes its place.
+    let lasting = !traffic.iter().any(TrafficConfig::per_message);
     let resent = || net.flows().iter().map(|flow| flow.sender.counts.resent).sum();
     NetworkMeasured {
         traffic: of.collect(),
         dropped: net.stats().iter().map(|stats| stats.dropped_packets).sum(),
-        resent: traffic.iter().all(lasting).then(resent),
+        resent: lasting.then(resent),
     }
 }
 
@@ -42,9 +44,4 @@ fn later(latency: &Hist, by: Duration) -> Hist {
     let mut all = Hist::new();
     latency.counts().for_each(|(span, times)| all.record_n(span + by, times));
     all
-}
-
-/// Whether connections last for the run, so that what they count can be read at its end.
-pub(super) fn lasting(traffic: &TrafficConfig) -> bool {
-    traffic.connection != Connection::PerMessage && traffic.pattern != Pattern::Listed
 }

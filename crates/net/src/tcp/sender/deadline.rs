@@ -95,11 +95,12 @@ impl Sender {
             Waits::TimeOut => {}
         }
         self.counts.timeouts += 1;
+        if self.state == State::Open {
+            let (window, threshold) = (self.congestion.window, self.congestion.threshold);
+            self.undo = Some(Undo { at: now, window, threshold });
+        }
         // Once for a window: not for what was sent in recovery, nor for the same segment again (RFC
         // 5681, 3.1; Linux `tcp_enter_loss`).
-        if self.state == State::Open {
-            self.keep_for_undo(now);
-        }
         if self.state != State::Recovery && self.backoff == 0 {
             let flight = self.flight();
             self.congestion.timed_out(flight, self.next, now);
@@ -142,12 +143,6 @@ impl Sender {
     /// Whether an expiry that said to send was a probe.
     pub fn is_probing(&self) -> bool {
         self.probed && self.state == State::Open
-    }
-
-    /// Keeps what a time-out is about to change.
-    pub(super) fn keep_for_undo(&mut self, now: Time) {
-        let (window, threshold) = (self.congestion.window, self.congestion.threshold);
-        self.undo = Some(Undo { at: now, window, threshold });
     }
 
     /// Bytes have been acknowledged by a segment that was sent at `echo`, as its time stamp says. If that is before all that was sent
