@@ -4,16 +4,14 @@
 //! `drivers/net/tun.c`); that of a macvtap is `/dev/tapN` with N the interface's number (`drivers/net/tap.c`).
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
-use std::thread;
 
 use nix::net::if_::if_nametoindex;
-use nix::sched::{CloneFlags, setns};
 
 use super::declared::is_interface;
 use super::{Name, Roots, Tap};
 use lowtail_kernel::file::{self, Unread};
+use lowtail_kernel::netns::Namespace;
 
 /// Files of one process that are looked at, more than its usual limit (`RLIMIT_NOFILE`).
 const FILES_MAX: usize = 65_536;
@@ -131,14 +129,10 @@ fn listed(net: &Path, names: &BTreeSet<String>) -> Vec<(String, u32)> {
 
 /// Numbers of interfaces in another network namespace: a thread goes there to look, and ends.
 fn indexes_in(netns: &Path, names: &BTreeSet<String>) -> Vec<(String, u32)> {
-    let Ok(netns) = File::open(netns).map_err(Unread::from) else { return Vec::new() };
-    thread::scope(|scope| {
-        let look = || {
-            setns(&netns, CloneFlags::CLONE_NEWNET).ok()?;
-            let index = |name: &String| Some((name.clone(), if_nametoindex(name.as_str()).ok()?));
-            Some(names.iter().filter_map(index).collect::<Vec<_>>())
-        };
-        let spawned = thread::Builder::new().spawn_scoped(scope, look);
-        spawned.ok().and_then(|thread| thread.join().ok()).flatten().unwrap_or_default()
-    })
+    let Ok(netns) = Namespace::open(netns) else { return Vec::new() };
+    let look = || {
+        let index = |name: &String| Some((name.clone(), if_nametoindex(name.as_str()).ok()?));
+        Ok(names.iter().filter_map(index).collect())
+    };
+    netns.within(look).unwrap_or_default()
 }

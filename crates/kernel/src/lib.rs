@@ -17,6 +17,7 @@ mod histogram;
 pub mod journal;
 pub mod marks;
 mod name;
+pub mod netns;
 pub mod process;
 mod roots;
 pub mod sched_ext;

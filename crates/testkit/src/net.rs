@@ -3,37 +3,27 @@
 //! The namespaces have no names: they live as long as this process holds their files, and
 //! all that is in them goes with them, however it ends.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
 
-use nix::sched::{CloneFlags, setns, unshare};
+use lowtail_kernel::netns;
 
 /// A network namespace.
-pub struct Namespace(File);
+#[derive(Clone)]
+pub struct Namespace(Arc<netns::Namespace>);
 
 impl Namespace {
     /// A new one, empty.
     #[allow(clippy::new_without_default, reason = "it asks the kernel for something")]
     pub fn new() -> Self {
-        let made = thread::spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
-            File::open("/proc/thread-self/ns/net").expect("a thread has one")
-        });
-        let namespace = Namespace(made.join().expect("it does not panic"));
+        let namespace = Namespace(Arc::new(netns::Namespace::new().expect("root may")));
         namespace.ip("link set lo up");
         namespace
     }
 
-    /// Another file of the same namespace.
-    pub fn again(&self) -> Self {
-        Namespace(self.0.try_clone().expect("there are more descriptors"))
-    }
-
     /// The file that stands for it, while this process has it open.
     pub fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+        self.0.path()
     }
 
     /// Runs a command in it, and gives what it prints.
@@ -78,13 +68,8 @@ impl Namespace {
     }
 
     /// Does it in a thread that is in the namespace. Sockets stay where they were made.
-    pub fn within<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
-        let namespace = self.again();
-        let thread = thread::spawn(move || {
-            setns(&namespace.0, CloneFlags::CLONE_NEWNET).expect("root may");
-            f()
-        });
-        thread.join().expect("it does not panic")
+    pub fn within<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        self.0.within(|| Ok(f())).expect("it does not panic")
     }
 
     /// The number of the interface of this name.

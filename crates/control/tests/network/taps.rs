@@ -391,7 +391,7 @@ fn a_tap_vanishes_at_any_moment() {
         host.ip("link add tap type veth peer name machine");
         let before = host.tc("qdisc show dev uplink");
         let dir = tempfile::tempdir().expect("a directory");
-        let (path, text, again) = (dir.path().to_path_buf(), text.clone(), host.again());
+        let (path, text, again) = (dir.path().to_path_buf(), text.clone(), host.clone());
         gone += host.within(move || {
             let all = resolve(&text, &machines(&["tap".to_string()]));
             let mut hold = HostLock::take(&path).expect("nobody holds it");
@@ -435,7 +435,7 @@ fn taps_that_come_and_go_are_followed() {
     let Some(_kernel) = kernel() else { return };
     let world = World::new();
     let dir = tempfile::tempdir().expect("a directory");
-    let (path, again) = (dir.path().to_path_buf(), world.net.host.again());
+    let (path, again) = (dir.path().to_path_buf(), world.net.host.clone());
     let text = format!("{FLOW}{TAPS}{UPLINK}");
     let before = ["uplink", "tap-a", "tap-c"].map(|tap| tc_state(&world.net.host, tap));
     world.net.host.within(move || {

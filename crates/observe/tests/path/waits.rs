@@ -248,7 +248,7 @@ fn lost_beyond(stamps: u8) {
     let path = observe(&net);
     // Nobody has the address when it is first asked for.
     net.far.ip(&format!("address del {}/24 dev end", v4(FAR)));
-    let back = net.far.again();
+    let back = net.far.clone();
     let later = thread::spawn(move || {
         thread::sleep(Duration::from_millis(300));
         back.ip(&format!("address add {}/24 dev end", v4(FAR)));

@@ -7,12 +7,13 @@ use std::sync::Once;
 
 use lowtail_control::flow::{self, TaggerConfig};
 use lowtail_kernel::Error;
+use lowtail_kernel::netns::Namespace;
 use lowtail_kernel::tc::{self, Link};
 use lowtail_net::packet::TCP_HEADER_BYTES;
 use lowtail_net::port::PortId;
 use serde::Deserialize;
 
-use super::namespace::Namespace;
+use super::iproute;
 use super::plan::NetworkPlan;
 
 /// The interface of each host.
@@ -59,8 +60,8 @@ impl Cabling {
             return Err(Error::Scenario(format!("{n} hosts: a kernel has {HOSTS_MAX} at most")));
         }
         LOADED.call_once(load_modules);
-        let hosts = (0..n).map(|_| Namespace::new()).collect::<Result<Vec<_>, _>>()?;
-        let switches = Namespace::new()?;
+        let hosts = (0..n).map(|_| iproute::namespace()).collect::<Result<Vec<_>, _>>()?;
+        let switches = iproute::namespace()?;
         let cabling = Cabling { hosts, switches };
         cabling.link(plan)?;
         for (host, namespace) in (0_u32..).zip(&cabling.hosts) {
@@ -94,8 +95,8 @@ impl Cabling {
             lines.push(port(&up, at(2 * n + j), &plan.between));
             lines.push(port(&down, at(2 * n + shape.fabric() + j), &plan.between));
         }
-        self.switches.batch("ip", &lines)?;
-        self.switches.batch("tc", &disciplines)
+        iproute::batch(&self.switches, "ip", &lines)?;
+        iproute::batch(&self.switches, "tc", &disciplines)
     }
 
     /// A host: its addresses, those of the others, its disciplines and its TCP.
@@ -121,19 +122,22 @@ impl Cabling {
                 ),
             });
         }
-        namespace.batch("ip", &lines)?;
+        iproute::batch(namespace, "ip", &lines)?;
         let disciplines =
             plan.host.iter().map(|words| format!("qdisc add dev {INTERFACE} {words}"));
-        namespace.batch("tc", &disciplines.collect::<Vec<_>>())?;
+        iproute::batch(namespace, "tc", &disciplines.collect::<Vec<_>>())?;
         let room = plan.receive_window.saturating_mul(2).to_string();
-        namespace.set("net/ipv4/tcp_rmem", &format!("4096 {room} {room}"))?;
-        namespace.set("net/ipv4/tcp_ecn", if plan.ecn { "1" } else { "0" })?;
-        namespace
-            .set("net/ipv4/tcp_slow_start_after_idle", if plan.idle_restart { "1" } else { "0" })?;
+        iproute::set(namespace, "net/ipv4/tcp_rmem", &format!("4096 {room} {room}"))?;
+        iproute::set(namespace, "net/ipv4/tcp_ecn", if plan.ecn { "1" } else { "0" })?;
+        iproute::set(
+            namespace,
+            "net/ipv4/tcp_slow_start_after_idle",
+            if plan.idle_restart { "1" } else { "0" },
+        )?;
         // Connections know nothing of those before them.
-        namespace.set("net/ipv4/tcp_no_metrics_save", "1")?;
+        iproute::set(namespace, "net/ipv4/tcp_no_metrics_save", "1")?;
         // Root may ask for echoes through a socket that gets the answers to its own only.
-        namespace.set("net/ipv4/ping_group_range", "0 0")?;
+        iproute::set(namespace, "net/ipv4/ping_group_range", "0 0")?;
         if let Some((params, priorities)) = plan.tagged {
             namespace.within(|| {
                 let link = Link::find(INTERFACE)?;
@@ -153,7 +157,7 @@ impl Cabling {
     pub(super) fn dropped(&self) -> Result<u64, Error> {
         let mut all = 0;
         for namespace in self.hosts.iter().chain([&self.switches]) {
-            let text = namespace.output("tc", &["-s", "-j", "qdisc", "show"], "")?;
+            let text = iproute::output(namespace, "tc", &["-s", "-j", "qdisc", "show"], "")?;
             all += dropped(&text).map_err(|why| Error::network("tc -s -j qdisc show", why))?;
         }
         Ok(all)

@@ -1,7 +1,7 @@
 //! A network played by a kernel: a namespace for each host, virtual links, bridges for switches, disciplines of `tc`, and
 //! threads that talk through real sockets.
 //!
-//! `plan.rs` is what there is to be, `namespace.rs` and `cabling.rs` make it, `sockets.rs` and `conversation.rs` have the
+//! `plan.rs` is what there is to be, `cabling.rs` and `iproute.rs` make it, `sockets.rs` and `conversation.rs` have the
 //! ends talk as [`TrafficConfig`](lowtail_net::TrafficConfig) says, `run.rs` has all start at once and reads what came of it.
 //! `simulate.rs` measures the same of a simulated network.
 //!
@@ -10,8 +10,8 @@
 
 mod cabling;
 mod conversation;
+mod iproute;
 mod measured;
-mod namespace;
 mod plan;
 mod run;
 mod simulate;

@@ -10,13 +10,13 @@ use std::thread;
 use lowtail_engine::Duration;
 use lowtail_kernel::Error;
 use lowtail_kernel::clock::Instant;
+use lowtail_kernel::netns::Namespace;
 use lowtail_kernel::signals::Signals;
 use lowtail_net::{Connection, Pattern, TrafficConfig};
 
 use super::cabling::{Cabling, address};
 use super::conversation::{Conversation, Ends, Tally, Times};
 use super::measured::{NetworkMeasured, TrafficMeasured};
-use super::namespace::Namespace;
 use super::plan::NetworkPlan;
 use super::sockets;
 use crate::run::wait;
