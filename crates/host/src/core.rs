@@ -162,12 +162,12 @@ impl Core {
             return self.send_tickles(decision, on.map(|p| (p, Duration::ZERO)));
         };
         if let Some(p) = on.filter(|&p| self.tickled.has(p)) {
-            let to_idle = self.host.current[p.index()].is_none();
-            let way = if to_idle { self.costs.tickle_to_schedule_idle } else { to_self };
-            let pcpu = &mut self.pcpus[p.index()];
-            if pcpu.switching.is_some() {
+            if self.pcpus[p.index()].switching.is_some() {
                 // Interrupts are off until the switch is over.
                 self.tickled.remove(p);
+                let to_idle = self.host.current[p.index()].is_none();
+                let way = if to_idle { self.way_from_idle() } else { to_self };
+                let pcpu = &mut self.pcpus[p.index()];
                 if !std::mem::replace(&mut pcpu.reschedule, true) {
                     let at = pcpu.interrupted + decision + way;
                     self.queue.at(at, Event::Reschedule(p));
@@ -182,6 +182,7 @@ impl Core {
     fn send_tickles(&mut self, decision: Duration, near: Option<(Pcpu, Duration)>) {
         for p in std::mem::take(&mut self.tickled).iter() {
             let idle = self.host.current[p.index()].is_none();
+            let from_idle = if idle { self.way_from_idle() } else { Duration::ZERO };
             let now = self.host.now;
             let pcpu = &mut self.pcpus[p.index()];
             let interrupted = pcpu.interrupted.saturating_since(now);
@@ -189,11 +190,26 @@ impl Core {
                 continue;
             }
             let way = match near {
-                _ if idle => self.costs.tickle_to_schedule_idle,
+                _ if idle => from_idle,
                 Some((own, way)) if own == p => way,
                 _ => self.costs.tickle_to_schedule,
             };
             self.queue.after(interrupted + decision + way, Event::Tickled(p));
+        }
+    }
+
+    /// From tickling an idle pCPU to its scheduler, with what the ticks take that nobody has counted.
+    fn way_from_idle(&mut self) -> Duration {
+        let way = self.costs.tickle_to_schedule_idle;
+        let period = self.costs.tick_period.as_ps();
+        if period == 0 {
+            return way;
+        }
+        let ticks = self.host.now.as_ps() / period;
+        way + match ticks - std::mem::replace(&mut self.ticks, ticks) {
+            0 => Duration::ZERO,
+            1 => self.costs.nohz_tick,
+            _ => self.costs.nohz_ticks,
         }
     }
 
@@ -461,6 +477,7 @@ impl Core {
         let pcpu = &mut self.pcpus[p.index()];
         pcpu.ticking = false;
         let Some(v) = self.host.current[p.index()] else { return };
+        self.ticks = now.as_ps() / self.costs.tick_period.as_ps();
         if pcpu.switching.is_some() {
             // Interrupts are off until the switch is over.
             self.progress[v.index()].overhead += tick;

@@ -46,6 +46,11 @@ pub struct Costs {
     pub tick: Duration,
     /// From one of these interrupts to the next on a pCPU that is busy, at multiples of it; an idle one has none. Zero: no ticks.
     pub tick_period: Duration,
+    /// What the interrupt that ends a host's idle time takes longer if one tick fell into that, while all pCPUs were idle: the tick
+    /// stops then, and who comes first keeps the time (`tick_nohz_update_jiffies`).
+    pub nohz_tick: Duration,
+    /// The same if more than one tick fell into it.
+    pub nohz_ticks: Duration,
     /// No slice ends sooner than this after it was set: Xen's timers (`timer_slop`, 50 us).
     pub timer_slop: Duration,
     /// What the tick of a guest's kernel takes from the vCPU on which it comes. Charged as its run time.
@@ -78,6 +83,8 @@ impl Costs {
         cgroup_put: Duration::ZERO,
         tick: Duration::ZERO,
         tick_period: Duration::ZERO,
+        nohz_tick: Duration::ZERO,
+        nohz_ticks: Duration::ZERO,
         timer_slop: Duration::ZERO,
         guest_tick: Duration::ZERO,
         guest_tick_wakeup: Duration::ZERO,

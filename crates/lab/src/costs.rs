@@ -52,6 +52,10 @@ pub struct CostsFile {
     pub tick: Option<CostFile>,
     /// See [`Costs::tick_period`]; no ticks if absent.
     pub tick_period: Option<CostFile>,
+    /// See [`Costs::nohz_tick`]; nothing if absent.
+    pub nohz_tick: Option<CostFile>,
+    /// See [`Costs::nohz_ticks`]; nothing if absent.
+    pub nohz_ticks: Option<CostFile>,
     /// See [`Costs::timer_slop`]; nothing if absent.
     pub timer_slop: Option<CostFile>,
     /// See [`Costs::guest_tick`]; nothing if absent.
@@ -135,6 +139,10 @@ pub struct CostsChoice {
     pub tick: Option<DurationText>,
     /// Replaces the file's number.
     pub tick_period: Option<DurationText>,
+    /// Replaces the file's number.
+    pub nohz_tick: Option<DurationText>,
+    /// Replaces the file's number.
+    pub nohz_ticks: Option<DurationText>,
     /// Replaces the file's number.
     pub timer_slop: Option<DurationText>,
     /// Replaces the file's number.
@@ -226,6 +234,8 @@ impl CostTable {
             cgroup_put: get("cgroup_put"),
             tick: get("tick"),
             tick_period: get("tick_period"),
+            nohz_tick: get("nohz_tick"),
+            nohz_ticks: get("nohz_ticks"),
             timer_slop: get("timer_slop"),
             guest_tick: get("guest_tick"),
             guest_tick_wakeup: get("guest_tick_wakeup"),
@@ -275,6 +285,8 @@ impl CostTable {
             ("cgroup_put", costs.cgroup_put),
             ("tick", costs.tick),
             ("tick_period", costs.tick_period),
+            ("nohz_tick", costs.nohz_tick),
+            ("nohz_ticks", costs.nohz_ticks),
             ("timer_slop", costs.timer_slop),
             ("guest_tick", costs.guest_tick),
             ("guest_tick_wakeup", costs.guest_tick_wakeup),
@@ -314,6 +326,8 @@ impl CostTable {
             ("cgroup_put", choice.cgroup_put),
             ("tick", choice.tick),
             ("tick_period", choice.tick_period),
+            ("nohz_tick", choice.nohz_tick),
+            ("nohz_ticks", choice.nohz_ticks),
             ("timer_slop", choice.timer_slop),
             ("guest_tick", choice.guest_tick),
             ("guest_tick_wakeup", choice.guest_tick_wakeup),

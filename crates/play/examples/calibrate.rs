@@ -91,6 +91,8 @@ fn main() -> Result<(), Error> {
         ),
         ("tick", costs.tick, "what a thread that computes misses"),
         ("tick_period", costs.tick_period, "the resolution of CLOCK_MONOTONIC_COARSE"),
+        ("nohz_tick", costs.nohz_tick, "late, alone, over one tick, less late, alone"),
+        ("nohz_ticks", costs.nohz_ticks, "late, alone, over more ticks, less late, alone"),
     ];
     for (name, value, source) in lines {
         if measured.late_in_groups.is_none() && name.starts_with("cgroup") {

@@ -26,8 +26,12 @@ use crate::watch::{Log, TURN, clock_reading, median, watch};
 const TURNS: u64 = 5_000;
 /// Wake-ups of a sleeper.
 const WAKEUPS: usize = 1_000;
-/// A sleep is as long as this at least, and at most twice as long; random, so that it falls in step with no tick.
-const SLEEP: Duration = Duration::from_us(1_300);
+/// Percent of a tick's period that one sleeps who is alone: no tick falls into most of these sleeps, ...
+const SHORT: (u64, u64) = (25, 50);
+/// ... one into most of these, ...
+const OVER_ONE: (u64, u64) = (105, 120);
+/// ... and more into all of these.
+const OVER_MORE: (u64, u64) = (210, 280);
 /// Control groups, one below the other.
 const GROUPS: u64 = 4;
 /// Fewest shares of a group (`MIN_SHARES`).
@@ -55,6 +59,8 @@ pub struct Calibration {
     pub late_alone: Duration,
     /// Its CPU time from before it sleeps until it is awake.
     pub charged_alone: Duration,
+    /// How late it is if one tick would have been while it slept, and if more would have been. An idle CPU has none.
+    pub late_over_ticks: Option<(Duration, Duration)>,
     /// How late it is alone in a control group that is alone in another, and so on, four of them; and beside a thread that
     /// computes in the same group. Our scheduler knows no groups.
     pub late_in_groups: Option<(Duration, Duration)>,
@@ -79,7 +85,11 @@ impl Calibration {
         let yield_to_itself = bench.yields()?;
         let tick = bench.tick()?;
         let slice_end = bench.slice_end()?;
-        let (alone, beside) = (bench.sleeper(false)?, bench.sleeper(true)?);
+        let alone = bench.sleeper(false, Sleep::of_ticks(SHORT))?;
+        let over_ticks =
+            [OVER_ONE, OVER_MORE].map(|part| bench.sleeper(false, Sleep::of_ticks(part)));
+        let [over_one, over_more] = over_ticks;
+        let beside = bench.sleeper(true, Sleep::BESIDE)?;
         let (mut late_in_groups, mut late_beside_groups) = (None, None);
         if !small_first {
             late_in_groups =
@@ -94,6 +104,7 @@ impl Calibration {
             tick_in_slice_end: true,
             late_alone: alone.late,
             charged_alone: alone.charged,
+            late_over_ticks: Some((over_one?.late, over_more?.late)),
             late_in_groups,
             late_beside_groups,
             late_beside: beside.late,
@@ -123,6 +134,8 @@ impl Calibration {
         let cgroup_pick = less(in_beside, self.late_beside) / GROUPS;
         let beside_groups = self.late_beside_groups.unwrap_or(self.late_beside);
         let cgroup_put = less(beside_groups, self.late_beside) / GROUPS;
+        let (over_one, over_more) =
+            self.late_over_ticks.unwrap_or((self.late_alone, self.late_alone));
         Costs {
             wake_to_tickle,
             tickle_to_schedule: Duration::ZERO,
@@ -139,8 +152,25 @@ impl Calibration {
             cgroup_put,
             tick: self.tick,
             tick_period: self.tick_period,
+            nohz_tick: less(over_one, self.late_alone),
+            nohz_ticks: less(over_more, self.late_alone),
             ..Costs::FREE
         }
+    }
+}
+
+/// How long one sleeps at least and at most; random, so that it falls in step with no tick.
+#[derive(Debug, Clone, Copy)]
+struct Sleep(Duration, Duration);
+
+impl Sleep {
+    /// Beside another.
+    const BESIDE: Self = Sleep(Duration::from_us(1_300), Duration::from_us(2_600));
+
+    /// So many percent of a tick's period.
+    fn of_ticks(percent: (u64, u64)) -> Self {
+        let part = |percent| clock::tick_period().mul_div(percent, 100);
+        Sleep(part(percent.0), part(percent.1))
     }
 }
 
@@ -252,9 +282,10 @@ impl Bench {
     }
 
     /// A sleeper, alone or beside a thread that computes and gives way to it at once.
-    fn sleeper(&self, beside: bool) -> Result<Slept, Error> {
+    fn sleeper(&self, beside: bool, sleep: Sleep) -> Result<Slept, Error> {
         let stop = &AtomicBool::new(false);
-        let mut bodies: Vec<Body<'_, Log>> = vec![(Policy::Other, Box::new(|| self.sleep(stop)))];
+        let mut bodies: Vec<Body<'_, Log>> =
+            vec![(Policy::Other, Box::new(|| self.sleep(sleep, stop)))];
         if beside {
             let other = || watch(|_| stop.load(Ordering::Relaxed));
             bodies.push((Policy::Idle, Box::new(other)));
@@ -284,7 +315,11 @@ impl Bench {
         }
         let stop = &AtomicBool::new(false);
         let placed = |inside| if inside { tree.place(group, gettid()) } else { Ok(()) };
-        let sleeper = || placed(who != Grouped::Other).map(|()| self.sleep(stop));
+        let sleep = match who {
+            Grouped::Sleeper => Sleep::of_ticks(SHORT),
+            Grouped::Both | Grouped::Other => Sleep::BESIDE,
+        };
+        let sleeper = || placed(who != Grouped::Other).map(|()| self.sleep(sleep, stop));
         let other = || placed(true).map(|()| watch(|_| stop.load(Ordering::Relaxed)));
         let mut bodies: Vec<Body<'_, Result<Log, Error>>> = Vec::new();
         bodies.push((Policy::Other, Box::new(sleeper)));
@@ -296,14 +331,14 @@ impl Bench {
         Ok(median(log.late.into_iter()))
     }
 
-    fn sleep(&self, stop: &AtomicBool) -> Log {
+    fn sleep(&self, sleep: Sleep, stop: &AtomicBool) -> Log {
         let mut log = Log::default();
         let mut rng = Rng::new(1, "calibrate");
         for _ in 0..WAKEUPS {
             self.spin.compute(WORK, || false);
             let charged = own_cpu();
             let asleep = Instant::now();
-            let due = asleep.after(rng.uniform(SLEEP, SLEEP * 2));
+            let due = asleep.after(rng.uniform(sleep.0, sleep.1));
             due.sleep();
             let woken = Instant::now();
             let charged = own_cpu().saturating_sub(charged);
@@ -350,6 +385,7 @@ mod tests {
             tick_in_slice_end: true,
             late_alone: ns(late),
             charged_alone: ns(alone),
+            late_over_ticks: Some((ns(late + 2_600), ns(late + 5_900))),
             late_beside: ns(beside),
             charged_beside: ns(charged),
             handed_over: ns(handed),
@@ -360,9 +396,14 @@ mod tests {
         [(fair, own), (SchedulerConfig::SmallFirst(SmallFirstConfig::default()), ours)]
     }
 
-    /// Late and CPU time a wake-up of a sleeper in the simulator, without ticks.
-    fn sleeper(scheduler: &SchedulerConfig, costs: Costs, beside: bool) -> (Duration, Duration) {
-        let sleep = Distribution::Uniform(SLEEP, SLEEP * 2);
+    /// Late and CPU time a wake-up of a sleeper in the simulator.
+    fn sleeper(
+        scheduler: &SchedulerConfig,
+        costs: Costs,
+        sleep: Sleep,
+        beside: bool,
+    ) -> (Duration, Duration) {
+        let sleep = Distribution::Uniform(sleep.0, sleep.1);
         let late_limit = Duration::from_ms(10);
         let wakeups = 1_000;
         let config = TimerSleeperConfig {
@@ -378,9 +419,8 @@ mod tests {
             other.threads = vec![Thread { policy: Policy::Idle, ..Thread::default() }];
             vms.push(other);
         }
-        let costs = Costs { tick_period: Duration::ZERO, ..costs };
         let mut host = Host::new(&Config::new(1, scheduler.clone(), costs, vms), 1).expect("valid");
-        host.run(Time::ZERO + Duration::from_s(10));
+        host.run(Time::ZERO + Duration::from_s(20));
         let late = host.outcome(Dom(0)).latency.expect("it measures").quantile(0.5);
         (late, host.vcpu_time(Vcpu(0)).0 / wakeups)
     }
@@ -399,9 +439,19 @@ mod tests {
                 (false, measured.late_alone, measured.charged_alone),
                 (true, measured.late_beside, measured.charged_beside),
             ] {
-                let ours = sleeper(&scheduler, costs, beside);
+                let costs = Costs { tick_period: Duration::ZERO, ..costs };
+                let ours = sleeper(&scheduler, costs, Sleep::BESIDE, beside);
                 near(ours.0, late);
                 near(ours.1, charged + WORK);
+            }
+            let tick = measured.tick_period;
+            let part = |percent| tick.mul_div(percent, 100);
+            let (over_one, over_more) = measured.late_over_ticks.expect("a host has ticks");
+            for (percent, late) in
+                [(SHORT, measured.late_alone), (OVER_ONE, over_one), (OVER_MORE, over_more)]
+            {
+                let sleep = Sleep(part(percent.0), part(percent.1));
+                near(sleeper(&scheduler, costs, sleep, false).0, late);
             }
             let switch = costs.schedule + costs.context_switch;
             near(switch + costs.block, measured.handed_over);
@@ -426,6 +476,7 @@ mod tests {
                 tick_in_slice_end: odd_tick,
                 late_alone: span(),
                 charged_alone: span(),
+                late_over_ticks: Some((span(), span())),
                 late_in_groups: Some((span(), span())),
                 late_beside_groups: Some(span()),
                 late_beside: span(),

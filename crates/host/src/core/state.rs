@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub(super) pcpus: Vec<PcpuState>,
     pub(super) progress: Vec<Progress>,
     pub(super) costs: Costs,
+    /// Ticks that some pCPU has counted.
+    pub(super) ticks: u64,
     pub(super) tickle: Tickle,
     /// pCPUs to tickle when who runs there has served its events.
     pub(super) held: CpuSet,
@@ -156,6 +158,7 @@ impl Core {
             pcpus: pcpus.collect(),
             progress: progress.collect(),
             costs: config.costs,
+            ticks: 0,
             tickle: config.tickle,
             held: CpuSet::EMPTY,
             groups: 0,

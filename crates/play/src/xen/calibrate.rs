@@ -73,6 +73,7 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cos
         tick_in_slice_end: turns > tick_period,
         late_alone: alone.late,
         charged_alone: alone.charged.saturating_sub(besides),
+        late_over_ticks: None,
         late_in_groups: None,
         late_beside_groups: None,
         late_beside: beside.late,
