@@ -175,6 +175,25 @@ impl Core {
             }
         }
         self.send_tickles(decision, on.map(|p| (p, to_self)));
+        if let Some(p) = on {
+            self.take_time(p, decision + to_self);
+        }
+    }
+
+    /// An interrupt has `p` for so long, and who runs there stands still, whether it has to go afterwards or not.
+    fn take_time(&mut self, p: Pcpu, span: Duration) {
+        let pcpu = &mut self.pcpus[p.index()];
+        if pcpu.switching.is_some() {
+            return;
+        }
+        let Some(v) = self.host.current[p.index()] else { return };
+        pcpu.interrupted = pcpu.interrupted.max(self.host.now) + span;
+        let executes = self.progress[v.index()].executing.is_some();
+        self.suspend(v);
+        self.progress[v.index()].overhead += span;
+        if executes {
+            self.resume(v);
+        }
     }
 
     /// Sends the tickles that the scheduler asked for. `near` is the pCPU on which it

@@ -14,8 +14,9 @@ pub struct Costs {
     /// an inter-processor interrupt and a VM exit.
     pub tickle_to_schedule: Duration,
     /// The same for the pCPU on which the wake-up is handled, if it runs a vCPU: the rest of the interrupt, which waits for the end of
-    /// a switch that is under way (Linux switches with interrupts off). Without this cost its scheduler is entered at once, as
-    /// by Xen's softirq.
+    /// a switch that is under way (Linux switches with interrupts off). Who runs there pays for the interrupt from
+    /// [`wake_to_tickle`](Self::wake_to_tickle) on. Without this cost its scheduler is entered at once, as by Xen's softirq, and
+    /// nobody pays.
     pub tickle_to_schedule_self: Option<Duration>,
     /// The same for a pCPU that is idle: it has to leave its idle state.
     pub tickle_to_schedule_idle: Duration,
