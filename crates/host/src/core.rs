@@ -174,7 +174,15 @@ impl Core {
                 }
             }
         }
+        let late = on.filter(|p| {
+            let pcpu = &self.pcpus[p.index()];
+            pcpu.tickled && pcpu.switching.is_none()
+        });
         self.send_tickles(decision, on.map(|p| (p, to_self)));
+        if let Some(p) = late {
+            // One interrupt after the other.
+            self.pcpus[p.index()].late += decision + to_self;
+        }
         if let Some(p) = on {
             self.take_time(p, decision + to_self);
         }
@@ -182,12 +190,11 @@ impl Core {
 
     /// An interrupt has `p` for so long, and who runs there stands still, whether it has to go afterwards or not.
     fn take_time(&mut self, p: Pcpu, span: Duration) {
-        let pcpu = &mut self.pcpus[p.index()];
-        if pcpu.switching.is_some() {
-            return;
-        }
         let Some(v) = self.host.current[p.index()] else { return };
-        pcpu.interrupted = pcpu.interrupted.max(self.host.now) + span;
+        let pcpu = &mut self.pcpus[p.index()];
+        if pcpu.switching.is_none() {
+            pcpu.interrupted = pcpu.interrupted.max(self.host.now) + span;
+        }
         let executes = self.progress[v.index()].executing.is_some();
         self.suspend(v);
         self.progress[v.index()].overhead += span;
@@ -300,7 +307,7 @@ impl Core {
     fn pass_cost(&self) -> Duration {
         let (costs, pass) = (&self.costs, &self.pass);
         costs.schedule
-            + costs.cgroup_enqueue * u64::from(self.groups)
+            + costs.cgroup_dequeue * u64::from(self.groups)
             + costs.cgroup_pick * u64::from(pass.picked)
             + costs.cgroup_put * u64::from(pass.put)
             // There and back into the scheduler, as who sleeps.

@@ -37,8 +37,10 @@ pub struct Costs {
     /// From the end of the context switch to the first work of a vCPU that had blocked: the way back from that system
     /// call, or into the guest. Charged as its own run time.
     pub wakeup: Duration,
-    /// Each control group that a wake-up or a sleep puts into its queue, or takes out, since nobody else of it runs or waits.
+    /// Each control group that a wake-up puts into its queue, since nobody else of it runs or waits.
     pub cgroup_enqueue: Duration,
+    /// Each control group that a sleep takes out of its queue.
+    pub cgroup_dequeue: Duration,
     /// Each control group on the way from the root to the thread that is to run next: one more pass through a queue.
     pub cgroup_pick: Duration,
     /// Each control group of a thread that could run on and has to wait, unless who is next is in it, too.
@@ -80,6 +82,7 @@ impl Costs {
         block: Duration::ZERO,
         wakeup: Duration::ZERO,
         cgroup_enqueue: Duration::ZERO,
+        cgroup_dequeue: Duration::ZERO,
         cgroup_pick: Duration::ZERO,
         cgroup_put: Duration::ZERO,
         tick: Duration::ZERO,

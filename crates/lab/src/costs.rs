@@ -44,6 +44,8 @@ pub struct CostsFile {
     pub wakeup: Option<CostFile>,
     /// See [`Costs::cgroup_enqueue`]; nothing if absent.
     pub cgroup_enqueue: Option<CostFile>,
+    /// See [`Costs::cgroup_dequeue`]; as `cgroup_enqueue` if absent.
+    pub cgroup_dequeue: Option<CostFile>,
     /// See [`Costs::cgroup_pick`]; nothing if absent.
     pub cgroup_pick: Option<CostFile>,
     /// See [`Costs::cgroup_put`]; nothing if absent.
@@ -131,6 +133,8 @@ pub struct CostsChoice {
     pub wakeup: Option<DurationText>,
     /// Replaces the file's number.
     pub cgroup_enqueue: Option<DurationText>,
+    /// Replaces the file's number.
+    pub cgroup_dequeue: Option<DurationText>,
     /// Replaces the file's number.
     pub cgroup_pick: Option<DurationText>,
     /// Replaces the file's number.
@@ -230,6 +234,7 @@ impl CostTable {
             block: get("block"),
             wakeup: get("wakeup"),
             cgroup_enqueue: get("cgroup_enqueue"),
+            cgroup_dequeue: self.find("cgroup_dequeue").unwrap_or(get("cgroup_enqueue")),
             cgroup_pick: get("cgroup_pick"),
             cgroup_put: get("cgroup_put"),
             tick: get("tick"),
@@ -281,6 +286,7 @@ impl CostTable {
             ("block", costs.block),
             ("wakeup", costs.wakeup),
             ("cgroup_enqueue", costs.cgroup_enqueue),
+            ("cgroup_dequeue", costs.cgroup_dequeue),
             ("cgroup_pick", costs.cgroup_pick),
             ("cgroup_put", costs.cgroup_put),
             ("tick", costs.tick),
@@ -322,6 +328,7 @@ impl CostTable {
             ("block", choice.block),
             ("wakeup", choice.wakeup),
             ("cgroup_enqueue", choice.cgroup_enqueue),
+            ("cgroup_dequeue", choice.cgroup_dequeue),
             ("cgroup_pick", choice.cgroup_pick),
             ("cgroup_put", choice.cgroup_put),
             ("tick", choice.tick),

@@ -80,6 +80,11 @@ fn main() -> Result<(), Error> {
             "late, alone in four groups, less late, alone; a quarter of it; less cgroup_pick",
         ),
         (
+            "cgroup_dequeue",
+            costs.cgroup_dequeue,
+            "until another computes that is in no group, after a sleeper in four groups, less the same in none; a quarter of it",
+        ),
+        (
             "cgroup_pick",
             costs.cgroup_pick,
             "late, beside another in four groups, less late, beside another; a quarter of it",

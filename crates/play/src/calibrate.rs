@@ -64,6 +64,8 @@ pub struct Calibration {
     /// How late it is alone in a control group that is alone in another, and so on, four of them; and beside a thread that
     /// computes in the same group. Our scheduler knows no groups.
     pub late_in_groups: Option<(Duration, Duration)>,
+    /// From before one sleeps that is alone in them until one that is in none of them computes.
+    pub handed_over_in_groups: Option<Duration>,
     /// How late one that is in none of them is beside a thread that computes in the last of them.
     pub late_beside_groups: Option<Duration>,
     /// A sleeper beside a thread that computes: how late.
@@ -91,10 +93,12 @@ impl Calibration {
         let [over_one, over_more] = over_ticks;
         let beside = bench.sleeper(true, Sleep::BESIDE)?;
         let (mut late_in_groups, mut late_beside_groups) = (None, None);
+        let mut handed_over_in_groups = None;
         if !small_first {
-            late_in_groups =
-                Some((bench.grouped(Grouped::Sleeper)?, bench.grouped(Grouped::Both)?));
-            late_beside_groups = Some(bench.grouped(Grouped::Other)?);
+            let alone = bench.grouped(Grouped::Alone)?.late;
+            late_in_groups = Some((alone, bench.grouped(Grouped::Both)?.late));
+            late_beside_groups = Some(bench.grouped(Grouped::Other)?.late);
+            handed_over_in_groups = Some(bench.grouped(Grouped::Sleeper)?.handed_over);
         }
         Ok(Calibration {
             yield_to_itself,
@@ -106,6 +110,7 @@ impl Calibration {
             charged_alone: alone.charged,
             late_over_ticks: Some((over_one?.late, over_more?.late)),
             late_in_groups,
+            handed_over_in_groups,
             late_beside_groups,
             late_beside: beside.late,
             charged_beside: beside.charged,
@@ -133,6 +138,7 @@ impl Calibration {
         let in_group = less(in_alone, self.late_alone) / GROUPS;
         let cgroup_pick = less(in_beside, self.late_beside) / GROUPS;
         let beside_groups = self.late_beside_groups.unwrap_or(self.late_beside);
+        let handed_over = self.handed_over_in_groups.unwrap_or(self.handed_over);
         let cgroup_put = less(beside_groups, self.late_beside) / GROUPS;
         let (over_one, over_more) =
             self.late_over_ticks.unwrap_or((self.late_alone, self.late_alone));
@@ -148,6 +154,7 @@ impl Calibration {
             block,
             wakeup,
             cgroup_enqueue: less(in_group, cgroup_pick),
+            cgroup_dequeue: less(handed_over, self.handed_over) / GROUPS,
             cgroup_pick,
             cgroup_put,
             tick: self.tick,
@@ -290,45 +297,52 @@ impl Bench {
             let other = || watch(|_| stop.load(Ordering::Relaxed));
             bodies.push((Policy::Idle, Box::new(other)));
         }
-        let logs = self.run(bodies)?;
+        Ok(self.slept(&self.run(bodies)?))
+    }
+
+    /// What the first of `logs`, a sleeper's, and the other's, if there is one, show.
+    fn slept(&self, logs: &[Log]) -> Slept {
         let slept = &logs[0];
         let handed_over = slept.asleep.iter().filter_map(|&asleep| {
             let back = logs.get(1)?.after(asleep)?;
             Some(back.since(asleep))
         });
-        Ok(Slept {
+        Slept {
             // With the reading by which the sleeper notes it.
             late: median(slept.late.iter().copied()),
             charged: median(slept.charged.iter().copied()).saturating_sub(self.spin.reading()),
             handed_over: median(handed_over).saturating_sub(self.reading),
-        })
+        }
     }
 
-    /// How late a sleeper is, where one group is alone in another, and so on, and `who` is in the last of them.
-    fn grouped(&self, who: Grouped) -> Result<Duration, Error> {
+    /// What a sleeper shows, where one group is alone in another, and so on, and `who` is in the last of them.
+    fn grouped(&self, who: Grouped) -> Result<Slept, Error> {
         let mut tree = Tree::new(Hierarchy::find()?, &journal::directory())?;
         let mut group = Tree::TOP;
-        // So light that a sleeper outside of it is always before a thread in it.
-        tree.set_shares(group, LEAST_SHARES)?;
+        if who == Grouped::Other {
+            // So light that a sleeper outside of it is always before a thread in it.
+            tree.set_shares(group, LEAST_SHARES)?;
+        }
         for _ in 1..GROUPS {
             group = tree.add(group, "calibrate")?;
         }
         let stop = &AtomicBool::new(false);
         let placed = |inside| if inside { tree.place(group, gettid()) } else { Ok(()) };
         let sleep = match who {
-            Grouped::Sleeper => Sleep::of_ticks(SHORT),
-            Grouped::Both | Grouped::Other => Sleep::BESIDE,
+            Grouped::Alone => Sleep::of_ticks(SHORT),
+            Grouped::Sleeper | Grouped::Both | Grouped::Other => Sleep::BESIDE,
         };
         let sleeper = || placed(who != Grouped::Other).map(|()| self.sleep(sleep, stop));
-        let other = || placed(true).map(|()| watch(|_| stop.load(Ordering::Relaxed)));
+        let other =
+            || placed(who != Grouped::Sleeper).map(|()| watch(|_| stop.load(Ordering::Relaxed)));
         let mut bodies: Vec<Body<'_, Result<Log, Error>>> = Vec::new();
         bodies.push((Policy::Other, Box::new(sleeper)));
-        if who != Grouped::Sleeper {
+        if who != Grouped::Alone {
             bodies.push((Policy::Idle, Box::new(other)));
         }
-        let log = self.run(bodies)?.remove(0)?;
+        let logs = self.run(bodies)?.into_iter().collect::<Result<Vec<_>, _>>()?;
         tree.remove()?;
-        Ok(median(log.late.into_iter()))
+        Ok(self.slept(&logs))
     }
 
     fn sleep(&self, sleep: Sleep, stop: &AtomicBool) -> Log {
@@ -355,6 +369,8 @@ impl Bench {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grouped {
     /// The sleeper, which is alone.
+    Alone,
+    /// Only the sleeper.
     Sleeper,
     /// The sleeper and one that computes.
     Both,
@@ -377,6 +393,7 @@ mod tests {
         let ns = Duration::from_ns;
         let figures = |yields, tick, end, late, alone, beside, charged, handed| Calibration {
             late_in_groups: Some((ns(late + 4_000), ns(beside + 2_000))),
+            handed_over_in_groups: Some(ns(handed + 6_000)),
             late_beside_groups: Some(ns(beside + 1_500)),
             yield_to_itself: ns(yields),
             tick: ns(tick),
@@ -478,6 +495,7 @@ mod tests {
                 charged_alone: span(),
                 late_over_ticks: Some((span(), span())),
                 late_in_groups: Some((span(), span())),
+                handed_over_in_groups: Some(span()),
                 late_beside_groups: Some(span()),
                 late_beside: span(),
                 charged_beside: span(),

@@ -75,6 +75,7 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cos
         charged_alone: alone.charged.saturating_sub(besides),
         late_over_ticks: None,
         late_in_groups: None,
+        handed_over_in_groups: None,
         late_beside_groups: None,
         late_beside: beside.late,
         charged_beside: beside.charged.saturating_sub(besides),
