@@ -4,6 +4,7 @@ use lowtail_engine::{Distribution, Duration};
 use lowtail_host::cgroup::Thread;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::{Config, SchedulerConfig, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,11 @@ pub(crate) enum Task {
         /// How long it sleeps.
         sleep: Duration,
     },
+    /// Computes and gives its pCPU away, and so on.
+    Yielder {
+        /// Processor time from one yield to the next.
+        work: Duration,
+    },
     /// Sleeps, notes how late it was woken, works, and so on.
     Sleeper {
         /// When its first wake-up is due.
@@ -30,6 +36,29 @@ pub(crate) enum Task {
         /// Processor time after each wake-up.
         work: Duration,
     },
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Player {
+    /// Threads of a Linux host.
+    Threads,
+    /// Guests of a Xen host.
+    XenGuests,
+}
+
+impl Player {
+    /// What it can do, in words.
+    fn has(self) -> &'static str {
+        match self {
+            Player::Threads => {
+                "on a kernel run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
+            }
+            Player::XenGuests => {
+                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, yielder, and mixes of them"
+            }
+        }
+    }
 }
 
 /// One thread: a vCPU of a machine.
@@ -66,7 +95,7 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
                 format!("VM `{name}`: a cap is Xen's and small-first's; give its cgroup a quota");
             return Err(Error::Scenario(why));
         }
-        let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name)?;
+        let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name, Player::Threads)?;
         for (vcpu, (task, v)) in tasks.into_iter().zip(&dom.vcpus).enumerate() {
             let state = &state.vcpus[v.index()];
             let pcpus = state.hard.iter().map(|p| p.index()).collect();
@@ -79,8 +108,13 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
 /// What each of `vcpus` vCPUs does.
 ///
 /// # Errors
-/// If that is something that threads cannot do.
-pub(crate) fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
+/// If that is something that `player` cannot do.
+pub(crate) fn tasks(
+    workload: &Workload,
+    vcpus: usize,
+    vm: &str,
+    player: Player,
+) -> Result<Vec<Task>, Error> {
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
         Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
@@ -90,16 +124,18 @@ pub(crate) fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<T
         Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, .. }) => {
             Task::Sleeper { start, sleep, work }
         }
+        // Threads of a host yield to other threads of one VM's group, not to other VMs.
+        Workload::Yielder(YielderConfig { work }) if player == Player::XenGuests => {
+            Task::Yielder { work }
+        }
         Workload::Mix(ref parts) => {
-            let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm));
+            let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm, player));
             return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
         }
         ref other => {
-            let name = kind(other);
-            return Err(Error::Scenario(format!(
-                "VM `{vm}`: the workload {name} is simulated only; on a kernel run cpu-loop, \
-                 duty-hog, timer-sleeper, and mixes of them"
-            )));
+            let (name, has) = (kind(other), player.has());
+            let why = format!("VM `{vm}`: the workload {name} is simulated only; {has}");
+            return Err(Error::Scenario(why));
         }
     };
     Ok(vec![task; vcpus])
@@ -127,8 +163,6 @@ fn kind(workload: &Workload) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_host::guest::yielder::YielderConfig;
-
     use super::*;
     use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
     use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};

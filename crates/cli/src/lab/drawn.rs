@@ -9,7 +9,7 @@ use lowtail_play::report::{Checked, version};
 use lowtail_play::{Error, Options};
 
 use super::args::LabCheck;
-use super::kernel::end_if_interrupted;
+use super::beside::end_if_interrupted;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::progress::Bar;
