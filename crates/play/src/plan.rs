@@ -4,7 +4,6 @@ use lowtail_engine::{Distribution, Duration};
 use lowtail_host::cgroup::Thread;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
-use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::{Config, SchedulerConfig, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +20,6 @@ pub(crate) enum Task {
         burst: Distribution,
         /// How long it sleeps.
         sleep: Duration,
-    },
-    /// Computes and gives its pCPU away, and so on.
-    Yielder {
-        /// Processor time from one yield to the next.
-        work: Duration,
     },
     /// Sleeps, notes how late it was woken, works, and so on.
     Sleeper {
@@ -55,7 +49,7 @@ impl Player {
                 "on a kernel run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
             }
             Player::XenGuests => {
-                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, yielder, and mixes of them"
+                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
             }
         }
     }
@@ -124,10 +118,6 @@ pub(crate) fn tasks(
         Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, .. }) => {
             Task::Sleeper { start, sleep, work }
         }
-        // Threads of a host yield to other threads of one VM's group, not to other VMs.
-        Workload::Yielder(YielderConfig { work }) if player == Player::XenGuests => {
-            Task::Yielder { work }
-        }
         Workload::Mix(ref parts) => {
             let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm, player));
             return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
@@ -163,6 +153,8 @@ fn kind(workload: &Workload) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use lowtail_host::guest::yielder::YielderConfig;
+
     use super::*;
     use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
     use lowtail_host::{Costs, CpuSet, Pcpu, SchedulerConfig, VmConfig};

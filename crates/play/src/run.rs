@@ -17,7 +17,7 @@ use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use crate::plan::{self, Task, Worker};
 use crate::spin::Spin;
 use crate::vms;
-use crate::work::{GiveWay, Window, Work};
+use crate::work::{Window, Work};
 use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
 use lowtail_kernel::clock::{self, Instant};
 use lowtail_kernel::error::Error;
@@ -362,8 +362,7 @@ fn labour(
     };
     drop(order);
     window.start.sleep();
-    let give_way = GiveWay::Thread;
-    Work { window, stop: &shared.stop, vcpu, guest, rng, spin, give_way }.run(task)
+    Work { window, stop: &shared.stop, vcpu, guest, rng, spin }.run(task)
 }
 
 #[cfg(test)]

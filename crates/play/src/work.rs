@@ -2,10 +2,8 @@
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::yield_now;
 
 use lowtail_engine::{Distribution, Duration, Hist, Rng};
-use lowtail_xen::Yielding;
 
 use crate::plan::Task;
 use crate::spin::Spin;
@@ -43,17 +41,6 @@ pub(crate) struct Work<'a> {
     pub(crate) rng: Rng,
     /// What computing takes here.
     pub(crate) spin: Spin,
-    /// How it gives its CPU away.
-    pub(crate) give_way: GiveWay<'a>,
-}
-
-/// How a CPU is given away to who waits for it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum GiveWay<'a> {
-    /// By a thread of this kernel, to other threads of it.
-    Thread,
-    /// By a vCPU of a guest of Xen's, which takes so long.
-    Vcpu(&'a Yielding, Duration),
 }
 
 impl Work<'_> {
@@ -78,21 +65,6 @@ impl Work<'_> {
                     let burst = burst.draw(&mut self.rng);
                     self.compute(burst);
                     self.sleep(Instant::now().after(sleep));
-                }
-                None
-            }
-            Task::Yielder { work } => {
-                while !self.over() {
-                    match self.give_way {
-                        GiveWay::Thread => {
-                            self.compute(work);
-                            yield_now();
-                        }
-                        GiveWay::Vcpu(yielding, takes) => {
-                            self.compute(work.saturating_sub(takes));
-                            yielding.give_way();
-                        }
-                    }
                 }
                 None
             }

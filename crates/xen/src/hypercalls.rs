@@ -24,31 +24,6 @@ struct Hypercall {
     arguments: [u64; 5],
 }
 
-/// Opens the device.
-///
-/// # Errors
-/// If this is no domain of Xen's, or not root.
-pub(crate) fn open() -> Result<File, Error> {
-    let device = OpenOptions::new().read(true).write(true).open(DEVICE);
-    device.map_err(|error| failed("cannot open", error))
-}
-
-/// Calls Xen. What `arguments` point to, if they do, is memory that Xen may read and write.
-///
-/// # Errors
-/// What Xen, or the kernel in between, says.
-#[allow(unsafe_code, reason = "neither std nor a library has hypercalls")]
-pub(crate) fn call(device: &File, op: u64, arguments: [u64; 5]) -> io::Result<()> {
-    let mut call = Hypercall { op, arguments };
-    // SAFETY: the kernel reads the call, of the size that its number says; what its arguments are is the caller's promise.
-    let result = unsafe { libc::ioctl(device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-pub(crate) fn failed(what: &'static str, source: io::Error) -> Error {
-    Error::Device { what, path: Path::new(DEVICE).into(), source }
-}
-
 /// A way to call Xen.
 #[derive(Debug)]
 pub(crate) struct Hypercalls {
@@ -69,7 +44,9 @@ impl Hypercalls {
     /// If this is not dom0, or not root.
     #[allow(unsafe_code, reason = "neither std nor a library has hypercalls")]
     pub(crate) fn open() -> Result<Self, Error> {
-        let device = open()?;
+        let failed = |what, source| Error::Device { what, path: Path::new(DEVICE).into(), source };
+        let device = OpenOptions::new().read(true).write(true).open(DEVICE);
+        let device = device.map_err(|error| failed("cannot open", error))?;
         let (all, private) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
         // SAFETY: new memory, at no address that is in use.
         let page = unsafe { mmap_anonymous(None, PAGE, all, private) };
@@ -89,7 +66,12 @@ impl Hypercalls {
         // SAFETY: the page is ours and longer than the structure. `Plain` structures are as Xen has them, and have no bytes
         // that may not be as Xen writes them.
         unsafe { at.write_volatile(question) };
-        call(&self.device, op, [at.as_ptr() as u64, 0, 0, 0, 0])?;
+        let mut call = Hypercall { op, arguments: [at.as_ptr() as u64, 0, 0, 0, 0] };
+        // SAFETY: the kernel reads the call, of the size that its number says; what its argument points to is our page.
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), HYPERCALL as _, &raw mut call) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: as above.
         Ok(unsafe { at.read_volatile() })
     }

@@ -1,6 +1,6 @@
 //! A Xen host in its own terms, from its control domain (dom0) and from its guests.
 //!
-//! [`Store`] is xenstore, by which both talk; [`VcpuClock`] reads what CPU time vCPUs have got; [`Yielding`] has them yield; [`Toolstack`] makes domains and pools of
+//! [`Store`] is xenstore, by which both talk; [`VcpuClock`] reads what CPU time vCPUs have got; [`Toolstack`] makes domains and pools of
 //! pCPUs with `xl`.
 
 mod error;
@@ -8,10 +8,8 @@ mod hypercalls;
 mod store;
 mod toolstack;
 mod vcpu_clock;
-mod yielding;
 
 pub use error::Error;
 pub use store::{LONGEST_VALUE, Store};
 pub use toolstack::{Domain, DomainId, NewDomain, Toolstack};
 pub use vcpu_clock::VcpuClock;
-pub use yielding::Yielding;

@@ -32,19 +32,20 @@ fn what_guests_of_xen_cannot_do() {
     let place = Place::new();
     let cpu = "kind = 'cpu-loop'";
     for (text, words) in [
-        (scenario("kind = 'tick-dodger'", "", ""), ["`web`", "tick-dodger", "yielder"]),
+        (scenario("kind = 'yielder', work = '1ms'", "", ""), ["`web`", "yielder", "cpu-loop"]),
+        (scenario("kind = 'tick-dodger'", "", ""), ["`web`", "tick-dodger", "guests of Xen run"]),
         (scenario(cpu, "", ", cap_period = '20ms'"), ["cap_period", "boot", "ratelimit"]),
     ] {
         place.write("x.toml", &text);
         place.line("lab run x.toml --on xen").expect(3, &words);
     }
-    place.write("x.toml", &scenario(cpu, "count = 13\n", ""));
+    place.write("x.toml", scenario(cpu, "count = 13\n", ""));
     place.line("lab run x.toml --on xen").expect(2, &["13 VMs", "12 guests"]);
     let costs = std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../costs/xen-2017.toml"),
     );
-    place.write("own.toml", &costs.expect("a file of costs"));
-    place.write("x.toml", &scenario(cpu, "", "").replace("'xen-2017'", "'own.toml'"));
+    place.write("own.toml", costs.expect("a file of costs"));
+    place.write("x.toml", scenario(cpu, "", "").replace("'xen-2017'", "'own.toml'"));
     place.line("lab run x.toml --on xen").expect(2, &["costs", "measured"]);
 }
 

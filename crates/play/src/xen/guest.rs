@@ -4,15 +4,14 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use lowtail_engine::{Duration, Rng};
-use lowtail_xen::{Store, Yielding};
+use lowtail_xen::Store;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::message::{Answer, Job, Order, body, head, send, xen};
-use crate::plan::Task;
 use crate::spin::Spin;
 use crate::watch::{TURN, clock_reading, watch};
-use crate::work::{GiveWay, Window, Work};
+use crate::work::{Window, Work};
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 use lowtail_kernel::thread::set_cpus;
@@ -30,7 +29,7 @@ pub(super) const READY: &str = "data/lowtail-ready";
 /// If this is no guest of Xen's, or what comes is no order.
 pub fn serve() -> Result<(), Error> {
     let mut store = Store::open().map_err(xen)?;
-    let mut skill = Skill::measure();
+    let mut spin = Spin::measure(true);
     store.watch(ORDER).map_err(xen)?;
     store.write(READY, "1").map_err(xen)?;
     let mut last = 0;
@@ -42,49 +41,14 @@ pub fn serve() -> Result<(), Error> {
         last = number;
         let order: Order = body(&mut store, ORDER, pieces)?;
         if order.jobs.is_empty() {
-            skill = Skill::measure();
+            spin = Spin::measure(true);
         }
-        send(&mut store, ANSWER, number, &play(&order, &skill))?;
+        send(&mut store, ANSWER, number, &play(&order, spin))?;
     }
 }
 
-/// Yields of which the shortest counts.
-const YIELDS: u32 = 50;
-
-/// What a guest can do, and what that takes.
-#[derive(Debug)]
-struct Skill {
-    spin: Spin,
-    /// Yields and the CPU time of one, where the guest's kernel lets programs call Xen.
-    yielding: Result<(Yielding, Duration), String>,
-}
-
-impl Skill {
-    fn measure() -> Self {
-        let yielding = Yielding::open().map_err(|error| error.to_string());
-        let yielding = yielding.map(|yielding| {
-            let tries = (0..YIELDS).map(|_| {
-                let before = Instant::now();
-                yielding.give_way();
-                Instant::now().since(before)
-            });
-            let takes = tries.min().unwrap_or_default().saturating_sub(clock_reading());
-            (yielding, takes)
-        });
-        Skill { spin: Spin::measure(true), yielding }
-    }
-}
-
-/// Plays an order; gives what was measured, or why it cannot be played.
-fn play(order: &Order, skill: &Skill) -> Answer {
-    let yields = |job: &Job| matches!(job, Job::Play(Task::Yielder { .. }));
-    let give_way = match &skill.yielding {
-        Ok((yielding, takes)) => GiveWay::Vcpu(yielding, *takes),
-        Err(why) if order.jobs.iter().any(yields) => {
-            return Answer { failed: Some(format!("no yields: {why}")), ..Answer::default() };
-        }
-        Err(_) => GiveWay::Thread,
-    };
+/// Plays an order; gives what was measured.
+fn play(order: &Order, spin: Spin) -> Answer {
     let start = at(order.start_ns);
     let window = Window {
         start,
@@ -104,14 +68,12 @@ fn play(order: &Order, skill: &Skill) -> Answer {
                 let rng = if vcpu == 0 { guest.clone() } else { Rng::new(order.seed, &name) };
                 let stop = &AtomicBool::new(false);
                 window.start.sleep();
-                let spin = skill.spin;
-                Answer::late(Work { window, stop, vcpu, guest, rng, spin, give_way }.run(task))
+                Answer::late(Work { window, stop, vcpu, guest, rng, spin }.run(task))
             }
             Job::Watch => watched(window),
         }
     };
     thread::scope(|scope| {
-        let live = &live;
         let threads: Vec<_> =
             (0..order.jobs.len()).map(|vcpu| scope.spawn(move || live(vcpu))).collect();
         let answers = threads.into_iter().filter_map(|thread| thread.join().ok());

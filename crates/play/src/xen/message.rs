@@ -46,8 +46,6 @@ pub(super) struct Answer {
     pub(super) missed_ns: Vec<u64>,
     /// The same of one that watches: how long it computed between two times that were as long as a turn of another.
     pub(super) turns_ns: Vec<u64>,
-    /// Why it could not play.
-    pub(super) failed: Option<String>,
 }
 
 impl Answer {
@@ -63,7 +61,6 @@ impl Answer {
         self.late_ns.extend(other.late_ns);
         self.missed_ns.extend(other.missed_ns);
         self.turns_ns.extend(other.turns_ns);
-        self.failed = self.failed.or(other.failed);
         self
     }
 
