@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lowtail_lab::Experiment;
+use lowtail_play::scale;
 use lowtail_play::xen::guests_for;
 
 use super::args::LabRun;
 use super::beside::measured;
+use super::drawn::XEN_PCPUS;
 use super::guest::{Machine, home};
 use super::{dom0, domains, saved};
 use crate::exit::{self, Fail};
@@ -17,8 +19,6 @@ use crate::out;
 
 /// VMs of a scenario at most: each is a guest with memory of its own.
 const GUESTS_MAX: usize = 12;
-/// pCPUs for guests at most. More are scaled down to these: each makes the emulation slower.
-const PCPUS_MAX: u16 = 2;
 /// Seconds of virtual time before and after a case: guests move, settle, answer.
 const AROUND_S: u64 = 3;
 
@@ -31,12 +31,12 @@ pub(super) fn run(
 ) -> Result<ExitCode, Fail> {
     // What cannot be played is told before the boot, not after.
     let all = dom0::chosen(args, experiments)?;
-    let guests = guests_for(dom0::hosts(&all)).len();
+    let configs: Vec<_> = dom0::hosts(&all).map(|config| scale(config, XEN_PCPUS)).collect();
+    let guests = guests_for(configs.iter()).len();
     if guests > GUESTS_MAX {
         let why = format!("{guests} VMs; a Xen that lowtail boots has {GUESTS_MAX} guests at most");
         return Err(Fail::Usage(why));
     }
-    let pcpus = dom0::hosts(&all).map(|config| config.pcpus).max().unwrap_or(1).min(PCPUS_MAX);
     let cases = || all.iter().flat_map(|(_, cases)| cases);
     let own_costs =
         cases().find(|case| case.costs.as_ref().is_some_and(|costs| !costs.is_shipped()));
@@ -50,7 +50,7 @@ pub(super) fn run(
     let inside_s: u64 =
         cases().map(|case| measured(args, case).as_ns() / 1_000_000_000 + AROUND_S).sum();
     let scenarios = Scenarios::new(args)?;
-    let machine = Machine::xen_with(series, guests, pcpus, &scenarios.dir);
+    let machine = Machine::xen_with(series, guests, &scenarios.dir);
     let words = words(args, &scenarios.names, global);
     out::remark(global, &format!("{} boots, and plays {} cases", machine.name, cases().count()));
     let ran = machine.plays(inside_s, &words)?;

@@ -8,7 +8,7 @@ use lowtail_engine::Duration;
 use lowtail_host::{Config, Costs, SchedulerConfig};
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
-use lowtail_play::xen::{Guests, Images, calibrate, guests_for, pcpus, suits};
+use lowtail_play::xen::{Guests, Images, calibrate, guests_for, suits};
 use lowtail_play::{Comparison, Error, Judge as Claims, Options, scale};
 
 use super::args::{LabCheck, LabRun};
@@ -56,15 +56,13 @@ pub(super) fn run(
 ) -> Result<ExitCode, Fail> {
     let release = release()?;
     let all = chosen(args, experiments)?;
-    let have = pcpus()?.saturating_sub(FIRST_PCPU);
-    let configs: Vec<Config> = hosts(&all).map(|config| scale(config, have)).collect();
-    let most = configs.iter().map(|config| config.pcpus).max().unwrap_or(1);
-    let mut bench = Bench::new(most, &guests_for(configs.iter()))?;
+    let configs: Vec<Config> = hosts(&all).map(|config| scale(config, XEN_PCPUS)).collect();
+    let mut bench = Bench::new(XEN_PCPUS, &guests_for(configs.iter()))?;
     let claims = Claims { exact_clock: args.exact_clock };
     let real = Real { name: "Xen", release, column: "XEN" };
     beside::run(args, all, global, &real, |case, options, progress| {
         let host = &case.hosts[0].config;
-        let scaled = scale(host, have);
+        let scaled = scale(host, XEN_PCPUS);
         let comparison = bench.beside(&scaled, options, claims, progress)?;
         Ok((comparison, Some((scaled.pcpus, scaled.pcpus != host.pcpus))))
     })

@@ -105,20 +105,16 @@ impl Machine {
         }
     }
 
-    /// The same for so many guests on so many pCPUs, with what is in `also` as `/also`. With several pCPUs of theirs, interrupts between
-    /// them come in time.
-    pub(super) fn xen_with(series: &str, guests: usize, pcpus: u16, also: &Path) -> Self {
-        let memory_mib = 1_344 + 160 * guests;
-        let turn_us = if pcpus > 1 { 10 } else { 100 };
-        let settings = [
-            ("LOWTAIL_XEN_SERIES", series.to_string()),
-            ("LOWTAIL_XEN_MEMORY", memory_mib.to_string()),
-            ("LOWTAIL_XEN_TURN_US", turn_us.to_string()),
-            ("LOWTAIL_XEN_CPUS", (1 + pcpus).to_string()),
+    /// The same for so many guests, with what is in `also` as `/also`.
+    pub(super) fn xen_with(series: &str, guests: usize, also: &Path) -> Self {
+        let xen = Machine::xen(series);
+        let mut settings = xen.settings;
+        settings.retain(|(name, _)| *name != "LOWTAIL_XEN_MEMORY");
+        settings.extend([
+            ("LOWTAIL_XEN_MEMORY", (1_344 + 160 * guests).to_string()),
             ("LOWTAIL_XEN_ALSO", also.display().to_string()),
-        ];
-        let slower = if pcpus > 1 { 60 } else { 20 };
-        Machine { settings: settings.to_vec(), slower, ..Machine::xen(series) }
+        ]);
+        Machine { settings, ..xen }
     }
 
     /// Has this program do what `words` say inside, for so many seconds there.

@@ -14,5 +14,4 @@ mod suit;
 pub use calibrate::calibrate;
 pub use guest::serve;
 pub use guests::{Guests, Images};
-pub use pool::pcpus;
 pub use suit::{guests_for, suits};

@@ -112,22 +112,6 @@ fn set_parameters(toolstack: &Toolstack, scheduler: &SchedulerConfig) -> Result<
     }
 }
 
-/// pCPUs of this host.
-///
-/// # Errors
-/// If this is not dom0 of a Xen host.
-pub fn pcpus() -> Result<u16, Error> {
-    let text = Toolstack.xl(&["info"]).map_err(xen)?;
-    nr_cpus(&text).ok_or_else(|| Error::Xen("`xl info` has no `nr_cpus`".into()))
-}
-
-/// The same in what `xl info` prints.
-fn nr_cpus(info: &str) -> Option<u16> {
-    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    let (_, value) = lines.find(|(key, _)| key.trim() == "nr_cpus")?;
-    value.trim().parse().ok()
-}
-
 /// Takes pCPUs from `first` on out of the pool of dom0, so that others can have them.
 pub(super) fn free(toolstack: &Toolstack, first: u16, pcpus: u16) -> Result<(), Error> {
     for pcpu in first..first + pcpus {
@@ -178,19 +162,5 @@ fn of_domains(scheduler: &SchedulerConfig) -> Option<&'static str> {
         SchedulerConfig::Credit(_) => Some("sched-credit"),
         SchedulerConfig::Credit2(_) => Some("sched-credit2"),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As `xl info` of 4.20 has it; other keys begin alike.
-    #[test]
-    fn pcpus_of_a_host() {
-        let info = "release                : 6.12\nnr_cpus                : 3\nmax_cpu_id             : 7\n\
-                    nr_nodes               : 1\n";
-        assert_eq!(nr_cpus(info), Some(3));
-        assert_eq!(nr_cpus("max_cpu_id : 7\n"), None);
     }
 }
