@@ -209,6 +209,11 @@ pub struct CostTable {
 }
 
 impl CostTable {
+    /// Whether its file is one that every lowtail has, and not one of the user's.
+    pub fn is_shipped(&self) -> bool {
+        embedded::costs().iter().any(|costs| self.file == format!("costs/{}.toml", costs.name))
+    }
+
     /// The cost called `name`; nothing if there is none.
     fn value(&self, name: &str) -> Duration {
         self.find(name).unwrap_or(Duration::ZERO)

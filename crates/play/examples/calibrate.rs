@@ -1,16 +1,75 @@
 //! Measures this host's costs and prints them as a file of `costs/`, such as `costs/qemu-icount.toml`; with `small-first` behind
 //! it, those of threads in our scheduler, as in `costs/qemu-icount-ext.toml`.
+//! With `credit` or `credit2`, those of guests of a Xen under that scheduler, as in `costs/qemu-xen-credit2.toml`.
 //!
-//! `scripts/guest run PROGRAM lowtail [small-first]`, PROGRAM being this one. The machine of `scripts/guest` has an exact clock.
+//! `scripts/guest run PROGRAM lowtail [small-first]`, or `scripts/xen run PROGRAM lowtail credit2`, PROGRAM being this one. The
+//! machines of both have exact clocks.
+
+use std::path::PathBuf;
 
 use lowtail_engine::Duration;
+use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
+use lowtail_host::{Costs, SchedulerConfig};
 use lowtail_kernel::Error;
 use lowtail_play::calibrate::Calibration;
+use lowtail_play::xen::{self, Guests, Images};
+
+/// What this program is called with as a guest of Xen's.
+const GUEST: &str = "guest";
 
 fn main() -> Result<(), Error> {
-    let ours = std::env::args().nth(1).is_some_and(|word| word == "small-first");
+    let word = std::env::args().nth(1).unwrap_or_default();
+    match word.as_str() {
+        GUEST => xen::serve(),
+        "credit" => of_xen(&SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today))),
+        "credit2" => of_xen(&SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen421))),
+        _ => of_linux(word == "small-first"),
+    }
+}
+
+fn us(span: Duration) -> String {
+    format!("{:.2}us", span.as_us_f64())
+}
+
+/// By guests of the Xen of which this is dom0, on its second pCPU.
+fn of_xen(scheduler: &SchedulerConfig) -> Result<(), Error> {
+    let images = Images {
+        kernel: PathBuf::from("/guest/vmlinux"),
+        ramdisk: PathBuf::from("/guest/initrd"),
+        arguments: vec![GUEST.to_string()],
+    };
+    let mut guests = Guests::new(&images, (1, 1), &[1, 1], &|| {})?;
+    let costs = xen::calibrate(&mut guests, scheduler)?;
+    let Costs { guest_tick, guest_tick_wakeup, guest_tick_restart, guest_tick_period, .. } = costs;
+    for (name, value) in [
+        ("wake_to_tickle", costs.wake_to_tickle),
+        ("tickle_to_schedule", costs.tickle_to_schedule),
+        ("tickle_to_schedule_self", costs.tickle_to_schedule_self.unwrap_or_default()),
+        ("tickle_to_schedule_idle", costs.tickle_to_schedule_idle),
+        ("schedule", costs.schedule),
+        ("context_switch", costs.context_switch),
+        ("cold_cache", costs.cold_cache),
+        ("block", costs.block),
+        ("wakeup", costs.wakeup),
+        ("timer_slop", costs.timer_slop),
+        ("guest_tick", guest_tick),
+        ("guest_tick_wakeup", guest_tick_wakeup),
+        ("guest_tick_restart", guest_tick_restart),
+        ("guest_tick_period", guest_tick_period),
+    ] {
+        let source = match name {
+            "timer_slop" => "Xen's documentation of its command line",
+            _ => "calibrate",
+        };
+        println!("\n[{name}]\nvalue = \"{}\"\nsource = \"{source}\"", us(value));
+    }
+    Ok(())
+}
+
+/// By threads of this host.
+fn of_linux(ours: bool) -> Result<(), Error> {
     let measured = Calibration::measure(ours, true)?;
-    let us = |span: Duration| format!("{:.2}us", span.as_us_f64());
     let in_groups = measured.late_in_groups.map_or_else(String::new, |(alone, beside)| {
         let (alone, beside) = (us(alone), us(beside));
         format!(" In a control group in another and so on, four of them, it is {alone} late alone, {beside} beside the other")

@@ -32,6 +32,29 @@ pub(crate) enum Task {
     },
 }
 
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Player {
+    /// Threads of a Linux host.
+    Threads,
+    /// Guests of a Xen host.
+    XenGuests,
+}
+
+impl Player {
+    /// What it can do, in words.
+    fn has(self) -> &'static str {
+        match self {
+            Player::Threads => {
+                "on a kernel run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
+            }
+            Player::XenGuests => {
+                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
+            }
+        }
+    }
+}
+
 /// One thread: a vCPU of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worker {
@@ -66,7 +89,7 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
                 format!("VM `{name}`: a cap is Xen's and small-first's; give its cgroup a quota");
             return Err(Error::Scenario(why));
         }
-        let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name)?;
+        let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name, Player::Threads)?;
         for (vcpu, (task, v)) in tasks.into_iter().zip(&dom.vcpus).enumerate() {
             let state = &state.vcpus[v.index()];
             let pcpus = state.hard.iter().map(|p| p.index()).collect();
@@ -79,8 +102,13 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
 /// What each of `vcpus` vCPUs does.
 ///
 /// # Errors
-/// If that is something that threads cannot do.
-pub(crate) fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<Task>, Error> {
+/// If that is something that `player` cannot do.
+pub(crate) fn tasks(
+    workload: &Workload,
+    vcpus: usize,
+    vm: &str,
+    player: Player,
+) -> Result<Vec<Task>, Error> {
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
         Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
@@ -91,15 +119,13 @@ pub(crate) fn tasks(workload: &Workload, vcpus: usize, vm: &str) -> Result<Vec<T
             Task::Sleeper { start, sleep, work }
         }
         Workload::Mix(ref parts) => {
-            let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm));
+            let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm, player));
             return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
         }
         ref other => {
-            let name = kind(other);
-            return Err(Error::Scenario(format!(
-                "VM `{vm}`: the workload {name} is simulated only; on a kernel run cpu-loop, \
-                 duty-hog, timer-sleeper, and mixes of them"
-            )));
+            let (name, has) = (kind(other), player.has());
+            let why = format!("VM `{vm}`: the workload {name} is simulated only; {has}");
+            return Err(Error::Scenario(why));
         }
     };
     Ok(vec![task; vcpus])

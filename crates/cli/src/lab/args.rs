@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lowtail_lab::{RunOptions, Watch};
 use lowtail_play::report::{SECONDS, STARTS, Settings};
 
@@ -13,12 +13,46 @@ pub(super) const SCHEDULER: &str = "eevdf-6.12";
 const RECORDS: usize = 1 << 16;
 
 /// Where a scenario is played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum On {
-    /// By the simulator
+    /// By the simulator.
     Simulator,
-    /// By this host's kernel, too
+    /// By this host's kernel, too.
     Kernel,
+    /// By guests of the Xen of which this is dom0, too.
+    Dom0,
+    /// By those of one of this series, booted under QEMU, too.
+    Xen(String),
+}
+
+impl std::str::FromStr for On {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let wrong = || "simulator, kernel, xen, xen=VERSION, or dom0".to_string();
+        match word {
+            "simulator" => Ok(On::Simulator),
+            _ if word.starts_with("guest") => Err(wrong()),
+            _ => match word.parse() {
+                Ok(CheckOn::Kernel) => Ok(On::Kernel),
+                Ok(CheckOn::Dom0) => Ok(On::Dom0),
+                Ok(CheckOn::Xen(series)) => Ok(On::Xen(series)),
+                Err(why) if word.starts_with("xen=") => Err(why),
+                Ok(CheckOn::Guest(_)) | Err(_) => Err(wrong()),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            On::Simulator => f.write_str("simulator"),
+            On::Kernel => f.write_str("kernel"),
+            On::Dom0 => f.write_str("dom0"),
+            On::Xen(series) => write!(f, "xen={series}"),
+        }
+    }
 }
 
 /// `lowtail lab run`.
@@ -56,16 +90,16 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) seeds: Option<u16>,
     /// Where to run: simulator; or kernel, which also plays the scenario with threads in control
-    /// groups of this host. kernel needs root and writes no report
-    #[arg(long, value_enum, default_value_t = On::Simulator, value_name = "WHERE")]
-    #[arg(hide_possible_values = true)]
+    /// groups of this host; or xen, with guests of a Xen 4.20 that lowtail boots under QEMU, or xen=4.17; or dom0,
+    /// with guests of the Xen of which this is the control domain. kernel and dom0 need root; none of them writes a report
+    #[arg(long, default_value = "simulator", value_name = "WHERE")]
     pub(super) on: On,
-    /// With --on kernel: seconds to measure each case at most
+    /// With --on: seconds to measure each case at most
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) seconds: u32,
-    /// With --on kernel: also judge claims about latency; the host needs a clock that counts
-    /// instructions, and nobody else on it
+    /// With --on kernel or dom0: also judge claims about latency; the host needs a clock that counts
+    /// instructions, and nobody else on it. With --on xen it has
     #[arg(long)]
     pub(super) exact_clock: bool,
     /// Cases to run at the same time [default: one per processor]; results do not depend on it

@@ -1,52 +1,44 @@
-//! The Xen of which this is dom0, as a judge of random scenarios.
+//! The Xen of which this is dom0: random scenarios and those of files by its guests.
 
-use std::mem::discriminant;
+use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use lowtail_host::{Config, SchedulerConfig};
-use lowtail_play::Options;
-use lowtail_play::xen::{Guests, Images, calibrate};
+use lowtail_engine::Duration;
+use lowtail_host::{Config, Costs, SchedulerConfig};
+use lowtail_lab::Experiment;
+use lowtail_lab::case::Case;
+use lowtail_play::xen::{Guests, Images, calibrate, guests_for, suits};
+use lowtail_play::{Comparison, Error, Judge as Claims, Options, scale};
 
-use super::args::LabCheck;
+use super::args::{LabCheck, LabRun};
+use super::beside::{self, Chosen, Real};
 use super::checked::Found;
 use super::drawn::{Judge, XEN_PCPUS, bar, draw, one};
 use crate::exit::Fail;
 use crate::global::Global;
 
-/// The pCPU on which scenarios are played: the first is dom0's.
+/// The first of the pCPUs on which scenarios are played: the one before is dom0's.
 const FIRST_PCPU: u16 = 1;
-/// vCPUs of the guests, of which each scenario needs some.
+/// vCPUs of the guests, of which each random scenario needs some.
 const VCPUS: [u16; 6] = [1, 1, 1, 1, 2, 2];
 
 /// Checks scenarios `numbers` by guests of this Xen.
 pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let release = release()?;
     let judge = Judge::xen(&release)?;
-    let images = Images {
-        kernel: PathBuf::from("/guest/vmlinux"),
-        ramdisk: PathBuf::from("/guest/initrd"),
-        arguments: ["lab", "xen-guest"].map(String::from).to_vec(),
-    };
     let bar = bar(args, numbers, global);
-    let failed = |error: lowtail_play::Error| Fail::Host(error.to_string());
-    let mut guests =
-        Guests::new(&images, (FIRST_PCPU, XEN_PCPUS), &VCPUS, &|| {}).map_err(failed)?;
+    let failed = |error: Error| Fail::Host(error.to_string());
+    let mut bench = Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?;
     let drawn = numbers.iter().map(|&number| draw(args, judge, number));
     let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    // One scheduler after the other: each has a pool and costs of its own, which are made and measured once.
+    // One scheduler after the other: each has a pool of its own.
     drawn.sort_by_key(|drawn| matches!(drawn.config.scheduler, SchedulerConfig::Credit(_)));
-    let (mut costs, mut scenarios) = (None, Vec::new());
+    let mut scenarios = Vec::new();
     for drawn in drawn {
-        let kind = discriminant(&drawn.config.scheduler);
-        let costs = match costs {
-            Some((of, costs)) if of == kind => costs,
-            _ => {
-                let measured = calibrate(&mut guests, &drawn.config.scheduler).map_err(failed)?;
-                costs.insert((kind, measured)).1
-            }
-        };
+        let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
         let play = |config: &Config, options: &Options| {
-            let measured = guests.run(config, options);
+            let measured = bench.guests.run(config, options);
             bar.step();
             measured
         };
@@ -54,6 +46,110 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     }
     scenarios.sort_by_key(|checked| checked.scenario);
     Ok(Found { kernel: release, scenarios })
+}
+
+/// Runs the cases that are chosen by guests of this Xen, one after another, and in the simulator.
+pub(super) fn run(
+    args: &LabRun,
+    experiments: &[Experiment],
+    global: &Global,
+) -> Result<ExitCode, Fail> {
+    let release = release()?;
+    let all = chosen(args, experiments)?;
+    let configs: Vec<Config> = hosts(&all).map(|config| scale(config, XEN_PCPUS)).collect();
+    let mut bench = Bench::new(XEN_PCPUS, &guests_for(configs.iter()))?;
+    let claims = Claims { exact_clock: args.exact_clock };
+    let real = Real { name: "Xen", release, column: "XEN" };
+    beside::run(args, all, global, &real, |case, options, progress| {
+        let host = &case.hosts[0].config;
+        let scaled = scale(host, XEN_PCPUS);
+        let comparison = bench.beside(&scaled, options, claims, progress)?;
+        Ok((comparison, Some((scaled.pcpus, scaled.pcpus != host.pcpus))))
+    })
+}
+
+/// The cases of all `experiments` that guests of Xen can play; that each of them can is checked.
+///
+/// # Errors
+/// If a case that is asked for has what Xen does not have, or all have.
+pub(super) fn chosen<'e>(
+    args: &LabRun,
+    experiments: &'e [Experiment],
+) -> Result<Vec<Chosen<'e>>, Fail> {
+    let all = beside::chosen(args, experiments, "Xen", refused)?;
+    for case in all.iter().flat_map(|(_, cases)| cases) {
+        suits(&case.hosts[0].config).map_err(|error| beside::failed(error, case))?;
+    }
+    Ok(all)
+}
+
+/// The hosts of cases that were chosen.
+pub(super) fn hosts<'a>(all: &'a [Chosen<'a>]) -> impl Iterator<Item = &'a Config> {
+    all.iter().flat_map(|(_, cases)| cases).map(|case| &case.hosts[0].config)
+}
+
+/// Why no Xen can play a case: it plays one host with a scheduler of Xen's.
+fn refused(case: &Case) -> Option<String> {
+    let there = case.network.is_none()
+        && match &case.hosts[..] {
+            [host] => {
+                let scheduler = &host.config.scheduler;
+                matches!(scheduler, SchedulerConfig::Credit(_) | SchedulerConfig::Credit2(_))
+            }
+            _ => false,
+        };
+    let what = "it plays one host with the scheduler credit or credit2, and no network";
+    (!there).then(|| what.to_string())
+}
+
+/// Guests, and what things cost them.
+struct Bench {
+    guests: Guests,
+    /// For each scheduler, measured once.
+    costs: Vec<(Discriminant<SchedulerConfig>, Costs)>,
+}
+
+impl Bench {
+    /// Makes guests with so many `vcpus` each, for pools of `pcpus`.
+    fn new(pcpus: u16, vcpus: &[u16]) -> Result<Self, Error> {
+        let images = Images {
+            kernel: PathBuf::from("/guest/vmlinux"),
+            ramdisk: PathBuf::from("/guest/initrd"),
+            arguments: ["lab", "xen-guest"].map(String::from).to_vec(),
+        };
+        let guests = Guests::new(&images, (FIRST_PCPU, pcpus), vcpus, &|| {})?;
+        Ok(Bench { guests, costs: Vec::new() })
+    }
+
+    /// What things cost under a scheduler of that kind.
+    fn costs(&mut self, scheduler: &SchedulerConfig) -> Result<Costs, Error> {
+        let kind = discriminant(scheduler);
+        if let Some((_, costs)) = self.costs.iter().find(|(of, _)| *of == kind) {
+            return Ok(*costs);
+        }
+        let costs = calibrate(&mut self.guests, scheduler)?;
+        self.costs.push((kind, costs));
+        Ok(costs)
+    }
+
+    /// Plays `config` once by both, the simulator with what things cost here.
+    fn beside(
+        &mut self,
+        config: &Config,
+        options: &Options,
+        claims: Claims,
+        progress: &dyn Fn(Duration),
+    ) -> Result<Comparison, Error> {
+        let config = Config { costs: self.costs(&config.scheduler)?, ..config.clone() };
+        let real = self.guests.run(&config, options)?;
+        progress(options.warm_up + options.duration);
+        let Options { seed, warm_up, duration, .. } = *options;
+        let sim = lowtail_play::simulate(&config, seed, warm_up, duration)?;
+        let mut comparison = lowtail_play::compare(&sim, &real, config.pcpus, claims);
+        // What dom0 and Xen do on these pCPUs is not counted.
+        comparison.others_percent = None;
+        Ok(comparison)
+    }
 }
 
 /// What this Xen calls itself.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +23,15 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("guest", include_str!("../../../../scripts/guest")),
     ("xen", include_str!("../../../../scripts/xen")),
 ];
+
+/// What came of a command inside.
+#[derive(Debug)]
+pub(super) struct Ran {
+    /// Its exit code.
+    pub(super) code: Option<i32>,
+    /// What it has printed.
+    pub(super) text: String,
+}
 
 /// What is booted.
 #[derive(Debug)]
@@ -96,8 +105,44 @@ impl Machine {
         }
     }
 
+    /// The same for so many guests, with what is in `also` as `/also`.
+    pub(super) fn xen_with(series: &str, guests: usize, also: &Path) -> Self {
+        let xen = Machine::xen(series);
+        let mut settings = xen.settings;
+        settings.retain(|(name, _)| *name != "LOWTAIL_XEN_MEMORY");
+        settings.extend([
+            ("LOWTAIL_XEN_MEMORY", (1_344 + 160 * guests).to_string()),
+            ("LOWTAIL_XEN_ALSO", also.display().to_string()),
+        ]);
+        Machine { settings, ..xen }
+    }
+
+    /// Has this program do what `words` say inside, for so many seconds there.
+    pub(super) fn plays(&self, inside_s: u64, words: &[String]) -> Result<Ran, Fail> {
+        // Fetched first: the time to play is not for that.
+        self.output(600, &[self.fetch.into()])?;
+        let mut command = vec!["run".to_string(), own()?, "lowtail".to_string()];
+        command.extend(words.iter().cloned());
+        let seconds = self.boot_s + self.slower * inside_s;
+        let (code, out, err) = self.ran(seconds, &command)?;
+        let text = if err.trim().is_empty() { out } else { format!("{out}{err}") };
+        Ok(Ran { code, text })
+    }
+
     /// What its script prints when it is called with `words`.
     fn output(&self, seconds: u64, words: &[String]) -> Result<String, Fail> {
+        match self.ran(seconds, words)? {
+            (Some(0), out, _) => Ok(out),
+            (code, out, err) => {
+                let code = code.map_or_else(|| "a signal".to_string(), |code| code.to_string());
+                let (name, out, err) = (&self.name, out.trim(), err.trim());
+                Err(Fail::Host(format!("{name}: ended with {code}; {out} {err}")))
+            }
+        }
+    }
+
+    /// Calls its script with `words`; gives its exit code and what it prints.
+    fn ran(&self, seconds: u64, words: &[String]) -> Result<(Option<i32>, String, String), Fail> {
         let failed = |why: &str| Fail::Host(format!("{}: {why}", self.name));
         let home = home()?;
         let scripts = scripts(&home).map_err(|error| failed(&error.to_string()))?;
@@ -108,12 +153,8 @@ impl Machine {
         command.env("LOWTAIL_XEN_HOME", home.join("xen"));
         command.env("LOWTAIL_XEN_SECONDS", seconds.to_string());
         let ran = command.output().map_err(|error| failed(&error.to_string()))?;
-        if !ran.status.success() {
-            let (out, err) =
-                (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-            return Err(failed(&format!("{}; {} {}", ran.status, out.trim(), err.trim())));
-        }
-        String::from_utf8(ran.stdout).map_err(|error| failed(&error.to_string()))
+        let out = String::from_utf8(ran.stdout).map_err(|error| failed(&error.to_string()))?;
+        Ok((ran.status.code(), out, String::from_utf8_lossy(&ran.stderr).into_owned()))
     }
 }
 
@@ -178,15 +219,20 @@ fn tool(name: &str) -> Result<String, Fail> {
         .ok_or_else(|| Fail::Host(format!("no `{name}` to put into the guest; install iproute2")))
 }
 
-/// Checks scenarios in a row in one machine.
-fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fail> {
+/// Where this program is.
+fn own() -> Result<String, Fail> {
     let own = std::env::current_exe()
         .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
+    Ok(own.display().to_string())
+}
+
+/// Checks scenarios in a row in one machine.
+fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fail> {
     let (first, n) = (numbers.first().copied().unwrap_or(0), numbers.len());
     // What the machine is says all about its clock.
     let settings = Settings { on: machine.on.into(), exact_clock: false, ..args.settings() };
     let words = settings.command(&format!("--first {first} --scenarios {n} --json"));
-    let mut command = vec!["run".to_string(), own.display().to_string()];
+    let mut command = vec!["run".to_string(), own()?];
     command.extend(words.split_whitespace().map(str::to_string));
     let inside_s = n as u64
         * u64::from(args.starts)
@@ -201,7 +247,7 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fa
 }
 
 /// The directory with the scripts below `home`, written there: each under a name that no other version of them has.
-fn scripts(home: &std::path::Path) -> std::io::Result<PathBuf> {
+fn scripts(home: &Path) -> std::io::Result<PathBuf> {
     let all: String = SCRIPTS.iter().map(|(_, text)| *text).collect();
     let dir = home.join(format!("scripts-{:08x}", crc32fast::hash(all.as_bytes())));
     if dir.is_dir() {
@@ -222,7 +268,7 @@ fn scripts(home: &std::path::Path) -> std::io::Result<PathBuf> {
 }
 
 /// Where kernels are kept: `LOWTAIL_GUEST_HOME`, or below the user's cache.
-fn home() -> Result<PathBuf, Fail> {
+pub(super) fn home() -> Result<PathBuf, Fail> {
     let of = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cache = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
     let home = of("LOWTAIL_GUEST_HOME").or_else(|| Some(cache?.join("lowtail/guest")));

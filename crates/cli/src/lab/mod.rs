@@ -2,6 +2,8 @@
 
 mod args;
 mod attack;
+mod beside;
+mod booted;
 mod catalogue;
 mod check;
 mod checked;
@@ -59,7 +61,7 @@ pub(crate) enum Lab {
     /// Move each cost of an experiment by its uncertainty, and say which claims flip and which none flips
     #[command(after_help = exit::help())]
     Sensitivity(LabSensitivity),
-    /// In a guest of Xen's: do what dom0's `lab check` orders
+    /// In a guest of Xen's: do what `lab check` and `lab run` in dom0 order
     #[command(hide = true)]
     XenGuest,
     /// Print the JSON Schema of scenario files

@@ -3,9 +3,10 @@
 use lowtail_play::report::Checked;
 
 use super::args::LabCheck;
+use super::beside::end_if_interrupted;
 use super::checked::Found;
 use super::drawn::{Judge, bar, experiment};
-use super::kernel::{end_if_interrupted, release};
+use super::kernel::release;
 use super::namespaces::figures;
 use crate::exit::Fail;
 use crate::global::Global;

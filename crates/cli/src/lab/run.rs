@@ -9,7 +9,7 @@ use super::args::{LabRun, On, processors};
 use super::failure::{bug, failed};
 use super::pcap::Frames;
 use super::perfetto::Schedules;
-use super::{catalogue, domains, kernel};
+use super::{booted, catalogue, dom0, domains, kernel};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out::{self, TextFile};
@@ -33,14 +33,20 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     // a place that cannot be written to.
     let read = |name: &&str| if machines { domains::load(args) } else { catalogue::load(name) };
     let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
-    if args.on == On::Kernel {
+    if args.on != On::Simulator {
         if args.seeds.is_some() {
-            let message =
-                "--seeds is for the simulator; with --on kernel run it again with another --seed";
-            return Err(Fail::Usage(message.into()));
+            let on = &args.on;
+            return Err(Fail::Usage(format!(
+                "--seeds is for the simulator; with --on {on} run it again with another --seed"
+            )));
         }
         check_choice(args, &experiments, &args.options(1))?;
-        return kernel::run(args, &experiments, global);
+    }
+    match &args.on {
+        On::Simulator => {}
+        On::Kernel => return kernel::run(args, &experiments, global),
+        On::Dom0 => return dom0::run(args, &experiments, global),
+        On::Xen(series) => return booted::run(args, &experiments, series, global),
     }
     let report = (!args.no_report).then_some(args.report.as_path());
     let (markdown, chart) = (args.markdown.as_deref(), args.chart.as_deref());
@@ -165,8 +171,8 @@ fn check_choice(
     if args.chart.is_some() && experiments.len() != 1 {
         return usage("--chart draws one experiment; give one".to_string());
     }
-    if args.exact_clock && args.on != On::Kernel {
-        return usage("--exact-clock is about --on kernel".to_string());
+    if args.exact_clock && !matches!(args.on, On::Kernel | On::Dom0) {
+        return usage("--exact-clock is about --on kernel and --on dom0".to_string());
     }
     if !args.link.is_empty() && args.pcap.is_none() && args.perfetto.is_none() {
         return usage("--link says where to look; give --pcap FILE or --perfetto FILE, too".into());

@@ -29,6 +29,7 @@ mod trace;
 mod tree;
 mod trust;
 mod words;
+mod xen;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -10,8 +10,10 @@ use lowtail_xen::{Domain, NewDomain, Store, Toolstack, VcpuClock};
 use super::guest::{ANSWER, ORDER, READY, realtime_ns_now};
 use super::message::{Answer, Job, Order, receive, send, xen};
 use super::pool::{self, Pool};
+use super::suit::suits;
+use crate::Options;
 use crate::measured::{Measured, VmMeasured};
-use crate::{Options, plan};
+use crate::plan::{self, Player};
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 
@@ -136,8 +138,10 @@ impl Guests {
     /// # Errors
     /// If Xen has no such scheduler, or there are too few guests, or Xen refuses something.
     pub fn run(&mut self, config: &Config, options: &Options) -> Result<Measured, Error> {
+        suits(config)?;
         let jobs = config.vms.iter().map(|vm| {
-            let tasks = plan::tasks(&vm.workload, vm.vcpus.into(), &vm.name)?;
+            let player = Player::XenGuests;
+            let tasks = plan::tasks(&vm.workload, vm.vcpus.into(), &vm.name, player)?;
             Ok(tasks.into_iter().map(Job::Play).collect())
         });
         let jobs = jobs.collect::<Result<_, Error>>()?;

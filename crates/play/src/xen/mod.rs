@@ -9,7 +9,9 @@ mod guest;
 mod guests;
 mod message;
 mod pool;
+mod suit;
 
 pub use calibrate::calibrate;
 pub use guest::serve;
 pub use guests::{Guests, Images};
+pub use suit::{guests_for, suits};

@@ -2,7 +2,7 @@
 
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
-use lowtail_host::{Config, SchedulerConfig};
+use lowtail_host::{Config, CpuSet, Pcpu, SchedulerConfig};
 use lowtail_xen::Toolstack;
 
 use super::message::xen;
@@ -46,9 +46,14 @@ impl Pool {
                 let (weight, cap) = (vm.weight.to_string(), vm.cap_percent.to_string());
                 toolstack.xl(&[command, "-d", guest, "-w", &weight, "-c", &cap]).map_err(xen)?;
             }
-            let allowed = (0..config.pcpus).filter(|&p| vm.hard.has(lowtail_host::Pcpu(p)));
-            let allowed: Vec<String> = allowed.map(|p| (first + p).to_string()).collect();
-            toolstack.xl(&["vcpu-pin", guest, "all", &allowed.join(",")]).map_err(xen)?;
+            let list = |set: CpuSet| {
+                let on_host = set.and(CpuSet::first_n(config.pcpus)).iter();
+                let all: Vec<String> = on_host.map(|Pcpu(p)| (first + p).to_string()).collect();
+                all.join(",")
+            };
+            let (hard, soft) = (list(vm.hard), list(vm.soft));
+            let soft = if soft.is_empty() { "all" } else { &soft };
+            toolstack.xl(&["vcpu-pin", guest, "all", &hard, soft]).map_err(xen)?;
         }
         Ok(stay)
     }
@@ -83,7 +88,7 @@ impl Drop for Stay<'_> {
     fn drop(&mut self) {
         // What cannot go back is in nobody's way: guests are destroyed with the run.
         for guest in &self.guests {
-            let _ = self.toolstack.xl(&["vcpu-pin", guest, "all", "all"]);
+            let _ = self.toolstack.xl(&["vcpu-pin", guest, "all", "all", "all"]);
             let _ = self.toolstack.xl(&["cpupool-migrate", guest, OTHERS]);
         }
     }
@@ -127,7 +132,7 @@ pub(super) fn give_back(toolstack: &Toolstack, first: u16, pcpus: u16) {
 ///
 /// # Errors
 /// If Xen has none that is so.
-fn scheduler(scheduler: &SchedulerConfig) -> Result<&'static str, Error> {
+pub(super) fn scheduler(scheduler: &SchedulerConfig) -> Result<&'static str, Error> {
     let none = |what: &str| Err(Error::Scenario(format!("{what}: not in a Xen of today")));
     match scheduler {
         SchedulerConfig::Credit(config) => match config {

@@ -1,0 +1,59 @@
+//! `lab run --on xen` and `--on dom0`: scenarios by guests of a real Xen.
+
+use super::*;
+
+/// Cases that Xen does not have are refused before anything is booted: what, where and what would be right.
+#[test]
+fn what_a_xen_cannot_play() {
+    let place = Place::new();
+    let no_case = ["of kernel-weights is not for Xen", "credit or credit2"];
+    place.line("lab run kernel-weights --on xen").expect(2, &no_case);
+    place.line("lab run fat-tree-128 --on xen").expect(2, &["is not for Xen", "no network"]);
+    place.line("lab run xen-guests --on xen=4.8").expect(2, &["4.8", "4.20, 4.17"]);
+    place.line("lab run xen-guests --on guest").expect(2, &["simulator, kernel, xen"]);
+    place.line("lab run xen-guests --on xen --perfetto x").expect(2, &["leave out --on xen"]);
+    place.line("lab run xen-guests --on xen --seeds 3").expect(2, &["another --seed"]);
+    place.line("lab run xen-guests --on xen --exact-clock").expect(2, &["--on dom0"]);
+    place.line("lab run xen-guests --on xen --case nothing").expect(2, &["nothing"]);
+}
+
+/// A scenario of that workload, with more of its VM and of its scheduler.
+fn scenario(workload: &str, vm: &str, scheduler: &str) -> String {
+    format!(
+        "title = 'x'\nduration = '1s'\n[host]\npcpus = 1\ncosts = 'xen-2017'\n\
+         scheduler = {{ kind = 'credit2', version = '4.21'{scheduler} }}\n\
+         [vm.web]\nworkload = {{ {workload} }}\n{vm}"
+    )
+}
+
+/// What guests do not have is an error of the scenario, which names the case and what it is.
+#[test]
+fn what_guests_of_xen_cannot_do() {
+    let place = Place::new();
+    let cpu = "kind = 'cpu-loop'";
+    for (text, words) in [
+        (scenario("kind = 'yielder', work = '1ms'", "", ""), ["`web`", "yielder", "cpu-loop"]),
+        (scenario("kind = 'tick-dodger'", "", ""), ["`web`", "tick-dodger", "guests of Xen run"]),
+        (scenario(cpu, "", ", cap_period = '20ms'"), ["cap_period", "boot", "ratelimit"]),
+    ] {
+        place.write("x.toml", &text);
+        place.line("lab run x.toml --on xen").expect(3, &words);
+    }
+    place.write("x.toml", scenario(cpu, "count = 13\n", ""));
+    place.line("lab run x.toml --on xen").expect(2, &["13 VMs", "12 guests"]);
+    let costs = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../costs/xen-2017.toml"),
+    );
+    place.write("own.toml", costs.expect("a file of costs"));
+    place.write("x.toml", scenario(cpu, "", "").replace("'xen-2017'", "'own.toml'"));
+    place.line("lab run x.toml --on xen").expect(2, &["costs", "measured"]);
+}
+
+/// Where there is no Xen, it says so.
+#[test]
+fn a_run_without_dom0() {
+    if Path::new("/sys/hypervisor/version").exists() {
+        return;
+    }
+    Place::new().line("lab run xen-guests --on dom0").expect(4, &["/sys/hypervisor", "Xen"]);
+}
