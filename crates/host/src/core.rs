@@ -161,17 +161,16 @@ impl Core {
         let Some(to_self) = self.costs.tickle_to_schedule_self else {
             return self.send_tickles(decision, on.map(|p| (p, Duration::ZERO)));
         };
-        if let Some(p) = on.filter(|&p| self.tickled.has(p)) {
-            if self.pcpus[p.index()].switching.is_some() {
-                // Interrupts are off until the switch is over.
-                self.tickled.remove(p);
-                let to_idle = self.host.current[p.index()].is_none();
-                let way = if to_idle { self.way_from_idle() } else { to_self };
-                let pcpu = &mut self.pcpus[p.index()];
-                if !std::mem::replace(&mut pcpu.reschedule, true) {
-                    let at = pcpu.interrupted + decision + way;
-                    self.queue.at(at, Event::Reschedule(p));
-                }
+        let switching = |p: &Pcpu| self.pcpus[p.index()].switching.is_some();
+        if let Some(p) = on.filter(|&p| self.tickled.has(p)).filter(switching) {
+            // Interrupts are off until the switch is over.
+            self.tickled.remove(p);
+            let to_idle = self.host.current[p.index()].is_none();
+            let way = if to_idle { self.way_from_idle() } else { to_self };
+            let pcpu = &mut self.pcpus[p.index()];
+            if !std::mem::replace(&mut pcpu.reschedule, true) {
+                let at = pcpu.interrupted + decision + way;
+                self.queue.at(at, Event::Reschedule(p));
             }
         }
         let late = on.filter(|p| {

@@ -239,7 +239,7 @@ impl CostTable {
             block: get("block"),
             wakeup: get("wakeup"),
             cgroup_enqueue: get("cgroup_enqueue"),
-            cgroup_dequeue: self.find("cgroup_dequeue").unwrap_or(get("cgroup_enqueue")),
+            cgroup_dequeue: self.find("cgroup_dequeue").unwrap_or_else(|| get("cgroup_enqueue")),
             cgroup_pick: get("cgroup_pick"),
             cgroup_put: get("cgroup_put"),
             tick: get("tick"),
