@@ -127,6 +127,26 @@ impl CgroupConfig {
     }
 }
 
+/// The first group whose limit is above that of a group that it is in, and that one: what a host with cgroup v1 refuses
+/// (`tg_cfs_schedulable_down()`, `kernel/sched/core.c`).
+pub fn limit_above_parent(groups: &[CgroupConfig]) -> Option<(&CgroupConfig, &CgroupConfig)> {
+    groups.iter().find_map(|group| {
+        let own = group.limit?;
+        let mut above = group.parent;
+        loop {
+            let parent = &groups[above?.index()];
+            let more = |most: Limit| {
+                u128::from(own.quota.as_ns()) * u128::from(most.period.as_ns())
+                    > u128::from(most.quota.as_ns()) * u128::from(own.period.as_ns())
+            };
+            if parent.limit.is_some_and(more) {
+                return Some((group, parent));
+            }
+            above = parent.parent;
+        }
+    })
+}
+
 /// Refuses a nice value that the kernel would not take.
 ///
 /// # Errors
@@ -175,5 +195,31 @@ impl Thread {
             return Err(format!("priority {priority}: the kernel takes 1 to 99"));
         }
         self.slice.map_or(Ok(()), check_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By shares of a CPU, through groups without a limit too, and equal is within.
+    #[test]
+    fn limits_above_those_of_parents() {
+        let group = |name: &str, parent: Option<u16>, limit: Option<(u64, u64)>| CgroupConfig {
+            limit: limit.map(|(quota_ms, period_ms)| Limit {
+                quota: Duration::from_ms(quota_ms),
+                period: Duration::from_ms(period_ms),
+                burst: Duration::ZERO,
+            }),
+            ..CgroupConfig::new(name, parent.map(Cgroup))
+        };
+        let found = |last| {
+            let groups = [group("a", None, Some((50, 100))), group("b", Some(0), None), last];
+            limit_above_parent(&groups)
+                .map(|(group, parent)| (group.name.clone(), parent.name.clone()))
+        };
+        assert_eq!(found(group("c", Some(1), Some((6, 10)))), Some(("c".into(), "a".into())));
+        assert_eq!(found(group("c", Some(1), Some((5, 10)))), None);
+        assert_eq!(found(group("c", None, Some((60, 10)))), None);
     }
 }

@@ -31,6 +31,17 @@ pub enum Error {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A group that may use more than one that it is in.
+    #[error(
+        "cgroup `{group}`: its quota is a larger part of its period than that of `{parent}`, in which it is; this \
+         host's cgroup v1 refuses that; give it a smaller quota, or run on a host with cgroup v2"
+    )]
+    LimitAboveParent {
+        /// The group.
+        group: String,
+        /// The group that may use less.
+        parent: String,
+    },
     /// A property of a thread that the kernel refuses.
     #[error("VM `{vm}`, vCPU {vcpu}: {what}: {source}")]
     Thread {

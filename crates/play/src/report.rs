@@ -76,6 +76,9 @@ pub struct Report {
     /// What repeats it.
     #[serde(flatten)]
     pub settings: Settings,
+    /// pCPUs of each scenario.
+    #[serde(default = "one")]
+    pub pcpus: u16,
     /// What the kernel or Xen calls itself.
     pub kernel: String,
     /// Version of lowtail.
@@ -84,6 +87,11 @@ pub struct Report {
     pub elapsed_seconds: f64,
     /// The scenarios, by their numbers.
     pub scenarios: Vec<Checked>,
+}
+
+/// Reports of earlier versions do not say it.
+fn one() -> u16 {
+    1
 }
 
 impl Report {

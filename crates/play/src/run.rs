@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use lowtail_engine::{Duration, Hist, Rng};
-use lowtail_host::cgroup::CgroupStats;
+use lowtail_host::cgroup::{CgroupStats, limit_above_parent};
 use lowtail_host::{Config, SchedulerConfig};
 use nix::unistd::{Pid, gettid};
 
@@ -18,7 +18,7 @@ use crate::plan::{self, Task, Worker};
 use crate::spin::Spin;
 use crate::vms;
 use crate::work::{Window, Work};
-use lowtail_kernel::cgroup::{Group, Hierarchy, Tree};
+use lowtail_kernel::cgroup::{Group, Hierarchy, Tree, Version};
 use lowtail_kernel::clock::{self, Instant};
 use lowtail_kernel::error::Error;
 use lowtail_kernel::journal;
@@ -82,7 +82,13 @@ pub fn run(
     let cpus = &cpus[..config.pcpus.into()];
     let signals =
         Signals::new().map_err(|error| Error::file("cannot handle signals of", own, error))?;
-    let mut tree = Tree::new(Hierarchy::find()?, &options.state)?;
+    let hierarchy = Hierarchy::find()?;
+    let above = limit_above_parent(&config.cgroups).filter(|_| hierarchy.version == Version::V1);
+    if let Some((group, parent)) = above {
+        let (group, parent) = (group.name.clone(), parent.name.clone());
+        return Err(Error::LimitAboveParent { group, parent });
+    }
+    let mut tree = Tree::new(hierarchy, &options.state)?;
     let groups = grow(config, &mut tree)?;
     // Dropped before the tree: groups with threads in them cannot be removed.
     let mut crew = Crew::default();

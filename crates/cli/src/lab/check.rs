@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use lowtail_host::Config;
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::Tally;
 use lowtail_play::{Options, Report};
@@ -51,6 +52,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     };
     let report = Report {
         settings: args.settings(),
+        pcpus: judge(args, &found.kernel)?.pcpus(),
         kernel: found.kernel,
         version: lowtail_lab::VERSION.to_string(),
         elapsed_seconds: began.elapsed().as_secs_f64().round(),
@@ -92,17 +94,23 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found,
 fn this_host() -> Result<Judge, Fail> {
     let cpus = lowtail_kernel::thread::own_cpus();
     let cpus = cpus.map_err(|error| Fail::Host(format!("the CPUs of this host: {error}")))?;
-    Judge::linux(&release(), cpus.len().min(2) as u16)
+    let groups = Hierarchy::find().map_err(|error| Fail::Host(error.to_string()))?;
+    Judge::linux(&release(), cpus.len().min(2) as u16, groups.version)
+}
+
+/// What scenarios are drawn for where `args` say, where the kernel or Xen calls itself `release`.
+fn judge(args: &LabCheck, release: &str) -> Result<Judge, Fail> {
+    match args.on {
+        _ if args.networks => Ok(Judge::Network),
+        CheckOn::Kernel => this_host(),
+        CheckOn::Guest(_) => Judge::linux(release, 1, Version::V2),
+        CheckOn::Dom0 | CheckOn::Xen(_) => Judge::xen(release),
+    }
 }
 
 /// Writes each scenario into a file of its own.
 fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
-    let judge = match args.on {
-        _ if args.networks => Judge::Network,
-        CheckOn::Kernel => this_host()?,
-        CheckOn::Guest(_) => Judge::linux(&report.kernel, 1)?,
-        CheckOn::Dom0 | CheckOn::Xen(_) => Judge::xen(&report.kernel)?,
-    };
+    let judge = judge(args, &report.kernel)?;
     for checked in &report.scenarios {
         let number = checked.scenario;
         let text = judge.scenario(args, number);
@@ -130,8 +138,9 @@ pub(super) fn within(tally: &Tally) -> Vec<Value> {
 fn text(args: &LabCheck, report: &Report) -> String {
     let what = if args.on.is_xen() { "Xen" } else { "Linux" };
     let mut text = format!(
-        "{what} {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
+        "{what} {}, {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
         report.kernel,
+        if report.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", report.pcpus) },
         report.scenarios.len(),
         args.seed,
         args.starts,

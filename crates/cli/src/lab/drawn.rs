@@ -2,6 +2,7 @@
 
 use lowtail_engine::Duration;
 use lowtail_host::{Config, Costs};
+use lowtail_kernel::cgroup::Version;
 use lowtail_lab::Experiment;
 use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, network_scenario, xen_scenario};
 use lowtail_play::measured::Measured;
@@ -43,11 +44,23 @@ impl Judge {
             .ok_or_else(|| Fail::Host(format!("Xen calls itself `{release}`, which is no version")))
     }
 
-    /// The Linux that calls itself `release`, with so many CPUs.
-    pub(super) fn linux(release: &str, pcpus: u16) -> Result<Self, Fail> {
-        version(release).map(|release| Judge::Linux(LinuxHost { release, pcpus })).ok_or_else(
-            || Fail::Host(format!("the kernel calls itself `{release}`, which is no version")),
-        )
+    /// The Linux that calls itself `release`, with so many CPUs and such control groups.
+    pub(super) fn linux(release: &str, pcpus: u16, groups: Version) -> Result<Self, Fail> {
+        let limits_above_parents = groups == Version::V2;
+        version(release)
+            .map(|release| Judge::Linux(LinuxHost { release, pcpus, limits_above_parents }))
+            .ok_or_else(|| {
+                Fail::Host(format!("the kernel calls itself `{release}`, which is no version"))
+            })
+    }
+
+    /// pCPUs of its scenarios.
+    pub(super) fn pcpus(self) -> u16 {
+        match self {
+            Judge::Linux(host) => host.pcpus,
+            Judge::Xen(host) => host.pcpus,
+            Judge::Network => 1,
+        }
     }
 
     /// Scenario number `number` for it.

@@ -17,6 +17,9 @@ pub struct LinuxHost {
     pub release: (u32, u32),
     /// CPUs, which all scenarios use.
     pub pcpus: u16,
+    /// Whether a group may have a limit above that of the group that it is in: with cgroup v2 alone
+    /// (`tg_cfs_schedulable_down()`, `kernel/sched/core.c`).
+    pub limits_above_parents: bool,
 }
 
 impl LinuxHost {
@@ -83,18 +86,28 @@ fn burner(rng: &mut Rng) -> String {
 }
 
 /// Control groups, some in others; some have a limit.
-fn groups(rng: &mut Rng, text: &mut String) -> Vec<String> {
+fn groups(rng: &mut Rng, text: &mut String, limits_above_parents: bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    // What the last one, and so each in it, may use: so many of so many milliseconds.
+    let mut most = None;
     for i in 0..rng.below(4) {
         let name = match names.last() {
             Some(above) if chance(rng, 40) => format!("{above}/g{i}"),
-            _ => format!("g{i}"),
+            _ => {
+                most = None;
+                format!("g{i}")
+            }
         };
         let weight = one_of(rng, &[10, 50, 100, 100, 200, 1000]);
         let _ = writeln!(text, "[[cgroup]]\nname = \"{name}\"\nweight = {weight}");
         if chance(rng, 35) {
             let period_ms = one_of(rng, &[10, 20, 50, 100]);
-            let quota_ms = (period_ms * (10 + rng.below(60)) / 100).max(1);
+            let mut quota_ms = (period_ms * (10 + rng.below(60)) / 100).max(1);
+            if let Some((quota, period)) = most.filter(|_| !limits_above_parents) {
+                // At least a millisecond: nobody has less than a tenth.
+                quota_ms = quota_ms.min(period_ms * quota / period);
+            }
+            most = Some((quota_ms, period_ms));
             let _ = writeln!(text, "quota = \"{quota_ms}ms\"\nperiod = \"{period_ms}ms\"");
             if chance(rng, 30) {
                 let _ = writeln!(text, "burst = \"{}ms\"", 1 + rng.below(quota_ms));
@@ -119,7 +132,7 @@ pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> 
         host.pcpus,
         host.scheduler(),
     );
-    let groups = groups(rng, &mut text);
+    let groups = groups(rng, &mut text, host.limits_above_parents);
     for vm in 0..1 + rng.below(6) {
         let (vcpus, workload) = match vm {
             0 => (1, sleeper(rng)),
@@ -214,17 +227,23 @@ mod tests {
     /// All that is drawn is a scenario, with something to measure, for each kernel.
     #[test]
     fn all_are_scenarios() {
+        let mut seen_above = false;
         for release in [(6, 1), (6, 6), (6, 12), (6, 18), (7, 0)] {
             for index in 0..300 {
-                let host = LinuxHost { release, pcpus: 1 + (index % 2) as u16 };
+                let pcpus = 1 + (index % 2) as u16;
+                let host = LinuxHost { release, pcpus, limits_above_parents: index % 3 == 0 };
                 let text = linux_scenario(host, 5, index, "lowtail lab check");
                 let experiment = Experiment::parse("check.toml", &text, None);
                 let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let config = &experiment.cases(false)[0].hosts[0].config;
                 assert_eq!(config.pcpus, host.pcpus);
                 assert!(config.host_state().is_ok(), "{text}");
+                let above = lowtail_host::cgroup::limit_above_parent(&config.cgroups).is_some();
+                assert!(host.limits_above_parents || !above, "{text}");
+                seen_above |= above;
             }
         }
+        assert!(seen_above, "nobody has drawn one where it may be");
     }
 
     /// As above, for Xen.
@@ -260,7 +279,7 @@ mod tests {
     /// A scenario follows from its seed and number alone, and two are not alike.
     #[test]
     fn the_same_again() {
-        let host = LinuxHost { release: (6, 12), pcpus: 1 };
+        let host = LinuxHost { release: (6, 12), pcpus: 1, limits_above_parents: true };
         let draw = |seed, index| linux_scenario(host, seed, index, "lowtail lab check");
         assert_eq!(draw(3, 7), draw(3, 7));
         assert_ne!(draw(3, 7), draw(3, 8));

@@ -7,8 +7,10 @@ use crate::report::{Report, version};
 /// A kind of system; each has goals of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SystemKind {
-    /// A Linux kernel, by threads.
+    /// A Linux kernel, by threads, in a guest whose clock counts instructions.
     Linux,
+    /// The same, on a host with the time of all hosts, beside whoever else is on it.
+    LinuxHost,
     /// Networks that a Linux kernel has.
     Networks,
     /// A Xen, by guests.
@@ -17,10 +19,12 @@ pub enum SystemKind {
 
 impl SystemKind {
     /// Of a place, as `--on` has it.
-    fn of(on: &str, networks: bool) -> Option<Self> {
+    fn of(on: &str, networks: bool, exact_clock: bool) -> Option<Self> {
         match on.split('=').next() {
             Some("kernel" | "guest") if networks => Some(SystemKind::Networks),
-            Some("kernel" | "guest") => Some(SystemKind::Linux),
+            Some("guest") => Some(SystemKind::Linux),
+            Some("kernel") if exact_clock => Some(SystemKind::Linux),
+            Some("kernel") => Some(SystemKind::LinuxHost),
             Some("xen" | "dom0") => Some(SystemKind::Xen),
             _ => None,
         }
@@ -39,7 +43,8 @@ pub struct System {
 impl System {
     /// That of a report; `None` if the report names none that lowtail can check by.
     pub fn of(report: &Report) -> Option<Self> {
-        let kind = SystemKind::of(&report.settings.on, report.settings.networks)?;
+        let settings = &report.settings;
+        let kind = SystemKind::of(&settings.on, settings.networks, settings.exact_clock)?;
         let version = version(&report.kernel)?;
         Some(System { kind, version })
     }
@@ -55,6 +60,7 @@ impl fmt::Display for System {
         let (major, minor) = self.version;
         let name = match self.kind {
             SystemKind::Linux => "Linux",
+            SystemKind::LinuxHost => "Linux host",
             SystemKind::Networks => "Linux networks",
             SystemKind::Xen => "Xen",
         };

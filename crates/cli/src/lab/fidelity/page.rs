@@ -58,9 +58,10 @@ fn conditions(judged: &Judged) -> String {
     let report = &judged.report;
     let (met, all) = judged.goals();
     format!(
-        "Goals met: {met} of {all}. {} scenarios on {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```",
+        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```",
         report.scenarios.len(),
         plain(&report.kernel),
+        if report.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", report.pcpus) },
         plain(&report.version),
         span(report.elapsed_seconds),
         lowtail_out::line(&report.command()),
