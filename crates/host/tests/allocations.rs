@@ -30,15 +30,14 @@ fn host(scheduler: SchedulerConfig) -> Config {
         service: Distribution::Fixed(us(8)),
         path: Path::fixed(us(50)),
         tx_completion: Some(Distribution::Fixed(us(40))),
+        after_reply: Distribution::ZERO,
+        tx_completion_percent: 100,
         tx_completion_work: us(3),
         requests: Some(1 << 40),
         warmup: 0,
         half: true,
     };
-    let hog = Workload::DutyHog(DutyHogConfig {
-        burst: Distribution::Exponential(us(3000)),
-        busy_percent: 60,
-    });
+    let hog = Workload::DutyHog(DutyHogConfig::busy(Distribution::Exponential(us(3000)), 60));
     let mut vms = vec![VmConfig::new("io", Workload::RequestServer(server))];
     vms.extend((0..4).map(|i| VmConfig::new(&format!("hog{i}"), hog.clone())));
     vms.push(VmConfig::new("yielder", Workload::Yielder(YielderConfig { work: us(200) })));

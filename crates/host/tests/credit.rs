@@ -63,11 +63,9 @@ fn sleeper(name: &str, sleep: Duration, work: Duration) -> VmConfig {
     VmConfig::new(
         name,
         Workload::TimerSleeper(TimerSleeperConfig {
-            start: Distribution::ZERO,
-            sleep,
             work,
-            wakeups,
             late_limit,
+            ..TimerSleeperConfig::new(sleep, wakeups)
         }),
     )
 }
@@ -155,6 +153,8 @@ fn server() -> VmConfig {
         service: Distribution::Fixed(us(20)),
         path: Path::fixed(us(30)),
         tx_completion: None,
+        after_reply: Distribution::ZERO,
+        tx_completion_percent: 100,
         tx_completion_work: us(0),
         requests: Some(1_000_000),
         warmup: 0,
@@ -324,7 +324,7 @@ fn idle_pcpus_take_work() {
 fn today_a_vcpu_may_wait_beside_an_idle_pcpu() {
     let lost = |version| {
         let burst = Distribution::Exponential(us(300));
-        let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 40 });
+        let duty = Workload::DutyHog(DutyHogConfig::busy(burst, 40));
         let pinned = |name, p| on(VmConfig::new(name, duty.clone()), &[p]);
         let vms = vec![pinned("c", 0), pinned("d", 1), server()];
         let mut host = Host::new(&host(CreditConfig::new(version), 2, vms), 1).unwrap();
@@ -473,10 +473,7 @@ fn the_time_slice_is_kept() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for version in VERSIONS {
-        let bursts = Workload::DutyHog(DutyHogConfig {
-            burst: Distribution::Exponential(ms(4)),
-            busy_percent: 60,
-        });
+        let bursts = Workload::DutyHog(DutyHogConfig::busy(Distribution::Exponential(ms(4)), 60));
         let duty = |name: &str, vcpus| VmConfig { vcpus, ..VmConfig::new(name, bursts.clone()) };
         let vms = vec![
             server(),

@@ -17,6 +17,8 @@ fn server() -> RequestServerConfig {
         service: Distribution::Fixed(us(10)),
         path: Path::fixed(us(50)),
         tx_completion: None,
+        after_reply: Distribution::ZERO,
+        tx_completion_percent: 100,
         tx_completion_work: us(0),
         requests: Some(1000),
         warmup: 10,
@@ -31,11 +33,8 @@ fn host(vms: Vec<VmConfig>) -> Config {
 /// Sleeps and works for so many microseconds, so many times.
 fn sleeper(sleep_us: u64, work_us: u64, wakeups: u64) -> Workload {
     Workload::TimerSleeper(TimerSleeperConfig {
-        start: Distribution::ZERO,
-        sleep: Distribution::Fixed(us(sleep_us)),
         work: us(work_us),
-        wakeups,
-        late_limit: Duration::from_ms(10),
+        ..TimerSleeperConfig::new(Distribution::Fixed(us(sleep_us)), wakeups)
     })
 }
 
@@ -141,7 +140,7 @@ fn a_cpu_loop_gets_all_of_its_pcpu() {
 #[test]
 fn a_duty_hog_is_busy_for_its_share() {
     let burst = Distribution::Exponential(Duration::from_ms(3));
-    let hog = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 30 });
+    let hog = Workload::DutyHog(DutyHogConfig::busy(burst, 30));
     let mut host = Host::new(&host(vec![VmConfig::new("hog", hog)]), 5).unwrap();
     host.run_to(Time::ZERO + Duration::from_s(200));
     // 20,000 bursts: the standard error of their mean is 0.7 %, of the share 0.5 %.

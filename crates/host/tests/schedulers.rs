@@ -301,11 +301,9 @@ fn no_wakeup_is_lost() {
         for_seeds("no_wakeup_is_lost", 12, |seed| {
             let mut config = random_host(seed, &scheduler);
             let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-                start: Distribution::ZERO,
-                sleep: Distribution::Fixed(us(500)),
                 work: us(10),
-                wakeups: u64::MAX,
                 late_limit: us(1000),
+                ..TimerSleeperConfig::new(Distribution::Fixed(us(500)), u64::MAX)
             });
             config.vms.push(VmConfig::new("sleeper", sleeper));
             config.pcpus += u16::from(config.scheduler == SchedulerConfig::Null);

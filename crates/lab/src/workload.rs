@@ -12,7 +12,7 @@ use lowtail_host::guest::net::NetGuestConfig;
 use lowtail_host::guest::request_server::{Batches, Load, OnOff, RequestServerConfig};
 use lowtail_host::guest::splitter::SplitterConfig;
 use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
-use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::timer_sleeper::{LongWork, TimerSleeperConfig};
 use lowtail_host::guest::wake_storm::WakeStormConfig;
 use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::io::lock::GrantLock;
@@ -72,9 +72,14 @@ pub struct DutyHogFile {
     /// How bursts vary around that, with a period.
     #[serde(default)]
     pub bursts: Bursts,
-    /// Busy share in percent when it has a pCPU to itself; at 100 it never sleeps.
+    /// Busy share in percent when it has a pCPU to itself, with sleeps that are always alike; at 100 it never sleeps. Or else give
+    /// the sleep.
     #[schemars(range(min = 1, max = 100))]
-    pub busy_percent: u64,
+    pub busy_percent: Option<u64>,
+    /// How long it sleeps after each burst.
+    pub sleep: Option<DistributionText>,
+    /// How long each vCPU sleeps before its first burst; default: a random part of a burst and a sleep.
+    pub start: Option<DistributionText>,
 }
 
 /// How the bursts of a `duty-hog` with a period vary.
@@ -151,20 +156,33 @@ impl WorkloadFile {
 
 impl DutyHogFile {
     fn build(&self) -> Result<Workload, KeyError> {
-        DutyHogConfig::check_busy_percent(self.busy_percent)?;
-        let burst = match (&self.burst, &self.period) {
-            (Some(burst), None) => burst.0,
-            (None, Some(period)) => {
-                let mean = period.0.mul_div(self.busy_percent, 100);
+        if let Some(percent) = self.busy_percent {
+            DutyHogConfig::check_busy_percent(percent)?;
+        }
+        let burst = match (&self.burst, &self.period, self.busy_percent) {
+            (Some(burst), None, _) => burst.0,
+            (None, Some(period), Some(percent)) => {
+                let mean = period.0.mul_div(percent, 100);
                 match self.bursts {
                     Bursts::Fixed => Distribution::Fixed(mean),
                     Bursts::Exponential => Distribution::Exponential(mean),
                     Bursts::Uniform => Distribution::Uniform(Duration::ZERO, mean * 2),
                 }
             }
-            _ => return Err(KeyError::new("busy_percent", "a duty-hog has a burst or a period")),
+            (None, Some(_), None) => {
+                return Err(KeyError::new("period", "with a period goes a busy_percent"));
+            }
+            _ => return Err(KeyError::new("burst", "a duty-hog has a burst or a period")),
         };
-        let config = DutyHogConfig { burst, busy_percent: self.busy_percent };
+        let mut config = match (self.busy_percent, &self.sleep) {
+            (Some(percent), None) => DutyHogConfig::busy(burst, percent),
+            (None, Some(sleep)) => DutyHogConfig { burst, sleep: sleep.0, start: None },
+            _ => {
+                let what = "a duty-hog has a busy_percent or a sleep";
+                return Err(KeyError::new("busy_percent", what));
+            }
+        };
+        config.start = self.start.as_ref().map(|start| start.0);
         config.check()?;
         Ok(Workload::DutyHog(config))
     }
@@ -188,9 +206,7 @@ pub(crate) fn describe(workload: &Workload) -> String {
                 |(vcpus, workload): &(u16, Workload)| format!("{vcpus} x ({})", describe(workload));
             parts.iter().map(part).collect::<Vec<_>>().join(", ")
         }
-        Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
-            format!("busy {busy_percent} % when alone, bursts {}", spread_text(*burst))
-        }
+        Workload::DutyHog(config) => describe_hog(config),
         Workload::RequestServer(config) => {
             let load = match config.load {
                 Load::Think(think) => format!("think {}", spread_text(think)),
@@ -212,18 +228,17 @@ pub(crate) fn describe(workload: &Workload) -> String {
                 None => "requests".to_string(),
                 Some(n) => format!("{n} requests"),
             };
-            format!("{n}, {load}, service {service}{}{half}", tx.unwrap_or_default())
-        }
-        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, wakeups, late_limit }) => {
-            let from = match start.mean().is_zero() {
+            let after = match config.after_reply.mean().is_zero() {
                 true => String::new(),
-                false => format!(", the first after {}", spread_text(*start)),
+                false => format!(", after a reply {}", spread_text(config.after_reply)),
             };
-            format!(
-                "{wakeups} sleeps of {}{from}, work {work}, late from {late_limit}",
-                spread_text(*sleep)
-            )
+            let tx = tx.map(|tx| match config.tx_completion_percent {
+                100 => tx,
+                percent => format!("{tx} of {percent} %"),
+            });
+            format!("{n}, {load}, service {service}{after}{}{half}", tx.unwrap_or_default())
         }
+        Workload::TimerSleeper(config) => describe_sleeper(config),
         Workload::Yielder(YielderConfig { work }) => format!("yields after each {work}"),
         Workload::TickDodger(config) => {
             let how = match config.give_up {
@@ -254,6 +269,46 @@ pub(crate) fn describe(workload: &Workload) -> String {
             format!("works from {before} before each multiple of {period} to {after} behind it")
         }
     }
+}
+
+/// One line about a duty-hog, for reports.
+fn describe_hog(config: &DutyHogConfig) -> String {
+    let bursts = spread_text(config.burst);
+    let from = config.start.map_or_else(String::new, first);
+    let busy = config.busy_percent().round();
+    match config.sleep {
+        // As the file has it.
+        Distribution::Fixed(_) if (config.busy_percent() - busy).abs() < 0.01 => {
+            format!("busy {busy} % when alone, bursts {bursts}{from}")
+        }
+        sleep => format!("bursts {bursts}, sleeps {}{from}", spread_text(sleep)),
+    }
+}
+
+/// One line about a timer-sleeper, for reports.
+fn describe_sleeper(config: &TimerSleeperConfig) -> String {
+    let TimerSleeperConfig { wakeups, work, .. } = config;
+    let mut text = format!("{wakeups} sleeps of {}", spread_text(config.sleep));
+    if !config.start.mean().is_zero() {
+        text += &first(config.start);
+    }
+    text += &format!(", work {work}");
+    if !config.wake_work.is_zero() {
+        text += &format!(", {} before it reads the clock", config.wake_work);
+    }
+    if let Some(LongWork { every, work }) = config.long {
+        text += &format!(", each {every}th {work}");
+    }
+    let (limit, what) = match config.late_wait_limit {
+        Some(limit) => (limit, " of waiting"),
+        None => (config.late_limit, ""),
+    };
+    text + &format!(", late from {limit}{what}")
+}
+
+/// When the first one is due.
+fn first(start: Distribution) -> String {
+    format!(", the first after {}", spread_text(start))
 }
 
 /// One line about a driver domain, for reports.

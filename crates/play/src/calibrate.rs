@@ -421,15 +421,8 @@ mod tests {
         beside: bool,
     ) -> (Duration, Duration) {
         let sleep = Distribution::Uniform(sleep.0, sleep.1);
-        let late_limit = Duration::from_ms(10);
         let wakeups = 1_000;
-        let config = TimerSleeperConfig {
-            start: Distribution::ZERO,
-            sleep,
-            work: WORK,
-            wakeups,
-            late_limit,
-        };
+        let config = TimerSleeperConfig { work: WORK, ..TimerSleeperConfig::new(sleep, wakeups) };
         let mut vms = vec![VmConfig::new("sleeper", Workload::TimerSleeper(config))];
         if beside {
             let mut other = VmConfig::new("loop", Workload::CpuLoop);

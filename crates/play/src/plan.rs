@@ -19,7 +19,9 @@ pub(crate) enum Task {
         /// Processor time of a burst.
         burst: Distribution,
         /// How long it sleeps.
-        sleep: Duration,
+        sleep: Distribution,
+        /// How long it sleeps first; `None`: a random part of both.
+        start: Option<Distribution>,
     },
     /// Sleeps, notes how late it was woken, works, and so on.
     Sleeper {
@@ -29,6 +31,10 @@ pub(crate) enum Task {
         sleep: Distribution,
         /// Processor time after each wake-up.
         work: Duration,
+        /// Processor time before it reads the clock, of that.
+        wake_work: Duration,
+        /// Every so many wake-ups it takes so much instead.
+        long: Option<(u32, Duration)>,
     },
 }
 
@@ -111,12 +117,12 @@ pub(crate) fn tasks(
 ) -> Result<Vec<Task>, Error> {
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
-        Workload::DutyHog(DutyHogConfig { burst, busy_percent }) => {
-            let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
-            if sleep.is_zero() { Task::Loop } else { Task::Hog { burst, sleep } }
+        Workload::DutyHog(DutyHogConfig { burst, sleep, start }) => {
+            if sleep.mean().is_zero() { Task::Loop } else { Task::Hog { burst, sleep, start } }
         }
-        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, .. }) => {
-            Task::Sleeper { start, sleep, work }
+        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, wake_work, long, .. }) => {
+            let long = long.map(|long| (long.every, long.work));
+            Task::Sleeper { start, sleep, work, wake_work, long }
         }
         Workload::Mix(ref parts) => {
             let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm, player));
@@ -167,18 +173,12 @@ mod tests {
     #[test]
     fn a_mix_is_threads_one_after_another() {
         let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
-        let late_limit = Duration::from_ms(10);
         let fixed = Distribution::Fixed(sleep);
         let start = Distribution::ZERO;
-        let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-            start,
-            sleep: fixed,
-            work,
-            wakeups: 9,
-            late_limit,
-        });
+        let sleeper =
+            Workload::TimerSleeper(TimerSleeperConfig { work, ..TimerSleeperConfig::new(fixed, 9) });
         let burst = Distribution::Fixed(Duration::from_ms(3));
-        let hog = |busy_percent| Workload::DutyHog(DutyHogConfig { burst, busy_percent });
+        let hog = |busy_percent| Workload::DutyHog(DutyHogConfig::busy(burst, busy_percent));
         let mut vm =
             VmConfig::new("m", Workload::Mix(vec![(1, hog(75)), (1, sleeper), (1, hog(100))]));
         vm.vcpus = 3;
@@ -187,11 +187,10 @@ mod tests {
             plan(&config(vec![VmConfig::new("l", Workload::CpuLoop), vm])).expect("a plan");
         let tasks: Vec<Task> = workers.iter().map(|worker| worker.task).collect();
         // Busy for 3 ms of 4: 1 ms of sleep.
-        let hog = Task::Hog { burst, sleep };
-        assert_eq!(
-            tasks,
-            [Task::Loop, hog, Task::Sleeper { start, sleep: fixed, work }, Task::Loop]
-        );
+        let hog = Task::Hog { burst, sleep: fixed, start: None };
+        let (wake_work, long) = (Duration::ZERO, None);
+        let sleeper = Task::Sleeper { start, sleep: fixed, work, wake_work, long };
+        assert_eq!(tasks, [Task::Loop, hog, sleeper, Task::Loop]);
         let places: Vec<_> = workers.iter().map(|w| (w.vm, w.vcpu, w.pcpus.clone())).collect();
         assert_eq!(places[0], (0, 0, vec![0, 1]));
         assert_eq!(places[3], (1, 2, vec![1]));

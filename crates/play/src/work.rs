@@ -53,32 +53,42 @@ impl Work<'_> {
                 }
                 None
             }
-            Task::Hog { burst, sleep } => {
+            Task::Hog { burst, sleep, start } => {
                 // The same first sleep as in the simulator, for the same reason.
                 let rng = if self.vcpu == 0 { &mut self.rng } else { &mut self.guest };
+                let period = sleep.mean() + burst.mean();
+                let start = start.unwrap_or(Distribution::Uniform(Duration::ZERO, period));
                 let mut first = Duration::ZERO;
                 for _ in 0..=self.vcpu {
-                    first = rng.uniform(Duration::ZERO, sleep + burst.mean());
+                    first = start.draw(rng);
                 }
                 self.sleep(Instant::now().after(first));
                 while !self.over() {
                     let burst = burst.draw(&mut self.rng);
                     self.compute(burst);
+                    let sleep = sleep.draw(&mut self.rng);
                     self.sleep(Instant::now().after(sleep));
                 }
                 None
             }
-            Task::Sleeper { start, sleep, work } => {
+            Task::Sleeper { start, sleep, work, wake_work, long } => {
                 let mut lateness = Hist::new();
                 let start = start.draw(&mut self.rng);
                 if !start.is_zero() {
                     self.sleep(self.window.start.after(start));
                 }
-                let work = work.saturating_sub(self.bookkeeping(sleep));
+                let bookkeeping = self.bookkeeping(sleep);
+                let mut wakeups = 0_u64;
                 while !self.over() {
-                    self.compute(work);
+                    wakeups += 1;
+                    let work = match long {
+                        Some((every, long)) if wakeups.is_multiple_of(every.into()) => long,
+                        _ => work,
+                    };
+                    self.compute(work.saturating_sub(bookkeeping));
                     let due = Instant::now().after(sleep.draw(&mut self.rng));
                     self.sleep(due);
+                    self.compute(wake_work);
                     self.note(due, &mut lateness);
                 }
                 Some(lateness)

@@ -19,8 +19,10 @@
 //!    every busy pCPU that the waiter may use, except where the runner has not run for the rate
 //!    limit yet or where a reschedule is already under way (`tickle_score()` and `runq_tickle()`
 //!    in 4.10 to 4.20), so that is [`Reason::RateLimitNoTickle`];
-//! 5. another pCPU was idle and passed the waiter over, [`Reason::Pinned`];
-//! 6. nothing of the kind is on record, [`Reason::Busy`].
+//! 5. credit gave the waiter BOOST, and the runner had it too, [`Reason::BoostedRunner`], or lost it
+//!    at a tick while it ran, [`Reason::BoostEnded`];
+//! 6. another pCPU was idle and passed the waiter over, [`Reason::Pinned`];
+//! 7. nothing of the kind is on record, [`Reason::Busy`].
 
 use std::collections::VecDeque;
 
@@ -42,6 +44,10 @@ pub enum Reason {
     RateLimit,
     /// The runner has at least as much credit.
     LowerCredit,
+    /// Both have credit's priority BOOST: it preempts a lower priority only, not its like.
+    BoostedRunner,
+    /// The tick took BOOST away from the runner, and credit did not look whether the waiter should run now.
+    BoostEnded,
     /// The pCPU was told to reschedule and is about to.
     Preempting,
     /// The pCPU is leaving idle.
@@ -68,6 +74,8 @@ impl Reason {
             Reason::RateLimitNoTickle => "rate limit: pCPU not tickled",
             Reason::RateLimit => "rate limit",
             Reason::LowerCredit => "lower credit",
+            Reason::BoostedRunner => "boost does not preempt boost",
+            Reason::BoostEnded => "runner's boost ended: pCPU not tickled",
             Reason::Preempting => "preemption under way",
             Reason::IdleWaking => "pCPU leaving idle",
             Reason::ContextSwitch => "context switch",
@@ -98,6 +106,10 @@ pub(crate) enum Runner {
 pub(crate) enum Why {
     /// It was picked, with this much credit if known.
     Picked(Option<i32>),
+    /// It was picked with credit's priority BOOST.
+    Boosted,
+    /// It had BOOST until a tick took it away.
+    BoostEnded,
     /// It was kept because of the rate limit.
     RateLimit,
 }
@@ -177,6 +189,8 @@ pub(crate) enum Decision {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiter {
     pub(crate) credit: Option<i32>,
+    /// It has credit's priority BOOST.
+    pub(crate) boosted: bool,
     /// The decision and when it was taken.
     pub(crate) decision: Option<(Decision, u64)>,
     /// An idle pCPU looked at it and stayed idle.
@@ -266,6 +280,8 @@ fn reason(stretch: &Stretch, pcpu: u16, waiter: &Waiter, wait_start: u64) -> Rea
         Some((Decision::NoTickle(at), _)) if at == pcpu => Reason::RateLimitNoTickle,
         Some((Decision::Tickled(at), _)) if at == pcpu => Reason::Preempting,
         Some((Decision::LowerCredit, _)) => Reason::LowerCredit,
+        _ if waiter.boosted && stretch.why == Why::Boosted => Reason::BoostedRunner,
+        _ if waiter.boosted && stretch.why == Why::BoostEnded => Reason::BoostEnded,
         _ if waiter.passed_over => Reason::Pinned,
         _ => Reason::Busy,
     }
@@ -313,7 +329,7 @@ mod tests {
         log.change(100, Runner::Vcpu(2), Why::Picked(Some(5)), 1);
         log.change(150, Runner::Vcpu(2), Why::RateLimit, 1);
         let decision = Some((Decision::NoTickle(0), 21));
-        let waiter = Waiter { credit: Some(5), decision, passed_over: false, queued_on: None };
+        let waiter = Waiter { credit: Some(5), decision, ..Waiter::default() };
         assert_eq!(
             split(&log, &waiter, (20, 160)),
             [
@@ -324,7 +340,7 @@ mod tests {
         );
         // Of a decision about another pCPU nothing follows for this one.
         let decision = Some((Decision::NoTickle(7), 21));
-        let waiter = Waiter { credit: Some(9), decision, passed_over: true, queued_on: None };
+        let waiter = Waiter { credit: Some(9), decision, passed_over: true, ..Waiter::default() };
         assert_eq!(
             split(&log, &waiter, (20, 110)),
             [

@@ -1,4 +1,4 @@
-//! The records in which credit2 says what it decides (and credit its rate limit).
+//! The records in which credit2 says what it decides.
 //!
 //! The order in which they appear, from `xen/common/sched/credit2.c` (4.20.3):
 //!
@@ -23,7 +23,7 @@ const BUDGET_NONE: i32 = i32::MIN;
 const CHECKED_MAX: usize = 16;
 
 impl<O: Observer> Schedule<O> {
-    pub(crate) fn scheduler_record(&mut self, timed: &Timed) -> Result<(), Error> {
+    pub(crate) fn credit2_record(&mut self, timed: &Timed) -> Result<(), Error> {
         let vcpu = self.vcpus.find(VcpuId::from_packed(timed.words[0]).packed());
         let word = |at: usize| timed.words[at] as i32;
         match timed.event {
@@ -57,7 +57,7 @@ impl<O: Observer> Schedule<O> {
                     on.checked.push(number);
                 }
             }
-            event::RATELIMIT | event::CSCHED_RATELIMIT => self.kept(timed, vcpu)?,
+            event::RATELIMIT => self.kept(timed, vcpu)?,
             event::RUNQ_CANDIDATE => self.picked(timed, vcpu),
             _ => {}
         }
@@ -123,7 +123,7 @@ impl<O: Observer> Schedule<O> {
         }
     }
 
-    fn decide(&mut self, number: usize, at: u64, decision: Decision) -> Result<(), Error> {
+    pub(crate) fn decide(&mut self, number: usize, at: u64, decision: Decision) -> Result<(), Error> {
         let vcpu = self.vcpus.get_mut(number);
         if !matches!(vcpu.state, State::Waiting { .. }) {
             return Ok(());
@@ -138,7 +138,7 @@ impl<O: Observer> Schedule<O> {
     }
 
     /// The runner was kept because of the rate limit.
-    fn kept(&mut self, timed: &Timed, number: Option<usize>) -> Result<(), Error> {
+    pub(crate) fn kept(&mut self, timed: &Timed, number: Option<usize>) -> Result<(), Error> {
         let pcpus = self.pcpus.len();
         let Some(on) = self.pcpus.get_mut(timed.pcpu) else { return Ok(()) };
         let Some(number) = number.filter(|&number| on.current == Some(number)) else {

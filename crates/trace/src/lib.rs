@@ -29,6 +29,7 @@
 mod blame;
 mod clock;
 mod contents;
+mod credit;
 mod credit2;
 mod error;
 mod export;

@@ -217,7 +217,8 @@ fn words_needed(number: u32) -> Option<u8> {
     Some(match number {
         event::LOST_RECORDS => 4,
         event::CONTINUE_RUNNING | event::RUNQ_CAND_CHECK | event::TICKLE => 1,
-        event::CSCHED_RATELIMIT | event::RATELIMIT => 1,
+        event::CSCHED_RATELIMIT | event::RATELIMIT | event::CSCHED_TICKLE => 1,
+        event::CSCHED_BOOST_START | event::CSCHED_BOOST_END => 2,
         event::SCHEDULE => 0,
         event::WAKE | event::YIELD | event::BLOCK | event::SWITCH_INFCONT => 2,
         event::CREDIT_BURN | event::CREDIT_RESET | event::TICKLE_CHECK => 3,

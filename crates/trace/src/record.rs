@@ -29,6 +29,12 @@ pub mod event {
     pub const RUNSTATE_MASK: u32 = 0x0fff_fccf;
     /// The pCPU went on running the same vCPU.
     pub const CONTINUE_RUNNING: u32 = 0x0002_1002;
+    /// credit: a pCPU is told to reschedule for the vCPU that woke: pCPU.
+    pub const CSCHED_TICKLE: u32 = 0x0002_2006;
+    /// credit: a vCPU that wakes gets the priority BOOST: domain, vCPU.
+    pub const CSCHED_BOOST_START: u32 = 0x0002_2007;
+    /// credit: the tick found a vCPU with BOOST running and takes it away: domain, vCPU.
+    pub const CSCHED_BOOST_END: u32 = 0x0002_2008;
     /// credit: the running vCPU is kept because of the rate limit.
     pub const CSCHED_RATELIMIT: u32 = 0x0002_200a;
     /// credit2: a vCPU burnt credit: vCPU, credit, budget, ns.

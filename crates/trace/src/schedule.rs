@@ -102,6 +102,8 @@ pub(crate) struct Pcpu {
     pub(crate) tickled: bool,
     /// The vCPU whose way into the run queue this pCPU's records are about.
     pub(crate) placing: Option<usize>,
+    /// The vCPU that this pCPU has woken, if that is the latest change of a run state in its records.
+    pub(crate) woken: Option<usize>,
     /// The vCPUs that the scheduler has looked at in this pass.
     pub(crate) checked: Vec<usize>,
 }
@@ -130,6 +132,7 @@ impl<O: Observer> Schedule<O> {
             current: None,
             tickled: false,
             placing: None,
+            woken: None,
             checked: Vec::new(),
         });
     }
@@ -248,7 +251,8 @@ impl<O: Observer> Schedule<O> {
         vcpu.note_pcpu(pcpu);
         vcpu.state = State::Running { pcpu, since: at, whole: true };
         on.current = Some(number);
-        on.log.change(at, runner(vcpu, number), Why::Picked(vcpu.credit), pcpus);
+        let why = if vcpu.boosted { Why::Boosted } else { Why::Picked(vcpu.credit) };
+        on.log.change(at, runner(vcpu, number), why, pcpus);
         if let Some(wait) = ended {
             self.observer.wait(self.vcpus.get(number), wait)?;
         }
@@ -302,13 +306,15 @@ impl<O: Observer> Schedule<O> {
         let pcpus = self.pcpus.len();
         if let Some(on) = self.pcpus.get_mut(pcpu) {
             on.tickled = false;
-            on.placing = None;
+            (on.placing, on.woken) = (None, None);
             on.checked.clear();
         }
         self.losing.retain(|&losing| losing != pcpu);
         self.losing.push(pcpu);
         for number in 0..self.vcpus.len() {
             let vcpu = self.vcpus.get_mut(number);
+            // The end of its boost may be among them.
+            vcpu.boosted = false;
             match vcpu.state {
                 State::Running { pcpu: on, .. } if on != pcpu => {}
                 State::Unknown => {}

@@ -63,6 +63,8 @@ pub(crate) struct Vcpu {
     pub(crate) credit: Option<i32>,
     /// It has a cap, and thereby a budget.
     pub(crate) capped: bool,
+    /// It has credit's priority BOOST, as far as is on record.
+    pub(crate) boosted: bool,
     /// It has blocked itself since it was switched in.
     pub(crate) blocking: bool,
     /// It has yielded since it was switched in.
@@ -86,6 +88,7 @@ impl Vcpu {
             seen_on: Vec::new(),
             credit: None,
             capped: false,
+            boosted: false,
             blocking: false,
             yielding: false,
             decision: None,
@@ -104,7 +107,8 @@ impl Vcpu {
 
     pub(crate) fn waiter(&self) -> Waiter {
         let (credit, decision, passed_over) = (self.credit, self.decision, self.passed_over);
-        Waiter { credit, decision, passed_over, queued_on: self.queued_on }
+        let (boosted, queued_on) = (self.boosted, self.queued_on);
+        Waiter { credit, boosted, decision, passed_over, queued_on }
     }
 }
 

@@ -54,7 +54,12 @@ impl<O: Observer> Schedule<O> {
             return if timed.late {
                 self.lose(number, timed.tsc, WaitEnd::Inconsistent)
             } else {
-                self.change((timed.tsc, timed.pcpu), number, old, new)
+                self.change((timed.tsc, timed.pcpu), number, old, new)?;
+                if let Some(on) = self.pcpus.get_mut(timed.pcpu) {
+                    let woken = matches!(old, Runstate::Blocked | Runstate::Offline);
+                    on.woken = (woken && new == Runstate::Runnable).then_some(number);
+                }
+                Ok(())
             };
         }
         if timed.late {
@@ -75,7 +80,11 @@ impl<O: Observer> Schedule<O> {
             }
             event::SWITCH_INFCONT => self.continues(VcpuId::from_words(words[0], words[1])),
             event::CONTINUE_RUNNING => self.continues(VcpuId::from_packed(words[0])),
-            _ => return self.scheduler_record(timed),
+            event::CSCHED_TICKLE
+            | event::CSCHED_BOOST_START
+            | event::CSCHED_BOOST_END
+            | event::CSCHED_RATELIMIT => return self.credit_record(timed),
+            _ => return self.credit2_record(timed),
         }
         Ok(())
     }

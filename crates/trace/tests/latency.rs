@@ -173,6 +173,71 @@ fn tickled_compared_kept_and_outbid() {
     );
 }
 
+/// What `xen/common/sched/credit.c` does on one pCPU: d2v0 woke first and has BOOST, then d1v0 wakes with BOOST.
+#[test]
+fn credit_does_not_preempt_boost_with_boost() {
+    let begin = || {
+        Stream::default()
+            .window(0)
+            .change(900, IDLE, RUNNABLE, RUNNING)
+            .change(1000, D2, BLOCKED, RUNNABLE)
+            .record(1001, 0x22007, &[2, 0])
+            .record(1002, 0x22006, &[0])
+            .switch(1010, IDLE, RUNNABLE, D2)
+            .change(2000, D1, BLOCKED, RUNNABLE)
+            .record(2001, 0x22007, &[1, 0])
+    };
+    // d2v0 blocks at 2500. Its own wait, 1000 to 1011, was the pCPU's way out of idle.
+    let stream = begin().switch(2500, D2, BLOCKED, D1);
+    let all = run(&stream);
+    let switch = ("xen", Reason::ContextSwitch, 0.001);
+    assert_eq!(blame(vcpu(&all, "d1v0")), [("d2v0", Reason::BoostedRunner, 0.5), switch]);
+    assert_eq!(blame(vcpu(&all, "d2v0"))[0], ("idle", Reason::IdleWaking, 0.01));
+    // A tick at 2200 takes the boost of d2v0. Nobody is told; its slice ends at 3000.
+    let stream = begin().record(2200, 0x22008, &[2, 0]).switch(3000, D2, RUNNABLE, D1);
+    assert_eq!(
+        blame(vcpu(&run(&stream), "d1v0")),
+        [("d2v0", Reason::BoostEnded, 0.8), ("d2v0", Reason::BoostedRunner, 0.2), switch]
+    );
+    // d1v0 keeps its boost while it sleeps: no record says so when it wakes at 4000. d2v0 lost its own: d1v0 goes before it.
+    let stream = begin()
+        .record(2200, 0x22008, &[2, 0])
+        .switch(3000, D2, RUNNABLE, D1)
+        .switch(3500, D1, BLOCKED, D2)
+        .change(4000, D1, BLOCKED, RUNNABLE)
+        .record(4001, 0x22006, &[0])
+        .switch(4010, D2, RUNNABLE, D1);
+    assert!(blame(vcpu(&run(&stream), "d1v0")).contains(&("d2v0", Reason::Preempting, 0.01)));
+    // Without a boost of its own the waiter is behind for another reason, which is not on record.
+    let stream = Stream::default()
+        .window(0)
+        .change(1000, D2, BLOCKED, RUNNABLE)
+        .record(1001, 0x22007, &[2, 0])
+        .switch(1010, IDLE, RUNNABLE, D2)
+        .change(2000, D1, BLOCKED, RUNNABLE)
+        .switch(2500, D2, BLOCKED, D1);
+    assert_eq!(blame(vcpu(&run(&stream), "d1v0"))[0], ("d2v0", Reason::Busy, 0.5));
+}
+
+/// A tickle belongs to the vCPU that its pCPU has just woken, and where boosts may have ended unseen nothing is said of them.
+#[test]
+fn credit_beside_other_wakers_and_losses() {
+    let stream = Stream::default()
+        .window(0)
+        .change(1000, D2, BLOCKED, RUNNABLE)
+        .record(1001, 0x22007, &[2, 0])
+        .switch(1010, IDLE, RUNNABLE, D2)
+        .change(2000, D1, BLOCKED, RUNNABLE)
+        .record(2001, 0x22007, &[1, 0])
+        .window(1)
+        // Somebody else's, woken by pCPU 1.
+        .change(2100, 3 << 16, BLOCKED, RUNNABLE)
+        .record(2101, 0x22006, &[0])
+        .window(0)
+        .switch(2500, D2, BLOCKED, D1);
+    assert_eq!(blame(vcpu(&run(&stream), "d1v0"))[0], ("d2v0", Reason::BoostedRunner, 0.5));
+}
+
 #[test]
 fn an_idle_pcpu_that_passes_over_a_waiter_shows_that_it_is_pinned() {
     let stream = Stream::default()

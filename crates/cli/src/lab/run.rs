@@ -1,6 +1,7 @@
 //! `lowtail lab run`.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::process::ExitCode;
 
 use lowtail_lab::{Case, Error, Experiment, Outcome, Progress, RunOptions};
@@ -43,7 +44,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         check_choice(args, &experiments, &args.options(1))?;
     }
     match &args.on {
-        On::Simulator => {}
+        On::Simulator => experiments.iter().for_each(|experiment| warn(args, experiment, global)),
         On::Kernel => return kernel::run(args, &experiments, global),
         On::Dom0 => return dom0::run(args, &experiments, global),
         On::Xen(series) => return booted::run(args, &experiments, series, global),
@@ -147,6 +148,16 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     let holds = outcomes.iter().all(Outcome::holds);
     Ok(if holds { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+/// Says of the first case whose loads stay in step that they do.
+fn warn(args: &LabRun, experiment: &Experiment, global: &Global) {
+    let options = args.options(1);
+    let mut chosen = experiment.cases(args.full).iter().filter(|case| options.chosen(case));
+    if let Some((case, said)) = chosen.find_map(|case| Some((case, lowtail_lab::in_step(case)?))) {
+        let (path, name) = (lowtail_out::path(Path::new(&experiment.path)), lowtail_out::line(&case.name));
+        out::remark(global, &format!("{path}: case `{name}`: {said}"));
+    }
 }
 
 /// The command that writes the same tables.

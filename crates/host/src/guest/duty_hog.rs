@@ -1,7 +1,6 @@
 //! A neighbour that computes for part of the time: busy, asleep, busy, asleep.
 //!
-//! Each burst is an amount of processor *work*; the sleep that follows has a fixed
-//! length. Alone on a pCPU the hog is busy for the given share of each period; with
+//! Each burst is an amount of processor *work*; a sleep follows. Alone on a pCPU the hog is busy for the given share of each period; with
 //! company its bursts take longer and the share that it asks for falls, as it does for
 //! a real program that sleeps between chunks of work.
 
@@ -27,17 +26,35 @@ enum Phase {
 pub struct DutyHogConfig {
     /// Length of a burst of work.
     pub burst: Distribution,
-    /// Busy share when alone, 1 to 100.
-    pub busy_percent: u64,
+    /// How long it sleeps after each; if never, it does not sleep.
+    pub sleep: Distribution,
+    /// How long each vCPU sleeps first; `None`: a random part of a burst and a sleep.
+    pub start: Option<Distribution>,
 }
 
 impl DutyHogConfig {
-    /// Refuses bursts that take too long to simulate, and shares that are none.
+    /// Works for `burst`, then sleeps, always equally long, so that it is busy for `percent` of the time on average when it has
+    /// a pCPU to itself. At 100 it never sleeps.
+    ///
+    /// # Panics
+    /// If `percent` is not within 1 to 100.
+    pub fn busy(burst: Distribution, percent: u64) -> Self {
+        assert!((1..=100).contains(&percent), "busy share {percent} %");
+        let sleep = Distribution::Fixed(burst.mean().mul_div(100 - percent, percent));
+        DutyHogConfig { burst, sleep, start: None }
+    }
+
+    /// Its busy share in percent, on average when it has a pCPU to itself.
+    pub fn busy_percent(&self) -> f64 {
+        let (burst, sleep) = (self.burst.mean().as_ns() as f64, self.sleep.mean().as_ns() as f64);
+        100.0 * burst / (burst + sleep)
+    }
+
+    /// Refuses bursts that take too long to simulate.
     ///
     /// # Errors
     /// Which parameter, and what would be right.
     pub fn check(&self) -> Result<(), KeyError> {
-        Self::check_busy_percent(self.busy_percent)?;
         at_least_1us("burst", self.burst.mean())
     }
 
@@ -56,23 +73,15 @@ impl DutyHogConfig {
 /// Bursts of work with sleeps between them, each vCPU for itself.
 #[derive(Debug)]
 pub struct DutyHog {
-    burst: Distribution,
-    sleep: Duration,
+    config: DutyHogConfig,
     rng: Rng,
     phases: Vec<Phase>,
 }
 
 impl DutyHog {
-    /// Works for `burst`, then sleeps so that it is busy for `busy_percent` of the time
-    /// on average when it has a pCPU to itself. At 100 it never sleeps.
-    ///
-    /// # Panics
-    /// If `busy_percent` is not within 1 to 100.
+    /// As `config` says.
     pub fn new(config: DutyHogConfig, rng: Rng) -> Self {
-        let DutyHogConfig { burst, busy_percent } = config;
-        assert!((1..=100).contains(&busy_percent), "busy share {busy_percent} %");
-        let sleep = burst.mean().mul_div(100 - busy_percent, busy_percent);
-        DutyHog { burst, sleep, rng, phases: Vec::new() }
+        DutyHog { config, rng, phases: Vec::new() }
     }
 }
 
@@ -81,8 +90,10 @@ impl Guest for DutyHog {
         self.phases = vec![Phase::Asleep; cx.vcpus()];
         // Hogs that start together would stay in step for a while; a random first sleep
         // spreads them over a period.
+        let period = self.config.sleep.mean() + self.config.burst.mean();
+        let start = self.config.start.unwrap_or(Distribution::Uniform(Duration::ZERO, period));
         for vcpu in 0..cx.vcpus() {
-            let delay = self.rng.uniform(Duration::ZERO, self.sleep + self.burst.mean());
+            let delay = start.draw(&mut self.rng);
             cx.after(delay, vcpu as u32);
         }
     }
@@ -90,14 +101,15 @@ impl Guest for DutyHog {
     fn step(&mut self, cx: &mut GuestContext<'_>, vcpu: usize) -> Step {
         match self.phases[vcpu] {
             Phase::Asleep => Step::Block,
-            _ if self.sleep.is_zero() => Step::Compute(Duration::MAX),
+            _ if self.config.sleep.mean().is_zero() => Step::Compute(Duration::MAX),
             Phase::Awake => {
                 self.phases[vcpu] = Phase::Working;
-                Step::Compute(self.burst.draw(&mut self.rng))
+                Step::Compute(self.config.burst.draw(&mut self.rng))
             }
             Phase::Working => {
                 self.phases[vcpu] = Phase::Asleep;
-                cx.after(self.sleep, vcpu as u32);
+                let sleep = self.config.sleep.draw(&mut self.rng);
+                cx.after(sleep, vcpu as u32);
                 Step::Block
             }
         }

@@ -186,10 +186,18 @@ pub struct RequestServerConfig {
     #[serde(default, deserialize_with = "field::maybe_distribution")]
     #[schemars(with = "Option<MaybeDistributionText>")]
     pub tx_completion: Option<Distribution>,
+    /// Of how many percent of the replies: a back end that is told of the next packet before notes the last one without a notification.
+    #[serde(default = "always")]
+    #[schemars(range(min = 1, max = 100))]
+    pub tx_completion_percent: u8,
     /// Processor work of that notification.
     #[serde(default = "one_microsecond", deserialize_with = "field::duration")]
     #[schemars(with = "DurationText")]
     pub tx_completion_work: Duration,
+    /// Processor work after a reply, before the guest looks for the next request or blocks.
+    #[serde(default = "none", deserialize_with = "field::distribution")]
+    #[schemars(with = "DistributionText")]
+    pub after_reply: Distribution,
     /// Requests to measure; as many as there are until the time is over if this is absent.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub requests: Option<u64>,
@@ -200,6 +208,14 @@ pub struct RequestServerConfig {
     /// Report half of the round trip, as sockperf does.
     #[serde(default)]
     pub half: bool,
+}
+
+fn none() -> Distribution {
+    Distribution::ZERO
+}
+
+fn always() -> u8 {
+    100
 }
 
 fn one_microsecond() -> Duration {
@@ -222,6 +238,10 @@ impl RequestServerConfig {
         if self.service.mean().as_ns() == 0 {
             return Err(KeyError::new("service", "a request costs some work: at least 1ns"));
         }
+        if !(1..=100).contains(&self.tx_completion_percent) {
+            let message = format!("{} %: 1 to 100", self.tx_completion_percent);
+            return Err(KeyError::new("tx_completion_percent", message));
+        }
         self.load.check()?;
         self.path.check().map_err(|error| error.under(&["path"]))
     }
@@ -243,6 +263,7 @@ const TX_DONE: u32 = 3;
 enum Busy {
     No,
     Request(Time),
+    AfterReply,
     TxCompletion,
 }
 
@@ -372,9 +393,16 @@ impl Guest for RequestServer {
             self.returning.push_back(sent_at);
             let delay = self.config.path.draw(&mut self.rng);
             cx.after(delay, REPLY);
-            if let Some(delay) = self.config.tx_completion {
+            let percent = self.config.tx_completion_percent;
+            let told = percent == 100 || self.rng.below(100) < percent.into();
+            if let Some(delay) = self.config.tx_completion.filter(|_| told) {
                 let delay = delay.draw(&mut self.rng);
                 cx.after(delay, TX_DONE + vcpu as u32);
+            }
+            let after = self.config.after_reply.draw(&mut self.rng);
+            if !after.is_zero() {
+                worker.busy = Busy::AfterReply;
+                return Step::Compute(after);
             }
         }
         worker.busy = Busy::No;

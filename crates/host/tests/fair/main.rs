@@ -65,11 +65,9 @@ fn times(config: &Config, from: Duration, to: Duration) -> (Host, Vec<f64>) {
 fn sleeper(name: &str, sleep: Duration, work: Duration, thread: Thread) -> VmConfig {
     let (sleep, late_limit) = (Distribution::Fixed(sleep), Duration::from_ms(1));
     let workload = Workload::TimerSleeper(TimerSleeperConfig {
-        start: Distribution::ZERO,
-        sleep,
         work,
-        wakeups: u64::MAX,
         late_limit,
+        ..TimerSleeperConfig::new(sleep, u64::MAX)
     });
     VmConfig { threads: vec![thread], ..VmConfig::new(name, workload) }
 }

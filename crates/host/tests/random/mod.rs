@@ -49,14 +49,12 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
     };
     let workload = match rng.below(10) {
         0 => Workload::CpuLoop,
-        1 => Workload::DutyHog(DutyHogConfig { burst: spread, busy_percent: 1 + rng.below(100) }),
+        1 => Workload::DutyHog(DutyHogConfig::busy(spread, 1 + rng.below(100))),
         2 => Workload::Yielder(YielderConfig { work: span(rng) }),
         3 => Workload::TimerSleeper(TimerSleeperConfig {
-            start: Distribution::ZERO,
-            sleep: spread,
             work: us(5),
-            wakeups: u64::MAX,
             late_limit: us(1000),
+            ..TimerSleeperConfig::new(spread, u64::MAX)
         }),
         4 => Workload::TickDodger(TickDodgerConfig {
             tick: us(10_000),
@@ -80,6 +78,8 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
             service: Distribution::Exponential(us(20)),
             path: Path::fixed(us(20)),
             tx_completion: Some(Distribution::Uniform(us(10), us(60))),
+            after_reply: Distribution::ZERO,
+            tx_completion_percent: 100,
             tx_completion_work: us(2),
             requests: None,
             warmup: 0,

@@ -37,7 +37,7 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Cos
     let start = Distribution::ZERO;
     let sleeper = |least: Duration| {
         let sleep = Distribution::Uniform(least, least * 2);
-        Job::Play(Task::Sleeper { start, sleep, work: WORK })
+        Job::Play(Task::Sleeper { start, sleep, work: WORK, wake_work: Duration::ZERO, long: None })
     };
     let mut bench = Bench { guests, scheduler: without_limit(scheduler) };
     let (long, short) = (sleeper(SLEEP), sleeper(SHORT_SLEEP));

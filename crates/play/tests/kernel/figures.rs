@@ -49,7 +49,7 @@ fn a_quota_is_run_time_per_period() {
             limited("outer/wide", Some(0), ms(20), ms(20)),
         ];
         let burst = Distribution::Fixed(ms(1));
-        let duty = Workload::DutyHog(DutyHogConfig { burst, busy_percent: 10 });
+        let duty = Workload::DutyHog(DutyHogConfig::busy(burst, 10));
         let light = VmConfig { workload: duty.clone(), ..hogs("light", 1, 2) };
         let twin = VmConfig::new("twin", duty);
         let config = config(vec![hogs("tight", 2, 1), light, twin], cgroups);
@@ -73,11 +73,8 @@ fn a_sleeper_knows_how_late_it_is() {
         let state = tempfile::tempdir().expect("a directory");
         let (sleep, work) = (ms(2), Duration::from_us(50));
         let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
-            start: Distribution::ZERO,
-            sleep: Distribution::Fixed(sleep),
             work,
-            wakeups: 1,
-            late_limit: ms(1),
+            ..TimerSleeperConfig::new(Distribution::Fixed(sleep), 1)
         });
         let mut vm = VmConfig::new("sleeper", sleeper);
         vm.threads = vec![Thread { nice: -5, slice: Some(ms(1)), ..Thread::default() }];
