@@ -4,7 +4,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::request_server::{Batches, Load, OnOff, Path, RequestServerConfig};
-use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::timer_sleeper::{LongWork, TimerSleeperConfig};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
@@ -93,6 +93,96 @@ fn a_sleeper_pays_for_its_way_to_sleep_and_back() {
     let turns = host.now().since(Time::ZERO).as_us_f64() / (1_000 + 100 + 47) as f64;
     let share = host.vcpu_time(Vcpu(0)).0.as_us_f64() / (turns * turn.as_us_f64());
     assert!((share - 1.0).abs() < 0.002, "{share}");
+}
+
+/// What a sleeper does before it reads the clock is a part of how late it is; every tenth wake-up has other work. Each sum by hand.
+#[test]
+fn work_before_the_clock_is_read_and_long_work() {
+    let sleeper = |late_wait_limit| {
+        let long = Some(LongWork { every: 10, work: us(2_000) });
+        let rest = TimerSleeperConfig::new(Distribution::Fixed(us(1_000)), 10_000);
+        let config = TimerSleeperConfig {
+            wake_work: us(7),
+            work: us(13),
+            long,
+            late_limit: us(1_007),
+            late_wait_limit,
+            ..rest
+        };
+        let vm = VmConfig::new("sleeper", Workload::TimerSleeper(config));
+        let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+        // Ten turns, of which one is long; the first turn of all has no sleep.
+        let ten = us(10 * 1_007 + 9 * 13 + 2_000);
+        host.run_to(Time::ZERO + (ten * 100 - us(1_000)));
+        let outcome = host.outcome(Dom(0));
+        let latency = outcome.latency.expect("it measures");
+        assert_eq!((latency.n(), latency.min(), latency.max()), (1_000, us(7), us(7)));
+        assert_eq!(host.vcpu_time(Vcpu(0)).0, us(1_000 * 7 + 900 * 13 + 100 * 2_000));
+        outcome.counters
+    };
+    // From going to sleep to the clock it is 1,007 us each time but the first; the wait alone is 7 us.
+    assert_eq!(sleeper(None), [("late", 999)]);
+    assert_eq!(sleeper(Some(us(7))), [("late", 1_000)]);
+    assert_eq!(sleeper(Some(us(8))), [("late", 0)]);
+}
+
+/// Work after a reply is not in its round trip, and keeps who comes meanwhile waiting.
+#[test]
+fn work_after_a_reply() {
+    let run = |after_us, load| {
+        let after_reply = Distribution::Fixed(us(after_us));
+        let config = RequestServerConfig { after_reply, load, ..server() };
+        let vm = VmConfig::new("io", Workload::RequestServer(config));
+        let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+        assert!(host.run(Time::ZERO + Duration::from_s(10)));
+        let latency = host.outcome(Dom(0)).latency.expect("it measures");
+        (latency.min(), latency.quantile(0.5), host.vcpu_time(Vcpu(0)).0)
+    };
+    // One at a time, 1,010 with those that are not measured: the next request comes after the work.
+    let think = Load::Think(Distribution::Fixed(us(500)));
+    assert_eq!(run(30, think), (us(110), us(110), us(1_010 * 40)));
+    // One each 40 us: no waiting with 10 us of work and 30 after it; with 20 us more each waits 20 us more than the last.
+    let open = Load::Open(Distribution::Fixed(us(40)));
+    assert_eq!(run(30, open).1, us(110));
+    assert!(run(50, open).1 > us(110 + 400 * 20));
+}
+
+/// A transmit completion comes for so many percent of the replies.
+#[test]
+fn transmit_completions_of_a_part() {
+    let wakes = |percent| {
+        let load = Load::Think(Distribution::Fixed(us(500)));
+        let tx_completion = Some(Distribution::Fixed(us(20)));
+        let config =
+            RequestServerConfig { tx_completion_percent: percent, tx_completion, load, ..server() };
+        let vm = VmConfig::new("io", Workload::RequestServer(config));
+        let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+        assert!(host.run(Time::ZERO + Duration::from_s(10)));
+        host.vcpu_stats(Vcpu(0)).wakes
+    };
+    // 1,010 requests, each of which wakes the server, and the completions. Of as many draws at 44 % the deviation is 16: five of these.
+    assert_eq!(wakes(100), 2_020);
+    assert!(wakes(44).abs_diff(1_454) <= 80, "{}", wakes(44));
+}
+
+/// A hog with a start and sleeps of its own: alone, it computes from 3 ms on, 2 ms of each 10.
+#[test]
+fn a_hog_that_starts_and_sleeps_as_it_is_told() {
+    let fixed = |ms| Distribution::Fixed(Duration::from_ms(ms));
+    let config = DutyHogConfig { burst: fixed(2), sleep: fixed(8), start: Some(fixed(3)) };
+    let cpu_ms = |to_ms| {
+        let vm = VmConfig::new("hog", Workload::DutyHog(config));
+        let mut host = Host::new(&host(vec![vm]), 1).unwrap();
+        host.run_to(Time::ZERO + Duration::from_ms(to_ms));
+        host.vcpu_time(Vcpu(0)).0.as_us_f64() / 1_000.0
+    };
+    let seen = [3, 4, 5, 13, 14, 15, 23].map(cpu_ms);
+    assert_eq!(seen, [0.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
+    // The share that a scenario gives is the share that it has.
+    for percent in [1, 20, 50, 99, 100] {
+        let share = DutyHogConfig::busy(fixed(2), percent).busy_percent();
+        assert!((share - percent as f64).abs() < 0.01, "{share} for {percent}");
+    }
 }
 
 /// What wakes a vCPU while it is on its way to sleep: it stays awake, and nothing is lost.

@@ -13,8 +13,8 @@ use crate::case::Case;
 pub fn in_step(case: &Case) -> Option<String> {
     let (names, cycle) = case.hosts.iter().find_map(|host| same_cycle(&host.config))?;
     Some(format!(
-        "{names}: bursts and sleeps that are always alike, each {cycle}; they stay in step for a whole run, as real ones do \
-         not: run it with --seeds 10, or draw bursts: burst = {{ uniform = [\"9ms\", \"11ms\"] }}"
+        "{names} work and sleep in cycles of {cycle} that never vary: they stay in step for the whole run, where real ones drift; run it \
+         with --seeds 10, or let bursts vary, such as burst = {{ uniform = [\"9ms\", \"11ms\"] }}"
     ))
 }
 
@@ -69,7 +69,9 @@ mod tests {
     }
 
     fn hog(name: &str, burst: &str, busy: u32) -> String {
-        format!("[vm.{name}]\nworkload = {{ kind = \"duty-hog\", burst = {burst}, busy_percent = {busy} }}\n")
+        format!(
+            "[vm.{name}]\nworkload = {{ kind = \"duty-hog\", burst = {burst}, busy_percent = {busy} }}\n"
+        )
     }
 
     /// Two hogs with one cycle, whatever they make of it; one that is drawn, or of another length, is in step with none.
@@ -77,13 +79,16 @@ mod tests {
     fn hogs_with_one_cycle() {
         let ten = hog("a", "\"10ms\"", 50);
         let both = said(&(ten.clone() + &hog("b", "\"5ms\"", 25))).expect("20 ms each");
-        assert!(both.starts_with("a, b: ") && both.contains("each 20ms"), "{both}");
+        assert!(both.starts_with("a, b work") && both.contains(" of 20ms "), "{both}");
         assert_eq!(said(&(ten.clone() + &hog("b", "\"10ms\"", 40))), None);
         assert_eq!(said(&(ten.clone() + &hog("b", "{ uniform = [\"9ms\", \"11ms\"] }", 50))), None);
         assert_eq!(said(&(ten.clone() + &hog("b", "\"10ms\"", 100))), None);
         let slept = hog("b", "\"8ms\"", 1).replace("busy_percent = 1", "sleep = \"12ms\"");
         assert!(said(&(ten.clone() + &slept)).is_some());
-        assert_eq!(said(&(ten.clone() + &slept.replace("\"12ms\"", "{ uniform = [\"11ms\", \"13ms\"] }"))), None);
+        assert_eq!(
+            said(&(ten.clone() + &slept.replace("\"12ms\"", "{ uniform = [\"11ms\", \"13ms\"] }"))),
+            None
+        );
         assert_eq!(said(&ten), None);
         // Two vCPUs of one VM are two.
         assert!(said(&(ten.replace("[vm.a]", "[vm.a]\nvcpus = 2"))).is_some());

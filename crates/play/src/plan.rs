@@ -118,9 +118,15 @@ pub(crate) fn tasks(
     let task = match *workload {
         Workload::CpuLoop => Task::Loop,
         Workload::DutyHog(DutyHogConfig { burst, sleep, start }) => {
-            if sleep.mean().is_zero() { Task::Loop } else { Task::Hog { burst, sleep, start } }
+            if sleep.mean().is_zero() {
+                Task::Loop
+            } else {
+                Task::Hog { burst, sleep, start }
+            }
         }
-        Workload::TimerSleeper(TimerSleeperConfig { start, sleep, work, wake_work, long, .. }) => {
+        Workload::TimerSleeper(TimerSleeperConfig {
+            start, sleep, work, wake_work, long, ..
+        }) => {
             let long = long.map(|long| (long.every, long.work));
             Task::Sleeper { start, sleep, work, wake_work, long }
         }
@@ -175,8 +181,10 @@ mod tests {
         let (sleep, work) = (Duration::from_ms(1), Duration::from_us(10));
         let fixed = Distribution::Fixed(sleep);
         let start = Distribution::ZERO;
-        let sleeper =
-            Workload::TimerSleeper(TimerSleeperConfig { work, ..TimerSleeperConfig::new(fixed, 9) });
+        let sleeper = Workload::TimerSleeper(TimerSleeperConfig {
+            work,
+            ..TimerSleeperConfig::new(fixed, 9)
+        });
         let burst = Distribution::Fixed(Duration::from_ms(3));
         let hog = |busy_percent| Workload::DutyHog(DutyHogConfig::busy(burst, busy_percent));
         let mut vm =

@@ -123,7 +123,12 @@ impl<O: Observer> Schedule<O> {
         }
     }
 
-    pub(crate) fn decide(&mut self, number: usize, at: u64, decision: Decision) -> Result<(), Error> {
+    pub(crate) fn decide(
+        &mut self,
+        number: usize,
+        at: u64,
+        decision: Decision,
+    ) -> Result<(), Error> {
         let vcpu = self.vcpus.get_mut(number);
         if !matches!(vcpu.state, State::Waiting { .. }) {
             return Ok(());

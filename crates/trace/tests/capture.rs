@@ -264,3 +264,24 @@ fn tables_are_aligned_and_plain() {
     assert!(text.lines().all(|line| line.len() <= 100 && line == line.trim_end()), "{text}");
     assert!(text.contains("rate limit: pCPU not tickled"));
 }
+
+/// Credit, by the records themselves: `d1v0` becomes runnable at 4,094,244,494 ns of the whole trace; the runner's boost ends at
+/// 4,096,498,856; `d1v0` runs 27,561,840 ns after it woke, of which the switch is 409 ns.
+#[test]
+fn the_trap_of_credit_is_named() {
+    let capture: &[u8] = include_bytes!("../data/credit-4.20-boost.bin");
+    let options = Options { cpu_hz: Some(1_000_000_000), ..Options::default() };
+    let latency = latency(capture, &options).expect("a trace");
+    let d1 = latency.vcpus.iter().find(|vcpu| vcpu.vcpu == "d1v0").expect("it is there");
+    assert_eq!(d1.wakeup_latency.max, Some(27_561.840));
+    let of = |reason| {
+        let blame = d1.blame.iter().find(|blame| blame.reason == reason).expect("it is blamed");
+        (blame.vcpu.as_str(), blame.waited_us)
+    };
+    assert_eq!(of(Reason::BoostedRunner), ("d2v0", 2_254.362));
+    let (who, waited_us) = of(Reason::BoostEnded);
+    assert_eq!(who, "d2v0");
+    assert!((waited_us - (27_561.840 - 2_254.362 - 0.409)).abs() < 0.001, "{waited_us}");
+    // The first of both to wake had an idle pCPU, which was told.
+    assert!(d1.blame.iter().any(|blame| blame.reason == Reason::Preempting));
+}

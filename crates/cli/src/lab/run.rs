@@ -155,7 +155,8 @@ fn warn(args: &LabRun, experiment: &Experiment, global: &Global) {
     let options = args.options(1);
     let mut chosen = experiment.cases(args.full).iter().filter(|case| options.chosen(case));
     if let Some((case, said)) = chosen.find_map(|case| Some((case, lowtail_lab::in_step(case)?))) {
-        let (path, name) = (lowtail_out::path(Path::new(&experiment.path)), lowtail_out::line(&case.name));
+        let (path, name) =
+            (lowtail_out::path(Path::new(&experiment.path)), lowtail_out::line(&case.name));
         out::remark(global, &format!("{path}: case `{name}`: {said}"));
     }
 }
