@@ -1,5 +1,6 @@
 //! The report of a check: the figures of all scenarios, and what repeats them.
 
+use std::fmt;
 use std::path::Path;
 
 use lowtail_config_text::FileError;
@@ -87,6 +88,27 @@ pub struct Report {
     pub elapsed_seconds: f64,
     /// The scenarios, by their numbers.
     pub scenarios: Vec<Checked>,
+    /// Scenarios that could not be played, as the machine that was booted for them did not come to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_played: Vec<NotPlayed>,
+}
+
+/// Scenarios in a row that could not be played.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotPlayed {
+    /// The first one.
+    pub first: u32,
+    /// How many.
+    pub scenarios: u32,
+    /// Why, in words.
+    pub why: String,
+}
+
+impl fmt::Display for NotPlayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotPlayed { first, scenarios, why } = self;
+        write!(f, "{first} to {}: {why}", first + scenarios.max(&1) - 1)
+    }
 }
 
 /// Reports of earlier versions do not say it.
@@ -141,8 +163,12 @@ impl Report {
 
     /// The command that makes it again.
     pub fn command(&self) -> String {
-        let first = self.scenarios.first().map_or(0, |checked| checked.scenario);
-        let mut which = format!("--scenarios {}", self.scenarios.len());
+        let played = self.scenarios.iter().map(|checked| (checked.scenario, 1));
+        let others = self.not_played.iter().map(|not| (not.first, not.scenarios));
+        let all = || played.clone().chain(others.clone());
+        let first = all().map(|(first, _)| first).min().unwrap_or(0);
+        let n: u32 = all().map(|(_, n)| n).sum();
+        let mut which = format!("--scenarios {n}");
         if first > 0 {
             which += &format!(" --first {first}");
         }
@@ -184,4 +210,41 @@ pub fn version(name: &str) -> Option<(u32, u32)> {
     let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let mut next = || numbers.next().and_then(Result::ok);
     Some((next()?, next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command plays those again that could not be played.
+    #[test]
+    fn the_command_of_a_report_with_a_gap() {
+        let settings = Settings {
+            on: "xen=4.20".into(),
+            seed: 7,
+            starts: STARTS,
+            seconds: SECONDS,
+            exact_clock: false,
+            twice: false,
+            networks: false,
+        };
+        let checked = |scenario| Checked { scenario, figures: Vec::new() };
+        let why = "Xen 4.20: ended with 125".to_string();
+        let report = Report {
+            settings,
+            pcpus: 1,
+            kernel: "4.20".into(),
+            version: "0".into(),
+            elapsed_seconds: 1.0,
+            scenarios: vec![checked(8), checked(9)],
+            not_played: vec![NotPlayed { first: 5, scenarios: 3, why }],
+        };
+        assert_eq!(
+            report.command(),
+            "lowtail lab check --on xen=4.20 --seed 7 --scenarios 5 --first 5"
+        );
+        assert_eq!(report.not_played[0].to_string(), "5 to 7: Xen 4.20: ended with 125");
+        let text = report.lines().expect("JSON");
+        assert_eq!(Report::parse(&text), Ok(report));
+    }
 }

@@ -8,6 +8,7 @@ use lowtail_host::Config;
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_play::calibrate::Calibration;
 use lowtail_play::check::Tally;
+use lowtail_play::report::NotPlayed;
 use lowtail_play::{Options, Report};
 use serde_json::{Value, json};
 
@@ -57,6 +58,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         version: lowtail_lab::VERSION.to_string(),
         elapsed_seconds: began.elapsed().as_secs_f64().round(),
         scenarios: found.scenarios,
+        not_played: found.not_played,
     };
     if let Some(dir) = &args.save {
         save(args, &report, dir)?;
@@ -70,7 +72,14 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     } else if !global.quiet {
         out::text(&text(args, &report))?;
     }
-    Ok(ExitCode::SUCCESS)
+    // Told at the end, where it is seen, and by the exit code.
+    match report.not_played.first() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(_) => {
+            let all: Vec<String> = report.not_played.iter().map(NotPlayed::to_string).collect();
+            Err(Fail::Host(format!("not played: scenarios {}", all.join("; "))))
+        }
+    }
 }
 
 /// Checks by the kernel of this host, with costs that are measured first.
@@ -87,7 +96,7 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found,
         };
         scenarios.push(one(args, draw(args, judge, number)?, costs, play)?);
     }
-    Ok(Found { kernel: release(), scenarios })
+    Ok(Found { kernel: release(), scenarios, not_played: Vec::new() })
 }
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.

@@ -1,6 +1,6 @@
 //! What `lowtail lab check` has found, here or in a guest.
 
-use lowtail_play::report::Checked;
+use lowtail_play::report::{Checked, NotPlayed};
 use serde::Deserialize;
 
 /// What all scenarios have shown.
@@ -10,4 +10,7 @@ pub(super) struct Found {
     pub(super) kernel: String,
     /// The scenarios.
     pub(super) scenarios: Vec<Checked>,
+    /// Those that could not be played.
+    #[serde(default)]
+    pub(super) not_played: Vec<NotPlayed>,
 }

@@ -45,7 +45,7 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         scenarios.push(one(args, drawn, costs, play)?);
     }
     scenarios.sort_by_key(|checked| checked.scenario);
-    Ok(Found { kernel: release, scenarios })
+    Ok(Found { kernel: release, scenarios, not_played: Vec::new() })
 }
 
 /// Runs the cases that are chosen by guests of this Xen, one after another, and in the simulator.

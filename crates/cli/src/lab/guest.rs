@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use lowtail_play::report::Settings;
+use lowtail_play::report::{NotPlayed, Settings};
 use serde::Deserialize;
 
 use super::args::{LabCheck, processors};
@@ -23,6 +23,9 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("guest", include_str!("../../../../scripts/guest")),
     ("xen", include_str!("../../../../scripts/xen")),
 ];
+
+/// Of what a machine said before it failed, so much is kept.
+const WHY_CHARS: usize = 200;
 
 /// What came of a command inside.
 #[derive(Debug)]
@@ -99,7 +102,7 @@ impl Machine {
             ],
             fetch: "unpack",
             on: "dom0",
-            scenarios: 30,
+            scenarios: 10,
             boot_s: 900,
             slower: 20,
         }
@@ -178,11 +181,7 @@ pub(super) fn check(
     let work = || {
         while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
             let report = boot(args, machine, piece);
-            let failed = report.is_err();
-            results.lock().unwrap_or_else(PoisonError::into_inner).push(report);
-            if failed {
-                next.store(pieces.len(), Ordering::Relaxed);
-            }
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((*piece, report));
             let done = done.fetch_add(piece.len(), Ordering::Relaxed) + piece.len();
             bar.set(done as u64, "");
         }
@@ -198,12 +197,28 @@ pub(super) fn check(
     });
     drop(bar);
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = Found { kernel: String::new(), scenarios: Vec::new() };
-    for report in results {
-        let report = report?;
-        all.kernel = report.kernel;
-        all.scenarios.extend(report.scenarios);
+    let mut all = Found { kernel: String::new(), scenarios: Vec::new(), not_played: Vec::new() };
+    let mut failed = None;
+    for (piece, report) in results {
+        match report {
+            Ok(report) => {
+                all.kernel = report.kernel;
+                all.scenarios.extend(report.scenarios);
+            }
+            // A guest or its hypervisor may hang; what others have played stays.
+            Err(error) => {
+                let line = error.message().lines().next().unwrap_or_default();
+                let why = line.chars().take(WHY_CHARS).collect();
+                let (first, scenarios) = (piece[0], piece.len() as u32);
+                all.not_played.push(NotPlayed { first, scenarios, why });
+                failed = Some(error);
+            }
+        }
     }
+    if let Some(error) = failed.filter(|_| all.scenarios.is_empty()) {
+        return Err(error);
+    }
+    all.not_played.sort_by_key(|not| not.first);
     all.scenarios.sort_by_key(|checked| checked.scenario);
     Ok(all)
 }

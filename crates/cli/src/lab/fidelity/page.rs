@@ -57,8 +57,13 @@ fn goals(all: &[Judged]) -> String {
 fn conditions(judged: &Judged) -> String {
     let report = &judged.report;
     let (met, all) = judged.goals();
+    let not = report.not_played.iter().map(|not| plain(&not.to_string())).collect::<Vec<_>>();
+    let not = match not.is_empty() {
+        true => String::new(),
+        false => format!("\n\nNot played: scenarios {}.", not.join("; ")),
+    };
     format!(
-        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```",
+        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}",
         report.scenarios.len(),
         plain(&report.kernel),
         if report.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", report.pcpus) },
