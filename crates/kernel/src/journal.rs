@@ -159,6 +159,8 @@ fn remove(group: &Path, until: Instant) -> Result<(), Error> {
         match fs::remove_dir(group) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // It was written down, and the kernel refused to make it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
                 thread::sleep(PAUSE);
             }

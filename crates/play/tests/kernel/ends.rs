@@ -5,7 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use lowtail_host::Cgroup;
+use lowtail_host::cgroup::CgroupConfig;
 use lowtail_kernel::Error;
+use lowtail_kernel::cgroup::{Hierarchy, Version};
 use nix::libc;
 
 /// Where the victim's journal is; set, it is the victim.
@@ -148,9 +151,25 @@ fn a_panic_leaves_nothing() {
     nothing_is_left(&groups(), state.path());
 }
 
-/// What the kernel refuses: an inner quota beyond the outer one, which v1 does not take.
+/// What the kernel refuses on the way: the paths of groups in groups get longer than it takes (4096 bytes, `path_resolution(7)`).
 #[test]
 fn an_error_leaves_nothing() {
+    let Some(_host) = host() else { return };
+    let state = tempfile::tempdir().expect("a directory");
+    let name = "x".repeat(100);
+    let cgroups: Vec<_> =
+        (0..200_u16).map(|i| CgroupConfig::new(&name, i.checked_sub(1).map(Cgroup))).collect();
+    let config = config(vec![hogs("a", 1, 199)], cgroups);
+    let mut options = Options::new(ms(50), 1);
+    options.state = state.path().to_path_buf();
+    let error = run(&config, &options, &|_| {}).expect_err("the kernel refuses a path");
+    assert!(error.to_string().contains("name too long"), "{error}");
+    nothing_is_left(&groups(), state.path());
+}
+
+/// A quota beyond that of the group above: v1 does not take it, and it is refused by name; v2 takes it, and the outer one holds.
+#[test]
+fn a_quota_above_that_of_the_group_above() {
     let Some(_host) = host() else { return };
     let state = tempfile::tempdir().expect("a directory");
     let cgroups =
@@ -158,9 +177,10 @@ fn an_error_leaves_nothing() {
     let config = config(vec![hogs("a", 1, 1)], cgroups);
     let mut options = Options::new(ms(50), 1);
     options.state = state.path().to_path_buf();
-    // v2 takes it, and the outer one holds.
-    if let Err(error) = run(&config, &options, &|_| {}) {
-        assert!(error.to_string().contains("cfs_quota"), "{error}");
+    let v1 = Hierarchy::find().expect("there is one").version == Version::V1;
+    match run(&config, &options, &|_| {}) {
+        Ok(_) => assert!(!v1),
+        Err(error) => assert!(v1 && error.to_string().contains("`in`"), "{error}"),
     }
     nothing_is_left(&groups(), state.path());
 }
