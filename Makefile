@@ -43,7 +43,8 @@ fidelity: need-build need-bpf
 # The reports themselves: random scenarios on real kernels and a real Xen, beside the simulator. An hour and a quarter on two cores, with
 # nothing else on them: 10 minutes for each kernel, 10 for this host's, 15 for networks, 25 for Xen. Shorter with SCENARIOS=20 HOST_SCENARIOS=10
 # NETWORKS=10 XEN_SCENARIOS=4 (15 minutes), other scenarios with SEED=5. This host plays two CPUs, if we are root and it has as many.
-# A report is written when its check is complete; after an error the others stay as they are. It ends with an error if
+# A report is written when its check is complete; after an error the others stay as they are. If a machine hangs, its report says which
+# scenarios are missing, and this ends with an error: `make fidelity` then makes the page. It also ends with an error if
 # docs/fidelity-causes.toml has causes of figures that are not there any more: remove them, then `make fidelity`.
 truth: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
 truth: need-build need-bpf need-xen

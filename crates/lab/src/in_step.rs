@@ -20,17 +20,19 @@ pub fn in_step(case: &Case) -> Option<String> {
 
 /// The VMs of the first such cycle, and how long it is.
 fn same_cycle(config: &Config) -> Option<(String, Duration)> {
+    let vcpus: u32 = config.vms.iter().map(|vm| u32::from(vm.vcpus)).sum();
+    if vcpus <= u32::from(config.pcpus) {
+        // Each has a pCPU by itself.
+        return None;
+    }
     let mut all: Vec<(Duration, &str, u16)> = Vec::new();
     for vm in &config.vms {
         cycles(&vm.workload, vm.vcpus, &mut |cycle, vcpus| all.push((cycle, &vm.name, vcpus)));
     }
-    // One by itself on a pCPU meets nobody.
-    let vcpus: u32 = config.vms.iter().map(|vm| u32::from(vm.vcpus)).sum();
-    let crowded = vcpus > u32::from(config.pcpus);
     all.sort_by_key(|&(cycle, _, _)| cycle);
     let same = all.chunk_by(|a, b| a.0 == b.0);
     let mut same = same.filter(|same| same.iter().map(|one| u32::from(one.2)).sum::<u32>() > 1);
-    let found = same.next().filter(|_| crowded)?;
+    let found = same.next()?;
     let mut names: Vec<&str> = found.iter().map(|one| one.1).collect();
     names.dedup();
     let more = names.len().saturating_sub(4);

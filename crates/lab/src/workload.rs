@@ -297,7 +297,7 @@ fn describe_sleeper(config: &TimerSleeperConfig) -> String {
         text += &format!(", {} before it reads the clock", config.wake_work);
     }
     if let Some(LongWork { every, work }) = config.long {
-        text += &format!(", each {every}th {work}");
+        text += &format!(", once in {every} {work}");
     }
     let (limit, what) = match config.late_wait_limit {
         Some(limit) => (limit, " of waiting"),

@@ -175,6 +175,11 @@ impl Report {
         self.settings.command(&which)
     }
 
+    /// How many CPUs each scenario has, in words.
+    pub fn pcpus_in_words(&self) -> String {
+        if self.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", self.pcpus) }
+    }
+
     /// All figures, each with the number of its scenario.
     pub fn figures(&self) -> impl Iterator<Item = (u32, &Figure)> + Clone {
         let all = self.scenarios.iter();

@@ -18,26 +18,29 @@ use crate::schedule::{Observer, Schedule};
 
 impl<O: Observer> Schedule<O> {
     pub(crate) fn credit_record(&mut self, timed: &Timed) -> Result<(), Error> {
-        let id = match timed.event {
-            event::CSCHED_TICKLE => return self.credit_tickled(timed),
-            event::CSCHED_RATELIMIT => VcpuId::from_packed(timed.words[0]),
-            _ => VcpuId::from_words(timed.words[0], timed.words[1]),
-        };
-        let number = self.vcpus.find(id.packed());
-        if timed.event == event::CSCHED_RATELIMIT {
-            return self.kept(timed, number);
+        match timed.event {
+            event::CSCHED_TICKLE => self.credit_tickled(timed),
+            event::CSCHED_RATELIMIT => {
+                let number = self.vcpus.find(VcpuId::from_packed(timed.words[0]).packed());
+                self.kept(timed, number)
+            }
+            event::CSCHED_BOOST_START => self.boost(timed, true),
+            _ => self.boost(timed, false),
         }
-        let Some(number) = number else { return Ok(()) };
-        self.vcpus.get_mut(number).boosted = timed.event == event::CSCHED_BOOST_START;
-        if timed.event == event::CSCHED_BOOST_START {
-            return self.observer.mark(self.vcpus.get(number), number, timed.tsc, "boosted");
-        }
+    }
+
+    /// A vCPU gets BOOST, or a tick takes it away.
+    fn boost(&mut self, timed: &Timed, starts: bool) -> Result<(), Error> {
+        let id = VcpuId::from_words(timed.words[0], timed.words[1]);
+        let Some(number) = self.vcpus.find(id.packed()) else { return Ok(()) };
+        self.vcpus.get_mut(number).boosted = starts;
         let pcpus = self.pcpus.len();
-        let Some(on) = self.pcpus.get_mut(timed.pcpu) else { return Ok(()) };
-        if on.current == Some(number) {
+        let on = self.pcpus.get_mut(timed.pcpu).filter(|on| on.current == Some(number));
+        if let Some(on) = on.filter(|_| !starts) {
             on.log.change(timed.tsc, on.log.runner(), Why::BoostEnded, pcpus);
         }
-        self.observer.mark(self.vcpus.get(number), number, timed.tsc, "boost ended")
+        let text = if starts { "boosted" } else { "boost ended" };
+        self.observer.mark(self.vcpus.get(number), number, timed.tsc, text)
     }
 
     /// A pCPU is to reschedule, for the vCPU that this one has just woken.

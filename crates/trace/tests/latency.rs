@@ -173,20 +173,22 @@ fn tickled_compared_kept_and_outbid() {
     );
 }
 
-/// What `xen/common/sched/credit.c` does on one pCPU: d2v0 woke first and has BOOST, then d1v0 wakes with BOOST.
+/// What credit does on one pCPU: d2v0 wakes at 1000 with BOOST and runs from 1011 on; d1v0 wakes at 2000.
+fn boosted_runner() -> Stream {
+    Stream::default()
+        .window(0)
+        .change(900, IDLE, RUNNABLE, RUNNING)
+        .change(1000, D2, BLOCKED, RUNNABLE)
+        .record(1001, 0x22007, &[2, 0])
+        .record(1002, 0x22006, &[0])
+        .switch(1010, IDLE, RUNNABLE, D2)
+        .change(2000, D1, BLOCKED, RUNNABLE)
+}
+
+/// What `xen/common/sched/credit.c` does if both have BOOST.
 #[test]
 fn credit_does_not_preempt_boost_with_boost() {
-    let begin = || {
-        Stream::default()
-            .window(0)
-            .change(900, IDLE, RUNNABLE, RUNNING)
-            .change(1000, D2, BLOCKED, RUNNABLE)
-            .record(1001, 0x22007, &[2, 0])
-            .record(1002, 0x22006, &[0])
-            .switch(1010, IDLE, RUNNABLE, D2)
-            .change(2000, D1, BLOCKED, RUNNABLE)
-            .record(2001, 0x22007, &[1, 0])
-    };
+    let begin = || boosted_runner().record(2001, 0x22007, &[1, 0]);
     // d2v0 blocks at 2500. Its own wait, 1000 to 1011, was the pCPU's way out of idle.
     let stream = begin().switch(2500, D2, BLOCKED, D1);
     let all = run(&stream);
@@ -209,25 +211,14 @@ fn credit_does_not_preempt_boost_with_boost() {
         .switch(4010, D2, RUNNABLE, D1);
     assert!(blame(vcpu(&run(&stream), "d1v0")).contains(&("d2v0", Reason::Preempting, 0.01)));
     // Without a boost of its own the waiter is behind for another reason, which is not on record.
-    let stream = Stream::default()
-        .window(0)
-        .change(1000, D2, BLOCKED, RUNNABLE)
-        .record(1001, 0x22007, &[2, 0])
-        .switch(1010, IDLE, RUNNABLE, D2)
-        .change(2000, D1, BLOCKED, RUNNABLE)
-        .switch(2500, D2, BLOCKED, D1);
+    let stream = boosted_runner().switch(2500, D2, BLOCKED, D1);
     assert_eq!(blame(vcpu(&run(&stream), "d1v0"))[0], ("d2v0", Reason::Busy, 0.5));
 }
 
 /// A tickle belongs to the vCPU that its pCPU has just woken, and where boosts may have ended unseen nothing is said of them.
 #[test]
 fn credit_beside_other_wakers_and_losses() {
-    let stream = Stream::default()
-        .window(0)
-        .change(1000, D2, BLOCKED, RUNNABLE)
-        .record(1001, 0x22007, &[2, 0])
-        .switch(1010, IDLE, RUNNABLE, D2)
-        .change(2000, D1, BLOCKED, RUNNABLE)
+    let stream = boosted_runner()
         .record(2001, 0x22007, &[1, 0])
         .window(1)
         // Somebody else's, woken by pCPU 1.
@@ -236,6 +227,28 @@ fn credit_beside_other_wakers_and_losses() {
         .window(0)
         .switch(2500, D2, BLOCKED, D1);
     assert_eq!(blame(vcpu(&run(&stream), "d1v0"))[0], ("d2v0", Reason::BoostedRunner, 0.5));
+    // Both get BOOST, d1v0 before it sleeps again. pCPU 1 loses records from 1900 to 1950: boosts may have ended among them.
+    let begin = |lost: &[u32]| {
+        let stream = Stream::default()
+            .window(0)
+            .change(900, IDLE, RUNNABLE, RUNNING)
+            .change(910, D1, BLOCKED, RUNNABLE)
+            .record(911, 0x22007, &[1, 0])
+            .switch(920, IDLE, RUNNABLE, D1)
+            .change(1000, D2, BLOCKED, RUNNABLE)
+            .record(1001, 0x22007, &[2, 0])
+            .switch(1010, D1, BLOCKED, D2)
+            .window(1);
+        let stream = if lost.is_empty() { stream } else { stream.record(1950, 0x1f001, lost) };
+        stream.window(0).change(2000, D1, BLOCKED, RUNNABLE).switch(2500, D2, BLOCKED, D1)
+    };
+    let reason = |lost: &[u32]| {
+        let all = run(&begin(lost));
+        let d1 = vcpu(&all, "d1v0").blame.iter().find(|blame| blame.vcpu == "d2v0");
+        d1.map(|blame| (blame.reason, blame.waited_us))
+    };
+    assert_eq!(reason(&[]), Some((Reason::BoostedRunner, 0.5)));
+    assert_eq!(reason(&[7, IDLE >> 16, 1900, 0]), Some((Reason::Busy, 0.5)));
 }
 
 #[test]

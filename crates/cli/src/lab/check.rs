@@ -51,9 +51,10 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         CheckOn::Dom0 => dom0::check(args, &numbers, global)?,
         CheckOn::Xen(series) => guest::check(args, &Machine::xen(series), &numbers, global)?,
     };
+    let judge = judge(args, &found.kernel)?;
     let report = Report {
         settings: args.settings(),
-        pcpus: judge(args, &found.kernel)?.pcpus(),
+        pcpus: judge.pcpus(),
         kernel: found.kernel,
         version: lowtail_lab::VERSION.to_string(),
         elapsed_seconds: began.elapsed().as_secs_f64().round(),
@@ -61,7 +62,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         not_played: found.not_played,
     };
     if let Some(dir) = &args.save {
-        save(args, &report, dir)?;
+        save(args, judge, &report, dir)?;
     }
     if let Some(file) = file {
         let lines = report.lines();
@@ -73,13 +74,11 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         out::text(&text(args, &report))?;
     }
     // Told at the end, where it is seen, and by the exit code.
-    match report.not_played.first() {
-        None => Ok(ExitCode::SUCCESS),
-        Some(_) => {
-            let all: Vec<String> = report.not_played.iter().map(NotPlayed::to_string).collect();
-            Err(Fail::Host(format!("not played: scenarios {}", all.join("; "))))
-        }
+    if report.not_played.is_empty() {
+        return Ok(ExitCode::SUCCESS);
     }
+    let all: Vec<String> = report.not_played.iter().map(NotPlayed::to_string).collect();
+    Err(Fail::Host(format!("not played: scenarios {}", all.join("; "))))
 }
 
 /// Checks by the kernel of this host, with costs that are measured first.
@@ -118,8 +117,7 @@ fn judge(args: &LabCheck, release: &str) -> Result<Judge, Fail> {
 }
 
 /// Writes each scenario into a file of its own.
-fn save(args: &LabCheck, report: &Report, dir: &Path) -> Result<(), Fail> {
-    let judge = judge(args, &report.kernel)?;
+fn save(args: &LabCheck, judge: Judge, report: &Report, dir: &Path) -> Result<(), Fail> {
     for checked in &report.scenarios {
         let number = checked.scenario;
         let text = judge.scenario(args, number);
@@ -149,7 +147,7 @@ fn text(args: &LabCheck, report: &Report) -> String {
     let mut text = format!(
         "{what} {}, {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
         report.kernel,
-        if report.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", report.pcpus) },
+        report.pcpus_in_words(),
         report.scenarios.len(),
         args.seed,
         args.starts,

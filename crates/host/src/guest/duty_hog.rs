@@ -1,8 +1,9 @@
 //! A neighbour that computes for part of the time: busy, asleep, busy, asleep.
 //!
-//! Each burst is an amount of processor *work*; a sleep follows. Alone on a pCPU the hog is busy for the given share of each period; with
-//! company its bursts take longer and the share that it asks for falls, as it does for
-//! a real program that sleeps between chunks of work.
+//! Each burst is an amount of processor *work*; a sleep follows. Alone on a pCPU the
+//! hog is busy for the given share of each period; with company its bursts take longer
+//! and the share that it asks for falls, as it does for a real program that sleeps
+//! between chunks of work.
 
 use lowtail_config_text::KeyError;
 use lowtail_engine::{Duration, Rng};
@@ -26,7 +27,7 @@ enum Phase {
 pub struct DutyHogConfig {
     /// Length of a burst of work.
     pub burst: Distribution,
-    /// How long it sleeps after each; if never, it does not sleep.
+    /// How long it sleeps after each; with a mean of nothing it computes for ever.
     pub sleep: Distribution,
     /// How long each vCPU sleeps first; `None`: a random part of a burst and a sleep.
     pub start: Option<Distribution>,

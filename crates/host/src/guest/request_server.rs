@@ -186,7 +186,7 @@ pub struct RequestServerConfig {
     #[serde(default, deserialize_with = "field::maybe_distribution")]
     #[schemars(with = "Option<MaybeDistributionText>")]
     pub tx_completion: Option<Distribution>,
-    /// Of how many percent of the replies: a back end that is told of the next packet before notes the last one without a notification.
+    /// After how many percent of the replies, at random: a back end leaves it out where the guest does not ask for it.
     #[serde(default = "always")]
     #[schemars(range(min = 1, max = 100))]
     pub tx_completion_percent: u8,

@@ -138,9 +138,7 @@ impl TimerSleeper {
             phase: Phase::Asleep,
         }
     }
-}
 
-impl TimerSleeper {
     /// Reads the clock and goes to work.
     fn awake(&mut self, now: Time) -> Step {
         let wait = self.due.map_or(Duration::ZERO, |due| now.since(due));

@@ -66,7 +66,7 @@ fn conditions(judged: &Judged) -> String {
         "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}",
         report.scenarios.len(),
         plain(&report.kernel),
-        if report.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", report.pcpus) },
+        report.pcpus_in_words(),
         plain(&report.version),
         span(report.elapsed_seconds),
         lowtail_out::line(&report.command()),
