@@ -33,6 +33,7 @@ struct task_struct {
 	unsigned int flags;
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask;
 	unsigned short migration_disabled;
 	struct sched_ext_entity scx;
 	int pid;
@@ -90,6 +91,7 @@ struct sched_ext_ops {
 	void (*stopping)(struct task_struct *p, _Bool runnable);
 	void (*quiescent)(struct task_struct *p, __u64 deq_flags);
 	_Bool (*yield)(struct task_struct *from, struct task_struct *to);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
 	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
 	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*enable)(struct task_struct *p);

@@ -107,7 +107,22 @@ void BPF_PROG(lowtail_enable, struct task_struct *p)
 	v->vm = member->vm;
 	v->fresh = 1;
 	lt_vcpu_init(&v->rule, PARAMS, now);
+	v->mask = find_mask(p);
 	member->slot = slot + 1;
+}
+
+/* A thread's affinity is another one: it is in no queue meanwhile. */
+SEC("struct_ops/lowtail_set_cpumask")
+void BPF_PROG(lowtail_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	struct vcpu *v = vcpu_of(slot_of(p));
+	__u32 old;
+
+	if (!v)
+		return;
+	old = v->mask;
+	v->mask = find_mask(p);
+	release_mask(old);
 }
 
 SEC("struct_ops/lowtail_disable")
@@ -124,6 +139,8 @@ void BPF_PROG(lowtail_disable, struct task_struct *p)
 	member->slot = 0;
 	v = vcpu_of(slot);
 	vm = v ? vm_of(v->vm) : 0;
+	if (v)
+		release_mask(v->mask);
 	if (vm) {
 		__sync_fetch_and_add(&vm->threads, -1);
 		if (vm->lead == slot + 1)
@@ -184,6 +201,8 @@ static long begin_cpu(__u32 cpu, __s32 *failed)
 	if (!c)
 		return 1;
 	c->current = NONE;
+	/* Of the first mask. */
+	c->masks[0] = 1;
 	lt_pcpu_init(&c->rule, PARAMS, bpf_ktime_get_ns());
 	*failed = scx_bpf_create_dsq(QUEUE_OF(cpu, LT_SMALL), -1);
 	if (!*failed)
@@ -201,9 +220,7 @@ __s32 BPF_PROG(lowtail_init)
 	bpf_loop(settings.threads, begin_slot, 0, 0);
 	bpf_loop(settings.cpus, begin_cpu, &failed, 0);
 	if (!failed)
-		failed = scx_bpf_create_dsq(QUEUE_OF(ALL, LT_SMALL), -1);
-	if (!failed)
-		failed = scx_bpf_create_dsq(QUEUE_OF(ALL, LT_LARGE), -1);
+		bpf_loop(settings.masks, begin_mask, &failed, 0);
 	if (!failed)
 		failed = scx_bpf_create_dsq(PARKED, -1);
 	if (!failed)
@@ -238,6 +255,7 @@ struct sched_ext_ops lowtail = {
 	.stopping = (void *)lowtail_stopping,
 	.quiescent = (void *)lowtail_quiescent,
 	.yield = (void *)lowtail_yield,
+	.set_cpumask = (void *)lowtail_set_cpumask,
 	.cpu_release = (void *)lowtail_cpu_release,
 	.init_task = (void *)lowtail_init_task,
 	.enable = (void *)lowtail_enable,

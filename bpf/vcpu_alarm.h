@@ -57,7 +57,7 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		}
 		cpu = scx_bpf_task_cpu(p);
 		stays = bound(p);
-		queue = place(cpu, stays, v->rule.class);
+		queue = place(cpu, stays, v->mask, v->rule.class);
 		order = let_go(slot, now);
 		scx_bpf_dsq_move_set_vtime(&it, order);
 		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
@@ -73,30 +73,31 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 }
 
 /*
- * Where thread @slot, which waits in a queue of @class of @cpu or of ALL and was on @own last, goes if it has waited too long:
+ * Where thread @slot, which waits in a queue of @class of a CPU or a mask and was on @own last, goes if it has waited too long:
  * to the front of its queue, where whoever looks at a few sees it. The order was that of when it came. One that is at the
- * @front already, and may run on more than one CPU, goes to the queue of its CPU, or from that to the queue of all: others
+ * front already, and may run on more than one CPU, goes to the queue of its CPU, or from that to the queue of its mask: others
  * whom nobody fetches do not hide it, nor is it left to a CPU that another class has. NOBODY: it stays.
  */
 enum { BEHIND, FRONT_BOUND, FRONT };
 
-__attribute__((noinline)) __u64 rescue_to(__u32 slot, __u32 cpu_class, __u32 own, __u32 where, __u64 now)
+__attribute__((noinline)) __u64 rescue_to(__u32 slot, __u32 place_class, __u32 own, __u32 where, __u64 now)
 {
-	__u32 cpu = cpu_class >> 1, class = cpu_class & 1;
+	__u32 place = place_class >> 1, class = place_class & 1;
+	struct vcpu *v = vcpu_of(slot);
 
-	if (!overdue(slot, now) || where == FRONT_BOUND)
+	if (!v || !overdue(slot, now) || where == FRONT_BOUND)
 		return NOBODY;
 	if (where == BEHIND)
-		return QUEUE_OF(cpu, class);
-	if (cpu != ALL)
-		return QUEUE_OF(ALL, class);
+		return QUEUE_OF(place, class);
+	if (place < ALL)
+		return QUEUE_OF(ALL + v->mask, class);
 	return gone(own) ? NOBODY : QUEUE_OF(own, class);
 }
 
 /* Those in a queue who have waited too long. */
-__attribute__((noinline)) int rescue_queue(__u32 cpu, __u32 class, __u64 now)
+__attribute__((noinline)) int rescue_queue(__u32 place, __u32 class, __u64 now)
 {
-	__u64 queue = QUEUE_OF(cpu, class), to;
+	__u64 queue = QUEUE_OF(place, class), to;
 	struct bpf_iter_scx_dsq it;
 	__u32 left = rescue_most, where;
 	struct task_struct *p;
@@ -108,7 +109,7 @@ __attribute__((noinline)) int rescue_queue(__u32 cpu, __u32 class, __u64 now)
 		if (!left--)
 			break;
 		where = p->scx.dsq_vtime ? BEHIND : FRONT - bound(p);
-		to = rescue_to(slot_of(p), 2 * cpu + class, scx_bpf_task_cpu(p), where, now);
+		to = rescue_to(slot_of(p), 2 * place + class, scx_bpf_task_cpu(p), where, now);
 		if (to == NOBODY)
 			continue;
 		scx_bpf_dsq_move_set_vtime(&it, 0);
@@ -118,12 +119,12 @@ __attribute__((noinline)) int rescue_queue(__u32 cpu, __u32 class, __u64 now)
 	return 0;
 }
 
-static long rescue_cpu(__u32 cpu, __u64 *now)
+static long rescue_place(__u32 place, __u64 *now)
 {
-	rescue_queue(cpu, LT_SMALL, *now);
-	rescue_queue(cpu, LT_LARGE, *now);
-	if (cpu != ALL && anybody(cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	rescue_queue(place, LT_SMALL, *now);
+	rescue_queue(place, LT_LARGE, *now);
+	if (place < ALL && anybody(place))
+		scx_bpf_kick_cpu(place, SCX_KICK_IDLE);
 	return 0;
 }
 
@@ -132,7 +133,7 @@ __attribute__((noinline)) int rescue(__u64 now)
 {
 	struct alarm *alarm = alarm_of(UNPARK);
 
-	bpf_loop(settings.cpus + 1, rescue_cpu, &now, 0);
+	bpf_loop(PLACES, rescue_place, &now, 0);
 	if (alarm && alarm->armed_ns < now && scx_bpf_dsq_nr_queued(PARKED))
 		arm_unpark(now + 1, now);
 	return 0;

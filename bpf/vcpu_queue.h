@@ -2,15 +2,16 @@
 /*
  * Where threads wait, who of them is next, and who may interrupt.
  *
- * Each CPU has a queue of small ones and one of large ones, for threads that may run nowhere else; two more are for all
- * others. They are in the order of the rule as it was when a thread came; whoever is first and may run on a CPU is
- * compared with the first of the other queues by the rule itself. A fifth kind is for those that a limit has stopped, by
- * the time at which they may go on.
+ * Each CPU has a queue of small ones and one of large ones, for threads that may run nowhere else; each set of CPUs that
+ * threads may run on has two as well (vcpu_mask.h). They are in the order of the rule as it was when a thread came; whoever
+ * is first of one is compared with the first of the other queues by the rule itself. A third kind is for those that a limit has
+ * stopped, by the time at which they may go on.
  */
 #ifndef LOWTAIL_VCPU_QUEUE_H
 #define LOWTAIL_VCPU_QUEUE_H
 
 #include "scx.h"
+#include "vcpu_mask.h"
 #include "vcpu_run.h"
 
 /*
@@ -22,12 +23,6 @@
 __u32 look_most = LOOK;
 __u32 pass_most = 16 * LOOK;
 
-/* Numbers of queues: twice the CPU, or twice the number of CPUs for those of all, and 1 for large ones. */
-#define QUEUE_OF(cpu, class) (2ull * (cpu) + ((class) == LT_LARGE))
-#define ALL settings.cpus
-#define PARKED (2ull * settings.cpus + 2)
-/* Of threads without a number. */
-#define UNREGISTERED (2ull * settings.cpus + 3)
 
 /* Up to when @cpu's timer may sleep: @at, or before. */
 static __always_inline void arm(struct cpu *c, __u64 at, __u64 now)
@@ -74,10 +69,10 @@ static __always_inline int bound_now(struct task_struct *p, const struct cpu *c)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled > ours;
 }
 
-/* The queue in which a thread waits that ran on @cpu last, and @stays there or does not. */
-__attribute__((noinline)) __u64 place(__u32 cpu, int stays, __u32 class)
+/* The queue in which a thread of @mask waits that ran on @cpu last, and @stays there or does not. */
+__attribute__((noinline)) __u64 place(__u32 cpu, int stays, __u32 mask, __u32 class)
 {
-	return QUEUE_OF(stays ? cpu : ALL, class);
+	return QUEUE_OF(stays ? cpu : ALL + mask, class);
 }
 
 /* By what a thread is ordered in its queue. */
@@ -213,13 +208,59 @@ static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 no
 	return NEXT(queue, slot);
 }
 
+/* A look at the queues of all masks that have @cpu. */
+struct look {
+	__u64 now;
+	__u64 next;		/* who goes first so far, as NEXT() has it */
+	__u32 cpu;
+	__u32 class;
+	__u32 found;
+	__u32 pad;
+};
+
+/* The bits of word @i of @cpu's bitmap of masks. A CPU that goes has none. */
+static __always_inline __u64 masks_of(__u32 cpu, __u32 i)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	return c && !c->gone && i < MASK_WORDS ? c->masks[i] : 0;
+}
+
+/* Goes through the masks in @bits, those of word @i: @n is the bit. Low numbers are given first, and it ends early. */
+#define for_each_mask(n, bits) \
+	for (__u32 n = 0; n < 64 && (bits) >> n; n++) \
+		if ((bits) >> n & 1)
+
+/* What a look does with one queue is a function of its own, so that the kernel's check of the loop sees one way through it. */
+__attribute__((noinline)) __u64 look_at(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+{
+	return better(next, queue, cpu, now);
+}
+
+static long look_word(__u32 i, struct look *look)
+{
+	__u64 bits = masks_of(look->cpu, i);
+
+	for_each_mask(n, bits)
+		look->next = look_at(look->next, QUEUE_OF(ALL + 64 * i + n, look->class),
+				     look->cpu, look->now);
+	return 0;
+}
+
+/* Who of @class that waits in a queue of a mask goes first on @cpu, and before @next. */
+__attribute__((noinline)) __u64 next_of_masks(__u64 next, __u32 cpu, __u32 class, __u64 now)
+{
+	struct look look = { .now = now, .next = next, .cpu = cpu, .class = class };
+
+	bpf_loop(mask_words(), look_word, &look, 0);
+	return look.next;
+}
+
 __attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
 {
 	__u64 next = better(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
 
-	if (gone(cpu))
-		return next;
-	return better(next, QUEUE_OF(ALL, LT_SMALL), cpu, now);
+	return next_of_masks(next, cpu, LT_SMALL, now);
 }
 
 __attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
@@ -227,18 +268,34 @@ __attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
 	__u64 next = next_small(cpu, now);
 
 	next = better(next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
-	if (gone(cpu))
-		return next;
-	return better(next, QUEUE_OF(ALL, LT_LARGE), cpu, now);
+	return next_of_masks(next, cpu, LT_LARGE, now);
 }
 
-/* Whether anybody waits, @cpu being one that might run them. */
+/* Whether anybody waits in the queues of @place. */
+__attribute__((noinline)) int anybody_at(__u32 place)
+{
+	return scx_bpf_dsq_nr_queued(QUEUE_OF(place, LT_SMALL)) ||
+	       scx_bpf_dsq_nr_queued(QUEUE_OF(place, LT_LARGE));
+}
+
+static long anybody_word(__u32 i, struct look *look)
+{
+	__u64 bits = masks_of(look->cpu, i);
+
+	for_each_mask(n, bits)
+		look->found |= anybody_at(ALL + 64 * i + n);
+	return look->found != 0;
+}
+
+/* Whether anybody waits whom @cpu might run. */
 __attribute__((noinline)) int anybody(__u32 cpu)
 {
-	return scx_bpf_dsq_nr_queued(QUEUE_OF(cpu, LT_SMALL)) ||
-	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_SMALL)) ||
-	       scx_bpf_dsq_nr_queued(QUEUE_OF(cpu, LT_LARGE)) ||
-	       scx_bpf_dsq_nr_queued(QUEUE_OF(ALL, LT_LARGE));
+	struct look look = { .cpu = cpu };
+
+	if (anybody_at(cpu))
+		return 1;
+	bpf_loop(mask_words(), anybody_word, &look, 0);
+	return look.found;
 }
 
 /* When thread @slot may interrupt who runs on @cpu: 0 is now; LT_NEVER is not as things are. It pays when it begins. */
@@ -305,20 +362,39 @@ __attribute__((noinline)) __u64 interrupter(__u64 queue, __u32 cpu, __u64 now)
 	return found == NONE ? NOBODY : NEXT(queue, found);
 }
 
+__attribute__((noinline)) __u64 claim_at(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+{
+	return first_of(next, interrupter(queue, cpu, now), now);
+}
+
+static long claim_word(__u32 i, struct look *look)
+{
+	__u64 bits = masks_of(look->cpu, i);
+
+	for_each_mask(n, bits)
+		look->next = claim_at(look->next, QUEUE_OF(ALL + 64 * i + n, look->class),
+				      look->cpu, look->now);
+	return 0;
+}
+
+/* Of those of @class who wait, the first who may interrupt who runs on @cpu now. */
+__attribute__((noinline)) __u64 claimant_of(__u32 cpu, __u32 class, __u64 now)
+{
+	struct look look = { .now = now, .cpu = cpu, .class = class };
+
+	look.next = interrupter(QUEUE_OF(cpu, class), cpu, now);
+	bpf_loop(mask_words(), claim_word, &look, 0);
+	return look.next;
+}
+
 /*
  * Of all who wait, the first who may interrupt who runs on @cpu now, and its queue, in one number; NOBODY if there is none.
  */
 __attribute__((noinline)) __u64 claimant(__u32 cpu, __u64 now)
 {
-	__u64 own = interrupter(QUEUE_OF(cpu, LT_SMALL), cpu, now);
-	__u64 all = interrupter(QUEUE_OF(ALL, LT_SMALL), cpu, now);
+	__u64 small = claimant_of(cpu, LT_SMALL, now);
 
-	own = first_of(own, all, now);
-	if (own != NOBODY)
-		return own;
-	own = interrupter(QUEUE_OF(cpu, LT_LARGE), cpu, now);
-	all = interrupter(QUEUE_OF(ALL, LT_LARGE), cpu, now);
-	return first_of(own, all, now);
+	return small != NOBODY ? small : claimant_of(cpu, LT_LARGE, now);
 }
 
 /*

@@ -105,6 +105,9 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	} else {
 		vm->rule.inv_weight = fresh.inv_weight;
 		vm->rule.wait_max_ns = fresh.wait_max_ns;
+		/* Its part of all preemptions is that of its weight beside those who are there now. */
+		lt_bucket_fill(&vm->rule.preempt, now);
+		vm->rule.preempt.rate = fresh.preempt.rate;
 		if (!same(vm->limit, limit))
 			vm->rule.cap = fresh.cap;
 	}
@@ -311,6 +314,7 @@ __attribute__((noinline)) int account(__u64 now)
 		rescued_ns = now;
 		rescue(now);
 	}
+	give_up_masks();
 	weigh();
 	all_weights = lt_max(pass.weights, 1);
 	if (pass.demand < capacity) {

@@ -19,6 +19,8 @@
 #define THREADS 4096	/* threads in this scheduler */
 #define CPUS 1024
 #define GROUPS 16384	/* control groups of the host */
+#define MASKS 1024	/* distinct affinity masks */
+#define MASK_WORDS (MASKS / 64)
 
 /*
  * So many groups above a VM are looked at. machine.slice, a VM's scope and what libvirt makes below are 3,
@@ -116,7 +118,7 @@ struct vcpu {
 	__u32 vm;
 	__u32 limits;		/* the state of all groups at which its own limit was looked at */
 	__u32 waiting;		/* it is in a queue, and no CPU has taken it: who makes that 0 has */
-	__u32 pad0;
+	__u32 mask;		/* number of the set of CPUs that it may run on; 0: it has none */
 	struct rate limit;	/* its own */
 	__u64 since_ns;		/* runs, settled up to here; 0: does not run */
 	__u64 waits_ns;		/* since when it waits, limits or not: since it ran last, or wanted to run */
@@ -151,6 +153,19 @@ struct cpu {
 	__u8 limited;		/* who runs has a limit: its stretch ends though nobody waits */
 	__u8 foreign;		/* who runs has no number */
 	__u8 pad[4];
+	__u64 masks[MASK_WORDS];	/* that this CPU is in, a bit for each */
+};
+
+/* A set of CPUs. */
+struct cpu_bits {
+	__u64 bits[CPUS / 64];
+};
+
+/* An affinity mask that threads have. */
+struct mask {
+	struct cpu_bits cpus;
+	__u32 threads;
+	__u32 pad;
 };
 
 /* A timer of which there is one. */
@@ -241,6 +256,34 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MASKS);
+	__type(key, __u32);
+	__type(value, struct mask);
+} masks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MASKS);
+	__type(key, struct cpu_bits);
+	__type(value, __u32);
+} mask_numbers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);	/* the lowest first */
+	__uint(max_entries, MASKS);
+	__type(value, __u32);
+} free_masks SEC(".maps");
+
+/* The mask that is looked for: too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu_bits);
+} wanted_mask SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ALARMS);
 	__type(key, __u32);
 	__type(value, struct alarm);
@@ -260,6 +303,7 @@ struct settings {
 	__u32 threads;
 	__u32 cpus;	/* that there can be */
 	__u32 online;	/* that there are at the beginning */
+	__u32 masks;
 	__u32 watchdog_ms;	/* after which the kernel ends a scheduler that leaves a thread waiting */
 };
 
@@ -269,6 +313,7 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 	.threads = THREADS,
 	.cpus = 1,
 	.online = 1,
+	.masks = MASKS,
 	.watchdog_ms = 30000,
 };
 

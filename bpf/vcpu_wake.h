@@ -83,7 +83,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
 	struct vm *vm;
-	int idle, stays;
+	int idle, stays, claims = 0;
 
 	vm = v ? vm_of(v->vm) : 0;
 	if (!vm || !c) {
@@ -111,17 +111,16 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		}
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else if (c->current != NONE && !c->order_checked && !c->claimed) {
-		/* Who waits and goes before it is asked first. */
-		waiting = SLOT_OF_NEXT(next_small(cpu, now));
-		if (waiting == NONE || before(slot, waiting, now)) {
-			when = may_interrupt(slot, cpu, now);
-			if (!when && prepared(slot, v, now)) {
-				c->order_checked = 1;
-				v->pays = 1;
-				scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns,
-						   enq_flags | SCX_ENQ_PREEMPT);
-				return;
-			}
+		when = may_interrupt(slot, cpu, now);
+		waiting = when ? NONE : SLOT_OF_NEXT(next_small(cpu, now));
+		/* Who waits and goes before it may be refused: who of them interrupts turns out when the CPU asks. */
+		claims = waiting != NONE && !before(slot, waiting, now);
+		if (!when && !claims && prepared(slot, v, now)) {
+			c->order_checked = 1;
+			v->pays = 1;
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns,
+					   enq_flags | SCX_ENQ_PREEMPT);
+			return;
 		}
 	} else if (enq_flags & SCX_ENQ_WAKEUP) {
 		/* Who comes next has not been compared with it. */
@@ -132,11 +131,18 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	v->waiting = 1;
+	/* It came when no mask had a number left, or at the moment at which its own was given up. */
+	if (!v->mask && masks_left)
+		v->mask = find_mask(p);
 	stays = bound_now(p, c);
-	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->rule.class), PARAMS->slice_ns,
+	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->mask, v->rule.class), PARAMS->slice_ns,
 				 key_of(v, vm), enq_flags);
 	if (when && when != LT_NEVER)
 		arm(c, when, now);
+	if (claims) {
+		c->claimed = 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 	announce(p, cpu, stays, now);
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);

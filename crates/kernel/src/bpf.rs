@@ -22,7 +22,11 @@ pub fn load(
 ) -> Result<Object, Error> {
     room().map_err(Error::Files)?;
     // What libbpf says goes into the error, not to the terminal.
-    libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
+    if std::env::var_os("LOWTAIL_BPF_LOG").is_some() {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, |_, s: String| eprint!("{s}"))));
+    } else {
+        libbpf_rs::set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
+    }
     let loaded = ObjectBuilder::default().open_memory(compiled).and_then(|mut object| {
         prepare(&mut object)?;
         object.load()

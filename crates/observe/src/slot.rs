@@ -87,6 +87,8 @@ pub(crate) struct Slot {
     pub(crate) noted_ns: u64,
     /// Time that it has waited for who knows whom.
     pub(crate) others_ns: u64,
+    /// The kernel's count of its run time when it began to be looked at.
+    pub(crate) first_ns: u64,
     /// Its name, if it has ended.
     pub(crate) comm: String,
 }
@@ -112,6 +114,7 @@ impl Slot {
             woken: slot.woken,
             preempted: slot.preempted,
             others_ns: slot.others_ns,
+            first_ns: slot.first_ns,
             tid: slot.tid,
             tgid: slot.tgid,
             state,
@@ -133,6 +136,16 @@ impl Slot {
             woken_ns: until(State::Woken, self.woken_ns),
             preempted_ns: until(State::Preempted, self.preempted_ns),
         }
+    }
+
+    /// Takes from a wait that goes on what the thread has run since it began, by `count_ns`, the kernel's own count of its run
+    /// time: there are kernels that do not tell of some switches, and a thread may run as they say that it waits.
+    pub(crate) fn take_untold(&mut self, count_ns: u64, now_ns: u64) {
+        let untold_ns = count_ns.saturating_sub(self.first_ns.saturating_add(self.run_time_ns));
+        let untold_ns = untold_ns.min(self.waits_until(now_ns));
+        self.run_time_ns += untold_ns;
+        self.since_ns += untold_ns;
+        self.noted_ns = self.noted_ns.saturating_add(untold_ns).min(now_ns);
     }
 
     /// For how long it waits at `now_ns`.
@@ -216,6 +229,31 @@ fn comm(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use lowtail_kernel::shared::Value;
+
+    /// A thread that waits does not run. Of 100 ns in which the kernel has counted 60 of run time, 40 may have been a wait.
+    #[test]
+    fn what_ran_untold_is_no_wait() {
+        let waits = Slot {
+            state: State::Preempted,
+            since_ns: 900,
+            noted_ns: 900,
+            first_ns: 5_000,
+            run_time_ns: 70,
+            ..Slot::default()
+        };
+        for (count_ns, ran_ns, wait_ns) in
+            [(5_070, 70, 100), (5_130, 130, 40), (9_000, 170, 0), (4_000, 70, 100)]
+        {
+            let mut slot = waits.clone();
+            slot.take_untold(count_ns, 1_000);
+            let sums = Sums { run_time_ns: ran_ns, woken_ns: 0, preempted_ns: wait_ns };
+            assert_eq!((slot.sums(1_000), slot.waits_until(1_000)), (sums, wait_ns));
+            assert!(slot.noted_ns <= 1_000);
+        }
+        let mut runs = Slot { state: State::Running, ..waits };
+        runs.take_untold(9_000, 1_000);
+        assert_eq!((runs.run_time_ns, runs.since_ns), (70, 900));
+    }
 
     /// Bytes become figures by the names that C has for them.
     #[test]

@@ -374,10 +374,15 @@ impl Tracked {
         &mut self,
         programs: &Programs,
         number: u32,
-        slot: Slot,
+        mut slot: Slot,
         read: Read,
     ) -> Result<New, Error> {
         let now_ns = read.now_ns;
+        if slot.waits_until(now_ns) > LONG_WAIT_NS
+            && let Some(count_ns) = run_time(self.thread.tid)
+        {
+            slot.take_untold(count_ns, now_ns);
+        }
         // Most threads do not wait in most intervals; their histograms need not be fetched.
         let fetch = |last: u64, now: u64, wait, all: &mut Histogram| -> Result<_, Error> {
             if now == last {
@@ -440,6 +445,10 @@ impl Tracked {
         }
     }
 }
+
+/// A wait that goes on for longer than this is compared with the kernel's own count of the thread's run time. Few are so
+/// long when an interval ends, and a file is read for each of them.
+const LONG_WAIT_NS: u64 = 4_000_000;
 
 /// A thread's run time in nanoseconds: the first number of `/proc/PID/schedstat`,
 /// `Documentation/scheduler/sched-stats.rst`.

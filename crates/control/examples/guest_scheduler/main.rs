@@ -5,6 +5,7 @@
 
 mod bounds;
 mod ends;
+mod pins;
 mod play;
 mod standin;
 
@@ -40,9 +41,11 @@ fn main() {
         "loops" => bounds::loops(),
         "extremes" => bounds::extremes(),
         "paid" => bounds::paid(),
+        "pins" => pins::pins(),
+        "hidden" => pins::hidden(),
         _ => panic!(
             "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, idle, exits, \
-             extremes or paid"
+             extremes, paid, pins or hidden"
         ),
     };
     println!("{figures}");

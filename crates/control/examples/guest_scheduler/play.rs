@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lowtail_control::vcpu::{Cap, Options, Scheduler, State, Stats, Thread, Vm, VmId};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::standin::{Answers, Kind, Ring, Scene, perform};
@@ -53,6 +55,8 @@ pub(crate) struct Part {
     pub(crate) thread_group: Option<Group>,
     /// Its threads are in the ring of the VM before it.
     pub(crate) ring: bool,
+    /// The CPUs on which its threads may run, one after the other for so long each; all of them, if there is none.
+    pub(crate) pins: Vec<Vec<usize>>,
 }
 
 impl Part {
@@ -70,6 +74,7 @@ impl Part {
             moves_below: None,
             thread_group: None,
             ring: false,
+            pins: Vec::new(),
         }
     }
 }
@@ -102,12 +107,15 @@ pub(crate) fn start(parts: &[Part], scene: &Arc<Scene>) -> Vec<Running> {
         let mut handles = Vec::new();
         for i in 0..part.threads {
             let (scene, ring, config) = (Arc::clone(scene), Arc::clone(&ring), Arc::clone(&tids));
-            let kind = part.kind;
+            let (kind, pins) = (part.kind, part.pins.first().cloned());
             let name = std::thread::Builder::new().name(part.name.clone()).stack_size(64 << 10);
             let handle = name.spawn(move || {
                 let tid = nix::unistd::gettid().as_raw() as u32;
                 // The kernel puts wake-ups together up to this far, 50 us if nobody says otherwise.
                 fs::write(format!("/proc/{tid}/timerslack_ns"), "1").expect("own thread");
+                if let Some(cpus) = pins {
+                    pin(tid, &cpus);
+                }
                 config.lock().expect("nobody panics").push(tid);
                 std::thread::sleep(scene.start.saturating_duration_since(Instant::now()));
                 perform(kind, &scene, &ring, first + i)
@@ -178,9 +186,9 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
     }
     std::thread::sleep(scene.from.saturating_duration_since(Instant::now()));
-    let (began, before) = (Instant::now(), times(&running));
-    std::thread::sleep(span);
-    let (took, after) = (began.elapsed(), times(&running));
+    let (began, before, idle_before) = (Instant::now(), times(&running), idle());
+    pin_anew(parts, &running, began, span);
+    let (took, after, idle_after) = (began.elapsed(), times(&running), idle());
     let stats = |vm: &Option<VmId>| {
         let both = scheduler.as_ref().zip(*vm);
         both.map(|(scheduler, vm)| scheduler.stats(vm).expect("it is there"))
@@ -221,6 +229,8 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
         figures[&part.name] = figure;
     }
+    let idle = idle_after.iter().zip(&idle_before).map(|(a, b)| (a - b) / took.as_secs_f64());
+    figures["idle"] = idle.collect::<Vec<f64>>().into();
     if let Some(state) = state {
         figures["enabled"] = (state == State::Enabled).into();
         figures["state"] = serde_json::to_value(&state).expect("plain");
@@ -234,6 +244,43 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
     }
     figures
+}
+
+/// How often those with several sets of CPUs go from one to the next.
+const PIN_FOR: Duration = Duration::from_millis(50);
+
+/// For so long, moves those with several sets of CPUs from one to the next.
+fn pin_anew(parts: &[Part], running: &[Running], began: Instant, span: Duration) {
+    let moves = parts.iter().any(|part| part.pins.len() > 1);
+    for round in 1.. {
+        let left = span.saturating_sub(began.elapsed());
+        std::thread::sleep(if moves { left.min(PIN_FOR) } else { left });
+        if began.elapsed() >= span {
+            return;
+        }
+        for (part, running) in parts.iter().zip(running).filter(|(part, _)| part.pins.len() > 1) {
+            for &tid in &running.tids {
+                pin(tid, &part.pins[round % part.pins.len()]);
+            }
+        }
+    }
+}
+
+/// Thread `tid` may run on these CPUs only.
+fn pin(tid: u32, cpus: &[usize]) {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu).expect("few CPUs"));
+    sched_setaffinity(Pid::from_raw(tid as i32), &set).expect("it lives, and so do the CPUs");
+}
+
+/// For how many seconds each CPU has been idle: `/proc/stat`, in ticks of 10 ms.
+fn idle() -> Vec<f64> {
+    let text = fs::read_to_string("/proc/stat").expect("the kernel's own");
+    let cpus = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    let ticks = |line: &str| -> u64 {
+        line.split_whitespace().skip(4).take(2).filter_map(|n| n.parse::<u64>().ok()).sum()
+    };
+    cpus.map(|line| ticks(line) as f64 / 100.0).collect()
 }
 
 /// Loads the scheduler, which the guest's kernel has.

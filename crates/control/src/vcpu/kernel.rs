@@ -21,6 +21,8 @@ static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.bpf.o"))
 
 /// The map that is the scheduler itself.
 const OPS: &str = "lowtail";
+/// Distinct affinity masks that have queues of their own; `MASKS` of `bpf/vcpu_state.h` is the most.
+const MASKS: u32 = 1024;
 /// One number, below which VMs are looked at. No program can write it.
 const KNOWN: &str = "known";
 
@@ -80,6 +82,7 @@ shared_struct! {
         threads: u32,
         cpus: u32,
         online: u32,
+        masks: u32,
         watchdog_ms: u32,
     }
 }
@@ -228,6 +231,7 @@ fn prepare(
             "orders" | "vms" | "waits" => map.set_max_entries(options.vms)?,
             "vcpus" | "free_slots" => map.set_max_entries(options.threads)?,
             "cpus" => map.set_max_entries(cpus)?,
+            "masks" | "mask_numbers" | "free_masks" => map.set_max_entries(MASKS)?,
             ".rodata.settings" => map.set_initial_value(&settings(options, cpus))?,
             OPS => {
                 let value = map.initial_value_mut().ok_or_else(|| missing(OPS))?;
@@ -255,6 +259,7 @@ fn settings(options: &Options, cpus: u32) -> Vec<u8> {
         threads: options.threads,
         cpus,
         online,
+        masks: MASKS,
         watchdog_ms: options.watchdog.as_millis() as u32,
     };
     settings.to_bytes()

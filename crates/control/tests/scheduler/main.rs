@@ -6,6 +6,7 @@ mod attackers;
 mod bounds;
 mod ends;
 mod figures;
+mod pins;
 
 use std::path::{Path, PathBuf};
 
