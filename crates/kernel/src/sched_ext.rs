@@ -11,7 +11,7 @@ pub const KERNELS: (&str, &str) = ("6.17", "7.3");
 /// limits (6.17, commit ddceadce63d9), without which `cpu.max` would hold for no VM; the functions about
 /// queues have these names since 6.13 (cc26abb1a19a, 5209c03c8ed2, 5cbb302880f5), all others are as old as sched_ext.
 /// In order.
-pub const NEEDS: [&str; 41] = [
+pub const NEEDS: [&str; 42] = [
     "bpf_cpumask_test_cpu",
     "bpf_iter_scx_dsq_destroy",
     "bpf_iter_scx_dsq_new",
@@ -51,6 +51,7 @@ pub const NEEDS: [&str; 41] = [
     "scx_bpf_task_cpu",
     "scx_bpf_test_and_clear_cpu_idle",
     "select_cpu",
+    "set_cpumask",
     "stopping",
     "yield",
 ];

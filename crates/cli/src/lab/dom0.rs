@@ -8,6 +8,7 @@ use lowtail_engine::Duration;
 use lowtail_host::{Config, Costs, SchedulerConfig};
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
+use lowtail_play::report::{Checked, NotPlayed};
 use lowtail_play::xen::{Guests, Images, calibrate, guests_for, suits};
 use lowtail_play::{Comparison, Error, Judge as Claims, Options, scale};
 
@@ -15,6 +16,7 @@ use super::args::{LabCheck, LabRun};
 use super::beside::{self, Chosen, Real};
 use super::checked::Found;
 use super::drawn::{Judge, XEN_PCPUS, bar, draw, one};
+use super::guest::first_line;
 use crate::exit::Fail;
 use crate::global::Global;
 
@@ -29,23 +31,40 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     let judge = Judge::xen(&release)?;
     let bar = bar(args, numbers, global);
     let failed = |error: Error| Fail::Host(error.to_string());
-    let mut bench = Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?;
     let drawn = numbers.iter().map(|&number| draw(args, judge, number));
     let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
     // One scheduler after the other: each has a pool of its own.
     drawn.sort_by_key(|drawn| matches!(drawn.config.scheduler, SchedulerConfig::Credit(_)));
-    let mut scenarios = Vec::new();
+    let mut bench = Some(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?);
+    let (mut scenarios, mut not_played) = (Vec::new(), Vec::new());
     for drawn in drawn {
-        let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
-        let play = |config: &Config, options: &Options| {
-            let measured = bench.guests.run(config, options);
-            bar.step();
-            measured
+        let number = drawn.number;
+        let play_one = || {
+            // After a failure with guests of its own: who knows in what state those are.
+            let bench = match &mut bench {
+                Some(bench) => bench,
+                none => none.insert(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?),
+            };
+            let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
+            let play = |config: &Config, options: &Options| {
+                let measured = bench.guests.run(config, options);
+                bar.step();
+                measured
+            };
+            one(args, drawn, costs, play)
         };
-        scenarios.push(one(args, drawn, costs, play)?);
+        match play_one() {
+            Ok(checked) => scenarios.push(checked),
+            // A guest may hang or end; what was played stays, and the others are tried.
+            Err(error) => {
+                bench = None;
+                let why = first_line(&error);
+                not_played.push(NotPlayed { first: number, scenarios: 1, why });
+            }
+        }
     }
-    scenarios.sort_by_key(|checked| checked.scenario);
-    Ok(Found { kernel: release, scenarios, not_played: Vec::new() })
+    scenarios.sort_by_key(|checked: &Checked| checked.scenario);
+    Ok(Found { kernel: release, scenarios, not_played })
 }
 
 /// Runs the cases that are chosen by guests of this Xen, one after another, and in the simulator.

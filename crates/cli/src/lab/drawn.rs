@@ -77,7 +77,7 @@ impl Judge {
 /// A scenario to be played.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    number: u32,
+    pub(super) number: u32,
     pub(super) config: Config,
     seed: u64,
 }

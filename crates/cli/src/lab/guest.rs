@@ -136,12 +136,15 @@ impl Machine {
     fn output(&self, seconds: u64, words: &[String]) -> Result<String, Fail> {
         match self.ran(seconds, words)? {
             (Some(0), out, _) => Ok(out),
-            (code, out, err) => {
-                let code = code.map_or_else(|| "a signal".to_string(), |code| code.to_string());
-                let (name, out, err) = (&self.name, out.trim(), err.trim());
-                Err(Fail::Host(format!("{name}: ended with {code}; {out} {err}")))
-            }
+            (code, out, err) => Err(self.ended(code, &out, &err)),
         }
+    }
+
+    /// That its script has ended with `code`, and what it printed.
+    fn ended(&self, code: Option<i32>, out: &str, err: &str) -> Fail {
+        let code = code.map_or_else(|| "a signal".to_string(), |code| code.to_string());
+        let (name, out, err) = (&self.name, out.trim(), err.trim());
+        Fail::Host(format!("{name}: ended with {code}; {out} {err}"))
     }
 
     /// Calls its script with `words`; gives its exit code and what it prints.
@@ -204,11 +207,11 @@ pub(super) fn check(
             Ok(report) => {
                 all.kernel = report.kernel;
                 all.scenarios.extend(report.scenarios);
+                all.not_played.extend(report.not_played);
             }
             // A guest or its hypervisor may hang; what others have played stays.
             Err(error) => {
-                let line = error.message().lines().next().unwrap_or_default();
-                let why = line.chars().take(WHY_CHARS).collect();
+                let why = first_line(&error);
                 let (first, scenarios) = (piece[0], piece.len() as u32);
                 all.not_played.push(NotPlayed { first, scenarios, why });
                 failed = Some(error);
@@ -221,6 +224,12 @@ pub(super) fn check(
     all.not_played.sort_by_key(|not| not.first);
     all.scenarios.sort_by_key(|checked| checked.scenario);
     Ok(all)
+}
+
+/// Why something could not be played, in a line.
+pub(super) fn first_line(error: &Fail) -> String {
+    let line = error.message().lines().next().unwrap_or_default();
+    line.chars().take(WHY_CHARS).collect()
 }
 
 /// Where a program of iproute2 is.
@@ -253,11 +262,16 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fa
         * u64::from(args.starts)
         * (u64::from(args.seconds) + 1)
         * (1 + u64::from(args.twice));
-    let text = machine.output(machine.boot_s + machine.slower * inside_s, &command)?;
+    let seconds = machine.boot_s + machine.slower * inside_s;
+    let (code, text, err) = machine.ran(seconds, &command)?;
+    // What was played counts, also if the code says that a scenario could not be.
     let mut values = serde_json::Deserializer::from_str(&text);
-    Found::deserialize(&mut values).map_err(|error| {
-        let (name, text) = (&machine.name, text.trim());
-        Fail::Host(format!("{name} with scenarios from {first} on says: {error}: {text}"))
+    Found::deserialize(&mut values).map_err(|error| match code {
+        Some(0) => {
+            let (name, text) = (&machine.name, text.trim());
+            Fail::Host(format!("{name} with scenarios from {first} on says: {error}: {text}"))
+        }
+        _ => machine.ended(code, &text, &err),
     })
 }
 

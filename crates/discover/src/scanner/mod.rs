@@ -133,6 +133,7 @@ impl Scanner {
             self.processes.remove(&pid);
             return;
         };
+        let mut before = None;
         let looks = match self.processes.get_mut(&pid) {
             // Who runs another program has another name, and who has its number has started later.
             Some(known) if known.stat == stat => {
@@ -141,15 +142,24 @@ impl Scanner {
                 if !due {
                     return;
                 }
+                before = known.read_as.map(|read_as| (read_as, known.given.clone()));
                 known.looks
             }
             _ => 1,
         };
-        let process = self.recognise(pid, stat, looks, troubles);
+        let process = self.recognise(pid, stat, looks, before, troubles);
         self.processes.insert(pid, process);
     }
 
-    fn recognise(&mut self, pid: u32, stat: Stat, looks: u8, troubles: &mut Troubles) -> Process {
+    /// `before` is what its command line was taken for and said, if it was read.
+    fn recognise(
+        &mut self,
+        pid: u32,
+        stat: Stat,
+        looks: u8,
+        before: Option<((Kind, bool), Option<String>)>,
+        troubles: &mut Troubles,
+    ) -> Process {
         let dir = &self.roots.proc.join(pid.to_string());
         let mut process = Process {
             looks,
@@ -160,6 +170,7 @@ impl Scanner {
             uid: None,
             domain: None,
             given: None,
+            read_as: None,
             vhost_of: None,
         };
         if process.stat.kernel {
@@ -183,11 +194,20 @@ impl Scanner {
         let by_others = by_others.or_else(|| process.held.is_vm().then_some(Kind::Kvm));
         if let Some(kind) = process.kind.or(by_others) {
             process.uid = self.uid(pid);
-            let cmdline = file::text(&dir.join("cmdline"), CMDLINE_MAX).unwrap_or_default();
-            if process::is_probe(&cmdline) {
+            // Whoever reads it waits for a lock of the process's memory, which a thread may hold that does not get to run: of one
+            // that is known, whose threads may be in a scheduler of ours, it is not read again.
+            (process.read_as, process.given) = match before {
+                Some((read_as, given)) if read_as.0 == kind => (Some(read_as), given),
+                _ => match file::text(&dir.join("cmdline"), CMDLINE_MAX) {
+                    Ok(text) => {
+                        (Some((kind, process::is_probe(&text))), process::name(kind, &text))
+                    }
+                    Err(_) => (None, None),
+                },
+            };
+            if process.read_as.is_some_and(|(_, is_probe)| is_probe) {
                 process.kind = None;
             }
-            process.given = process::name(kind, &cmdline);
         }
         process
     }

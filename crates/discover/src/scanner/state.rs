@@ -96,6 +96,8 @@ pub(super) struct Process {
     pub(super) domain: Option<Domain>,
     /// By its command line.
     pub(super) given: Option<String>,
+    /// Its command line was read as that of such a VM, and whether it is one that only tells what it can do.
+    pub(super) read_as: Option<(Kind, bool)>,
     /// It is a thread of the kernel's that serves this thread.
     pub(super) vhost_of: Option<u32>,
 }

@@ -263,6 +263,11 @@ fn from_scan_to_scan() {
     for _ in 0..10 {
         assert_eq!(scanner.scan().vms.len(), 1);
     }
+    // The command line of one that is known is not read again: that could wait for a thread of its.
+    tree.write("proc/20/cmdline", "q\0-name\0other");
+    for _ in 0..10 {
+        vm(&scanner.scan(), "a");
+    }
     tree.restarted(20, "q", 5000);
     tree.write("proc/20/cmdline", "q\0-name\0b");
     let found = scanner.scan();
