@@ -201,8 +201,6 @@ static long begin_cpu(__u32 cpu, __s32 *failed)
 	if (!c)
 		return 1;
 	c->current = NONE;
-	/* Of the first mask. */
-	c->masks[0] = 1;
 	lt_pcpu_init(&c->rule, PARAMS, bpf_ktime_get_ns());
 	*failed = scx_bpf_create_dsq(QUEUE_OF(cpu, LT_SMALL), -1);
 	if (!*failed)
@@ -221,6 +219,7 @@ __s32 BPF_PROG(lowtail_init)
 	bpf_loop(settings.cpus, begin_cpu, &failed, 0);
 	if (!failed)
 		bpf_loop(settings.masks, begin_mask, &failed, 0);
+	begin_first_mask();
 	if (!failed)
 		failed = scx_bpf_create_dsq(PARKED, -1);
 	if (!failed)

@@ -4,7 +4,7 @@
  * CPUs, so a CPU finds who is first without passing anybody whom it may not run, however many wait for other CPUs.
  *
  * Each CPU has a bitmap of the masks that it is in. Mask 0 is that of threads for whose mask there is no number
- * left: they share a queue whatever their masks are, and every CPU is in it. A mask that no thread has any longer is given up
+ * left: they share a queue whatever their masks are, and every CPU is in it from the first of them on. A mask that no thread has any longer is given up
  * with the next pass over all VMs, unless a thread has come to have it meanwhile.
  */
 #ifndef LOWTAIL_VCPU_MASK_H
@@ -33,11 +33,15 @@
 __u32 unused_masks;
 /* Numbers that no mask has. */
 __u32 masks_left;
+/* Masks have had numbers below this one: no CPU looks at bits from there on. */
+__u32 masks_high = 1;
+/* Whether somebody has had the first mask. */
+__u32 first_mask_used;
 
 /* Words of a CPU's bitmap of masks. */
 static __always_inline __u32 mask_words(void)
 {
-	return (settings.masks + 63) / 64;
+	return (masks_high + 63) / 64;
 }
 
 static __always_inline struct mask *mask_of(__u32 mask)
@@ -81,6 +85,19 @@ __attribute__((noinline)) int change_cpus(__u32 mask, __u32 gone)
 
 	bpf_loop(settings.cpus, change_cpu, &change, 0);
 	return 0;
+}
+
+/* CPUs look at bits up to that of @mask. */
+static __always_inline void raise_masks_high(__u32 mask)
+{
+	__u32 high;
+
+	for (int i = 0; i < HOLD_TRIES; i++) {
+		high = masks_high;
+		if (mask < high ||
+		    __sync_val_compare_and_swap(&masks_high, high, mask + 1) == high)
+			break;
+	}
 }
 
 /* Counts one more thread of @mask. Returns 0 if that is being given up. */
@@ -132,6 +149,7 @@ static __always_inline __u32 new_mask(const struct cpu_bits *wanted)
 	if (!m)
 		return 0;
 	m->cpus = *wanted;
+	raise_masks_high(mask);
 	change_cpus(mask, 0);
 	m->threads = 1;
 	if (!bpf_map_update_elem(&mask_numbers, wanted, &mask, BPF_NOEXIST))
@@ -144,8 +162,7 @@ static __always_inline __u32 new_mask(const struct cpu_bits *wanted)
 	return known && hold_mask(*known) ? *known : 0;
 }
 
-/* The number of the set of CPUs that @p may run on. Whoever gets it is counted, and releases it in the end. */
-static __always_inline __u32 find_mask(struct task_struct *p)
+static __always_inline __u32 look_for_mask(struct task_struct *p)
 {
 	__u32 zero = 0, bytes = (settings.cpus + 63) / 64 * 8, *known;
 	struct cpu_bits *wanted = bpf_map_lookup_elem(&wanted_mask, &zero);
@@ -161,6 +178,27 @@ static __always_inline __u32 find_mask(struct task_struct *p)
 	if (known)
 		return hold_mask(*known) ? *known : 0;
 	return new_mask(wanted);
+}
+
+/* The number of the set of CPUs that @p may run on. Whoever gets it is counted, and releases it in the end. */
+static __always_inline __u32 find_mask(struct task_struct *p)
+{
+	__u32 mask = look_for_mask(p);
+
+	if (!mask && !first_mask_used) {
+		first_mask_used = 1;
+		change_cpus(0, 0);
+	}
+	return mask;
+}
+
+/* The first mask has all CPUs. */
+static __always_inline void begin_first_mask(void)
+{
+	struct mask *m = mask_of(0);
+
+	if (m)
+		__builtin_memset(&m->cpus, 0xff, sizeof(m->cpus));
 }
 
 static long give_up_mask(__u32 mask, void *ctx)
