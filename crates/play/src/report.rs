@@ -91,6 +91,9 @@ pub struct Report {
     /// Scenarios that could not be played, as the machine that was booted for them did not come to its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_played: Vec<NotPlayed>,
+    /// Scenarios that were played a second time, as a guest hung or ended the first time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub played_again: Vec<NotPlayed>,
 }
 
 /// Scenarios in a row that could not be played.
@@ -104,10 +107,20 @@ pub struct NotPlayed {
     pub why: String,
 }
 
+impl NotPlayed {
+    /// Scenario `number`.
+    pub fn one(number: u32, why: String) -> Self {
+        NotPlayed { first: number, scenarios: 1, why }
+    }
+}
+
 impl fmt::Display for NotPlayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NotPlayed { first, scenarios, why } = self;
-        write!(f, "{first} to {}: {why}", first + scenarios.max(&1) - 1)
+        match scenarios {
+            0 | 1 => write!(f, "{first}: {why}"),
+            n => write!(f, "{first} to {}: {why}", first + n - 1),
+        }
     }
 }
 
@@ -243,12 +256,14 @@ mod tests {
             elapsed_seconds: 1.0,
             scenarios: vec![checked(8), checked(9)],
             not_played: vec![NotPlayed { first: 5, scenarios: 3, why }],
+            played_again: vec![NotPlayed::one(8, "a guest ended".into())],
         };
         assert_eq!(
             report.command(),
             "lowtail lab check --on xen=4.20 --seed 7 --scenarios 5 --first 5"
         );
         assert_eq!(report.not_played[0].to_string(), "5 to 7: Xen 4.20: ended with 125");
+        assert_eq!(report.played_again[0].to_string(), "8: a guest ended");
         let text = report.lines().expect("JSON");
         assert_eq!(Report::parse(&text), Ok(report));
     }

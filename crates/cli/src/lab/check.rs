@@ -60,6 +60,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         elapsed_seconds: began.elapsed().as_secs_f64().round(),
         scenarios: found.scenarios,
         not_played: found.not_played,
+        played_again: found.played_again,
     };
     if let Some(dir) = &args.save {
         save(args, judge, &report, dir)?;
@@ -95,7 +96,7 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found,
         };
         scenarios.push(one(args, draw(args, judge, number)?, costs, play)?);
     }
-    Ok(Found { kernel: release(), scenarios, not_played: Vec::new() })
+    Ok(Found { kernel: release(), scenarios, ..Found::default() })
 }
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.
@@ -181,6 +182,9 @@ fn text(args: &LabCheck, report: &Report) -> String {
         ]);
     }
     text += &format!("\nThe worst figures:\n\n{}", table(&rows));
+    for again in &report.played_again {
+        text += &format!("\nPlayed a second time: scenario {again}\n");
+    }
     if let Some((scenario, _)) = worst.first() {
         text += &format!("\nThe worst again: {}\n", report.settings.only(*scenario));
     }

@@ -4,7 +4,7 @@ use lowtail_play::report::{Checked, NotPlayed};
 use serde::Deserialize;
 
 /// What all scenarios have shown.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Found {
     /// The kernel's release.
     pub(super) kernel: String,
@@ -13,4 +13,7 @@ pub(super) struct Found {
     /// Those that could not be played.
     #[serde(default)]
     pub(super) not_played: Vec<NotPlayed>,
+    /// Those that were played a second time, with why the first time was none.
+    #[serde(default)]
+    pub(super) played_again: Vec<NotPlayed>,
 }

@@ -15,10 +15,11 @@ use lowtail_play::{Comparison, Error, Judge as Claims, Options, scale};
 use super::args::{LabCheck, LabRun};
 use super::beside::{self, Chosen, Real};
 use super::checked::Found;
-use super::drawn::{Judge, XEN_PCPUS, bar, draw, one};
+use super::drawn::{Drawn, Judge, XEN_PCPUS, bar, draw, one};
 use super::guest::first_line;
 use crate::exit::Fail;
 use crate::global::Global;
+use crate::progress::Bar;
 
 /// The first of the pCPUs on which scenarios are played: the one before is dom0's.
 const FIRST_PCPU: u16 = 1;
@@ -36,35 +37,47 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
     // One scheduler after the other: each has a pool of its own.
     drawn.sort_by_key(|drawn| matches!(drawn.config.scheduler, SchedulerConfig::Credit(_)));
     let mut bench = Some(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?);
-    let (mut scenarios, mut not_played) = (Vec::new(), Vec::new());
+    let (mut scenarios, mut not_played, mut played_again) = (Vec::new(), Vec::new(), Vec::new());
     for drawn in drawn {
         let number = drawn.number;
-        let play_one = || {
-            // After a failure with guests of its own: who knows in what state those are.
-            let bench = match &mut bench {
-                Some(bench) => bench,
-                none => none.insert(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?),
-            };
-            let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
-            let play = |config: &Config, options: &Options| {
-                let measured = bench.guests.run(config, options);
-                bar.step();
-                measured
-            };
-            one(args, drawn, costs, play)
-        };
-        match play_one() {
+        let mut result = play(args, drawn, &mut bench, &bar);
+        // A guest may hang or end, which is no figure: once more, with new guests.
+        if let Err(error) = &result {
+            played_again.push(NotPlayed::one(number, first_line(error)));
+            bench = None;
+            result = play(args, draw(args, judge, number)?, &mut bench, &bar);
+        }
+        match result {
             Ok(checked) => scenarios.push(checked),
-            // A guest may hang or end; what was played stays, and the others are tried.
+            // What was played stays, and the others are tried.
             Err(error) => {
                 bench = None;
-                let why = first_line(&error);
-                not_played.push(NotPlayed { first: number, scenarios: 1, why });
+                not_played.push(NotPlayed::one(number, first_line(&error)));
             }
         }
     }
     scenarios.sort_by_key(|checked: &Checked| checked.scenario);
-    Ok(Found { kernel: release, scenarios, not_played })
+    Ok(Found { kernel: release, scenarios, not_played, played_again })
+}
+
+/// Plays one scenario with the guests of `bench`, or with new ones if there are none: after a failure who knows in what state they are.
+fn play(
+    args: &LabCheck,
+    drawn: Drawn,
+    bench: &mut Option<Bench>,
+    bar: &Bar,
+) -> Result<Checked, Fail> {
+    let failed = |error: Error| Fail::Host(error.to_string());
+    let bench = match bench {
+        Some(bench) => bench,
+        none => none.insert(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?),
+    };
+    let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
+    one(args, drawn, costs, |config: &Config, options: &Options| {
+        let measured = bench.guests.run(config, options);
+        bar.step();
+        measured
+    })
 }
 
 /// Runs the cases that are chosen by guests of this Xen, one after another, and in the simulator.

@@ -200,7 +200,7 @@ pub(super) fn check(
     });
     drop(bar);
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = Found { kernel: String::new(), scenarios: Vec::new(), not_played: Vec::new() };
+    let mut all = Found::default();
     let mut failed = None;
     for (piece, report) in results {
         match report {
@@ -208,6 +208,7 @@ pub(super) fn check(
                 all.kernel = report.kernel;
                 all.scenarios.extend(report.scenarios);
                 all.not_played.extend(report.not_played);
+                all.played_again.extend(report.played_again);
             }
             // A guest or its hypervisor may hang; what others have played stays.
             Err(error) => {
@@ -222,6 +223,7 @@ pub(super) fn check(
         return Err(error);
     }
     all.not_played.sort_by_key(|not| not.first);
+    all.played_again.sort_by_key(|again| again.first);
     all.scenarios.sort_by_key(|checked| checked.scenario);
     Ok(all)
 }

@@ -25,5 +25,5 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
         let figures = figures(case, u64::from(args.starts), experiment.file.seed, &|| bar.step());
         scenarios.push(Checked { scenario: number, figures: figures.map_err(failed)? });
     }
-    Ok(Found { kernel: release(), scenarios, not_played: Vec::new() })
+    Ok(Found { kernel: release(), scenarios, ..Found::default() })
 }

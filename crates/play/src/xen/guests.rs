@@ -25,6 +25,10 @@ const OVERTIME: Duration = Duration::from_ms(100);
 const PATIENCE: Duration = Duration::from_s(120);
 /// From one look whether they have, to the next.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+/// Where xenconsoled keeps what guests say, if it is told to.
+const CONSOLES: &str = "/var/log/xen/console";
+/// So many lines of it say why a guest ended.
+const LAST_LINES: usize = 2;
 /// Memory of a guest: a kernel of a distribution, and this program.
 const MEMORY_MIB: u32 = 160;
 /// The command line of a guest's kernel, before what it is to run. Without the last its threads test ciphers for seconds.
@@ -192,8 +196,9 @@ impl Guests {
             chosen.iter().zip(&config.vms).zip(before.1.iter().zip(&after.1))
         {
             let path = path(&self.domains[guest].0, ANSWER);
-            let answer: Answer =
-                wait(&mut self.store, &vm.name, |store| receive(store, &path, number))?;
+            let answer: Answer = wait(&mut self.store, &self.domains[guest].0, |store| {
+                receive(store, &path, number)
+            })?;
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
             played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer });
         }
@@ -229,8 +234,7 @@ impl Guests {
         guest: usize,
         look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        let name = self.domains[guest].0.name.clone();
-        wait(&mut self.store, &name, look)
+        wait(&mut self.store, &self.domains[guest].0, look)
     }
 }
 
@@ -249,17 +253,31 @@ fn path(domain: &Domain, of: &str) -> String {
 /// Waits until a guest has what is looked for.
 fn wait<T>(
     store: &mut Store,
-    guest: &str,
+    domain: &Domain,
     look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
 ) -> Result<T, Error> {
+    let name = &domain.name;
     let until = Instant::now().after(PATIENCE);
     while Instant::now() < until {
         if let Some(found) = look(store)? {
             return Ok(found);
         }
+        if store.read(&path(domain, "name")).map_err(xen)?.is_none() {
+            return Err(Error::Xen(format!("guest `{name}` has ended{}", last_words(name))));
+        }
         sleep(LOOK);
     }
-    Err(Error::Xen(format!("guest `{guest}` says nothing for {PATIENCE}")))
+    Err(Error::Xen(format!("guest `{name}` says nothing for {PATIENCE}{}", last_words(name))))
+}
+
+/// What a guest has said last on its console, if xenconsoled keeps that.
+fn last_words(guest: &str) -> String {
+    let log = std::fs::read(format!("{CONSOLES}/guest-{guest}.log")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&log);
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
+    let lines: Vec<String> = text.lines().map(plain).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    if last.is_empty() { String::new() } else { format!(", its last words: {}", last.join("; ")) }
 }
 
 /// CPU time of each vCPU of each guest that plays, and when.

@@ -6,6 +6,7 @@ use lowtail_lab::figure::figure as rounded;
 use lowtail_lab::markdown::{plain, table};
 use lowtail_play::check::Figure;
 use lowtail_play::fidelity::{Causes, Judged, JudgedKind};
+use lowtail_play::report::NotPlayed;
 
 use super::picture;
 
@@ -57,13 +58,17 @@ fn goals(all: &[Judged]) -> String {
 fn conditions(judged: &Judged) -> String {
     let report = &judged.report;
     let (met, all) = judged.goals();
-    let not = report.not_played.iter().map(|not| plain(&not.to_string())).collect::<Vec<_>>();
-    let not = match not.is_empty() {
-        true => String::new(),
-        false => format!("\n\nNot played: scenarios {}.", not.join("; ")),
+    let list = |what: &str, all: &[NotPlayed]| match all {
+        [] => String::new(),
+        all => {
+            let all: Vec<_> = all.iter().map(|not| plain(&not.to_string())).collect();
+            format!("\n\n{what}: scenarios {}.", all.join("; "))
+        }
     };
+    let not = list("Not played", &report.not_played);
+    let again = list("Played a second time", &report.played_again);
     format!(
-        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}",
+        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}{again}",
         report.scenarios.len(),
         plain(&report.kernel),
         report.pcpus_in_words(),
