@@ -13,16 +13,18 @@ use nix::unistd::gettid;
 /// How often it is looked whether a processor is there.
 const PERIOD: Duration = Duration::from_micros(500);
 /// A thread before which nobody goes is woken so late only where its processor is away. It waits for softirqs, which have 2 ms
-/// at most (`net.core.netdev_budget_usecs`) and use a small part of that where processors are idle for most of the time.
+/// at most (`net.core.netdev_budget_usecs`) and use a small part of that where processors have nothing to do for most of the time.
 const LATE: Duration = Duration::from_millis(1);
 
 /// From when to when one was away.
 type Span = (Instant, Instant);
 
-/// Threads that look, one on each processor.
+/// Threads that look, one on each processor, and threads that keep it awake: a hypervisor brings a virtual processor that has halted back
+/// when it has time, without a trace in `/proc/stat`.
 pub(crate) struct Watch {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Span>>>,
+    awake: Vec<JoinHandle<()>>,
 }
 
 impl Watch {
@@ -32,15 +34,32 @@ impl Watch {
             let over = Arc::clone(&over);
             thread::spawn(move || look(cpu, &over))
         };
-        let threads = own_cpus().expect("they are known").into_iter().map(look).collect();
-        Watch { over, threads }
+        let stay = |cpu| {
+            let over = Arc::clone(&over);
+            thread::spawn(move || stay_awake(cpu, &over))
+        };
+        let cpus = own_cpus().expect("they are known");
+        let awake = cpus.iter().copied().map(stay).collect();
+        let threads = cpus.into_iter().map(look).collect();
+        Watch { over, threads, awake }
     }
 
     /// When any of them was away.
     pub(crate) fn end(self) -> Vec<Span> {
         self.over.store(true, Ordering::Relaxed);
+        self.awake.into_iter().for_each(|thread| thread.join().expect("no panic"));
         let spans = self.threads.into_iter().map(|thread| thread.join().expect("no panic"));
         spans.flatten().collect()
+    }
+}
+
+/// Computes where nobody else does.
+fn stay_awake(cpu: usize, over: &AtomicBool) {
+    set_cpus(gettid(), &[cpu]).expect("it is ours");
+    let last = Thread { policy: Policy::Idle, ..Thread::default() };
+    set_policy(gettid(), &last).expect("it may go down");
+    while !over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
     }
 }
 

@@ -30,8 +30,6 @@ pub(crate) struct Figures {
     /// Share of the questions that count: those during which no processor was away, if that was watched.
     pub(crate) counted: f64,
     pub(crate) bulk_mbit: f64,
-    /// Share of all processors that was idle.
-    pub(crate) idle: f64,
 }
 
 /// Four connections from `from` and questions from `asker`, all to `to`, which has the address. If `watched`, questions
@@ -65,14 +63,12 @@ pub(crate) fn measure(
     }
     let socket = asker.within(|| UdpSocket::bind("0.0.0.0:0").expect("a free port"));
     thread::sleep(WARM_UP);
-    let (began, before, cpu) = (Instant::now(), received.load(Ordering::Relaxed), idle());
+    let (began, before) = (Instant::now(), received.load(Ordering::Relaxed));
     let watch = watched.then(Watch::begin);
     let (asked, lost) = ask(&socket, echo_at);
     let away = watch.map(Watch::end).unwrap_or_default();
     let bytes = received.load(Ordering::Relaxed) - before;
     let bulk_mbit = bytes as f64 * 8e-6 / began.elapsed().as_secs_f64();
-    let after = idle();
-    let share = (after.0 - cpu.0) as f64 / (after.1 - cpu.1).max(1) as f64;
     stop.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.join().expect("it does not panic");
@@ -86,7 +82,7 @@ pub(crate) fn measure(
     // All were set aside: as long as can be.
     let at = |share: f64| took.get((took.len() as f64 * share) as usize);
     let us = |share| at(share).unwrap_or(&MEASURED).as_secs_f64() * 1e6;
-    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, counted, bulk_mbit, idle: share }
+    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, counted, bulk_mbit }
 }
 
 fn answer(socket: &UdpSocket, stop: &AtomicBool) {
@@ -143,12 +139,4 @@ fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<(Instant, Duration)>, usize) 
         thread::sleep(PAUSE);
     }
     (took, lost)
-}
-
-/// Idle and all ticks of all processors.
-fn idle() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/stat").expect("it is there");
-    let line = text.lines().next().expect("all processors");
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|n| n.parse().unwrap_or(0)).collect();
-    (ticks[3], ticks[..8].iter().sum())
 }
