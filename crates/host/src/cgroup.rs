@@ -7,7 +7,8 @@
 
 use lowtail_engine::Duration;
 
-use crate::ids::{Cgroup, CpuSet};
+use crate::cpu_set::CpuSet;
+use crate::ids::Cgroup;
 
 /// One control group of the controller `cpu`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,9 +10,10 @@ use serde::Deserialize;
 
 use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
+use crate::cpu_set::CpuSet;
 use crate::guest::wake_storm::WakeStormConfig;
 use crate::host_state::{DomParams, HostState, VcpuState};
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
 use crate::io::ports::PORTS_MAX;
 use crate::sched::{null, small_first};
@@ -24,7 +25,7 @@ pub use workload::Workload;
 /// A host and its guests.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Number of pCPUs, 1 to 128.
+    /// Number of pCPUs, 1 to 1024.
     pub pcpus: u16,
     /// Number of sockets over which they are spread evenly.
     pub sockets: u16,

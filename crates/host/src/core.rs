@@ -205,6 +205,9 @@ impl Core {
     /// Sends the tickles that the scheduler asked for. `near` is the pCPU on which it
     /// ran, and how long that one takes into its own scheduler: it needs no interrupt.
     fn send_tickles(&mut self, decision: Duration, near: Option<(Pcpu, Duration)>) {
+        if self.tickled.is_empty() {
+            return;
+        }
         for p in std::mem::take(&mut self.tickled).iter() {
             let idle = self.host.current[p.index()].is_none();
             let from_idle = if idle { self.way_from_idle() } else { Duration::ZERO };

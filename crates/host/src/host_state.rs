@@ -3,7 +3,8 @@
 use lowtail_engine::Time;
 
 use crate::cgroup::{CgroupConfig, Thread};
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::cpu_set::CpuSet;
+use crate::ids::{Dom, Pcpu, Vcpu};
 
 /// One vCPU as the hypervisor knows it.
 #[derive(Debug, Clone, Copy)]

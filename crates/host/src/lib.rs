@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod config;
 mod core;
 pub mod costs;
+pub mod cpu_set;
 pub mod event;
 pub mod guest;
 pub mod host;
@@ -21,5 +22,6 @@ pub mod stats;
 
 pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;
+pub use cpu_set::CpuSet;
 pub use host::Host;
-pub use ids::{Cgroup, CpuSet, Dom, Pcpu, Vcpu};
+pub use ids::{Cgroup, Dom, Pcpu, Vcpu};

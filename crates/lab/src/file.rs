@@ -135,11 +135,11 @@ fn a_minute() -> LongDurationText {
 pub struct HostFile {
     /// Number of pCPUs.
     #[serde(default = "one_u16")]
-    #[schemars(range(min = 1, max = 128))]
+    #[schemars(range(min = 1, max = 1024))]
     pub pcpus: u16,
     /// Number of sockets over which they are spread evenly.
     #[serde(default = "one_u16")]
-    #[schemars(range(min = 1, max = 128))]
+    #[schemars(range(min = 1, max = 1024))]
     pub sockets: u16,
     /// What things cost: the name of a file in `costs/`, or a table with `file` and
     /// numbers that replace its own.

@@ -71,7 +71,7 @@ pub(crate) struct LabRun {
     pub(super) domain_xml: Vec<PathBuf>,
     /// pCPUs of the host for --domain-xml [default: as many as here]
     #[arg(long, value_name = "N", requires = "domain_xml")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=128))]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) pcpus: Option<u16>,
     #[arg(long, value_name = "NAME", requires = "domain_xml", help = scheduler_help())]
     pub(super) scheduler: Option<String>,

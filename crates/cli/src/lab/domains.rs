@@ -13,7 +13,7 @@ use super::args::{LabRun, SCHEDULER, processors};
 use crate::exit::Fail;
 
 /// Most pCPUs of a host.
-const PCPUS_MAX: usize = 128;
+const PCPUS_MAX: usize = lowtail_host::CpuSet::MAX_PCPUS as usize;
 
 /// The scenario of a host with the VMs that `args` name.
 pub(super) fn text(args: &LabRun) -> Result<String, Fail> {

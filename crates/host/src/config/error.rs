@@ -1,12 +1,12 @@
 //! What is wrong with a configuration.
 
-use crate::ids::CpuSet;
+use crate::cpu_set::CpuSet;
 
 /// What is wrong with a [`Config`](super::Config).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// No pCPUs, or more than a host can have.
-    #[error("{0} pCPUs: a host has 1 to 128")]
+    #[error("{0} pCPUs: a host has 1 to 1024")]
     Pcpus(u16),
     /// Sockets that do not divide the pCPUs.
     #[error("{sockets} sockets for {pcpus} pCPUs: each socket holds the same number of pCPUs")]

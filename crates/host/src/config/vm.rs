@@ -3,8 +3,8 @@
 use super::error::ConfigError;
 use super::workload::Workload;
 use crate::cgroup::Thread;
+use crate::cpu_set::CpuSet;
 use crate::guest::mix::PARTS_MAX;
-use crate::ids::CpuSet;
 
 /// One domain.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@ use lowtail_engine::{Duration, EventQueue, Rng, Time, Timer};
 
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
+use crate::cpu_set::CpuSet;
 use crate::event::Event;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Vcpu};
+use crate::ids::Vcpu;
 use crate::record::Recorder;
 use crate::sched::{Pass, Scheduler};
 use crate::stats::{PcpuStats, VcpuStats, Worst};

@@ -2,9 +2,10 @@
 
 use lowtail_engine::{EventQueue, Time, Timer};
 
+use crate::cpu_set::CpuSet;
 use crate::event::{Event, SchedTimer};
 use crate::host_state::{HostState, VcpuState};
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::record::{Note, Recorder};
 
 /// What it took to choose who runs next, besides a pass and a switch: each takes time.

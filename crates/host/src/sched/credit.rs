@@ -88,9 +88,10 @@ mod state;
 
 use lowtail_engine::{Duration, Time};
 
+use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};

@@ -33,9 +33,10 @@ mod unit;
 
 use lowtail_engine::Duration;
 
+use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
@@ -219,13 +220,17 @@ impl Credit2 {
 
 impl Scheduler for Credit2 {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
-        self.queues = match self.config.runqueue {
-            RunqueueScope::Core => {
-                cx.host.pcpus.iter().map(|p| RunQueue::new(CpuSet::only(p))).collect()
-            }
-            RunqueueScope::Socket => cx.host.sockets.iter().map(|s| RunQueue::new(*s)).collect(),
-            RunqueueScope::All => vec![RunQueue::new(cx.host.pcpus)],
+        let sets = match self.config.runqueue {
+            RunqueueScope::Core => cx.host.pcpus.iter().map(CpuSet::only).collect(),
+            RunqueueScope::Socket => cx.host.sockets.clone(),
+            RunqueueScope::All => vec![cx.host.pcpus],
         };
+        // pCPUs come one by one, and a queue is full before the next one begins.
+        for set in sets {
+            let all: Vec<Pcpu> = set.iter().collect();
+            let parts = all.chunks(usize::from(self.config.runqueue_pcpus));
+            self.queues.extend(parts.map(|part| RunQueue::new(part.iter().copied().collect())));
+        }
         let pcpus = cx.host.pcpus.iter();
         let home = |p| self.queues.iter().position(|q| q.active.has(p)).unwrap_or(0);
         self.queue_of = pcpus.map(home).collect();

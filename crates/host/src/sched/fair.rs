@@ -20,6 +20,7 @@ mod check;
 mod choose;
 mod entity;
 mod limbo;
+mod loads;
 mod pool;
 mod queue;
 mod realtime;
@@ -38,6 +39,7 @@ use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 use balance_state::BalanceState;
 use entity::Entity;
+use loads::Loads;
 use pool::Pool;
 use queue::Queue;
 pub use state::Fair;
@@ -51,7 +53,9 @@ impl Fair {
         if let Some(p) = p {
             self.reschedule.remove(p);
         }
-        std::mem::take(&mut self.reschedule).iter().for_each(|p| cx.tickle(p));
+        if !self.reschedule.is_empty() {
+            std::mem::take(&mut self.reschedule).iter().for_each(|p| cx.tickle(p));
+        }
         cx.moved_groups(std::mem::take(&mut self.moved_groups));
         for &(alarm, at) in &self.deferred_timers {
             cx.arm(self.id(alarm), Time::ZERO + Duration::from_ns(at));
@@ -224,6 +228,7 @@ impl Scheduler for Fair {
             cpu.threads.reserve(self.threads);
             cpu.realtime.reserve(self.threads);
         }
+        self.loads = Loads::new(host);
         let task = |v: usize| Task {
             policy: host.vcpus[v].thread.policy,
             turn: 0,
@@ -274,6 +279,7 @@ impl Scheduler for Fair {
         let fair = prev.filter(|&e| !self.is_realtime(e));
         let next = self.choose(cx.host, at, fair);
         self.cpus[at].current = next;
+        self.note_load(at);
         match next {
             Some(e) => {
                 cx.host.vcpus[e].processor = p;

@@ -4,8 +4,9 @@
 //! bound to a free pCPU for good, those that find none never run. Here a host with
 //! more vCPUs than pCPUs is refused when the host is built.
 
+use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 

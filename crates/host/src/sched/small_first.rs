@@ -1,15 +1,17 @@
 //! `small-first`: lowtail's own scheduler. The rule is `policy/vcpu.h`, the same lines that
 //! run in the kernel; this is its shell: queues, timers, and which pCPU.
 //!
-//! One queue for all pCPUs, looked through for the best that may run here. A vCPU that wakes
-//! goes to an idle pCPU if there is one; else a small one interrupts somebody, on a pCPU
-//! whose preemption bucket allows it; else a timer is set for the moment when one does.
+//! A queue for each set of pCPUs that vCPUs may run on. A vCPU that wakes goes to an idle pCPU if there is one; else a small one
+//! interrupts somebody, where it ran last or on one of the next pCPUs, whose preemption bucket allows it; else a timer is
+//! set for the moment when one does.
 //! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
 //! the queue alone; only what interrupts a stretch pays for a preemption.
 
 mod config;
+mod heap;
 mod limits;
 mod place;
+mod queue;
 mod share;
 mod state;
 
@@ -26,6 +28,7 @@ use crate::sched::scheduler::{Decision, Scheduler};
 pub use config::{Params, SmallFirstConfig, WeightPer};
 pub(crate) use limits::check as check_limits;
 use limits::{Limits, Pauses};
+use queue::Queues;
 use share::Shares;
 pub use state::SmallFirst;
 use state::{Alarm, Cpu, at_ns};
@@ -42,6 +45,7 @@ impl SmallFirst {
             self.vcpus[v.index()].block(vm, host.now.as_ns());
             self.shares.wants_less(state.dom, host.now);
         }
+        self.requeue(host, state.dom);
     }
 
     /// Gives `v` a stretch, as its tokens and its VM's cap allow. `None` if it is to be looked
@@ -51,6 +55,7 @@ impl SmallFirst {
         let (unit, vm) = (&mut self.vcpus[v.index()], &mut self.vms[cx.vcpu(v).dom.index()]);
         let stretch = unit.grant(vm, &self.params, now);
         if stretch == 0 {
+            self.queues.update(v, unit, vm);
             return None;
         }
         let capped = unit.cap_grant(vm, &self.params, stretch, now);
@@ -65,7 +70,7 @@ impl SmallFirst {
         };
         cx.vcpu_mut(v).paused = true;
         self.pauses.begin(cx.host, v);
-        self.waiting.retain(|&other| other != v);
+        self.queues.remove(v);
         cx.note(p, v, Note::Parked);
         cx.arm(self.id(Alarm::Unpark(v)), at_ns(when));
         None
@@ -143,18 +148,19 @@ impl Scheduler for SmallFirst {
             })
             .collect();
         self.pauses = Pauses::new(host);
-        self.waiting.reserve(host.vcpus.len());
+        self.queues = Queues::new(host);
         cx.arm(self.id(Alarm::Account), cx.now() + share::PERIOD);
     }
 
     fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
-        let (now, state) = (cx.now(), *cx.vcpu(v));
-        let vm = &mut self.vms[state.dom.index()];
+        let (now, dom, running) = (cx.now(), cx.vcpu(v).dom, cx.vcpu(v).running);
+        let vm = &mut self.vms[dom.index()];
         self.vcpus[v.index()].wake(vm, &self.params, self.vtime_ns, now.as_ns());
-        self.shares.wants_more(state.dom, now);
+        self.shares.wants_more(dom, now);
+        self.requeue(cx.host, dom);
         // It may still be on its way out of a pCPU; it queues up when it has left.
-        if !state.running {
-            self.waiting.push(v);
+        if !running {
+            self.queue(cx.host, v);
             self.place(cx, v);
         }
     }
@@ -206,7 +212,7 @@ impl Scheduler for SmallFirst {
         let run_for = Duration::from_ns(stretch).min(left.max(Duration::from_ns(1)));
         cx.vcpu_mut(v).processor = p;
         if Some(v) != prev {
-            self.waiting.retain(|&other| other != v);
+            self.queues.remove(v);
         }
         self.vtime_ns = unit.vtime(vm, &self.params, self.vtime_ns, cx.now().as_ns());
         Decision { next: Some(v), run_for: Some(run_for) }
@@ -214,7 +220,7 @@ impl Scheduler for SmallFirst {
 
     fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
         if cx.vcpu(v).runnable() {
-            self.waiting.push(v);
+            self.queue(cx.host, v);
             self.place(cx, v);
         }
     }
@@ -235,7 +241,7 @@ impl Scheduler for SmallFirst {
                 state.paused = false;
                 // It may still be on its way out.
                 if !state.running {
-                    self.waiting.push(v);
+                    self.queue(cx.host, v);
                     self.place(cx, v);
                 }
             }
@@ -249,11 +255,11 @@ impl Scheduler for SmallFirst {
     fn check(&self, host: &HostState) -> Result<(), String> {
         for (i, state) in host.vcpus.iter().enumerate() {
             let v = Vcpu(i as u16);
-            let places = self.waiting.iter().filter(|&&other| other == v).count();
-            let right = usize::from(state.runnable() && !state.running);
-            if places != right {
-                return Err(format!("{v:?} waits {places} times: {state:?}"));
+            let right = state.runnable() && !state.running;
+            if self.queues.has(v) != right {
+                return Err(format!("{v:?} is to wait: {right}; {state:?}"));
             }
+            self.queues.check(v, &self.vcpus[i], &self.vms[state.dom.index()])?;
         }
         for (p, current) in host.current.iter().enumerate() {
             if self.idle.has(Pcpu(p as u16)) != current.is_none() {

@@ -4,8 +4,9 @@ use lowtail_engine::Duration;
 
 use super::config::CreditVersion;
 use super::state::{Credit, Priority};
+use crate::cpu_set::CpuSet;
 use crate::host_state::{HostState, VcpuState};
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 

@@ -4,7 +4,8 @@ use lowtail_engine::Time;
 
 use super::config::{CreditConfig, CreditVersion};
 use super::shares::Shares;
-use crate::ids::{CpuSet, Dom, Pcpu, Vcpu};
+use crate::cpu_set::CpuSet;
+use crate::ids::{Dom, Pcpu, Vcpu};
 
 /// Idle pCPUs have the lowest priority of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

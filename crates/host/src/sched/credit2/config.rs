@@ -4,6 +4,7 @@ use lowtail_engine::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::cpu_set::CpuSet;
 use crate::sched::parameters::scheduler_parameters;
 use crate::sched::ratelimit::check_ratelimit;
 
@@ -43,6 +44,10 @@ scheduler_parameters! {
         ratelimit: Duration,
         /// Which pCPUs share a run queue, `credit2_runqueue`; default core for 4.8.1, socket since.
         runqueue: RunqueueScope,
+        /// How many pCPUs a run queue has at most, `sched_credit2_max_cpus_runqueue`; default 16, which is that of Xen since 4.15
+        /// (8e2aa76dc1), and 1024, no limit, for 4.8.1.
+        #[schemars(range(min = 1, max = 1024))]
+        runqueue_pcpus: u16,
         /// Credit that a vCPU has to be ahead to be pulled to another pCPU, `sched_credit2_migrate_resist`: 0us to 100ms; default
         /// 500us.
         migrate_resist: Duration,
@@ -59,6 +64,7 @@ impl Credit2Config {
             version,
             ratelimit: Duration::from_us(1000),
             runqueue: if old { RunqueueScope::Core } else { RunqueueScope::Socket },
+            runqueue_pcpus: if old { CpuSet::MAX_PCPUS } else { 16 },
             migrate_resist: Duration::from_us(500),
             cap_period: Duration::from_ms(10),
         }
@@ -67,6 +73,9 @@ impl Credit2Config {
     /// Refuses what Xen refuses; the text says what would be right.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_ratelimit(self.ratelimit)?;
+        if !(1..=CpuSet::MAX_PCPUS).contains(&self.runqueue_pcpus) {
+            return Err(format!("runqueue_pcpus {}: 1 to 1024", self.runqueue_pcpus));
+        }
         if self.migrate_resist > Duration::from_ms(100) {
             return Err(format!("migrate_resist {}: 0us to 100ms", self.migrate_resist));
         }

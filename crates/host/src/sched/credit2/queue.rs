@@ -1,7 +1,8 @@
 //! A run queue of credit2: the pCPUs that share it, and who waits, sorted by credit.
 
 use super::unit::Unit;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::cpu_set::CpuSet;
+use crate::ids::{Pcpu, Vcpu};
 
 /// Xen's `struct csched2_runqueue_data`.
 #[derive(Debug)]

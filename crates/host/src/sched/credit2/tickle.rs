@@ -2,7 +2,8 @@
 
 use super::state::{Credit2, ns};
 use super::unit::CREDIT_INIT_NS;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::cpu_set::CpuSet;
+use crate::ids::{Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 
 /// `CSCHED2_RATELIMIT_TICKLE_TOLERANCE`: a pCPU this close to its rate limit is tickled.

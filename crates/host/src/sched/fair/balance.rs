@@ -2,8 +2,9 @@
 
 use super::state::{EnqueueReason, Fair, Leave};
 use super::version::FairVersion;
+use crate::cpu_set::CpuSet;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 
 /// Who has run so recently is not moved (`sysctl_sched_migration_cost`), in ns.
@@ -43,10 +44,18 @@ enum GroupType {
     Overloaded,
 }
 
-/// The load of a set of pCPUs (`struct sg_lb_stats`).
+/// A pCPU, or all of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Members {
+    Pcpu(usize),
+    Socket(usize),
+}
+
+/// The load of these (`struct sg_lb_stats`).
 #[derive(Debug, Clone, Copy)]
 struct GroupStats {
-    set: CpuSet,
+    members: Members,
+    pcpus: u32,
     load: u64,
     threads: u32,
     idle: u32,
@@ -54,13 +63,9 @@ struct GroupStats {
 }
 
 impl GroupStats {
-    fn pcpus(&self) -> u64 {
-        u64::from(self.set.len())
-    }
-
     /// Load per pCPU.
     fn average(&self) -> u64 {
-        self.load / self.pcpus().max(1)
+        self.load / u64::from(self.pcpus).max(1)
     }
 
     /// Load per thread.
@@ -72,15 +77,16 @@ impl GroupStats {
 impl Fair {
     /// Nothing runs there, and nothing waits.
     fn idles(&self, p: usize) -> bool {
-        self.cpus[p].current.is_none()
-            && self.queues[p].runnable == 0
-            && self.cpus[p].realtime.is_empty()
+        self.loads.idles(p)
     }
 
     /// Where a thread that has never run begins: an idle pCPU, else the least loaded
     /// (`find_idlest_cpu`).
     pub(super) fn pick_first(&self, allowed: CpuSet) -> Option<usize> {
-        let load = |p: &usize| (!self.idles(*p), self.queues[*p].load, self.queues[*p].runnable);
+        let load = |p: &usize| {
+            let load = self.loads.of(*p);
+            (!self.idles(*p), load.load, load.runnable)
+        };
         allowed.iter().map(|p| p.index()).min_by_key(load)
     }
 
@@ -90,16 +96,8 @@ impl Fair {
         if self.idles(last.index()) {
             return last.index();
         }
-        let mut near = host.socket_of(last).and(allowed);
-        let mut p = last;
-        while let Some(next) = near.next_after(p) {
-            if self.idles(next.index()) {
-                return next.index();
-            }
-            near.remove(next);
-            p = next;
-        }
-        last.index()
+        let idle = self.loads.idle().and(allowed).and(self.socket_of(host, last.index()));
+        idle.next_after(last).unwrap_or(last).index()
     }
 
     /// The thread `e` belongs to pCPU `p` from now on; it is in no queue (`set_task_cpu`).
@@ -138,7 +136,8 @@ impl Fair {
         if !self.config.balance_idle || self.queues[p].runnable < 2 {
             return;
         }
-        for other in host.pcpus.iter().map(|p| p.index()) {
+        for other in self.loads.idle().iter().map(|p| p.index()) {
+            // One that has taken threads has had them since.
             if self.idles(other) {
                 self.rebalance(host, other, CpuIdleType::Idle);
             }
@@ -185,26 +184,38 @@ impl Fair {
     /// The pCPUs among which `p` balances: its socket, and the host.
     fn span(&self, host: &HostState, p: usize, level: usize) -> CpuSet {
         match level {
-            0 => host.socket_of(self.pcpu(p)),
+            0 => self.socket_of(host, p),
             _ if host.sockets.len() > 1 => host.pcpus,
             _ => CpuSet::EMPTY,
         }
     }
 
-    fn group_stats(&self, set: CpuSet) -> GroupStats {
-        let mut stats =
-            GroupStats { set, load: 0, threads: 0, idle: 0, group_type: GroupType::Spare };
-        for p in set.iter().map(|p| p.index()) {
-            stats.load += self.queues[p].load;
-            stats.threads += self.queues[p].runnable;
-            stats.idle += u32::from(self.idles(p));
+    fn socket_of(&self, host: &HostState, p: usize) -> CpuSet {
+        host.sockets.get(self.loads.socket(p)).copied().unwrap_or(host.pcpus)
+    }
+
+    fn set_of(&self, host: &HostState, members: Members) -> CpuSet {
+        match members {
+            Members::Pcpu(p) => CpuSet::only(self.pcpu(p)),
+            Members::Socket(socket) => host.sockets[socket],
         }
-        stats.group_type = match stats.threads.cmp(&set.len()) {
+    }
+
+    fn group_stats(&self, host: &HostState, members: Members) -> GroupStats {
+        let (load, pcpus, idle) = match members {
+            Members::Pcpu(p) => (self.loads.of(p), 1, u32::from(self.idles(p))),
+            Members::Socket(socket) => {
+                let set = host.sockets[socket];
+                (self.loads.of_socket(socket), set.len(), self.loads.idle().and(set).len())
+            }
+        };
+        let group_type = match load.runnable.cmp(&pcpus) {
             std::cmp::Ordering::Less => GroupType::Spare,
             std::cmp::Ordering::Equal => GroupType::Full,
             std::cmp::Ordering::Greater => GroupType::Overloaded,
         };
-        stats
+        let (load, threads) = (load.load, load.runnable);
+        GroupStats { members, pcpus, load, threads, idle, group_type }
     }
 
     /// One pass of `p` in one domain (`load_balance`).
@@ -256,8 +267,8 @@ impl Fair {
         if level == 0 || idle_type == CpuIdleType::NewlyIdle {
             return true;
         }
-        let socket = host.socket_of(self.pcpu(p));
-        let idle = socket.iter().find(|other| self.idles(other.index()));
+        let socket = self.socket_of(host, p);
+        let idle = self.loads.idle().and(socket).first();
         idle.or_else(|| socket.first()) == Some(self.pcpu(p))
     }
 
@@ -270,14 +281,15 @@ impl Fair {
         idle_type: CpuIdleType,
     ) -> Option<(CpuSet, Amount)> {
         let new = self.config.version >= FairVersion::Linux66;
-        let socket = host.socket_of(self.pcpu(p));
-        let local = self.group_stats(if level == 0 { CpuSet::only(self.pcpu(p)) } else { socket });
+        let own = self.loads.socket(p);
+        let local = if level == 0 { Members::Pcpu(p) } else { Members::Socket(own) };
+        let local = self.group_stats(host, local);
         let mut busiest: Option<GroupStats> = None;
         let mut all = local;
-        let mut look = |set: CpuSet| {
-            let mut stats = self.group_stats(set);
+        let mut look = |members: Members| {
+            let mut stats = self.group_stats(host, members);
             all.load += stats.load;
-            all.set = all.set.or(set);
+            all.pcpus += stats.pcpus;
             // Threads are rather spread over sockets than packed (SD_PREFER_SIBLING).
             if !new
                 && level == 1
@@ -298,8 +310,14 @@ impl Fair {
             }
         };
         match level {
-            0 => socket.iter().filter(|o| o.index() != p).for_each(|o| look(CpuSet::only(o))),
-            _ => host.sockets.iter().filter(|s| **s != socket).for_each(|s| look(*s)),
+            0 => {
+                let others = self.socket_of(host, p).iter().map(|other| other.index());
+                others.filter(|&other| other != p).for_each(|other| look(Members::Pcpu(other)));
+            }
+            _ => {
+                let others = (0..host.sockets.len()).filter(|&socket| socket != own);
+                others.for_each(|socket| look(Members::Socket(socket)));
+            }
         }
         let busiest = busiest?;
         let amount = if new {
@@ -307,7 +325,7 @@ impl Fair {
         } else {
             amount_by_load(&local, &busiest, all.average(), level, idle_type)
         };
-        Some((busiest.set, amount?))
+        Some((self.set_of(host, busiest.members), amount?))
     }
 
     /// Moves `amount` from the busiest of `set` to `p`; whether anything was moved.
@@ -357,12 +375,14 @@ impl Fair {
     /// `find_busiest_queue`.
     fn busiest_pcpu(&self, p: usize, set: CpuSet, amount: Amount) -> Option<usize> {
         let others = set.iter().map(|other| other.index()).filter(|&other| other != p);
-        let more = others.filter(|&other| self.queues[other].runnable > 1);
-        let key = |other: &usize| match amount {
-            Amount::Load(_) => (self.queues[*other].load, std::cmp::Reverse(*other)),
-            Amount::Threads(_) => {
-                (u64::from(self.queues[*other].runnable), std::cmp::Reverse(*other))
-            }
+        let more = others.filter(|&other| self.loads.of(other).runnable > 1);
+        let key = |other: &usize| {
+            let load = self.loads.of(*other);
+            let most = match amount {
+                Amount::Load(_) => load.load,
+                Amount::Threads(_) => u64::from(load.runnable),
+            };
+            (most, std::cmp::Reverse(*other))
         };
         more.max_by_key(key)
     }
@@ -421,13 +441,13 @@ fn amount_by_load(
     let wanted = if there <= all || here >= all {
         0
     } else {
-        ((there - all) * busiest.pcpus()).min((all - here) * local.pcpus())
+        ((there - all) * u64::from(busiest.pcpus)).min((all - here) * u64::from(local.pcpus))
     };
     if wanted >= least {
         return Some(Amount::Load(wanted));
     }
     // Is the host better off with one thread moved?
-    let scaled = least / busiest.pcpus();
+    let scaled = least / u64::from(busiest.pcpus);
     let factor = match local.threads {
         0 => 2,
         _ if busiest.per_thread() > local.per_thread() => 1,
@@ -462,7 +482,7 @@ fn amount_by_threads(
             && busiest.threads > local.threads + 1;
         if !spread && busiest.group_type != GroupType::Overloaded {
             let lone = busiest.threads == 1;
-            let even = busiest.pcpus() > 1 && local.idle <= busiest.idle + 1;
+            let even = busiest.pcpus > 1 && local.idle <= busiest.idle + 1;
             if idle_type == CpuIdleType::Busy || even || lone {
                 return None;
             }
@@ -480,6 +500,7 @@ fn amount_by_threads(
     if here >= there || here >= all || there <= all {
         return None;
     }
-    let load = ((there - all) * busiest.pcpus()).min((all - here) * local.pcpus());
+    let load =
+        ((there - all) * u64::from(busiest.pcpus)).min((all - here) * u64::from(local.pcpus));
     Some(Amount::Load(load))
 }

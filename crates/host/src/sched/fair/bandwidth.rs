@@ -187,6 +187,7 @@ impl Fair {
                 self.reweigh_group(self.threads_queue(here));
             }
             self.queues[above].runnable -= runnable;
+            self.note_load(above);
             leaves &= self.queues[above].entities == 0;
             e = self.above(here);
         }
@@ -232,6 +233,7 @@ impl Fair {
                 self.reweigh_group(self.threads_queue(here));
             }
             self.queues[above].runnable += runnable;
+            self.note_load(above);
             if self.queues[above].limited.throttled.is_some() {
                 self.begin_pause(above);
                 return;

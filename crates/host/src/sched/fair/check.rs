@@ -19,6 +19,19 @@ impl Fair {
             if self.cpus[p].current != current.map(|v| v.index()) {
                 return Err(format!("pCPU {p} runs {current:?}: {:?}", self.cpus[p]));
             }
+            let (cpu, root, load) = (&self.cpus[p], &self.queues[p], self.loads.of(p));
+            let idles = cpu.current.is_none() && root.runnable == 0 && cpu.realtime.is_empty();
+            if (load.load, load.runnable, self.loads.idles(p)) != (root.load, root.runnable, idles)
+            {
+                return Err(format!("pCPU {p} has {load:?}: {cpu:?} {root:?}"));
+            }
+        }
+        for socket in 0..host.sockets.len() {
+            let all = (0..self.cpus.len()).filter(|&p| self.loads.socket(p) == socket);
+            let load: u64 = all.map(|p| self.queues[p].load).sum();
+            if load != self.loads.of_socket(socket).load {
+                return Err(format!("socket {socket} has load {load}: {:?}", self.loads));
+            }
         }
         for (group, state) in self.groups.iter().enumerate() {
             let pcpus = self.cpus.len();

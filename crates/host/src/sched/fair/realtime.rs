@@ -2,8 +2,8 @@
 
 use super::state::{Alarm, Fair};
 use crate::cgroup::Policy;
+use crate::cpu_set::CpuSet;
 use crate::host_state::HostState;
-use crate::ids::CpuSet;
 
 /// A turn under `SCHED_RR` (`RR_TIMESLICE`), in ns.
 const TURN: u64 = 100_000_000;
@@ -35,6 +35,7 @@ impl Fair {
         };
         let at = list.iter().position(|other| !goes_on(other)).unwrap_or(list.len());
         self.cpus[p].realtime.insert(at, e);
+        self.note_load(p);
     }
 
     /// The real-time thread `e` wakes, having run on `last`: there if it may interrupt there,
@@ -68,6 +69,7 @@ impl Fair {
         let over = self.tasks[e].turn == 0;
         if blocks || last || over {
             self.cpus[p].realtime.retain(|&other| other != e);
+            self.note_load(p);
             self.tasks[e].waits = !blocks;
             self.tasks[e].turn = TURN;
             if !blocks {
@@ -136,6 +138,7 @@ impl Fair {
             {
                 let from = host.vcpus[e].processor.index();
                 self.cpus[from].realtime.retain(|&other| other != e);
+                self.note_load(from);
                 host.vcpus[e].processor = self.pcpu(p);
                 self.line_up(p, e, true);
                 return Some(e);

@@ -2,13 +2,15 @@
 
 use super::balance_state::BalanceState;
 use super::entity::Entity;
+use super::loads::{Load, Loads};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::version::{FairConfig, Tunables};
 use super::weight::virtual_time;
 use crate::cgroup::Policy;
+use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::Pass;
 
@@ -98,6 +100,8 @@ pub struct Fair {
     pub(super) queues: Vec<Queue>,
     pub(super) groups: Vec<Group>,
     pub(super) cpus: Vec<Cpu>,
+    /// Of the root's queues.
+    pub(super) loads: Loads,
     pub(super) tasks: Vec<Task>,
     pub(super) any_realtime: bool,
     /// pCPUs that are to choose again.
@@ -136,6 +140,7 @@ impl Fair {
             queues: Vec::new(),
             groups: Vec::new(),
             cpus: Vec::new(),
+            loads: Loads::default(),
             tasks: Vec::new(),
             any_realtime: false,
             reschedule: CpuSet::EMPTY,
@@ -183,6 +188,17 @@ impl Fair {
     pub(super) fn unlink_task(&mut self, e: usize) {
         let p = self.queues[self.entities[e].queue].pcpu;
         self.cpus[p].threads.retain(|&other| other != e);
+    }
+
+    /// Load or threads of `q` have changed, or what runs or waits on its pCPU: balancing sees those of the root's queues.
+    pub(super) fn note_load(&mut self, q: usize) {
+        let queue = &self.queues[q];
+        if queue.group == 0 {
+            let cpu = &self.cpus[queue.pcpu];
+            let busy = cpu.current.is_some() || queue.runnable > 0 || !cpu.realtime.is_empty();
+            let load = Load { load: queue.load, runnable: queue.runnable };
+            self.loads.set(queue.pcpu, load, busy);
+        }
     }
 
     pub(super) fn shift(&self) -> u32 {

@@ -202,6 +202,7 @@ impl Fair {
         queue.load = queue.load.saturating_add_signed(load);
         let total = &mut self.groups[queue.group].load;
         *total = total.saturating_add_signed(load);
+        self.note_load(q);
     }
 
     /// The thread `e` comes into its queue, and its groups with it (`enqueue_task_fair`).
@@ -223,6 +224,7 @@ impl Fair {
             let q = self.entities[here].queue;
             slice = self.least_slice(q);
             self.queues[q].runnable += 1;
+            self.note_load(q);
             self.begin_pause(q);
             if self.is_cut_off(q) {
                 return;
@@ -258,6 +260,7 @@ impl Fair {
             let q = self.entities[here].queue;
             let queue = &mut self.queues[q];
             queue.runnable = queue.runnable.saturating_add_signed(more);
+            self.note_load(q);
             if self.is_cut_off(q) {
                 self.begin_pause(q);
                 return;
@@ -302,6 +305,7 @@ impl Fair {
             self.moved_groups += u32::from(here >= self.threads);
             let q = self.entities[here].queue;
             self.queues[q].runnable -= 1;
+            self.note_load(q);
             if self.is_cut_off(q) {
                 return;
             }

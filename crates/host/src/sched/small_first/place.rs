@@ -1,46 +1,59 @@
 //! Where a vCPU that has become runnable goes, and who may interrupt whom.
 
-use lowtail_policy::NEVER;
+use lowtail_policy::{Class, NEVER};
 
 use super::state::{Alarm, SmallFirst, at_ns};
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 
+/// So many pCPUs are asked whether a vCPU that wakes may interrupt who runs there, as in `bpf/vcpu_wake.h` (which takes the first that
+/// says yes).
+const LOOK: usize = 16;
+
 impl SmallFirst {
     /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may
     /// interrupt; or sets the timer for that.
     pub(super) fn place(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
-        let state = *cx.vcpu(v);
-        let free = self.idle.minus(self.tickled).and(state.hard);
-        let liked = free.and(state.soft);
-        let free = if liked.is_empty() { free } else { liked };
-        if let Some(p) = free.this_or_next(state.processor) {
-            self.tickled.insert(p);
-            cx.tickle(p);
-            return;
+        let state = cx.vcpu(v);
+        let own = state.processor;
+        if !self.idle.is_empty() {
+            let free = self.idle.minus(self.tickled).and(state.hard);
+            let liked = free.and(state.soft);
+            let free = if liked.is_empty() { free } else { liked };
+            if let Some(p) = free.this_or_next(own) {
+                self.tickled.insert(p);
+                cx.tickle(p);
+                return;
+            }
         }
-        // The pCPU where it ran last, or the one with most preemptions to spare.
+        // The pCPU where it ran last, or the one with most preemptions to spare of this and the next ones.
         let (mut victim, mut richest) = (None, 0);
         let (mut soonest, mut soonest_at) = (None, NEVER);
-        for p in state.hard.and(cx.host.pcpus).minus(self.tickled).iter() {
+        let pcpus = self.cpus.len();
+        let first = if pcpus > LOOK { own.index() } else { 0 };
+        let near = (first..first + pcpus.min(LOOK)).map(|p| Pcpu((p % pcpus) as u16));
+        for p in [own].into_iter().chain(near.filter(|&p| p != own)) {
+            if !cx.vcpu(v).hard.has(p) || self.tickled.has(p) {
+                continue;
+            }
             let Some(current) = cx.current(p) else { continue };
             let when = self.may_interrupt(cx, p, v, current);
             let tokens = self.cpus[p.index()].rule.preempt.tokens_ns;
-            if when == 0 && (p == state.processor || tokens > richest) {
+            if when == 0 && (p == own || tokens > richest) {
                 (victim, richest) = (Some(p), tokens);
-                if p == state.processor {
-                    richest = NEVER;
+                if p == own {
+                    break;
                 }
             }
-            if when < soonest_at {
+            if when < soonest_at || (when == soonest_at && soonest.is_none_or(|other| p < other)) {
                 (soonest, soonest_at) = (Some(p), when);
             }
         }
         if let Some(p) = victim {
             self.tickled.insert(p);
             cx.tickle(p);
-        } else if let Some(p) = soonest {
+        } else if let Some(p) = soonest.filter(|_| soonest_at != NEVER) {
             cx.note(p, v, Note::NotTickled);
             self.retry(cx, p, soonest_at);
         }
@@ -72,21 +85,33 @@ impl SmallFirst {
         p: Pcpu,
         current: Vcpu,
     ) -> Option<Vcpu> {
+        let now = cx.now().as_ns();
         let (mut best, mut soonest) = (None, NEVER);
-        for i in 0..self.waiting.len() {
-            let v = self.waiting[i];
-            if !cx.vcpu(v).hard.has(p) {
-                continue;
-            }
-            match self.may_interrupt(cx, p, v, current) {
-                0 => best = Some(best.map_or(v, |best| self.better(cx.host, best, v))),
-                when => soonest = soonest.min(when),
+        // A large one does not interrupt a small one.
+        let is_large = self.vcpus[current.index()].class() == Class::Large;
+        let classes = if is_large { &[true, false][..] } else { &[true] };
+        for i in self.queues.range(p) {
+            for &is_small in classes {
+                let mut walk = self.queues.walk(i, is_small, now);
+                while let Some((key, v)) = self.queues.next(&mut walk) {
+                    match self.may_interrupt(cx, p, v, current) {
+                        0 => {
+                            best = Some(best.map_or((key, v), |best| (key, v).min(best)));
+                            break;
+                        }
+                        when => soonest = soonest.min(when),
+                    }
+                    // Those behind it have run more.
+                    if !is_small && !key.is_late() {
+                        break;
+                    }
+                }
             }
         }
         if best.is_none() && soonest != NEVER {
             self.retry(cx, p, soonest);
         }
-        best
+        best.map(|(_, v)| v)
     }
 
     /// Looks whether somebody may interrupt `p` by now.

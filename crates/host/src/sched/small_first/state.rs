@@ -5,10 +5,12 @@ use lowtail_policy as policy;
 
 use super::config::{Params, SmallFirstConfig, WeightPer};
 use super::limits::Pauses;
+use super::queue::Queues;
 use super::share::Shares;
+use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
-use crate::ids::{CpuSet, Pcpu, Vcpu};
+use crate::ids::{Dom, Pcpu, Vcpu};
 
 /// A pCPU.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +34,8 @@ pub struct SmallFirst {
     pub(super) cpus: Vec<Cpu>,
     pub(super) vms: Vec<policy::LtVm>,
     pub(super) vcpus: Vec<policy::LtVcpu>,
-    /// Runnable vCPUs that do not run, in no order.
-    pub(super) waiting: Vec<Vcpu>,
+    /// Runnable vCPUs that do not run.
+    pub(super) queues: Queues,
     pub(super) idle: CpuSet,
     pub(super) tickled: CpuSet,
     /// The virtual time of those who run.
@@ -61,7 +63,7 @@ impl SmallFirst {
             cpus: Vec::new(),
             vms: Vec::new(),
             vcpus: Vec::new(),
-            waiting: Vec::new(),
+            queues: Queues::default(),
             idle: CpuSet::EMPTY,
             tickled: CpuSet::EMPTY,
             vtime_ns: 0,
@@ -93,17 +95,31 @@ impl SmallFirst {
         vm.cap.is_limit() || self.vcpus[v.index()].cap.is_limit()
     }
 
-    /// The better of two that could run.
-    pub(super) fn better(&self, host: &HostState, a: Vcpu, b: Vcpu) -> Vcpu {
+    /// The best of those who wait and may run on `p`, and of `also`.
+    pub(super) fn best(&mut self, host: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
+        let now = host.now.as_ns();
+        let (Some(first), Some(also)) = (self.queues.first(p, now), also) else {
+            return self.queues.first(p, now).or(also);
+        };
         let vm = |v: Vcpu| &self.vms[host.vcpus[v.index()].dom.index()];
-        let (ours, theirs) = (&self.vcpus[a.index()], &self.vcpus[b.index()]);
-        if theirs.before(vm(b), ours, vm(a), host.now.as_ns()) { b } else { a }
+        let (ours, theirs) = (&self.vcpus[also.index()], &self.vcpus[first.index()]);
+        Some(if theirs.before(vm(first), ours, vm(also), now) { first } else { also })
     }
 
-    /// The best of those who wait and may run on `p`, and of `also`.
-    pub(super) fn best(&self, host: &HostState, p: Pcpu, also: Option<Vcpu>) -> Option<Vcpu> {
-        let here = self.waiting.iter().copied().filter(|v| host.vcpus[v.index()].hard.has(p));
-        here.fold(also, |best, v| Some(best.map_or(v, |best| self.better(host, best, v))))
+    /// `v` begins to wait.
+    pub(super) fn queue(&mut self, host: &HostState, v: Vcpu) {
+        let vm = &self.vms[host.vcpus[v.index()].dom.index()];
+        self.queues.push(v, &self.vcpus[v.index()], vm);
+    }
+
+    /// The virtual time of a VM has changed: those of its vCPUs that wait have another place.
+    pub(super) fn requeue(&mut self, host: &HostState, dom: Dom) {
+        let vcpus = &host.doms[dom.index()].vcpus;
+        if vcpus.len() > 1 {
+            for &v in vcpus {
+                self.queues.update(v, &self.vcpus[v.index()], &self.vms[dom.index()]);
+            }
+        }
     }
 }
 
