@@ -140,7 +140,7 @@ impl Config {
             let pinned = vm.hard.and(thread.pin);
             if pinned.and(pcpus).is_empty() {
                 let (name, last) = (vm.name.clone(), self.pcpus - 1);
-                return Err(ConfigError::Pinned { name, pinned, last });
+                return Err(ConfigError::Pinned { name, pinned: Box::new(pinned), last });
             }
         }
         Ok((0..usize::from(vm.vcpus)).map(move |i| {

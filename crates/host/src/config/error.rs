@@ -40,7 +40,7 @@ pub enum ConfigError {
         /// The domain.
         name: String,
         /// Where it should run.
-        pinned: CpuSet,
+        pinned: Box<CpuSet>,
         /// The last pCPU that there is.
         last: u16,
     },

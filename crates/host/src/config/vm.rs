@@ -67,7 +67,7 @@ impl VmConfig {
             return Err(ConfigError::Cap { name: name(), cap, vcpus, most });
         }
         if self.hard.and(pcpus).is_empty() {
-            let (pinned, last) = (self.hard, pcpus.len() as u16 - 1);
+            let (pinned, last) = (Box::new(self.hard), pcpus.len() as u16 - 1);
             return Err(ConfigError::Pinned { name: name(), pinned, last });
         }
         if self.vcpus > 1 && self.workload.is_single() {
