@@ -72,7 +72,8 @@ impl Spin {
             if left <= self.reading {
                 return self.spin(left);
             }
-            self.spin(STRETCH.min(left - self.reading));
+            // Half of it: a CPU may be slower now than it was measured, by half where the other thread of its core is busy.
+            self.spin(STRETCH.min((left - self.reading) / 2));
         }
     }
 
@@ -99,8 +100,13 @@ mod tests {
     #[test]
     fn computes_as_long_as_it_is_told() {
         tries(|| {
-            let spin = Spin::measure(false);
-            for work in [20, 50, 330, 2_000].map(Duration::from_us) {
+            let measured = Spin::measure(false);
+            // And where the CPU is only half as fast as it was when it was measured.
+            let slower = Spin { turn_ps: measured.turn_ps.div_ceil(2), ..measured };
+            for (spin, work) in [measured, slower]
+                .iter()
+                .flat_map(|spin| [20, 50, 330, 2_000].map(|us| (spin, Duration::from_us(us))))
+            {
                 let mut took: Vec<Duration> = (0..21)
                     .map(|_| {
                         let before = own_cpu();

@@ -116,7 +116,7 @@ fn options_that_do_not_fit() {
         "lab run --domain-xml db.xml --all",
         "lab run t.toml --pcpus 4",
         "lab run t.toml --print-toml",
-        "lab run --domain-xml db.xml --pcpus 129",
+        "lab run --domain-xml db.xml --pcpus 1025",
         "lab run --domain-xml db.xml --scheduler nobody",
         "lab run --domain-xml db.xml --cgroup-version 3",
         "lab run --domain-xml",

@@ -86,7 +86,7 @@ fn impossible_values() {
         ("[vm.nap]\n", "[vm.nap]\nvcpus = 2\n", ": VM `nap`: this workload has one vCPU"),
         ("busy_percent = 50", "busy_percent = 0", ":14:63: busy share 0 %: 1 to 100"),
         ("\"1ms\", busy", "\"1ns\", busy", ":14:41: burst of 1ns on average: at least 1us"),
-        ("pcpus = 4", "pcpus = 0", ":7:9: 0 pCPUs: a host has 1 to 128"),
+        ("pcpus = 4", "pcpus = 0", ":7:9: 0 pCPUs: a host has 1 to 1024"),
         ("pcpus = 4", "pcpus = 4\nsockets = 3", ":8:11: 3 sockets for 4 pCPUs"),
         (
             "pcpus = 4",
