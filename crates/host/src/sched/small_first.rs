@@ -1,7 +1,7 @@
 //! `small-first`: lowtail's own scheduler. The rule is `policy/vcpu.h`, the same lines that
 //! run in the kernel; this is its shell: queues, timers, and which pCPU.
 //!
-//! A queue for each set of pCPUs that vCPUs may run on. A vCPU that wakes goes to an idle pCPU if there is one; else a small one
+//! A queue for each set of pCPUs that vCPUs may run on. A vCPU that wakes goes to an idle pCPU if there is one, and to no other; else a small one
 //! interrupts somebody, where it ran last or on one of the next pCPUs, whose preemption bucket allows it; else a timer is
 //! set for the moment when one does.
 //! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
@@ -98,6 +98,20 @@ impl SmallFirst {
         }
     }
 
+    /// `v`, which woke while `p` was idle, or somebody else if a limit stops `v`. Whoever has come meanwhile is compared with it when it runs.
+    fn begin_given(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) -> Option<(Vcpu, u64)> {
+        let mut stretch = self.stretch(cx, p, v);
+        if stretch.is_none() && !cx.vcpu(v).paused {
+            // It has become large, and large ones need no tokens.
+            stretch = self.stretch(cx, p, v);
+        }
+        let Some(stretch) = stretch else { return self.choose(cx, p, None) };
+        if self.queues.first(p, cx.now().as_ns()).is_some() {
+            self.retry(cx, p, cx.now().as_ns());
+        }
+        Some((v, stretch))
+    }
+
     /// Who runs on `p`, `prev` being in the middle of its stretch: somebody who may interrupt
     /// it, or itself for the rest.
     fn interrupt(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Vcpu) -> Option<(Vcpu, u64)> {
@@ -134,6 +148,7 @@ impl Scheduler for SmallFirst {
             until: host.now,
             retry: None,
             yielded: false,
+            given: None,
         };
         self.cpus = vec![cpu; host.current.len()];
         self.idle = host.pcpus;
@@ -160,8 +175,7 @@ impl Scheduler for SmallFirst {
         self.requeue(cx.host, dom);
         // It may still be on its way out of a pCPU; it queues up when it has left.
         if !running {
-            self.queue(cx.host, v);
-            self.place(cx, v);
+            self.place_woken(cx, v);
         }
     }
 
@@ -172,7 +186,7 @@ impl Scheduler for SmallFirst {
         }
         unit.kick();
         let state = cx.vcpu(v);
-        if !state.running && !state.paused {
+        if !state.running && self.queues.has(v) {
             self.place(cx, v);
         }
     }
@@ -189,9 +203,11 @@ impl Scheduler for SmallFirst {
         }
         let cpu = &self.cpus[p.index()];
         let over = cx.now() >= cpu.until || cpu.yielded;
-        let next = match prev.filter(|&v| cx.vcpu(v).runnable()) {
-            Some(prev) if !over => self.interrupt(cx, p, prev),
-            prev => self.choose(cx, p, prev),
+        let given = self.cpus[p.index()].given.take();
+        let next = match (given, prev.filter(|&v| cx.vcpu(v).runnable())) {
+            (Some(v), _) => self.begin_given(cx, p, v),
+            (None, Some(prev)) if !over => self.interrupt(cx, p, prev),
+            (None, prev) => self.choose(cx, p, prev),
         };
         let cpu = &mut self.cpus[p.index()];
         cpu.yielded = false;
@@ -253,10 +269,12 @@ impl Scheduler for SmallFirst {
     }
 
     fn check(&self, host: &HostState) -> Result<(), String> {
+        let given: Vec<Vcpu> = self.cpus.iter().filter_map(|cpu| cpu.given).collect();
         for (i, state) in host.vcpus.iter().enumerate() {
             let v = Vcpu(i as u16);
             let right = state.runnable() && !state.running;
-            if self.queues.has(v) != right {
+            let given = given.iter().filter(|&&other| other == v).count();
+            if usize::from(self.queues.has(v)) + given != usize::from(right) {
                 return Err(format!("{v:?} is to wait: {right}; {state:?}"));
             }
             self.queues.check(v, &self.vcpus[i], &self.vms[state.dom.index()])?;

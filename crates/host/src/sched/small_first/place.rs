@@ -12,21 +12,39 @@ use crate::sched::context::SchedContext;
 const LOOK: usize = 16;
 
 impl SmallFirst {
+    /// The idle pCPU on which `v` is to run, if there is one.
+    fn idle_for(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Pcpu> {
+        if self.idle.is_empty() {
+            return None;
+        }
+        let state = cx.vcpu(v);
+        let free = self.idle.minus(self.tickled).and(state.hard);
+        let liked = free.and(state.soft);
+        let free = if liked.is_empty() { free } else { liked };
+        free.this_or_next(state.processor)
+    }
+
+    /// Finds a pCPU for `v`, which wakes: an idle one, which runs it and nobody else, or one as for all who wait.
+    pub(super) fn place_woken(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
+        if let Some(p) = self.idle_for(cx, v) {
+            self.cpus[p.index()].given = Some(v);
+            self.tickled.insert(p);
+            cx.tickle(p);
+            return;
+        }
+        self.queue(cx.host, v);
+        self.place(cx, v);
+    }
+
     /// Finds a pCPU for `v`, which has begun to wait: an idle one, or one where it may
     /// interrupt; or sets the timer for that.
     pub(super) fn place(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
-        let state = cx.vcpu(v);
-        let own = state.processor;
-        if !self.idle.is_empty() {
-            let free = self.idle.minus(self.tickled).and(state.hard);
-            let liked = free.and(state.soft);
-            let free = if liked.is_empty() { free } else { liked };
-            if let Some(p) = free.this_or_next(own) {
-                self.tickled.insert(p);
-                cx.tickle(p);
-                return;
-            }
+        if let Some(p) = self.idle_for(cx, v) {
+            self.tickled.insert(p);
+            cx.tickle(p);
+            return;
         }
+        let own = cx.vcpu(v).processor;
         // The pCPU where it ran last, or the one with most preemptions to spare of this and the next ones.
         let (mut victim, mut richest) = (None, 0);
         let (mut soonest, mut soonest_at) = (None, NEVER);
@@ -124,7 +142,7 @@ impl SmallFirst {
     }
 
     /// Sets the timer to look at `p` again at `when`, unless it is set for earlier.
-    fn retry(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, when: u64) {
+    pub(super) fn retry(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, when: u64) {
         let at = at_ns(when.max(cx.now().as_ns() + 1));
         let retry = &mut self.cpus[p.index()].retry;
         if retry.is_none_or(|set| at < set) {

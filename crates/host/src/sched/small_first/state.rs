@@ -24,6 +24,9 @@ pub(super) struct Cpu {
     pub(super) retry: Option<Time>,
     /// Its current vCPU has just yielded.
     pub(super) yielded: bool,
+    /// Who woke while it was idle, and runs when it has woken up: nobody else takes that vCPU meanwhile, as the kernel puts it into the
+    /// queue of that CPU alone.
+    pub(super) given: Option<Vcpu>,
 }
 
 /// The small-first scheduler.
