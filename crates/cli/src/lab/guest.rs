@@ -124,7 +124,7 @@ impl Machine {
     pub(super) fn plays(&self, inside_s: u64, words: &[String]) -> Result<Ran, Fail> {
         // Fetched first: the time to play is not for that.
         self.output(600, &[self.fetch.into()])?;
-        let mut command = vec!["run".to_string(), own()?, "lowtail".to_string()];
+        let mut command = vec!["run".to_string(), own(), "lowtail".to_string()];
         command.extend(words.iter().cloned());
         let seconds = self.boot_s + self.slower * inside_s;
         let (code, out, err) = self.ran(seconds, &command)?;
@@ -245,11 +245,9 @@ fn tool(name: &str) -> Result<String, Fail> {
         .ok_or_else(|| Fail::Host(format!("no `{name}` to put into the guest; install iproute2")))
 }
 
-/// Where this program is.
-fn own() -> Result<String, Fail> {
-    let own = std::env::current_exe()
-        .map_err(|error| Fail::Host(format!("the file of this program: {error}")))?;
-    Ok(own.display().to_string())
+/// Where this program is: by its process, so that a program which is replaced meanwhile, by a build or an upgrade, still goes into the next guest.
+fn own() -> String {
+    format!("/proc/{}/exe", std::process::id())
 }
 
 /// Checks scenarios in a row in one machine.
@@ -258,7 +256,7 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fa
     // What the machine is says all about its clock.
     let settings = Settings { on: machine.on.into(), exact_clock: false, ..args.settings() };
     let words = settings.command(&format!("--first {first} --scenarios {n} --json"));
-    let mut command = vec!["run".to_string(), own()?];
+    let mut command = vec!["run".to_string(), own()];
     command.extend(words.split_whitespace().map(str::to_string));
     let inside_s = n as u64
         * u64::from(args.starts)
