@@ -10,6 +10,7 @@
 mod check;
 mod figures;
 mod guest_tick;
+mod smt;
 mod state;
 
 use lowtail_engine::{Duration, Time};
@@ -101,9 +102,8 @@ impl Core {
             // Not before its caches are warm; nor twice, nor later than planned. Through an event,
             // since several vCPUs may be notified at one instant, also at the end of this step.
             self.suspend(v);
-            let progress = &mut self.progress[v.index()];
-            progress.executing = Some(self.host.now);
-            progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
+            self.progress[v.index()].executing = Some(self.host.now);
+            self.step_done_in(v, self.progress[v.index()].overhead);
         }
     }
 
@@ -245,7 +245,8 @@ impl Core {
     fn suspend(&mut self, v: Vcpu) {
         let progress = &mut self.progress[v.index()];
         let Some(since) = progress.executing.take() else { return };
-        let elapsed = self.host.now.since(since);
+        let elapsed = self.done_in(self.host.now.since(since), &self.progress[v.index()]);
+        let progress = &mut self.progress[v.index()];
         let overhead = elapsed.min(progress.overhead);
         let work = elapsed - overhead;
         progress.overhead -= overhead;
@@ -264,13 +265,30 @@ impl Core {
             self.finished(v);
             return;
         }
+        self.execute(v);
+    }
+
+    /// `v`, which has a pCPU and something to do, goes on with it from now on.
+    fn execute(&mut self, v: Vcpu) {
+        let shares_core = self.shares_core(v);
+        let progress = &mut self.progress[v.index()];
         progress.executing = Some(self.host.now);
+        progress.shares_core = shares_core;
         if progress.interruptible && progress.notified {
-            progress.done = self.queue.after(progress.overhead, Event::StepDone(v));
+            let overhead = progress.overhead;
+            self.step_done_in(v, overhead);
         } else if progress.left != Duration::MAX {
             let span = progress.overhead + progress.left;
-            progress.done = self.queue.after(span, Event::StepDone(v));
+            self.step_done_in(v, span);
         }
+    }
+
+    /// The step of `v` ends when it has worked for so long.
+    fn step_done_in(&mut self, v: Vcpu, span: Duration) {
+        let progress = &mut self.progress[v.index()];
+        let takes =
+            if progress.shares_core { smt::takes(span, self.sibling_percent) } else { span };
+        progress.done = self.queue.after(takes, Event::StepDone(v));
     }
 
     /// `p` enters its scheduler.
@@ -323,6 +341,9 @@ impl Core {
             self.leave(p, v);
         }
         self.host.current[p.index()] = next;
+        if prev.is_none() != next.is_none() {
+            self.sibling_changes(p);
+        }
         let mut cost = self.pass_cost();
         let pcpu = &mut self.pcpus[p.index()];
         pcpu.switching = Some(prev);

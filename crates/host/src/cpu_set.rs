@@ -61,6 +61,11 @@ impl CpuSet {
     pub fn or(&self, other: CpuSet) -> CpuSet {
         self.with(other, |a, b| a | b)
     }
+    /// Each member's neighbour in its pair: 1 for 0, 0 for 1, 3 for 2.
+    pub fn neighbours(&self) -> CpuSet {
+        const EVEN: u64 = u64::MAX / 3;
+        CpuSet(self.0.map(|word| (word & EVEN) << 1 | word >> 1 & EVEN))
+    }
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0

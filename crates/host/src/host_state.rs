@@ -69,8 +69,10 @@ pub struct HostState {
     /// Who runs where, by [`Pcpu::index`]: Xen's `curr_on_cpu`. From the moment of the
     /// decision on, that is, also while the context is being switched.
     pub current: Vec<Option<Vcpu>>,
-    /// pCPUs of one socket, by socket number. Each pCPU is a core of its own (SMT off).
+    /// pCPUs of one socket, by socket number.
     pub sockets: Vec<CpuSet>,
+    /// A core has two hardware threads, a pCPU each: 0 and 1, 2 and 3, as Xen numbers them. Else each pCPU is a core of its own.
+    pub smt: bool,
     /// All pCPUs.
     pub pcpus: CpuSet,
 }
@@ -79,5 +81,15 @@ impl HostState {
     /// The socket that `p` sits in.
     pub fn socket_of(&self, p: Pcpu) -> CpuSet {
         self.sockets.iter().copied().find(|s| s.has(p)).unwrap_or(self.pcpus)
+    }
+
+    /// The other pCPU of the core of `p`, if it has one.
+    pub fn sibling_of(&self, p: Pcpu) -> Option<Pcpu> {
+        self.smt.then_some(Pcpu(p.0 ^ 1))
+    }
+
+    /// Those of these idle pCPUs on whose core nobody runs: all of them without SMT.
+    pub fn idle_cores(&self, idle: CpuSet) -> CpuSet {
+        if self.smt { idle.and(idle.neighbours()) } else { idle }
     }
 }

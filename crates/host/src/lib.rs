@@ -20,7 +20,7 @@ pub mod record;
 pub mod sched;
 pub mod stats;
 
-pub use config::{Config, ConfigError, SchedulerConfig, VmConfig, Workload};
+pub use config::{Config, ConfigError, SIBLING_SPEED_PERCENT, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;
 pub use cpu_set::CpuSet;
 pub use host::Host;

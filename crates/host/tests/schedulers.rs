@@ -91,10 +91,13 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let costs = if rng.below(2) == 0 { COSTS } else { KERNEL_COSTS };
     let mut config = host(pcpus, &scheduler, costs, vms);
     config.sockets = sockets;
+    if (pcpus / sockets).is_multiple_of(2) {
+        config.threads_per_core = 1 + Rng::new(seed, "SMT").below(2) as u16;
+    }
     config.records = 64;
     if config.scheduler == SchedulerConfig::Null {
         // A pCPU for each vCPU, and room for everybody.
-        config.sockets = 1;
+        (config.sockets, config.threads_per_core) = (1, 1);
         config.pcpus = config.vms.iter().map(|vm| vm.vcpus).sum();
         config.vms.iter_mut().for_each(|vm| vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS));
     }
@@ -163,7 +166,7 @@ fn one_pcpu_is_work_conserving() {
         for_seeds("one_pcpu_is_work_conserving", 40, |seed| {
             let mut config = random_host(seed, &scheduler);
             config.pcpus = 1;
-            config.sockets = 1;
+            (config.sockets, config.threads_per_core) = (1, 1);
             for vm in &mut config.vms {
                 vm.hard = CpuSet::only(Pcpu(0));
                 vm.cap_percent = 0;
@@ -378,7 +381,7 @@ fn domains_keep_their_order() {
 fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let mut config = random_host(seed, scheduler);
     config.pcpus = 2 + (seed % 3) as u16;
-    config.sockets = 1;
+    (config.sockets, config.threads_per_core) = (1, 1);
     if let SchedulerConfig::Credit2(config) = &mut config.scheduler {
         config.runqueue = RunqueueScope::All;
     }

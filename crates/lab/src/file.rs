@@ -141,6 +141,14 @@ pub struct HostFile {
     #[serde(default = "one_u16")]
     #[schemars(range(min = 1, max = 1024))]
     pub sockets: u16,
+    /// Hardware threads of a core, each of them a pCPU. With 2, pCPUs 0 and 1 are a core, 2 and 3, and so on.
+    #[serde(default = "one_u16")]
+    #[schemars(range(min = 1, max = 2))]
+    pub threads_per_core: u16,
+    /// How fast a pCPU works while the other one of its core runs somebody, in percent of its speed alone.
+    #[serde(default = "sibling_speed_percent")]
+    #[schemars(range(min = 1, max = 100))]
+    pub sibling_speed_percent: u16,
     /// What things cost: the name of a file in `costs/`, or a table with `file` and
     /// numbers that replace its own.
     #[serde(default)]
@@ -174,6 +182,10 @@ enum CostsSchema {
 
 fn one_u8() -> u8 {
     1
+}
+
+fn sibling_speed_percent() -> u16 {
+    lowtail_host::SIBLING_SPEED_PERCENT
 }
 
 fn one_u16() -> u16 {

@@ -3,6 +3,7 @@
 //! The host is held for all that time. Each round looks at the VMs, asks for the settings if those have changed, and
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
+mod ahead;
 mod effect;
 mod follower;
 mod kept;

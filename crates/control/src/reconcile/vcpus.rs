@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::ahead::Ahead;
 use crate::desired::Member;
 use crate::vcpu::{self, Options, Scheduler, State, Vm, VmId};
 use lowtail_kernel::error::Error;
@@ -25,6 +26,8 @@ pub struct Vcpus {
     dir: PathBuf,
     machines: BTreeMap<(u32, u64), Known>,
     told: Option<Report>,
+    /// Until the scheduler has ended: fields go in their order.
+    _ahead: Ahead,
 }
 
 /// A VM that the scheduler has.
@@ -75,7 +78,8 @@ impl Vcpus {
     pub fn load(options: &Options, dir: &Path) -> Result<Self, Error> {
         let scheduler = Scheduler::load(options)?;
         let (dir, machines) = (dir.to_path_buf(), BTreeMap::new());
-        let mut vcpus = Vcpus { scheduler, dir, machines, told: None };
+        let ahead = Ahead::new();
+        let mut vcpus = Vcpus { scheduler, dir, machines, told: None, _ahead: ahead };
         vcpus.report()?;
         Ok(vcpus)
     }

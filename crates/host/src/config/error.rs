@@ -16,6 +16,19 @@ pub enum ConfigError {
         /// pCPUs asked for.
         pcpus: u16,
     },
+    /// Hardware threads that do not make cores of all pCPUs.
+    #[error(
+        "{threads} threads per core and {pcpus} pCPUs per socket: a core has 1 thread, or 2 of the same socket"
+    )]
+    Threads {
+        /// Threads per core asked for.
+        threads: u16,
+        /// pCPUs per socket.
+        pcpus: u16,
+    },
+    /// A speed that is none.
+    #[error("a speed of {0} % beside a busy sibling: 1 to 100")]
+    SiblingSpeed(u16),
     /// A domain without vCPUs, or more vCPUs than can be numbered.
     #[error("VM `{0}`: 1 to 1024 vCPUs")]
     Vcpus(String),

@@ -22,7 +22,7 @@ impl Core {
             cpu += now.since(progress.began);
         }
         if let Some(since) = progress.executing {
-            work += now.since(since).saturating_sub(progress.overhead);
+            work += self.done_in(now.since(since), progress).saturating_sub(progress.overhead);
         }
         (cpu, work)
     }

@@ -43,6 +43,8 @@ pub(super) struct Progress {
     pub(super) overhead: Duration,
     /// Since when it executes, if it does.
     pub(super) executing: Option<Time>,
+    /// Meanwhile the other thread of the core runs somebody, too.
+    pub(super) shares_core: bool,
     pub(super) done: Timer,
     /// A notification ends this step early.
     pub(super) interruptible: bool,
@@ -85,6 +87,8 @@ pub(crate) struct Core {
     pub(super) pcpus: Vec<PcpuState>,
     pub(super) progress: Vec<Progress>,
     pub(super) costs: Costs,
+    /// Speed beside a busy sibling.
+    pub(super) sibling_percent: u64,
     /// Ticks that some pCPU has counted.
     pub(super) ticks: u64,
     pub(super) tickle: Tickle,
@@ -127,6 +131,7 @@ impl Core {
             left: Duration::ZERO,
             overhead: Duration::ZERO,
             executing: None,
+            shares_core: false,
             done: Timer::NONE,
             interruptible: false,
             ran: Duration::ZERO,
@@ -159,6 +164,7 @@ impl Core {
             pcpus: pcpus.collect(),
             progress: progress.collect(),
             costs: config.costs,
+            sibling_percent: config.sibling_speed_percent.into(),
             ticks: 0,
             tickle: config.tickle,
             held: CpuSet::EMPTY,

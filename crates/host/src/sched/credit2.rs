@@ -221,7 +221,13 @@ impl Credit2 {
 impl Scheduler for Credit2 {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
         let sets = match self.config.runqueue {
-            RunqueueScope::Core => cx.host.pcpus.iter().map(CpuSet::only).collect(),
+            RunqueueScope::Core => {
+                let core = |p| {
+                    CpuSet::only(p).or(cx.host.sibling_of(p).map_or(CpuSet::EMPTY, CpuSet::only))
+                };
+                let first = |p: &Pcpu| cx.host.sibling_of(*p).is_none_or(|other| *p < other);
+                cx.host.pcpus.iter().filter(first).map(core).collect()
+            }
             RunqueueScope::Socket => cx.host.sockets.clone(),
             RunqueueScope::All => vec![cx.host.pcpus],
         };

@@ -76,7 +76,7 @@ impl Fair {
             self.set_pcpu(e, p);
             return self.arrive(host, e, p, EnqueueReason::Move);
         }
-        let first = self.entities[e].fresh.then(|| self.pick_first(state.hard)).flatten();
+        let first = self.entities[e].fresh.then(|| self.pick_first(host, state.hard)).flatten();
         let p = first.unwrap_or_else(|| self.pick_wake(host, state.hard, state.processor));
         self.set_pcpu(e, p);
         if let Some(since) = self.cpus[p].idle_since.take() {

@@ -44,6 +44,8 @@ pub(super) fn contradiction(
             }
         }
         ConfigError::Sockets { .. } => host("sockets"),
+        ConfigError::Threads { .. } => host("threads_per_core"),
+        ConfigError::SiblingSpeed(_) => host("sibling_speed_percent"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {
             // A message begins with the key, or with the key in words; one key can begin with another one.

@@ -193,6 +193,8 @@ impl CaseParts {
         }
         let mut config = Config {
             sockets,
+            threads_per_core: host.threads_per_core,
+            sibling_speed_percent: host.sibling_speed_percent,
             io,
             tickle,
             cgroups,

@@ -90,6 +90,16 @@ fn impossible_values() {
         ("pcpus = 4", "pcpus = 4\nsockets = 3", ":8:11: 3 sockets for 4 pCPUs"),
         (
             "pcpus = 4",
+            "pcpus = 4\nsockets = 4\nthreads_per_core = 2",
+            ":9:20: 2 threads per core and 1 pCPUs per socket",
+        ),
+        (
+            "pcpus = 4",
+            "pcpus = 4\nsibling_speed_percent = 101",
+            ":8:25: a speed of 101 % beside a busy sibling: 1 to 100",
+        ),
+        (
+            "pcpus = 4",
             "pcpus = 4\ncosts = \"xen-2071\"",
             ":8:9: no costs are called `xen-2071`; did you mean `xen-2017`?",
         ),

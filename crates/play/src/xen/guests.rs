@@ -19,10 +19,13 @@ use lowtail_kernel::error::Error;
 
 /// From when all guests have their orders to when they start.
 const RUN_UP: Duration = Duration::from_ms(300);
-/// How long after the measured time guests go on, so that it ends the same for all.
-const OVERTIME: Duration = Duration::from_ms(100);
+/// How long after the measured time guests go on, so that it ends the same for all, and for dom0, which reads what they have got: what it
+/// shares its pCPU with may have it late.
+const OVERTIME: Duration = Duration::from_ms(500);
 /// How long guests may take to boot, or to answer.
 const PATIENCE: Duration = Duration::from_s(120);
+/// Who has nothing to do runs for less than one part in so many: ticks and kernel threads.
+const IDLE: u64 = 50;
 /// From one look whether they have, to the next.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Where xenconsoled keeps what guests say, if it is told to.
@@ -189,16 +192,25 @@ impl Guests {
         let start = own.after(run_up);
         start.after(from).sleep();
         let before = sample(&mut self.clock, &self.domains, &chosen)?;
+        let others = others(&mut self.clock, &self.domains, &chosen);
         start.after(to).sleep();
         let after = sample(&mut self.clock, &self.domains, &chosen)?;
+        asleep(&mut self.clock, &self.domains, &others, options.duration)?;
+        let late = after.0.since(start.after(to));
+        if late > OVERTIME {
+            let why = format!(
+                "dom0 read CPU times {late} late, when guests had ended: it has too little CPU time"
+            );
+            return Err(Error::Xen(why));
+        }
         let mut played = Vec::new();
         for ((&guest, vm), (before, after)) in
             chosen.iter().zip(&config.vms).zip(before.1.iter().zip(&after.1))
         {
             let path = path(&self.domains[guest].0, ANSWER);
-            let answer: Answer = wait(&mut self.store, &self.domains[guest].0, |store| {
-                receive(store, &path, number)
-            })?;
+            let own = (&mut self.store, &mut self.clock);
+            let answer: Answer =
+                wait(own, &self.domains[guest], |store| receive(store, &path, number))?;
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
             played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer });
         }
@@ -234,7 +246,7 @@ impl Guests {
         guest: usize,
         look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
-        wait(&mut self.store, &self.domains[guest].0, look)
+        wait((&mut self.store, &mut self.clock), &self.domains[guest], look)
     }
 }
 
@@ -252,12 +264,13 @@ fn path(domain: &Domain, of: &str) -> String {
 
 /// Waits until a guest has what is looked for.
 fn wait<T>(
-    store: &mut Store,
-    domain: &Domain,
+    (store, clock): (&mut Store, &mut VcpuClock),
+    guest: &(Domain, u16),
     look: impl Fn(&mut Store) -> Result<Option<T>, Error>,
 ) -> Result<T, Error> {
-    let name = &domain.name;
+    let (domain, name) = (&guest.0, &guest.0.name);
     let until = Instant::now().after(PATIENCE);
+    let before = ran(clock, guest);
     while Instant::now() < until {
         if let Some(found) = look(store)? {
             return Ok(found);
@@ -267,7 +280,16 @@ fn wait<T>(
         }
         sleep(LOOK);
     }
-    Err(Error::Xen(format!("guest `{name}` says nothing for {PATIENCE}{}", last_words(name))))
+    // One that computes is stuck, and one that sleeps has lost an interrupt.
+    let ran = ran(clock, guest).saturating_sub(before);
+    let words = last_words(name);
+    Err(Error::Xen(format!("guest `{name}` says nothing for {PATIENCE}, and ran for {ran}{words}")))
+}
+
+/// CPU time of a guest, as far as Xen says it.
+fn ran(clock: &mut VcpuClock, (domain, vcpus): &(Domain, u16)) -> Duration {
+    let read = (0..u32::from(*vcpus)).filter_map(|vcpu| clock.read(domain.id, vcpu).ok());
+    read.fold(Duration::ZERO, |all, one| all + one)
 }
 
 /// What a guest has said last on its console, if xenconsoled keeps that.
@@ -294,4 +316,34 @@ fn sample(
         all.push(read.collect::<Result<_, _>>().map_err(xen)?);
     }
     Ok((at, all))
+}
+
+/// Guests that do not play, and how long they have run so far.
+fn others(
+    clock: &mut VcpuClock,
+    domains: &[(Domain, u16)],
+    chosen: &[usize],
+) -> Vec<(usize, Duration)> {
+    let others = (0..domains.len()).filter(|guest| !chosen.contains(guest));
+    others.map(|guest| (guest, ran(clock, &domains[guest]))).collect()
+}
+
+/// Guests that do not play have nothing to do. One that runs all the same has dom0's pCPU, which reads late then what others have
+/// got; and a pCPU of an emulated host that works takes turns with those that are measured.
+fn asleep(
+    clock: &mut VcpuClock,
+    domains: &[(Domain, u16)],
+    others: &[(usize, Duration)],
+    span: Duration,
+) -> Result<(), Error> {
+    for &(guest, before) in others {
+        let took = ran(clock, &domains[guest]).saturating_sub(before);
+        if took > span / IDLE {
+            let name = &domains[guest].0.name;
+            let words = last_words(name);
+            let why = format!("guest `{name}` has nothing to do, and ran for {took} of {span}");
+            return Err(Error::Xen(format!("{why}{words}")));
+        }
+    }
+    Ok(())
 }

@@ -80,24 +80,32 @@ impl Fair {
         self.loads.idles(p)
     }
 
-    /// Where a thread that has never run begins: an idle pCPU, else the least loaded
-    /// (`find_idlest_cpu`).
-    pub(super) fn pick_first(&self, allowed: CpuSet) -> Option<usize> {
+    /// Where a thread that has never run begins: an idle pCPU, best of an idle core, else the least loaded
+    /// (`find_idlest_cpu`, and before it the idlest group of each domain).
+    pub(super) fn pick_first(&self, host: &HostState, allowed: CpuSet) -> Option<usize> {
         let load = |p: &usize| {
             let load = self.loads.of(*p);
-            (!self.idles(*p), load.load, load.runnable)
+            let sibling = host.sibling_of(self.pcpu(*p));
+            let beside = sibling.is_some_and(|sibling| !self.idles(sibling.index()));
+            (!self.idles(*p), beside, load.load, load.runnable)
         };
         allowed.iter().map(|p| p.index()).min_by_key(load)
     }
 
     /// Where a thread wakes that has run on `last`: there if it is idle, else on an idle pCPU of
-    /// its socket, else there all the same (`select_idle_sibling`).
+    /// its socket, with SMT best on an idle core, then beside `last`; else there all the same (`select_idle_sibling`).
     pub(super) fn pick_wake(&self, host: &HostState, allowed: CpuSet, last: Pcpu) -> usize {
         if self.idles(last.index()) {
             return last.index();
         }
         let idle = self.loads.idle().and(allowed).and(self.socket_of(host, last.index()));
-        idle.next_after(last).unwrap_or(last).index()
+        let near = if host.smt {
+            let beside = host.sibling_of(last).filter(|&p| idle.has(p));
+            host.idle_cores(idle).next_after(last).or(beside)
+        } else {
+            None
+        };
+        near.or_else(|| idle.next_after(last)).unwrap_or(last).index()
     }
 
     /// The thread `e` belongs to pCPU `p` from now on; it is in no queue (`set_task_cpu`).

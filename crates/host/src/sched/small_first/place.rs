@@ -21,7 +21,9 @@ impl SmallFirst {
         let free = self.idle.minus(self.tickled).and(state.hard);
         let liked = free.and(state.soft);
         let free = if liked.is_empty() { free } else { liked };
-        free.this_or_next(state.processor)
+        // A core of its own if there is one, as `scx_bpf_select_cpu_dfl()` of Linux.
+        let cores = cx.host.idle_cores(free);
+        cores.this_or_next(state.processor).or_else(|| free.this_or_next(state.processor))
     }
 
     /// Finds a pCPU for `v`, which wakes: an idle one, which runs it and nobody else, or one as for all who wait.
