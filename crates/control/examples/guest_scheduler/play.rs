@@ -195,12 +195,10 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     };
     let stats: Vec<Option<Stats>> = vms.iter().map(stats).collect();
     let state = scheduler.as_ref().map(|scheduler| scheduler.state().expect("it says"));
-    // All of them still want to run. And a tiny limit would let threads come to their end by and by only.
-    let ends = Instant::now();
-    drop(scheduler.take());
-    let ended_ms = ends.elapsed().as_millis() as u64;
     scene.stop.store(true, Ordering::Relaxed);
-    let mut figures = json!({ "ended_ms": ended_ms });
+    // A tiny limit would let threads come to their end by and by only.
+    drop(scheduler.take());
+    let mut figures = json!({});
     for (i, (part, running)) in parts.iter().zip(running).enumerate() {
         let ran: Vec<u64> = after[i].iter().zip(&before[i]).map(|(a, b)| a - b).collect();
         let mut figure = json!({

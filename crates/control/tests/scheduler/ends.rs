@@ -65,8 +65,6 @@ fn a_kill_ends_it() {
 fn a_thousand_threads_all_run() {
     let Some(figures) = guest("crowd", 1) else { return };
     assert_eq!(figures["enabled"], json!(true), "{:?}", figures["state"]);
-    let ended_ms = at(&figures, "/ended_ms");
-    assert!(ended_ms < 1_000.0, "all of them still wanted to run, and it ended in {ended_ms} ms");
     let vms = || (0..10).map(|i| at(&figures, &format!("/m{i}/share")));
     // A turn of 10 ms each in ten seconds: each VM has a tenth, less what the rest of the guest uses.
     assert!(vms().sum::<f64>() > 0.95);

@@ -21,8 +21,6 @@ fn no_cpu_is_idle_while_somebody_waits_for_it() {
     for scenario in ["nodes", "sets", "moved"] {
         still_there(&figures, scenario);
         no_cpu_is_idle(&figures, scenario);
-        let ended_ms = at(&figures, &format!("/{scenario}/ended_ms"));
-        assert!(ended_ms < 1_000.0, "{scenario}: it ended in {ended_ms} ms");
     }
     // Four CPUs are shared by forty, and four have one each.
     for i in 0..44 {
