@@ -24,7 +24,10 @@ fn small_first() -> SchedulerConfig {
 }
 
 fn cpu_loop(name: &str, pcpu: Option<u16>) -> VmConfig {
-    let hard = pcpu.map_or(CpuSet::first_n(CpuSet::MAX_PCPUS), |p| CpuSet::only(Pcpu(p)));
+    let hard = match pcpu {
+        Some(p) => CpuSet::only(Pcpu(p)),
+        None => CpuSet::first_n(CpuSet::MAX_PCPUS),
+    };
     VmConfig { hard, ..VmConfig::new(name, Workload::CpuLoop) }
 }
 
