@@ -102,8 +102,7 @@ impl Core {
             // Not before its caches are warm; nor twice, nor later than planned. Through an event,
             // since several vCPUs may be notified at one instant, also at the end of this step.
             self.suspend(v);
-            self.progress[v.index()].executing = Some(self.host.now);
-            self.step_done_in(v, self.progress[v.index()].overhead);
+            self.execute(v);
         }
     }
 

@@ -92,4 +92,10 @@ impl HostState {
     pub fn idle_cores(&self, idle: CpuSet) -> CpuSet {
         if self.smt { idle.and(idle.neighbours()) } else { idle }
     }
+
+    /// Of these idle pCPUs, `near` or the next one that `mask` has: one of an idle core, if there is such a one.
+    pub fn pick_idle(&self, idle: CpuSet, mask: CpuSet, near: Pcpu) -> Option<Pcpu> {
+        let core = self.idle_cores(idle).and(mask).this_or_next(near);
+        core.or_else(|| idle.and(mask).this_or_next(near))
+    }
 }

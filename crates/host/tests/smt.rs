@@ -111,6 +111,20 @@ fn idle_cores_come_first() {
     }
 }
 
+/// Also for one that may run on one thread of each core only.
+#[test]
+fn a_core_is_idle_whoever_may_run_there() {
+    let a = cpu_loop("a", Some(0));
+    let b = VmConfig { hard: [Pcpu(1), Pcpu(2)].into_iter().collect(), ..cpu_loop("b", None) };
+    let credit2 = SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen421));
+    for scheduler in [small_first(), credit2] {
+        let config = host(4, scheduler, vec![a.clone(), b.clone()]);
+        let times = run(&config, Duration::from_s(1));
+        let works = times.iter().all(|(_, work)| near(*work, 1.0));
+        assert!(works, "{:?}: {times:?}", config.scheduler);
+    }
+}
+
 #[test]
 fn what_makes_no_cores_is_refused() {
     let config = host(3, small_first(), vec![cpu_loop("a", None)]);

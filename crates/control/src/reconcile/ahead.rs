@@ -7,7 +7,7 @@ use lowtail_kernel::syscall::{sched_getattr, sched_setattr};
 /// The most weight that an ordinary thread can have: 87 times that of a usual one (`sched_prio_to_weight` in kernel/sched/core.c).
 const NICE: i32 = -20;
 /// Threads and programs that are started have the usual nice value (`sched_setattr(2)`).
-const RESET_ON_FORK: u64 = 1;
+const RESET_ON_FORK: u64 = libc::SCHED_FLAG_RESET_ON_FORK as u64;
 
 /// Threads of this process come before other ordinary threads as long as this lives; then they are as before.
 ///

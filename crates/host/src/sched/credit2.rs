@@ -33,7 +33,6 @@ mod unit;
 
 use lowtail_engine::Duration;
 
-use crate::cpu_set::CpuSet;
 use crate::event::SchedTimer;
 use crate::host_state::HostState;
 use crate::ids::{Dom, Pcpu, Vcpu};
@@ -222,11 +221,9 @@ impl Scheduler for Credit2 {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
         let sets = match self.config.runqueue {
             RunqueueScope::Core => {
-                let core = |p| {
-                    CpuSet::only(p).or(cx.host.sibling_of(p).map_or(CpuSet::EMPTY, CpuSet::only))
-                };
-                let first = |p: &Pcpu| cx.host.sibling_of(*p).is_none_or(|other| *p < other);
-                cx.host.pcpus.iter().filter(first).map(core).collect()
+                let all: Vec<Pcpu> = cx.host.pcpus.iter().collect();
+                let cores = all.chunks(1 + usize::from(cx.host.smt));
+                cores.map(|core| core.iter().copied().collect()).collect()
             }
             RunqueueScope::Socket => cx.host.sockets.clone(),
             RunqueueScope::All => vec![cx.host.pcpus],

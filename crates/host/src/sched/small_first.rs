@@ -1,9 +1,9 @@
 //! `small-first`: lowtail's own scheduler. The rule is `policy/vcpu.h`, the same lines that
 //! run in the kernel; this is its shell: queues, timers, and which pCPU.
 //!
-//! A queue for each set of pCPUs that vCPUs may run on. A vCPU that wakes goes to an idle pCPU if there is one, and to no other; else a small one
-//! interrupts somebody, where it ran last or on one of the next pCPUs, whose preemption bucket allows it; else a timer is
-//! set for the moment when one does.
+//! A queue for each set of pCPUs that vCPUs may run on. A vCPU that wakes goes to an idle pCPU if there is one, and to no
+//! other; else a small one interrupts somebody, where it ran last or on one of the next pCPUs, whose preemption bucket allows
+//! it; else a timer is set for the moment when one does.
 //! What decides at the end of a stretch (a slice, a grant, a block, a yield) is the order of
 //! the queue alone; only what interrupts a stretch pays for a preemption.
 
@@ -98,7 +98,8 @@ impl SmallFirst {
         }
     }
 
-    /// `v`, which woke while `p` was idle, or somebody else if a limit stops `v`. Whoever has come meanwhile is compared with it when it runs.
+    /// `v`, which woke while `p` was idle, or somebody else if a limit stops `v`. Whoever has come meanwhile is compared with it
+    /// when it runs.
     fn begin_given(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, v: Vcpu) -> Option<(Vcpu, u64)> {
         let mut stretch = self.stretch(cx, p, v);
         if stretch.is_none() && !cx.vcpu(v).paused {
@@ -185,8 +186,7 @@ impl Scheduler for SmallFirst {
             return;
         }
         unit.kick();
-        let state = cx.vcpu(v);
-        if !state.running && self.queues.has(v) {
+        if self.queues.has(v) {
             self.place(cx, v);
         }
     }

@@ -21,11 +21,8 @@ impl Credit2 {
         let first = usize::from(!(self.since_410 && state.has_soft_affinity()));
         let idle = queue.idle.minus(queue.tickled);
         // A core of its own before a thread of one (`smt_idle`).
-        let cores = cx.host.idle_cores(idle);
-        let idler = masks[first..].iter().find_map(|m| {
-            let core = cores.and(*m).this_or_next(state.processor);
-            core.or_else(|| idle.and(*m).this_or_next(state.processor))
-        });
+        let pick = |mask: &CpuSet| cx.host.pick_idle(idle, *mask, state.processor);
+        let idler = masks[first..].iter().find_map(pick);
         // Else a busy one that nobody has tickled yet.
         let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(state.hard);
         let target = idler.or_else(|| match self.since_410 {

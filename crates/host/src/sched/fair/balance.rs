@@ -98,14 +98,11 @@ impl Fair {
         if self.idles(last.index()) {
             return last.index();
         }
-        let idle = self.loads.idle().and(allowed).and(self.socket_of(host, last.index()));
-        let near = if host.smt {
-            let beside = host.sibling_of(last).filter(|&p| idle.has(p));
-            host.idle_cores(idle).next_after(last).or(beside)
-        } else {
-            None
-        };
-        near.or_else(|| idle.next_after(last)).unwrap_or(last).index()
+        let idle = self.loads.idle().and(self.socket_of(host, last.index()));
+        let core = host.idle_cores(idle).and(allowed).next_after(last);
+        let beside = host.sibling_of(last).filter(|&p| idle.has(p) && allowed.has(p));
+        let near = core.or(beside).or_else(|| idle.and(allowed).next_after(last));
+        near.unwrap_or(last).index()
     }
 
     /// The thread `e` belongs to pCPU `p` from now on; it is in no queue (`set_task_cpu`).

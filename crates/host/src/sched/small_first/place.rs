@@ -18,12 +18,10 @@ impl SmallFirst {
             return None;
         }
         let state = cx.vcpu(v);
-        let free = self.idle.minus(self.tickled).and(state.hard);
-        let liked = free.and(state.soft);
-        let free = if liked.is_empty() { free } else { liked };
         // A core of its own if there is one, as `scx_bpf_select_cpu_dfl()` of Linux.
-        let cores = cx.host.idle_cores(free);
-        cores.this_or_next(state.processor).or_else(|| free.this_or_next(state.processor))
+        let free = self.idle.minus(self.tickled);
+        let within = |mask| cx.host.pick_idle(free, mask, state.processor);
+        within(state.soft.and(state.hard)).or_else(|| within(state.hard))
     }
 
     /// Finds a pCPU for `v`, which wakes: an idle one, which runs it and nobody else, or one as for all who wait.
