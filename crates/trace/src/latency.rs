@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::blame::{Reason, Runner};
 use crate::clock::{CpuHz, CpuHzSource};
+use crate::cores::{Cores, CpuPlace};
 use crate::error::Error;
 use crate::linux::ThreadInfo;
 use crate::options::{Options, Races};
@@ -66,6 +67,9 @@ pub struct VcpuLatency {
     pub run_length: Distribution,
     /// The vCPUs that ran while it waited; shares of all waiting time counted above, the largest first.
     pub blame: Vec<Blame>,
+    /// With whom it shared its core (SMT) while it ran, the longest first: each runs slower meanwhile, and nobody waits. Of recordings that
+    /// say which CPUs are of one core.
+    pub smt_siblings: Vec<SmtSibling>,
     /// Waits during which an idle pCPU looked at it and stayed idle: it is bound to other pCPUs.
     pub passed_over_by_idle: u64,
     /// What a pause had part in, in none of the figures above.
@@ -87,6 +91,19 @@ pub struct Blame {
     /// The waiting time itself, in microseconds.
     #[serde(rename = "ready_seconds", serialize_with = "seconds::us")]
     pub waited_us: f64,
+}
+
+/// A vCPU that ran on the other thread of the core.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SmtSibling {
+    /// Its name.
+    pub vcpu: String,
+    /// For how long both ran, as a share of the run time of the one whose core it is.
+    #[serde(rename = "ratio")]
+    pub share: f64,
+    /// The time itself, in microseconds.
+    #[serde(rename = "run_time_seconds", serialize_with = "seconds::us")]
+    pub ran_us: f64,
 }
 
 /// Pauses of a vCPU (run state *offline*: its domain is paused, or it is not up).
@@ -160,6 +177,7 @@ struct Sums {
     pcpus: ByPcpu<PcpuSums>,
     budget: Budget,
     doubts: Vec<Wait>,
+    cores: Cores,
 }
 
 impl Sums {
@@ -211,6 +229,7 @@ impl Observer for Sums {
             return Ok(());
         }
         on.busy_ticks += ticks;
+        self.cores.ends(run.pcpu, run.vcpu, run.start, run.end);
         self.vcpu(run.vcpu);
         let sums = &mut self.vcpus[run.vcpu];
         sums.run_ticks += ticks;
@@ -220,8 +239,15 @@ impl Observer for Sums {
         Ok(())
     }
 
-    fn dispatched(&mut self, vcpu: usize) {
-        self.vcpu(vcpu).dispatches += 1;
+    fn places(&mut self, places: &[CpuPlace]) {
+        self.cores = Cores::new(places);
+    }
+
+    fn dispatched(&mut self, vcpu: &Vcpu, number: usize, pcpu: u16, at: u64) {
+        self.vcpu(number).dispatches += 1;
+        if !vcpu.label.idle {
+            self.cores.begins(pcpu, number, at);
+        }
     }
 
     fn waits(&mut self, vcpu: usize, origin: Origin) {
@@ -342,6 +368,12 @@ fn one(
         reason,
         waited_us: hz.us(ticks),
     });
+    let siblings = schedule.observer.cores.beside(number).into_iter().take(BLAME_MAX);
+    let siblings = siblings.map(|(other, ticks)| SmtSibling {
+        vcpu: schedule.vcpus.get(other).label.name.clone(),
+        share: CpuHz::share(ticks, sums.run_ticks),
+        ran_us: hz.us(ticks),
+    });
     VcpuLatency {
         vcpu: schedule.vcpus.get(number).label.name.clone(),
         thread: schedule.vcpus.get(number).label.thread.as_deref().cloned(),
@@ -354,6 +386,7 @@ fn one(
         yield_latency: Samples::distribution(&[&sums.yielded], hz),
         run_length: Samples::distribution(&[&sums.run_length], hz),
         blame: blame.collect(),
+        smt_siblings: siblings.collect(),
         passed_over_by_idle: sums.passed_over,
         paused: Paused {
             pauses: sums.pauses,

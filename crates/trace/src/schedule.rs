@@ -22,6 +22,7 @@
 //! This file knows no format: [`crate::xen`] and [`crate::linux`] tell it what happened.
 
 use crate::blame::{self, BlameSlice, Log, Runner, Why};
+use crate::cores::CpuPlace;
 use crate::error::Error;
 use crate::record::Runstate;
 use crate::tables::ByPcpu;
@@ -68,10 +69,12 @@ pub(crate) enum WaitEnd {
 pub(crate) trait Observer {
     /// The earliest time stamp of all.
     fn begin(&mut self, _tsc: u64) {}
+    /// Where the CPUs are, if the trace says.
+    fn places(&mut self, _places: &[CpuPlace]) {}
     /// A vCPU left a pCPU.
     fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error>;
-    /// A vCPU began to run.
-    fn dispatched(&mut self, _vcpu: usize) {}
+    /// A vCPU, idle or not, began to run on a pCPU.
+    fn dispatched(&mut self, _vcpu: &Vcpu, _number: usize, _pcpu: u16, _at: u64) {}
     /// A vCPU began to wait.
     fn waits(&mut self, _vcpu: usize, _origin: Origin) {}
     /// A wait ended.
@@ -256,7 +259,7 @@ impl<O: Observer> Schedule<O> {
         if let Some(wait) = ended {
             self.observer.wait(self.vcpus.get(number), wait)?;
         }
-        self.observer.dispatched(number);
+        self.observer.dispatched(self.vcpus.get(number), number, pcpu, at);
         Ok(())
     }
 

@@ -164,6 +164,9 @@ impl Recorded {
     }
 }
 
+/// How many of those that shared a vCPU's core are shown.
+const SIBLINGS_SHOWN: usize = 10;
+
 /// How many threads of a host are shown.
 const THREADS_SHOWN: usize = 20;
 
@@ -256,6 +259,17 @@ impl VcpuLatency {
                     percent(blame.share),
                     format!("{:.3}", blame.waited_us),
                     blame.reason.words().to_owned(),
+                ]);
+            }
+            table.render(out);
+        }
+        if !self.smt_siblings.is_empty() {
+            let mut table = Table::new(&["beside it on its core", "of its run time", "us"], &[]);
+            for sibling in self.smt_siblings.iter().take(SIBLINGS_SHOWN) {
+                table.row([
+                    sibling.vcpu.clone(),
+                    percent(sibling.share),
+                    format!("{:.3}", sibling.ran_us),
                 ]);
             }
             table.render(out);

@@ -4,7 +4,7 @@ mod common;
 
 use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, switch, wake};
 use lowtail_trace::{
-    Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info, latency,
+    CpuPlace, Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info, latency,
 };
 
 fn of<'a>(found: &'a Latency, name: &str) -> &'a VcpuLatency {
@@ -87,6 +87,36 @@ fn a_thread_that_another_cpu_fetches() {
     let found = latency(&file[..], &Options::default()).unwrap();
     let blame = &of(&found, "thread[7]").blame;
     assert_eq!((blame[0].reason, blame[0].waited_us), (Reason::QueuedElsewhere, 20.0));
+}
+
+/// Who ran on the other thread of the core while a vCPU ran: no wait, and a cause of its own.
+#[test]
+fn who_shares_a_core_is_named() {
+    let place = |cpu, core| CpuPlace { cpu, core, cache: 0, node: 0 };
+    let mut out = begin();
+    out.places(&[place(0, 0), place(1, 1), place(2, 0)]).unwrap();
+    out.thread(7, 6, b"CPU 0/KVM").unwrap();
+    let vm = out.vm("web-1", "qemu").unwrap();
+    out.member(7, vm, Role::Vcpu(0)).unwrap();
+    // web-1 runs from 10 to 50 us; 8 beside it up to 20 and from 40 on, 9 on a core of its own.
+    let events = [switch(10_000, 0, RUNNABLE, 7), switch(50_000, 7, SLEEPING, 0)];
+    out.events(0, 0, &events.concat()).unwrap();
+    out.events(1, 0, &switch(5_000, 0, RUNNABLE, 9)).unwrap();
+    let events = [
+        switch(5_000, 0, RUNNABLE, 8),
+        switch(20_000, 8, SLEEPING, 0),
+        switch(40_000, 0, RUNNABLE, 8),
+    ];
+    out.events(2, 0, &events.concat()).unwrap();
+    let file = out.finish(61_000, 0).unwrap().0;
+    let found = latency(&file[..], &Options::default()).unwrap();
+    let web = of(&found, "web-1 vcpu0");
+    let siblings: Vec<_> = web.smt_siblings.iter().map(|s| (&*s.vcpu, s.share, s.ran_us)).collect();
+    assert_eq!(siblings, [("thread[8]", 0.5, 20.0)]);
+    assert!(web.blame.is_empty(), "{:?}", web.blame);
+    assert_eq!(of(&found, "thread[9]").smt_siblings, []);
+    let table = found.table();
+    assert!(table.contains("beside it on its core") && table.contains("50.00 %"), "{table}");
 }
 
 /// The number of a thread that has ended belongs to another one, with another name.

@@ -112,7 +112,7 @@ fn siblings(host: &Host) -> Check {
     match active.as_deref() {
         Some("1") => Check::ok(id, title, "on").but(
             State::Note,
-            "a vCPU runs slower while its core's other thread is busy, which is no waiting and is not shown as such",
+            "a vCPU runs slower while its core's other thread is busy, which is no waiting: `trace latency` of a recording shows it",
             "pin a VM's vCPUs to both threads of a core, or echo off > /sys/devices/system/cpu/smt/control",
         ),
         Some(_) if control == "notsupported" => Check::ok(id, title, "none"),

@@ -9,6 +9,7 @@
 #[doc(hidden)]
 pub mod fuzz;
 mod names;
+mod places;
 mod programs;
 mod recorder;
 mod rings;

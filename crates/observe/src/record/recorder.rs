@@ -15,6 +15,7 @@ use lowtail_trace::recording::{About, End, Writer};
 use lowtail_trace::{Role as TraceRole, Trigger};
 
 use super::names::{self, Inbox, Named, Names};
+use super::places;
 use super::programs::{self, PROGRAMS, prepare, trigger};
 use super::rings::{PAGE_BYTES, Rings};
 use super::{Failure, Options};
@@ -198,6 +199,7 @@ impl Recorder {
     ) -> Result<(Summary, W), Failure> {
         let begin_ns = now_ns();
         let mut out = Writer::new(out, &about(begin_ns))?;
+        out.places(&places::read(&self.options.roots.sys))?;
         let mut next = self.rings.written()?;
         self.hear(begin_ns)?;
         for named in self.names.sorted() {
@@ -299,6 +301,7 @@ impl Recorder {
             *next = self.first_since(cpu, *next, to[cpu], begin_ns)?;
         }
         let mut out = Writer::new(out, &about(begin_ns))?;
+        out.places(&places::read(&self.options.roots.sys))?;
         for named in self.names.sorted() {
             out.thread(named.tid, named.tgid, &named.comm)?;
         }

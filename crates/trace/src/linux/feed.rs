@@ -16,6 +16,7 @@ use super::perf::Perf;
 use super::recording::Recording;
 use super::threads::{THREADS_MAX, Threads};
 use super::{Format, Trigger, bytes::Bytes};
+use crate::cores::CpuPlace;
 use crate::error::Error;
 use crate::merge::QUEUE_RECORDS_MAX;
 use crate::options::Options;
@@ -83,6 +84,14 @@ impl<R: Read> File<R> {
         }
     }
 
+    /// Where the CPUs are, as far as the file says.
+    pub(crate) fn places(&self) -> &[CpuPlace] {
+        match self {
+            File::Recording(file) => &file.places,
+            File::Perf(_) => &[],
+        }
+    }
+
     /// When the recording begins and ends, as far as the file says.
     pub(crate) fn stated(&self) -> (Option<u64>, Option<u64>) {
         match self {
@@ -145,6 +154,7 @@ impl<R: Read> Feed<R> {
             let begin = self.span.map_or(event.at_ns, |(begin, _)| begin);
             if !begun {
                 schedule.observer.begin(begin);
+                schedule.observer.places(self.file.places());
                 begun = true;
             }
             while let Some(trigger) =

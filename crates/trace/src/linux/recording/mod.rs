@@ -30,6 +30,7 @@ pub(crate) mod kind {
     pub(crate) const ROUND: u32 = 6;
     pub(crate) const TRIGGER: u32 = 7;
     pub(crate) const END: u32 = 8;
+    pub(crate) const PLACES: u32 = 9;
 }
 
 /// No block other than those with events is larger, in bytes.

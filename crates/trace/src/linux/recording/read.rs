@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, TID_MASK, VERSION, kind};
+use crate::cores::CpuPlace;
 use crate::error::Error;
 use crate::linux::Trigger;
 use crate::linux::bytes::{Bytes, u16_at, u32_at, u64_at};
@@ -25,6 +26,8 @@ pub(crate) struct Recording<R> {
     /// The word for the software that runs each VM.
     pub(crate) runs: Vec<String>,
     pub(crate) triggers: Vec<Trigger>,
+    /// Where the CPUs are, if the file says.
+    pub(crate) places: Vec<CpuPlace>,
     pub(crate) end: Option<End>,
     /// Blocks of kinds that are not known.
     pub(crate) unknown: u64,
@@ -55,6 +58,7 @@ impl<R: Read> Recording<R> {
             threads: Threads::default(),
             runs: Vec::new(),
             triggers: Vec::new(),
+            places: Vec::new(),
             end: None,
             unknown: 0,
             cpu: 0,
@@ -144,6 +148,16 @@ impl<R: Read> Recording<R> {
                         return Err(Error::Malformed { offset, what });
                     }
                 }
+            }
+            kind::PLACES => {
+                let numbers = |entry: &[u8; 8]| [0, 2, 4, 6].map(|at| u16_at(entry, at));
+                let places = payload.as_chunks::<8>().0.iter().map(numbers);
+                // A later block says it anew. No CPU has a higher number than that of one with events.
+                self.places = places
+                    .filter(|place| u32::from(place[0]) <= PCPU_MAX)
+                    .map(|[cpu, core, cache, node]| CpuPlace { cpu, core, cache, node })
+                    .take(PCPU_MAX as usize + 1)
+                    .collect();
             }
             kind::TRIGGER => {
                 let trigger = Trigger {

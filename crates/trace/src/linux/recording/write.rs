@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{About, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
+use crate::cores::CpuPlace;
 use crate::linux::{Role, Trigger};
 
 /// Writes a recording, as it is told.
@@ -36,6 +37,15 @@ impl<W: Write> Writer<W> {
         bytes.extend(kernel);
         writer.block(kind::ABOUT, bytes)?;
         Ok(writer)
+    }
+
+    /// Where the CPUs are; before the first events.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn places(&mut self, places: &[CpuPlace]) -> io::Result<()> {
+        let numbers = places.iter().flat_map(|at| [at.cpu, at.core, at.cache, at.node]);
+        self.block(kind::PLACES, numbers.flat_map(u16::to_le_bytes).collect())
     }
 
     /// Thread `tid` is of process `tgid` (0 if that is not known) and calls itself so, at most 16 bytes.
