@@ -4,7 +4,8 @@ mod common;
 
 use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, switch, wake};
 use lowtail_trace::{
-    CpuPlace, Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info, latency,
+    CpuPlace, Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info,
+    latency,
 };
 
 fn of<'a>(found: &'a Latency, name: &str) -> &'a VcpuLatency {
