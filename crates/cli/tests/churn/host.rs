@@ -1,0 +1,168 @@
+//! The host in the guest: `apply --watch` in force, a recording after the other, VMs that come and go.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::book::Book;
+use crate::judge::{Findings, judge};
+use crate::schedule;
+use crate::vms::{Vms, census, look, policy};
+
+/// No CPU is idle for longer beside somebody who waits and may run there.
+const IDLE_MAX: Duration = Duration::from_millis(10);
+/// A quarter of the watchdog's 30 s, and a thirtieth until that is seen (docs/explanation/vcpu.md).
+const WAIT_MAX: Duration = Duration::from_millis(7_500 + 1_000);
+/// A VM's run time in a second is its cap within this, in CPUs.
+const CAP_SLACK: f64 = 0.01;
+/// How long something may take that happens soon.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LOWTAIL: &str = "/bin/lowtail";
+const DIR: &str = "/tmp/churn";
+
+/// Plays for so many seconds, and judges.
+pub(crate) fn churn(seed: u64, seconds: u64) {
+    fs::create_dir_all(DIR).expect("a directory");
+    fs::write(format!("{DIR}/policy.toml"), policy()).expect("a file");
+    let mut apply =
+        lowtail("host apply --watch --no-look --state /tmp/churn/state /tmp/churn/policy.toml");
+    until(|| state() == "enabled", "the scheduler is loaded");
+
+    let book = Mutex::new(Book::default());
+    let end = AtomicBool::new(false);
+    let (pinned, all) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                look(&book);
+                sleep(Duration::from_millis(100));
+            }
+        });
+        let judge = scope.spawn(|| recordings(&book, &end));
+        let mut vms = Vms::new(seed, &book);
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < until {
+            vms.step();
+            sleep(Duration::from_millis(vms.pause_ms()));
+            assert!(lives(&mut apply), "apply has ended: {}", log());
+        }
+        end.store(true, Ordering::Relaxed);
+        let all = judge.join().expect("no panic");
+        println!("{} VMs came, threads were pinned {} times", vms.started(), vms.pinned);
+        assert!(vms.started() as u64 >= seconds / 2, "few VMs");
+        (vms.pinned, all)
+    });
+    let in_force = state();
+    let began = Instant::now();
+    kill(Pid::from_raw(apply.id() as i32), Signal::SIGTERM).expect("it lives");
+    apply.wait().expect("a child");
+    println!(
+        "ended in {} ms; {:?}",
+        began.elapsed().as_millis(),
+        census(&book.lock().expect("no panic"))
+    );
+    println!("{all:#?}");
+    println!("{}", log());
+
+    assert_eq!(in_force, "enabled", "{}", log());
+    assert_eq!(state(), "disabled");
+    let said = kernel_said();
+    assert!(said.is_empty(), "{said:?}");
+    assert!(pinned > 0 && all.waits > 0 && all.capped_seconds > 0, "nothing was tried");
+    let worst = all.idle_beside.first();
+    assert!(worst.is_none(), "idle for {worst:?} ns; {} times in all", all.idle_beside.len());
+    assert!(all.longest_wait.0 <= WAIT_MAX.as_nanos() as u64, "waited: {:?} ns", all.longest_wait);
+    assert!(all.above_cap.0 <= CAP_SLACK, "more than its cap: {:?}", all.above_cap);
+    assert!(all.below_cap.0 <= CAP_SLACK, "less than its cap: {:?}", all.below_cap);
+}
+
+/// One recording after the other, each of which is judged; the worst of all.
+fn recordings(book: &Mutex<Book>, end: &AtomicBool) -> Findings {
+    let mut all = Findings::default();
+    let mut pieces = 0;
+    while !end.load(Ordering::Relaxed) {
+        let file = Path::new(DIR).join("piece.ltr");
+        let line = format!("host record --quiet --duration 5s -o {}", file.display());
+        let status = lowtail(&line).wait().expect("a child");
+        assert!(status.success(), "{}", log());
+        let (events, lost) = schedule::read(&file);
+        assert_eq!(lost, 0, "events");
+        let snapshot = book.lock().expect("nobody panics").clone();
+        let found = judge(&events, &snapshot, IDLE_MAX.as_nanos() as u64);
+        pieces += 1;
+        all.events += found.events;
+        all.waits += found.waits;
+        all.capped_seconds += found.capped_seconds;
+        all.idle_ratio += (found.idle_ratio - all.idle_ratio) / f64::from(pieces);
+        all.idle_beside.extend(found.idle_beside);
+        all.idle_beside.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+        let worse = |a: (f64, String), b: (f64, String)| if b.0 > a.0 { b } else { a };
+        all.above_cap = worse(all.above_cap, found.above_cap);
+        all.below_cap = worse(all.below_cap, found.below_cap);
+        if found.longest_wait.0 > all.longest_wait.0 {
+            all.longest_wait = found.longest_wait;
+        }
+    }
+    all
+}
+
+/// Starts the command; what it says is in a file.
+fn lowtail(line: &str) -> Child {
+    let file = fs::File::options().create(true).append(true).open(format!("{DIR}/log"));
+    let file = file.expect("a file");
+    let mut command = Command::new(LOWTAIL);
+    command.args(line.split(' ')).stdin(Stdio::null());
+    command.stdout(file.try_clone().expect("a file")).stderr(file);
+    command.spawn().expect("it starts")
+}
+
+/// The end of what it has said.
+fn log() -> String {
+    let text = fs::read_to_string(format!("{DIR}/log")).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+fn lives(child: &mut Child) -> bool {
+    child.try_wait().expect("a child").is_none()
+}
+
+fn state() -> String {
+    fs::read_to_string("/sys/kernel/sched_ext/state").unwrap_or_default().trim().to_string()
+}
+
+fn until(is: impl Fn() -> bool, what: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < end, "not so: {what}: {}", log());
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// Lines of the kernel's log that say that somebody was stuck.
+fn kernel_said() -> Vec<String> {
+    const O_NONBLOCK: i32 = nix::libc::O_NONBLOCK;
+    let file = fs::File::options().read(true).custom_flags(O_NONBLOCK).open("/dev/kmsg");
+    let mut file = file.expect("root may");
+    let (mut lines, mut record) = (Vec::new(), [0; 8192]);
+    while let Ok(bytes) = file.read(&mut record) {
+        let text = String::from_utf8_lossy(&record[..bytes]).into_owned();
+        let low = text.to_lowercase();
+        if ["stall", "lockup", "hung", "blocked for more", "bug:", "warning:"]
+            .iter()
+            .any(|word| low.contains(word))
+        {
+            lines.push(text);
+        }
+    }
+    lines
+}
