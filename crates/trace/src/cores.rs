@@ -26,7 +26,7 @@ pub(crate) struct Cores {
     /// The other pCPUs of each one's core, of those that have others.
     siblings: ByPcpu<Vec<u16>>,
     /// Who runs on a pCPU, since when; idle ones are nobody.
-    runs: ByPcpu<(usize, u64)>,
+    runs: ByPcpu<Option<(usize, u64)>>,
     /// For how many ticks the first ran while the second one ran beside it.
     pairs: BTreeMap<(usize, usize), u64>,
 }
@@ -45,10 +45,10 @@ impl Cores {
         cores
     }
 
-    /// A vCPU begins to run.
-    pub(crate) fn begins(&mut self, pcpu: u16, vcpu: usize, at: u64) {
+    /// A vCPU begins to run, or the idle one, which is nobody.
+    pub(crate) fn begins(&mut self, pcpu: u16, vcpu: Option<usize>, at: u64) {
         if self.siblings.get(pcpu).is_some() {
-            *self.runs.get_or_insert_with(pcpu, || (vcpu, at)) = (vcpu, at);
+            *self.runs.get_or_insert_with(pcpu, || None) = vcpu.map(|vcpu| (vcpu, at));
         }
     }
 
@@ -56,7 +56,7 @@ impl Cores {
     pub(crate) fn ends(&mut self, pcpu: u16, vcpu: usize, start: u64, end: u64) {
         let Some(siblings) = self.siblings.get(pcpu) else { return };
         for &sibling in siblings {
-            let Some(&(other, since)) = self.runs.get(sibling) else { continue };
+            let Some(&Some((other, since))) = self.runs.get(sibling) else { continue };
             let ticks = end.saturating_sub(start.max(since));
             for pair in [(vcpu, other), (other, vcpu)] {
                 if ticks > 0 && (self.pairs.len() < PAIRS_MAX || self.pairs.contains_key(&pair)) {
@@ -64,7 +64,7 @@ impl Cores {
                 }
             }
         }
-        self.runs.take(pcpu);
+        *self.runs.get_or_insert_with(pcpu, || None) = None;
     }
 
     /// With whom a vCPU has shared its core, and for how long: the longest first.
@@ -88,16 +88,21 @@ mod tests {
     fn who_ran_beside_whom() {
         let mut cores = Cores::new(&[place(0, 0), place(1, 1), place(2, 0)]);
         // 7 runs from 10 to 50 on CPU 0; beside it 8 from 0 to 20, then 9 from 25 to 60. CPU 1 has a core of its own.
-        cores.begins(2, 8, 0);
-        cores.begins(1, 5, 0);
-        cores.begins(0, 7, 10);
+        cores.begins(2, Some(8), 0);
+        cores.begins(1, Some(5), 0);
+        cores.begins(0, Some(7), 10);
         cores.ends(2, 8, 0, 20);
-        cores.begins(2, 9, 25);
+        cores.begins(2, Some(9), 25);
         cores.ends(0, 7, 10, 50);
         cores.ends(2, 9, 25, 60);
         cores.ends(1, 5, 0, 60);
         assert_eq!(cores.beside(7), [(9, 25), (8, 10)]);
         assert_eq!((cores.beside(8), cores.beside(9)), (vec![(7, 10)], vec![(7, 25)]));
         assert_eq!(cores.beside(5), []);
+        // CPU 0 is idle, though nothing says when 7 ended.
+        cores.begins(0, Some(7), 70);
+        cores.begins(0, None, 80);
+        cores.ends(2, 9, 75, 100);
+        assert_eq!(cores.beside(9), [(7, 25)]);
     }
 }

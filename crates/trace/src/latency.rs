@@ -245,9 +245,7 @@ impl Observer for Sums {
 
     fn dispatched(&mut self, vcpu: &Vcpu, number: usize, pcpu: u16, at: u64) {
         self.vcpu(number).dispatches += 1;
-        if !vcpu.label.idle {
-            self.cores.begins(pcpu, number, at);
-        }
+        self.cores.begins(pcpu, (!vcpu.label.idle).then_some(number), at);
     }
 
     fn waits(&mut self, vcpu: usize, origin: Origin) {

@@ -11,19 +11,6 @@ pub(crate) struct ByPcpu<T> {
     items: Vec<(u16, T)>,
 }
 
-impl<T> ByPcpu<T> {
-    /// Without this pCPU's from now on; gives it. The last one takes its place.
-    pub(crate) fn take(&mut self, pcpu: u16) -> Option<T> {
-        let place = self.place(pcpu)?;
-        let (_, item) = self.items.swap_remove(place);
-        self.places[usize::from(pcpu)] = 0;
-        if let Some((moved, _)) = self.items.get(place) {
-            self.places[usize::from(*moved)] = place as u16 + 1;
-        }
-        Some(item)
-    }
-}
-
 impl<T> Default for ByPcpu<T> {
     fn default() -> Self {
         ByPcpu { places: Vec::new(), items: Vec::new() }
@@ -111,8 +98,5 @@ mod tests {
         assert_eq!((map.len(), map.get(7), map.get(3)), (2, Some(&3), None));
         assert_eq!(map.sorted(), [(2, &9), (7, &3)]);
         assert!(map.get_mut(100).is_none());
-        assert_eq!((map.take(7), map.take(7), map.take(99)), (Some(3), None, None));
-        assert_eq!((map.sorted(), map.get(2)), (vec![(2, &9)], Some(&9)));
-        assert_eq!(*map.get_or_insert_with(7, || 5), 5);
     }
 }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use nix::time::{ClockId, clock_gettime};
+use lowtail_kernel::clock::Instant;
 
 /// A set of CPUs, a bit each.
 pub(crate) type Mask = u64;
 
 /// The time of recordings.
 pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("it is always there");
-    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+    Instant::now().as_ns()
 }
 
 /// A thread of a VM.

@@ -12,7 +12,7 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder,
 };
 use lowtail_trace::recording::{About, End, Writer};
-use lowtail_trace::{Role as TraceRole, Trigger};
+use lowtail_trace::{CpuPlace, Role as TraceRole, Trigger};
 
 use super::names::{self, Inbox, Named, Names};
 use super::places;
@@ -47,6 +47,8 @@ pub struct Recorder {
     new_names: Inbox,
     lates: Rc<RefCell<Vec<Trigger>>>,
     names: Names,
+    /// Where the CPUs are; read once, since rings are written on while a file begins.
+    places: Vec<CpuPlace>,
     rings: Rings,
     waiting: MapHandle,
     counts: MapHandle,
@@ -144,6 +146,7 @@ impl Recorder {
         let links = links.map_err(failed("attach the programs to the scheduler's tracepoints"))?;
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let mut recorder = Recorder {
+            places: places::read(&options.roots.sys),
             options,
             inboxes,
             new_names,
@@ -199,7 +202,7 @@ impl Recorder {
     ) -> Result<(Summary, W), Failure> {
         let begin_ns = now_ns();
         let mut out = Writer::new(out, &about(begin_ns))?;
-        out.places(&places::read(&self.options.roots.sys))?;
+        out.places(&self.places)?;
         let mut next = self.rings.written()?;
         self.hear(begin_ns)?;
         for named in self.names.sorted() {
@@ -301,7 +304,7 @@ impl Recorder {
             *next = self.first_since(cpu, *next, to[cpu], begin_ns)?;
         }
         let mut out = Writer::new(out, &about(begin_ns))?;
-        out.places(&places::read(&self.options.roots.sys))?;
+        out.places(&self.places)?;
         for named in self.names.sorted() {
             out.thread(named.tid, named.tgid, &named.comm)?;
         }
