@@ -39,6 +39,15 @@ struct task_struct {
 	int pid;
 };
 
+struct scx_rq {
+	unsigned int nr_running;
+};
+
+struct rq {
+	unsigned int nr_running;
+	struct scx_rq scx;
+};
+
 struct kernfs_node {
 	__u64 id;
 };
@@ -128,6 +137,9 @@ struct sched_ext_ops {
 #define SCX_KICK_IDLE 1ull
 #define SCX_KICK_PREEMPT 2ull
 #define SCX_TASK_QUEUED 1u
+
+/* Each CPU's run queue. */
+extern const struct rq runqueues __ksym __weak;
 
 /* The loop over a queue; its size is that of struct bpf_iter_scx_dsq. */
 struct bpf_iter_scx_dsq {

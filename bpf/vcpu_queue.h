@@ -69,6 +69,18 @@ static __always_inline int bound_now(struct task_struct *p, const struct cpu *c)
 	return p->nr_cpus_allowed == 1 || p->migration_disabled > ours;
 }
 
+/*
+ * Whether threads of other classes are runnable on @cpu: the kernel asks us who is next there even so if the CPU slept,
+ * and then runs one of those. Whom we gave to the CPU would wait in its own queue until they sleep, where no other CPU finds it:
+ * the kernel says that a CPU was taken (cpu_release) only where one of our threads has run.
+ */
+__attribute__((noinline)) int others_on(__u32 cpu)
+{
+	const struct rq *rq = &runqueues ? bpf_per_cpu_ptr(&runqueues, cpu) : 0;
+
+	return rq && rq->nr_running > rq->scx.nr_running;
+}
+
 /* The queue in which a thread of @mask waits that ran on @cpu last, and @stays there or does not. */
 __attribute__((noinline)) __u64 place(__u32 cpu, int stays, __u32 mask, __u32 class)
 {

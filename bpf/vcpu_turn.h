@@ -135,6 +135,14 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 				slot = NONE;
 		}
 	}
+	if (slot == NONE && !c->gone && others_on(cpu)) {
+		c->empty = 1;
+		c->left_ns = 0;
+		/* Those may have been on their way to sleep: then the CPU would, too. */
+		if (anybody(cpu) || scx_bpf_dsq_nr_queued(UNREGISTERED))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
 	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
 	    scx_bpf_dsq_move_to_local(UNREGISTERED))
 		return;

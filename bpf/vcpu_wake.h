@@ -98,6 +98,9 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	v->pays = 0;
 	idle = v->idle || scx_bpf_test_and_clear_cpu_idle(cpu);
 	v->idle = 0;
+	/* It has just been woken for somebody else. */
+	if (idle && others_on(cpu))
+		idle = 0;
 	if (v->parked_ns > now) {
 		park(p, v, enq_flags, now);
 		if (idle)

@@ -19,6 +19,9 @@
  * a new clock and counted from there on.
  *
  * A long idle adds what LT_GAP_UNITS_MAX units add, at most.
+ *
+ * What was used beyond what the bucket held is owed: it is filled up to a moment
+ * that is yet to come, and adds nothing until then.
  */
 #ifndef LOWTAIL_BUCKET_H
 #define LOWTAIL_BUCKET_H
@@ -47,12 +50,15 @@ typedef unsigned long long lt_u64;
 /* Largest burst, in ns. */
 #define LT_BURST_MAX_NS (1u << 30)
 
+/* What a bucket is owed for, at most: more would take the highest rate longer than LT_STEP_BACK_MAX_NS to add. */
+#define LT_OWED_MAX_NS (1ull << 37)
+
 /* A moment that does not come. */
 #define LT_NEVER (~0ull)
 
 struct lt_bucket {
 	lt_u64 tokens_ns;	/* 0 to burst_ns */
-	lt_u64 filled_ns;	/* clock up to which it has been filled */
+	lt_u64 filled_ns;	/* clock up to which it has been filled, or is owed */
 	lt_u32 rate;		/* 0 to LT_RATE_MAX */
 	lt_u32 burst_ns;	/* most that it holds, 0 to LT_BURST_MAX_NS */
 };
@@ -143,6 +149,21 @@ LT_FN void lt_bucket_give(struct lt_bucket *b, lt_u64 back_ns)
 	lt_u64 room = b->burst_ns - b->tokens_ns;
 
 	b->tokens_ns += lt_min(back_ns, room);
+}
+
+/*
+ * Of an empty bucket with a rate, @owed_ns (any value) more have been used at @now
+ * than it held: time adds nothing until it has paid for them, but for no longer
+ * than LT_STEP_BACK_MAX_NS from @now on. Fill first. Divides: for those who could
+ * not be stopped in time.
+ */
+LT_FN void lt_bucket_owe(struct lt_bucket *b, lt_u64 owed_ns, lt_u64 now)
+{
+	lt_u64 owed = lt_min(owed_ns, LT_OWED_MAX_NS);
+	lt_u64 units = lt_div_up(owed << LT_GAIN_SHIFT, b->rate);
+
+	b->filled_ns = lt_min(b->filled_ns + (units << LT_UNIT_SHIFT),
+			      now + LT_STEP_BACK_MAX_NS);
 }
 
 /*

@@ -99,16 +99,22 @@ LT_FN lt_u64 lt_cap_ready(const struct lt_cap *cap, int small, lt_u32 min_grant_
 	return lt_bucket_when(&cap->run, (lt_u64)cap->small_reserve_ns + cap->turn_ns);
 }
 
-/* One that held @held_ns of it has run for @ran_ns up to @now. */
+/*
+ * One that held @held_ns of it has run for @ran_ns up to @now. Who could not be
+ * stopped in time has run for longer than it might: all of it counts, or a timer
+ * that comes late would lift the limit.
+ */
 LT_FN void lt_cap_charge(struct lt_cap *cap, lt_u64 held_ns, lt_u64 ran_ns, lt_u64 now)
 {
-	lt_u64 used = lt_min(ran_ns, held_ns);
+	lt_u64 used = lt_min(ran_ns, held_ns), over = ran_ns - used;
 
 	if (!lt_capped(cap))
 		return;
 	lt_bucket_fill(&cap->run, now);
 	lt_bucket_give(&cap->run, held_ns - used);
-	lt_bucket_take(&cap->run, ran_ns - used);
+	over -= lt_bucket_take(&cap->run, over);
+	if (over)
+		lt_bucket_owe(&cap->run, over, now);
 }
 
 #endif

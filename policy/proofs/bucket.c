@@ -144,6 +144,32 @@ void prove_a_split_fill_adds_no_more(void)
 	CASE(split.tokens_ns < whole.tokens_ns);
 }
 
+/*
+ * What is owed: time adds nothing until the moment at which it would have added all of it, and not a unit longer; the
+ * longest stop is that of LT_STEP_BACK_MAX_NS, which a fill does not take for a new clock.
+ */
+void prove_what_is_owed_takes_its_time(void)
+{
+	struct lt_bucket b = any_bucket(), old;
+	lt_u64 owed = nondet_u64(), now = any_clock(), units;
+
+	lt_bucket_fill(&b, now);
+	ASSUME(b.rate && b.tokens_ns == 0);
+	old = b;
+	lt_bucket_owe(&b, owed, now);
+	CHECK(valid_bucket(&b) && b.tokens_ns == 0 && b.rate == old.rate);
+	CHECK(b.filled_ns >= old.filled_ns && b.filled_ns <= now + LT_STEP_BACK_MAX_NS);
+	units = (b.filled_ns - old.filled_ns) >> LT_UNIT_SHIFT;
+	CHECK(units <= last_quotient);
+	if (b.filled_ns != now + LT_STEP_BACK_MAX_NS)
+		CHECK(TIMES(units, b.rate) >= lt_min(owed, LT_OWED_MAX_NS) << LT_GAIN_SHIFT);
+	CASE(b.filled_ns == now + LT_STEP_BACK_MAX_NS && owed > 0);
+	CASE(b.filled_ns > now && b.filled_ns < now + LT_STEP_BACK_MAX_NS);
+	old = b;
+	lt_bucket_fill(&b, now + 1);
+	CHECK(now + 1 >= old.filled_ns || b.tokens_ns == 0);
+}
+
 /* lt_bucket_when: what 0 and LT_NEVER mean, and else a moment to come. */
 void prove_when_is_to_come(void)
 {

@@ -42,17 +42,36 @@ void prove_capped_grants_make_no_tokens(void)
 /* What is settled with @cap of @vm and @v, the other one being without limit. */
 static void settle(struct lt_vm *vm, struct lt_vcpu *v, const struct lt_cap *cap)
 {
-	lt_u64 ran = nondet_u64(), held = v->cap_grant_ns;
+	lt_u64 ran = nondet_u64(), held = v->cap_grant_ns, settled = any_clock();
 
 	watch(&cap->run);
 	ASSUME(lt_capped(cap));
 	ASSUME(vm->vtime_ns < VTIME_END - (1ull << 40));
 	ASSUME(ran <= LT_RAN_MAX_NS);
-	lt_vcpu_charge(v, vm, ran, any_clock());
+	lt_vcpu_charge(v, vm, ran, settled);
 	CHECK((ran > held && cap->run.tokens_ns == 0) ||
 	      cap->run.tokens_ns + ran <= had_tokens + held);
 	CASE(ran < held && cap->run.tokens_ns < cap->run.burst_ns);
 	CASE(ran > held && cap->run.tokens_ns > 0);
+	CASE(ran > held && cap->run.filled_ns > settled);
+}
+
+/* Who runs for longer than the bucket held owes the rest, or has a stop of the longest kind before it. */
+void prove_all_run_time_counts(void)
+{
+	struct lt_params p = any_params();
+	struct lt_vm vm = any_vm(&p);
+	lt_u64 ran = nondet_u64(), held = nondet_u64(), now = any_clock();
+	struct lt_cap *cap = &vm.cap;
+
+	ASSUME(lt_capped(cap) && ran <= LT_RAN_MAX_NS && held <= LT_BURST_MAX_NS);
+	watch(&cap->run);
+	lt_cap_charge(cap, held, ran, now);
+	if (ran <= held + had_tokens || cap->run.filled_ns == now + LT_STEP_BACK_MAX_NS)
+		return;
+	CHECK(TIMES((cap->run.filled_ns - had_filled) >> LT_UNIT_SHIFT, cap->run.rate) >=
+	      (ran - held - had_tokens) << LT_GAIN_SHIFT);
+	CASE(held > 0 && had_tokens > 0);
 }
 
 void prove_capped_settlements_make_no_tokens(void)

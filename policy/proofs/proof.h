@@ -140,7 +140,7 @@ static inline lt_u64 any_clock(void)
 static inline int valid_bucket(const struct lt_bucket *b)
 {
 	return b->rate <= LT_RATE_MAX && b->burst_ns <= LT_BURST_MAX_NS &&
-	       b->tokens_ns <= b->burst_ns && b->filled_ns < CLOCK_END;
+	       b->tokens_ns <= b->burst_ns && b->filled_ns < CLOCK_END + LT_STEP_BACK_MAX_NS;
 }
 
 static inline struct lt_bucket any_bucket(void)
@@ -167,8 +167,8 @@ static inline lt_wide added_until(lt_u64 clock, lt_u32 rate)
  *
  * This adds up over any number of fills. In a window of time they add no more
  * than what the rate adds in the length of the window and one unit: filled_ns
- * is never ahead of the latest that the clock has been and less than a unit
- * behind. If the clock steps back within the window, its length is that of all
+ * is less than a unit behind the latest that the clock has been, and ahead of it
+ * only by what is owed, for which nothing is added. If the clock steps back within the window, its length is that of all
  * stretches between the steps.
  */
 static inline int no_faster(const struct lt_bucket *old, const struct lt_bucket *new)
@@ -203,6 +203,8 @@ static inline int fill_contract(const struct lt_bucket *old,
  */
 static const struct lt_bucket *watched;
 static lt_u64 had_tokens;
+/* Up to when its last fill has filled it. */
+static lt_u64 had_filled;
 /* What the last fill of a bucket that is not watched has made of what. */
 static struct lt_bucket last_unfilled, last_filled;
 
@@ -222,6 +224,7 @@ void lt_bucket_fill_model(struct lt_bucket *b, lt_u64 now)
 	if (b == watched) {
 		CHECK(b->tokens_ns == had_tokens);
 		had_tokens = new.tokens_ns;
+		had_filled = new.filled_ns;
 	} else {
 		last_unfilled = *b;
 		last_filled = new;
@@ -262,7 +265,8 @@ static inline struct lt_params any_params(void)
 static inline int valid_pcpu(const struct lt_pcpu *cpu, const struct lt_params *p)
 {
 	return valid_bucket(&cpu->preempt) && cpu->preempt.rate == LT_RATE_ONE &&
-	       cpu->preempt.burst_ns == p->preempt_burst_ns && cpu->disturbed_ns < CLOCK_END;
+	       cpu->preempt.burst_ns == p->preempt_burst_ns &&
+	       cpu->disturbed_ns < CLOCK_END + LT_STEP_BACK_MAX_NS;
 }
 
 static inline struct lt_pcpu any_pcpu(const struct lt_params *p)
