@@ -476,4 +476,47 @@ static __always_inline void announce(struct task_struct *p, __u32 cpu, int stays
 	arm_turn(cpu, now);
 }
 
+/* Those who wait in @queue, up to as many as are looked at, are given an idle CPU each. */
+__attribute__((noinline)) int pass_on_from(__u64 queue)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	__u32 left = look_most;
+	__s32 idle;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		if (!left--)
+			break;
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle < 0)
+			break;
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
+}
+
+static long pass_on_word(__u32 i, struct look *look)
+{
+	__u64 bits = masks_of(look->cpu, i);
+
+	for_each_mask(n, bits) {
+		pass_on_from(QUEUE_OF(ALL + 64 * i + n, LT_SMALL));
+		pass_on_from(QUEUE_OF(ALL + 64 * i + n, LT_LARGE));
+	}
+	return 0;
+}
+
+/* Another class has @cpu: who waits and might have run there is to be found by CPUs that sleep. */
+__attribute__((noinline)) int pass_on(__u32 cpu)
+{
+	struct look look = { .cpu = cpu };
+
+	bpf_loop(mask_words(), pass_on_word, &look, 0);
+	return 0;
+}
+
 #endif

@@ -94,7 +94,11 @@ __attribute__((noinline)) __u32 refresh(__u32 i, __u64 now)
 	    vm->weights == weights && same(vm->limit, limit))
 		return weight;
 	share = ((__u64)online * LT_RATE_ONE * weight) / lt_max(weights, weight);
-	share = lt_min(share, vm->most);
+	/*
+	 * Read anew: of a number that is none or a single bit, Linux 6.18 says "verifier bug" in its log where a comparison
+	 * leaves neither.
+	 */
+	share = lt_min(share, *(volatile __u32 *)&vm->most);
 	lt_vm_init(&fresh, PARAMS, weight, turns, share, now);
 	fresh.wait_max_ns = lt_min(fresh.wait_max_ns, WAIT_MAX_NS);
 	fresh.cap = cap_of(limit, vcpus, now);

@@ -153,6 +153,7 @@ struct cpu {
 	__u8 limited;		/* who runs has a limit: its stretch ends though nobody waits */
 	__u8 foreign;		/* who runs has no number */
 	__u8 pad[4];
+	__u64 woken_for;	/* who waits in a queue for this CPU, which slept: as NEXT() has it, 0: nobody */
 	__u64 masks[MASK_WORDS];	/* that this CPU is in, a bit for each */
 };
 

@@ -89,7 +89,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	struct vcpu *v = 0;
 	__u32 slot = NONE;
 	int over, yielded, claimed, stays = 0;
-	__u64 next = NOBODY;
+	__u64 next, woken_for;
 
 	if (!c)
 		return;
@@ -98,6 +98,8 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	yielded = c->yielded;
 	over = yielded || c->order_checked || now >= c->until_ns;
 	claimed = c->claimed;
+	woken_for = c->woken_for;
+	c->woken_for = 0;
 	c->yielded = 0;
 	c->order_checked = 0;
 	c->claimed = 0;
@@ -138,9 +140,17 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	if (slot == NONE && !c->gone && others_on(cpu)) {
 		c->empty = 1;
 		c->left_ns = 0;
-		/* Those may have been on their way to sleep: then the CPU would, too. */
-		if (anybody(cpu) || scx_bpf_dsq_nr_queued(UNREGISTERED))
+		if (anybody(cpu) || scx_bpf_dsq_nr_queued(UNREGISTERED)) {
+			/* Those may have been on their way to sleep: then the CPU would, too. */
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			pass_on(cpu);
+		}
+		return;
+	}
+	/* It goes without a look at all others, as one that wakes a CPU does. Whoever goes before it interrupts it. */
+	if (slot == NONE && woken_for && take(woken_for, now)) {
+		if (!c->left_ns)
+			c->left_ns = now;
 		return;
 	}
 	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&

@@ -83,6 +83,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	struct vcpu *v = vcpu_of(slot);
 	struct cpu *c = cpu_of(cpu);
 	struct vm *vm;
+	__u64 queue;
 	int idle, stays, claims = 0;
 
 	vm = v ? vm_of(v->vm) : 0;
@@ -98,16 +99,14 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	v->pays = 0;
 	idle = v->idle || scx_bpf_test_and_clear_cpu_idle(cpu);
 	v->idle = 0;
-	/* It has just been woken for somebody else. */
-	if (idle && others_on(cpu))
-		idle = 0;
 	if (v->parked_ns > now) {
 		park(p, v, enq_flags, now);
 		if (idle)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	if (idle) {
+	stays = bound_now(p, c);
+	if (idle && stays) {
 		if (prepared(slot, v, now)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns, enq_flags);
 			return;
@@ -137,16 +136,24 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* It came when no mask had a number left, or at the moment at which its own was given up. */
 	if (!v->mask && masks_left)
 		v->mask = find_mask(p);
-	stays = bound_now(p, c);
-	scx_bpf_dsq_insert_vtime(p, place(cpu, stays, v->mask, v->rule.class), PARAMS->slice_ns,
-				 key_of(v, vm), enq_flags);
+	queue = place(cpu, stays, v->mask, v->rule.class);
+	/*
+	 * The CPU that was idle comes, as it does for any thread that wakes there, and takes it from the queue: where a thread
+	 * of another class gets the CPU before, the queue is where other CPUs find this one.
+	 */
+	if (idle)
+		c->woken_for = NEXT(queue, slot);
+	scx_bpf_dsq_insert_vtime(p, queue, PARAMS->slice_ns, key_of(v, vm), enq_flags);
 	if (when && when != LT_NEVER)
 		arm(c, when, now);
 	if (claims) {
 		c->claimed = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	announce(p, cpu, stays, now);
+	if (!idle || stays)
+		announce(p, cpu, stays, now);
+	else if (!(enq_flags & SCX_ENQ_WAKEUP))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }

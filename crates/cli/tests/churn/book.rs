@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use lowtail_kernel::clock::Instant;
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 
 /// A set of CPUs, a bit each.
 pub(crate) type Mask = u64;
@@ -49,6 +51,28 @@ pub(crate) struct Vm {
     pub(crate) computes: bool,
     /// vCPUs.
     pub(crate) vcpus: usize,
+    pub(crate) pid: u32,
+    /// What CPU time it has had by the kernel's account, each with its moment: of those with a limit.
+    pub(crate) cpu_ns: Vec<Reading>,
+}
+
+/// A reading of a VM's CPU time, somewhere between two moments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) before_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) after_ns: u64,
+}
+
+impl Reading {
+    /// Of a process that lives.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let clock: ClockId = clock_getcpuclockid(Pid::from_raw(pid as i32)).ok()?;
+        let before_ns = now_ns();
+        let cpu = clock_gettime(clock).ok()?;
+        let cpu_ns = cpu.tv_sec() as u64 * 1_000_000_000 + cpu.tv_nsec() as u64;
+        Some(Reading { before_ns, cpu_ns, after_ns: now_ns() })
+    }
 }
 
 /// All that were there.

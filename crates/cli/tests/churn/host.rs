@@ -14,7 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::book::Book;
-use crate::judge::{Findings, judge};
+use crate::cpus;
+use crate::judge::{Findings, Idle, judge};
 use crate::schedule;
 use crate::vms::{Vms, census, look, policy};
 
@@ -23,7 +24,14 @@ const IDLE_MAX: Duration = Duration::from_millis(10);
 /// A quarter of the watchdog's 30 s, and a thirtieth until that is seen (docs/explanation/vcpu.md).
 const WAIT_MAX: Duration = Duration::from_millis(7_500 + 1_000);
 /// A VM's run time in a second is its cap within this, in CPUs.
-const CAP_SLACK: f64 = 0.01;
+fn cap_slack() -> f64 {
+    match cpus() {
+        1 => 0.01,
+        // CPUs that have turns spin in each other's locks for milliseconds, and by the kernel's account that is run time of whoever comes
+        // next; a limit that is forgotten where a timer comes late gives a VM some 0.36 of a CPU too much here.
+        _ => 0.25,
+    }
+}
 /// How long something may take that happens soon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -77,12 +85,13 @@ pub(crate) fn churn(seed: u64, seconds: u64) {
     assert_eq!(state(), "disabled");
     let said = kernel_said();
     assert!(said.is_empty(), "{said:?}");
-    assert!(pinned > 0 && all.waits > 0 && all.capped_seconds > 0, "nothing was tried");
-    let worst = all.idle_beside.first();
-    assert!(worst.is_none(), "idle for {worst:?} ns; {} times in all", all.idle_beside.len());
+    assert!(pinned > 0 && all.waits > 0 && all.bound_seconds > 0, "nothing was tried");
+    let times = all.idle_beside.len();
+    let worst = all.idle_beside.first().map(|idle| (idle.ns, &idle.what));
+    assert!(worst.is_none(), "idle beside work: {worst:?} ns; {times} times in all");
     assert!(all.longest_wait.0 <= WAIT_MAX.as_nanos() as u64, "waited: {:?} ns", all.longest_wait);
-    assert!(all.above_cap.0 <= CAP_SLACK, "more than its cap: {:?}", all.above_cap);
-    assert!(all.below_cap.0 <= CAP_SLACK, "less than its cap: {:?}", all.below_cap);
+    assert!(all.above_cap.0 <= cap_slack(), "more than its cap: {:?}", all.above_cap);
+    assert!(all.below_cap.0 <= cap_slack(), "less than its cap: {:?}", all.below_cap);
 }
 
 /// One recording after the other, each of which is judged; the worst of all.
@@ -102,9 +111,14 @@ fn recordings(book: &Mutex<Book>, end: &AtomicBool) -> Findings {
         all.events += found.events;
         all.waits += found.waits;
         all.capped_seconds += found.capped_seconds;
+        all.bound_seconds += found.bound_seconds;
         all.idle_ratio += (found.idle_ratio - all.idle_ratio) / f64::from(pieces);
+        let longest = |of: &[Idle]| of.first().map_or(0, |idle| idle.ns);
+        if longest(&found.idle_beside) > longest(&all.idle_beside) {
+            all.around = found.around;
+        }
         all.idle_beside.extend(found.idle_beside);
-        all.idle_beside.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+        all.idle_beside.sort_by_key(|idle| std::cmp::Reverse(idle.ns));
         let worse = |a: (f64, String), b: (f64, String)| if b.0 > a.0 { b } else { a };
         all.above_cap = worse(all.above_cap, found.above_cap);
         all.below_cap = worse(all.below_cap, found.below_cap);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::CPUS;
 use crate::book::{Book, Thread};
+use crate::cpus;
 use crate::schedule::{Event, What};
 
 /// A second, in nanoseconds.
@@ -14,16 +14,27 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) struct Findings {
     pub(crate) events: usize,
     pub(crate) waits: usize,
-    /// For how long a CPU was idle while a thread waited that might run there, and which.
-    pub(crate) idle_beside: Vec<(u64, String)>,
+    /// Times in which a CPU was idle while a thread waited that might run there.
+    pub(crate) idle_beside: Vec<Idle>,
     /// The longest wait of a thread that no limit stops.
     pub(crate) longest_wait: (u64, String),
     /// By how much of a CPU a VM had more than its cap in a second, or less though a CPU of its own was idle.
     pub(crate) above_cap: (f64, String),
     pub(crate) below_cap: (f64, String),
-    /// Seconds in which a VM with a cap was looked at.
+    /// Seconds in which a VM with a cap was looked at, and those in which it ran up to it.
     pub(crate) capped_seconds: usize,
+    pub(crate) bound_seconds: usize,
+    /// What happened around the longest time that a CPU was idle beside work.
+    pub(crate) around: Vec<String>,
     pub(crate) idle_ratio: f64,
+}
+
+/// A time in which a CPU was idle beside work.
+#[derive(Clone, Debug)]
+pub(crate) struct Idle {
+    pub(crate) ns: u64,
+    pub(crate) from_ns: u64,
+    pub(crate) what: String,
 }
 
 /// A CPU.
@@ -37,13 +48,12 @@ struct Cpu {
 #[derive(Debug)]
 struct Judge<'a> {
     book: &'a Book,
-    cpus: [Cpu; CPUS],
+    cpus: Vec<Cpu>,
     /// Those who wait, from when on.
     waiting: BTreeMap<u32, u64>,
     begin_ns: u64,
-    /// Run time of each VM with a limit in each second, and idle time of each CPU.
-    ran_ns: BTreeMap<(usize, u64), u64>,
-    idle_ns: BTreeMap<(usize, u64), u64>,
+    /// When each CPU was idle.
+    idle: Vec<Vec<(u64, u64)>>,
     /// What is too long for a CPU to be idle beside work.
     idle_max_ns: u64,
     found: Findings,
@@ -55,24 +65,50 @@ pub(crate) fn judge(events: &[Event], book: &Book, idle_max_ns: u64) -> Findings
     let end_ns = events.last().map_or(0, |event| event.at_ns);
     let mut judge = Judge {
         book,
-        cpus: Default::default(),
+        cpus: vec![Cpu::default(); cpus()],
         waiting: BTreeMap::new(),
         begin_ns,
-        ran_ns: BTreeMap::new(),
-        idle_ns: BTreeMap::new(),
+        idle: vec![Vec::new(); cpus()],
         idle_max_ns,
         found: Findings { events: events.len(), ..Findings::default() },
     };
     events.iter().for_each(|event| judge.event(event));
-    for cpu in 0..CPUS {
+    for cpu in 0..cpus() {
         judge.leaves(cpu, end_ns);
     }
     let waiting: Vec<u32> = judge.waiting.keys().copied().collect();
     waiting.iter().for_each(|&tid| judge.waited(tid, end_ns));
     judge.caps(end_ns);
-    let idle: u64 = judge.idle_ns.values().sum();
-    judge.found.idle_ratio = idle as f64 / (CPUS as u64 * (end_ns - begin_ns).max(1)) as f64;
+    let idle: u64 = (0..cpus()).map(|cpu| judge.idle_ns(cpu, begin_ns, end_ns)).sum();
+    judge.found.idle_ratio = idle as f64 / (cpus() as u64 * (end_ns - begin_ns).max(1)) as f64;
+    judge.found.idle_beside.sort_by_key(|idle| std::cmp::Reverse(idle.ns));
+    if let Some(worst) = judge.found.idle_beside.first() {
+        judge.found.around =
+            around(events, book, begin_ns, worst.from_ns, worst.from_ns + worst.ns);
+    }
     judge.found
+}
+
+/// The schedule from a while before `from` to a while after `to`, a line for each event; not all of its middle.
+fn around(events: &[Event], book: &Book, begin: u64, from: u64, to: u64) -> Vec<String> {
+    const WHILE_NS: u64 = 2_000_000;
+    let near = |at: u64, moment: u64| at.abs_diff(moment) <= WHILE_NS;
+    let name = |tid: u32| match book.threads.get(&tid) {
+        Some(thread) => format!("{tid} of {}", book.vms[thread.vm].name),
+        None => tid.to_string(),
+    };
+    let line = |event: &Event| {
+        let what = match event.what {
+            What::Wake { tid } => format!("{} wakes", name(tid)),
+            What::Switch { prev, runnable, next } => {
+                let goes = if runnable { "waits" } else { "sleeps" };
+                format!("{} {goes}, {} runs", name(prev), name(next))
+            }
+        };
+        format!("{} us, CPU {}: {what}", (event.at_ns - begin) / 1000, event.cpu)
+    };
+    let events = events.iter().filter(|event| near(event.at_ns, from) || near(event.at_ns, to));
+    events.map(line).collect()
 }
 
 impl Judge<'_> {
@@ -101,22 +137,24 @@ impl Judge<'_> {
     fn leaves(&mut self, cpu: usize, now: u64) {
         let Some((tid, since)) = self.cpus[cpu].runs.take() else { return };
         if tid == 0 {
-            spread(&mut self.idle_ns, cpu, self.begin_ns, since, now);
+            self.idle[cpu].push((since, now));
             let waiting: Vec<_> = self.waiting.iter().map(|(&tid, &from)| (tid, from)).collect();
             for (tid, from) in waiting {
                 self.beside(cpu, tid, from.max(since), now);
             }
-        } else if let Some(thread) = self.book.threads.get(&tid)
-            && self.book.vms[thread.vm].cap.is_some()
-        {
-            spread(&mut self.ran_ns, thread.vm, self.begin_ns, since, now);
         }
+    }
+
+    /// For how long a CPU was idle.
+    fn idle_ns(&self, cpu: usize, from: u64, to: u64) -> u64 {
+        let within = |&(since, until): &(u64, u64)| until.min(to).saturating_sub(since.max(from));
+        self.idle[cpu].iter().map(within).sum()
     }
 
     /// A thread's wait is over.
     fn waited(&mut self, tid: u32, now: u64) {
         let Some(from) = self.waiting.remove(&tid) else { return };
-        for cpu in 0..CPUS {
+        for cpu in 0..cpus() {
             if let Some((0, since)) = self.cpus[cpu].runs {
                 self.beside(cpu, tid, from.max(since), now);
             }
@@ -145,51 +183,49 @@ impl Judge<'_> {
         if thread.may_run(cpu, from, to) {
             let name = &self.book.vms[thread.vm].name;
             let at = (from - self.begin_ns) / 1000;
-            let text = format!("CPU {cpu}, {name}, thread {tid}, from {at} us of the recording on");
-            self.found.idle_beside.push((to - from, text));
+            let what = format!("CPU {cpu}, {name}, thread {tid}, from {at} us of the recording on");
+            self.found.idle_beside.push(Idle { ns: to - from, from_ns: from, what });
         }
     }
 
-    /// What VMs with limits had in each whole second.
+    /// What VMs with limits had, by the kernel's own account, in each second from one reading to another.
     fn caps(&mut self, end_ns: u64) {
         for (i, vm) in self.book.vms.iter().enumerate() {
             let Some(cap) = vm.cap else { continue };
             let threads: Vec<_> = self.book.threads.values().filter(|of| of.vm == i).collect();
-            for second in 0..(end_ns - self.begin_ns) / SECOND_NS {
-                let from = self.begin_ns + second * SECOND_NS;
-                let to = from + SECOND_NS;
-                let ours = |thread: &&Thread| thread.is_ours(from, to);
-                if threads.is_empty() || !threads.iter().all(ours) {
+            let begin_ns = self.begin_ns;
+            let readings = vm.cpu_ns.iter().filter(|of| of.before_ns >= begin_ns);
+            let readings: Vec<_> = readings.filter(|of| of.after_ns <= end_ns).collect();
+            for (n, first) in readings.iter().enumerate() {
+                let last =
+                    readings[n..].iter().find(|of| of.before_ns >= first.after_ns + SECOND_NS);
+                let Some(last) = last else { break };
+                let (from, to) = (first.before_ns, last.after_ns);
+                if threads.is_empty() || !threads.iter().all(|thread| thread.is_ours(from, to)) {
                     continue;
                 }
                 self.found.capped_seconds += 1;
-                let ran = *self.ran_ns.get(&(i, second)).unwrap_or(&0) as f64 / SECOND_NS as f64;
-                if ran - cap > self.found.above_cap.0 {
-                    self.found.above_cap = (ran - cap, format!("{}: {ran} of a CPU", vm.name));
+                // A reading takes a while: somewhere in it is its moment.
+                let cpu = (last.cpu_ns - first.cpu_ns) as f64;
+                let (least, most) =
+                    (cpu / (to - from) as f64, cpu / (last.before_ns - first.after_ns) as f64);
+                self.found.bound_seconds += usize::from(most >= 0.95 * cap);
+                if least - cap > self.found.above_cap.0 {
+                    let text = format!("{}: {least} of a CPU, {} vCPUs", vm.name, vm.vcpus);
+                    self.found.above_cap = (least - cap, text);
                 }
                 // A CPU that all of its vCPUs may use was idle for as long as the limit lets them run.
                 let idle = |cpu: &usize| {
-                    let idle = *self.idle_ns.get(&(*cpu, second)).unwrap_or(&0);
                     let all = threads.iter().all(|thread| thread.may_run(*cpu, from, to));
-                    all && idle as f64 >= cap.min(1.0) * SECOND_NS as f64
+                    all && self.idle_ns(*cpu, from, to) as f64 >= cap.min(1.0) * SECOND_NS as f64
                 };
                 let wants = cap.min(vm.vcpus as f64);
-                let free = (0..CPUS).filter(idle).count() >= vm.vcpus;
-                if vm.computes && free && wants - ran > self.found.below_cap.0 {
-                    self.found.below_cap = (wants - ran, format!("{}: {ran} of a CPU", vm.name));
+                let free = (0..cpus()).filter(idle).count() >= vm.vcpus;
+                if vm.computes && free && wants - most > self.found.below_cap.0 {
+                    let text = format!("{}: {most} of a CPU, {} vCPUs", vm.name, vm.vcpus);
+                    self.found.below_cap = (wants - most, text);
                 }
             }
         }
-    }
-}
-
-/// Adds the time from `from` to `to` to the seconds in which it is.
-fn spread(sums: &mut BTreeMap<(usize, u64), u64>, of: usize, begin: u64, from: u64, to: u64) {
-    let mut from = from.max(begin);
-    while from < to {
-        let second = (from - begin) / SECOND_NS;
-        let end = to.min(begin + (second + 1) * SECOND_NS);
-        *sums.entry((of, second)).or_default() += end - from;
-        from = end;
     }
 }

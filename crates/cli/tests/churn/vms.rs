@@ -11,13 +11,17 @@ use lowtail_standin::Standin;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::CPUS;
-use crate::book::{Book, Mask, Thread, Vm, now_ns};
+use crate::book::{Book, Mask, Reading, Thread, Vm, now_ns};
+use crate::cpus;
 
 /// VMs that are there at once, at most.
-const AT_ONCE: usize = 12;
+fn at_once() -> usize {
+    (2 * cpus() + 1).min(12)
+}
 /// All CPUs.
-const ALL: Mask = (1 << CPUS) - 1;
+fn all() -> Mask {
+    (1 << cpus()) - 1
+}
 /// What the policy says by the first word of a name: weight and limit.
 const CLASSES: [(&str, &str, Option<f64>); 6] = [
     ("plain", "100", None),
@@ -80,7 +84,7 @@ impl<'a> Vms<'a> {
     }
 
     fn come(&mut self) {
-        if self.here.len() >= AT_ONCE {
+        if self.here.len() >= at_once() {
             return self.go();
         }
         let (class, _, cap) = CLASSES[self.rng.below(CLASSES.len() as u64) as usize];
@@ -108,8 +112,9 @@ impl<'a> Vms<'a> {
         let standin = Standin::spawn(command).expect("a stand-in");
         let mut book = self.book.lock().expect("nobody panics");
         let vm = book.vms.len();
-        book.vms.push(Vm { name, cap, computes: does == "burn", vcpus });
-        let thread = Thread { vm, masks: vec![(0, ALL)], since_ns: None, until_ns: None };
+        let (computes, pid) = (does == "burn", standin.begun.pid);
+        book.vms.push(Vm { name, cap, computes, vcpus, pid, cpu_ns: Vec::new() });
+        let thread = Thread { vm, masks: vec![(0, all())], since_ns: None, until_ns: None };
         book.threads.extend(tids(standin.begun.pid).into_iter().map(|tid| (tid, thread.clone())));
         drop(book);
         self.here.push(Here { standin, vm });
@@ -149,7 +154,7 @@ impl<'a> Vms<'a> {
                 mask = self.mask();
             }
             let mut set = CpuSet::new();
-            let cpus = (0..CPUS).filter(|cpu| mask >> cpu & 1 == 1);
+            let cpus = (0..cpus()).filter(|cpu| mask >> cpu & 1 == 1);
             cpus.for_each(|cpu| set.set(cpu).expect("few CPUs"));
             // Until it is certain that the new ones are in force, only what both have is.
             self.write(tid, |old| old & mask);
@@ -163,26 +168,32 @@ impl<'a> Vms<'a> {
     fn write(&self, tid: u32, next: impl Fn(Mask) -> Mask) {
         let mut book = self.book.lock().expect("nobody panics");
         if let Some(thread) = book.threads.get_mut(&tid) {
-            let old = thread.masks.last().map_or(ALL, |(_, mask)| *mask);
+            let old = thread.masks.last().map_or(all(), |(_, mask)| *mask);
             thread.masks.push((now_ns(), next(old)));
         }
     }
 
     /// One CPU, half of them, all of them, or any.
     fn mask(&mut self) -> Mask {
+        let half = all() >> (cpus() / 2);
         match self.rng.below(5) {
-            0 => 1 << self.rng.below(CPUS as u64),
-            1 => ALL >> (CPUS / 2),
-            2 => ALL ^ ALL >> (CPUS / 2),
-            3 => ALL,
-            _ => 1 + self.rng.below(ALL),
+            0 => 1 << self.rng.below(cpus() as u64),
+            1 => half,
+            2 => (all() ^ half).max(1),
+            3 => all(),
+            _ => 1 + self.rng.below(all()),
         }
     }
 }
 
-/// Writes down whom the scheduler has taken since.
+/// Writes down whom the scheduler has taken since, and what VMs with a limit have had.
 pub(crate) fn look(book: &Mutex<Book>) {
     let mut book = book.lock().expect("nobody panics");
+    let book = &mut *book;
+    for (i, vm) in book.vms.iter_mut().enumerate().filter(|(_, vm)| vm.cap.is_some()) {
+        let here = book.threads.values().any(|of| of.vm == i && of.until_ns.is_none());
+        vm.cpu_ns.extend(here.then(|| Reading::of(vm.pid)).flatten());
+    }
     let new = book.threads.iter_mut();
     for (tid, thread) in new.filter(|(_, t)| t.since_ns.is_none() && t.until_ns.is_none()) {
         if class(*tid) == Some(SCHED_EXT) {
