@@ -58,6 +58,7 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		cpu = scx_bpf_task_cpu(p);
 		stays = bound(p);
 		queue = place(cpu, stays, v->mask, v->rule.class);
+		waits_from(v, cpu, now);
 		order = let_go(slot, now);
 		scx_bpf_dsq_move_set_vtime(&it, order);
 		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
@@ -99,7 +100,7 @@ __attribute__((noinline)) int rescue_queue(__u32 place, __u32 class, __u64 now)
 {
 	__u64 queue = QUEUE_OF(place, class), to;
 	struct bpf_iter_scx_dsq it;
-	__u32 left = rescue_most, where;
+	__u32 left = rescue_most, where, slot;
 	struct task_struct *p;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
@@ -109,7 +110,9 @@ __attribute__((noinline)) int rescue_queue(__u32 place, __u32 class, __u64 now)
 		if (!left--)
 			break;
 		where = p->scx.dsq_vtime ? BEHIND : FRONT - bound(p);
-		to = rescue_to(slot_of(p), 2 * place + class, scx_bpf_task_cpu(p), where, now);
+		slot = slot_of(p);
+		waited_behind(slot, now);
+		to = rescue_to(slot, 2 * place + class, scx_bpf_task_cpu(p), where, now);
 		if (to == NOBODY)
 			continue;
 		scx_bpf_dsq_move_set_vtime(&it, 0);

@@ -12,6 +12,7 @@
 
 #include "scx.h"
 #include "vcpu_mask.h"
+#include "vcpu_ordinary.h"
 #include "vcpu_run.h"
 
 /*

@@ -81,6 +81,7 @@ struct vm_figures {
 	__u64 preemptions;	/* that it paid for, each when the thread began to run */
 	__u64 demotions;	/* small ones that became large */
 	__u64 parked;		/* times that one had to wait for a limit */
+	__u64 ordinary_wait_ns;	/* that its threads waited while another class had their CPU */
 };
 
 struct vm {
@@ -126,6 +127,9 @@ struct vcpu {
 	__u64 parked_ns;	/* until when a limit stops it; 0: none does */
 	__u64 pool;		/* the group that has given it, and those above, 0: none */
 	__u64 pool_grant_ns;	/* what it holds of their limits */
+	__u64 others_ns;	/* what others had had of its CPU when it began to wait, or was looked at */
+	__u32 waits_on;		/* the CPU on which it was when it began to wait */
+	__u32 pad32;
 	__u8 woken;		/* the rule knows of this wake-up */
 	__u8 idle;		/* it was promised an idle CPU */
 	__u8 fresh;		/* it has never been runnable here */
@@ -143,6 +147,8 @@ struct cpu {
 	__u64 left_ns;		/* when who ran before left, if somebody follows */
 	__u64 dispatch_ns;	/* when the kernel asked who comes after who runs, 0: it has not */
 	__u64 foreign_ns;	/* when a thread without a number ran last */
+	__u64 taken_ns;		/* since when another class has it while we want it; 0: none has */
+	__u64 others_ns;	/* for how long that was, in all */
 	__u32 current;		/* who runs: its number, or NONE */
 	__u8 yielded;
 	__u8 claimed;		/* somebody who waits may interrupt who runs */

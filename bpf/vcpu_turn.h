@@ -140,6 +140,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	if (slot == NONE && !c->gone && others_on(cpu)) {
 		c->empty = 1;
 		c->left_ns = 0;
+		taken(c, now);
 		if (anybody(cpu) || scx_bpf_dsq_nr_queued(UNREGISTERED)) {
 			/* Those may have been on their way to sleep: then the CPU would, too. */
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -147,6 +148,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		}
 		return;
 	}
+	ours_again(c, now);
 	/* It goes without a look at all others, as one that wakes a CPU does. Whoever goes before it interrupts it. */
 	if (slot == NONE && woken_for && take(woken_for, now)) {
 		if (!c->left_ns)
@@ -215,6 +217,8 @@ void BPF_PROG(lowtail_running, struct task_struct *p)
 		return;
 	}
 	v->waiting = 0;
+	ours_again(c, now);
+	waited_behind(slot, now);
 	/* The kernel itself lets some run: who exits, who cannot be moved. A limit stops them later. */
 	if (!v->stretch_ns && !prepared(slot, v, now))
 		v->stretch_ns = PARAMS->min_grant_ns;
@@ -281,6 +285,7 @@ void BPF_PROG(lowtail_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 
 	if (!c)
 		return;
+	taken(c, bpf_ktime_get_ns());
 	c->order_checked = 0;
 	c->left_ns = 0;
 	c->releases = 1;

@@ -107,6 +107,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	}
 	stays = bound_now(p, c);
 	if (idle && stays) {
+		waits_from(v, cpu, now);
 		if (prepared(slot, v, now)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns, enq_flags);
 			return;
@@ -120,6 +121,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		if (!when && !claims && prepared(slot, v, now)) {
 			c->order_checked = 1;
 			v->pays = 1;
+			waits_from(v, cpu, now);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, PARAMS->slice_ns,
 					   enq_flags | SCX_ENQ_PREEMPT);
 			return;
@@ -133,6 +135,9 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 		return;
 	}
 	v->waiting = 1;
+	if (c->current == NONE && !idle && others_on(cpu))
+		taken(c, now);
+	waits_from(v, cpu, now);
 	/* It came when no mask had a number left, or at the moment at which its own was given up. */
 	if (!v->mask && masks_left)
 		v->mask = find_mask(p);

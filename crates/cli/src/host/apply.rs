@@ -115,6 +115,7 @@ fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fai
             failed = Some(fail);
         }
         log.rest(false);
+        follower.borrow_mut().is_due()
     });
     log.borrow_mut().rest(true);
     // Threads have the policy again that they had; the ledger has it, too.

@@ -32,6 +32,9 @@ const CLASSES: [(&str, &str, Option<f64>); 6] = [
     ("three", "100", Some(3.0)),
 ];
 
+/// One of them with a limit that one vCPU reaches.
+const LIMITED: usize = 3;
+
 /// The policy.
 pub(crate) fn policy() -> String {
     let entry = |(name, weight, cap): &(&str, &str, Option<f64>)| {
@@ -87,9 +90,13 @@ impl<'a> Vms<'a> {
         if self.here.len() >= at_once() {
             return self.go();
         }
-        let (class, _, cap) = CLASSES[self.rng.below(CLASSES.len() as u64) as usize];
+        // The first is there all the time, and runs up to its limit.
+        let first = self.started == 0;
+        let class = if first { LIMITED } else { self.rng.below(CLASSES.len() as u64) as usize };
+        let (class, _, cap) = CLASSES[class];
         let vcpus = 1 + self.rng.below(4) as usize;
         let does = match self.rng.below(4) {
+            _ if first => "burn".to_string(),
             0 | 1 => "burn".to_string(),
             2 => format!(
                 "serve --every {} --work {}",
@@ -124,10 +131,10 @@ impl<'a> Vms<'a> {
     }
 
     fn go(&mut self) {
-        if self.here.is_empty() {
+        if self.here.len() < 2 {
             return;
         }
-        let which = self.rng.below(self.here.len() as u64) as usize;
+        let which = 1 + self.rng.below(self.here.len() as u64 - 1) as usize;
         let one = self.here.swap_remove(which);
         let now = now_ns();
         let mut book = self.book.lock().expect("nobody panics");

@@ -2,6 +2,7 @@
 //! `scripts/guest`. Killed at moments all over its life; as the unit `dist/lowtail.service` under systemd. Needs QEMU and
 //! Debian's archive: without them the tests say so and pass, unless `CI` is set.
 
+mod crowded;
 mod kill;
 mod life;
 mod trace;
@@ -26,6 +27,7 @@ fn inside() {
         Ok("ends") => kill::ends_inside(),
         Ok("moments") => kill::moments_inside(),
         Ok("unit") => unit::inside(),
+        Ok("crowded") => crowded::inside(),
         Ok(other) => panic!("`{other}`?"),
         Err(_) => {}
     }

@@ -114,6 +114,34 @@ pub(crate) fn ends() -> Value {
     })
 }
 
+/// How long an end takes, by the threads that compute.
+pub(crate) fn leaves() -> Value {
+    let mut figures = json!({});
+    for threads in [2, 44, 1000] {
+        let scene = scene();
+        let parts: Vec<Part> = (0..threads.min(10))
+            .map(|i| Part {
+                threads: threads / threads.min(10),
+                ..Part::new(&format!("m{i}"), Kind::Loop)
+            })
+            .collect();
+        let running = start(&parts, &scene);
+        let mut scheduler = load(&Options::default());
+        add(&mut scheduler, &running);
+        std::thread::sleep(Duration::from_secs(1));
+        let enabled = kernel_state() == "enabled";
+        let began = Instant::now();
+        drop(scheduler);
+        let took_ms = began.elapsed().as_millis() as u64;
+        let fair = running.iter().flat_map(|of| &of.tids).all(|&tid| policy(tid) == 0);
+        figures[threads.to_string()] =
+            json!({ "took_ms": took_ms, "enabled": enabled, "fair": fair });
+        scene.stop.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    figures
+}
+
 /// Loads, takes its own threads in, says so, and waits to be killed.
 pub(crate) fn to_be_killed() -> Value {
     let scene = scene();

@@ -31,6 +31,7 @@ fn main() {
         "hostile" => hostile(),
         "loads" => ends::loads(),
         "ends" => ends::ends(),
+        "leaves" => ends::leaves(),
         "killed" => ends::killed(),
         "victim" => ends::to_be_killed(),
         "crowd" => crowd(),
@@ -44,7 +45,7 @@ fn main() {
         "pins" => pins::pins(),
         "hidden" => pins::hidden(),
         _ => panic!(
-            "`{group}`: latency, shares, groups, hostile, loads, ends, killed, crowd, hotplug, starved, idle, exits, \
+            "`{group}`: latency, shares, groups, hostile, loads, ends, leaves, killed, crowd, hotplug, starved, idle, exits, \
              extremes, paid, pins or hidden"
         ),
     };

@@ -34,6 +34,9 @@ pub struct HostCapabilities {
     pub users: Users,
     /// Users of the policy that this host does not have.
     pub missing_users: Vec<Name>,
+    /// VMs that the fair class is to have for a while though small-first can be had, by process and when it began: ordinary threads
+    /// have their CPUs.
+    pub aside: BTreeSet<(u32, u64)>,
 }
 
 impl HostCapabilities {
@@ -51,6 +54,7 @@ impl HostCapabilities {
             libvirt_labels: BTreeMap::new(),
             users: Users::default(),
             missing_users: Vec::new(),
+            aside: BTreeSet::new(),
         })
     }
 
@@ -86,6 +90,11 @@ impl HostCapabilities {
     /// What libvirt says of this VM.
     pub(super) fn libvirt_labels_of(&self, vm: &Vm) -> &[Label] {
         self.libvirt_labels.get(&(vm.pid, vm.started_ticks)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the fair class is to have this VM for a while.
+    pub(super) fn is_aside(&self, vm: &Vm) -> bool {
+        self.aside.contains(&(vm.pid, vm.started_ticks))
     }
 
     /// Whether a thread can have a slice of its own.

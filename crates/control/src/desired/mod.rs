@@ -93,7 +93,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     if wanted.vcpus == VcpusBy::SmallFirst {
         wanted.note(
             None,
-            "small-first runs VMs only when no ordinary thread wants the CPU: give threads that compute without end CPUs of their own",
+            "small-first runs VMs only when no ordinary thread wants the CPU: give threads that compute without end CPUs of their own; a VM that waits behind them goes to the fair class for a while",
         );
     }
     if wanted.vcpus == VcpusBy::SmallFirst {

@@ -28,6 +28,7 @@ pub struct Member {
 pub fn members(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Vec<Member> {
     let root = found.hierarchy.as_ref().map(|hierarchy| hierarchy.root.as_path());
     let managed = managed(policy, &found.vms, capabilities).into_iter();
+    let managed = managed.filter(|(vm, _)| !capabilities.is_aside(vm));
     managed.map(|(vm, rule)| member(vm, &rule, root, capabilities.cpus.len())).collect()
 }
 
@@ -39,7 +40,8 @@ impl Settings {
         found: &Found,
         capabilities: &HostCapabilities,
     ) {
-        for (vm, _) in managed(policy, &found.vms, capabilities) {
+        let managed = managed(policy, &found.vms, capabilities).into_iter();
+        for (vm, _) in managed.filter(|(vm, _)| !capabilities.is_aside(vm)) {
             for thread in &vm.threads {
                 let why = || format!("small-first schedules {}", vm.name);
                 match sched(thread.tid) {

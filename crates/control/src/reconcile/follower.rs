@@ -1,10 +1,13 @@
 //! What has to follow VMs beside their settings: the scheduler small-first, and the taggers of uplinks.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
-use lowtail_discover::{Found, Roots};
+use lowtail_discover::{Found, Roots, Vm};
 use lowtail_kernel::Error;
 
+use super::aside::Going;
 use super::reported::Reported;
 use super::{Notes, Round, Taggers, Vcpus};
 use crate::desired::{self, HostCapabilities, Member, Note};
@@ -32,6 +35,8 @@ pub struct Follower<'p> {
     notes: Vec<Note>,
     refused: Vec<Refused>,
     saved: Option<Notes>,
+    /// Who is with the fair class for a while, and why.
+    aside: BTreeMap<(u32, u64), Going>,
 }
 
 impl<'p> Follower<'p> {
@@ -51,6 +56,7 @@ impl<'p> Follower<'p> {
             notes: Vec::new(),
             refused: Vec::new(),
             saved: None,
+            aside: BTreeMap::new(),
         }
     }
 
@@ -80,7 +86,9 @@ impl<'p> Follower<'p> {
     ) -> Result<Wanted, String> {
         let refreshed = self.capabilities.refresh(&Roots::default(), found.hierarchy.as_ref());
         let trouble = refreshed.err().map(|error| format!("error: facts about this host: {error}"));
-        let settings = desired::settings(self.policy, found, &self.capabilities);
+        self.capabilities.aside = self.aside.keys().copied().collect();
+        let mut settings = desired::settings(self.policy, found, &self.capabilities);
+        settings.notes.extend(self.why_aside(found));
         if let Some(note) = settings.notes.iter().find(|note| note.fatal && !self.ended) {
             return Err(note.to_string());
         }
@@ -107,6 +115,34 @@ impl<'p> Follower<'p> {
         }
         troubles.extend(self.save());
         self.failed.new_ones(troubles)
+    }
+
+    /// Whether other VMs than at the last look are to be with the fair class for a while.
+    pub fn is_due(&mut self) -> bool {
+        let Some(vcpus) = self.vcpus.as_mut().filter(|_| !self.ended) else { return false };
+        let now = Instant::now();
+        // Whoever cannot say it has ended, which is told elsewhere.
+        for going in vcpus.crowded(now).unwrap_or_default() {
+            self.aside.insert(going.id, going);
+        }
+        let there = self.found.vms.iter().map(|vm| (vm.pid, vm.started_ticks)).collect();
+        let aside = vcpus.aside(&there, now);
+        self.aside.retain(|id, _| aside.contains(id));
+        !self.aside.keys().eq(&self.capabilities.aside)
+    }
+
+    /// What is said of VMs that are with the fair class for a while.
+    fn why_aside(&self, found: &Found) -> Vec<Note> {
+        let note = |vm: &Vm| {
+            let Going { ratio, pause, .. } = self.aside.get(&(vm.pid, vm.started_ticks))?;
+            let what = format!(
+                "the fair class schedules it for {} s: ordinary threads had its CPUs for {:.0} % of the time in which it wanted them",
+                pause.as_secs(),
+                100.0 * ratio
+            );
+            Some(Note { vm: Some(vm.name.clone()), what, fatal: false })
+        };
+        found.vms.iter().filter_map(note).collect()
     }
 
     /// What went wrong, in words.

@@ -4,6 +4,7 @@
 //! applies what differs. What a killed one has left is taken over: what was there before it is what is restored.
 
 mod ahead;
+mod aside;
 mod effect;
 mod follower;
 mod kept;
@@ -215,16 +216,20 @@ impl Reconciler {
         is_new.then_some(now)
     }
 
-    /// Rounds until a signal asks for an end; `report` is told of each, and of what went wrong in it.
+    /// Rounds until a signal asks for an end; `report` is told of each, and of what went wrong in it, and says whether something else is
+    /// wanted though no VM has come or gone.
     pub fn run(
         &mut self,
         signals: &Signals,
         resolve: &mut Resolve<'_>,
-        report: &mut dyn FnMut(Result<Round, Error>),
+        report: &mut dyn FnMut(Result<Round, Error>) -> bool,
     ) {
         while signals.caught().is_none() {
             let next = Instant::now() + self.options.period;
-            report(self.round(resolve));
+            if report(self.round(resolve)) {
+                // The next round is due.
+                self.rounds = 0;
+            }
             while signals.caught().is_none() && Instant::now() < next {
                 thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
             }

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::ahead::Ahead;
+use super::aside::{Aside, Going};
 use crate::desired::Member;
 use crate::vcpu::{self, Options, Scheduler, State, Vm, VmId};
 use lowtail_kernel::error::Error;
@@ -26,6 +28,7 @@ pub struct Vcpus {
     dir: PathBuf,
     machines: BTreeMap<(u32, u64), Known>,
     told: Option<Report>,
+    aside: Aside,
     /// Until the scheduler has ended: fields go in their order.
     _ahead: Ahead,
 }
@@ -79,7 +82,8 @@ impl Vcpus {
         let scheduler = Scheduler::load(options)?;
         let (dir, machines) = (dir.to_path_buf(), BTreeMap::new());
         let ahead = Ahead::new();
-        let mut vcpus = Vcpus { scheduler, dir, machines, told: None, _ahead: ahead };
+        let mut vcpus =
+            Vcpus { scheduler, dir, machines, told: None, aside: Aside::default(), _ahead: ahead };
         vcpus.report()?;
         Ok(vcpus)
     }
@@ -126,6 +130,25 @@ impl Vcpus {
         self.scheduler.add_threads(known.vm, &machine.threads)?;
         known.tids = now;
         Ok(())
+    }
+
+    /// VMs that have waited behind ordinary threads for too long: the fair class is to have them for a while.
+    ///
+    /// # Errors
+    /// If the scheduler does not say what its VMs had.
+    pub(super) fn crowded(&mut self, now: Instant) -> Result<Vec<Going>, Error> {
+        let stats = |(id, known): (&(u32, u64), &Known)| Ok((*id, self.scheduler.stats(known.vm)?));
+        let vms: Vec<_> = self.machines.iter().map(stats).collect::<Result<_, Error>>()?;
+        Ok(self.aside.look(&vms, now))
+    }
+
+    /// Those of the VMs that are `there` that the fair class has for now.
+    pub(super) fn aside(
+        &mut self,
+        there: &BTreeSet<(u32, u64)>,
+        now: Instant,
+    ) -> BTreeSet<(u32, u64)> {
+        self.aside.at(there, now)
     }
 
     /// Whether the kernel still has it; written down for [`in_force`] if that has changed.

@@ -60,6 +60,7 @@ shared_struct! {
         preemptions: u64,
         demotions: u64,
         parked: u64,
+        ordinary_wait_ns: u64,
     }
 }
 
@@ -193,6 +194,7 @@ impl Programs {
             preemptions: figures.preemptions,
             demotions: figures.demotions,
             parked: figures.parked,
+            ordinary_wait_ns: figures.ordinary_wait_ns,
             waits: Histogram::from_bytes(&waits).unwrap_or_default(),
         })
     }

@@ -36,6 +36,10 @@ pub struct Stats {
     /// Times that one had to wait for a limit.
     #[serde(rename = "cap_waits")]
     pub parked: u64,
+    /// For how long its threads have waited while an ordinary thread, or one of a class above, had their CPU: each second, and when they
+    /// run again.
+    #[serde(rename = "ordinary_wait_seconds", serialize_with = "seconds::ns")]
+    pub ordinary_wait_ns: u64,
     /// From runnable to running, of all its threads.
     #[serde(rename = "run_queue_latency")]
     pub waits: Histogram,
@@ -49,6 +53,7 @@ impl Stats {
         self.preemptions -= before.preemptions.min(self.preemptions);
         self.demotions -= before.demotions.min(self.demotions);
         self.parked -= before.parked.min(self.parked);
+        self.ordinary_wait_ns -= before.ordinary_wait_ns.min(self.ordinary_wait_ns);
         self.waits = self.waits.since(&before.waits);
         self
     }

@@ -19,6 +19,7 @@ pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
         libvirt_labels: BTreeMap::new(),
         users: Users::default(),
         missing_users: Vec::new(),
+        aside: Default::default(),
     }
 }
 
