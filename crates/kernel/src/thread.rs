@@ -57,7 +57,15 @@ pub fn set_cpus(tid: Pid, cpus: &[usize]) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn own_cpus() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0))?;
+    cpus(Pid::from_raw(0))
+}
+
+/// The CPUs on which thread `tid` may run, lowest first.
+///
+/// # Errors
+/// What the kernel says: that it has ended, or has more CPUs than fit.
+pub fn cpus(tid: Pid) -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(tid)?;
     Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
 }
 

@@ -9,6 +9,9 @@ use nix::unistd::Pid;
 /// A set of CPUs, a bit each.
 pub(crate) type Mask = u64;
 
+/// A thread has the class at first, and then the scheduler is told whose it is: in the same round of `apply`.
+const SETTLES_NS: u64 = 300_000_000;
+
 /// The time of recordings.
 pub(crate) fn now_ns() -> u64 {
     Instant::now().as_ns()
@@ -21,16 +24,24 @@ pub(crate) struct Thread {
     pub(crate) vm: usize,
     /// Where it may run, from when on.
     pub(crate) masks: Vec<(u64, Mask)>,
-    /// From when on small-first has it, and until when.
-    pub(crate) since_ns: Option<u64>,
-    pub(crate) until_ns: Option<u64>,
+    /// Looks at which small-first had it, from the first to the last of those in a row.
+    pub(crate) ours: Vec<(u64, u64)>,
+    /// It ends, or soon will.
+    pub(crate) is_gone: bool,
 }
 
 impl Thread {
+    /// A look sees that small-first has it; the look before began at `before_ns`.
+    pub(crate) fn seen(&mut self, before_ns: u64, now_ns: u64) {
+        match self.ours.last_mut() {
+            Some((_, last)) if *last >= before_ns => *last = now_ns,
+            _ => self.ours.push((now_ns + SETTLES_NS, now_ns)),
+        }
+    }
+
     /// Whether small-first has it all the time from `from_ns` to `to_ns`.
     pub(crate) fn is_ours(&self, from_ns: u64, to_ns: u64) -> bool {
-        self.since_ns.is_some_and(|since| since <= from_ns)
-            && self.until_ns.is_none_or(|until| to_ns <= until)
+        self.ours.iter().any(|&(first, last)| first <= from_ns && to_ns <= last)
     }
 
     /// Whether it may run on a CPU all the time from `from_ns` to `to_ns`.
@@ -80,4 +91,6 @@ impl Reading {
 pub(crate) struct Book {
     pub(crate) vms: Vec<Vm>,
     pub(crate) threads: BTreeMap<u32, Thread>,
+    /// When the last look began.
+    pub(crate) looked_ns: u64,
 }

@@ -66,7 +66,7 @@ pub(crate) fn churn(seed: u64, seconds: u64) {
         end.store(true, Ordering::Relaxed);
         let all = judge.join().expect("no panic");
         println!("{} VMs came, threads were pinned {} times", vms.started(), vms.pinned);
-        assert!(vms.started() as u64 >= seconds / 2, "few VMs");
+        assert!(vms.started() as u64 >= seconds / 5, "few VMs");
         (vms.pinned, all)
     });
     let in_force = state();
@@ -79,13 +79,18 @@ pub(crate) fn churn(seed: u64, seconds: u64) {
         census(&book.lock().expect("no panic"))
     );
     println!("{all:#?}");
+    let text = fs::read_to_string(format!("{DIR}/log")).unwrap_or_default();
+    text.lines()
+        .filter(|line| line.contains("fair class schedules"))
+        .for_each(|line| println!("{line}"));
     println!("{}", log());
 
     assert_eq!(in_force, "enabled", "{}", log());
     assert_eq!(state(), "disabled");
     let said = kernel_said();
     assert!(said.is_empty(), "{said:?}");
-    assert!(pinned > 0 && all.waits > 0 && all.bound_seconds > 0, "nothing was tried");
+    let pinned = pinned > 0 || cpus() == 1;
+    assert!(pinned && all.waits > 0 && all.bound_seconds > 0, "nothing was tried");
     let times = all.idle_beside.len();
     let worst = all.idle_beside.first().map(|idle| (idle.ns, &idle.what));
     assert!(worst.is_none(), "idle beside work: {worst:?} ns; {times} times in all");

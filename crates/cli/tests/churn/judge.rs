@@ -9,6 +9,14 @@ use crate::schedule::{Event, What};
 /// A second, in nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// The period of a limit that does not say one (`cpu.max`): a quota is what comes in in that time.
+const PERIOD_NS: u64 = 100_000_000;
+/// Who has run up to so much of its limit for so long has saved up nothing.
+const BEFORE_NS: u64 = 400_000_000;
+const RAN_UP: f64 = 0.98;
+/// What others may use of a CPU that is free for a VM with a limit.
+const OTHERS: f64 = 0.05;
+
 /// What was found in a recording, at the worst.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
@@ -210,14 +218,25 @@ impl Judge<'_> {
                 let (least, most) =
                     (cpu / (to - from) as f64, cpu / (last.before_ns - first.after_ns) as f64);
                 self.found.bound_seconds += usize::from(most >= 0.95 * cap);
-                if least - cap > self.found.above_cap.0 {
-                    let text = format!("{}: {least} of a CPU, {} vCPUs", vm.name, vm.vcpus);
-                    self.found.above_cap = (least - cap, text);
+                // One that has not run up to its limit before may have saved up a quota.
+                let before = readings[..n].iter().rfind(|of| of.after_ns + BEFORE_NS <= from);
+                let ran_up = before.is_some_and(|of| {
+                    let ran = (first.cpu_ns - of.cpu_ns) as f64;
+                    ran >= RAN_UP * cap * (from - of.after_ns) as f64
+                });
+                let saved = if ran_up { 0.0 } else { cap * PERIOD_NS as f64 / SECOND_NS as f64 };
+                if least - cap - saved > self.found.above_cap.0 {
+                    let text = format!(
+                        "{}: {least} of a CPU, {} vCPUs, saved up {saved}",
+                        vm.name, vm.vcpus
+                    );
+                    self.found.above_cap = (least - cap - saved, text);
                 }
-                // A CPU that all of its vCPUs may use was idle for as long as the limit lets them run.
+                // A CPU that all of its vCPUs may use and hardly anybody else has used.
                 let idle = |cpu: &usize| {
                     let all = threads.iter().all(|thread| thread.may_run(*cpu, from, to));
-                    all && self.idle_ns(*cpu, from, to) as f64 >= cap.min(1.0) * SECOND_NS as f64
+                    let others = 1.0 - self.idle_ns(*cpu, from, to) as f64 / (to - from) as f64;
+                    all && others - cap.min(1.0) <= OTHERS
                 };
                 let wants = cap.min(vm.vcpus as f64);
                 let free = (0..cpus()).filter(idle).count() >= vm.vcpus;

@@ -81,18 +81,23 @@ impl<'a> Vms<'a> {
         }
     }
 
-    /// How long nothing happens now, in milliseconds.
+    /// How long nothing happens now, in milliseconds. Who comes is an ordinary thread until `apply` sees it: one CPU would have one of them
+    /// nearly always.
     pub(crate) fn pause_ms(&mut self) -> u64 {
-        self.rng.below(300)
+        self.rng.below(if cpus() == 1 { 3_000 } else { 300 })
     }
 
     fn come(&mut self) {
         if self.here.len() >= at_once() {
             return self.go();
         }
-        // The first is there all the time, and runs up to its limit.
+        // The first is there all the time, and runs up to its limit; the second has none.
         let first = self.started == 0;
-        let class = if first { LIMITED } else { self.rng.below(CLASSES.len() as u64) as usize };
+        let class = match self.started {
+            0 => LIMITED,
+            1 => 0,
+            _ => self.rng.below(CLASSES.len() as u64) as usize,
+        };
         let (class, _, cap) = CLASSES[class];
         let vcpus = 1 + self.rng.below(4) as usize;
         let does = match self.rng.below(4) {
@@ -121,7 +126,7 @@ impl<'a> Vms<'a> {
         let vm = book.vms.len();
         let (computes, pid) = (does == "burn", standin.begun.pid);
         book.vms.push(Vm { name, cap, computes, vcpus, pid, cpu_ns: Vec::new() });
-        let thread = Thread { vm, masks: vec![(0, all())], since_ns: None, until_ns: None };
+        let thread = Thread { vm, masks: vec![(0, all())], ours: Vec::new(), is_gone: false };
         book.threads.extend(tids(standin.begun.pid).into_iter().map(|tid| (tid, thread.clone())));
         drop(book);
         self.here.push(Here { standin, vm });
@@ -136,10 +141,9 @@ impl<'a> Vms<'a> {
         }
         let which = 1 + self.rng.below(self.here.len() as u64 - 1) as usize;
         let one = self.here.swap_remove(which);
-        let now = now_ns();
         let mut book = self.book.lock().expect("nobody panics");
         for thread in book.threads.values_mut().filter(|thread| thread.vm == one.vm) {
-            thread.until_ns.get_or_insert(now);
+            thread.is_gone = true;
         }
         drop(book);
         drop(one.standin);
@@ -193,18 +197,19 @@ impl<'a> Vms<'a> {
     }
 }
 
-/// Writes down whom the scheduler has taken since, and what VMs with a limit have had.
+/// Writes down whom the scheduler has, and what VMs with a limit have had.
 pub(crate) fn look(book: &Mutex<Book>) {
     let mut book = book.lock().expect("nobody panics");
     let book = &mut *book;
+    let here = |thread: &Thread| !thread.is_gone;
     for (i, vm) in book.vms.iter_mut().enumerate().filter(|(_, vm)| vm.cap.is_some()) {
-        let here = book.threads.values().any(|of| of.vm == i && of.until_ns.is_none());
-        vm.cpu_ns.extend(here.then(|| Reading::of(vm.pid)).flatten());
+        let is_here = book.threads.values().any(|of| of.vm == i && here(of));
+        vm.cpu_ns.extend(is_here.then(|| Reading::of(vm.pid)).flatten());
     }
-    let new = book.threads.iter_mut();
-    for (tid, thread) in new.filter(|(_, t)| t.since_ns.is_none() && t.until_ns.is_none()) {
+    let before_ns = std::mem::replace(&mut book.looked_ns, now_ns());
+    for (tid, thread) in book.threads.iter_mut().filter(|(_, thread)| here(thread)) {
         if class(*tid) == Some(SCHED_EXT) {
-            thread.since_ns = Some(now_ns());
+            thread.seen(before_ns, now_ns());
         }
     }
 }

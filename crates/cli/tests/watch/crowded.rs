@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::life::{no_scheduler, until};
 use crate::vm::Vm;
 
-/// Two looks, each a second apart, and what it takes to move it.
+/// Three looks, each a second apart, and what it takes to move it.
 const GOES_WITHIN: Duration = Duration::from_secs(8);
 /// How long a VM is with the fair class at first (`reconcile/aside.rs`), and as much again until it is seen to be back.
 const BACK_WITHIN: Duration = Duration::from_secs(20);

@@ -2,7 +2,8 @@
 //!
 //! Small-first runs VMs only where no ordinary thread wants the CPU. Beside one that computes without end, a VM that may run only there
 //! would get nothing, and a thread of it that holds a lock of the kernel's would hold up the host. The fair class shares the CPU between
-//! the two. So a VM that has waited behind ordinary threads for long goes there, and is tried again later.
+//! the two. So a VM that has waited behind ordinary threads for long goes there, and is tried again later. There its threads are ordinary
+//! ones, too: other VMs that have no other CPUs go with it, and come back with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,7 +11,9 @@ use std::time::{Duration, Instant};
 use crate::vcpu::Stats;
 
 /// A process and when that began, in clock ticks.
-type Id = (u32, u64);
+pub(super) type Id = (u32, u64);
+/// CPUs that a VM's threads may use.
+type Cpus = BTreeSet<usize>;
 
 /// From one look to the next, at least.
 const LOOK: Duration = Duration::from_millis(900);
@@ -18,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(900);
 const TOO_MUCH: f64 = 0.25;
 /// Less is no matter, be it all that the VM wanted: of each second.
 const LEAST: f64 = 0.1;
-/// So many looks in a row tell a load from a moment.
-const LOOKS: u32 = 2;
+/// So many looks in a row tell a load from a moment: a VM that has just come computes as an ordinary one until it is seen.
+const LOOKS: u32 = 3;
 /// How long a VM is with the fair class at first. It is doubled if that was not long enough.
 const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
@@ -42,8 +45,9 @@ struct Watched {
     looks: u32,
     /// Since when small-first has it.
     since: Instant,
-    /// Until when it is with the fair class, and for how long it would be the next time.
+    /// Until when it is with the fair class, on which CPUs, and for how long it would be the next time.
     until: Option<Instant>,
+    cpus: Cpus,
     pause: Duration,
 }
 
@@ -51,14 +55,23 @@ struct Watched {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Going {
     pub(super) id: Id,
-    /// For what part of the time in which it wanted CPUs ordinary threads had them.
-    pub(super) ratio: f64,
+    /// For what part of the time in which it wanted CPUs ordinary threads had them; `None`: it goes with others.
+    pub(super) ratio: Option<f64>,
+    /// For how long, from now on.
     pub(super) pause: Duration,
 }
 
 impl Watched {
     fn new(stats: &Stats, pause: Duration, now: Instant) -> Self {
-        Watched { at: now, stats: stats.clone(), looks: 0, since: now, until: None, pause }
+        Watched {
+            at: now,
+            stats: stats.clone(),
+            looks: 0,
+            since: now,
+            until: None,
+            cpus: Cpus::new(),
+            pause,
+        }
     }
 
     /// The part of the time since the last look for which it has waited behind ordinary threads, if that is too much.
@@ -73,33 +86,74 @@ impl Watched {
 }
 
 impl Aside {
-    /// Looks at the figures of VMs that small-first has. Returns those that go to the fair class now.
-    pub(super) fn look(&mut self, vms: &[(Id, Stats)], now: Instant) -> Vec<Going> {
-        let mut going = Vec::new();
-        for (id, stats) in vms {
-            let new = || Watched::new(stats, FIRST, now);
-            let watched = self.vms.entry(*id).or_insert_with(new);
-            if watched.until.is_some() {
-                // It is back, and its figures begin anew.
-                *watched = Watched::new(stats, watched.pause, now);
-            }
-            if now < watched.at + LOOK {
-                continue;
-            }
-            let waited = watched.waited(stats, now);
-            watched.looks = waited.map_or(0, |_| watched.looks + 1);
-            (watched.at, watched.stats) = (now, stats.clone());
-            if watched.looks == 0 && now > watched.since + PROVEN {
-                watched.pause = FIRST;
-            }
-            if let Some(ratio) = waited.filter(|_| watched.looks >= LOOKS) {
-                let pause = watched.pause;
-                watched.until = Some(now + pause);
-                watched.pause = (2 * pause).min(LONGEST);
-                going.push(Going { id: *id, ratio, pause });
+    /// Looks at the figures of VMs that small-first has; `cpus` says which CPUs one may use. Returns those that go to the fair class now.
+    pub(super) fn look(
+        &mut self,
+        vms: &[(Id, Stats)],
+        cpus: impl Fn(Id) -> Cpus,
+        now: Instant,
+    ) -> Vec<Going> {
+        let crowded: Vec<_> = vms
+            .iter()
+            .filter_map(|(id, stats)| Some((*id, self.crowded(*id, stats, now)?)))
+            .collect();
+        let longest = crowded.iter().map(|(id, _)| self.vms[id].pause).max();
+        let mut going: Vec<_> = longest
+            .into_iter()
+            .flat_map(|pause| {
+                crowded.iter().map(move |&(id, ratio)| (id, Some(ratio), now + pause))
+            })
+            .collect();
+        for &(id, _, until) in &going {
+            self.goes(id, cpus(id), until, now);
+        }
+        if let Some((taken, until)) = self.taken(now) {
+            for &(id, _) in vms {
+                let cpus = cpus(id);
+                let stays = self.vms[&id].until.is_none();
+                if stays && !cpus.is_empty() && cpus.is_subset(&taken) {
+                    self.goes(id, cpus, until, now);
+                    going.push((id, None, until));
+                }
             }
         }
         going
+            .into_iter()
+            .map(|(id, ratio, until)| Going { id, ratio, pause: until - now })
+            .collect()
+    }
+
+    /// Looks at one VM. The part of the time for which it has waited, if it has done so too much for too long.
+    fn crowded(&mut self, id: Id, stats: &Stats, now: Instant) -> Option<f64> {
+        let watched = self.vms.entry(id).or_insert_with(|| Watched::new(stats, FIRST, now));
+        if watched.until.is_some() {
+            // It is back, and its figures begin anew.
+            *watched = Watched::new(stats, watched.pause, now);
+        }
+        if now < watched.at + LOOK {
+            return None;
+        }
+        let waited = watched.waited(stats, now);
+        watched.looks = waited.map_or(0, |_| watched.looks + 1);
+        (watched.at, watched.stats) = (now, stats.clone());
+        if watched.looks == 0 && now > watched.since + PROVEN {
+            watched.pause = FIRST;
+        }
+        waited.filter(|_| watched.looks >= LOOKS)
+    }
+
+    fn goes(&mut self, id: Id, cpus: Cpus, until: Instant, now: Instant) {
+        let Some(watched) = self.vms.get_mut(&id) else { return };
+        watched.until = Some(until);
+        watched.cpus = cpus;
+        watched.pause = (2 * (until - now)).max(watched.pause).min(LONGEST);
+    }
+
+    /// The CPUs of those that are with the fair class, and until when the last of them is; `None` if there are none.
+    fn taken(&self, now: Instant) -> Option<(Cpus, Instant)> {
+        let aside = || self.vms.values().filter(|of| of.until.is_some_and(|until| now < until));
+        let until = aside().filter_map(|of| of.until).max()?;
+        Some((aside().flat_map(|of| of.cpus.iter().copied()).collect(), until))
     }
 
     /// Those that are with the fair class at `now`. VMs that are not among `there` are forgotten.
@@ -137,7 +191,7 @@ mod tests {
         }
 
         fn look(&mut self) -> Vec<Going> {
-            self.aside.look(&[(VM, self.stats.clone())], self.now())
+            self.aside.look(&[(VM, self.stats.clone())], |_| Cpus::from([0]), self.now())
         }
 
         fn second(&mut self, ran: f64, waited: f64) -> Vec<Going> {
@@ -158,11 +212,12 @@ mod tests {
         let mut played = Played::new();
         for pause in [10, 20, 40, 80, 160, 300, 300] {
             assert!(played.second(0.1, 0.9).is_empty(), "one second is a moment");
+            assert!(played.second(0.1, 0.9).is_empty(), "so are two");
             assert!(!played.is_aside());
             let going = played.second(0.1, 0.9);
             assert_eq!(going.len(), 1);
             assert_eq!(going[0].pause, Duration::from_secs(pause));
-            assert!((going[0].ratio - 0.9).abs() < 1e-6);
+            assert!(going[0].ratio.is_some_and(|ratio| (ratio - 0.9).abs() < 1e-6));
             played.seconds += pause - 1;
             assert!(played.is_aside());
             played.seconds += 1;
@@ -174,6 +229,7 @@ mod tests {
         for _ in 0..61 {
             assert!(played.second(0.9, 0.0).is_empty());
         }
+        played.second(0.1, 0.9);
         played.second(0.1, 0.9);
         assert_eq!(played.second(0.1, 0.9)[0].pause, FIRST);
     }
@@ -190,11 +246,45 @@ mod tests {
         assert!(!played.is_aside());
     }
 
+    /// Four VMs: two on CPU 0, one of which waits; one on CPU 1; one on both.
+    #[test]
+    fn who_has_no_other_cpus_goes_with_it() {
+        let (mut aside, start) = (Aside::default(), Instant::now());
+        let ids = [(1, 1), (2, 1), (3, 1), (4, 1)];
+        let cpus = |id: Id| match id.0 {
+            1 | 2 => Cpus::from([0]),
+            3 => Cpus::from([1]),
+            _ => Cpus::from([0, 1]),
+        };
+        let mut look = |second: u64| {
+            let stats = |id: Id| {
+                let wait_ns = if id.0 == 1 { second * 900_000_000 } else { 0 };
+                let large_ns = second * 100_000_000;
+                (id, Stats { large_ns, ordinary_wait_ns: wait_ns, ..Stats::default() })
+            };
+            let now = start + Duration::from_secs(second);
+            let there = aside.at(&ids.into_iter().collect(), now);
+            let vms: Vec<_> = ids.into_iter().filter(|id| !there.contains(id)).map(stats).collect();
+            aside.look(&vms, cpus, now)
+        };
+        assert!((0..3).all(|second| look(second).is_empty()));
+        let going = look(3);
+        let gone: Vec<_> = going.iter().map(|of| (of.id, of.ratio.is_some(), of.pause)).collect();
+        let pause = FIRST;
+        assert_eq!(gone, [((1, 1), true, pause), ((2, 1), false, pause)]);
+        // One that comes later is back with them.
+        let there: BTreeSet<Id> = ids.into_iter().collect();
+        assert_eq!(aside.at(&there, start + Duration::from_secs(12)).len(), 2);
+        let late = [((5, 1), Stats::default())];
+        let going = aside.look(&late, |_| Cpus::from([0]), start + Duration::from_secs(5));
+        assert_eq!(going, [Going { id: (5, 1), ratio: None, pause: Duration::from_secs(8) }]);
+        assert!(aside.at(&there, start + Duration::from_secs(13)).is_empty());
+    }
+
     #[test]
     fn who_is_gone_is_forgotten() {
         let mut played = Played::new();
-        played.second(0.0, 1.0);
-        played.second(0.0, 1.0);
+        (0..3).for_each(|_| drop(played.second(0.0, 1.0)));
         assert!(played.is_aside());
         let now = played.now();
         assert!(played.aside.at(&BTreeSet::new(), now).is_empty());

@@ -98,6 +98,9 @@ impl<'p> Follower<'p> {
             Some(_) if !self.ended => desired::members(self.policy, found, &self.capabilities),
             _ => Vec::new(),
         };
+        if let Some(vcpus) = &mut self.vcpus {
+            vcpus.expect(&self.members);
+        }
         let notes = settings.notes.iter().map(|note| format!("note: {note}"));
         self.noted.new_ones(notes.chain(trouble)).into_iter().for_each(note);
         let wanted = settings.wanted();
@@ -135,11 +138,19 @@ impl<'p> Follower<'p> {
     fn why_aside(&self, found: &Found) -> Vec<Note> {
         let note = |vm: &Vm| {
             let Going { ratio, pause, .. } = self.aside.get(&(vm.pid, vm.started_ticks))?;
-            let what = format!(
-                "the fair class schedules it for {} s: ordinary threads had its CPUs for {:.0} % of the time in which it wanted them",
-                pause.as_secs(),
-                100.0 * ratio
-            );
+            let why = match ratio {
+                Some(ratio) => {
+                    let percent = 100.0 * ratio;
+                    format!(
+                        "ordinary threads had its CPUs for {percent:.0} % of the time in which it wanted them"
+                    )
+                }
+                None => {
+                    "it has no other CPUs than VMs that wait behind ordinary threads".to_string()
+                }
+            };
+            let seconds = pause.as_secs_f64();
+            let what = format!("the fair class schedules it for {seconds:.0} s: {why}");
             Some(Note { vm: Some(vm.name.clone()), what, fatal: false })
         };
         found.vms.iter().filter_map(note).collect()

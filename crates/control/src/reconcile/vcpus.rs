@@ -18,6 +18,8 @@ use crate::vcpu::{self, Options, Scheduler, State, Vm, VmId};
 use lowtail_kernel::error::Error;
 use lowtail_kernel::journal;
 use lowtail_kernel::process::Process;
+use lowtail_kernel::thread::cpus;
+use nix::unistd::Pid;
 
 const FILE: &str = "host.scheduler";
 
@@ -88,6 +90,23 @@ impl Vcpus {
         Ok(vcpus)
     }
 
+    /// Tells the scheduler of VMs whose threads are about to get the class, so that a VM's weight and limit hold from the first moment on.
+    /// What cannot be told is no trouble: they are taken as they come.
+    pub(super) fn expect(&mut self, members: &[Member]) {
+        for Member { id, machine } in members {
+            let vm = match self.machines.get(id) {
+                Some(known) => known.vm,
+                None => {
+                    let nobody = Vm { threads: Vec::new(), ..machine.clone() };
+                    let Ok(vm) = self.scheduler.add(&nobody) else { continue };
+                    self.machines.insert(*id, Known { vm, tids: BTreeSet::new() });
+                    vm
+                }
+            };
+            let _ = self.scheduler.expect_threads(vm, &machine.threads);
+        }
+    }
+
     /// Adds VMs and threads that are new, and lets those go that are no longer there. Only threads are taken that have the
     /// class already: whoever gave it to them has written down what they had. What the kernel refuses is told, and tried
     /// again the next time.
@@ -139,7 +158,11 @@ impl Vcpus {
     pub(super) fn crowded(&mut self, now: Instant) -> Result<Vec<Going>, Error> {
         let stats = |(id, known): (&(u32, u64), &Known)| Ok((*id, self.scheduler.stats(known.vm)?));
         let vms: Vec<_> = self.machines.iter().map(stats).collect::<Result<_, Error>>()?;
-        Ok(self.aside.look(&vms, now))
+        let tids = |id: (u32, u64)| self.machines.get(&id).into_iter().flat_map(|of| &of.tids);
+        // Who has ended meanwhile uses none.
+        let cpus_of = |&tid: &u32| cpus(Pid::from_raw(tid as i32)).unwrap_or_default();
+        let cpus = |id| tids(id).flat_map(cpus_of).collect();
+        Ok(self.aside.look(&vms, cpus, now))
     }
 
     /// Those of the VMs that are `there` that the fair class has for now.

@@ -80,10 +80,34 @@ impl Scheduler {
     /// If the kernel does not let one be moved; those before it have been.
     pub fn add_threads(&mut self, vm: VmId, threads: &[Thread]) -> Result<(), Error> {
         for thread in threads {
-            if !self.placed(vm)?.has(thread.tid)
-                && let Some(before) = placed::enter(&self.programs, vm, thread)?
-            {
+            let placed = self.placed(vm)?;
+            if placed.has(thread.tid) {
+                continue;
+            }
+            let come =
+                if placed.is_expected(thread.tid) { placed::has_come(thread.tid) } else { None };
+            let before = match come {
+                Some(before) => Some(before),
+                None => placed::enter(&self.programs, vm, thread)?,
+            };
+            if let Some(before) = before {
                 self.placed(vm)?.entered(thread.tid, before);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of threads of a VM that somebody is about to give the class, after which [`Scheduler::add_threads`] takes them: they are of
+    /// that VM, with its weight and its limit, from their first moment in the scheduler.
+    ///
+    /// # Errors
+    /// If the kernel has no memory for what is told.
+    pub fn expect_threads(&mut self, vm: VmId, threads: &[Thread]) -> Result<(), Error> {
+        for thread in threads {
+            let placed = self.placed(vm)?;
+            let is_known = placed.has(thread.tid) || placed.is_expected(thread.tid);
+            if !is_known && placed::expect(&self.programs, vm, thread)? {
+                self.placed(vm)?.expect(thread.tid);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! VMs and their threads that the scheduler has, on this side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub(super) struct Placed {
     pub(super) before: Stats,
     /// Its threads, with what they had before.
     threads: BTreeMap<u32, libc::sched_attr>,
+    /// Threads that are its as soon as they have the class.
+    expected: BTreeSet<u32>,
 }
 
 impl Placed {
@@ -38,6 +40,7 @@ impl Placed {
             group: vm.group.as_deref().map(group_id).transpose()?.unwrap_or(0),
             before,
             threads: BTreeMap::new(),
+            expected: BTreeSet::new(),
         })
     }
 
@@ -62,7 +65,17 @@ impl Placed {
     }
 
     pub(super) fn entered(&mut self, tid: u32, before: libc::sched_attr) {
+        self.expected.remove(&tid);
         self.threads.insert(tid, before);
+    }
+
+    /// The scheduler was told whose thread `tid` is, which does not have the class yet.
+    pub(super) fn is_expected(&self, tid: u32) -> bool {
+        self.expected.contains(&tid)
+    }
+
+    pub(super) fn expect(&mut self, tid: u32) {
+        self.expected.insert(tid);
     }
 
     /// Thread `tid` has the policy again that it had, unless somebody has given it another one meanwhile.
@@ -85,6 +98,29 @@ impl Placed {
     }
 }
 
+/// What the scheduler is told of a thread.
+fn member(vm: VmId, thread: &Thread) -> Result<Member, Error> {
+    let group = thread.group.as_deref().map(group_id).transpose()?.unwrap_or(0);
+    let cap = thread.cap.unwrap_or_default();
+    let cap_rate = thread.cap.map_or(0, Cap::rate);
+    Ok(Member { group, vm: vm.0, cap_rate, cap_burst_ns: cap.burst_ns, slot: 0 })
+}
+
+/// Tells the scheduler whose a thread is that does not have the class yet, so that it is of that VM from its first moment there. Returns
+/// whether that was done: not if the thread has the class, or has ended.
+pub(super) fn expect(programs: &Programs, vm: VmId, thread: &Thread) -> Result<bool, Error> {
+    let (tid, pid) = (thread.tid, Pid::from_raw(thread.tid as i32));
+    let member = member(vm, thread)?;
+    let told = pidfd_open(pid).and_then(|fd| match sched_getattr(pid)?.sched_policy {
+        SCHED_EXT => Ok(false),
+        _ => programs.enlist(&fd, &member).map(|()| true),
+    });
+    match told {
+        Err(error) if gone(&error) => Ok(false),
+        told => told.map_err(|error| failed(tid, "tell the scheduler of it", error)),
+    }
+}
+
 /// Moves a thread into the scheduler, as one of `vm`. Gives what it had before; `None` if it has ended.
 pub(super) fn enter(
     programs: &Programs,
@@ -93,10 +129,7 @@ pub(super) fn enter(
 ) -> Result<Option<libc::sched_attr>, Error> {
     let tid = thread.tid;
     let pid = Pid::from_raw(tid as i32);
-    let group = thread.group.as_deref().map(group_id).transpose()?.unwrap_or(0);
-    let cap = thread.cap.unwrap_or_default();
-    let cap_rate = thread.cap.map_or(0, Cap::rate);
-    let member = Member { group, vm: vm.0, cap_rate, cap_burst_ns: cap.burst_ns, slot: 0 };
+    let member = member(vm, thread)?;
     let moved = || -> Result<libc::sched_attr, (&'static str, io::Error)> {
         let fd = pidfd_open(pid).map_err(|error| ("look for it", error))?;
         let mut before = sched_getattr(pid).map_err(|error| ("read its policy", error))?;
@@ -129,6 +162,13 @@ pub(super) fn enter(
         Err((_, error)) if gone(&error) => Ok(None),
         Err((what, error)) => Err(failed(tid, what, error)),
     }
+}
+
+/// What an expected thread had before it got the class from somebody else; `None` if it does not have the class, or has ended.
+pub(super) fn has_come(tid: u32) -> Option<libc::sched_attr> {
+    let attr = sched_getattr(Pid::from_raw(tid as i32)).ok()?;
+    let before = libc::sched_attr { sched_policy: libc::SCHED_OTHER as u32, ..attr };
+    (attr.sched_policy == SCHED_EXT).then_some(before)
 }
 
 /// The number by which the kernel knows a control group: that of its directory.
