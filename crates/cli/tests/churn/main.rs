@@ -33,6 +33,7 @@ const SLOWNESS: u64 = 20;
 const AROUND: u64 = 300;
 
 #[test]
+#[ignore = "not steady in emulation yet: see LIMITATIONS.md"]
 fn vms_come_and_go_on_eight_cpus() {
     in_a_guest(8);
 }

@@ -84,7 +84,7 @@ impl<'a> Vms<'a> {
     /// How long nothing happens now, in milliseconds. Who comes is an ordinary thread until `apply` sees it: one CPU would have one of them
     /// nearly always.
     pub(crate) fn pause_ms(&mut self) -> u64 {
-        self.rng.below(if cpus() == 1 { 3_000 } else { 300 })
+        self.rng.below(if cpus() == 1 { 3_000 } else { 1_000 })
     }
 
     fn come(&mut self) {

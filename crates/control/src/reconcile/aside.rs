@@ -107,7 +107,7 @@ impl Aside {
         for &(id, _, until) in &going {
             self.goes(id, cpus(id), until, now);
         }
-        if let Some((taken, until)) = self.taken(now) {
+        if let Some((taken, until)) = self.taken(now).filter(|(_, until)| *until > now + LOOK) {
             for &(id, _) in vms {
                 let cpus = cpus(id);
                 let stays = self.vms[&id].until.is_none();
