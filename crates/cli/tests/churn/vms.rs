@@ -179,7 +179,7 @@ impl<'a> Vms<'a> {
     fn write(&self, tid: u32, next: impl Fn(Mask) -> Mask) {
         let mut book = self.book.lock().expect("nobody panics");
         if let Some(thread) = book.threads.get_mut(&tid) {
-            let old = thread.masks.last().map_or(all(), |(_, mask)| *mask);
+            let old = thread.masks.last().map_or_else(all, |(_, mask)| *mask);
             thread.masks.push((now_ns(), next(old)));
         }
     }
