@@ -129,7 +129,11 @@ __attribute__((noinline)) int prepare(__u32 slot, __u64 now)
 	/* What it was granted goes back unused. */
 	lt_vcpu_charge(&v->rule, &vm->rule, 0, now);
 	when = lt_max(lt_cap_when(&v->rule, &vm->rule, PARAMS), ready);
-	v->parked_ns = when == LT_NEVER ? now + PARAMS->starvation_boost_ns : lt_max(when, now + 1);
+	if (when == LT_NEVER)
+		when = now + PARAMS->starvation_boost_ns;
+	/* What is owed may be more than it waits for: by then it runs for a grain. */
+	when = lt_min(when, v->waits_ns + STOPPED_MAX_NS + 1);
+	v->parked_ns = lt_max(when, now + 1);
 	vm->figures.parked++;
 	bpf_spin_unlock(&vm->lock);
 	return 0;
