@@ -325,9 +325,9 @@ const volatile struct settings settings SEC(".rodata.settings") = {
 };
 
 /*
- * How the time up to the watchdog is spent, at worst: limits stop a thread again and again for a sixth, and for a second
- * more until it is tried again; a quarter goes by until it has waited too long, a thirtieth until that is seen, a sixth until
- * all others that have waited as long have had a turn. That leaves a third.
+ * How the time up to the watchdog is spent, at worst: limits stop a thread again and again for a sixth, whatever it owes;
+ * a quarter goes by until it has waited too long, a thirtieth until that is seen, a sixth until all others that have waited
+ * as long have had a turn. That leaves a third.
  */
 #define WATCHDOG_NS (1000000ull * settings.watchdog_ms)
 #define STOPPED_MAX_NS (WATCHDOG_NS / 6)

@@ -186,8 +186,10 @@ fn small_first_needs_sched_ext() {
 fn the_walk_through() {
     let standin = lowtail_standin::binary();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/walkthrough");
-    let also = format!("{}:{}", standin.display(), script.display());
-    let Some(ran) = guest(&["walkthrough"], Some(also.into())) else { return };
+    let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["walkthrough"]);
+    let guest = guest.set("SECONDS", 300).set("MEMORY", 1024).set("CPUS", 2);
+    let Some(output) = guest.also(&standin).also(&script).output() else { return };
+    let ran = Ran::new(&output);
     println!("{}\n{}", ran.out, ran.err);
     ran.expect(0, &[]);
     let p99_us: Vec<f64> = ran.out.lines().filter_map(web_p99_us).collect();
