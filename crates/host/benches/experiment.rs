@@ -33,6 +33,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
             extra_mean: us(4),
         },
         tx_completion: Some(Distribution::Fixed(us(40))),
+        network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,
         tx_completion_work: us(3),

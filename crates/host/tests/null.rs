@@ -17,6 +17,7 @@ fn server() -> RequestServerConfig {
         service: Distribution::Fixed(us(10)),
         path: Path::fixed(us(50)),
         tx_completion: None,
+        network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,
         tx_completion_work: us(0),

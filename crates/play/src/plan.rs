@@ -3,7 +3,9 @@
 use lowtail_engine::{Distribution, Duration};
 use lowtail_host::cgroup::Thread;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
+use lowtail_host::guest::request_server::{Load, RequestServerConfig};
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
+use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::{Config, SchedulerConfig, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,18 @@ pub(crate) enum Task {
         /// Every so many wake-ups it takes so much instead.
         long: Option<(u32, Duration)>,
     },
+    /// Computes for so long, yields, and so on.
+    Yield {
+        /// Processor time between two yields.
+        work: Duration,
+    },
+    /// Answers requests that come by UDP.
+    Serve {
+        /// Processor time of each.
+        service: Distribution,
+        /// Processor time after each reply.
+        after_reply: Distribution,
+    },
 }
 
 /// Who does it.
@@ -52,10 +66,10 @@ impl Player {
     fn has(self) -> &'static str {
         match self {
             Player::Threads => {
-                "on a kernel run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
+                "on a kernel run cpu-loop, duty-hog, timer-sleeper, yielder, and mixes of them"
             }
             Player::XenGuests => {
-                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, and mixes of them"
+                "guests of Xen run cpu-loop, duty-hog, timer-sleeper, yielder, mixes of them, and request-server"
             }
         }
     }
@@ -130,7 +144,15 @@ pub(crate) fn tasks(
             let long = long.map(|long| (long.every, long.work));
             Task::Sleeper { start, sleep, work, wake_work, long }
         }
+        Workload::Yielder(YielderConfig { work }) => Task::Yield { work },
+        Workload::RequestServer(ref server) if player == Player::XenGuests => {
+            serve(server, vcpus, vm)?
+        }
         Workload::Mix(ref parts) => {
+            if parts.iter().any(|(_, part)| matches!(part, Workload::RequestServer(_))) {
+                let why = format!("VM `{vm}`: a request-server in a mix is simulated only");
+                return Err(Error::Scenario(why));
+            }
             let parts = parts.iter().map(|(n, part)| tasks(part, usize::from(*n), vm, player));
             return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
         }
@@ -141,6 +163,23 @@ pub(crate) fn tasks(
         }
     };
     Ok(vec![task; vcpus])
+}
+
+/// The task of a request server; its client is not in it.
+fn serve(server: &RequestServerConfig, vcpus: usize, vm: &str) -> Result<Task, Error> {
+    let simulated = |what: &str| {
+        let why = format!("VM `{vm}`: {what} of a request-server is simulated only");
+        Err(Error::Scenario(why))
+    };
+    match server.load {
+        _ if vcpus > 1 => simulated("a second vCPU"),
+        _ if server.half => simulated("half of the round trip (`half`)"),
+        Load::OnOff(_) => simulated("the load `on_off`"),
+        Load::Think(_) | Load::Paced(_) | Load::Open(_) | Load::Batches(_) => {
+            let RequestServerConfig { service, after_reply, .. } = *server;
+            Ok(Task::Serve { service, after_reply })
+        }
+    }
 }
 
 /// What scenario files call a workload.
@@ -165,7 +204,7 @@ fn kind(workload: &Workload) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use lowtail_host::guest::yielder::YielderConfig;
+    use lowtail_host::guest::boost_saver::BoostSaverConfig;
 
     use super::*;
     use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
@@ -206,11 +245,12 @@ mod tests {
 
     #[test]
     fn what_threads_cannot_do_is_named() {
-        let yielder = Workload::Yielder(YielderConfig { work: Duration::from_us(5) });
-        let error = plan(&config(vec![VmConfig::new("web", yielder)])).unwrap_err();
+        let saver = BoostSaverConfig { save: Duration::from_us(5), burn: Duration::from_us(5) };
+        let error = plan(&config(vec![VmConfig::new("web", Workload::BoostSaver(saver))]));
+        let error = error.unwrap_err();
         let text = error.to_string();
         assert!(
-            error.is_scenario() && text.contains("`web`") && text.contains("yielder"),
+            error.is_scenario() && text.contains("`web`") && text.contains("boost-saver"),
             "{text}"
         );
         let mut capped = VmConfig::new("capped", Workload::CpuLoop);

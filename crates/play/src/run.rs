@@ -17,7 +17,7 @@ use crate::measured::{GroupMeasured, Measured, VmMeasured, difference};
 use crate::plan::{self, Task, Worker};
 use crate::spin::Spin;
 use crate::vms;
-use crate::work::{Window, Work};
+use crate::work::{Means, Window, Work};
 use lowtail_kernel::cgroup::{Group, Hierarchy, Tree, Version};
 use lowtail_kernel::clock::{self, Instant};
 use lowtail_kernel::error::Error;
@@ -264,7 +264,7 @@ struct Shared {
 #[derive(Debug)]
 struct Crew {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<Option<Hist>>>,
+    threads: Vec<JoinHandle<Result<Option<Hist>, String>>>,
     tids: Vec<Pid>,
 }
 
@@ -320,11 +320,9 @@ impl Crew {
         self.shared.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
         let joined = threads.into_iter().zip(workers).map(|(thread, worker)| {
-            thread.join().map_err(|_| Error::Worker {
-                vm: config.vms[worker.vm].name.clone(),
-                vcpu: worker.vcpu,
-                what: "its thread has panicked".into(),
-            })
+            let done = thread.join().unwrap_or_else(|_| Err("its thread has panicked".into()));
+            let vm = || config.vms[worker.vm].name.clone();
+            done.map_err(|what| Error::Worker { vm: vm(), vcpu: worker.vcpu, what })
         });
         // All are joined, whatever one of them says.
         joined.collect::<Vec<_>>().into_iter().collect()
@@ -352,10 +350,12 @@ fn labour(
     (task, vcpu): (Task, usize),
     (guest, rng, spin): (Rng, Rng, Spin),
     tell: &Sender<Pid>,
-) -> Option<Hist> {
+) -> Result<Option<Hist>, String> {
     // Ordinary threads may be woken 50 us late, to save energy.
     let _ = nix::sys::prctl::set_timerslack(1);
-    tell.send(gettid()).ok()?;
+    if tell.send(gettid()).is_err() {
+        return Ok(None);
+    }
     let mut order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
     let window = loop {
         match *order {
@@ -363,12 +363,12 @@ fn labour(
                 order = shared.news.wait(order).unwrap_or_else(PoisonError::into_inner);
             }
             Order::Start(window) => break window,
-            Order::Leave => return None,
+            Order::Leave => return Ok(None),
         }
     };
     drop(order);
     window.start.sleep();
-    Work { window, stop: &shared.stop, vcpu, guest, rng, spin }.run(task)
+    Work { window, stop: &shared.stop, vcpu, guest, rng, spin, means: &Means::None }.run(task)
 }
 
 #[cfg(test)]

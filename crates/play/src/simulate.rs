@@ -2,6 +2,7 @@
 
 use lowtail_engine::{Duration, Hist, Time};
 use lowtail_host::cgroup::{CgroupConfig, CgroupStats, Thread};
+use lowtail_host::guest::request_server::RequestServerConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Cgroup, Config, Dom, Host, SchedulerConfig, Workload};
 
@@ -71,6 +72,9 @@ fn below_one_group(config: &Config) -> Config {
 fn endless(workload: &mut Workload) {
     match workload {
         Workload::TimerSleeper(TimerSleeperConfig { wakeups, .. }) => *wakeups = u64::MAX,
+        Workload::RequestServer(RequestServerConfig { requests, warmup, .. }) => {
+            (*requests, *warmup) = (None, 0);
+        }
         Workload::Mix(parts) => parts.iter_mut().for_each(|(_, part)| endless(part)),
         _ => {}
     }

@@ -1,9 +1,12 @@
 //! What the threads do: the workloads of the simulator, for real.
 
 use std::hint::black_box;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lowtail_engine::{Distribution, Duration, Hist, Rng};
+use lowtail_xen::OwnVcpu;
 
 use crate::plan::Task;
 use crate::spin::Spin;
@@ -27,6 +30,11 @@ pub(crate) struct Window {
     pub(crate) last: Instant,
 }
 
+/// Whether a socket has had nothing for as long as it waits.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// One thread at work.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
@@ -41,12 +49,57 @@ pub(crate) struct Work<'a> {
     pub(crate) rng: Rng,
     /// What computing takes here.
     pub(crate) spin: Spin,
+    /// What it needs for that.
+    pub(crate) means: &'a Means,
 }
+
+/// What a task needs that is opened before it starts.
+#[derive(Debug)]
+pub(crate) enum Means {
+    /// Nothing; who yields is the thread.
+    None,
+    /// Who yields is the vCPU.
+    Vcpu(OwnVcpu),
+    /// Where requests come.
+    Socket(UdpSocket),
+}
+
+impl Means {
+    /// What a guest of Xen needs for `task`.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub(crate) fn of_guest(task: Task) -> Result<Self, String> {
+        match task {
+            Task::Yield { .. } => {
+                OwnVcpu::open().map(Means::Vcpu).map_err(|error| error.to_string())
+            }
+            Task::Serve { .. } => {
+                let open = || {
+                    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
+                    socket.set_read_timeout(Some(NO_REQUEST))?;
+                    Ok::<_, io::Error>(socket)
+                };
+                open().map(Means::Socket).map_err(|error| format!("UDP port {PORT}: {error}"))
+            }
+            Task::Loop | Task::Hog { .. } | Task::Sleeper { .. } => Ok(Means::None),
+        }
+    }
+}
+
+/// Port on which servers answer.
+pub(crate) const PORT: u16 = 7000;
+/// The longest a server waits for a request without a look whether the run has ended; so long that its timer hardly ever fires
+/// while requests come.
+const NO_REQUEST: std::time::Duration = std::time::Duration::from_millis(500);
 
 impl Work<'_> {
     /// Does `task` until the end; gives how late its wake-ups were, if it is about that.
-    pub(crate) fn run(&mut self, task: Task) -> Option<Hist> {
-        match task {
+    ///
+    /// # Errors
+    /// Why it cannot yield or listen.
+    pub(crate) fn run(&mut self, task: Task) -> Result<Option<Hist>, String> {
+        Ok(match task {
             Task::Loop => {
                 while !self.over() {
                     self.compute(LOOK);
@@ -93,7 +146,47 @@ impl Work<'_> {
                 }
                 Some(lateness)
             }
+            Task::Yield { work } => {
+                while !self.over() {
+                    self.compute(work);
+                    match self.means {
+                        Means::Vcpu(vcpu) => vcpu.yields().map_err(|error| error.to_string())?,
+                        _ => std::thread::yield_now(),
+                    }
+                }
+                None
+            }
+            Task::Serve { service, after_reply } => {
+                let Means::Socket(socket) = self.means else {
+                    return Err("no socket to answer requests".into());
+                };
+                self.serve(socket, service, after_reply).map_err(|error| error.to_string())?;
+                None
+            }
+        })
+    }
+
+    /// Answers requests, each with its own bytes.
+    fn serve(
+        &mut self,
+        socket: &UdpSocket,
+        service: Distribution,
+        after_reply: Distribution,
+    ) -> io::Result<()> {
+        let mut request = [0; 64];
+        while !self.over() {
+            let (length, client) = match socket.recv_from(&mut request) {
+                Ok(received) => received,
+                Err(error) if is_timeout(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let work = service.draw(&mut self.rng);
+            self.compute(work);
+            socket.send_to(&request[..length], client)?;
+            let work = after_reply.draw(&mut self.rng);
+            self.compute(work);
         }
+        Ok(())
     }
 
     /// Notes how late the wake-up of `due` is, if it is measured.
@@ -127,6 +220,9 @@ impl Work<'_> {
     }
 
     fn compute(&self, work: Duration) {
+        if work.is_zero() {
+            return;
+        }
         self.spin.compute(work, || self.over());
     }
 

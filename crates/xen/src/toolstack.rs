@@ -1,10 +1,12 @@
 //! Domains and pools of pCPUs, by `xl`.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
+use crate::store::Store;
 
 /// What Xen calls a domain.
 pub type DomainId = u16;
@@ -24,6 +26,8 @@ pub struct NewDomain {
     pub vcpus: u16,
     /// The command line of its kernel.
     pub command_line: String,
+    /// The hardware address of its network interface, if it is to have one. Nothing sets that up in dom0.
+    pub mac: Option<String>,
 }
 
 /// A domain that was made here; it is destroyed when this is dropped.
@@ -53,7 +57,7 @@ impl Toolstack {
     /// If `xl` refuses, or there is none.
     pub fn create(&self, new: &NewDomain) -> Result<Domain, Error> {
         let mut file = tempfile(&new.name)?;
-        let text = format!(
+        let mut text = format!(
             "type = \"pv\"\nname = \"{}\"\nkernel = \"{}\"\nramdisk = \"{}\"\nmemory = {}\nvcpus = {}\nextra = \"{}\"\n",
             new.name,
             new.kernel.display(),
@@ -62,6 +66,10 @@ impl Toolstack {
             new.vcpus,
             new.command_line,
         );
+        if let Some(mac) = &new.mac {
+            // Without a script `xl` would look for one that joins it to a bridge.
+            let _ = writeln!(text, "vif = [\"mac={mac},script=/bin/true\"]");
+        }
         file.write(&text)?;
         xl(&["create", "-q", &file.path.to_string_lossy()])?;
         let id = xl(&["domid", &new.name])?;
@@ -70,6 +78,16 @@ impl Toolstack {
             says: format!("`{}`, which is no number", id.trim()),
         })?;
         Ok(Domain { id, name: new.name.clone() })
+    }
+
+    /// Tells the back end of a domain's network interface that the interface is set up in dom0; gives what it is called there.
+    ///
+    /// # Errors
+    /// If xenstore refuses.
+    pub fn connect(&self, store: &mut Store, domain: &Domain) -> Result<String, Error> {
+        let id = domain.id;
+        store.write(&format!("/local/domain/0/backend/vif/{id}/0/hotplug-status"), "connected")?;
+        Ok(format!("vif{id}.0"))
     }
 
     /// Runs `xl` with these arguments; gives what it prints.

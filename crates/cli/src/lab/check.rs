@@ -94,7 +94,9 @@ fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found,
             bar.step();
             measured
         };
-        scenarios.push(one(args, draw(args, judge, number)?, costs, play)?);
+        let mut drawn = draw(args, judge, number)?;
+        drawn.config.costs = costs;
+        scenarios.push(one(args, drawn, play)?);
     }
     Ok(Found { kernel: release(), scenarios, ..Found::default() })
 }

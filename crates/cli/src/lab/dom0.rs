@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lowtail_engine::Duration;
-use lowtail_host::{Config, Costs, SchedulerConfig};
+use lowtail_host::{Config, SchedulerConfig, VmConfig, Workload};
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
 use lowtail_play::report::{Checked, NotPlayed};
-use lowtail_play::xen::{Guests, Images, calibrate, guests_for, suits};
+use lowtail_play::xen::{
+    Guests, Images, XenCosts, calibrate, calibrate_requests, guests_for, suits,
+};
 use lowtail_play::{Comparison, Error, Judge as Claims, Options, scale};
 
 use super::args::{LabCheck, LabRun};
@@ -72,8 +74,8 @@ fn play(
         Some(bench) => bench,
         none => none.insert(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?),
     };
-    let costs = bench.costs(&drawn.config.scheduler).map_err(failed)?;
-    one(args, drawn, costs, |config: &Config, options: &Options| {
+    let config = bench.priced(&drawn.config).map_err(failed)?;
+    one(args, Drawn { config, ..drawn }, |config: &Config, options: &Options| {
         let measured = bench.guests.run(config, options);
         bar.step();
         measured
@@ -138,7 +140,7 @@ fn refused(case: &Case) -> Option<String> {
 struct Bench {
     guests: Guests,
     /// For each scheduler, measured once.
-    costs: Vec<(Discriminant<SchedulerConfig>, Costs)>,
+    costs: Vec<(Discriminant<SchedulerConfig>, XenCosts)>,
 }
 
 impl Bench {
@@ -153,15 +155,23 @@ impl Bench {
         Ok(Bench { guests, costs: Vec::new() })
     }
 
-    /// What things cost under a scheduler of that kind.
-    fn costs(&mut self, scheduler: &SchedulerConfig) -> Result<Costs, Error> {
+    /// `config` with what things cost under a scheduler of that kind, here.
+    fn priced(&mut self, config: &Config) -> Result<Config, Error> {
+        let (scheduler, guests) = (&config.scheduler, &mut self.guests);
         let kind = discriminant(scheduler);
-        if let Some((_, costs)) = self.costs.iter().find(|(of, _)| *of == kind) {
-            return Ok(*costs);
+        let at = match self.costs.iter().position(|(of, _)| *of == kind) {
+            Some(at) => at,
+            None => {
+                self.costs.push((kind, calibrate(guests, scheduler)?));
+                self.costs.len() - 1
+            }
+        };
+        let costs = &mut self.costs[at].1;
+        let asked = |vm: &VmConfig| matches!(vm.workload, Workload::RequestServer(_));
+        if costs.requests.is_none() && config.vms.iter().any(asked) {
+            costs.requests = Some(calibrate_requests(guests, scheduler, costs)?);
         }
-        let costs = calibrate(&mut self.guests, scheduler)?;
-        self.costs.push((kind, costs));
-        Ok(costs)
+        Ok(costs.of(config))
     }
 
     /// Plays `config` once by both, the simulator with what things cost here.
@@ -172,7 +182,7 @@ impl Bench {
         claims: Claims,
         progress: &dyn Fn(Duration),
     ) -> Result<Comparison, Error> {
-        let config = Config { costs: self.costs(&config.scheduler)?, ..config.clone() };
+        let config = self.priced(config)?;
         let real = self.guests.run(&config, options)?;
         progress(options.warm_up + options.duration);
         let Options { seed, warm_up, duration, .. } = *options;

@@ -1,7 +1,7 @@
 //! A random scenario of `lowtail lab check`: drawn, played, compared.
 
 use lowtail_engine::Duration;
-use lowtail_host::{Config, Costs};
+use lowtail_host::Config;
 use lowtail_kernel::cgroup::Version;
 use lowtail_lab::Experiment;
 use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, network_scenario, xen_scenario};
@@ -79,7 +79,7 @@ impl Judge {
 pub(super) struct Drawn {
     pub(super) number: u32,
     pub(super) config: Config,
-    seed: u64,
+    pub(super) seed: u64,
 }
 
 /// Draws scenario number `number`.
@@ -100,15 +100,13 @@ pub(super) fn draw(args: &LabCheck, judge: Judge, number: u32) -> Result<Drawn, 
 pub(super) fn one(
     args: &LabCheck,
     drawn: Drawn,
-    costs: Costs,
     play: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
 ) -> Result<Checked, Fail> {
-    let config = Config { costs, ..drawn.config };
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
     let mut options = Options::new(duration, drawn.seed);
     options.exact_clock = args.exact_clock;
     let starts = u64::from(args.starts);
-    let figures = lowtail_play::check::check(&config, &options, starts, args.twice, play);
+    let figures = lowtail_play::check::check(&drawn.config, &options, starts, args.twice, play);
     let figures = figures.map_err(|error| {
         end_if_interrupted(&error);
         Fail::Host(format!("scenario {}: {error}", drawn.number))

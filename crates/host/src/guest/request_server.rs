@@ -194,6 +194,10 @@ pub struct RequestServerConfig {
     #[serde(default = "one_microsecond", deserialize_with = "field::duration")]
     #[schemars(with = "DurationText")]
     pub tx_completion_work: Duration,
+    /// Processor work of the guest's kernel for each request, besides: to take it in, wake the server, and send the reply.
+    #[serde(default, deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
+    pub network_work: Duration,
     /// Processor work after a reply, before the guest looks for the next request or blocks.
     #[serde(default = "none", deserialize_with = "field::distribution")]
     #[schemars(with = "DistributionText")]
@@ -413,7 +417,8 @@ impl Guest for RequestServer {
         }
         if let Some(sent_at) = worker.waiting.pop_front() {
             worker.busy = Busy::Request(sent_at);
-            return Step::Compute(self.config.service.draw(&mut self.rng));
+            let service = self.config.service.draw(&mut self.rng);
+            return Step::Compute(self.config.network_work + service);
         }
         Step::Block
     }

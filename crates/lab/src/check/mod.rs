@@ -184,8 +184,27 @@ impl XenHost {
     }
 }
 
+/// A server with a client in dom0, which asks one request after the other or whenever it likes.
+fn server(rng: &mut Rng) -> String {
+    let gap_us = span_us(rng, 500, 5);
+    let gap = spread(rng, gap_us);
+    let load = if chance(rng, 50) { "think" } else { "open" };
+    // From a 64th to a quarter of what is between two requests.
+    let service_us = (gap_us / (4 << rng.below(5))).max(20);
+    let service = spread(rng, service_us);
+    format!(r#"{{ kind = "request-server", load = {{ {load} = {gap} }}, service = {service} }}"#)
+}
+
+/// One that computes for ever or for bursts, or yields.
+fn xen_burner(rng: &mut Rng) -> String {
+    if chance(rng, 12) {
+        return format!(r#"{{ kind = "yielder", work = "{}us" }}"#, span_us(rng, 20, 7));
+    }
+    burner(rng)
+}
+
 /// Scenario number `index` of a seed: one to six VMs, two of them with two vCPUs at most; one measures its latency at least. They
-/// compute, compute for bursts, or sleep; with weights and caps, under a scheduler with a rate limit.
+/// answer requests, compute, compute for bursts, yield, or sleep; with weights and caps, under a scheduler with a rate limit.
 ///
 /// `command` is what draws it again.
 pub fn xen_scenario(host: XenHost, seed: u64, index: u32, command: &str) -> String {
@@ -200,9 +219,10 @@ pub fn xen_scenario(host: XenHost, seed: u64, index: u32, command: &str) -> Stri
     let mut wide = 0;
     for vm in 0..1 + rng.below(6) {
         let (vcpus, workload) = match vm {
+            0 if chance(rng, 35) => (1, server(rng)),
             0 => (1, sleeper(rng)),
             _ if chance(rng, 30) => (1, sleeper(rng)),
-            _ => (1 + u64::from(wide < 2 && chance(rng, 20)), burner(rng)),
+            _ => (1 + u64::from(wide < 2 && chance(rng, 20)), xen_burner(rng)),
         };
         wide += u64::from(vcpus > 1);
         let _ = writeln!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}");

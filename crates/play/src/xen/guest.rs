@@ -4,14 +4,14 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use lowtail_engine::{Duration, Rng};
-use lowtail_xen::Store;
+use lowtail_xen::{OwnVcpu, Store};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::message::{Answer, Job, Order, body, head, send, xen};
 use crate::spin::Spin;
 use crate::watch::{TURN, clock_reading, watch};
-use crate::work::{Window, Work};
+use crate::work::{Means, Window, Work};
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 use lowtail_kernel::thread::set_cpus;
@@ -22,6 +22,9 @@ pub(super) const ORDER: &str = "data/lowtail-order";
 pub(super) const ANSWER: &str = "data/lowtail-answer";
 /// Where the guest says that it is there.
 pub(super) const READY: &str = "data/lowtail-ready";
+
+/// Calls of Xen that are measured.
+const CALLS: u32 = 501;
 
 /// Plays what dom0 orders, until this domain is destroyed.
 ///
@@ -67,18 +70,62 @@ fn play(order: &Order, spin: Spin) -> Answer {
                 let name = format!("{}.{vcpu}", order.vm);
                 let rng = if vcpu == 0 { guest.clone() } else { Rng::new(order.seed, &name) };
                 let stop = &AtomicBool::new(false);
+                let means = &match Means::of_guest(task) {
+                    Ok(means) => means,
+                    Err(why) => return Answer::failed(why),
+                };
                 window.start.sleep();
-                Answer::late(Work { window, stop, vcpu, guest, rng, spin }.run(task))
+                let mut work = Work { window, stop, vcpu, guest, rng, spin, means };
+                work.run(task).map_or_else(Answer::failed, Answer::late)
             }
             Job::Watch => watched(window),
+            Job::Call => called(window).unwrap_or_else(Answer::failed),
         }
     };
+    let before = tx_interrupts();
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..order.jobs.len()).map(|vcpu| scope.spawn(move || live(vcpu))).collect();
-        let answers = threads.into_iter().filter_map(|thread| thread.join().ok());
-        answers.reduce(Answer::and).unwrap_or_default()
+        let answers = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Answer::failed("a thread has panicked".into()))
+        });
+        let all = answers.reduce(Answer::and).unwrap_or_default();
+        Answer { tx_interrupts: tx_interrupts() - before, ..all }
     })
+}
+
+/// What calls of Xen take: the cheapest one, and a yield that finds nobody else.
+fn called(window: Window) -> Result<Answer, String> {
+    let vcpu = OwnVcpu::open().map_err(|error| error.to_string())?;
+    window.start.sleep();
+    let shortest = |call: &dyn Fn() -> Result<(), lowtail_xen::Error>| {
+        let tries = (0..CALLS).map(|_| {
+            let began = Instant::now();
+            call().map_err(|error| error.to_string())?;
+            Ok(Instant::now().since(began).as_ns())
+        });
+        tries.collect::<Result<Vec<u64>, String>>().map(|mut all| {
+            all.sort_unstable();
+            all[all.len() / 2]
+        })
+    };
+    let version = shortest(&|| vcpu.xen_version().map(|_| ()))?;
+    let yields = shortest(&|| vcpu.yields())?;
+    let reading = clock_reading().as_ns();
+    let calls_ns = [version, yields].map(|ns| ns.saturating_sub(reading));
+    Ok(Answer { calls_ns: Some((calls_ns[0], calls_ns[1])), ..Answer::default() })
+}
+
+/// Interrupts that have told this guest that packets of its have left.
+fn tx_interrupts() -> u64 {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    text.lines().filter(|line| line.ends_with("-tx")).map(count).sum()
+}
+
+/// How often an interrupt came, of a line of `/proc/interrupts`: on each CPU, between its number and its kind.
+fn count(line: &str) -> u64 {
+    let on_each = line.split_ascii_whitespace().skip(1);
+    on_each.map_while(|word| word.parse::<u64>().ok()).sum()
 }
 
 /// What a vCPU misses that computes.
@@ -103,4 +150,16 @@ fn at(realtime_ns: u64) -> Instant {
 pub(super) fn realtime_ns_now() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_REALTIME);
     now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of a guest with two vCPUs.
+    #[test]
+    fn interrupts_of_all_cpus_count() {
+        let line = " 20:       1203          7  xen-dyn    -event     eth0-q0-tx";
+        assert_eq!(count(line), 1_210);
+    }
 }

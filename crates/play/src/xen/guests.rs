@@ -1,12 +1,13 @@
 //! Guests that are made once and play one scenario after the other.
 
 use std::path::PathBuf;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 
-use lowtail_engine::Duration;
-use lowtail_host::{Config, VmConfig};
+use lowtail_engine::{Duration, Hist, Rng};
+use lowtail_host::{Config, VmConfig, Workload};
 use lowtail_xen::{Domain, NewDomain, Store, Toolstack, VcpuClock};
 
+use super::client::{self, Client};
 use super::guest::{ANSWER, ORDER, READY, realtime_ns_now};
 use super::message::{Answer, Job, Order, receive, send, xen};
 use super::pool::{self, Pool};
@@ -14,6 +15,7 @@ use super::suit::suits;
 use crate::Options;
 use crate::measured::{Measured, VmMeasured};
 use crate::plan::{self, Player};
+use crate::work::Window;
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 
@@ -33,7 +35,7 @@ const LAST_LINES: usize = 2;
 /// Memory of a guest: a kernel of a distribution, and this program.
 const MEMORY_MIB: u32 = 160;
 /// The command line of a guest's kernel, before what it is to run. Without the last its threads test ciphers for seconds.
-const COMMAND_LINE: &str = "console=hvc0 quiet rdinit=/init cryptomgr.notests=1";
+const COMMAND_LINE: &str = "console=hvc0 quiet rdinit=/init cryptomgr.notests=1 ipv6.disable=1";
 
 /// What guests consist of.
 #[derive(Debug, Clone)]
@@ -68,6 +70,8 @@ pub(super) struct Played {
     pub(super) cpu: Vec<Duration>,
     /// What it says itself.
     pub(super) answer: Answer,
+    /// Of a request server, the round trips of its client.
+    pub(super) trips: Option<Hist>,
 }
 
 impl Guests {
@@ -102,9 +106,17 @@ impl Guests {
                 ramdisk: images.ramdisk.clone(),
                 memory_mib: MEMORY_MIB,
                 vcpus,
-                command_line: format!("{COMMAND_LINE} -- {}", images.arguments.join(" ")),
+                command_line: format!(
+                    "{COMMAND_LINE} lowtail_net={} -- {}",
+                    client::network(number),
+                    images.arguments.join(" ")
+                ),
+                mac: Some(client::mac(number)),
             };
-            guests.domains.push((guests.toolstack.create(&new).map_err(xen)?, vcpus));
+            let domain = guests.toolstack.create(&new).map_err(xen)?;
+            let interface = guests.toolstack.connect(&mut guests.store, &domain);
+            client::set_up(number, &interface.map_err(xen)?)?;
+            guests.domains.push((domain, vcpus));
             progress();
         }
         for number in 0..guests.domains.len() {
@@ -154,7 +166,7 @@ impl Guests {
         let vms = config.vms.iter().zip(played).map(|(vm, played)| VmMeasured {
             name: vm.name.clone(),
             cpu: played.cpu,
-            latency: played.answer.hist(),
+            latency: played.answer.hist().or(played.trips),
         });
         Ok(Measured { wall, vms: vms.collect(), groups: Vec::new(), others: Duration::ZERO })
     }
@@ -188,20 +200,47 @@ impl Guests {
             send(&mut self.store, &path, number, &order)?;
         }
         let start = own.after(run_up);
-        start.after(from).sleep();
-        let before = sample(&mut self.clock, &self.domains, &chosen)?;
-        start.after(to).sleep();
-        let after = sample(&mut self.clock, &self.domains, &chosen)?;
+        let window = Window {
+            start,
+            from: start.after(from),
+            to: start.after(to),
+            last: start.after(to + OVERTIME),
+        };
+        let clients = chosen.iter().zip(&config.vms).map(|(&guest, vm)| {
+            let Workload::RequestServer(server) = &vm.workload else { return Ok(None) };
+            let rng = Rng::new(options.seed, &format!("{}: client", vm.name));
+            Client::new(guest, server.load, rng).map(Some)
+        });
+        let clients: Vec<Option<Client>> = clients.collect::<Result<_, Error>>()?;
+        let (clock, domains) = (&mut self.clock, &self.domains);
+        let (before, after, trips) = thread::scope(|scope| {
+            let ask = |client: Option<Client>| {
+                client.map(|client| scope.spawn(move || client.run(window)))
+            };
+            let asking: Vec<_> = clients.into_iter().map(ask).collect();
+            window.from.sleep();
+            let before = sample(clock, domains, &chosen)?;
+            window.to.sleep();
+            let after = sample(clock, domains, &chosen)?;
+            let trips = asking.into_iter().map(|asking| {
+                let panicked = |_| Err(Error::Xen("a client has panicked".into()));
+                asking.map(|asking| asking.join().unwrap_or_else(panicked)).transpose()
+            });
+            Ok::<_, Error>((before, after, trips.collect::<Result<Vec<_>, Error>>()?))
+        })?;
         let mut played = Vec::new();
-        for ((&guest, vm), (before, after)) in
-            chosen.iter().zip(&config.vms).zip(before.1.iter().zip(&after.1))
+        for (((&guest, vm), trips), (before, after)) in
+            chosen.iter().zip(&config.vms).zip(trips).zip(before.1.iter().zip(&after.1))
         {
             let path = path(&self.domains[guest].0, ANSWER);
             let own = (&mut self.store, &mut self.clock);
             let answer: Answer =
                 wait(own, &self.domains[guest], |store| receive(store, &path, number))?;
+            if let Some(why) = answer.failed {
+                return Err(Error::Xen(format!("VM `{}`: {why}", vm.name)));
+            }
             let cpu = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before));
-            played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer });
+            played.push(Played { cpu: cpu.take(vm.vcpus.into()).collect(), answer, trips });
         }
         drop(stay);
         Ok((after.0.since(before.0), played))

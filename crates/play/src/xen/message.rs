@@ -33,6 +33,8 @@ pub(super) enum Job {
     Play(Task),
     /// Computes, and notes when it could not.
     Watch,
+    /// Measures what calls of Xen take.
+    Call,
 }
 
 /// What it has measured.
@@ -46,6 +48,12 @@ pub(super) struct Answer {
     pub(super) missed_ns: Vec<u64>,
     /// The same of one that watches: how long it computed between two times that were as long as a turn of another.
     pub(super) turns_ns: Vec<u64>,
+    /// Of one that calls: what the cheapest call takes, and a yield that finds nobody else.
+    pub(super) calls_ns: Option<(u64, u64)>,
+    /// Interrupts that told the guest that packets of its have left, while it played.
+    pub(super) tx_interrupts: u64,
+    /// What it could not do.
+    pub(super) failed: Option<String>,
 }
 
 impl Answer {
@@ -55,9 +63,17 @@ impl Answer {
         Answer { measures: hist.is_some(), late_ns: late_ns.collect(), ..Answer::default() }
     }
 
+    /// Of one that could not do what it was to.
+    pub(super) fn failed(why: String) -> Self {
+        Answer { failed: Some(why), ..Answer::default() }
+    }
+
     /// With what another vCPU has measured.
     pub(super) fn and(mut self, other: Answer) -> Self {
         self.measures |= other.measures;
+        self.calls_ns = self.calls_ns.or(other.calls_ns);
+        self.tx_interrupts += other.tx_interrupts;
+        self.failed = self.failed.or(other.failed);
         self.late_ns.extend(other.late_ns);
         self.missed_ns.extend(other.missed_ns);
         self.turns_ns.extend(other.turns_ns);

@@ -36,13 +36,17 @@ pub fn suits(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// With how many vCPUs guests have to be made, so that each of `configs` finds one for each of its VMs: most first.
+/// Guests that measure what things cost: one beside another.
+const CALIBRATION: usize = 2;
+
+/// With how many vCPUs guests have to be made, so that each of `configs` finds one for each of its VMs, and what things cost can be
+/// measured: most first.
 pub fn guests_for<'a>(configs: impl Iterator<Item = &'a Config>) -> Vec<u16> {
-    let mut guests: Vec<u16> = Vec::new();
+    let mut guests: Vec<u16> = vec![1; CALIBRATION];
     for config in configs {
         let mut vcpus: Vec<u16> = config.vms.iter().map(|vm| vm.vcpus).collect();
         vcpus.sort_unstable_by_key(|&vcpus| std::cmp::Reverse(vcpus));
-        guests.resize(guests.len().max(vcpus.len()), 0);
+        guests.resize(guests.len().max(vcpus.len()), 1);
         guests.iter_mut().zip(vcpus).for_each(|(guest, vcpus)| *guest = vcpus.max(*guest));
     }
     guests
@@ -104,5 +108,7 @@ mod tests {
         };
         let all = [with(&[1, 2]), with(&[1, 1, 1])];
         assert_eq!(guests_for(all.iter()), [2, 1, 1]);
+        // And for what is measured first.
+        assert_eq!(guests_for(all[..0].iter()), [1, 1]);
     }
 }
