@@ -33,6 +33,7 @@ fn config(scheduler: SchedulerConfig) -> Config {
             extra_mean: us(4),
         },
         tx_completion: Some(Distribution::Fixed(us(40))),
+        client: None,
         network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::cgroup::{CgroupConfig, Thread};
 use crate::costs::Costs;
 use crate::cpu_set::CpuSet;
+use crate::guest::request_server::RequestServerConfig;
 use crate::guest::wake_storm::WakeStormConfig;
 use crate::host_state::{DomParams, HostState, VcpuState};
 use crate::ids::{Dom, Pcpu, Vcpu};
@@ -19,7 +20,7 @@ use crate::io::ports::PORTS_MAX;
 use crate::sched::{null, small_first};
 pub use error::ConfigError;
 pub use scheduler::SchedulerConfig;
-pub use vm::VmConfig;
+pub use vm::{Pause, VmConfig};
 pub use workload::Workload;
 
 /// A host and its guests.
@@ -94,13 +95,18 @@ impl Config {
         driver.map(|dom| Dom(dom as u16))
     }
 
-    /// Refuses partners that would not answer.
+    /// Refuses partners that would not answer, and clients that would not ask.
     fn check_partner(&self, vm: &VmConfig) -> Result<(), ConfigError> {
-        let Workload::WakeStorm(WakeStormConfig { partner, .. }) = &vm.workload else {
-            return Ok(());
+        let partner = match &vm.workload {
+            Workload::WakeStorm(WakeStormConfig { partner, .. }) => partner,
+            Workload::RequestServer(RequestServerConfig { client: Some(client), .. }) => client,
+            _ => return Ok(()),
         };
+        let asks = matches!(vm.workload, Workload::RequestServer(_));
         let why = match self.vms.iter().find(|other| other.name == *partner) {
             None => "is not on this host".to_string(),
+            Some(other) if asks && matches!(other.workload, Workload::Client(_)) => return Ok(()),
+            Some(_) if asks => "is no client and would not ask".to_string(),
             Some(other) if other.name == vm.name => "is itself".to_string(),
             Some(other) if !matches!(other.workload, Workload::WakeStorm(_)) => {
                 "is no wake-storm and would not answer".to_string()

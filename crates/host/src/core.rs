@@ -10,6 +10,7 @@
 mod check;
 mod figures;
 mod guest_tick;
+mod pause;
 mod smt;
 mod state;
 
@@ -120,6 +121,10 @@ impl Core {
             }
             return;
         }
+        if self.wakes_later(v) {
+            return;
+        }
+        let state = &mut self.host.vcpus[v.index()];
         state.blocked = false;
         state.since = now;
         let progress = &mut self.progress[v.index()];
@@ -302,6 +307,7 @@ impl Core {
         self.queue.cancel(old_slice);
         if let Some(v) = prev {
             self.suspend(v);
+            self.host.vcpus[v.index()].blocked |= self.progress[v.index()].paused.is_some();
         }
         (self.groups, self.pass) = (0, Pass::default());
         let decision = with_sched!(self, schedule, p, prev);
@@ -418,6 +424,13 @@ impl Core {
 
     /// `v` executes on `p` from now on.
     fn begin(&mut self, p: Pcpu, v: Vcpu) {
+        if self.progress[v.index()].paused.is_some() {
+            // It was paused while it waited: away again, and what it waited is no wait for a pCPU.
+            let progress = &mut self.progress[v.index()];
+            (progress.woken_at, progress.preempted_at) = (None, None);
+            self.pcpus[p.index()].tickled = true;
+            return;
+        }
         let now = self.host.now;
         let pcpu = &mut self.pcpus[p.index()];
         let progress = &mut self.progress[v.index()];

@@ -23,6 +23,10 @@ pub enum Event {
     GuestTick(Vcpu),
     /// A vCPU has finished the work of its step.
     StepDone(Vcpu),
+    /// The toolstack pauses a domain.
+    Pause(Dom),
+    /// It lets it go on.
+    Unpause(Dom),
     /// A NIC interrupts.
     Interrupt(u16),
     /// One of the scheduler's own timers.

@@ -7,7 +7,7 @@
 use lowtail_engine::{AdvanceError, Duration, Time};
 
 use crate::cgroup::CgroupStats;
-use crate::config::{Config, ConfigError, VmConfig};
+use crate::config::{Config, ConfigError, Pause, VmConfig};
 use crate::core::Core;
 use crate::event::Event;
 use crate::guest::part::MixPart;
@@ -35,6 +35,8 @@ pub struct Host {
     /// What domains share, and the hardware.
     io: Io,
     started: bool,
+    /// When each domain is paused.
+    pauses: Vec<(Dom, Pause)>,
     /// The vCPU whose guest waits for the answer to what it has handed out; it is next.
     asking: Option<Vcpu>,
 }
@@ -67,6 +69,11 @@ impl Host {
             notifications: Vec::new(),
             io,
             started: false,
+            pauses: vms
+                .iter()
+                .enumerate()
+                .flat_map(|(dom, vm)| vm.pauses.iter().map(move |&p| (Dom(dom as u16), p)))
+                .collect(),
             asking: None,
         })
     }
@@ -153,6 +160,8 @@ impl Host {
             Event::GuestTick(v) => core.guest_tick(v),
             Event::StepDone(v) => core.step_done(v),
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
+            Event::Pause(dom) => core.pause(dom),
+            Event::Unpause(dom) => core.unpause(dom),
             Event::Interrupt(nic) => {
                 let vcpu = self.io.interrupt(&core.host, now, nic);
                 self.notifications.extend(vcpu.map(|v| (v, Origin::Elsewhere)));
@@ -396,6 +405,11 @@ impl Host {
     #[cold]
     fn start(&mut self) {
         self.started = true;
+        for (dom, Pause { at, length }) in std::mem::take(&mut self.pauses) {
+            let at = Time::ZERO + at;
+            self.core.queue.at(at, Event::Pause(dom));
+            self.core.queue.at(at + length, Event::Unpause(dom));
+        }
         self.core.start();
         for dom in (0..self.guests.len()).map(|i| Dom(i as u16)) {
             self.with_guest(dom, |guest, cx| guest.start(cx));

@@ -30,6 +30,7 @@ fn host(scheduler: SchedulerConfig) -> Config {
         service: Distribution::Fixed(us(8)),
         path: Path::fixed(us(50)),
         tx_completion: Some(Distribution::Fixed(us(40))),
+        client: None,
         network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,

@@ -153,6 +153,7 @@ fn server() -> VmConfig {
         service: Distribution::Fixed(us(20)),
         path: Path::fixed(us(30)),
         tx_completion: None,
+        client: None,
         network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,

@@ -1,10 +1,13 @@
 //! The host under the simplest scheduler, against sums done by hand.
 
 use lowtail_engine::{Duration, Time};
+use lowtail_host::config::Pause;
 use lowtail_host::guest::Distribution;
+use lowtail_host::guest::client::ClientConfig;
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::request_server::{Batches, Load, OnOff, Path, RequestServerConfig};
 use lowtail_host::guest::timer_sleeper::{LongWork, TimerSleeperConfig};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::{Config, Costs, Dom, Host, SchedulerConfig, Vcpu, VmConfig, Workload};
 
 fn us(n: u64) -> Duration {
@@ -17,6 +20,7 @@ fn server() -> RequestServerConfig {
         service: Distribution::Fixed(us(10)),
         path: Path::fixed(us(50)),
         tx_completion: None,
+        client: None,
         network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,
@@ -294,4 +298,80 @@ fn an_open_loop_server_is_an_mm1_queue() {
     near(latency.mean().as_us_f64(), mean_us);
     near(latency.quantile(0.5).as_us_f64(), mean_us * 2f64.ln());
     near(latency.quantile(0.99).as_us_f64(), mean_us * 100f64.ln());
+}
+
+/// A client on the same host, and a server: on a pCPU each, and together on one.
+#[test]
+fn a_client_on_the_host_takes_its_part_of_the_round_trip() {
+    let latency = |load, scheduler, pcpus| {
+        let server = RequestServerConfig {
+            client: Some("dom0".to_string()),
+            requests: Some(1_000),
+            ..RequestServerConfig::new(load, Distribution::Fixed(us(10)))
+        };
+        let client = ClientConfig { send: us(5), receive: us(7) };
+        let vms = vec![
+            VmConfig::new("io", Workload::RequestServer(server)),
+            VmConfig::new("dom0", Workload::Client(client)),
+        ];
+        let mut host = Host::new(&Config::new(pcpus, scheduler, Costs::FREE, vms), 1).unwrap();
+        assert!(host.run(Time::ZERO + Duration::from_s(10)));
+        let latency = host.outcome(Dom(0)).latency.unwrap();
+        (latency.min(), latency.max())
+    };
+    let think = Load::Think(Distribution::Fixed(us(100)));
+    let credit2 = || SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen421));
+    // Sent, served, received.
+    assert_eq!(latency(think, SchedulerConfig::Null, 2), (us(22), us(22)));
+    assert_eq!(latency(think, credit2(), 1), (us(22), us(22)));
+    // The second one of two at once is sent behind the first, from 5 to 10, served behind it, to 25, and received to 32.
+    let two = Load::Batches(Batches { gap: Distribution::Fixed(us(1_000)), size: 2 });
+    assert_eq!(latency(two, SchedulerConfig::Null, 2), (us(22), us(27)));
+}
+
+/// A client has to be there, and to be one.
+#[test]
+fn a_client_that_does_not_ask_is_refused() {
+    for (client, words) in [("nobody", "not on this host"), ("loop", "no client")] {
+        let server = RequestServerConfig { client: Some(client.to_string()), ..server() };
+        let vms = vec![
+            VmConfig::new("io", Workload::RequestServer(server)),
+            VmConfig::new("loop", Workload::CpuLoop),
+        ];
+        let error = Host::new(&host(vms), 1).expect_err("no client").to_string();
+        assert!(error.contains(words) && error.contains(client), "{error}");
+    }
+}
+
+/// Paused for half a second of three, one that computes has two and a half; a sleeper whose sleep ends meanwhile wakes when it may.
+#[test]
+fn a_paused_domain_does_not_run() {
+    let mut looping = VmConfig::new("loop", Workload::CpuLoop);
+    looping.pauses = vec![
+        Pause { at: us(1_000_000), length: us(300_000) },
+        Pause { at: us(1_300_000), length: us(200_000) },
+    ];
+    // It works first: due each 1,100 us, at 11,000, too.
+    let mut sleeping = VmConfig::new("sleeper", sleeper(1_000, 100, 1_000));
+    sleeping.pauses = vec![Pause { at: us(10_500), length: us(9_700) }];
+    let mut host = Host::new(&host(vec![looping, sleeping]), 1).unwrap();
+    host.run_to(Time::ZERO + us(3_000_000));
+    assert_eq!(host.vcpu_time(Vcpu(0)).0, us(2_500_000));
+    let late = host.outcome(Dom(1)).latency.unwrap();
+    assert_eq!((late.max(), late.quantile(0.99)), (us(20_200 - 11_000), us(0)));
+}
+
+/// Pauses that take no time or begin too early.
+#[test]
+fn pauses_come_one_after_the_other() {
+    let refused = |pauses: &[(u64, u64)]| {
+        let mut vm = VmConfig::new("loop", Workload::CpuLoop);
+        let pause = |&(at, length)| Pause { at: us(at), length: us(length) };
+        vm.pauses = pauses.iter().map(pause).collect();
+        Host::new(&host(vec![vm]), 1).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&[(5, 5), (10, 1)]), None);
+    let error = refused(&[(5, 5), (9, 1)]).expect("too early");
+    assert!(error.contains("`loop`") && error.contains("9us") && error.contains("10us"), "{error}");
+    assert!(refused(&[(5, 0)]).is_some());
 }

@@ -6,6 +6,7 @@
 mod random;
 
 use lowtail_engine::{Distribution, Duration, Rng, Time};
+use lowtail_host::config::Pause;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope};
@@ -94,6 +95,10 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     if (pcpus / sockets).is_multiple_of(2) {
         config.threads_per_core = 1 + Rng::new(seed, "SMT").below(2) as u16;
     }
+    let pauses = &mut Rng::new(seed, "pauses");
+    for vm in &mut config.vms {
+        vm.pauses = random_pauses(pauses);
+    }
     config.records = 64;
     if config.scheduler == SchedulerConfig::Null {
         // A pCPU for each vCPU, and room for everybody.
@@ -102,6 +107,21 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
         config.vms.iter_mut().for_each(|vm| vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS));
     }
     config
+}
+
+/// None, or some, from microseconds to milliseconds.
+fn random_pauses(rng: &mut Rng) -> Vec<Pause> {
+    if rng.below(3) > 0 {
+        return Vec::new();
+    }
+    let span = |rng: &mut Rng| us(10 << rng.below(10));
+    let mut at = Duration::ZERO;
+    let pause = |_| {
+        let pause = Pause { at: at + span(rng), length: span(rng) };
+        at = pause.at + pause.length;
+        pause
+    };
+    (0..20).map(pause).collect()
 }
 
 /// Nobody runs on two pCPUs or outside its affinity, and the scheduler's own books are
@@ -377,7 +397,7 @@ fn domains_keep_their_order() {
     assert_eq!((state.doms[1].weight, state.vcpus[1].dom), (512, Dom(1)));
 }
 
-/// A random host with several pCPUs, one run queue, nobody pinned or capped.
+/// A random host with several pCPUs, one run queue, nobody pinned, capped or paused.
 fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let mut config = random_host(seed, scheduler);
     config.pcpus = 2 + (seed % 3) as u16;
@@ -389,6 +409,7 @@ fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
         vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS);
         vm.soft = vm.hard;
         vm.cap_percent = 0;
+        vm.pauses.clear();
     }
     config
 }
@@ -470,4 +491,21 @@ fn a_rate_limit_lets_credit2_idle_beside_waiting_vcpus() {
     let longest = |seed| idle_on_open_host(seed, &scheduler, Some(us(5000)));
     let worst = (0..80).map(longest).max().unwrap_or_default();
     assert!(worst > FETCHED, "has become work conserving: {worst}");
+}
+
+/// Of 4 s on one pCPU, a VM that is paused for one has half of three, and its neighbour the rest: nobody else's time is lost.
+#[test]
+fn what_a_paused_vm_leaves_others_have() {
+    for (name, scheduler) in sharing() {
+        let (mut paused, other) = (cpu_loop("paused"), cpu_loop("other"));
+        let (at, length) = (Duration::from_s(1), Duration::from_s(1));
+        paused.pauses = vec![Pause { at, length }];
+        let config = host(1, &scheduler, COSTS, vec![paused, other]);
+        let mut host = Host::new(&config, 1).expect("a host");
+        host.run_to(Time::ZERO + Duration::from_s(4));
+        let used = [0, 1].map(|v| host.vcpu_time(Vcpu(v)).0.as_s_f64());
+        // A turn of credit's is 30 ms; who comes back may be owed some.
+        assert_near(name, "time of the one that was paused", used[0], 1.5, 0.1);
+        assert_near(name, "time of the other", used[1], 2.5, 0.1);
+    }
 }

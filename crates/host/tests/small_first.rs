@@ -91,6 +91,7 @@ fn a_storm_interrupts_as_often_as_is_paid_for() {
         service: Distribution::Fixed(us(1)),
         path: Path::fixed(us(20)),
         tx_completion: Some(Distribution::Fixed(us(50))),
+        client: None,
         network_work: Duration::ZERO,
         after_reply: Distribution::ZERO,
         tx_completion_percent: 100,

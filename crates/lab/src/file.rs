@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_host::config::Tickle;
+use lowtail_host::config::{Pause, Tickle};
 use lowtail_host::io::ports::Order;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -242,6 +242,9 @@ pub struct VmFile {
     pub pin: Option<Vec<u16>>,
     /// pCPUs on which it would rather run (soft affinity); all if absent.
     pub soft: Option<Vec<u16>>,
+    /// When it is paused (`xl pause`, `virsh suspend`), one after the other.
+    #[serde(default)]
+    pub pauses: Vec<Pause>,
     /// In a network the host that it is on; with a list there is one on each.
     pub on: Option<NamesFile>,
     /// How its threads share the processors, in libvirt's words.

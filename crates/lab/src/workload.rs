@@ -5,6 +5,7 @@ use lowtail_host::Workload;
 use lowtail_host::guest::Distribution;
 use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::bucket_surfer::BucketSurferConfig;
+use lowtail_host::guest::client::ClientConfig;
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::edge_burner::EdgeBurnerConfig;
@@ -33,6 +34,8 @@ pub enum WorkloadFile {
     DutyHog(DutyHogFile),
     /// A server that answers small requests, with its client on another host.
     RequestServer(Box<RequestServerConfig>),
+    /// A client of request servers on this host, which waits for a pCPU as they do.
+    Client(ClientConfig),
     /// Sleeps, wakes, notes how late it is, over and over.
     TimerSleeper(TimerSleeperConfig),
     /// Yields after each piece of work.
@@ -101,8 +104,12 @@ impl WorkloadFile {
         let (kind, workload) = match self {
             WorkloadFile::CpuLoop(_) => return Ok(Workload::CpuLoop),
             WorkloadFile::DutyHog(file) => ("duty-hog", file.build()),
-            WorkloadFile::RequestServer(config) => {
-                ("request-server", config.check().map(|()| Workload::RequestServer(**config)))
+            WorkloadFile::RequestServer(config) => (
+                "request-server",
+                config.check().map(|()| Workload::RequestServer((**config).clone())),
+            ),
+            WorkloadFile::Client(config) => {
+                ("client", config.check().map(|()| Workload::Client(*config)))
             }
             WorkloadFile::TimerSleeper(config) => {
                 ("timer-sleeper", config.check().map(|()| Workload::TimerSleeper(*config)))
@@ -236,7 +243,17 @@ pub(crate) fn describe(workload: &Workload) -> String {
                 100 => tx,
                 percent => format!("{tx} of {percent} %"),
             });
-            format!("{n}, {load}, service {service}{after}{}{half}", tx.unwrap_or_default())
+            let network = match config.network_work.is_zero() {
+                true => String::new(),
+                false => format!(" and {} of its kernel", config.network_work),
+            };
+            let client = config.client.as_ref();
+            let client = client.map_or(String::new(), |vm| format!(", client in {vm}"));
+            let tx = tx.unwrap_or_default();
+            format!("{n}, {load}, service {service}{network}{after}{tx}{half}{client}")
+        }
+        Workload::Client(ClientConfig { send, receive }) => {
+            format!("a client: {send} to send, {receive} to receive")
         }
         Workload::TimerSleeper(config) => describe_sleeper(config),
         Workload::Yielder(YielderConfig { work }) => format!("yields after each {work}"),

@@ -40,7 +40,7 @@ fn of_xen(scheduler: &SchedulerConfig) -> Result<(), Error> {
         arguments: vec![GUEST.to_string()],
     };
     let mut guests = Guests::new(&images, (1, 1), &[1, 1], &|| {})?;
-    let costs = xen::calibrate(&mut guests, scheduler)?;
+    let costs = xen::calibrate(&mut guests, scheduler)?.costs;
     let Costs { guest_tick, guest_tick_wakeup, guest_tick_restart, guest_tick_period, .. } = costs;
     for (name, value) in [
         ("wake_to_tickle", costs.wake_to_tickle),

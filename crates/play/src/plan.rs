@@ -100,6 +100,7 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
         let why = "NICs and packets are simulated only; a kernel runs processors";
         return Err(Error::Scenario(why.into()));
     }
+    no_pauses(config)?;
     let mut workers = Vec::new();
     for (vm, (of, dom)) in config.vms.iter().zip(&state.doms).enumerate() {
         let has_caps = matches!(config.scheduler, SchedulerConfig::SmallFirst(_));
@@ -117,6 +118,14 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
         }
     }
     Ok(workers)
+}
+
+/// Refuses VMs that are paused.
+pub(crate) fn no_pauses(config: &Config) -> Result<(), Error> {
+    match config.vms.iter().find(|vm| !vm.pauses.is_empty()) {
+        None => Ok(()),
+        Some(vm) => Err(Error::Scenario(format!("VM `{}`: pauses are simulated only", vm.name))),
+    }
 }
 
 /// What each of `vcpus` vCPUs does.
@@ -173,6 +182,7 @@ fn serve(server: &RequestServerConfig, vcpus: usize, vm: &str) -> Result<Task, E
     };
     match server.load {
         _ if vcpus > 1 => simulated("a second vCPU"),
+        _ if server.client.is_some() => simulated("a client on the same host (`client`)"),
         _ if server.half => simulated("half of the round trip (`half`)"),
         Load::OnOff(_) => simulated("the load `on_off`"),
         Load::Think(_) | Load::Paced(_) | Load::Open(_) | Load::Batches(_) => {
@@ -188,6 +198,7 @@ fn kind(workload: &Workload) -> &'static str {
         Workload::CpuLoop => "cpu-loop",
         Workload::DutyHog(_) => "duty-hog",
         Workload::RequestServer(_) => "request-server",
+        Workload::Client(_) => "client",
         Workload::TimerSleeper(_) => "timer-sleeper",
         Workload::Yielder(_) => "yielder",
         Workload::TickDodger(_) => "tick-dodger",

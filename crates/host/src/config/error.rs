@@ -1,5 +1,7 @@
 //! What is wrong with a configuration.
 
+use lowtail_engine::Duration;
+
 use crate::cpu_set::CpuSet;
 
 /// What is wrong with a [`Config`](super::Config).
@@ -66,10 +68,10 @@ pub enum ConfigError {
     /// Parts that are not parts of one domain.
     #[error(
         "VM `{0}`: a mix has 1 to 255 parts, which have all its vCPUs among them, each at least \
-         one, and no partners, interfaces, devices or mixes"
+         one, and no partners, clients, interfaces, devices or mixes"
     )]
     Mix(String),
-    /// A partner that does not exist or does not play.
+    /// A partner, or a client, that does not exist or does not play.
     #[error("VM `{name}`: its partner `{partner}` {why}")]
     Partner {
         /// The domain.
@@ -78,6 +80,18 @@ pub enum ConfigError {
         partner: String,
         /// What is wrong with that one.
         why: String,
+    },
+    /// A pause that takes no time, or begins before the last one is over.
+    #[error(
+        "VM `{name}`: a pause at {at}: it takes some time, and begins at {last} at the earliest"
+    )]
+    Pause {
+        /// The domain.
+        name: String,
+        /// When the pause begins.
+        at: Duration,
+        /// When the one before is over.
+        last: Duration,
     },
     /// NICs or interfaces that nobody drives, or too many of them.
     #[error("{0}")]

@@ -1,5 +1,10 @@
 //! One domain: its vCPUs, its share of the pCPUs, and what runs in it.
 
+use lowtail_config_text::{DurationText, field};
+use lowtail_engine::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::error::ConfigError;
 use super::workload::Workload;
 use crate::cgroup::Thread;
@@ -24,8 +29,24 @@ pub struct VmConfig {
     /// What its vCPUs are on a Linux host, in order; the last one is for all further vCPUs as
     /// well. Empty: ordinary threads in the root.
     pub threads: Vec<Thread>,
+    /// When it is paused, one after the other.
+    pub pauses: Vec<Pause>,
     /// What runs in it.
     pub workload: Workload,
+}
+
+/// A while in which a domain does not run: `xl pause` and `unpause`, `virsh suspend` and `resume`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// When it begins.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
+    pub at: Duration,
+    /// How long it takes.
+    #[serde(deserialize_with = "field::duration")]
+    #[schemars(with = "DurationText")]
+    pub length: Duration,
 }
 
 impl VmConfig {
@@ -40,6 +61,7 @@ impl VmConfig {
             hard: all,
             soft: all,
             threads: Vec::new(),
+            pauses: Vec::new(),
             workload,
         }
     }
@@ -72,6 +94,13 @@ impl VmConfig {
         }
         if self.vcpus > 1 && self.workload.is_single() {
             return Err(ConfigError::OneVcpu(name()));
+        }
+        let mut last = Duration::ZERO;
+        for &Pause { at, length } in &self.pauses {
+            if length.is_zero() || at < last {
+                return Err(ConfigError::Pause { name: name(), at, last });
+            }
+            last = at + length;
         }
         if let Workload::Mix(parts) = &self.workload {
             let vcpus: u32 = parts.iter().map(|(vcpus, _)| u32::from(*vcpus)).sum();

@@ -5,6 +5,7 @@ use lowtail_engine::Rng;
 use crate::guest::Guest;
 use crate::guest::boost_saver::{BoostSaver, BoostSaverConfig};
 use crate::guest::bucket_surfer::{BucketSurfer, BucketSurferConfig};
+use crate::guest::client::{Client, ClientConfig};
 use crate::guest::cpu_loop::CpuLoop;
 use crate::guest::driver::{Driver, DriverConfig};
 use crate::guest::duty_hog::{DutyHog, DutyHogConfig};
@@ -28,6 +29,8 @@ pub enum Workload {
     DutyHog(DutyHogConfig),
     /// See [`RequestServer`].
     RequestServer(RequestServerConfig),
+    /// See [`Client`].
+    Client(ClientConfig),
     /// See [`TimerSleeper`].
     TimerSleeper(TimerSleeperConfig),
     /// See [`Yielder`].
@@ -60,7 +63,13 @@ impl Workload {
         match *self {
             Workload::CpuLoop => Box::new(CpuLoop),
             Workload::DutyHog(config) => Box::new(DutyHog::new(config, rng)),
-            Workload::RequestServer(config) => Box::new(RequestServer::new(config, rng)),
+            Workload::RequestServer(ref config) => {
+                let client = config.client.as_ref();
+                let client = client.and_then(|client| vms.iter().position(|vm| vm == client));
+                let client = client.map(|dom| Dom(dom as u16));
+                Box::new(RequestServer::new(config.clone(), client, rng))
+            }
+            Workload::Client(config) => Box::new(Client::new(config)),
             Workload::TimerSleeper(config) => Box::new(TimerSleeper::new(config, rng)),
             Workload::Yielder(config) => Box::new(Yielder::new(config)),
             Workload::TickDodger(config) => Box::new(TickDodger::new(config)),
@@ -89,12 +98,21 @@ impl Workload {
         matches!(self, Workload::TimerSleeper(_))
     }
 
+    /// Whether it has a domain to itself: devices, and those who are called by others.
+    pub fn has_domain_to_itself(&self) -> bool {
+        matches!(
+            self,
+            Workload::Driver(_)
+                | Workload::Net(_)
+                | Workload::WakeStorm(_)
+                | Workload::Client(_)
+                | Workload::RequestServer(RequestServerConfig { client: Some(_), .. })
+        )
+    }
+
     /// Whether it, on so many vCPUs, may be a part of a mix.
     pub(super) fn can_mix(&self, vcpus: u16) -> bool {
-        let alone = matches!(
-            self,
-            Workload::Driver(_) | Workload::Net(_) | Workload::Mix(_) | Workload::WakeStorm(_)
-        );
+        let alone = self.has_domain_to_itself() || matches!(self, Workload::Mix(_));
         !alone && (vcpus == 1 || vcpus > 1 && !self.is_single())
     }
 }

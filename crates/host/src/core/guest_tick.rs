@@ -42,7 +42,9 @@ impl Core {
         let (blocked, p) = (state.blocked, state.processor);
         let progress = &mut self.progress[v.index()];
         progress.tick.ahead = false;
-        if blocked {
+        if blocked && progress.paused.is_some() {
+            progress.tick.pending = true;
+        } else if blocked {
             progress.tick.alone = true;
             self.notify(v, Origin::OwnProcessor);
         } else if self.host.current[p.index()] != Some(v) {

@@ -2,6 +2,7 @@
 
 use lowtail_engine::{Duration, EventQueue, Rng, Time, Timer};
 
+use super::pause::Paused;
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
 use crate::cpu_set::CpuSet;
@@ -51,6 +52,8 @@ pub(super) struct Progress {
     /// Work done in this step.
     pub(super) ran: Duration,
     pub(super) notified: bool,
+    /// The toolstack has paused it.
+    pub(super) paused: Option<Paused>,
     /// It is on its way into the scheduler, to block.
     pub(super) blocking: bool,
     /// Control groups that its wake-up put into their queues.
@@ -136,6 +139,7 @@ impl Core {
             interruptible: false,
             ran: Duration::ZERO,
             notified: false,
+            paused: None,
             blocking: false,
             groups: 0,
             woken_at: None,

@@ -133,6 +133,20 @@ impl GuestContext<'_> {
         self.served = true;
     }
 
+    /// Has `timer` of another domain's guest called with `token`, at this instant, when this call is over.
+    pub(super) fn signal(&mut self, dom: Dom, token: u32) {
+        self.queue.after(Duration::ZERO, Event::Guest { dom, token });
+    }
+
+    /// Where a notification of the domain's first vCPU comes from that the first one of `dom` sends.
+    pub(super) fn origin_from(&self, dom: Dom) -> Origin {
+        let processor = |dom: Dom| {
+            let first = self.host.doms[dom.index()].vcpus.first();
+            first.map(|v| self.host.vcpus[v.index()].processor)
+        };
+        if processor(dom) == processor(self.dom) { Origin::Beside } else { Origin::Elsewhere }
+    }
+
     /// The guest's own domain.
     pub fn own(&self) -> Dom {
         self.dom

@@ -8,6 +8,7 @@
 pub mod boost_saver;
 pub mod bucket_surfer;
 mod check;
+pub mod client;
 mod context;
 pub mod cpu_loop;
 pub mod driver;

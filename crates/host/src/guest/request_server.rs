@@ -11,8 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{at_least_1us, count};
+use super::client::{self, Job, Told};
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
+use crate::ids::Dom;
 use crate::notification::Origin;
 
 /// When the client sends its next request.
@@ -169,11 +171,15 @@ impl Path {
 }
 
 /// Parameters of a `request-server`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestServerConfig {
     /// When the client sends.
     pub load: Load,
+    /// The VM of this host in which the client is, a `client`; absent, it is on another host and takes no pCPU. Round trips then are
+    /// from when it begins to send until it has the answer.
+    #[serde(default)]
+    pub client: Option<String>,
     /// Processor work per request.
     #[serde(deserialize_with = "field::distribution")]
     #[schemars(with = "DistributionText")]
@@ -230,6 +236,24 @@ fn one_microsecond() -> Duration {
 const UNTIL_THE_END: u64 = u64::MAX / 2;
 
 impl RequestServerConfig {
+    /// A server that does nothing but what is said, with its client at no distance on another host.
+    pub fn new(load: Load, service: Distribution) -> Self {
+        RequestServerConfig {
+            load,
+            service,
+            client: None,
+            path: Path::default(),
+            tx_completion: None,
+            tx_completion_percent: always(),
+            tx_completion_work: one_microsecond(),
+            network_work: Duration::ZERO,
+            after_reply: none(),
+            requests: None,
+            warmup: 0,
+            half: false,
+        }
+    }
+
     /// Refuses parameters with which the guest makes no sense, or takes too long to simulate.
     ///
     /// # Errors
@@ -259,8 +283,10 @@ impl RequestServerConfig {
 const SEND: u32 = 0;
 const ARRIVE: u32 = 1;
 const REPLY: u32 = 2;
+/// What a client on this host tells.
+pub(super) const TOLD: Told = Told { sending: 3, sent: 4, received: 5 };
 /// This and the vCPU's number.
-const TX_DONE: u32 = 3;
+const TX_DONE: u32 = 6;
 
 /// What a vCPU of the server is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,6 +311,8 @@ struct Worker {
 #[derive(Debug)]
 pub struct RequestServer {
     config: RequestServerConfig,
+    /// Where the client is, if on this host.
+    client: Option<Dom>,
     rng: Rng,
     grid: Time,
     /// When requests stop coming for a while.
@@ -302,11 +330,12 @@ pub struct RequestServer {
 }
 
 impl RequestServer {
-    /// A server and client at rest.
-    pub fn new(config: RequestServerConfig, rng: Rng) -> Self {
+    /// A server and client at rest; `client` is the domain that has the client.
+    pub fn new(config: RequestServerConfig, client: Option<Dom>, rng: Rng) -> Self {
         let room = || VecDeque::with_capacity(64);
         RequestServer {
             config,
+            client,
             rng,
             grid: Time::ZERO,
             off_from: Time::ZERO,
@@ -334,9 +363,13 @@ impl RequestServer {
                 return;
             }
             self.sent += 1;
-            self.flying.push_back(cx.now());
-            let delay = self.config.path.draw(&mut self.rng);
-            cx.after(delay, ARRIVE);
+            match self.client {
+                Some(client) => cx.signal(client, client::token(cx.own(), Job::Send)),
+                None => {
+                    self.flying.push_back(cx.now());
+                    self.leave(cx);
+                }
+            }
         }
         match self.config.load {
             Load::Open(gap) | Load::Batches(Batches { gap, .. }) => {
@@ -355,6 +388,12 @@ impl RequestServer {
             }
             Load::Think(_) | Load::Paced(_) => {}
         }
+    }
+
+    /// A request goes on its way to the guest.
+    fn leave(&mut self, cx: &mut GuestContext<'_>) {
+        let delay = self.config.path.draw(&mut self.rng);
+        cx.after(delay, ARRIVE);
     }
 
     fn reply_received(&mut self, cx: &mut GuestContext<'_>) {
@@ -426,12 +465,19 @@ impl Guest for RequestServer {
     fn timer(&mut self, cx: &mut GuestContext<'_>, token: u32) {
         match token {
             SEND => self.send(cx),
-            REPLY => self.reply_received(cx),
+            REPLY => match self.client {
+                Some(client) => cx.signal(client, client::token(cx.own(), Job::Receive)),
+                None => self.reply_received(cx),
+            },
+            _ if token == TOLD.sending => self.flying.push_back(cx.now()),
+            _ if token == TOLD.sent => self.leave(cx),
+            _ if token == TOLD.received => self.reply_received(cx),
             ARRIVE => {
                 let vcpu = self.next;
                 self.next = (vcpu + 1) % self.workers.len();
                 self.workers[vcpu].waiting.extend(self.flying.pop_front());
-                cx.notify(vcpu, Origin::Elsewhere);
+                let origin = self.client.map_or(Origin::Elsewhere, |client| cx.origin_from(client));
+                cx.notify(vcpu, origin);
             }
             _ => {
                 let vcpu = (token - TX_DONE) as usize;

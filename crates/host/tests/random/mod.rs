@@ -78,6 +78,7 @@ pub(crate) fn random_vm(i: u64, pcpus: u16, caps: bool, rng: &mut Rng) -> VmConf
             service: Distribution::Exponential(us(20)),
             path: Path::fixed(us(20)),
             tx_completion: Some(Distribution::Uniform(us(10), us(60))),
+            client: None,
             network_work: Duration::ZERO,
             after_reply: Distribution::ZERO,
             tx_completion_percent: 100,

@@ -243,6 +243,7 @@ fn vm_config(name: &str, vm: &VmFile, pcpus: u16) -> Result<VmConfig, KeyError> 
     if let Some(pin) = &vm.pin {
         config.hard = cpu_set("pin", pin, pcpus)?;
     }
+    config.pauses.clone_from(&vm.pauses);
     if let Some(soft) = &vm.soft {
         config.soft = cpu_set("soft", soft, pcpus)?;
     }

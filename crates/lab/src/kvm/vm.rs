@@ -76,11 +76,7 @@ impl KvmHost {
         }
         let helpers = self.helpers(file, &places, iothreads as u16)?;
         if !helpers.is_empty() {
-            let single = |workload: &Workload| {
-                matches!(workload, Workload::Driver(_) | Workload::Net(_))
-                    || matches!(workload, Workload::WakeStorm(_))
-            };
-            if single(&config.workload) {
+            if config.workload.has_domain_to_itself() {
                 let message = "this workload has its VM to itself: no emulator, iothread or vhost";
                 return Err(KeyError::new("workload", message));
             }
@@ -207,8 +203,7 @@ fn both(
     workload: Result<Workload, KeyError>,
 ) -> Result<(Thread, Workload), KeyError> {
     let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
-    let parts = matches!(workload, Workload::Driver(_) | Workload::Net(_));
-    if parts || matches!(workload, Workload::WakeStorm(_)) {
+    if workload.has_domain_to_itself() {
         let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
         return Err(KeyError::new("workload", message));
     }

@@ -4,7 +4,7 @@
 //! the same to the microsecond, so that no figure is a difference between clocks of two guests.
 
 use lowtail_engine::{Distribution, Duration, Hist};
-use lowtail_host::guest::request_server::{Batches, Load, Path, RequestServerConfig};
+use lowtail_host::guest::request_server::{Batches, Load, RequestServerConfig};
 use lowtail_host::sched::credit::CreditConfig;
 use lowtail_host::sched::credit2::Credit2Config;
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
@@ -161,18 +161,10 @@ struct Servers<'a> {
 
 impl Servers<'_> {
     fn config(&self, load: Load, beside: bool) -> Config {
+        let service = Distribution::Fixed(SERVICE);
         let server = RequestServerConfig {
-            load,
-            service: Distribution::Fixed(SERVICE),
-            path: Path::default(),
-            tx_completion: None,
-            tx_completion_percent: 100,
             tx_completion_work: TX_COMPLETION_WORK,
-            network_work: Duration::ZERO,
-            after_reply: Distribution::ZERO,
-            requests: None,
-            warmup: 0,
-            half: false,
+            ..RequestServerConfig::new(load, service)
         };
         let mut vms = vec![VmConfig::new("calibrate", Workload::RequestServer(server))];
         if beside {

@@ -17,6 +17,7 @@ pub fn suits(config: &Config) -> Result<(), Error> {
     if !config.io.nics.is_empty() {
         return no("NICs and packets are simulated only; guests of Xen run processors");
     }
+    plan::no_pauses(config)?;
     pool::scheduler(&config.scheduler)?;
     if let SchedulerConfig::Credit2(credit2) = &config.scheduler {
         let usual = Credit2Config::new(credit2.version);
