@@ -24,10 +24,12 @@ lab-full: need-build need-bpf
 	@mkdir -p report
 	target/release/lowtail lab run --all --full --report report/lab-full.html
 
-# The tables of docs/results.md, which a test compares with a run, and the picture of the README.
+# The tables of docs/results.md and docs/claims.md (ten seeds: a quarter of an hour), of which tests compare all and some with a run,
+# and the pictures of the README.
 results: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail
 	target/release/lowtail lab run --all --no-report --quiet --markdown docs/results.md
+	target/release/lowtail lab run --all --seeds 10 --no-report --quiet --claims docs/claims.md
 	target/release/lowtail lab run small-first-ratelimit --no-report --quiet --chart docs/pictures/small-first-ratelimit.svg \
 		--case "random, mean 1000us, alone" --case "random, mean 1000us, small-first" \
 		--case "random, mean 1000us, credit2 4.8.1, limit 1000us" --case "random, mean 1000us, credit2 4.21, limit 1000us" \

@@ -22,8 +22,9 @@ impl Estimate {
     pub(crate) fn of(figures: &[f64]) -> Self {
         let n = figures.len() as f64;
         let mean = figures.iter().sum::<f64>() / n;
-        if figures.len() < 2 {
-            return Estimate { mean, half_width: 0.0 };
+        if let Some(first) = figures.first().filter(|first| figures.iter().all(|x| x == *first)) {
+            // Not what rounding leaves of equal figures.
+            return Estimate { mean: *first, half_width: 0.0 };
         }
         let squares: f64 = figures.iter().map(|x| (x - mean) * (x - mean)).sum();
         let freedom = figures.len() - 1;
@@ -43,6 +44,7 @@ mod tests {
         let Estimate { mean, half_width } = Estimate::of(&[1.0, 2.0, 3.0]);
         assert!((mean - 2.0).abs() < 1e-12);
         assert!((half_width - 4.303 / 3.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(Estimate::of(&[0.1; 3]), Estimate { mean: 0.1, half_width: 0.0 });
         assert_eq!(Estimate::of(&[5.0]), Estimate { mean: 5.0, half_width: 0.0 });
         // The same handbook has 2.000 for 60 and 1.984 for 100 degrees of freedom.
         for (freedom, t) in [(60, 2.000), (100, 1.984)] {

@@ -24,6 +24,27 @@ pub fn document(outcomes: &[Outcome], command: &str) -> String {
     out
 }
 
+/// A document with the claims of `outcomes` that have some, and `command`, which writes it.
+pub fn claims(outcomes: &[Outcome], command: &str) -> String {
+    let score = Score::of(outcomes.iter().flat_map(|outcome| &outcome.claims));
+    let mut out = format!(
+        "# Claims\n\nWritten by `{}`. Each chapter is an experiment: its claims, with the published figure and that of a trivial model beside \
+         ours where there are such. Over several seeds a figure is a mean with its 95 % confidence interval, and the verdict is on the mean; \
+         beside it stands in how many of them the claim holds. Figures of each case with one seed: [results](results.md).\n\n{}\n",
+        plain(command),
+        counts(&score)
+    );
+    for outcome in outcomes.iter().filter(|outcome| !outcome.claims.is_empty()) {
+        let (name, title) = (plain(&outcome.name), plain(&outcome.title));
+        out += &format!("\n## {name}\n\n{title}: {}.\n\n", outcome.verdict_line());
+        out += &outcome.claims_markdown();
+        if let Some(means) = outcome.means() {
+            out += &format!("\nFigures are {means}.\n");
+        }
+    }
+    out
+}
+
 /// How many claims there are, by what their verdicts are worth.
 fn counts(score: &Score) -> String {
     let Score { all, held, missed, alone, fitted, weak, short } = score;
@@ -52,14 +73,20 @@ impl Outcome {
             lowtail_out::line(&self.command)
         );
         if !self.claims.is_empty() {
-            out += &format!("\n{}", markdown(&self.claim_table()));
-        }
-        for (id, why) in self.missed() {
-            out += &format!("\nMissed, {}: {}\n", plain(id), plain(why));
+            out += &format!("\n{}", self.claims_markdown());
         }
         out += &format!("\n{}", markdown(&self.row_table()));
         if let Some(means) = self.means() {
             out += &format!("\nFigures are {means}.\n");
+        }
+        out
+    }
+
+    /// Its claims, and why some are missed.
+    fn claims_markdown(&self) -> String {
+        let mut out = markdown(&self.claim_table());
+        for (id, why) in self.missed() {
+            out += &format!("\nMissed, {}: {}\n", plain(id), plain(why));
         }
         out
     }

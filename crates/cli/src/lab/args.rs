@@ -120,6 +120,9 @@ pub(crate) struct LabRun {
     /// Also write all tables as Markdown into this file
     #[arg(long, value_name = "FILE")]
     pub(super) markdown: Option<PathBuf>,
+    /// Also write the claims alone as Markdown into this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) claims: Option<PathBuf>,
     /// Run only this case; repeat for more. Claims about others are not judged
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub(super) case: Vec<String>,

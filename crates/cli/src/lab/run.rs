@@ -52,10 +52,11 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     let report = (!args.no_report).then_some(args.report.as_path());
     let (markdown, chart) = (args.markdown.as_deref(), args.chart.as_deref());
     let (schedules, frames) = (args.perfetto.as_deref(), args.pcap.as_deref());
-    let completions = args.completions.as_deref();
+    let (completions, claims) = (args.completions.as_deref(), args.claims.as_deref());
     let outputs = [
         ("--report", report),
         ("--markdown", markdown),
+        ("--claims", claims),
         ("--chart", chart),
         ("--perfetto", schedules),
         ("--pcap", frames),
@@ -65,6 +66,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     // Whoever cannot be written to is told before the run.
     let report = report.map(TextFile::new).transpose()?;
     let markdown = markdown.map(TextFile::new).transpose()?;
+    let claims = claims.map(TextFile::new).transpose()?;
     let chart = chart.map(TextFile::new).transpose()?;
     let completions = completions.map(TextFile::new).transpose()?;
     let jobs = args.jobs.map_or_else(processors, usize::from);
@@ -121,8 +123,14 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     }
     if let Some(markdown) = markdown {
         let path = lowtail_out::path(markdown.path);
-        markdown.finish(&lowtail_lab::markdown::document(&outcomes, &command(args)))?;
+        let command = command(args, "--markdown");
+        markdown.finish(&lowtail_lab::markdown::document(&outcomes, &command))?;
         out::remark(global, &format!("tables: {path}"));
+    }
+    if let Some(claims) = claims {
+        let path = lowtail_out::path(claims.path);
+        claims.finish(&lowtail_lab::markdown::claims(&outcomes, &command(args, "--claims")))?;
+        out::remark(global, &format!("claims: {path}"));
     }
     if let Some(completions) = completions {
         let path = lowtail_out::path(completions.path);
@@ -161,13 +169,13 @@ fn warn(args: &LabRun, experiment: &Experiment, global: &Global) {
     }
 }
 
-/// The command that writes the same tables.
-fn command(args: &LabRun) -> String {
+/// The command that writes the same tables, by its `option`.
+fn command(args: &LabRun, option: &str) -> String {
     let names = if args.all { "--all".to_string() } else { args.experiments.join(" ") };
     let full = if args.full { " --full" } else { "" };
     let seed = args.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
     let seeds = args.seeds.map(|seeds| format!(" --seeds {seeds}")).unwrap_or_default();
-    format!("lowtail lab run {names}{full}{seed}{seeds} --markdown FILE")
+    format!("lowtail lab run {names}{full}{seed}{seeds} {option} FILE")
 }
 
 /// Whether the cases and links that are asked for exist and fit together.

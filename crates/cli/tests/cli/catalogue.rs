@@ -30,6 +30,24 @@ fn the_tables_of_the_documentation_are_not_stale() {
     assert!(*now == kept, "`make results` writes docs/results.md anew; first: {differs:#?}");
 }
 
+/// docs/claims.md has what some experiments give with ten seeds; all of them would take a quarter of an hour.
+#[test]
+fn claims_by_ten_seeds_are_not_stale() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/claims.md");
+    let kept = std::fs::read_to_string(kept).expect("docs/claims.md");
+    let place = Place::new();
+    place
+        .line("lab run kernel-quota kernel-weights xen-guests --seeds 10 --no-report --claims claims.md")
+        .expect(0, &["claims: claims.md"]);
+    let now = std::fs::read_to_string(place.path("claims.md")).expect("written");
+    let chapters: Vec<&str> = now.split("\n## ").skip(1).map(str::trim_end).collect();
+    assert_eq!(chapters.len(), 3, "{now}");
+    for chapter in chapters {
+        assert!(chapter.contains("of 10"), "no seeds: {chapter}");
+        assert!(kept.contains(chapter), "`make results` writes docs/claims.md anew: {chapter}");
+    }
+}
+
 /// docs/results.md says how many claims count, which is what is left of all without those that are weak or fitted. The README has no
 /// other number.
 #[test]
