@@ -1,6 +1,6 @@
 //! How near the simulator's figures are to a kernel's: each figure with its error, and all of them together.
 
-use lowtail_engine::Hist;
+use lowtail_engine::{Duration, Hist};
 use lowtail_host::Config;
 use lowtail_kernel::Error;
 use lowtail_net::{Pattern, TrafficConfig};
@@ -128,6 +128,48 @@ pub struct Figure {
     pub simulated: f64,
     /// The kernel's.
     pub kernel: f64,
+    /// Of a latency, what both distributions are between the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
+}
+
+/// How much of both distributions is above the middle of two figures, their geometric mean. Where a distribution has a step, its
+/// quantiles are on one side of it or the other, and far apart although hardly more wake-ups are late in one world than in the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Between {
+    /// The middle.
+    pub middle_seconds: f64,
+    /// Simulated latencies from there on, as a part of all.
+    pub simulated_later_ratio: f64,
+    /// The real ones.
+    pub kernel_later_ratio: f64,
+}
+
+impl Between {
+    /// A step, if the parts differ by no more.
+    const STEP: f64 = 0.03;
+
+    fn of(sim: &Hist, real: &Hist, (simulated, kernel): (f64, f64)) -> Option<Self> {
+        let middle_seconds = (simulated * kernel).sqrt();
+        let middle = Duration::from_ns((middle_seconds * 1e9) as u64);
+        let later = |hist: &Hist| hist.at_least(middle) as f64 / hist.n().max(1) as f64;
+        (middle_seconds > 0.0).then(|| Between {
+            middle_seconds,
+            simulated_later_ratio: later(sim),
+            kernel_later_ratio: later(real),
+        })
+    }
+
+    /// In words, also whether that is a step.
+    pub fn in_words(&self) -> String {
+        let Between { middle_seconds, simulated_later_ratio: sim, kernel_later_ratio: real } =
+            *self;
+        let step = if (sim - real).abs() <= Self::STEP { "a step: " } else { "" };
+        let (sim, real, us) = (sim * 100.0, real * 100.0, middle_seconds * 1e6);
+        format!(
+            "{step}{sim:.1} % of the simulated ones and {real:.1} % of the real ones take longer than {us:.0} us"
+        )
+    }
 }
 
 impl Figure {
@@ -231,6 +273,7 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
             figure,
             simulated,
             kernel,
+            between: None,
         };
         let (simulated, kernel) =
             (sim_vm.share_percent(sim.wall) / 100.0, real_vm.share_percent(real.wall) / 100.0);
@@ -245,7 +288,8 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
         ] {
             if sim.n().min(real.n()) >= from {
                 let at = |hist: &Hist| hist.quantile(q).as_s_f64();
-                figures.push(figure(kind, at(sim), at(real)));
+                let between = Between::of(sim, real, (at(sim), at(real)));
+                figures.push(Figure { between, ..figure(kind, at(sim), at(real)) });
             }
         }
     }
@@ -256,6 +300,7 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
                 figure: Kind::ThrottledPeriods,
                 simulated: sim_stats.throttled_periods as f64,
                 kernel: real_stats.throttled_periods as f64,
+                between: None,
             });
         }
     }
@@ -271,25 +316,28 @@ pub fn network_figures(
 ) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (config, (sim, real)) in traffic.iter().zip(sim.traffic.iter().zip(&real.traffic)) {
-        let mut figure = |figure, simulated, kernel| {
-            figures.push(Figure { of: config.name.clone(), figure, simulated, kernel });
+        let of = &config.name;
+        let mut figure = |figure, simulated, kernel, between| {
+            figures.push(Figure { of: of.clone(), figure, simulated, kernel, between });
         };
         if config.pattern == Pattern::Bulk {
-            figure(Kind::BitsPerSecond, sim.bits_per_second(), real.bits_per_second());
+            figure(Kind::BitsPerSecond, sim.bits_per_second(), real.bits_per_second(), None);
         }
         for (kind, q, from) in
             [(Kind::P50Seconds, 0.5, TRAFFIC_FROM), (Kind::P95Seconds, 0.95, P95_FROM)]
         {
             if sim.latency.n().min(real.latency.n()) >= from {
                 let at = |hist: &Hist| hist.quantile(q).as_s_f64();
-                figure(kind, at(&sim.latency), at(&real.latency));
+                let both = (at(&sim.latency), at(&real.latency));
+                figure(kind, both.0, both.1, Between::of(&sim.latency, &real.latency, both));
             }
         }
     }
     let mut count = |figure, simulated: u64, kernel: u64| {
         if simulated.max(kernel) >= COUNT_FROM {
             let (simulated, kernel) = (simulated as f64, kernel as f64);
-            figures.push(Figure { of: "all".to_string(), figure, simulated, kernel });
+            let of = "all".to_string();
+            figures.push(Figure { of, figure, simulated, kernel, between: None });
         }
     };
     count(Kind::DroppedPackets, sim.dropped, real.dropped);
@@ -352,7 +400,7 @@ mod tests {
     use super::*;
 
     fn figure(figure: Kind, simulated: f64, kernel: f64) -> Figure {
-        Figure { of: "vm".into(), figure, simulated, kernel }
+        Figure { of: "vm".into(), figure, simulated, kernel, between: None }
     }
 
     #[test]
@@ -370,6 +418,26 @@ mod tests {
         assert!((bad(Kind::P99Seconds, 11.0, 10.0) - 1.0).abs() < 1e-9);
         assert!((bad(Kind::CpuRatio, 0.03, 0.02) - 1.0).abs() < 1e-9);
         assert!(bad(Kind::P99Seconds, 20.0, 10.0) > bad(Kind::CpuRatio, 0.07, 0.0));
+    }
+
+    /// 49 and 51 of a hundred wake-ups wait for 1 ms, the others for 10 us: the medians are a factor of 100 apart, the worlds two in a
+    /// hundred.
+    #[test]
+    fn a_step_between_two_quantiles_is_said() {
+        let world = |late: u32| {
+            let mut hist = Hist::new();
+            hist.record_n(Duration::from_us(10), 100 - late);
+            hist.record_n(Duration::from_us(1_000), late);
+            hist
+        };
+        let (sim, real) = (world(49), world(51));
+        let at = |hist: &Hist| hist.quantile(0.5).as_s_f64();
+        let between = Between::of(&sim, &real, (at(&sim), at(&real))).expect("a middle");
+        assert_eq!((between.simulated_later_ratio, between.kernel_later_ratio), (0.49, 0.51));
+        let words = between.in_words();
+        assert!(words.starts_with("a step: 49.0 %") && words.contains("100 us"), "{words}");
+        let far = Between { kernel_later_ratio: 0.9, ..between }.in_words();
+        assert!(far.starts_with("49.0 %"), "{far}");
     }
 
     #[test]

@@ -34,9 +34,9 @@ fn workloads_that_threads_cannot_do() {
     let place = Place::new();
     let scenario = "title = 'x'\nduration = '1s'\n[host]\npcpus = 1\n\
                     scheduler = { kind = 'eevdf', version = '6.12' }\n\
-                    [vm.web]\nworkload = { kind = 'yielder', work = '1ms' }\n";
+                    [vm.web]\nworkload = { kind = 'boost-saver', save = '1ms', burn = '1ms' }\n";
     place.write("x.toml", scenario);
-    place.line("lab run x.toml --on kernel").expect(3, &["`web`", "yielder", "cpu-loop"]);
+    place.line("lab run x.toml --on kernel").expect(3, &["`web`", "boost-saver", "cpu-loop"]);
 }
 
 /// Shares 1 : 2 : 4, simulated and real, in the shape that is promised.

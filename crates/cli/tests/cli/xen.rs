@@ -31,8 +31,21 @@ fn scenario(workload: &str, vm: &str, scheduler: &str) -> String {
 fn what_guests_of_xen_cannot_do() {
     let place = Place::new();
     let cpu = "kind = 'cpu-loop'";
+    let server = "kind = 'request-server', service = '20us', load";
+    let think = format!("{server} = {{ think = '1ms' }}");
+    let pause = "pauses = [{ at = '1s', length = '1ms' }]\n";
     for (text, words) in [
-        (scenario("kind = 'yielder', work = '1ms'", "", ""), ["`web`", "yielder", "cpu-loop"]),
+        (scenario(&format!("{think}, half = true"), "", ""), ["`web`", "half", "simulated only"]),
+        (scenario(&think, "vcpus = 2\n", ""), ["`web`", "second vCPU", "simulated only"]),
+        (
+            scenario(
+                &format!("{server}.on_off = {{ gap = '1ms', on = '9ms', off = '9ms' }}"),
+                "",
+                "",
+            ),
+            ["`web`", "on_off", "simulated only"],
+        ),
+        (scenario(cpu, pause, ""), ["`web`", "pauses", "simulated only"]),
         (scenario("kind = 'tick-dodger'", "", ""), ["`web`", "tick-dodger", "guests of Xen run"]),
         (scenario(cpu, "", ", cap_period = '20ms'"), ["cap_period", "boot", "ratelimit"]),
     ] {

@@ -7,17 +7,9 @@
 use lowtail_engine::Duration;
 
 use super::Core;
+use super::state::Paused;
 use crate::ids::{Dom, Vcpu};
 use crate::notification::Origin;
-
-/// What a paused vCPU does when it may go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paused {
-    /// It waits for an event.
-    Asleep,
-    /// It had something to do, or has been notified since.
-    Awake,
-}
 
 impl Core {
     /// Has the vCPUs of `dom` stop.

@@ -2,7 +2,6 @@
 
 use lowtail_engine::{Duration, EventQueue, Rng, Time, Timer};
 
-use super::pause::Paused;
 use crate::config::{Config, Tickle};
 use crate::costs::Costs;
 use crate::cpu_set::CpuSet;
@@ -63,6 +62,15 @@ pub(super) struct Progress {
     pub(super) preempted_at: Option<Time>,
     pub(super) began: Time,
     pub(super) stats: VcpuStats,
+}
+
+/// What a paused vCPU does when it may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paused {
+    /// It waits for an event.
+    Asleep,
+    /// It had something to do, or has been notified since.
+    Awake,
 }
 
 /// The tick of a guest's kernel on a vCPU.

@@ -3,7 +3,7 @@
 //! When it sends is the server's to say ([`RequestServerConfig::client`]); here is only the work of it. Servers hand in jobs and are told
 //! when they are begun and done, in no time: what the packets take on their way is the server's path.
 //!
-//! [`RequestServerConfig::client`]: super::request_server::RequestServerConfig::client
+//! [`RequestServerConfig::client`]: crate::guest::request_server::RequestServerConfig::client
 
 use std::collections::VecDeque;
 
@@ -16,6 +16,7 @@ use super::check::at_least_1us;
 use super::context::GuestContext;
 use super::model::{Guest, Step};
 use crate::ids::Dom;
+use crate::notification::Origin;
 
 /// Parameters of a `client`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -51,16 +52,14 @@ pub(super) enum Job {
     Receive,
 }
 
-/// What a client tells a server, as tokens of the server's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    /// It has begun to send.
-    pub(super) sending: u32,
-    /// It has sent.
-    pub(super) sent: u32,
-    /// It has the answer.
-    pub(super) received: u32,
-}
+/// What a client tells a server, as tokens that servers do not use for themselves: it has begun to send, ...
+pub(super) const SENDING: u32 = 3;
+/// ... it has sent, ...
+pub(super) const SENT: u32 = 4;
+/// ... it has the answer.
+pub(super) const RECEIVED: u32 = 5;
+/// The first token that is a server's own again.
+pub(super) const FREE: u32 = 6;
 
 /// Bit of a client's token that says which job; the others say whose.
 const RECEIVE: u32 = 1;
@@ -92,16 +91,15 @@ impl Guest for Client {
         if vcpu > 0 {
             return Step::Block;
         }
-        let told = super::request_server::TOLD;
         match self.doing.take() {
-            Some((server, Job::Send)) => cx.signal(server, told.sent),
-            Some((server, Job::Receive)) => cx.signal(server, told.received),
+            Some((server, Job::Send)) => cx.signal(server, SENT),
+            Some((server, Job::Receive)) => cx.signal(server, RECEIVED),
             None => {}
         }
         self.doing = self.jobs.pop_front();
         match self.doing {
             Some((server, Job::Send)) => {
-                cx.signal(server, told.sending);
+                cx.signal(server, SENDING);
                 Step::Compute(self.config.send)
             }
             Some((_, Job::Receive)) => Step::Compute(self.config.receive),
@@ -115,7 +113,7 @@ impl Guest for Client {
         self.jobs.push_back((server, job));
         // Its own timer says when to send; the answer is the server's event.
         let origin = match job {
-            Job::Send => crate::notification::Origin::OwnProcessor,
+            Job::Send => Origin::OwnProcessor,
             Job::Receive => cx.origin_from(server),
         };
         cx.notify(0, origin);

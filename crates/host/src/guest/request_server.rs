@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::check::{at_least_1us, count};
-use super::client::{self, Job, Told};
+use super::client::{self, Job};
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use crate::ids::Dom;
@@ -283,10 +283,8 @@ impl RequestServerConfig {
 const SEND: u32 = 0;
 const ARRIVE: u32 = 1;
 const REPLY: u32 = 2;
-/// What a client on this host tells.
-pub(super) const TOLD: Told = Told { sending: 3, sent: 4, received: 5 };
 /// This and the vCPU's number.
-const TX_DONE: u32 = 6;
+const TX_DONE: u32 = client::FREE;
 
 /// What a vCPU of the server is busy with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -469,9 +467,9 @@ impl Guest for RequestServer {
                 Some(client) => cx.signal(client, client::token(cx.own(), Job::Receive)),
                 None => self.reply_received(cx),
             },
-            _ if token == TOLD.sending => self.flying.push_back(cx.now()),
-            _ if token == TOLD.sent => self.leave(cx),
-            _ if token == TOLD.received => self.reply_received(cx),
+            client::SENDING => self.flying.push_back(cx.now()),
+            client::SENT => self.leave(cx),
+            client::RECEIVED => self.reply_received(cx),
             ARRIVE => {
                 let vcpu = self.next;
                 self.next = (vcpu + 1) % self.workers.len();

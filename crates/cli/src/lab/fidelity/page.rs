@@ -117,7 +117,11 @@ fn worst(judged: &Judged, causes: &Causes) -> String {
             value(figure.simulated),
             value(figure.kernel),
             figure.error_in_words(),
-            cause.unwrap_or("not known").to_string(),
+            match (cause, figure.between) {
+                (Some(cause), _) => cause.to_string(),
+                (None, None) => "not known".to_string(),
+                (None, Some(between)) => between.in_words(),
+            },
             format!("`{}`", judged.report.settings.only(scenario)),
         ]
     };
