@@ -42,6 +42,11 @@ macro_rules! with_sched {
 }
 
 impl Core {
+    /// How long after it is set a timer ends at the earliest.
+    pub(crate) fn timer_slop(&self) -> Duration {
+        self.costs.timer_slop
+    }
+
     /// Sets up the scheduler.
     pub(crate) fn start(&mut self) {
         with_sched!(self, start);

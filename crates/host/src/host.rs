@@ -373,6 +373,7 @@ impl Host {
         dom: Dom,
         call: impl FnOnce(&mut dyn Guest, &mut GuestContext<'_>) -> T,
     ) -> T {
+        let timer_slop = self.core.timer_slop();
         let Core { host, queue, .. } = &mut self.core;
         let mut cx = GuestContext {
             host,
@@ -384,6 +385,7 @@ impl Host {
             left: Duration::ZERO,
             ran: Duration::ZERO,
             served: false,
+            timer_slop,
         };
         let result = call(self.guests[dom.index()].as_mut(), &mut cx);
         self.deliver_notifications();

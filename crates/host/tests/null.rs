@@ -375,3 +375,16 @@ fn pauses_come_one_after_the_other() {
     assert!(error.contains("`loop`") && error.contains("9us") && error.contains("10us"), "{error}");
     assert!(refused(&[(5, 0)]).is_some());
 }
+
+/// A hypervisor's timer ends no sooner than 50 us after it is set: of sleeps of 10 us each is 40 us late, of 400 us none.
+#[test]
+fn short_sleeps_end_with_the_slop_of_timers() {
+    for (sleep_us, late_us) in [(10, 40), (50, 0), (400, 0)] {
+        let mut config = host(vec![VmConfig::new("sleeper", sleeper(sleep_us, 100, 100))]);
+        config.costs = Costs { timer_slop: us(50), ..Costs::FREE };
+        let mut host = Host::new(&config, 1).unwrap();
+        assert!(host.run(Time::ZERO + Duration::from_s(1)));
+        let late = host.outcome(Dom(0)).latency.unwrap();
+        assert_eq!(late.quantile(0.5), us(late_us), "sleeps of {sleep_us} us");
+    }
+}

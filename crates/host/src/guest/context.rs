@@ -29,6 +29,8 @@ pub struct GuestContext<'a> {
     pub(crate) ran: Duration,
     /// The vCPU has served all its events.
     pub(crate) served: bool,
+    /// The hypervisor's timers end no sooner than this after they are set.
+    pub(crate) timer_slop: Duration,
 }
 
 impl GuestContext<'_> {
@@ -50,6 +52,12 @@ impl GuestContext<'_> {
     /// Has [`Guest::timer`](super::Guest::timer) called with `token` after `delay`.
     pub fn after(&mut self, delay: Duration, token: u32) -> Timer {
         self.queue.after(delay, Event::Guest { dom: self.dom, token: self.part.token(token) })
+    }
+
+    /// The same by a timer that a vCPU sets before it sleeps: where the hypervisor's timers have a slop (`timer_slop` of the costs), no
+    /// sooner than that.
+    pub fn sleep(&mut self, delay: Duration, token: u32) -> Timer {
+        self.after(delay.max(self.timer_slop), token)
     }
 
     /// Has [`Guest::timer`](super::Guest::timer) called with `token` at `time`.

@@ -110,7 +110,7 @@ impl Guest for DutyHog {
             Phase::Working => {
                 self.phases[vcpu] = Phase::Asleep;
                 let sleep = self.config.sleep.draw(&mut self.rng);
-                cx.after(sleep, vcpu as u32);
+                cx.sleep(sleep, vcpu as u32);
                 Step::Block
             }
         }

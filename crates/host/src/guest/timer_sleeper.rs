@@ -188,7 +188,7 @@ impl Guest for TimerSleeper {
                 self.began = now;
                 let sleep = self.config.sleep.draw(&mut self.rng);
                 self.due = Some(now + sleep);
-                cx.after(sleep, 0);
+                cx.sleep(sleep, 0);
                 Step::Block
             }
         }
