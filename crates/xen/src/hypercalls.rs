@@ -12,7 +12,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use crate::error::Error;
 
 /// Linux has it in dom0, for root; in other domains if it is told to (`xen-privcmd.unrestricted`).
-const DEVICE: &str = "/dev/xen/privcmd";
+pub(crate) const DEVICE: &str = "/dev/xen/privcmd";
 /// `IOCTL_PRIVCMD_HYPERCALL`, `_IOC(_IOC_NONE, 'P', 0, sizeof(struct privcmd_hypercall))`, of Linux' `uapi/xen/privcmd.h`.
 const HYPERCALL: libc::c_ulong = (size_of::<Hypercall>() as libc::c_ulong) << 16 | 0x5000;
 /// A page, which Xen reads and writes.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::hypercalls::Hypercalls;
+use crate::hypercalls::{DEVICE, Hypercalls};
 
 /// `__HYPERVISOR_sched_op`, of Xen's `public/xen.h`, ...
 const SCHED_OP: u64 = 29;
@@ -50,7 +50,7 @@ impl OwnVcpu {
     fn call(&self, op: u64, number: u64) -> Result<i64, Error> {
         let failed = |source: io::Error| Error::Device {
             what: "cannot call Xen by",
-            path: Path::new("/dev/xen/privcmd").into(),
+            path: Path::new(DEVICE).into(),
             source,
         };
         self.calls.call(op, number).map_err(failed)

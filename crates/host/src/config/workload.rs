@@ -60,13 +60,12 @@ impl Workload {
     /// random stream of its own.
     pub fn build(&self, seed: u64, name: &str, vms: &[&str]) -> Box<dyn Guest> {
         let rng = Rng::new(seed, name);
+        let dom = |name: &String| vms.iter().position(|vm| vm == name).map(|dom| Dom(dom as u16));
         match *self {
             Workload::CpuLoop => Box::new(CpuLoop),
             Workload::DutyHog(config) => Box::new(DutyHog::new(config, rng)),
             Workload::RequestServer(ref config) => {
-                let client = config.client.as_ref();
-                let client = client.and_then(|client| vms.iter().position(|vm| vm == client));
-                let client = client.map(|dom| Dom(dom as u16));
+                let client = config.client.as_ref().and_then(dom);
                 Box::new(RequestServer::new(config.clone(), client, rng))
             }
             Workload::Client(config) => Box::new(Client::new(config)),
@@ -76,8 +75,8 @@ impl Workload {
             Workload::BoostSaver(config) => Box::new(BoostSaver::new(config)),
             Workload::WakeStorm(ref config) => {
                 // That there is one was checked; without it the interrupts go to nobody.
-                let partner = vms.iter().position(|vm| *vm == config.partner).unwrap_or_default();
-                Box::new(WakeStorm::new(Dom(partner as u16), config.work))
+                let partner = dom(&config.partner).unwrap_or(Dom(0));
+                Box::new(WakeStorm::new(partner, config.work))
             }
             Workload::BucketSurfer(config) => Box::new(BucketSurfer::new(config)),
             Workload::Splitter(config) => Box::new(Splitter::new(config)),

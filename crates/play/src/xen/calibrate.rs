@@ -147,11 +147,12 @@ pub fn calibrate_requests(
     let (left, each) = (real.charged.saturating_sub(without), with.saturating_sub(without));
     let percent = (100 * left.as_ns()).checked_div(each.as_ns()).unwrap_or(0);
     requests.tx_completion_percent = percent.min(real.told_percent) as u8;
-    let trip = |servers: &mut Servers<'_>, beside: bool| {
-        let real = servers.real(think, beside)?.trip;
-        Ok::<_, Error>(real.saturating_sub(servers.simulated(requests, think, beside)?.trip) / 2)
+    let busy = servers.real(think, true)?;
+    let one_way = |real: &Asked, beside| {
+        let simulated = servers.simulated(requests, think, beside)?;
+        Ok::<_, Error>(real.trip.saturating_sub(simulated.trip) / 2)
     };
-    let (one_way, one_way_busy) = (trip(&mut servers, false)?, trip(&mut servers, true)?);
+    let (one_way, one_way_busy) = (one_way(&real, false)?, one_way(&busy, true)?);
     Ok(RequestCosts { one_way, one_way_busy: one_way_busy.max(one_way), ..requests })
 }
 
