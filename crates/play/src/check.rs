@@ -93,6 +93,17 @@ impl Kind {
         }
     }
 
+    /// The part of a distribution that a latency of this kind is above.
+    pub fn quantile(self) -> Option<f64> {
+        match self {
+            Kind::P50Seconds => Some(0.5),
+            Kind::P90Seconds => Some(0.9),
+            Kind::P95Seconds => Some(0.95),
+            Kind::P99Seconds => Some(0.99),
+            _ => None,
+        }
+    }
+
     /// Three errors, each a step worse, within which figures are counted: in CPUs for CPU time, else as a ratio of
     /// the larger to the smaller.
     pub fn steps(self) -> [f64; 3] {
@@ -146,8 +157,15 @@ pub struct Between {
 }
 
 impl Between {
-    /// A step, if the parts differ by no more.
+    /// A step, if the parts of a median differ by no more; of other quantiles less, in proportion to the standard error of such a part,
+    /// which of a thousand wake-ups is half of this.
     const STEP: f64 = 0.03;
+
+    /// Whether about as many are above the middle in both worlds as where the figure is the quantile `q`.
+    fn is_step(&self, q: f64) -> bool {
+        let error = (q * (1.0 - q)).sqrt() / 0.5;
+        (self.simulated_later_ratio - self.kernel_later_ratio).abs() <= Self::STEP * error
+    }
 
     fn of(sim: &Hist, real: &Hist, (simulated, kernel): (f64, f64)) -> Option<Self> {
         let middle_seconds = (simulated * kernel).sqrt();
@@ -160,14 +178,13 @@ impl Between {
         })
     }
 
-    /// In words, also whether that is a step.
-    pub fn in_words(&self) -> String {
+    /// In words.
+    fn in_words(&self) -> String {
         let Between { middle_seconds, simulated_later_ratio: sim, kernel_later_ratio: real } =
             *self;
-        let step = if (sim - real).abs() <= Self::STEP { "a step: " } else { "" };
         let (sim, real, us) = (sim * 100.0, real * 100.0, middle_seconds * 1e6);
         format!(
-            "{step}{sim:.1} % of the simulated ones and {real:.1} % of the real ones take longer than {us:.0} us"
+            "{sim:.1} % of the simulated ones and {real:.1} % of the real ones take longer than {us:.0} us"
         )
     }
 }
@@ -183,6 +200,19 @@ impl Figure {
             _ if low > 0.0 => high / low,
             _ => f64::INFINITY,
         }
+    }
+
+    /// Whether it is a latency where both distributions have a step between the figures of both worlds: hardly more wake-ups take longer
+    /// in one than in the other. Such figures can be far apart by chance.
+    pub fn is_on_step(&self) -> bool {
+        let both = self.between.zip(self.figure.quantile());
+        both.is_some_and(|(between, q)| between.is_step(q))
+    }
+
+    /// What both distributions are between the figures of both worlds, in words.
+    pub fn between_in_words(&self) -> Option<String> {
+        let step = if self.is_on_step() { "a step: " } else { "" };
+        Some(format!("{step}{}", self.between?.in_words()))
     }
 
     /// The error in words: 1.23 times, 0.45 points, or that one is 0.
@@ -356,6 +386,8 @@ pub struct Tally {
     pub n: usize,
     /// Of them within each of [`Kind::steps`].
     pub within: [usize; 3],
+    /// Of those beyond each, where both distributions have a step: [`Figure::is_on_step()`].
+    pub beyond_on_step: [usize; 3],
 }
 
 impl Tally {
@@ -365,9 +397,17 @@ impl Tally {
             let of = figures.clone().filter(|other| other.figure == figure);
             let within =
                 figure.steps().map(|step| of.clone().filter(|f| f.error() <= step).count());
-            Tally { figure, n: of.count(), within }
+            let on_step = of.clone().filter(|f| f.is_on_step());
+            let beyond_on_step =
+                figure.steps().map(|step| on_step.clone().filter(|f| f.error() > step).count());
+            Tally { figure, n: of.count(), within, beyond_on_step }
         };
         Kind::ALL.into_iter().map(tally).filter(|tally| tally.n > 0).collect()
+    }
+
+    /// Of no figure of this kind.
+    pub fn none(figure: Kind) -> Self {
+        Tally { figure, n: 0, within: [0; 3], beyond_on_step: [0; 3] }
     }
 
     /// The share within step number `step`, and its 95 % confidence interval (Wilson's), all from 0 to 1.
@@ -432,12 +472,23 @@ mod tests {
         };
         let (sim, real) = (world(49), world(51));
         let at = |hist: &Hist| hist.quantile(0.5).as_s_f64();
-        let between = Between::of(&sim, &real, (at(&sim), at(&real))).expect("a middle");
+        let both = (at(&sim), at(&real));
+        let median = Figure {
+            between: Between::of(&sim, &real, both),
+            ..figure(Kind::P50Seconds, both.0, both.1)
+        };
+        let between = median.between.expect("a middle");
         assert_eq!((between.simulated_later_ratio, between.kernel_later_ratio), (0.49, 0.51));
-        let words = between.in_words();
+        let words = median.between_in_words().expect("a latency");
         assert!(words.starts_with("a step: 49.0 %") && words.contains("100 us"), "{words}");
-        let far = Between { kernel_later_ratio: 0.9, ..between }.in_words();
-        assert!(far.starts_with("49.0 %"), "{far}");
+        let tally = &Tally::all([&median].into_iter())[0];
+        assert_eq!((tally.within, tally.beyond_on_step), ([0; 3], [1; 3]));
+        // Two in a hundred are not chance where the figure is what one in a hundred is above.
+        let p99 = Figure { figure: Kind::P99Seconds, ..median.clone() };
+        assert!(!p99.is_on_step());
+        let between = Some(Between { kernel_later_ratio: 0.9, ..between });
+        let words = Figure { between, ..median }.between_in_words().expect("a latency");
+        assert!(words.starts_with("49.0 %"), "{words}");
     }
 
     #[test]
@@ -446,7 +497,10 @@ mod tests {
         let all: Vec<_> =
             ratios.iter().map(|ratio| figure(Kind::P90Seconds, 10.0 * ratio, 10.0)).collect();
         let tallies = Tally::all(all.iter());
-        assert_eq!(tallies, [Tally { figure: Kind::P90Seconds, n: 5, within: [2, 3, 4] }]);
+        assert_eq!(
+            tallies,
+            [Tally { figure: Kind::P90Seconds, n: 5, within: [2, 3, 4], beyond_on_step: [0; 3] }]
+        );
     }
 
     /// Against published values: 0 of 10, 5 of 10 (Newcombe 1998 gives such tables), and all of many.

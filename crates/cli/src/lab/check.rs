@@ -140,7 +140,8 @@ fn json(report: &Report) -> Result<Value, Fail> {
 pub(super) fn within(tally: &Tally) -> Vec<Value> {
     let share = |(step, error): (usize, f64)| {
         let (ratio, low, high) = tally.share(step);
-        json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high })
+        let on_step = tally.beyond_on_step[step];
+        json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high, "beyond_on_step": on_step })
     };
     tally.figure.steps().into_iter().enumerate().map(share).collect()
 }

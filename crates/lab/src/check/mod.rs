@@ -74,8 +74,11 @@ fn sleeper(rng: &mut Rng) -> String {
     )
 }
 
-/// One that computes for ever or for bursts.
+/// One that computes for ever or for bursts, or yields.
 fn burner(rng: &mut Rng) -> String {
+    if chance(rng, 12) {
+        return format!(r#"{{ kind = "yielder", work = "{}us" }}"#, span_us(rng, 20, 7));
+    }
     if chance(rng, 40) {
         return r#"{ kind = "cpu-loop" }"#.to_string();
     }
@@ -120,7 +123,7 @@ fn groups(rng: &mut Rng, text: &mut String, limits_above_parents: bool) -> Vec<S
 }
 
 /// Scenario number `index` of a seed: one to six VMs of one or two vCPUs; one measures its latency at least. They compute, compute for
-/// bursts, or sleep; in groups with weights, quotas and bursts, with nice values and slices.
+/// bursts, yield, or sleep; in groups with weights, quotas and bursts, with nice values and slices.
 ///
 /// `command` is what draws it again.
 pub fn linux_scenario(host: LinuxHost, seed: u64, index: u32, command: &str) -> String {
@@ -195,14 +198,6 @@ fn server(rng: &mut Rng) -> String {
     format!(r#"{{ kind = "request-server", load = {{ {load} = {gap} }}, service = {service} }}"#)
 }
 
-/// One that computes for ever or for bursts, or yields.
-fn xen_burner(rng: &mut Rng) -> String {
-    if chance(rng, 12) {
-        return format!(r#"{{ kind = "yielder", work = "{}us" }}"#, span_us(rng, 20, 7));
-    }
-    burner(rng)
-}
-
 /// Scenario number `index` of a seed: one to six VMs, two of them with two vCPUs at most; one measures its latency at least. They
 /// answer requests, compute, compute for bursts, yield, or sleep; with weights and caps, under a scheduler with a rate limit.
 ///
@@ -222,7 +217,7 @@ pub fn xen_scenario(host: XenHost, seed: u64, index: u32, command: &str) -> Stri
             0 if chance(rng, 35) => (1, server(rng)),
             0 => (1, sleeper(rng)),
             _ if chance(rng, 30) => (1, sleeper(rng)),
-            _ => (1 + u64::from(wide < 2 && chance(rng, 20)), xen_burner(rng)),
+            _ => (1 + u64::from(wide < 2 && chance(rng, 20)), burner(rng)),
         };
         wide += u64::from(vcpus > 1);
         let _ = writeln!(text, "[vm.m{vm}]\nvcpus = {vcpus}\nworkload = {workload}");

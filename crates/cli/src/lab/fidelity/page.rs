@@ -18,6 +18,9 @@ const HEAD: &str = "# Fidelity in figures\n\n\
     Each share has its 95 % confidence interval in parentheses. Each picture counts errors: left of 1, or of 0 points, the simulator has less than the \
     real system; `less` and `more` are errors beyond the ends. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, \
     and what is known of the differences.\n\n\
+    A latency is on a step if hardly more wake-ups take longer than the middle of both figures in one world than in the other: of a median, 3 % at most; of a \
+    90th percentile 1.8 %, of a 95th 1.3 %, of a 99th 0.6 %. A quantile on a step is on one side of it or the other by chance. Such figures count as \
+    beyond; the last column says how many they are.\n\n\
     ## Goals\n\n";
 
 /// The page; pictures are in the directory `pictures`, if there are any.
@@ -48,10 +51,22 @@ fn goals(all: &[Judged]) -> String {
             kind.tally.share_in_words(goal.step),
             goal.in_words(),
             met(kind).to_string(),
+            on_step(kind, goal.step),
         ])
     };
-    let header = ["system", "figure", "count", "measured", "goal", ""];
+    let header =
+        ["system", "figure", "count", "measured", "goal", "", "of those beyond, on a step"];
     table(&header, kinds.filter_map(row).collect(), 4)
+}
+
+/// Of the figures beyond step number `step`, how many are latencies where both distributions have a step; nothing where none is beyond,
+/// and of other figures.
+fn on_step(kind: &JudgedKind, step: usize) -> String {
+    let tally = &kind.tally;
+    match (tally.n - tally.within[step], tally.figure.quantile()) {
+        (0, _) | (_, None) => String::new(),
+        (beyond, Some(_)) => format!("{} of {beyond}", tally.beyond_on_step[step]),
+    }
 }
 
 /// In which conditions the figures were measured.
@@ -117,10 +132,10 @@ fn worst(judged: &Judged, causes: &Causes) -> String {
             value(figure.simulated),
             value(figure.kernel),
             figure.error_in_words(),
-            match (cause, figure.between) {
+            match (cause, figure.between_in_words()) {
                 (Some(cause), _) => cause.to_string(),
+                (None, Some(between)) => between,
                 (None, None) => "not known".to_string(),
-                (None, Some(between)) => between.in_words(),
             },
             format!("`{}`", judged.report.settings.only(scenario)),
         ]
