@@ -51,7 +51,7 @@ impl Judged {
                 return None;
             }
             let met = goal.zip(tally.as_ref()).map(|(goal, tally)| goal.is_met(tally));
-            let tally = tally.unwrap_or(Tally::none(figure));
+            let tally = tally.unwrap_or_else(|| Tally::none(figure));
             Some(JudgedKind { tally, goal, met })
         });
         let kinds = kinds.collect();

@@ -51,7 +51,7 @@ fn goals(all: &[Judged]) -> String {
             kind.tally.share_in_words(goal.step),
             goal.in_words(),
             met(kind).to_string(),
-            on_step(kind, goal.step),
+            on_step(judged, kind, goal.step),
         ])
     };
     let header =
@@ -60,12 +60,14 @@ fn goals(all: &[Judged]) -> String {
 }
 
 /// Of the figures beyond step number `step`, how many are latencies where both distributions have a step; nothing where none is beyond,
-/// and of other figures.
-fn on_step(kind: &JudgedKind, step: usize) -> String {
+/// of other figures, and of reports that do not say.
+fn on_step(judged: &Judged, kind: &JudgedKind, step: usize) -> String {
     let tally = &kind.tally;
-    match (tally.n - tally.within[step], tally.figure.quantile()) {
-        (0, _) | (_, None) => String::new(),
-        (beyond, Some(_)) => format!("{} of {beyond}", tally.beyond_on_step[step]),
+    let mut figures = judged.report.scenarios.iter().flat_map(|checked| &checked.figures);
+    let said = figures.any(|figure| figure.figure == tally.figure && figure.between.is_some());
+    match tally.n - tally.within[step] {
+        beyond if beyond > 0 && said => format!("{} of {beyond}", tally.beyond_on_step[step]),
+        _ => String::new(),
     }
 }
 

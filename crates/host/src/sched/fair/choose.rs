@@ -95,8 +95,9 @@ impl Fair {
         let mut next = Some(next);
         while let Some(e) = next {
             let q = self.entities[e].queue;
-            self.clear_buddies(e);
+            // A group that goes on keeps what it is to its queue: preferred after a thread of it went to sleep, or passed over.
             if self.queues[q].current != Some(e) {
+                self.clear_buddies(e);
                 self.queues[q].take(e);
                 self.queues[q].current = Some(e);
                 let entity = &mut self.entities[e];
@@ -257,6 +258,10 @@ impl Fair {
     /// `e`, which runs, gives up its turn (`yield_task_fair`).
     pub(super) fn yield_thread(&mut self, e: usize) {
         let q = self.entities[e].queue;
+        if self.is_alone(e) {
+            return;
+        }
+        self.clear_buddies(e);
         self.update_curr(q);
         if self.eevdf() {
             let more = self.virtually(self.entities[e].slice, e);
@@ -279,5 +284,12 @@ impl Fair {
             self.queues[q].skip = Some(here);
             e = self.above(here);
         }
+    }
+
+    /// Whether no other thread is in a queue of its pCPU, not even one that is to leave (`rq->nr_running`).
+    fn is_alone(&self, e: usize) -> bool {
+        let root = &self.queues[self.queues[self.entities[e].queue].pcpu];
+        let mut way = std::iter::successors(Some(e), |&here| self.above(here));
+        root.runnable == 1 && way.all(|here| self.queues[self.entities[here].queue].entities == 1)
     }
 }
