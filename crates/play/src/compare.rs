@@ -3,7 +3,8 @@
 use lowtail_engine::Hist;
 use lowtail_net::TrafficConfig;
 
-use crate::check::{Kind, network_figures};
+use crate::check::network_figures;
+use crate::figure::Kind;
 use crate::measured::Measured;
 use crate::network::NetworkMeasured;
 

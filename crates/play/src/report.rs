@@ -6,7 +6,8 @@ use std::path::Path;
 use lowtail_config_text::FileError;
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Figure, Tally};
+use crate::figure::Figure;
+use crate::tally::Tally;
 
 /// How often each scenario is played if nobody says otherwise, ...
 pub const STARTS: u16 = 3;

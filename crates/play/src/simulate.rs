@@ -1,7 +1,8 @@
 //! The same scenario in the simulator, measured the same way.
 
-use lowtail_engine::{Duration, Hist, Time};
+use lowtail_engine::{Duration, Hist, Rng, Time};
 use lowtail_host::cgroup::{CgroupConfig, CgroupStats, Thread};
+use lowtail_host::config::Pause;
 use lowtail_host::guest::request_server::RequestServerConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Cgroup, Config, Dom, Host, SchedulerConfig, Workload};
@@ -23,6 +24,7 @@ pub fn simulate(
     let cgroups = config.cgroups.len();
     let mut config = below_one_group(config);
     config.vms.iter_mut().for_each(|vm| endless(&mut vm.workload));
+    apart(&mut config, seed, warm_up);
     let machine = Host::new(&config, seed);
     let mut machine = machine.map_err(|error| Error::Scenario(error.to_string()))?;
     machine.run_to(Time::ZERO + warm_up);
@@ -66,6 +68,24 @@ fn below_one_group(config: &Config) -> Config {
         vm.threads.iter_mut().for_each(|thread| thread.cgroup = below(thread.cgroup));
     }
     config
+}
+
+/// Under Xen's schedulers those that compute begin at different moments of the first half of the warm-up. Real guests bring different
+/// credits from what they did before; simulated ones that all begin with the same, and run for equal slices, would have equal credits ever
+/// after, so that after each reset of credits all of them are ahead of one that wakes.
+fn apart(config: &mut Config, seed: u64, warm_up: Duration) {
+    if matches!(config.scheduler, SchedulerConfig::Fair(_) | SchedulerConfig::SmallFirst(_)) {
+        return;
+    }
+    let mut rng = Rng::new(seed, "first turns");
+    for vm in &mut config.vms {
+        let length = Duration::from_ns(rng.below(warm_up.as_ns() / 2 + 1));
+        let computes =
+            matches!(vm.workload, Workload::CpuLoop | Workload::DutyHog(_) | Workload::Yielder(_));
+        if computes && vm.pauses.is_empty() && length > Duration::ZERO {
+            vm.pauses.push(Pause { at: Duration::ZERO, length });
+        }
+    }
 }
 
 /// Wake-ups without end: what is measured is a span of time.

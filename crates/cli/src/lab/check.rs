@@ -7,8 +7,8 @@ use std::time::Instant;
 use lowtail_host::Config;
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_play::calibrate::Calibration;
-use lowtail_play::check::Tally;
 use lowtail_play::report::NotPlayed;
+use lowtail_play::tally::Tally;
 use lowtail_play::{Options, Report};
 use serde_json::{Value, json};
 
@@ -140,8 +140,7 @@ fn json(report: &Report) -> Result<Value, Fail> {
 pub(super) fn within(tally: &Tally) -> Vec<Value> {
     let share = |(step, error): (usize, f64)| {
         let (ratio, low, high) = tally.share(step);
-        let on_step = tally.beyond_on_step[step];
-        json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high, "beyond_on_step": on_step })
+        json!({ "error": error, "ratio": ratio, "low_ratio": low, "high_ratio": high, "range_ratio": tally.share_of_range(step).0 })
     };
     tally.figure.steps().into_iter().enumerate().map(share).collect()
 }
@@ -163,7 +162,7 @@ fn text(args: &LabCheck, report: &Report) -> String {
         let mut row = vec![tally.figure.in_tables().0.to_string(), tally.n.to_string()];
         for step in 0..tally.within.len() {
             row.push(format!("{}:", tally.figure.step_in_words(step)));
-            row.push(tally.share_in_words(step));
+            row.push(Tally::in_words(tally.share(step)));
         }
         rows.push(row.try_into().expect("eight columns"));
     }

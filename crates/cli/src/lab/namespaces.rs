@@ -5,7 +5,8 @@ use lowtail_lab::case::Case;
 use lowtail_lab::network::NetworkCase;
 use lowtail_lab::network::kernel::{IdleMedians, KernelCosts};
 use lowtail_lab::network::tc::PRIORITIES;
-use lowtail_play::check::{Figure, network_figures, together};
+use lowtail_play::check::{network_figures, together};
+use lowtail_play::figure::Figure;
 use lowtail_play::network::{self, NetworkMeasured, NetworkPlan};
 use lowtail_play::{Comparison, Error, Options};
 

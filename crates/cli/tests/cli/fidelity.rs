@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use lowtail_engine::Duration;
 use serde_json::{Value, json};
 
 use crate::tree::{files, root};
@@ -114,6 +115,9 @@ fn a_page_with_pictures_and_causes() {
     // The median that is beyond has 49 % and 51 % above the middle of both, a step.
     let step = json!({ "middle_seconds": 14e-6, "simulated_later_ratio": 0.49, "kernel_later_ratio": 0.51 });
     linux["scenarios"][0]["figures"][0]["between"] = step;
+    // With other starts the 99th percentile of 100 us is up to 140: the kernel's 150 are near that, and the other three near, too.
+    linux["scenarios"][1]["figures"][3]["simulated_range"] =
+        json!({ "low": 90e-6, "high": 140e-6 });
     let place = place(&linux);
     let mut xen = report("xen=4.20", "4.20.1", &[(0, vec![("a", "p50_seconds", 10e-6, 10e-6)])]);
     xen["starts"] = 1.into();
@@ -127,7 +131,8 @@ fn a_page_with_pictures_and_causes() {
     let page = place.line(line).expect(0, &[]).out.clone();
     for wanted in [
         // Wilson's interval of 19 in 20 is 76.4 to 99.1 %.
-        "| Linux 6.18 | p50 | 20 | 95 % (76 to 99) | 95 % within 10 % | met | 1 of 1 |\n",
+        "| Linux 6.18 | p50 | 20 | 95 % (76 to 99) | 95 % within 10 % | met |  |\n",
+        "| Linux 6.18 | p99 | 4 | 75 % (30 to 95) | 95 % within 25 % | not met | 100 % (51 to 100) |\n",
         "| Linux 6.18 | CPU time | 2 | 50 % (9 to 91) | 95 % within 1 point | not met |  |\n",
         "| Xen 4.20 | p50 | 1 | 100 % (21 to 100) | 90 % within 10 % | met |  |\n",
         // A goal without figures is not met.
@@ -137,6 +142,7 @@ fn a_page_with_pictures_and_causes() {
         "![Errors of Linux 6.18: simulated figures over real ones, by kind](drawn/fidelity-linux-6.18.svg)\n",
         "| 4, g1, throttled periods | 30 | 10 | 3.00 times | a \\*known\\* one | `lowtail lab check --on guest=6.18 --seed 7 --only 4` |\n",
         "| 3, a, p50 | 10 us | 20 us | 2.00 times | a step: 49.0 % of the simulated ones and 51.0 % of the real ones take longer than 14 us |",
+        "| 4, d, p99 | 100 us | 150 us | 1.50 times | by chance: other starts give the simulator 90 to 140 us |",
         "| 4, g2, throttled periods | 0 | 10 | one is 0 | not known |",
     ] {
         assert!(page.contains(wanted), "{wanted}\nis not in\n{page}");
@@ -230,5 +236,43 @@ fn the_page_is_what_the_kept_reports_say() {
         let [now, there] = [place.path("pictures"), docs.join("pictures")]
             .map(|dir| fs::read_to_string(dir.join(&name)).expect("a picture"));
         assert!(now == there, "docs/pictures/{name}: `make fidelity` draws it anew");
+    }
+}
+
+/// Five guests that compute, two of them capped, and one that sleeps for 0.6 ms under credit2 with a rate limit of 5 ms. On a real Xen
+/// 4.20.5-pre the 99th percentile of its waits is 5.4 ms, the rest of one turn (`lowtail lab check --on xen=4.20 --seed 281127 --only 3`).
+/// Simulated guests with equal credits would be ahead of it, one after the other, after each reset of credits: 9.7 ms.
+#[test]
+fn one_that_wakes_waits_for_the_rest_of_one_turn() {
+    let text = r#"
+        title = "one sleeper"
+        source = "lowtail lab check --on xen=4.20 --seed 281127 --only 3"
+        seed = 1
+        duration = "2s"
+        [host]
+        pcpus = 1
+        costs = "qemu-xen-credit2"
+        scheduler = { kind = "credit2", version = "4.21", ratelimit = "5000us" }
+        [vm.sleeper]
+        workload = { kind = "timer-sleeper", sleep = { uniform = ["286us", "859us"] }, work = "286us", wakeups = 1000 }
+        [vm.a]
+        workload = { kind = "cpu-loop" }
+        [vm.b]
+        workload = { kind = "cpu-loop" }
+        cap = 40
+        [vm.c]
+        workload = { kind = "cpu-loop" }
+        [vm.d]
+        workload = { kind = "cpu-loop" }
+        cap = 36
+    "#;
+    let experiment = lowtail_lab::Experiment::parse("one.toml", text, None).expect("a scenario");
+    let config = &experiment.cases(false)[0].hosts[0].config;
+    for seed in 1..=5 {
+        let (warm_up, span) = (Duration::from_ms(500), Duration::from_s(4));
+        let measured = lowtail_play::simulate(config, seed, warm_up, span).expect("it runs");
+        let late = measured.vms[0].latency.as_ref().expect("wake-ups");
+        let p99_us = late.quantile(0.99).as_us_f64();
+        assert!((4_500.0..6_500.0).contains(&p99_us), "seed {seed}: {p99_us} us");
     }
 }

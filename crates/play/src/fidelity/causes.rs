@@ -6,7 +6,7 @@ use lowtail_config_text::{FileError, KeyError, LocatedError, SpanError, read, tr
 use serde::Deserialize;
 
 use super::judged::Judged;
-use crate::check::Kind;
+use crate::figure::Kind;
 
 /// Largest file; a cause for each figure of ten reports is a tenth of it.
 const FILE_BYTES_MAX: usize = 1 << 20;

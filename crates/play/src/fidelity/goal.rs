@@ -1,7 +1,8 @@
 //! How near figures are wanted.
 
 use super::system::SystemKind;
-use crate::check::{Kind, Tally};
+use crate::figure::Kind;
+use crate::tally::Tally;
 
 /// So many percent of the figures of a kind are to be within one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

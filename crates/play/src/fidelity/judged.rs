@@ -2,8 +2,9 @@
 
 use super::goal::Goal;
 use super::system::System;
-use crate::check::{Figure, Kind, Tally};
+use crate::figure::{Figure, Kind};
 use crate::report::Report;
+use crate::tally::Tally;
 
 /// So many of the worst figures are shown.
 const WORST: usize = 10;

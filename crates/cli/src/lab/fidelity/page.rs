@@ -4,9 +4,10 @@ use std::path::Path;
 
 use lowtail_lab::figure::figure as rounded;
 use lowtail_lab::markdown::{plain, table};
-use lowtail_play::check::Figure;
 use lowtail_play::fidelity::{Causes, Judged, JudgedKind};
+use lowtail_play::figure::Figure;
 use lowtail_play::report::NotPlayed;
+use lowtail_play::tally::Tally;
 
 use super::picture;
 
@@ -18,9 +19,10 @@ const HEAD: &str = "# Fidelity in figures\n\n\
     Each share has its 95 % confidence interval in parentheses. Each picture counts errors: left of 1, or of 0 points, the simulator has less than the \
     real system; `less` and `more` are errors beyond the ends. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, \
     and what is known of the differences.\n\n\
-    A latency is on a step if hardly more wake-ups take longer than the middle of both figures in one world than in the other: of a median, 3 % at most; of a \
-    90th percentile 1.8 %, of a 95th 1.3 %, of a 99th 0.6 %. A quantile on a step is on one side of it or the other by chance. Such figures count as \
-    beyond; the last column says how many they are.\n\n\
+    Sleeps and bursts fall into step with ticks and with each other, in one way or another by when threads start. The last column has the share of figures \
+    that are as near to what the simulator has with some other start: it plays twenty more sets of starts. What is not near there, either, is an error of the \
+    model. Goals are judged without it. A latency is on a step if hardly more wake-ups take longer than the middle of both figures in one world than in the \
+    other: of a median, 3 % at most; of a 90th percentile 1.8 %, of a 95th 1.3 %, of a 99th 0.6 %.\n\n\
     ## Goals\n\n";
 
 /// The page; pictures are in the directory `pictures`, if there are any.
@@ -48,27 +50,22 @@ fn goals(all: &[Judged]) -> String {
             judged.system.to_string(),
             kind.tally.figure.in_words().0.to_string(),
             kind.tally.n.to_string(),
-            kind.tally.share_in_words(goal.step),
+            Tally::in_words(kind.tally.share(goal.step)),
             goal.in_words(),
             met(kind).to_string(),
-            on_step(judged, kind, goal.step),
+            of_range(judged, kind, goal.step),
         ])
     };
-    let header =
-        ["system", "figure", "count", "measured", "goal", "", "of those beyond, on a step"];
+    let header = ["system", "figure", "count", "measured", "goal", "", "with some start"];
     table(&header, kinds.filter_map(row).collect(), 4)
 }
 
-/// Of the figures beyond step number `step`, how many are latencies where both distributions have a step; nothing where none is beyond,
-/// of other figures, and of reports that do not say.
-fn on_step(judged: &Judged, kind: &JudgedKind, step: usize) -> String {
-    let tally = &kind.tally;
+/// The share of figures within step number `step` of what the simulator has with some start; nothing where other starts are not known.
+fn of_range(judged: &Judged, kind: &JudgedKind, step: usize) -> String {
     let mut figures = judged.report.scenarios.iter().flat_map(|checked| &checked.figures);
-    let said = figures.any(|figure| figure.figure == tally.figure && figure.between.is_some());
-    match tally.n - tally.within[step] {
-        beyond if beyond > 0 && said => format!("{} of {beyond}", tally.beyond_on_step[step]),
-        _ => String::new(),
-    }
+    let of_kind = |figure: &Figure| figure.figure == kind.tally.figure;
+    let known = figures.any(|figure| of_kind(figure) && figure.simulated_range.is_some());
+    if known { Tally::in_words(kind.tally.share_of_range(step)) } else { String::new() }
 }
 
 /// In which conditions the figures were measured.
@@ -101,7 +98,8 @@ fn summary(judged: &Judged) -> String {
         let tally = &kind.tally;
         let mut row = vec![tally.figure.in_words().0.to_string(), tally.n.to_string()];
         for step in 0..tally.within.len() {
-            let (within, share) = (tally.figure.step_in_words(step), tally.share_in_words(step));
+            let (within, share) =
+                (tally.figure.step_in_words(step), Tally::in_words(tally.share(step)));
             row.push(format!("{within}: {share}"));
         }
         row.push(kind.goal.map_or_else(String::new, |goal| goal.in_words()));
@@ -134,9 +132,9 @@ fn worst(judged: &Judged, causes: &Causes) -> String {
             value(figure.simulated),
             value(figure.kernel),
             figure.error_in_words(),
-            match (cause, figure.between_in_words()) {
+            match (cause, figure.error_explained()) {
                 (Some(cause), _) => cause.to_string(),
-                (None, Some(between)) => between,
+                (None, Some(why)) => why,
                 (None, None) => "not known".to_string(),
             },
             format!("`{}`", judged.report.settings.only(scenario)),

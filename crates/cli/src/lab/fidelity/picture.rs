@@ -2,8 +2,8 @@
 
 use lowtail_lab::report::histogram::{Axis, Histogram, Panel};
 use lowtail_lab::report::histograms;
-use lowtail_play::check::Kind;
 use lowtail_play::fidelity::Judged;
+use lowtail_play::figure::Kind;
 
 /// Ratios from half to double. Of 21 parts one has 1 in its middle, the three around it end at 1.104, the seven around it at 1.26: nearly
 /// the first two steps of ratios.
