@@ -57,7 +57,7 @@ truth: need-build need-bpf need-xen
 		target/release/lowtail lab check --seed $(or $(SEED),40417) "$$@"; echo; \
 	}; \
 	for series in 6.1 6.12 6.18; do \
-		check --on guest=$$series --starts $(or $(STARTS),6) --scenarios $(or $(SCENARIOS),200) --report docs/fidelity/linux-$$series.json; \
+		check --on guest=$$series --starts $(or $(STARTS),4) --scenarios $(or $(SCENARIOS),200) --report docs/fidelity/linux-$$series.json; \
 	done; \
 	if [ "$$(id -u)" = 0 ] && [ "$$(nproc)" -ge 2 ]; then \
 		check --on kernel --scenarios $(or $(HOST_SCENARIOS),40) --report docs/fidelity/linux-host.json; \

@@ -20,8 +20,8 @@ const P99_FROM: u64 = 500;
 const TRAFFIC_FROM: u64 = 12;
 /// ... and a 95th percentile: the worst five, at least.
 const P95_FROM: u64 = 100;
-/// Sets of other starts that are simulated: a real figure that is one of as many is outside of all in one of eleven cases.
-const SETS: u64 = 20;
+/// Sets of other starts that are simulated: a real figure that is one of as many is outside of all in one of six cases.
+const SETS: u64 = 10;
 /// What is lost, in a network: chance alone makes fewer differ by more than a tenth.
 const COUNT_FROM: u64 = 100;
 

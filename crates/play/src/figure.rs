@@ -89,7 +89,7 @@ impl Kind {
     /// the larger to the smaller.
     pub fn steps(self) -> [f64; 3] {
         match self {
-            Kind::CpuRatio => [0.01, 0.03, 0.1],
+            Kind::CpuRatio => [0.005, 0.01, 0.03],
             _ => [1.1, 1.25, 2.0],
         }
     }
@@ -100,6 +100,9 @@ impl Kind {
         match self {
             Kind::CpuRatio => {
                 let points = error * 100.0;
+                if points < 0.9 {
+                    return "half a point".to_string();
+                }
                 format!("{points:.0} point{}", if points < 1.5 { "" } else { "s" })
             }
             _ if error < 2.0 => format!("{:.0} %", (error - 1.0) * 100.0),
@@ -263,12 +266,12 @@ impl Figure {
         }
     }
 
-    /// The same for all kinds: 1 at the first step of [`Kind::steps`].
+    /// The same for all kinds: 1 at a tenth, or at a point.
     pub fn badness(&self) -> f64 {
-        let first = self.figure.steps()[0];
+        let steps = self.figure.steps();
         match self.figure {
-            Kind::CpuRatio => self.error() / first,
-            _ => self.error().ln() / first.ln(),
+            Kind::CpuRatio => self.error() / steps[1],
+            _ => self.error().ln() / steps[0].ln(),
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Settings {
     /// Whether it was networks.
     #[serde(default)]
     pub networks: bool,
+    /// Whether small-first scheduled, in place of the kernel's own scheduler.
+    #[serde(default)]
+    pub small_first: bool,
 }
 
 impl Settings {
@@ -49,6 +52,7 @@ impl Settings {
         }
         for (given, option) in [
             (self.networks, " --networks"),
+            (self.small_first, " --small-first"),
             (self.exact_clock, " --exact-clock"),
             (self.twice, " --twice"),
         ] {
@@ -246,6 +250,7 @@ mod tests {
             exact_clock: false,
             twice: false,
             networks: false,
+            small_first: false,
         };
         let checked = |scenario| Checked { scenario, figures: Vec::new() };
         let why = "Xen 4.20: ended with 125".to_string();

@@ -285,6 +285,10 @@ pub(crate) struct LabCheck {
     /// Needs iproute2
     #[arg(long, conflicts_with = "twice")]
     pub(super) networks: bool,
+    /// Small-first schedules the VMs, in place of the kernel's own scheduler: with weights and caps, on one CPU. Needs a kernel with
+    /// sched_ext
+    #[arg(long, conflicts_with = "networks")]
+    pub(super) small_first: bool,
     /// With --on kernel: the host's clock counts instructions, and nobody else is on it
     #[arg(long)]
     pub(super) exact_clock: bool,
@@ -329,6 +333,7 @@ impl LabCheck {
             exact_clock: self.exact_clock,
             twice: self.twice,
             networks: self.networks,
+            small_first: self.small_first,
         }
     }
 }

@@ -40,6 +40,9 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
     if args.networks && args.on.is_xen() {
         return Err(Fail::Usage("--networks: by a Linux, with --on guest or kernel".into()));
     }
+    if args.small_first && args.on.is_xen() {
+        return Err(Fail::Usage("--small-first: by a Linux, with --on guest or kernel".into()));
+    }
     let began = Instant::now();
     let found = match &args.on {
         CheckOn::Kernel if args.networks => networks::check(args, &numbers, global)?,
@@ -84,9 +87,9 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 
 /// Checks by the kernel of this host, with costs that are measured first.
 fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
-    let judge = this_host()?;
+    let judge = if args.small_first { Judge::SmallFirst } else { this_host()? };
     let bar = bar(args, numbers, global);
-    let costs = Calibration::measure(false, args.exact_clock)?.costs();
+    let costs = Calibration::measure(args.small_first, args.exact_clock)?.costs();
     let mut scenarios = Vec::new();
     for &number in numbers {
         let play = |config: &Config, options: &Options| {
@@ -113,6 +116,7 @@ fn this_host() -> Result<Judge, Fail> {
 fn judge(args: &LabCheck, release: &str) -> Result<Judge, Fail> {
     match args.on {
         _ if args.networks => Ok(Judge::Network),
+        _ if args.small_first => Ok(Judge::SmallFirst),
         CheckOn::Kernel => this_host(),
         CheckOn::Guest(_) => Judge::linux(release, 1, Version::V2),
         CheckOn::Dom0 | CheckOn::Xen(_) => Judge::xen(release),

@@ -4,7 +4,9 @@ use lowtail_engine::Duration;
 use lowtail_host::Config;
 use lowtail_kernel::cgroup::Version;
 use lowtail_lab::Experiment;
-use lowtail_lab::check::{LinuxHost, XenHost, linux_scenario, network_scenario, xen_scenario};
+use lowtail_lab::check::{
+    LinuxHost, XenHost, linux_scenario, network_scenario, small_first_scenario, xen_scenario,
+};
 use lowtail_play::measured::Measured;
 use lowtail_play::report::{Checked, version};
 use lowtail_play::{Error, Options};
@@ -30,6 +32,8 @@ pub(super) enum Judge {
     Xen(XenHost),
     /// A Linux host, of networks.
     Network,
+    /// A Linux host with small-first.
+    SmallFirst,
 }
 
 /// pCPUs of a scenario for Xen. A Xen 4.20 with guests in a pool of two panicked when they were destroyed (a fault in
@@ -59,7 +63,7 @@ impl Judge {
         match self {
             Judge::Linux(host) => host.pcpus,
             Judge::Xen(host) => host.pcpus,
-            Judge::Network => 1,
+            Judge::Network | Judge::SmallFirst => 1,
         }
     }
 
@@ -70,6 +74,7 @@ impl Judge {
             Judge::Linux(host) => linux_scenario(host, args.seed, number, &command),
             Judge::Xen(host) => xen_scenario(host, args.seed, number, &command),
             Judge::Network => network_scenario(args.seed, number, &command),
+            Judge::SmallFirst => small_first_scenario(args.seed, number, &command),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Random scenarios that a real Linux or Xen can play, too: nobody has tuned them.
 
 mod network;
+mod small_first;
 
 use std::fmt::Write;
 
@@ -9,6 +10,7 @@ use lowtail_engine::Rng;
 use crate::span::span_us;
 
 pub use network::network_scenario;
+pub use small_first::small_first_scenario;
 
 /// What a scenario is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,6 +276,18 @@ mod tests {
                 assert!(config.host_state().is_ok(), "{text}");
                 assert!(config.vms.iter().filter(|vm| vm.vcpus > 1).count() <= 2, "{text}");
             }
+        }
+    }
+
+    /// As above, for small-first.
+    #[test]
+    fn all_for_small_first_are_scenarios() {
+        for index in 0..300 {
+            let text = small_first_scenario(5, index, "lowtail lab check");
+            let experiment = Experiment::parse("check.toml", &text, None);
+            let experiment = experiment.unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let config = &experiment.cases(false)[0].hosts[0].config;
+            assert!(config.host_state().is_ok(), "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::{Report, version};
+use crate::report::{Report, Settings, version};
 
 /// A kind of system; each has goals of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,15 +13,19 @@ pub enum SystemKind {
     LinuxHost,
     /// Networks that a Linux kernel has.
     Networks,
+    /// A Linux kernel whose VMs small-first schedules, by threads, in a guest whose clock counts instructions.
+    SmallFirst,
     /// A Xen, by guests.
     Xen,
 }
 
 impl SystemKind {
     /// Of a place, as `--on` has it.
-    fn of(on: &str, networks: bool, exact_clock: bool) -> Option<Self> {
-        match on.split('=').next() {
+    fn of(settings: &Settings) -> Option<Self> {
+        let &Settings { exact_clock, networks, small_first, .. } = settings;
+        match settings.on.split('=').next() {
             Some("kernel" | "guest") if networks => Some(SystemKind::Networks),
+            Some("kernel" | "guest") if small_first => Some(SystemKind::SmallFirst),
             Some("guest") => Some(SystemKind::Linux),
             Some("kernel") if exact_clock => Some(SystemKind::Linux),
             Some("kernel") => Some(SystemKind::LinuxHost),
@@ -43,8 +47,7 @@ pub struct System {
 impl System {
     /// That of a report; `None` if the report names none that lowtail can check by.
     pub fn of(report: &Report) -> Option<Self> {
-        let settings = &report.settings;
-        let kind = SystemKind::of(&settings.on, settings.networks, settings.exact_clock)?;
+        let kind = SystemKind::of(&report.settings)?;
         let version = version(&report.kernel)?;
         Some(System { kind, version })
     }
@@ -62,6 +65,7 @@ impl fmt::Display for System {
             SystemKind::Linux => "Linux",
             SystemKind::LinuxHost => "Linux host",
             SystemKind::Networks => "Linux networks",
+            SystemKind::SmallFirst => "Linux small-first",
             SystemKind::Xen => "Xen",
         };
         write!(f, "{name} {major}.{minor}")

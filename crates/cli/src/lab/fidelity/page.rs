@@ -20,7 +20,7 @@ const HEAD: &str = "# Fidelity in figures\n\n\
     real system; `less` and `more` are errors beyond the ends. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, \
     and what is known of the differences.\n\n\
     Sleeps and bursts fall into step with ticks and with each other, in one way or another by when threads start. The last column has the share of figures \
-    that are as near to what the simulator has with some other start: it plays twenty more sets of starts. What is not near there, either, is an error of the \
+    that are as near to what the simulator has with some other start: it plays ten more sets of starts. What is not near there, either, is an error of the \
     model. Goals are judged without it. A latency is on a step if hardly more wake-ups take longer than the middle of both figures in one world than in the \
     other: of a median, 3 % at most; of a 90th percentile 1.8 %, of a 95th 1.3 %, of a 99th 0.6 %.\n\n\
     ## Goals\n\n";
