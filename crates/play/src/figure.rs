@@ -126,7 +126,7 @@ pub struct Figure {
     /// Of a latency, what both distributions are between the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
-    /// The simulator's where threads start in other phases.
+    /// The simulator's with these starts, and where threads start in other phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_range: Option<Range>,
 }
@@ -242,8 +242,7 @@ impl Figure {
     /// How far the kernel's is from the nearest of those that the simulator has with some start: with other starts threads fall into step
     /// with the tick and each other in other ways. [`Figure::error()`] where others are not known.
     pub fn error_from_range(&self) -> f64 {
-        let Some(range) = self.simulated_range else { return self.error() };
-        let Range { low, high } = range.with(self.simulated);
+        let Some(Range { low, high }) = self.simulated_range else { return self.error() };
         Figure { simulated: self.kernel.clamp(low, high), ..self.clone() }.error()
     }
 

@@ -37,11 +37,11 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         Some(only) => vec![only],
         None => (args.first..args.first.saturating_add(args.scenarios)).collect(),
     };
-    if args.networks && args.on.is_xen() {
-        return Err(Fail::Usage("--networks: by a Linux, with --on guest or kernel".into()));
-    }
-    if args.small_first && args.on.is_xen() {
-        return Err(Fail::Usage("--small-first: by a Linux, with --on guest or kernel".into()));
+    for (given, option) in [(args.networks, "--networks"), (args.small_first, "--small-first")] {
+        if given && args.on.is_xen() {
+            let why = format!("{option}: by a Linux, with --on guest or kernel");
+            return Err(Fail::Usage(why));
+        }
     }
     let began = Instant::now();
     let found = match &args.on {
@@ -87,7 +87,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 
 /// Checks by the kernel of this host, with costs that are measured first.
 fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
-    let judge = if args.small_first { Judge::SmallFirst } else { this_host()? };
+    let judge = judge(args, &release())?;
     let bar = bar(args, numbers, global);
     let costs = Calibration::measure(args.small_first, args.exact_clock)?.costs();
     let mut scenarios = Vec::new();

@@ -70,7 +70,11 @@ fn sleeper(rng: &mut Rng) -> String {
     let mean_us = span_us(rng, 500, 5);
     // From a 64th to half of what it sleeps, and no less than a thread does for itself.
     let work_us = (mean_us / (2 << rng.below(6))).max(20);
-    let sleep = spread(rng, mean_us);
+    timer_sleeper(mean_us, &spread(rng, mean_us), work_us)
+}
+
+/// One that sleeps for `sleep`, on average so long, and then works.
+fn timer_sleeper(mean_us: u64, sleep: &str, work_us: u64) -> String {
     format!(
         r#"{{ kind = "timer-sleeper", start = {{ uniform = ["0us", "{mean_us}us"] }}, sleep = {sleep}, work = "{work_us}us", wakeups = 1000 }}"#
     )

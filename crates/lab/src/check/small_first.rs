@@ -4,16 +4,14 @@ use std::fmt::Write;
 
 use lowtail_engine::Rng;
 
-use super::{burner, chance, one_of, sleeper};
+use super::{burner, chance, one_of, sleeper, timer_sleeper};
 use crate::span::span_us;
 
 /// A server that is asked more often than it may go before others.
 fn storm(rng: &mut Rng) -> String {
     let mean_us = span_us(rng, 100, 3);
     let work_us = (mean_us / (4 << rng.below(3))).max(20);
-    format!(
-        r#"{{ kind = "timer-sleeper", start = {{ uniform = ["0us", "{mean_us}us"] }}, sleep = {{ exponential = "{mean_us}us" }}, work = "{work_us}us", wakeups = 1000 }}"#
-    )
+    timer_sleeper(mean_us, &format!(r#"{{ exponential = "{mean_us}us" }}"#), work_us)
 }
 
 /// Scenario number `index` of a seed, on one CPU: one to six VMs, with two vCPUs now and then; one measures its latency at least. They
