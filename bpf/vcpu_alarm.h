@@ -60,6 +60,7 @@ static int unpark_timer(void *map, __u32 *key, struct alarm *alarm)
 		queue = place(cpu, stays, v->mask, v->rule.class);
 		waits_from(v, cpu, now);
 		order = let_go(slot, now);
+		late_in(queue, slot);
 		scx_bpf_dsq_move_set_vtime(&it, order);
 		scx_bpf_dsq_move_vtime(&it, p, queue, 0);
 		if (scx_bpf_test_and_clear_cpu_idle(cpu))

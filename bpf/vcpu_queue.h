@@ -3,9 +3,9 @@
  * Where threads wait, who of them is next, and who may interrupt.
  *
  * Each CPU has a queue of small ones and one of large ones, for threads that may run nowhere else; each set of CPUs that
- * threads may run on has two as well (vcpu_mask.h). They are in the order of the rule as it was when a thread came; whoever
- * is first of one is compared with the first of the other queues by the rule itself. A third kind is for those that a limit has
- * stopped, by the time at which they may go on.
+ * threads may run on has two as well (vcpu_mask.h). They are in the order of the rule as it was when a thread came; who comes
+ * first by an order that is out of date gets a new place before it is compared with the first of the other queues. A third
+ * kind is for those that a limit has stopped, by the time at which they may go on.
  */
 #ifndef LOWTAIL_VCPU_QUEUE_H
 #define LOWTAIL_VCPU_QUEUE_H
@@ -117,14 +117,6 @@ static __always_inline int is_waiting(__u32 slot)
 	return v && v->waiting;
 }
 
-__attribute__((noinline)) int overdue(__u32 slot, __u64 now)
-{
-	struct vcpu *v = vcpu_of(slot);
-	struct vm *vm = v ? vm_of(v->vm) : 0;
-
-	return vm && lt_overdue(&v->rule, &vm->rule, now);
-}
-
 /*
  * A CPU that goes must run those that may run only there, for the kernel to find them another one. To all others it
  * is no CPU any more: what is moved to it from the queues of all comes back by a way that passes the order.
@@ -136,38 +128,95 @@ static __always_inline int gone(__u32 cpu)
 	return !c || c->gone;
 }
 
-/*
- * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none.
- */
-__attribute__((noinline)) __u32 peek_eligible(__u64 queue, __u32 cpu, __u64 now)
+/* So many get a new place in a look at a queue; a VM of hundreds of threads must not cost everybody. */
+#define ANEW 4
+
+/* Of a thread that waits, in one number with it: its VM's virtual time has gone on since it was given its place. */
+#define OUT_OF_DATE (1ull << 32)
+
+__attribute__((noinline)) __u64 out_of_date(__u32 slot, __u64 key, __u64 now)
 {
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm = v ? vm_of(v->vm) : 0;
+
+	return vm && v->rule.class == LT_LARGE && key < vm->rule.vtime_ns &&
+	       !lt_overdue(&v->rule, &vm->rule, now) ? OUT_OF_DATE : 0;
+}
+
+/* When thread @slot, which waits, will have waited too long. */
+__attribute__((noinline)) __u64 late_at(__u32 slot)
+{
+	struct vcpu *v = vcpu_of(slot);
+	struct vm *vm = v ? vm_of(v->vm) : 0;
+
+	return vm ? v->rule.queued_ns + vm->rule.wait_max_ns : LT_NEVER;
+}
+
+__attribute__((noinline)) int overdue(__u32 slot, __u64 now)
+{
+	return late_at(slot) < now;
+}
+
+static __always_inline __u64 *late_from_of(__u64 queue)
+{
+	__u32 key = queue;
+
+	return bpf_map_lookup_elem(&late_from, &key);
+}
+
+/* Thread @slot comes to @queue. Who comes meanwhile from elsewhere and is forgotten is found with those behind the first few. */
+static __always_inline void late_in(__u64 queue, __u32 slot)
+{
+	__u64 *from = late_from_of(queue), at = late_at(slot);
+
+	if (from && at < *from)
+		*from = at;
+}
+
+/*
+ * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none. With
+ * OUT_OF_DATE, if others may go before it by now. Those behind the first are looked at only when one of them may have waited too
+ * long.
+ */
+__attribute__((noinline)) __u64 peek_eligible(__u64 queue, __u32 cpu, __u64 now)
+{
+	__u64 best = NONE, late = LT_NEVER, at, *from = late_from_of(queue);
+	__u32 left = look_most, pass = pass_most, slot;
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
-	__u32 slot, best = NONE;
-	__u32 left = look_most, pass = pass_most;
+	int all;
 
-	if (!scx_bpf_dsq_nr_queued(queue))
+	if (!from || !scx_bpf_dsq_nr_queued(queue))
 		return NONE;
+	all = now > *from;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
 		if (!pass--)
 			break;
+		slot = slot_of(p);
+		if (all) {
+			at = late_at(slot);
+			late = lt_min(late, at);
+		}
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		if (!left--)
 			break;
-		slot = slot_of(p);
 		if (!is_waiting(slot))
 			continue;
 		/* The first of these, or one that others come behind would never be it. */
-		if (overdue(slot, now)) {
+		if (all && at < now) {
 			best = slot;
 			break;
 		}
 		if (best == NONE)
-			best = slot;
+			best = slot | out_of_date(slot, p->scx.dsq_vtime, now);
+		if (!all)
+			break;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	if (all)
+		*from = late;
 	return best;
 }
 
@@ -189,6 +238,7 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 		if (to == SCX_DSQ_LOCAL) {
 			moved = scx_bpf_dsq_move(&it, p, to, 0);
 		} else {
+			late_in(to, slot);
 			scx_bpf_dsq_move_set_vtime(&it, key);
 			moved = scx_bpf_dsq_move_vtime(&it, p, to, 0);
 		}
@@ -196,6 +246,29 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return moved;
+}
+
+/*
+ * The first of @queue that may run on @cpu, as the rule has it now. While a thread of a VM runs, the others that wait fall
+ * behind in the order, since it is their VM's virtual time that goes on: whoever comes first by an older one gets a new place.
+ * A virtual time only grows, so that who is first by one that is up to date is the first of all.
+ */
+static __always_inline __u32 first_eligible(__u64 queue, __u32 cpu, __u64 now)
+{
+	__u64 first = NONE;
+	struct vcpu *v;
+	struct vm *vm;
+
+	for (int i = 0; i <= ANEW; i++) {
+		first = peek_eligible(queue, cpu, now);
+		if (!(first & OUT_OF_DATE) || i == ANEW)
+			break;
+		v = vcpu_of(first);
+		vm = v ? vm_of(v->vm) : 0;
+		if (!vm || !move(queue, first, queue, vm->rule.vtime_ns))
+			break;
+	}
+	return first;
 }
 
 /* Who of those that wait goes first, and its queue, in one number; NOBODY if there is none. */
@@ -214,7 +287,7 @@ static __always_inline __u64 first_of(__u64 own, __u64 all, __u64 now)
 
 static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
 {
-	__u32 slot = peek_eligible(queue, cpu, now);
+	__u32 slot = first_eligible(queue, cpu, now);
 
 	if (slot == NONE || (next != NOBODY && !before(slot, SLOT_OF_NEXT(next), now)))
 		return next;

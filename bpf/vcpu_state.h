@@ -261,6 +261,14 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
+/* For each queue: until when nobody in it has waited too long. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * (CPUS + MASKS));
+	__type(key, __u32);
+	__type(value, __u64);
+} late_from SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MASKS);

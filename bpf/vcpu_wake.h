@@ -148,6 +148,7 @@ void BPF_PROG(lowtail_enqueue, struct task_struct *p, __u64 enq_flags)
 	 */
 	if (idle)
 		c->woken_for = NEXT(queue, slot);
+	late_in(queue, slot);
 	scx_bpf_dsq_insert_vtime(p, queue, PARAMS->slice_ns, key_of(v, vm), enq_flags);
 	if (when && when != LT_NEVER)
 		arm(c, when, now);

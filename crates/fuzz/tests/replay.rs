@@ -95,6 +95,7 @@ targets!(
     values,
     scenario,
     machines,
+    topology,
     report,
     causes,
     policy,

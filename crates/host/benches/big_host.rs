@@ -12,7 +12,7 @@ use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Host, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, Costs, Host, SchedulerConfig, Topology, VmConfig, Workload};
 
 /// pCPUs of the hosts.
 const HOSTS: [u16; 4] = [16, 64, 256, 1024];
@@ -57,7 +57,8 @@ fn config(scheduler: SchedulerConfig, pcpus: u16) -> Config {
         ..Costs::FREE
     };
     let vms = vms.collect();
-    Config { sockets: pcpus.div_ceil(SOCKET), ..Config::new(pcpus, scheduler, costs, vms) }
+    let topology = Some(Topology::even(pcpus, pcpus.div_ceil(SOCKET), 1).expect("even sockets"));
+    Config { topology, ..Config::new(pcpus, scheduler, costs, vms) }
 }
 
 fn host(scheduler: &SchedulerConfig, pcpus: u16) -> Host {

@@ -13,11 +13,12 @@ use crate::costs::Costs;
 use crate::cpu_set::CpuSet;
 use crate::guest::request_server::RequestServerConfig;
 use crate::guest::wake_storm::WakeStormConfig;
-use crate::host_state::{DomParams, HostState, VcpuState};
+use crate::host_state::{Affinities, DomParams, HostState, VcpuState};
 use crate::ids::{Dom, Pcpu, Vcpu};
 use crate::io::IoConfig;
 use crate::io::ports::PORTS_MAX;
 use crate::sched::{null, small_first};
+use crate::topology::{Siblings, Topology};
 pub use error::ConfigError;
 pub use scheduler::SchedulerConfig;
 pub use vm::{Pause, VmConfig};
@@ -28,10 +29,8 @@ pub use workload::Workload;
 pub struct Config {
     /// Number of pCPUs, 1 to 1024.
     pub pcpus: u16,
-    /// Number of sockets over which they are spread evenly.
-    pub sockets: u16,
-    /// Hardware threads of a core, each of them a pCPU: 1, or 2 that are numbered side by side.
-    pub threads_per_core: u16,
+    /// What they share; absent, they are the cores of one socket.
+    pub topology: Option<Topology>,
     /// How fast a pCPU works while the other one of its core runs somebody, in percent of its speed alone. 1 to 100.
     pub sibling_speed_percent: u16,
     /// Who decides.
@@ -75,8 +74,7 @@ impl Config {
     pub fn new(pcpus: u16, scheduler: SchedulerConfig, costs: Costs, vms: Vec<VmConfig>) -> Self {
         Config {
             pcpus,
-            sockets: 1,
-            threads_per_core: 1,
+            topology: None,
             sibling_speed_percent: SIBLING_SPEED_PERCENT,
             scheduler,
             costs,
@@ -187,13 +185,9 @@ impl Config {
         if !(1..=CpuSet::MAX_PCPUS).contains(&self.pcpus) {
             return Err(ConfigError::Pcpus(self.pcpus));
         }
-        if self.sockets == 0 || !self.pcpus.is_multiple_of(self.sockets) {
-            return Err(ConfigError::Sockets { sockets: self.sockets, pcpus: self.pcpus });
-        }
-        let threads = self.threads_per_core;
-        if !(1..=2).contains(&threads) || !(self.pcpus / self.sockets).is_multiple_of(threads) {
-            return Err(ConfigError::Threads { threads, pcpus: self.pcpus / self.sockets });
-        }
+        let flat = || Topology::flat(self.pcpus);
+        let topology = self.topology.clone().unwrap_or_else(flat);
+        topology.check(self.pcpus)?;
         if !(1..=100).contains(&self.sibling_speed_percent) {
             return Err(ConfigError::SiblingSpeed(self.sibling_speed_percent));
         }
@@ -201,7 +195,8 @@ impl Config {
         self.check_devices()?;
         self.check_cgroups()?;
         let pcpus = CpuSet::first_n(self.pcpus);
-        let (mut doms, mut vcpus) = (Vec::new(), Vec::new());
+        let (mut doms, mut vcpus, mut all_threads) = (Vec::new(), Vec::new(), Vec::new());
+        let mut affinities = Affinities::default();
         for (dom, vm) in self.vms.iter().enumerate() {
             vm.check(pcpus)?;
             self.check_partner(vm)?;
@@ -209,18 +204,18 @@ impl Config {
                 return Err(ConfigError::NoCaps(vm.name.clone()));
             }
             let first = vcpus.len() as u16;
-            let threads = self.threads(vm)?;
-            vcpus.extend(threads.map(|(thread, hard)| VcpuState {
-                dom: Dom(dom as u16),
-                processor: hard.first().unwrap_or(Pcpu(0)),
-                hard,
-                thread,
-                soft: vm.soft.and(pcpus),
-                blocked: true,
-                paused: false,
-                running: false,
-                since: lowtail_engine::Time::ZERO,
-            }));
+            for (thread, hard) in self.threads(vm)? {
+                all_threads.push(thread);
+                vcpus.push(VcpuState {
+                    dom: Dom(dom as u16),
+                    processor: hard.first().unwrap_or(Pcpu(0)),
+                    affinity: affinities.of(hard, vm.soft.and(pcpus)),
+                    blocked: true,
+                    paused: false,
+                    running: false,
+                    since: lowtail_engine::Time::ZERO,
+                });
+            }
             doms.push(DomParams {
                 weight: vm.weight,
                 cap_percent: vm.cap_percent,
@@ -228,20 +223,19 @@ impl Config {
             });
         }
         if self.scheduler == SchedulerConfig::Null {
-            let allowed: Vec<CpuSet> = vcpus.iter().map(|v| v.hard).collect();
+            let allowed: Vec<CpuSet> = vcpus.iter().map(|v: &VcpuState| *v.hard()).collect();
             null::assign(&allowed, usize::from(self.pcpus))
                 .map_err(|v| ConfigError::NoRoom(v.0))?;
         }
-        let per_socket = self.pcpus / self.sockets;
-        let socket = |s| (s * per_socket..(s + 1) * per_socket).map(Pcpu).collect();
         let host = HostState {
             now: lowtail_engine::Time::ZERO,
             vcpus,
+            threads: all_threads,
             doms,
             cgroups: self.cgroups.clone(),
             current: vec![None; usize::from(self.pcpus)],
-            sockets: (0..self.sockets).map(socket).collect(),
-            smt: threads == 2,
+            siblings: Siblings::new(&topology, pcpus),
+            topology,
             pcpus,
         };
         if let SchedulerConfig::SmallFirst(_) = self.scheduler {

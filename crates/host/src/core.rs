@@ -61,8 +61,14 @@ impl Core {
 
     /// One of the scheduler's own timers has fired.
     pub(crate) fn scheduler_timer(&mut self, timer: SchedTimer) {
-        with_sched!(self, timer, timer);
-        self.send_tickles(Duration::ZERO, None);
+        let Some(p) = with_sched!(self, timer, timer) else {
+            return self.send_tickles(Duration::ZERO, None);
+        };
+        let takes = self.costs.retry;
+        self.send_tickles(takes, Some((p, Duration::ZERO)));
+        if !takes.is_zero() {
+            self.take_time(p, takes);
+        }
     }
 
     /// `v` has finished the work of its step.
@@ -192,7 +198,8 @@ impl Core {
             self.pcpus[p.index()].late += decision + to_self;
         }
         if let Some(p) = on {
-            self.take_time(p, decision + to_self);
+            let refused = self.costs.refused.filter(|_| !self.pcpus[p.index()].tickled);
+            self.take_time(p, refused.unwrap_or(decision + to_self));
         }
     }
 
@@ -363,7 +370,7 @@ impl Core {
                 assert!(!state.running, "{v:?} given to {p:?} while it runs elsewhere");
                 // It may be paused already: credit2 can decide to move a vCPU right after
                 // picking it. It then tickles, and the vCPU leaves at once.
-                assert!(!state.blocked && state.hard.has(p), "{v:?} may not run on {p:?}");
+                assert!(!state.blocked && state.hard().has(p), "{v:?} may not run on {p:?}");
                 state.running = true;
                 state.since = now;
                 let progress = &mut self.progress[v.index()];

@@ -28,6 +28,12 @@ pub struct Costs {
     /// when it idles. Xen keeps the last vCPU's state loaded: without this cost, its way back costs nothing, another's
     /// [`context_switch`](Self::context_switch).
     pub context_switch_idle: Option<Duration>,
+    /// What a wake-up that interrupts nobody takes from who runs on the pCPU on which it is handled. Without this cost it is what one takes
+    /// that interrupts, from [`wake_to_tickle`](Self::wake_to_tickle) on. In Linux who comes pays for its own way into the queue, if
+    /// it interrupts: the clock stands still from there to the switch (`rq_clock_skip_update`).
+    pub refused: Option<Duration>,
+    /// What a timer of the scheduler's takes from the vCPU that runs where it looks who may interrupt. Charged as its run time.
+    pub retry: Duration,
     /// Extra work of a vCPU that comes back to a pCPU where another vCPU has run
     /// meanwhile: its caches and TLBs are cold. Charged as its own run time.
     pub cold_cache: Duration,
@@ -85,6 +91,8 @@ impl Costs {
         cgroup_dequeue: Duration::ZERO,
         cgroup_pick: Duration::ZERO,
         cgroup_put: Duration::ZERO,
+        refused: None,
+        retry: Duration::ZERO,
         tick: Duration::ZERO,
         tick_period: Duration::ZERO,
         nohz_tick: Duration::ZERO,
@@ -95,4 +103,63 @@ impl Costs {
         guest_tick_restart: Duration::ZERO,
         guest_tick_period: Duration::ZERO,
     };
+
+    /// Each that there is, with its name in files of `costs/`.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+        let Costs {
+            wake_to_tickle,
+            tickle_to_schedule,
+            tickle_to_schedule_self,
+            tickle_to_schedule_idle,
+            schedule,
+            context_switch,
+            context_switch_idle,
+            refused,
+            retry,
+            cold_cache,
+            block,
+            wakeup,
+            cgroup_enqueue,
+            cgroup_dequeue,
+            cgroup_pick,
+            cgroup_put,
+            tick,
+            tick_period,
+            nohz_tick,
+            nohz_ticks,
+            timer_slop,
+            guest_tick,
+            guest_tick_wakeup,
+            guest_tick_restart,
+            guest_tick_period,
+        } = *self;
+        let all = [
+            ("wake_to_tickle", Some(wake_to_tickle)),
+            ("tickle_to_schedule", Some(tickle_to_schedule)),
+            ("tickle_to_schedule_self", tickle_to_schedule_self),
+            ("tickle_to_schedule_idle", Some(tickle_to_schedule_idle)),
+            ("schedule", Some(schedule)),
+            ("context_switch", Some(context_switch)),
+            ("context_switch_idle", context_switch_idle),
+            ("refused", refused),
+            ("retry", Some(retry)),
+            ("cold_cache", Some(cold_cache)),
+            ("block", Some(block)),
+            ("wakeup", Some(wakeup)),
+            ("cgroup_enqueue", Some(cgroup_enqueue)),
+            ("cgroup_dequeue", Some(cgroup_dequeue)),
+            ("cgroup_pick", Some(cgroup_pick)),
+            ("cgroup_put", Some(cgroup_put)),
+            ("tick", Some(tick)),
+            ("tick_period", Some(tick_period)),
+            ("nohz_tick", Some(nohz_tick)),
+            ("nohz_ticks", Some(nohz_ticks)),
+            ("timer_slop", Some(timer_slop)),
+            ("guest_tick", Some(guest_tick)),
+            ("guest_tick_wakeup", Some(guest_tick_wakeup)),
+            ("guest_tick_restart", Some(guest_tick_restart)),
+            ("guest_tick_period", Some(guest_tick_period)),
+        ];
+        all.into_iter().filter_map(|(name, cost)| Some((name, cost?)))
+    }
 }

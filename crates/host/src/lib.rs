@@ -19,9 +19,11 @@ pub mod notification;
 pub mod record;
 pub mod sched;
 pub mod stats;
+pub mod topology;
 
 pub use config::{Config, ConfigError, SIBLING_SPEED_PERCENT, SchedulerConfig, VmConfig, Workload};
 pub use costs::Costs;
 pub use cpu_set::CpuSet;
 pub use host::Host;
 pub use ids::{Cgroup, Dom, Pcpu, Vcpu};
+pub use topology::{Topology, TopologyError};

@@ -16,7 +16,9 @@ use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Cgroup, Config, Costs, Dom, Host, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{
+    Cgroup, Config, Costs, Dom, Host, SchedulerConfig, Topology, VmConfig, Workload,
+};
 use lowtail_testkit::allocations::{self, Counting};
 use lowtail_testkit::netback;
 
@@ -44,7 +46,11 @@ fn host(scheduler: SchedulerConfig) -> Config {
     vms.extend((0..4).map(|i| VmConfig::new(&format!("hog{i}"), hog.clone())));
     vms.push(VmConfig::new("yielder", Workload::Yielder(YielderConfig { work: us(200) })));
     vms.push(VmConfig { vcpus: 3, ..VmConfig::new("loop", Workload::CpuLoop) });
-    Config { sockets: 2, records: 1024, ..Config::new(4, scheduler, Costs::FREE, vms) }
+    Config {
+        topology: Some(Topology::even(4, 2, 1).expect("even")),
+        records: 1024,
+        ..Config::new(4, scheduler, Costs::FREE, vms)
+    }
 }
 
 /// The same guests, each in a group with a limit that it meets now and then.

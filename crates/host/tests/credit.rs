@@ -10,7 +10,7 @@ use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::record::{Note, Record, What};
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{
-    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Topology, Vcpu, VmConfig, Workload,
 };
 
 use CreditVersion::{Today, Xen48, Xen2007};
@@ -426,7 +426,7 @@ fn soft_affinity_is_a_preference() {
         let prefers = |name| VmConfig { soft: there, ..hog(name) };
         let mut config =
             host(CreditConfig::new(version), 4, vec![hog("x"), prefers("a"), prefers("b")]);
-        config.sockets = 2;
+        config.topology = Some(Topology::even(config.pcpus, 2, 1).expect("even"));
         let host = run(&config, ms(2_000));
         let places: Vec<u16> = host.state().vcpus.iter().map(|v| v.processor.0).collect();
         let preferred = places[1..].iter().filter(|&&p| p >= 2).count();
@@ -447,7 +447,7 @@ fn a_full_host_is_fair_and_busy() {
         let mut vms: Vec<_> = (0..12).map(|i| hog(&format!("hog{i}"))).collect();
         vms.extend((0..2).map(|i| VmConfig { name: format!("io{i}"), ..server() }));
         let mut config = host(CreditConfig::new(version), 8, vms);
-        config.sockets = 2;
+        config.topology = Some(Topology::even(config.pcpus, 2, 1).expect("even"));
         // Without the servers' disturbance all slices would end at one instant for ever, and
         // everybody who waits would just be leaving a pCPU and so not be there to be taken.
         let host = run(&config, ms(20_000));
@@ -486,7 +486,7 @@ fn the_same_seed_gives_the_same_run() {
             VmConfig::new("y", Workload::Yielder(YielderConfig { work: us(300) })),
         ];
         let mut config = host(CreditConfig::new(version), 4, vms);
-        config.sockets = 2;
+        config.topology = Some(Topology::even(config.pcpus, 2, 1).expect("even"));
         config.costs.schedule = us(1);
         config.costs.context_switch = us(2);
         config.costs.tickle_to_schedule = us(4);

@@ -13,7 +13,7 @@ use lowtail_host::sched::credit2::{Credit2Config, Credit2Version, RunqueueScope}
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{
-    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Config, Costs, CpuSet, Dom, Host, Pcpu, SchedulerConfig, Topology, Vcpu, VmConfig, Workload,
 };
 use lowtail_testkit::netback::KERNEL_COSTS;
 use random::{COSTS, random_vm, us};
@@ -91,10 +91,10 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let vms = (0..vms).map(|i| random_vm(i, pcpus, !capless, &mut rng)).collect();
     let costs = if rng.below(2) == 0 { COSTS } else { KERNEL_COSTS };
     let mut config = host(pcpus, &scheduler, costs, vms);
-    config.sockets = sockets;
-    if (pcpus / sockets).is_multiple_of(2) {
-        config.threads_per_core = 1 + Rng::new(seed, "SMT").below(2) as u16;
-    }
+    let rng = &mut Rng::new(seed, "topology");
+    let threads = if (pcpus / sockets).is_multiple_of(2) { 1 + rng.below(2) as u16 } else { 1 };
+    let even = Topology::even(pcpus, sockets, threads).expect("even");
+    config.topology = Some(if rng.below(2) == 0 { even } else { shuffled(even, pcpus, rng) });
     let pauses = &mut Rng::new(seed, "pauses");
     for vm in &mut config.vms {
         vm.pauses = random_pauses(pauses);
@@ -102,11 +102,27 @@ fn random_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     config.records = 64;
     if config.scheduler == SchedulerConfig::Null {
         // A pCPU for each vCPU, and room for everybody.
-        (config.sockets, config.threads_per_core) = (1, 1);
         config.pcpus = config.vms.iter().map(|vm| vm.vcpus).sum();
+        config.topology = None;
         config.vms.iter_mut().for_each(|vm| vm.hard = CpuSet::first_n(CpuSet::MAX_PCPUS));
     }
     config
+}
+
+/// The same with other numbers of pCPUs, and with a cache for each core.
+fn shuffled(topology: Topology, pcpus: u16, rng: &mut Rng) -> Topology {
+    let mut new: Vec<u16> = (0..pcpus).collect();
+    for i in (1..new.len()).rev() {
+        new.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    let set = |set: &CpuSet| set.iter().map(|p| Pcpu(new[p.index()])).collect();
+    let sets = |sets: &[CpuSet]| -> Vec<CpuSet> { sets.iter().map(set).collect() };
+    Topology {
+        cores: sets(&topology.cores),
+        caches: sets(&topology.cores),
+        sockets: sets(&topology.sockets),
+        nodes: sets(&topology.nodes),
+    }
 }
 
 /// None, or some, from microseconds to milliseconds.
@@ -185,8 +201,7 @@ fn one_pcpu_is_work_conserving() {
     for (name, scheduler) in sharing() {
         for_seeds("one_pcpu_is_work_conserving", 40, |seed| {
             let mut config = random_host(seed, &scheduler);
-            config.pcpus = 1;
-            (config.sockets, config.threads_per_core) = (1, 1);
+            (config.pcpus, config.topology) = (1, None);
             for vm in &mut config.vms {
                 vm.hard = CpuSet::only(Pcpu(0));
                 vm.cap_percent = 0;
@@ -401,7 +416,7 @@ fn domains_keep_their_order() {
 fn open_host(seed: u64, scheduler: &SchedulerConfig) -> Config {
     let mut config = random_host(seed, scheduler);
     config.pcpus = 2 + (seed % 3) as u16;
-    (config.sockets, config.threads_per_core) = (1, 1);
+    config.topology = None;
     if let SchedulerConfig::Credit2(config) = &mut config.scheduler {
         config.runqueue = RunqueueScope::All;
     }

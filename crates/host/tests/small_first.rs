@@ -56,7 +56,7 @@ fn longest_waits(config: &Config) -> Vec<Duration> {
 
 /// The longest wait of `v`, over or not.
 fn longest_wait(host: &Host, v: Vcpu) -> Duration {
-    let (stats, state) = (host.vcpu_stats(v), host.state().vcpus[v.index()]);
+    let (stats, state) = (host.vcpu_stats(v), &host.state().vcpus[v.index()]);
     let waits = state.runnable() && !state.running;
     let pending = if waits { host.now().since(state.since) } else { Duration::ZERO };
     stats.wakeup_latency.max().max(stats.preemption_latency.max()).max(pending)

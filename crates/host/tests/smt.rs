@@ -5,7 +5,9 @@ use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload};
+use lowtail_host::{
+    Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Topology, Vcpu, VmConfig, Workload,
+};
 
 /// Speed beside a busy sibling.
 const PERCENT: u16 = 61;
@@ -13,7 +15,7 @@ const SPEED: f64 = PERCENT as f64 / 100.0;
 
 fn host(pcpus: u16, scheduler: SchedulerConfig, vms: Vec<VmConfig>) -> Config {
     Config {
-        threads_per_core: 2,
+        topology: Some(Topology::even(pcpus, 1, 2).expect("pairs")),
         sibling_speed_percent: PERCENT,
         ..Config::new(pcpus, scheduler, Costs::FREE, vms)
     }
@@ -127,8 +129,7 @@ fn a_core_is_idle_whoever_may_run_there() {
 
 #[test]
 fn what_makes_no_cores_is_refused() {
-    let config = host(3, small_first(), vec![cpu_loop("a", None)]);
-    let error = Host::new(&config, 1).expect_err("three threads").to_string();
+    let error = Topology::even(3, 1, 2).expect_err("three threads").to_string();
     assert!(error.contains("2 threads per core and 3 pCPUs per socket"), "{error}");
     let config = Config { sibling_speed_percent: 0, ..host(2, small_first(), Vec::new()) };
     let error = Host::new(&config, 1).expect_err("no speed").to_string();

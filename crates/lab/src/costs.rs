@@ -50,6 +50,10 @@ pub struct CostsFile {
     pub cgroup_pick: Option<CostFile>,
     /// See [`Costs::cgroup_put`]; nothing if absent.
     pub cgroup_put: Option<CostFile>,
+    /// See [`Costs::refused`]; as one that interrupts if absent.
+    pub refused: Option<CostFile>,
+    /// See [`Costs::retry`]; nothing if absent.
+    pub retry: Option<CostFile>,
     /// See [`Costs::tick`]; nothing if absent.
     pub tick: Option<CostFile>,
     /// See [`Costs::tick_period`]; no ticks if absent.
@@ -139,6 +143,10 @@ pub struct CostsChoice {
     pub cgroup_pick: Option<DurationText>,
     /// Replaces the file's number.
     pub cgroup_put: Option<DurationText>,
+    /// Replaces the file's number.
+    pub refused: Option<DurationText>,
+    /// Replaces the file's number.
+    pub retry: Option<DurationText>,
     /// Replaces the file's number.
     pub tick: Option<DurationText>,
     /// Replaces the file's number.
@@ -242,6 +250,8 @@ impl CostTable {
             cgroup_dequeue: self.find("cgroup_dequeue").unwrap_or_else(|| get("cgroup_enqueue")),
             cgroup_pick: get("cgroup_pick"),
             cgroup_put: get("cgroup_put"),
+            refused: self.find("refused"),
+            retry: get("retry"),
             tick: get("tick"),
             tick_period: get("tick_period"),
             nohz_tick: get("nohz_tick"),
@@ -294,6 +304,8 @@ impl CostTable {
             ("cgroup_dequeue", costs.cgroup_dequeue),
             ("cgroup_pick", costs.cgroup_pick),
             ("cgroup_put", costs.cgroup_put),
+            ("refused", costs.refused),
+            ("retry", costs.retry),
             ("tick", costs.tick),
             ("tick_period", costs.tick_period),
             ("nohz_tick", costs.nohz_tick),
@@ -336,6 +348,8 @@ impl CostTable {
             ("cgroup_dequeue", choice.cgroup_dequeue),
             ("cgroup_pick", choice.cgroup_pick),
             ("cgroup_put", choice.cgroup_put),
+            ("refused", choice.refused),
+            ("retry", choice.retry),
             ("tick", choice.tick),
             ("tick_period", choice.tick_period),
             ("nohz_tick", choice.nohz_tick),

@@ -21,6 +21,7 @@ use crate::network::traffic::NamesFile;
 use crate::network::{EndFile, NetworkFile, TrafficFile};
 use crate::row_file::RowFile;
 use crate::scheduler::SchedulerFile;
+use crate::topology::TopologyFile;
 use crate::traffic::{FlowFile, NicFile};
 use crate::value::{DurationText, LongDurationText};
 use crate::workload::WorkloadFile;
@@ -133,7 +134,7 @@ fn a_minute() -> LongDurationText {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostFile {
-    /// Number of pCPUs.
+    /// Number of pCPUs; a topology says it, too.
     #[serde(default = "one_u16")]
     #[schemars(range(min = 1, max = 1024))]
     pub pcpus: u16,
@@ -149,6 +150,8 @@ pub struct HostFile {
     #[serde(default = "sibling_speed_percent")]
     #[schemars(range(min = 1, max = 100))]
     pub sibling_speed_percent: u16,
+    /// Which pCPUs share what, in place of `sockets` and `threads_per_core`.
+    pub topology: Option<TopologyFile>,
     /// What things cost: the name of a file in `costs/`, or a table with `file` and
     /// numbers that replace its own.
     #[serde(default)]

@@ -43,6 +43,7 @@ pub mod sensitivity;
 mod simulation;
 mod span;
 pub mod table;
+pub mod topology;
 pub mod traffic;
 mod tree;
 pub mod trivial;

@@ -41,6 +41,14 @@ impl Cpus {
         Ok(list)
     }
 
+    /// These numbers, in any order; nothing if there are none, or one that libvirt does not count to.
+    pub fn of(mut numbers: Vec<u16>) -> Option<Self> {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let counted = numbers.last().is_some_and(|&last| last < CPUS_MAX);
+        counted.then_some(Cpus(numbers))
+    }
+
     /// The numbers, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().copied()

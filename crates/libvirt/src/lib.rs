@@ -4,6 +4,7 @@
 //! Written from libvirt's documentation (`formatdomain.rst`, `cgroups.rst`) and from what its
 //! drivers do; knows no simulator and no live host.
 
+pub mod capabilities;
 pub mod cpus;
 pub mod cputune;
 pub mod domain;
@@ -13,6 +14,7 @@ pub mod labels;
 pub mod name;
 pub mod range;
 
+pub use capabilities::Capabilities;
 pub use cpus::Cpus;
 pub use cputune::{Cputune, Policy};
 pub use domain::{Domain, Position, Positions};

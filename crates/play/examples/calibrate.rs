@@ -70,6 +70,9 @@ fn of_xen(scheduler: &SchedulerConfig) -> Result<(), Error> {
 /// By threads of this host.
 fn of_linux(ours: bool) -> Result<(), Error> {
     let measured = Calibration::measure(ours, true)?;
+    let refused = measured.refused.map_or_else(String::new, |refused| {
+        format!(" One that wakes and has to wait takes {} from who runs.", us(refused))
+    });
     let in_groups = measured.late_in_groups.map_or_else(String::new, |(alone, beside)| {
         let (alone, beside) = (us(alone), us(beside));
         format!(" In a control group in another and so on, four of them, it is {alone} late alone, {beside} beside the other")
@@ -81,7 +84,7 @@ fn of_linux(ours: bool) -> Result<(), Error> {
         "notes = \"\"\"\nMeasured on one CPU with nothing beside what is measured; all are medians. A thread that yields and finds \
          nobody else takes {}. A tick takes {}, each {}. From the last turn of a thread that computes to the first of another when \
          a tick ends its slice: {}. A sleeper that is alone is {} late and is charged {} from before it sleeps until it is awake; \
-         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.{in_groups}{beside_groups}\n\"\"\"",
+         beside a thread that computes it is {} late and is charged {}, and it takes {} until the other computes.{in_groups}{beside_groups}{refused}\n\"\"\"",
         us(measured.yield_to_itself),
         us(measured.tick),
         us(measured.tick_period),
@@ -153,13 +156,27 @@ fn of_linux(ours: bool) -> Result<(), Error> {
             costs.cgroup_put,
             "late, in no group beside another in four groups, less late, beside another; a quarter of it",
         ),
+        (
+            "refused",
+            costs.refused.unwrap_or_default(),
+            "what one that computes misses when another wakes and waits",
+        ),
+        (
+            "retry",
+            costs.retry,
+            "from one that computes to another, less schedule and context_switch: our timer ends a turn",
+        ),
         ("tick", costs.tick, "what a thread that computes misses"),
         ("tick_period", costs.tick_period, "the resolution of CLOCK_MONOTONIC_COARSE"),
         ("nohz_tick", costs.nohz_tick, "late, alone, over one tick, less late, alone"),
         ("nohz_ticks", costs.nohz_ticks, "late, alone, over more ticks, less late, alone"),
     ];
     for (name, value, source) in lines {
-        if measured.late_in_groups.is_none() && name.starts_with("cgroup") {
+        let is_known = match name {
+            "refused" | "retry" => measured.refused.is_some(),
+            _ => measured.late_in_groups.is_some() || !name.starts_with("cgroup"),
+        };
+        if !is_known {
             continue;
         }
         println!("\n[{name}]\nvalue = \"{}\"\nsource = \"calibrate: {source}\"", us(value));

@@ -38,6 +38,13 @@ const GROUPS: u64 = 4;
 const LEAST_SHARES: u64 = 2;
 /// What a sleeper computes after each wake-up.
 const WORK: Duration = Duration::from_us(20);
+/// What two sleepers compute of whom one has more than its share, so that it waits when it wakes while the other runs, ...
+const MORE_WORK: Duration = Duration::from_ms(2);
+const LITTLE_WORK: Duration = Duration::from_us(300);
+/// ... for how long the other sleeps, ...
+const LITTLE_SLEEP: Duration = Duration::from_us(700);
+/// ... and wake-ups of the first; a quarter of them finds the other running.
+const REFUSALS: usize = 200;
 /// How long threads that compute look for what interrupts them.
 const SPAN: Duration = Duration::from_s(3);
 
@@ -74,6 +81,9 @@ pub struct Calibration {
     pub charged_beside: Duration,
     /// From before the sleeper sleeps until the other computes.
     pub handed_over: Duration,
+    /// What it takes from who runs that another wakes which does not interrupt. Measured for our scheduler, whose callbacks take most of
+    /// it; for Linux's own classes it is what is left for one that interrupts.
+    pub refused: Option<Duration>,
 }
 
 impl Calibration {
@@ -115,6 +125,7 @@ impl Calibration {
             late_beside: beside.late,
             charged_beside: beside.charged,
             handed_over: beside.handed_over,
+            refused: if small_first { Some(bench.refused()?) } else { None },
         })
     }
 
@@ -157,6 +168,9 @@ impl Calibration {
             cgroup_dequeue: less(handed_over, self.handed_over) / GROUPS,
             cgroup_pick,
             cgroup_put,
+            refused: self.refused,
+            // By that timer a turn ends, too.
+            retry: self.refused.map_or(Duration::ZERO, |_| less(self.slice_end, switch)),
             tick: self.tick,
             tick_period: self.tick_period,
             nohz_tick: less(over_one, self.late_alone),
@@ -173,6 +187,8 @@ struct Sleep(Duration, Duration);
 impl Sleep {
     /// Beside another.
     const BESIDE: Self = Sleep(Duration::from_us(1_300), Duration::from_us(2_600));
+    /// Of who has [`MORE_WORK`].
+    const MORE: Self = Sleep(Duration::from_us(3_000), Duration::from_us(6_000));
 
     /// So many percent of a tick's period.
     fn of_ticks(percent: (u64, u64)) -> Self {
@@ -200,8 +216,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs `bodies`, each in a thread of its own on the first CPU with its policy, or as VMs of our scheduler. They begin
-    /// together.
+    /// Runs `bodies`, each in a thread of its own on the first CPU with its policy, or as VMs of our scheduler, of the least weight if
+    /// their policy is the idle one. They begin together.
     fn run<'a, T: Send>(&self, bodies: Vec<Body<'a, T>>) -> Result<Vec<T>, Error> {
         let mut scheduler = None;
         if self.small_first {
@@ -222,7 +238,8 @@ impl Bench {
                     }
                     // Ordinary threads may be woken 50 us late, to save energy.
                     let _ = nix::sys::prctl::set_timerslack(1);
-                    let _ = tell.send(ready.map(|()| gettid()));
+                    let weight = (policy == Policy::Idle).then_some(1);
+                    let _ = tell.send(ready.map(|()| (gettid(), weight)));
                     here.wait();
                     body()
                 };
@@ -230,14 +247,14 @@ impl Bench {
             };
             let threads: Vec<_> = bodies.into_iter().map(hire).collect();
             let mut ready = Ok(());
-            for tid in told.iter().take(n) {
+            for thread in told.iter().take(n) {
                 let what = "cannot pin it or give it its policy";
                 let failed =
                     |source| Error::Thread { vm: "calibrate".into(), vcpu: 0, what, source };
-                let added = tid.map_err(failed).and_then(|tid| {
+                let added = thread.map_err(failed).and_then(|(tid, weight)| {
                     let tid = tid.as_raw() as u32;
                     let threads = vec![vcpu::Thread { tid, ..Default::default() }];
-                    let vm = vcpu::Vm { vcpus: 1, threads, ..Default::default() };
+                    let vm = vcpu::Vm { vcpus: 1, weight, threads, ..Default::default() };
                     scheduler.as_mut().map_or(Ok(()), |scheduler| scheduler.add(&vm).map(|_| ()))
                 });
                 ready = ready.and(added);
@@ -291,8 +308,8 @@ impl Bench {
     /// A sleeper, alone or beside a thread that computes and gives way to it at once.
     fn sleeper(&self, beside: bool, sleep: Sleep) -> Result<Slept, Error> {
         let stop = &AtomicBool::new(false);
-        let mut bodies: Vec<Body<'_, Log>> =
-            vec![(Policy::Other, Box::new(|| self.sleep(sleep, stop)))];
+        let sleeper = || self.sleep(WAKEUPS, sleep, WORK, stop);
+        let mut bodies: Vec<Body<'_, Log>> = vec![(Policy::Other, Box::new(sleeper))];
         if beside {
             let other = || watch(|_| stop.load(Ordering::Relaxed));
             bodies.push((Policy::Idle, Box::new(other)));
@@ -332,7 +349,8 @@ impl Bench {
             Grouped::Alone => Sleep::of_ticks(SHORT),
             Grouped::Sleeper | Grouped::Both | Grouped::Other => Sleep::BESIDE,
         };
-        let sleeper = || placed(who != Grouped::Other).map(|()| self.sleep(sleep, stop));
+        let sleeper =
+            || placed(who != Grouped::Other).map(|()| self.sleep(WAKEUPS, sleep, WORK, stop));
         let other =
             || placed(who != Grouped::Sleeper).map(|()| watch(|_| stop.load(Ordering::Relaxed)));
         let mut bodies: Vec<Body<'_, Result<Log, Error>>> = Vec::new();
@@ -345,11 +363,32 @@ impl Bench {
         Ok(self.slept(&logs))
     }
 
-    fn sleep(&self, sleep: Sleep, stop: &AtomicBool) -> Log {
+    /// What one that has little to do misses when one wakes that has had its share, and waits.
+    fn refused(&self) -> Result<Duration, Error> {
+        let stop = &AtomicBool::new(false);
+        let waits = || self.sleep(REFUSALS, Sleep::MORE, MORE_WORK, stop);
+        let little = || {
+            let mut log = Log::default();
+            while !stop.load(Ordering::Relaxed) {
+                let until = Instant::now().after(LITTLE_WORK);
+                log.missed.extend(watch(|now| now >= until).missed);
+                until.after(LITTLE_SLEEP).sleep();
+            }
+            log
+        };
+        let logs = self.run(vec![
+            (Policy::Idle, Box::new(waits) as Box<_>),
+            (Policy::Other, Box::new(little)),
+        ])?;
+        let missed = logs[0].due.iter().filter_map(|&due| logs[1].missed_at(due));
+        Ok(median(missed.filter(|&missed| missed < TURN)).saturating_sub(self.reading))
+    }
+
+    fn sleep(&self, wakeups: usize, sleep: Sleep, work: Duration, stop: &AtomicBool) -> Log {
         let mut log = Log::default();
         let mut rng = Rng::new(1, "calibrate");
-        for _ in 0..WAKEUPS {
-            self.spin.compute(WORK, || false);
+        for _ in 0..wakeups {
+            self.spin.compute(work, || false);
             let charged = own_cpu();
             let asleep = Instant::now();
             let due = asleep.after(rng.uniform(sleep.0, sleep.1));
@@ -359,6 +398,7 @@ impl Bench {
             log.late.push(woken.since(due));
             log.charged.push(charged);
             log.asleep.push(asleep);
+            log.due.push(due);
         }
         stop.store(true, Ordering::Relaxed);
         log
@@ -406,9 +446,11 @@ mod tests {
             late_beside: ns(beside),
             charged_beside: ns(charged),
             handed_over: ns(handed),
+            refused: None,
         };
         let own = figures(3_490, 12_050, 22_670, 22_070, 24_020, 22_370, 16_050, 15_250);
         let ours = figures(13_700, 12_640, 43_480, 29_990, 31_060, 37_770, 39_400, 33_750);
+        let ours = Calibration { refused: Some(ns(18_300)), ..ours };
         let fair = SchedulerConfig::Fair(FairConfig::new(FairVersion::Linux612));
         [(fair, own), (SchedulerConfig::SmallFirst(SmallFirstConfig::default()), ours)]
     }
@@ -477,6 +519,7 @@ mod tests {
         let mut rng = Rng::new(7, "odd");
         for _ in 0..10_000 {
             let odd_tick = rng.below(2) == 0;
+            let refused = (rng.below(2) == 0).then(|| Duration::from_ns(rng.below(50_000)));
             let mut span = || Duration::from_ns(rng.below(50_000));
             let odd = Calibration {
                 yield_to_itself: span(),
@@ -493,6 +536,7 @@ mod tests {
                 late_beside: span(),
                 charged_beside: span(),
                 handed_over: span(),
+                refused,
             };
             let costs = odd.costs();
             let most = Duration::from_us(100);

@@ -1,6 +1,6 @@
 //! The same scenario by the simulator and by a kernel, figure by figure.
 
-use lowtail_engine::Hist;
+use lowtail_engine::{Hist, Rng};
 use lowtail_host::Config;
 use lowtail_kernel::Error;
 use lowtail_net::{Pattern, TrafficConfig};
@@ -8,72 +8,77 @@ use lowtail_net::{Pattern, TrafficConfig};
 use crate::figure::{Between, Figure, Kind, Range};
 use crate::measured::Measured;
 use crate::network::NetworkMeasured;
+use crate::starts::{Starts, drawn, enough};
 use crate::{Options, simulate};
 
-/// Wake-ups from which on a median is a figure, ...
-const MEDIAN_FROM: u64 = 50;
-/// ... a 90th percentile, ...
-const P90_FROM: u64 = 200;
-/// ... and a 99th: the worst five, at least.
-const P99_FROM: u64 = 500;
 /// Transfers, messages or round trips from which on a median is a figure, ...
 const TRAFFIC_FROM: u64 = 12;
 /// ... and a 95th percentile: the worst five, at least.
 const P95_FROM: u64 = 100;
-/// Sets of other starts that are simulated: a real figure that is one of as many is outside of all in one of six cases.
+/// Other starts that are simulated, one at a time, ...
+const SINGLES: u64 = 40;
+/// ... with seeds that far from the first one's.
+const OTHERS: u64 = 1 << 20;
+/// Sets that are drawn from them: a real figure that is one of as many is outside of all in one of six cases.
 const SETS: u64 = 10;
 /// What is lost, in a network: chance alone makes fewer differ by more than a tenth.
 const COUNT_FROM: u64 = 100;
 
-/// Plays `config` `starts` times in the simulator and by `real`, such as [`run()`](crate::run()), with a seed more each time, so that
-/// threads start in other phases; all that was measured counts together. `twice`: by `real` once more, with other seeds, in place of
-/// the simulator.
+/// What a check of a scenario has shown.
+#[derive(Debug, Clone)]
+pub struct Played {
+    /// How often it was played.
+    pub starts: u16,
+    /// What both worlds have measured.
+    pub figures: Vec<Figure>,
+}
+
+/// Plays `config` as many times as are [`enough`] in the simulator and by `real`, such as [`run()`](crate::run()), with a seed more each
+/// time, so that threads start in other phases; all that was measured counts together. `twice`: by `real` once more, with other seeds, in
+/// place of the simulator.
 ///
 /// # Errors
 /// What `real` says, or as [`simulate()`](crate::simulate()).
 pub fn check(
     config: &Config,
     options: &Options,
-    starts: u64,
+    starts: Starts,
     twice: bool,
     mut real: impl FnMut(&Config, &Options) -> Result<Measured, Error>,
-) -> Result<Vec<Figure>, Error> {
-    let both = together(options.seed, starts, Measured::merge, |seed| {
+) -> Result<Played, Error> {
+    let simulated = |seed| simulate(config, seed, options.warm_up, options.duration);
+    let needed = if starts.vary() || !twice { SINGLES } else { 0 };
+    let singles = (0..needed).map(|single| simulated(options.seed.wrapping_add(OTHERS + single)));
+    let singles = singles.collect::<Result<Vec<_>, _>>()?;
+    let starts = if starts.vary() { enough(&singles, starts, options.seed) } else { starts.least };
+    let both = together(options.seed, u64::from(starts), Measured::merge, |seed| {
         let options = Options { seed, ..options.clone() };
         let measured = real(config, &options)?;
         let sim = if twice {
-            real(config, &Options { seed: seed.wrapping_add(starts), ..options })?
+            real(config, &Options { seed: seed.wrapping_add(u64::from(starts)), ..options })?
         } else {
-            simulate(config, seed, options.warm_up, options.duration)?
+            simulated(seed)?
         };
         Ok((sim, measured))
     })?;
-    let Some((sim, real)) = both else { return Ok(Vec::new()) };
+    let Some((sim, real)) = both else { return Ok(Played { starts, figures: Vec::new() }) };
     let mut figures = figures(&sim, &real);
     if !twice {
-        ranges(&mut figures, &real, |set| {
-            let seed = options.seed.wrapping_add((set + 1) * starts);
-            let play = |start| {
-                let seed = seed.wrapping_add(start);
-                simulate(config, seed, options.warm_up, options.duration)
-            };
-            (1..starts).try_fold(play(0)?, |mut all, start| {
-                all.merge(&play(start)?);
-                Ok(all)
-            })
-        })?;
+        let mut rng = Rng::new(options.seed, "other starts");
+        ranges(&mut figures, &real, || {
+            let set = drawn(&mut rng, singles.len(), starts);
+            let mut all = singles[set[0]].clone();
+            set[1..].iter().for_each(|&single| all.merge(&singles[single]));
+            all
+        });
     }
-    Ok(figures)
+    Ok(Played { starts, figures })
 }
 
-/// What the simulator has for `figures` beside `real` with [`SETS`] other sets of starts, each of which `simulate` gives by its number.
-fn ranges(
-    all: &mut [Figure],
-    real: &Measured,
-    simulate: impl Fn(u64) -> Result<Measured, Error>,
-) -> Result<(), Error> {
-    for set in 0..SETS {
-        let others = figures(&simulate(set)?, real);
+/// What the simulator has for `figures` beside `real` with [`SETS`] other sets of starts, which `simulated` gives one after another.
+fn ranges(all: &mut [Figure], real: &Measured, mut simulated: impl FnMut() -> Measured) {
+    for _ in 0..SETS {
+        let others = figures(&simulated(), real);
         for figure in all.iter_mut() {
             let same = |other: &&Figure| (&other.of, other.figure) == (&figure.of, figure.figure);
             let Some(other) = others.iter().find(same) else { continue };
@@ -82,7 +87,6 @@ fn ranges(
             figure.simulated_range = Some(range.with(other.simulated));
         }
     }
-    Ok(())
 }
 
 /// What `play` measures in both worlds with `starts` seeds in a row, `merge`d; `None` without a start.
@@ -121,12 +125,9 @@ pub fn figures(sim: &Measured, real: &Measured) -> Vec<Figure> {
         let Some((sim, real)) = sim_vm.latency.as_ref().zip(real_vm.latency.as_ref()) else {
             continue;
         };
-        for (kind, q, from) in [
-            (Kind::P50Seconds, 0.5, MEDIAN_FROM),
-            (Kind::P90Seconds, 0.9, P90_FROM),
-            (Kind::P99Seconds, 0.99, P99_FROM),
-        ] {
-            if sim.n().min(real.n()) >= from {
+        for kind in [Kind::P50Seconds, Kind::P90Seconds, Kind::P99Seconds] {
+            let Some((q, least)) = kind.quantile().zip(kind.least_wakeups()) else { continue };
+            if sim.n().min(real.n()) >= least {
                 let at = |hist: &Hist| hist.quantile(q).as_s_f64();
                 let between = Between::of(sim, real, (at(sim), at(real)));
                 figures.push(Figure { between, ..figure(kind, at(sim), at(real)) });

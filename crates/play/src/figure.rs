@@ -85,6 +85,16 @@ impl Kind {
         }
     }
 
+    /// Of a quantile of wake-ups: how many there have to be; those above a 99th percentile are the worst five, at least.
+    pub fn least_wakeups(self) -> Option<u64> {
+        match self {
+            Kind::P50Seconds => Some(50),
+            Kind::P90Seconds => Some(200),
+            Kind::P99Seconds => Some(500),
+            _ => None,
+        }
+    }
+
     /// Three errors, each a step worse, within which figures are counted: in CPUs for CPU time, else as a ratio of
     /// the larger to the smaller.
     pub fn steps(self) -> [f64; 3] {

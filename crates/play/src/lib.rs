@@ -20,6 +20,7 @@ pub mod run;
 pub mod scale;
 pub mod simulate;
 mod spin;
+pub mod starts;
 pub mod tally;
 mod vms;
 mod watch;

@@ -112,9 +112,9 @@ pub(crate) fn plan(config: &Config) -> Result<Vec<Worker>, Error> {
         }
         let tasks = tasks(&of.workload, usize::from(of.vcpus), &of.name, Player::Threads)?;
         for (vcpu, (task, v)) in tasks.into_iter().zip(&dom.vcpus).enumerate() {
-            let state = &state.vcpus[v.index()];
-            let pcpus = state.hard.iter().map(|p| p.index()).collect();
-            workers.push(Worker { vm, vcpu, task, thread: state.thread, pcpus });
+            let (thread, v) = (state.threads[v.index()], &state.vcpus[v.index()]);
+            let pcpus = v.hard().iter().map(|p| p.index()).collect();
+            workers.push(Worker { vm, vcpu, task, thread, pcpus });
         }
     }
     Ok(workers)

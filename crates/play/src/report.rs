@@ -1,9 +1,11 @@
 //! The report of a check: the figures of all scenarios, and what repeats them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use lowtail_config_text::FileError;
+use lowtail_engine::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Figure;
@@ -25,6 +27,9 @@ pub struct Settings {
     pub seed: u64,
     /// How often each is played.
     pub starts: u16,
+    /// How often at most, where figures depend on the starts; as often as all others if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_max: Option<u16>,
     /// For how many seconds each time.
     #[serde(rename = "measured_seconds")]
     pub seconds: u16,
@@ -46,6 +51,9 @@ impl Settings {
         let mut words = format!("lowtail lab check --on {} --seed {} {which}", self.on, self.seed);
         if self.starts != STARTS {
             words += &format!(" --starts {}", self.starts);
+        }
+        if let Some(most) = self.starts_max {
+            words += &format!(" --starts-max {most}");
         }
         if self.seconds != SECONDS {
             words += &format!(" --seconds {}", self.seconds);
@@ -72,6 +80,9 @@ impl Settings {
 pub struct Checked {
     /// Its number.
     pub scenario: u32,
+    /// How often it was played. Reports of earlier versions and of networks do not say it: as often as all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<u16>,
     /// What both measured.
     pub figures: Vec<Figure>,
 }
@@ -99,6 +110,39 @@ pub struct Report {
     /// Scenarios that were played a second time, as a guest hung or ended the first time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub played_again: Vec<NotPlayed>,
+    /// What each machine measured before its first scenario, for the simulator. Reports of earlier versions do not say it, nor do those
+    /// of networks, which measure it for each scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibrated: Vec<Calibrated>,
+}
+
+/// What things cost on a machine under one scheduler, as it has measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// The first scenario that it played with that.
+    pub first: u32,
+    /// The scheduler, as scenarios call it; none for threads of Linux in the kernel's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Each cost by its name, in microseconds.
+    pub costs_us: BTreeMap<String, f64>,
+    /// After how many percent of its replies a guest of Xen is told that they have left, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_completion_percent: Option<u8>,
+}
+
+impl Calibrated {
+    /// That `costs` hold from scenario number `first` on.
+    pub fn new(
+        first: u32,
+        scheduler: Option<&str>,
+        costs: impl Iterator<Item = (&'static str, Duration)>,
+    ) -> Self {
+        let cost_us = |(name, cost): (&str, Duration)| (name.to_string(), cost.as_us_f64());
+        let costs_us = costs.map(cost_us).collect();
+        let scheduler = scheduler.map(str::to_string);
+        Calibrated { first, scheduler, costs_us, tx_completion_percent: None }
+    }
 }
 
 /// Scenarios in a row that could not be played.
@@ -198,6 +242,22 @@ impl Report {
         if self.pcpus == 1 { "one CPU".to_string() } else { format!("{} CPUs", self.pcpus) }
     }
 
+    /// How often scenarios were played and for how long each time, in words.
+    pub fn starts_in_words(&self) -> String {
+        // Networks take the time of their scenarios.
+        let each = match self.settings.networks {
+            true => String::new(),
+            false => format!(" of {} s each", self.settings.seconds),
+        };
+        let all = self.scenarios.iter().map(|of| of.starts.unwrap_or(self.settings.starts));
+        let (low, high) = (all.clone().min().unwrap_or(0), all.clone().max().unwrap_or(0));
+        if low == high {
+            return format!("{low} start{}{each}", if low == 1 { "" } else { "s" });
+        }
+        let mean = all.map(f64::from).sum::<f64>() / self.scenarios.len() as f64;
+        format!("{low} to {high} starts ({mean:.1} on average){each}")
+    }
+
     /// All figures, each with the number of its scenario.
     pub fn figures(&self) -> impl Iterator<Item = (u32, &Figure)> + Clone {
         let all = self.scenarios.iter();
@@ -216,15 +276,17 @@ impl Report {
         Tally::all(self.figures().map(|(_, figure)| figure))
     }
 
-    /// As JSON without spaces, a line for each scenario: short, and what has changed shows.
+    /// As JSON without spaces, a line for each scenario and for the costs of each machine: short, and what has changed shows.
     ///
     /// # Errors
     /// serde's.
     pub fn lines(&self) -> Result<String, serde_json::Error> {
         let text = serde_json::to_string(self)?;
         // Within a string the quotes would have backslashes.
-        let start = "{\"scenario\":";
-        Ok(text.replace(start, &format!("\n{start}")) + "\n")
+        let lines = ["{\"scenario\":", "\"calibrated\":", "{\"first\":"]
+            .iter()
+            .fold(text, |text, start| text.replace(start, &format!("\n{start}")));
+        Ok(lines + "\n")
     }
 }
 
@@ -246,13 +308,14 @@ mod tests {
             on: "xen=4.20".into(),
             seed: 7,
             starts: STARTS,
+            starts_max: None,
             seconds: SECONDS,
             exact_clock: false,
             twice: false,
             networks: false,
             small_first: false,
         };
-        let checked = |scenario| Checked { scenario, figures: Vec::new() };
+        let checked = |scenario| Checked { scenario, starts: None, figures: Vec::new() };
         let why = "Xen 4.20: ended with 125".to_string();
         let report = Report {
             settings,
@@ -263,6 +326,11 @@ mod tests {
             scenarios: vec![checked(8), checked(9)],
             not_played: vec![NotPlayed { first: 5, scenarios: 3, why }],
             played_again: vec![NotPlayed::one(8, "a guest ended".into())],
+            calibrated: vec![Calibrated::new(
+                8,
+                Some("credit2"),
+                [("schedule", Duration::from_ns(1_500))].into_iter(),
+            )],
         };
         assert_eq!(
             report.command(),
@@ -270,6 +338,12 @@ mod tests {
         );
         assert_eq!(report.not_played[0].to_string(), "5 to 7: Xen 4.20: ended with 125");
         assert_eq!(report.played_again[0].to_string(), "8: a guest ended");
+        assert_eq!(report.calibrated[0].costs_us["schedule"], 1.5);
+        assert_eq!(report.starts_in_words(), "3 starts of 2 s each");
+        let mut more = report.clone();
+        more.scenarios[1].starts = Some(12);
+        more.settings.networks = true;
+        assert_eq!(more.starts_in_words(), "3 to 12 starts (7.5 on average)");
         let text = report.lines().expect("JSON");
         assert_eq!(Report::parse(&text), Ok(report));
     }

@@ -21,7 +21,7 @@ pub fn scale(config: &Config, cpus: u16) -> Config {
         return scaled;
     }
     let host = Host { from: config.pcpus, to: cpus };
-    (scaled.pcpus, scaled.sockets, scaled.threads_per_core) = (cpus, 1, 1);
+    (scaled.pcpus, scaled.topology) = (cpus, None);
     scaled.vms.iter_mut().for_each(|vm| host.vm(vm));
     let (before, after) = (threads(config), threads(&scaled));
     // Where each group is found afterwards.

@@ -13,8 +13,10 @@ pub(crate) struct Log {
     pub(crate) late: Vec<Duration>,
     /// ... its CPU time from before it slept until it was awake, ...
     pub(crate) charged: Vec<Duration>,
-    /// ... and when it went to sleep.
+    /// ... when it went to sleep, ...
     pub(crate) asleep: Vec<Instant>,
+    /// ... and when its timer was set to.
+    pub(crate) due: Vec<Instant>,
     /// Of a thread that computes, its last turn before it missed something, and its first one after that.
     pub(crate) missed: Vec<(Instant, Instant)>,
 }
@@ -22,8 +24,19 @@ pub(crate) struct Log {
 impl Log {
     /// When a thread that computes first went on after `then`.
     pub(crate) fn after(&self, then: Instant) -> Option<Instant> {
+        Some(self.missed_until(then)?.1)
+    }
+
+    /// For how long a thread that computes missed the moment `then`, if it did.
+    pub(crate) fn missed_at(&self, then: Instant) -> Option<Duration> {
+        let (last, first) = self.missed_until(then)?;
+        (last <= then).then(|| first.since(last))
+    }
+
+    /// What it missed first of all that it missed after `then`, or up to later than that.
+    fn missed_until(&self, then: Instant) -> Option<(Instant, Instant)> {
         let next = self.missed.partition_point(|missed| missed.1 <= then);
-        Some(self.missed.get(next)?.1)
+        self.missed.get(next).copied()
     }
 }
 

@@ -73,6 +73,10 @@ pub(crate) struct LabRun {
     #[arg(long, value_name = "N", requires = "domain_xml")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) pcpus: Option<u16>,
+    /// What the pCPUs of the host for --domain-xml share, and how many there are: what `virsh capabilities` prints, or a copy of
+    /// /proc/cpuinfo
+    #[arg(long, value_name = "FILE", requires = "domain_xml", conflicts_with = "pcpus")]
+    pub(super) topology: Option<PathBuf>,
     #[arg(long, value_name = "NAME", requires = "domain_xml", help = scheduler_help())]
     pub(super) scheduler: Option<String>,
     /// Version of the host's control groups for --domain-xml: with 1 `shares` are cpu.shares,
@@ -277,6 +281,11 @@ pub(crate) struct LabCheck {
     #[arg(long, value_name = "N", default_value_t = STARTS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) starts: u16,
+    /// How often at most: a scenario is played twice, four times as often, and so on, as long as the simulator's own figures differ
+    /// from one set of starts to another by more than the goals of fidelity allow [default: as --starts]
+    #[arg(long, value_name = "N", conflicts_with = "networks")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) starts_max: Option<u16>,
     /// Seconds to measure each time
     #[arg(long, value_name = "N", default_value_t = SECONDS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=600))]
@@ -323,12 +332,18 @@ pub(crate) struct LabFidelity {
 }
 
 impl LabCheck {
+    /// How often each scenario is played at most.
+    pub(super) fn most_starts(&self) -> u16 {
+        self.starts_max.map_or(self.starts, |most| most.max(self.starts))
+    }
+
     /// What repeats it.
     pub(super) fn settings(&self) -> Settings {
         Settings {
             on: self.on.to_string(),
             seed: self.seed,
             starts: self.starts,
+            starts_max: self.starts_max,
             seconds: self.seconds,
             exact_clock: self.exact_clock,
             twice: self.twice,

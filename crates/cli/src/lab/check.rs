@@ -7,7 +7,7 @@ use std::time::Instant;
 use lowtail_host::Config;
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_play::calibrate::Calibration;
-use lowtail_play::report::NotPlayed;
+use lowtail_play::report::{Calibrated, NotPlayed};
 use lowtail_play::tally::Tally;
 use lowtail_play::{Options, Report};
 use serde_json::{Value, json};
@@ -64,6 +64,7 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
         scenarios: found.scenarios,
         not_played: found.not_played,
         played_again: found.played_again,
+        calibrated: found.calibrated,
     };
     if let Some(dir) = &args.save {
         save(args, judge, &report, dir)?;
@@ -88,20 +89,19 @@ pub(super) fn run(args: &LabCheck, global: &Global) -> Result<ExitCode, Fail> {
 /// Checks by the kernel of this host, with costs that are measured first.
 fn on_kernel(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let judge = judge(args, &release())?;
-    let bar = bar(args, numbers, global);
+    let bar = bar(numbers, global);
     let costs = Calibration::measure(args.small_first, args.exact_clock)?.costs();
     let mut scenarios = Vec::new();
     for &number in numbers {
-        let play = |config: &Config, options: &Options| {
-            let measured = lowtail_play::run(config, options, &|_| {});
-            bar.step();
-            measured
-        };
+        let play = |config: &Config, options: &Options| lowtail_play::run(config, options, &|_| {});
         let mut drawn = draw(args, judge, number)?;
         drawn.config.costs = costs;
         scenarios.push(one(args, drawn, play)?);
+        bar.step();
     }
-    Ok(Found { kernel: release(), scenarios, ..Found::default() })
+    let first = numbers.first().copied().unwrap_or_default();
+    let calibrated = vec![Calibrated::new(first, None, costs.named())];
+    Ok(Found { kernel: release(), scenarios, calibrated, ..Found::default() })
 }
 
 /// What scenarios are drawn for here: the kernel, and two CPUs at most.
@@ -152,13 +152,12 @@ pub(super) fn within(tally: &Tally) -> Vec<Value> {
 fn text(args: &LabCheck, report: &Report) -> String {
     let what = if args.on.is_xen() { "Xen" } else { "Linux" };
     let mut text = format!(
-        "{what} {}, {}: {} scenarios of seed {}, {} starts of {} s each\n\n",
+        "{what} {}, {}: {} scenarios of seed {}, {}\n\n",
         report.kernel,
         report.pcpus_in_words(),
         report.scenarios.len(),
         args.seed,
-        args.starts,
-        args.seconds,
+        report.starts_in_words(),
     );
     let head = ["FIGURE", "N", "WITHIN", "", "", "", "", ""].map(String::from);
     let mut rows = vec![head];

@@ -1,6 +1,6 @@
 //! What `lowtail lab check` has found, here or in a guest.
 
-use lowtail_play::report::{Checked, NotPlayed};
+use lowtail_play::report::{Calibrated, Checked, NotPlayed};
 use serde::Deserialize;
 
 /// What all scenarios have shown.
@@ -16,4 +16,7 @@ pub(super) struct Found {
     /// Those that were played a second time, with why the first time was none.
     #[serde(default)]
     pub(super) played_again: Vec<NotPlayed>,
+    /// What things cost, as it was measured.
+    #[serde(default)]
+    pub(super) calibrated: Vec<Calibrated>,
 }

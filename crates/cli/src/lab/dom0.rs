@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lowtail_engine::Duration;
-use lowtail_host::{Config, SchedulerConfig, VmConfig, Workload};
+use lowtail_host::{Config, SchedulerConfig, Workload};
 use lowtail_lab::Experiment;
 use lowtail_lab::case::Case;
-use lowtail_play::report::{Checked, NotPlayed};
+use lowtail_play::report::{Calibrated, Checked, NotPlayed};
 use lowtail_play::xen::{
     Guests, Images, XenCosts, calibrate, calibrate_requests, guests_for, suits,
 };
@@ -21,7 +21,6 @@ use super::drawn::{Drawn, Judge, XEN_PCPUS, bar, draw, one};
 use super::guest::first_line;
 use crate::exit::Fail;
 use crate::global::Global;
-use crate::progress::Bar;
 
 /// The first of the pCPUs on which scenarios are played: the one before is dom0's.
 const FIRST_PCPU: u16 = 1;
@@ -32,54 +31,57 @@ const VCPUS: [u16; 6] = [1, 1, 1, 1, 2, 2];
 pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
     let release = release()?;
     let judge = Judge::xen(&release)?;
-    let bar = bar(args, numbers, global);
-    let failed = |error: Error| Fail::Host(error.to_string());
+    let bar = bar(numbers, global);
     let drawn = numbers.iter().map(|&number| draw(args, judge, number));
     let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
     // One scheduler after the other: each has a pool of its own.
     drawn.sort_by_key(|drawn| matches!(drawn.config.scheduler, SchedulerConfig::Credit(_)));
-    let mut bench = Some(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?);
-    let (mut scenarios, mut not_played, mut played_again) = (Vec::new(), Vec::new(), Vec::new());
-    for drawn in drawn {
-        let number = drawn.number;
-        let mut result = play(args, drawn, &mut bench, &bar);
+    let mut found = Found { kernel: release, ..Found::default() };
+    let mut bench = None;
+    for at in 0..drawn.len() {
+        let number = drawn[at].number;
+        let mut result = play(args, &drawn[at..], &mut bench, &mut found);
         // A guest may hang or end, which is no figure: once more, with new guests.
         if let Err(error) = &result {
-            played_again.push(NotPlayed::one(number, first_line(error)));
+            found.played_again.push(NotPlayed::one(number, first_line(error)));
             bench = None;
-            result = play(args, draw(args, judge, number)?, &mut bench, &bar);
+            result = play(args, &drawn[at..], &mut bench, &mut found);
         }
+        bar.step();
         match result {
-            Ok(checked) => scenarios.push(checked),
+            Ok(checked) => found.scenarios.push(checked),
             // What was played stays, and the others are tried.
             Err(error) => {
                 bench = None;
-                not_played.push(NotPlayed::one(number, first_line(&error)));
+                found.not_played.push(NotPlayed::one(number, first_line(&error)));
             }
         }
     }
-    scenarios.sort_by_key(|checked: &Checked| checked.scenario);
-    Ok(Found { kernel: release, scenarios, not_played, played_again })
+    found.scenarios.sort_by_key(|checked: &Checked| checked.scenario);
+    Ok(found)
 }
 
-/// Plays one scenario with the guests of `bench`, or with new ones if there are none: after a failure who knows in what state they are.
+/// Plays the first of `drawn` with the guests of `bench`, or with new ones for all of them if there are none: after a failure who knows
+/// in what state they are. What things cost new ones goes into `found`.
 fn play(
     args: &LabCheck,
-    drawn: Drawn,
+    drawn: &[Drawn],
     bench: &mut Option<Bench>,
-    bar: &Bar,
+    found: &mut Found,
 ) -> Result<Checked, Fail> {
     let failed = |error: Error| Fail::Host(error.to_string());
     let bench = match bench {
         Some(bench) => bench,
-        none => none.insert(Bench::new(XEN_PCPUS, &VCPUS).map_err(failed)?),
+        none => {
+            let configs = drawn.iter().map(|drawn| &drawn.config);
+            let new = none.insert(Bench::new(XEN_PCPUS, &VCPUS, configs).map_err(failed)?);
+            found.calibrated.extend(new.calibrated(drawn));
+            new
+        }
     };
-    let config = bench.priced(&drawn.config).map_err(failed)?;
-    one(args, Drawn { config, ..drawn }, |config: &Config, options: &Options| {
-        let measured = bench.guests.run(config, options);
-        bar.step();
-        measured
-    })
+    let config = bench.priced(&drawn[0].config);
+    let priced = Drawn { config, ..drawn[0] };
+    one(args, priced, |config: &Config, options: &Options| bench.guests.run(config, options))
 }
 
 /// Runs the cases that are chosen by guests of this Xen, one after another, and in the simulator.
@@ -91,7 +93,7 @@ pub(super) fn run(
     let release = release()?;
     let all = chosen(args, experiments)?;
     let configs: Vec<Config> = hosts(&all).map(|config| scale(config, XEN_PCPUS)).collect();
-    let mut bench = Bench::new(XEN_PCPUS, &guests_for(configs.iter()))?;
+    let mut bench = Bench::new(XEN_PCPUS, &guests_for(configs.iter()), configs.iter())?;
     let claims = Claims { exact_clock: args.exact_clock };
     let real = Real { name: "Xen", release, column: "XEN" };
     beside::run(args, all, global, &real, |case, options, progress| {
@@ -139,39 +141,62 @@ fn refused(case: &Case) -> Option<String> {
 /// Guests, and what things cost them.
 struct Bench {
     guests: Guests,
-    /// For each scheduler, measured once.
+    /// For each scheduler.
     costs: Vec<(Discriminant<SchedulerConfig>, XenCosts)>,
 }
 
 impl Bench {
-    /// Makes guests with so many `vcpus` each, for pools of `pcpus`.
-    fn new(pcpus: u16, vcpus: &[u16]) -> Result<Self, Error> {
+    /// Makes guests with so many `vcpus` each, for pools of `pcpus`, and has them measure what `configs` cost here, before anything else.
+    fn new<'a>(
+        pcpus: u16,
+        vcpus: &[u16],
+        configs: impl Iterator<Item = &'a Config> + Clone,
+    ) -> Result<Self, Error> {
         let images = Images {
             kernel: PathBuf::from("/guest/vmlinux"),
             ramdisk: PathBuf::from("/guest/initrd"),
             arguments: ["lab", "xen-guest"].map(String::from).to_vec(),
         };
-        let guests = Guests::new(&images, (FIRST_PCPU, pcpus), vcpus, &|| {})?;
-        Ok(Bench { guests, costs: Vec::new() })
+        let mut guests = Guests::new(&images, (FIRST_PCPU, pcpus), vcpus, &|| {})?;
+        let mut costs: Vec<(Discriminant<SchedulerConfig>, XenCosts)> = Vec::new();
+        for Config { scheduler, .. } in configs.clone() {
+            let kind = discriminant(scheduler);
+            if costs.iter().any(|(of, _)| *of == kind) {
+                continue;
+            }
+            let mut measured = calibrate(&mut guests, scheduler)?;
+            let of_kind = |config: &&Config| discriminant(&config.scheduler) == kind;
+            if configs.clone().filter(of_kind).any(asked) {
+                measured.requests = Some(calibrate_requests(&mut guests, scheduler, &measured)?);
+            }
+            costs.push((kind, measured));
+        }
+        Ok(Bench { guests, costs })
+    }
+
+    fn of(&self, config: &Config) -> &XenCosts {
+        let kind = discriminant(&config.scheduler);
+        let measured = self.costs.iter().find(|(of, _)| *of == kind);
+        &measured.expect("measured for all that are played").1
     }
 
     /// `config` with what things cost under a scheduler of that kind, here.
-    fn priced(&mut self, config: &Config) -> Result<Config, Error> {
-        let (scheduler, guests) = (&config.scheduler, &mut self.guests);
-        let kind = discriminant(scheduler);
-        let at = match self.costs.iter().position(|(of, _)| *of == kind) {
-            Some(at) => at,
-            None => {
-                self.costs.push((kind, calibrate(guests, scheduler)?));
-                self.costs.len() - 1
-            }
+    fn priced(&self, config: &Config) -> Config {
+        self.of(config).of(config)
+    }
+
+    /// What was measured for `drawn`, each scheduler with its first scenario.
+    fn calibrated(&self, drawn: &[Drawn]) -> Vec<Calibrated> {
+        let first = |scheduler: &str, like: fn(&SchedulerConfig) -> bool| {
+            let first = drawn.iter().find(|drawn| like(&drawn.config.scheduler))?;
+            let costs = self.of(&first.config);
+            let told = costs.requests.map(|requests| requests.tx_completion_percent);
+            let calibrated = Calibrated::new(first.number, Some(scheduler), costs.named());
+            Some(Calibrated { tx_completion_percent: told, ..calibrated })
         };
-        let costs = &mut self.costs[at].1;
-        let asked = |vm: &VmConfig| matches!(vm.workload, Workload::RequestServer(_));
-        if costs.requests.is_none() && config.vms.iter().any(asked) {
-            costs.requests = Some(calibrate_requests(guests, scheduler, costs)?);
-        }
-        Ok(costs.of(config))
+        let credit = first("credit", |of| matches!(of, SchedulerConfig::Credit(_)));
+        let credit2 = first("credit2", |of| matches!(of, SchedulerConfig::Credit2(_)));
+        credit2.into_iter().chain(credit).collect()
     }
 
     /// Plays `config` once by both, the simulator with what things cost here.
@@ -182,7 +207,7 @@ impl Bench {
         claims: Claims,
         progress: &dyn Fn(Duration),
     ) -> Result<Comparison, Error> {
-        let config = self.priced(config)?;
+        let config = self.priced(config);
         let real = self.guests.run(&config, options)?;
         progress(options.warm_up + options.duration);
         let Options { seed, warm_up, duration, .. } = *options;
@@ -192,6 +217,11 @@ impl Bench {
         comparison.others_percent = None;
         Ok(comparison)
     }
+}
+
+/// Whether there is a server that somebody asks.
+fn asked(config: &Config) -> bool {
+    config.vms.iter().any(|vm| matches!(vm.workload, Workload::RequestServer(_)))
 }
 
 /// What this Xen calls itself.

@@ -5,6 +5,7 @@ use std::path::Path;
 use lowtail_lab::error::LocatedError;
 use lowtail_lab::kvm::import::{HostOptions, read, scenario};
 use lowtail_lab::quoted::quoted;
+use lowtail_lab::topology::TopologyFile;
 use lowtail_lab::{Error, Experiment};
 use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Domain, Position};
@@ -28,8 +29,19 @@ fn vms(args: &LabRun) -> Result<Vec<(String, Domain)>, Fail> {
 fn text_of(args: &LabRun, vms: &[(String, Domain)]) -> Result<String, Fail> {
     let version = if version(args) == 1 { CgroupVersion::V1 } else { CgroupVersion::V2 };
     let scheduler = scheduler(args).to_string();
-    let host = HostOptions { pcpus: pcpus(args), scheduler, version };
+    let topology = args.topology.as_deref().map(topology).transpose()?;
+    let (pcpus, topology) = topology.map_or_else(|| (pcpus(args), None), |(n, of)| (n, Some(of)));
+    let host = HostOptions { pcpus, topology, scheduler, version };
     Ok(scenario(vms, &host)?)
+}
+
+/// What the file at `path` says that pCPUs share, and how many they are.
+fn topology(path: &Path) -> Result<(u16, TopologyFile), Fail> {
+    let lists = TopologyFile::read(path).map_err(|error| Fail::Input(error.to_string()))?;
+    let pcpus = lists
+        .pcpus()
+        .map_err(|error| Fail::Input(format!("{}: {}", lowtail_out::path(path), error.message)))?;
+    Ok((pcpus, lists))
 }
 
 /// The same as an experiment.
@@ -76,10 +88,13 @@ fn vcpus_at(
 pub(super) fn command(args: &LabRun, seed: u64) -> String {
     let files = args.domain_xml.iter().map(|path| quoted(&path.display().to_string()));
     let files: Vec<String> = files.collect();
+    let host = match &args.topology {
+        Some(file) => format!("--topology {}", quoted(&file.display().to_string())),
+        None => format!("--pcpus {}", pcpus(args)),
+    };
     format!(
-        "lowtail lab run --pcpus {} --scheduler {} --cgroup-version {} --seed {seed} \
+        "lowtail lab run {host} --scheduler {} --cgroup-version {} --seed {seed} \
          --domain-xml {}",
-        pcpus(args),
         quoted(scheduler(args)),
         version(args),
         files.join(" ")
@@ -102,6 +117,7 @@ fn version(args: &LabRun) -> u8 {
 pub(super) fn check(args: &LabRun) -> Result<(), Fail> {
     let options = [
         ("--pcpus", args.pcpus.is_some()),
+        ("--topology", args.topology.is_some()),
         ("--scheduler", args.scheduler.is_some()),
         ("--cgroup-version", args.cgroup_version.is_some()),
         ("--print-toml", args.print_toml),

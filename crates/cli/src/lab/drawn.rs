@@ -7,8 +7,10 @@ use lowtail_lab::Experiment;
 use lowtail_lab::check::{
     LinuxHost, XenHost, linux_scenario, network_scenario, small_first_scenario, xen_scenario,
 };
+use lowtail_play::check::Played;
 use lowtail_play::measured::Measured;
 use lowtail_play::report::{Checked, version};
+use lowtail_play::starts::Starts;
 use lowtail_play::{Error, Options};
 
 use super::args::LabCheck;
@@ -17,10 +19,9 @@ use crate::exit::Fail;
 use crate::global::Global;
 use crate::progress::Bar;
 
-/// A bar of all runs.
-pub(super) fn bar(args: &LabCheck, numbers: &[u32], global: &Global) -> Bar {
-    let each = u64::from(args.starts) * (1 + u64::from(args.twice));
-    Bar::new(global, numbers.len() as u64 * each, "{wide_bar} {pos}/{len} runs, {eta} left")
+/// A bar of all scenarios.
+pub(super) fn bar(numbers: &[u32], global: &Global) -> Bar {
+    Bar::new(global, numbers.len() as u64, "{wide_bar} {pos}/{len} scenarios, {eta} left")
 }
 
 /// Who judges.
@@ -110,13 +111,13 @@ pub(super) fn one(
     let duration = Duration::from_ms(u64::from(args.seconds) * 1_000);
     let mut options = Options::new(duration, drawn.seed);
     options.exact_clock = args.exact_clock;
-    let starts = u64::from(args.starts);
-    let figures = lowtail_play::check::check(&drawn.config, &options, starts, args.twice, play);
-    let figures = figures.map_err(|error| {
+    let starts = Starts { least: args.starts, most: args.most_starts() };
+    let played = lowtail_play::check::check(&drawn.config, &options, starts, args.twice, play);
+    let Played { starts, figures } = played.map_err(|error| {
         end_if_interrupted(&error);
         Fail::Host(format!("scenario {}: {error}", drawn.number))
     })?;
-    Ok(Checked { scenario: drawn.number, figures })
+    Ok(Checked { scenario: drawn.number, starts: Some(starts), figures })
 }
 
 /// The name of its file.

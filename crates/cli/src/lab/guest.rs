@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use super::args::{LabCheck, processors};
 use super::checked::Found;
+use super::drawn::bar;
 use crate::exit::Fail;
 use crate::global::Global;
-use crate::progress::Bar;
 
 /// What fetches and boots them.
 const SCRIPTS: [(&str, &str); 3] = [
@@ -176,8 +176,7 @@ pub(super) fn check(
     let jobs = args.jobs.map_or_else(processors, usize::from).max(1);
     let each = numbers.len().div_ceil(jobs).clamp(1, machine.scenarios);
     let pieces: Vec<&[u32]> = numbers.chunks(each).collect();
-    let bar =
-        Bar::new(global, numbers.len() as u64, "{wide_bar} {pos}/{len} scenarios, {eta} left");
+    let bar = bar(numbers, global);
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let done = AtomicUsize::new(0);
     let jobs = jobs.min(pieces.len());
@@ -209,6 +208,7 @@ pub(super) fn check(
                 all.scenarios.extend(report.scenarios);
                 all.not_played.extend(report.not_played);
                 all.played_again.extend(report.played_again);
+                all.calibrated.extend(report.calibrated);
             }
             // A guest or its hypervisor may hang; what others have played stays.
             Err(error) => {
@@ -225,6 +225,7 @@ pub(super) fn check(
     all.not_played.sort_by_key(|not| not.first);
     all.played_again.sort_by_key(|again| again.first);
     all.scenarios.sort_by_key(|checked| checked.scenario);
+    all.calibrated.sort_by(|a, b| (a.first, &a.scheduler).cmp(&(b.first, &b.scheduler)));
     Ok(all)
 }
 
@@ -259,7 +260,7 @@ fn boot(args: &LabCheck, machine: &Machine, numbers: &[u32]) -> Result<Found, Fa
     let mut command = vec!["run".to_string(), own()];
     command.extend(words.split_whitespace().map(str::to_string));
     let inside_s = n as u64
-        * u64::from(args.starts)
+        * u64::from(args.most_starts())
         * (u64::from(args.seconds) + 1)
         * (1 + u64::from(args.twice));
     let seconds = machine.boot_s + machine.slower * inside_s;

@@ -29,18 +29,12 @@ fn costs(network: &NetworkCase) -> Result<KernelCosts, Error> {
 }
 
 /// Plays the network of a case `starts` times by both, with a seed more each time; all that was measured counts together.
-pub(super) fn figures(
-    case: &Case,
-    starts: u64,
-    seed: u64,
-    step: &dyn Fn(),
-) -> Result<Vec<Figure>, Error> {
+pub(super) fn figures(case: &Case, starts: u64, seed: u64) -> Result<Vec<Figure>, Error> {
     let network = case.network.as_ref().ok_or_else(|| Error::Scenario("no network".into()))?;
     let plan = plan(network).map_err(Error::Scenario)?;
     let costs = costs(network)?;
     let both = together(seed, starts, NetworkMeasured::merge, |seed| {
         let real = network::run(&plan, case.duration, seed)?;
-        step();
         Ok((simulate(network, costs, case.duration, seed), real))
     })?;
     let of = |(sim, real)| network_figures(&network.config().traffic, &sim, &real);

@@ -13,7 +13,7 @@ use crate::global::Global;
 
 /// Checks networks `numbers` by the kernel of this host, with costs that are measured first for each.
 pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result<Found, Fail> {
-    let bar = bar(args, numbers, global);
+    let bar = bar(numbers, global);
     let mut scenarios = Vec::new();
     for &number in numbers {
         let experiment = experiment(args, Judge::Network, number)?;
@@ -22,8 +22,10 @@ pub(super) fn check(args: &LabCheck, numbers: &[u32], global: &Global) -> Result
             Fail::Host(format!("network {number}: {error}"))
         };
         let case = &experiment.cases(false)[0];
-        let figures = figures(case, u64::from(args.starts), experiment.file.seed, &|| bar.step());
-        scenarios.push(Checked { scenario: number, figures: figures.map_err(failed)? });
+        let figures =
+            figures(case, u64::from(args.starts), experiment.file.seed).map_err(failed)?;
+        scenarios.push(Checked { scenario: number, starts: None, figures });
+        bar.step();
     }
     Ok(Found { kernel: release(), scenarios, ..Found::default() })
 }

@@ -54,6 +54,41 @@ fn the_scenario_that_is_printed_is_the_one_that_is_run() {
     assert!(direct.contains("cap_error_ratio.web") && direct.contains("guest_ratio"), "{direct}");
 }
 
+/// A host is as libvirt describes it: its pCPUs, and what they share.
+#[test]
+fn a_host_of_libvirts() {
+    let place = place();
+    place.write("host.xml", include_str!("../../../libvirt/tests/data/capabilities.xml"));
+    let line = "lab run --domain-xml db.xml --topology host.xml";
+    let toml = place.line(&format!("{line} --print-toml")).expect(0, &[]).out.clone();
+    assert!(toml.contains("pcpus = 8"), "{toml}");
+    for (key, sets) in [
+        ("cores", r#"["0,4", "1,5", "2,6", "3,7"]"#),
+        ("caches", r#"["0,4", "1,5", "2-3,6-7"]"#),
+        ("sockets", r#"["0-1,4-5", "2-3,6-7"]"#),
+        ("nodes", r#"["0-1,4-5", "2-3,6-7"]"#),
+    ] {
+        assert!(toml.contains(&format!("{key} = {sets}")), "{toml}");
+    }
+    place.write("m.toml", &toml);
+    let ran = place.line(&format!("{line} --no-report --json")).json();
+    let rows = &ran["experiments"][0]["rows"];
+    assert_eq!(
+        *rows,
+        place.line("lab run m.toml --no-report --json").json()["experiments"][0]["rows"]
+    );
+    let command = ran["experiments"][0]["command"].as_str().unwrap();
+    assert!(command.contains("--topology host.xml") && !command.contains("--pcpus"), "{command}");
+    for (wrong, code, words) in [
+        ("--domain-xml db.xml --topology db.xml", 3, "db.xml:1:1: no host of libvirt's"),
+        ("--domain-xml db.xml --topology none.xml", 3, "none.xml"),
+        ("--domain-xml db.xml --topology host.xml --pcpus 8", 2, "--pcpus"),
+        ("many --topology host.xml", 2, "--domain-xml"),
+    ] {
+        place.line(&format!("lab run {wrong}")).expect(code, &[words]);
+    }
+}
+
 #[test]
 fn bad_machines_are_refused_with_their_place() {
     let place = place();

@@ -137,7 +137,7 @@ fn a_page_with_pictures_and_causes() {
         "| Xen 4.20 | p50 | 1 | 100 % (21 to 100) | 90 % within 10 % | met |  |\n",
         // A goal without figures is not met.
         "| Xen 4.20 | p99 | 0 | 0 % (0 to 100) | 90 % within 25 % | no figures |  |\n",
-        "Goals met: 1 of 3. 2 scenarios on 6.18.5-amd64, one CPU, by lowtail 0.1.0, in 2 min 5 s:\n",
+        "Goals met: 1 of 3. 2 scenarios on 6.18.5-amd64, one CPU, 3 starts of 2 s each, by lowtail 0.1.0, in 2 min 5 s:\n",
         "lowtail lab check --on xen=4.20 --seed 7 --scenarios 1 --starts 1\n",
         "![Errors of Linux 6.18: simulated figures over real ones, by kind](drawn/fidelity-linux-6.18.svg)\n",
         "| 4, g1, throttled periods | 30 | 10 | 3.00 times | a \\*known\\* one | `lowtail lab check --on guest=6.18 --seed 7 --only 4` |\n",

@@ -77,8 +77,13 @@ fn shares() -> Value {
     let quota =
         |percent: u32| Group { max: format!("{} 100000", percent * 1_000), ..Group::default() };
     let weight = |weight| Group { weight, ..Group::default() };
+    let burst = |name: &str| Part::new(name, Kind::Burst { sleep_us: 2_000, work_us: 3_000 });
     let mut figures = json!({});
     for (name, parts) in [
+        (
+            "two-vcpus",
+            vec![Part { threads: 2, ..hog("a") }, hog("b"), burst("c"), burst("d"), burst("e")],
+        ),
         ("weights", vec![weighted("a", 128), weighted("b", 256), weighted("c", 512)]),
         (
             "group-weights",

@@ -233,6 +233,7 @@ fn prepare(
             "orders" | "vms" | "waits" => map.set_max_entries(options.vms)?,
             "vcpus" | "free_slots" => map.set_max_entries(options.threads)?,
             "cpus" => map.set_max_entries(cpus)?,
+            "late_from" => map.set_max_entries(2 * (cpus + MASKS))?,
             "masks" | "mask_numbers" | "free_masks" => map.set_max_entries(MASKS)?,
             ".rodata.settings" => map.set_initial_value(&settings(options, cpus))?,
             OPS => {

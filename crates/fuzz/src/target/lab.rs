@@ -2,6 +2,7 @@
 
 use lowtail_lab::Experiment;
 use lowtail_lab::kvm::import::{HostOptions, scenario};
+use lowtail_lab::topology::TopologyFile;
 use lowtail_libvirt::Domain;
 use lowtail_libvirt::range::CgroupVersion;
 
@@ -41,6 +42,33 @@ pub(super) const SCENARIO: Target = Target {
         "{",
         "}",
         "\"",
+    ],
+};
+pub(super) const TOPOLOGY: Target = Target {
+    name: "topology",
+    read: topology,
+    bytes_max: 16 << 10,
+    most: MOST,
+    words: &[
+        "<capabilities>",
+        "</capabilities>",
+        "<host>",
+        "</host>",
+        "<topology>",
+        "<cells>",
+        "<cell id='0'>",
+        "<cpus>",
+        "<cpu id='0' socket_id='0' core_id='0' siblings='0'/>",
+        "<cpu id='65535'/>",
+        "siblings='0-16383'",
+        "<cache>",
+        "<bank level='3' cpus='0-1'/>",
+        "processor\t: 1\n",
+        "physical id\t: 1\n",
+        "core id\t\t: 0\n",
+        "\n\n",
+        "65535",
+        "-1",
     ],
 };
 pub(super) const MACHINES: Target = Target {
@@ -87,7 +115,7 @@ fn machines(bytes: &[u8]) {
     let Ok(domain) = Domain::parse("a.xml", &text) else { return };
     for version in [CgroupVersion::V1, CgroupVersion::V2] {
         let scheduler = "eevdf-6.12".to_string();
-        let host = HostOptions { pcpus: 4, scheduler, version };
+        let host = HostOptions { pcpus: 4, topology: None, scheduler, version };
         let one = ("a.xml".to_string(), domain.clone());
         if let Ok(scenario) = scenario(&[one.clone(), one], &host) {
             match Experiment::parse("x.toml", &scenario, None) {
@@ -100,5 +128,24 @@ fn machines(bytes: &[u8]) {
                 }
             }
         }
+    }
+}
+
+/// What pCPUs share becomes a table of a scenario that can be read: its lists are right or refused, and no word ends a string.
+fn topology(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match TopologyFile::parse("fuzz.xml", &text) {
+        Ok(lists) => {
+            let scenario = format!(
+                "title = \"x\"\n[host]\nscheduler = {{ kind = \"eevdf\", version = \"6.12\" }}\n{}[vm.a]\nworkload = {{ kind = \"cpu-loop\" }}\n",
+                lists.toml()
+            );
+            if let Err(error) = Experiment::parse("x.toml", &scenario, None) {
+                let error = error.to_string();
+                let syntax = ["expected", "unknown", "invalid", "duplicate"];
+                assert!(!syntax.iter().any(|word| error.contains(word)), "{error}\n{scenario}");
+            }
+        }
+        Err(error) => assert!(!error.to_string().contains(char::is_control), "{error:?}"),
     }
 }

@@ -22,6 +22,7 @@ pub const TARGETS: &[Target] = &[
     toml::VALUES,
     lab::SCENARIO,
     lab::MACHINES,
+    lab::TOPOLOGY,
     play::REPORT,
     play::CAUSES,
     host::POLICY,

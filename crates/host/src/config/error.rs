@@ -3,6 +3,7 @@
 use lowtail_engine::Duration;
 
 use crate::cpu_set::CpuSet;
+use crate::topology::TopologyError;
 
 /// What is wrong with a [`Config`](super::Config).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,24 +11,9 @@ pub enum ConfigError {
     /// No pCPUs, or more than a host can have.
     #[error("{0} pCPUs: a host has 1 to 1024")]
     Pcpus(u16),
-    /// Sockets that do not divide the pCPUs.
-    #[error("{sockets} sockets for {pcpus} pCPUs: each socket holds the same number of pCPUs")]
-    Sockets {
-        /// Sockets asked for.
-        sockets: u16,
-        /// pCPUs asked for.
-        pcpus: u16,
-    },
-    /// Hardware threads that do not make cores of all pCPUs.
-    #[error(
-        "{threads} threads per core and {pcpus} pCPUs per socket: a core has 1 thread, or 2 of the same socket"
-    )]
-    Threads {
-        /// Threads per core asked for.
-        threads: u16,
-        /// pCPUs per socket.
-        pcpus: u16,
-    },
+    /// What pCPUs share.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
     /// A speed that is none.
     #[error("a speed of {0} % beside a busy sibling: 1 to 100")]
     SiblingSpeed(u16),

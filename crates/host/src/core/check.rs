@@ -16,7 +16,7 @@ impl Core {
             if places > 1 {
                 return Err(format!("{v:?} runs on {places} pCPUs at {:?}", host.now));
             }
-            if places == 1 && !state.hard.has(state.processor) {
+            if places == 1 && !state.hard().has(state.processor) {
                 return Err(format!("{v:?} runs outside its affinity at {:?}", host.now));
             }
         }
@@ -44,7 +44,7 @@ impl Core {
         };
         let waiting = host.vcpus.iter().enumerate().filter(|(_, s)| s.runnable() && !s.running);
         for (i, state) in waiting {
-            if let Some(p) = state.hard.and(host.pcpus).iter().find(|&p| idle(p)) {
+            if let Some(p) = state.hard().and(host.pcpus).iter().find(|&p| idle(p)) {
                 return Some((p, Vcpu(i as u16)));
             }
         }

@@ -95,6 +95,7 @@ use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
+use crate::topology::set_of_each;
 
 pub use config::{CreditConfig, CreditKeys, CreditVersion};
 pub use state::Credit;
@@ -168,6 +169,8 @@ impl Scheduler for Credit {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
         let vcpus = cx.host.vcpus.len();
         self.idlers = cx.host.pcpus;
+        let (sockets, nodes) = (&cx.host.topology.sockets, &cx.host.topology.nodes);
+        let socket_of = set_of_each(sockets, cx.host.pcpus);
         let runq = |p: Pcpu| Runq {
             waiting: Vec::with_capacity(vcpus),
             sorted: 0,
@@ -176,10 +179,11 @@ impl Scheduler for Credit {
             last_search: Time::ZERO,
             busy_since: Time::ZERO,
             ticking: false,
-            socket: cx.host.socket_of(p),
+            socket: sockets[usize::from(socket_of[p.index()])],
         };
         self.runqs = cx.host.pcpus.iter().map(runq).collect();
-        self.search_bias = cx.host.sockets.iter().filter_map(|s| s.first()).collect();
+        self.search_bias = nodes.iter().filter_map(CpuSet::first).collect();
+        self.node_of = set_of_each(nodes, cx.host.pcpus);
         let moved = !self.is(CreditVersion::Xen2007);
         let unit = |dom| Unit {
             priority: Priority::Under,
@@ -284,13 +288,14 @@ impl Scheduler for Credit {
         self.wake(cx, v);
     }
 
-    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu> {
         if timer == self.accounting_timer() {
             self.account(cx);
             cx.arm(timer, cx.now() + self.config.timeslice);
         } else {
             self.tick_timer(cx, Pcpu(timer.0 as u16));
         }
+        None
     }
 
     fn check(&self, host: &HostState) -> Result<(), String> {

@@ -19,8 +19,8 @@
 //! * [`Credit2Version::Xen421`]: 4.21, and what came to 4.20.2 and 4.19.3: as above, and the credit of the vCPU that was just
 //!   preempted counts as that of a waiter (commit ae648e9f80).
 //!
-//! What differs from Xen: locks are always free (Xen tries them and gives up), a pCPU is a
-//! core of its own (SMT off), and where 4.8.1 picks a random pCPU of a queue we go round.
+//! What differs from Xen: locks are always free (Xen tries them and gives up), and where 4.8.1 picks a random pCPU of a queue we go
+//! round.
 
 mod balance;
 mod budget;
@@ -133,8 +133,8 @@ impl Credit2 {
     fn better_elsewhere(&self, cx: &SchedContext<'_>, p: Pcpu, v: Vcpu) -> bool {
         let state = cx.vcpu(v);
         let queue = &self.queues[self.queue_of[p.index()]];
-        let idle = queue.idle.minus(queue.tickled).and(state.soft).and(state.hard);
-        self.since_410 && state.has_soft_affinity() && !state.soft.has(p) && !idle.is_empty()
+        let idle = queue.idle.minus(queue.tickled).and(*state.soft()).and(*state.hard());
+        self.since_410 && state.has_soft_affinity() && !state.soft().has(p) && !idle.is_empty()
     }
 
     /// Whether `p` may take `v` from the queue instead of `stay`.
@@ -146,7 +146,7 @@ impl Credit2 {
         let fetched = unit.tickled_cpu.is_some_and(|t| t != p && queue.tickled.has(t));
         let resists =
             state.processor != p && self.credit(stay) + self.migrate_resist_ns > unit.credit;
-        state.runnable() && state.hard.has(p) && !fetched && !resists
+        state.runnable() && state.hard().has(p) && !fetched && !resists
     }
 
     /// `csched2_runtime`: until when `next` may run on `p`. `inflight` is the credit of
@@ -220,12 +220,8 @@ impl Credit2 {
 impl Scheduler for Credit2 {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
         let sets = match self.config.runqueue {
-            RunqueueScope::Core => {
-                let all: Vec<Pcpu> = cx.host.pcpus.iter().collect();
-                let cores = all.chunks(1 + usize::from(cx.host.smt));
-                cores.map(|core| core.iter().copied().collect()).collect()
-            }
-            RunqueueScope::Socket => cx.host.sockets.clone(),
+            RunqueueScope::Core => cx.host.topology.cores.clone(),
+            RunqueueScope::Socket => cx.host.topology.sockets.clone(),
             RunqueueScope::All => vec![cx.host.pcpus],
         };
         // pCPUs come one by one, and a queue is full before the next one begins.
@@ -311,8 +307,9 @@ impl Scheduler for Credit2 {
         self.finish_migration(cx, v);
     }
 
-    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu> {
         self.replenish(cx, Dom(timer.0 as u16));
+        None
     }
 
     fn check(&self, host: &HostState) -> Result<(), String> {

@@ -37,7 +37,7 @@ use crate::host_state::HostState;
 use crate::ids::{Cgroup, Pcpu, Vcpu};
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
-use balance_state::BalanceState;
+use balance_state::{BalanceState, LEVELS};
 use entity::Entity;
 use loads::Loads;
 use pool::Pool;
@@ -76,8 +76,8 @@ impl Fair {
             self.set_pcpu(e, p);
             return self.arrive(host, e, p, EnqueueReason::Move);
         }
-        let first = self.entities[e].fresh.then(|| self.pick_first(host, state.hard)).flatten();
-        let p = first.unwrap_or_else(|| self.pick_wake(host, state.hard, state.processor));
+        let first = self.entities[e].fresh.then(|| self.pick_first(host, *state.hard())).flatten();
+        let p = first.unwrap_or_else(|| self.pick_wake(host, *state.hard(), state.processor));
         self.set_pcpu(e, p);
         if let Some(since) = self.cpus[p].idle_since.take() {
             let mean = &mut self.cpus[p].mean_idle;
@@ -184,7 +184,7 @@ impl Scheduler for Fair {
                 at = self.groups[at].above;
             }
         }
-        let group_of = |v: usize| host.vcpus[v].thread.cgroup.map_or(0, |group| group.index() + 1);
+        let group_of = |v: usize| host.threads[v].cgroup.map_or(0, |group| group.index() + 1);
         // Threads and groups that may wait in a queue of each group.
         let mut waiters = vec![0; groups];
         (0..self.threads).for_each(|v| waiters[group_of(v)] += 1);
@@ -197,16 +197,14 @@ impl Scheduler for Fair {
         }
         self.entities = (0..self.threads)
             .map(|v| {
-                let state = &host.vcpus[v];
-                let slice =
-                    state.thread.slice.filter(|_| self.config.version >= FairVersion::Linux612);
+                let (state, thread) = (&host.vcpus[v], &host.threads[v]);
+                let slice = thread.slice.filter(|_| self.config.version >= FairVersion::Linux612);
                 Entity {
                     queue: group_of(v) * pcpus + state.processor.index(),
-                    weight: weight::of_thread(&state.thread, host.doms[state.dom.index()].weight)
-                        << shift,
+                    weight: weight::of_thread(thread, host.doms[state.dom.index()].weight) << shift,
                     slice: slice.map_or(self.tunables.base_slice, |slice| slice.as_ns() as i64),
                     own_slice: slice.is_some(),
-                    idle: state.thread.policy == Policy::Idle,
+                    idle: thread.policy == Policy::Idle,
                     fresh: true,
                     ..Entity::default()
                 }
@@ -224,13 +222,13 @@ impl Scheduler for Fair {
         for (p, cpu) in self.cpus.iter_mut().enumerate() {
             // Two pCPUs that balance at the same instant undo what the other has done; on a host
             // that has been up for a while they are out of step.
-            cpu.balance_states = [BalanceState::from(p as u64 * self.tunables.tick); 2];
+            cpu.balance_states = [BalanceState::from(p as u64 * self.tunables.tick); LEVELS];
             cpu.threads.reserve(self.threads);
             cpu.realtime.reserve(self.threads);
         }
         self.loads = Loads::new(host);
         let task = |v: usize| Task {
-            policy: host.vcpus[v].thread.policy,
+            policy: host.threads[v].policy,
             turn: 0,
             waits: false,
             pushed: None,
@@ -308,7 +306,7 @@ impl Scheduler for Fair {
         }
     }
 
-    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu> {
         self.now = cx.now().as_ns();
         match self.alarm(timer) {
             Alarm::Tick(p) => self.tick(cx.host, p),
@@ -319,6 +317,7 @@ impl Scheduler for Fair {
             Alarm::Slack(group) => self.slack_over(group),
         }
         self.apply_deferred(cx, None);
+        None
     }
 
     fn cgroup_stats(&self, cx: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {

@@ -56,7 +56,7 @@ pub fn assign(allowed: &[CpuSet], pcpus: usize) -> Result<Vec<Option<Vcpu>>, Vcp
 
 impl Scheduler for Null {
     fn start(&mut self, cx: &mut SchedContext<'_>) {
-        let allowed: Vec<CpuSet> = cx.host.vcpus.iter().map(|v| v.hard).collect();
+        let allowed: Vec<CpuSet> = cx.host.vcpus.iter().map(|v| *v.hard()).collect();
         self.owner = assign(&allowed, cx.host.current.len()).unwrap_or_default();
         for (p, owner) in self.owner.iter().enumerate() {
             if let Some(v) = *owner {
@@ -83,7 +83,9 @@ impl Scheduler for Null {
         }
     }
 
-    fn timer(&mut self, _view: &mut SchedContext<'_>, _timer: SchedTimer) {}
+    fn timer(&mut self, _view: &mut SchedContext<'_>, _timer: SchedTimer) -> Option<Pcpu> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,9 @@ pub trait Scheduler: Send {
     /// `p` has finished switching away from `v`, which may now run elsewhere.
     fn context_saved(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, v: Vcpu);
 
-    /// A timer armed through [`SchedContext::arm`] has fired.
-    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer);
+    /// A timer armed through [`SchedContext::arm`] has fired. Gives the pCPU on which it came, if who runs there pays for it
+    /// ([`Costs::retry`](crate::Costs::retry)).
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu>;
 
     /// What has happened to `cgroup` so far; `None` if it has no limit or the scheduler knows no
     /// groups.

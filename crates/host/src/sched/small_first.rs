@@ -241,7 +241,7 @@ impl Scheduler for SmallFirst {
         }
     }
 
-    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) {
+    fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu> {
         match self.alarm(timer) {
             Alarm::Account => {
                 self.shares.account(&mut self.vms, cx.now());
@@ -250,6 +250,7 @@ impl Scheduler for SmallFirst {
             Alarm::Retry(p) => {
                 self.cpus[p.index()].retry = None;
                 self.look(cx, p);
+                return Some(p);
             }
             Alarm::Unpark(v) => {
                 self.pauses.end(cx.now(), v);
@@ -262,6 +263,7 @@ impl Scheduler for SmallFirst {
                 }
             }
         }
+        None
     }
 
     fn cgroup_stats(&self, host: &HostState, cgroup: Cgroup) -> Option<CgroupStats> {

@@ -38,12 +38,70 @@ fn wakers_stay_in_their_socket() {
             sleeper("sleeper", Duration::from_ms(1), Duration::from_us(10), Thread::default()),
             loops("hog", 1, vec![near(0)]),
         ];
-        let config = Config { sockets: 2, ..host(4, FairConfig::new(version), vms) };
+        let config = Config {
+            topology: Some(Topology::even(4, 2, 1).expect("even")),
+            ..host(4, FairConfig::new(version), vms)
+        };
         let mut host = Host::new(&config, 1).expect("valid");
         let mut seen = CpuSet::EMPTY;
         host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
             seen.insert(host.state().vcpus[0].processor);
         });
         assert!(seen.minus(CpuSet::first_n(2)).is_empty(), "{name}: {seen:?}");
+    }
+}
+
+fn set(pcpus: &[u16]) -> CpuSet {
+    pcpus.iter().map(|&p| Pcpu(p)).collect()
+}
+
+/// Two nodes of two caches each, which a core shares whose threads are numbered apart.
+fn caches_in_nodes() -> Topology {
+    let caches = vec![set(&[0, 4]), set(&[1, 5]), set(&[2, 6]), set(&[3, 7])];
+    let nodes = vec![set(&[0, 1, 4, 5]), set(&[2, 3, 6, 7])];
+    Topology { cores: caches.clone(), caches, sockets: nodes.clone(), nodes }
+}
+
+/// Threads that begin on one cache spread over the caches of the node, then over nodes: one on each.
+#[test]
+fn loops_spread_over_caches_and_nodes() {
+    for (name, version) in VERSIONS.into_iter().skip(1) {
+        let config = Config {
+            topology: Some(caches_in_nodes()),
+            ..host(8, FairConfig::new(version), vec![loops("vm", 4, Vec::new())])
+        };
+        let mut host = Host::new(&config, 1).expect("valid");
+        host.run_to(Time::ZERO + Duration::from_s(2));
+        let on = |cache: &CpuSet| {
+            let busy = cache.iter().filter(|p| host.state().current[p.index()].is_some());
+            busy.count()
+        };
+        let busy: Vec<usize> = caches_in_nodes().caches.iter().map(on).collect();
+        assert_eq!(busy, [1, 1, 1, 1], "{name}");
+    }
+}
+
+/// One who wakes looks for an idle pCPU in its cache, not in the rest of its node.
+#[test]
+fn wakers_stay_in_their_cache() {
+    for (name, version) in VERSIONS {
+        let near = |p: u16| Thread { pin: CpuSet::only(Pcpu(p)), ..Thread::default() };
+        let vms = vec![
+            sleeper("sleeper", Duration::from_ms(1), Duration::from_us(10), Thread::default()),
+            loops("hog", 1, vec![near(0)]),
+        ];
+        let config =
+            Config { topology: Some(caches_in_nodes()), ..host(8, FairConfig::new(version), vms) };
+        let mut host = Host::new(&config, 1).expect("valid");
+        let mut seen = CpuSet::EMPTY;
+        host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
+            // Where it begins is another matter.
+            if host.state().now >= Time::ZERO + Duration::from_ms(10) {
+                seen.insert(host.state().vcpus[0].processor);
+            }
+        });
+        let caches = caches_in_nodes().caches;
+        let stays = caches.iter().any(|cache| seen.minus(*cache).is_empty());
+        assert!(stays && !seen.is_empty(), "{name}: {seen:?}");
     }
 }

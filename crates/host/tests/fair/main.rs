@@ -12,7 +12,7 @@ use lowtail_host::guest::boost_saver::BoostSaverConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::{
-    Cgroup, Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Vcpu, VmConfig, Workload,
+    Cgroup, Config, Costs, CpuSet, Host, Pcpu, SchedulerConfig, Topology, Vcpu, VmConfig, Workload,
 };
 
 /// All versions by name.

@@ -32,7 +32,11 @@ fn s4(fair: FairConfig, nested: bool, limited: bool, noise: bool) -> Config {
         emulators.push(sleeper(&format!("emulator{i}"), sleep, Duration::from_us(17), inside(vm)));
     }
     vms.extend(emulators.into_iter().filter(|_| noise));
-    Config { sockets: 2, cgroups, ..host(16, fair, vms) }
+    Config {
+        topology: Some(Topology::even(16, 2, 1).expect("even")),
+        cgroups,
+        ..host(16, fair, vms)
+    }
 }
 
 /// How busy the guests keep the host, in percent, from second 5 to 25; and by how much percent the

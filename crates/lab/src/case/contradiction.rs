@@ -43,8 +43,7 @@ pub(super) fn contradiction(
                 None => host("layout"),
             }
         }
-        ConfigError::Sockets { .. } => host("sockets"),
-        ConfigError::Threads { .. } => host("threads_per_core"),
+        ConfigError::Topology(_) => host("topology"),
         ConfigError::SiblingSpeed(_) => host("sibling_speed_percent"),
         ConfigError::Pcpus(_) => host("pcpus"),
         ConfigError::Scheduler(message) => {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use lowtail_host::{Config, ConfigError, CpuSet, Dom, VmConfig, Workload};
+use lowtail_host::{Config, ConfigError, CpuSet, Dom, Topology, VmConfig, Workload};
 
 use super::contradiction::contradiction;
 use super::spec::{HostCase, VmKind, VmRef, VmThreads};
+use super::topology::topology;
 use crate::costs::CostTable;
 use crate::cpu_set::cpu_set;
 use crate::error::KeyError;
@@ -37,6 +38,13 @@ pub(super) fn make(
     base: Option<&Path>,
 ) -> Result<CaseParts, KeyError> {
     let mut made = CaseParts::default();
+    let with_topology = |(host, costs): (&HostFile, _)| {
+        check_pcpus(host.pcpus)?;
+        let (pcpus, topology) = topology(host, base)?;
+        check_pcpus(pcpus)?;
+        Ok((HostFile { pcpus, ..host.clone() }, topology, costs))
+    };
+    let host = host.map(with_topology).transpose()?;
     let Some(network) = &file.network else {
         for (table, some) in
             [("end", file.end.keys().next()), ("traffic", file.traffic.keys().next())]
@@ -46,8 +54,8 @@ pub(super) fn make(
                     .under(&[table]));
             }
         }
-        if let Some((host, costs)) = host {
-            made.host(file, host, chosen, costs, None)?;
+        if let Some((host, topology, costs)) = &host {
+            made.host(file, (host, topology), chosen, costs, None)?;
         }
         return Ok(made);
     };
@@ -60,7 +68,7 @@ pub(super) fn make(
     let in_topology = |bad: KeyError| bad.under(&["network", "topology"]);
     let (_, machines) = network.topology.build().map_err(in_topology)?;
     let mut ends = Vec::new();
-    if let Some((host, costs)) = host {
+    if let Some((host, topology, costs)) = &host {
         for name in chosen {
             let vm = &file.vm[name];
             let on = |message| KeyError::new("on", message).under(&["vm", name]);
@@ -79,7 +87,7 @@ pub(super) fn make(
                 continue;
             }
             let at = made.hosts.len();
-            made.host(file, host, &here, costs, Some(name))?;
+            made.host(file, (host, topology), &here, costs, Some(name))?;
             let vcpus = |host: &HostCase| -> usize {
                 host.config.vms.iter().map(|vm| usize::from(vm.vcpus)).sum()
             };
@@ -115,16 +123,12 @@ impl CaseParts {
     fn host(
         &mut self,
         file: &PointFile,
-        host: &HostFile,
+        (host, topology): (&HostFile, &Topology),
         chosen: &[String],
         costs: &CostTable,
         machine: Option<&str>,
     ) -> Result<(), KeyError> {
         let scheduler = host.scheduler.build();
-        if !(1..=CpuSet::MAX_PCPUS).contains(&host.pcpus) {
-            let message = ConfigError::Pcpus(host.pcpus).to_string();
-            return Err(KeyError::new("pcpus", message).under(&["host"]));
-        }
         let at = self.hosts.len();
         let (mut vms, mut vcpus) = (Vec::new(), 0);
         let mut own: Vec<VmKind> = Vec::new();
@@ -167,7 +171,7 @@ impl CaseParts {
                 streams: false,
             });
         }
-        let (pcpus, sockets) = (host.pcpus, host.sockets);
+        let pcpus = host.pcpus;
         let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
         let tables = IoTables {
             nics: &file.nic,
@@ -192,8 +196,7 @@ impl CaseParts {
             return Err(KeyError::new("pcpus", message).under(&["host"]));
         }
         let mut config = Config {
-            sockets,
-            threads_per_core: host.threads_per_core,
+            topology: Some(topology.clone()),
             sibling_speed_percent: host.sibling_speed_percent,
             io,
             tickle,
@@ -216,6 +219,14 @@ impl CaseParts {
         }
         Ok(())
     }
+}
+
+/// Refuses more pCPUs than a host can have, and none.
+fn check_pcpus(pcpus: u16) -> Result<(), KeyError> {
+    if (1..=CpuSet::MAX_PCPUS).contains(&pcpus) {
+        return Ok(());
+    }
+    Err(KeyError::new("pcpus", ConfigError::Pcpus(pcpus).to_string()).under(&["host"]))
 }
 
 /// Refuses a driver domain that would keep more packets for the interfaces of `vms` than there is room for.

@@ -11,6 +11,7 @@ mod host;
 pub(crate) mod normalize;
 mod rows;
 pub mod spec;
+mod topology;
 pub(crate) mod variables;
 
 pub(crate) use expand::expand;

@@ -25,7 +25,7 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
         let (mut limited, mut nearest) = (BTreeSet::new(), BTreeSet::new());
         for vm in kind.vms.iter().filter(|vm| vm.host == host) {
             for &v in &state.doms[vm.dom.index()].vcpus {
-                let cgroup = state.vcpus[v.index()].thread.cgroup;
+                let cgroup = state.threads[v.index()].cgroup;
                 let mut above =
                     upwards(state, cgroup).filter(|&g| state.cgroups[g.index()].limit.is_some());
                 if let Some(first) = above.next() {
@@ -35,7 +35,7 @@ pub(crate) fn of_vms(case: &Case, kind: &VmKind, simulation: &Simulation) -> Vec
             }
             let vcpus = case.hosts[host].threads[vm.dom.index()].vcpus;
             for &v in state.doms[vm.dom.index()].vcpus.iter().take(usize::from(vcpus)) {
-                let cgroup = state.vcpus[v.index()].thread.cgroup;
+                let cgroup = state.threads[v.index()].cgroup;
                 nearest.extend(
                     upwards(state, cgroup).find(|&g| state.cgroups[g.index()].limit.is_some()),
                 );
@@ -87,7 +87,7 @@ impl CgroupUse {
         let mut threads = vec![0; state.cgroups.len()];
         for dom in &state.doms {
             for &v in &dom.vcpus {
-                for cgroup in upwards(state, state.vcpus[v.index()].thread.cgroup) {
+                for cgroup in upwards(state, state.threads[v.index()].cgroup) {
                     time[cgroup.index()] += host.vcpu_time(v).0;
                     threads[cgroup.index()] += 1;
                 }

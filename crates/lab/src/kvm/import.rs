@@ -9,6 +9,7 @@ use lowtail_libvirt::range::CgroupVersion;
 use lowtail_libvirt::{Cpus, Cputune, Domain, Policy, Position};
 
 use crate::error::{Error, FileError};
+use crate::topology::TopologyFile;
 
 /// Columns of at most so many VMs are shown by the scenario itself.
 const SHOWN_VMS: usize = 4;
@@ -29,6 +30,8 @@ pub fn read(path: &Path) -> Result<String, Error> {
 pub struct HostOptions {
     /// Number of pCPUs.
     pub pcpus: u16,
+    /// What they share, if that is known.
+    pub topology: Option<TopologyFile>,
     /// The name of a scheduler, or a kind of them.
     pub scheduler: String,
     /// What `<shares>` are.
@@ -76,6 +79,7 @@ pub fn scenario(domains: &[(String, Domain)], host: &HostOptions) -> Result<Stri
         show.iter().map(|name| toml_text(name)).collect::<Vec<_>>().join(", "),
         host.pcpus,
     );
+    text += &host.topology.as_ref().map(TopologyFile::toml).unwrap_or_default();
     for (name, (file, domain)) in names.iter().zip(domains) {
         let import = DomainImport { file, domain, host };
         text += &import.text(name)?;

@@ -10,6 +10,7 @@ mod runs;
 mod schema;
 mod seeds;
 mod sensitivity;
+mod topology;
 mod trivial;
 
 use lowtail_lab::{Error, Experiment, Outcome, RunOptions, run};

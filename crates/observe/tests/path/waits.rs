@@ -57,11 +57,15 @@ fn a_burst_waits_for_the_bytes_ahead_of_it() {
         assert_eq!(a.transmitted_bytes, a.transmitted_packets * FRAME);
         assert!(nearly(b.transmitted_packets, 7) && nearly(b.queueing_delay.count(), 7), "{b:?}");
         for share in [0.5, 0.99] {
-            let theory_us = percentile_us(&theory(&sent), share);
             let observed = a.queueing_delay.percentile_us(share);
-            assert!(agree(observed, theory_us), "{observed:?} us, by theory {theory_us}");
             let clock_us = percentile_us(&delays, share);
             assert!(agree(observed, clock_us), "{observed:?} us, by the clock {clock_us}");
+            // A transmitter that is late for a packet, as its CPU is gone or an interrupt takes long, does not catch up: its bucket
+            // holds one. Theory knows none that is late, so that the queue can be slower, as the receiver's clock says, but not faster.
+            let theory_us = percentile_us(&theory(&sent), share);
+            let not_faster =
+                observed.is_some_and(|us| us >= theory_us || agree(observed, theory_us));
+            assert!(not_faster, "{observed:?} us, by theory {theory_us}");
         }
         let alone_us = b.queueing_delay.percentile_us(0.5).unwrap();
         assert!(alone_us < 500.0, "{alone_us} us, with nobody ahead");

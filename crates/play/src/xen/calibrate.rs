@@ -89,6 +89,7 @@ pub fn calibrate(guests: &mut Guests, scheduler: &SchedulerConfig) -> Result<Xen
         late_in_groups: None,
         handed_over_in_groups: None,
         late_beside_groups: None,
+        refused: None,
         late_beside: beside.late,
         charged_beside: beside.charged.saturating_sub(besides),
         // The timer that wakes the sleeper is what the other misses first.

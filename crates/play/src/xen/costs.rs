@@ -31,6 +31,17 @@ pub struct RequestCosts {
 }
 
 impl XenCosts {
+    /// Each that takes time, with its name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+        let requests = self.requests.map(|requests| {
+            let RequestCosts { one_way, one_way_busy, network_work, tx_completion_percent: _ } =
+                requests;
+            [("one_way", one_way), ("one_way_busy", one_way_busy), ("network_work", network_work)]
+        });
+        let requests = requests.into_iter().flatten();
+        self.costs.named().chain([("yield_call", self.yield_call)]).chain(requests)
+    }
+
     /// `config` with what it takes here, in place of what its file says of costs, paths, and transmit completions.
     pub fn of(&self, config: &Config) -> Config {
         let mut config = Config { costs: self.costs, ..config.clone() };

@@ -20,7 +20,7 @@ const HEAD: &str = "# Fidelity in figures\n\n\
     real system; `less` and `more` are errors beyond the ends. [Fidelity: simulator and kernel](explanation/fidelity.md) says how figures are measured, \
     and what is known of the differences.\n\n\
     Sleeps and bursts fall into step with ticks and with each other, in one way or another by when threads start. The last column has the share of figures \
-    that are as near to what the simulator has with some other start: it plays ten more sets of starts. What is not near there, either, is an error of the \
+    that are as near to what the simulator has with some other start: it has ten more sets of starts. What is not near there, either, is an error of the \
     model. Goals are judged without it. A latency is on a step if hardly more wake-ups take longer than the middle of both figures in one world than in the \
     other: of a median, 3 % at most; of a 90th percentile 1.8 %, of a 95th 1.3 %, of a 99th 0.6 %.\n\n\
     ## Goals\n\n";
@@ -82,10 +82,11 @@ fn conditions(judged: &Judged) -> String {
     let not = list("Not played", &report.not_played);
     let again = list("Played a second time", &report.played_again);
     format!(
-        "Goals met: {met} of {all}. {} scenarios on {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}{again}",
+        "Goals met: {met} of {all}. {} scenarios on {}, {}, {}, by lowtail {}, in {}:\n\n```sh slow\n{}\n```{not}{again}",
         report.scenarios.len(),
         plain(&report.kernel),
         report.pcpus_in_words(),
+        report.starts_in_words(),
         plain(&report.version),
         span(report.elapsed_seconds),
         lowtail_out::line(&report.command()),

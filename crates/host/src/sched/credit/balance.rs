@@ -17,8 +17,8 @@ const SEARCH_LIMIT: Duration = Duration::from_ms(1);
 /// (`affinity_balance_cpumask`). `None` if it has no preference to look at.
 fn affinity(state: &VcpuState, soft_step: bool) -> Option<CpuSet> {
     match soft_step {
-        true => state.has_soft_affinity().then(|| state.soft.and(state.hard)),
-        false => Some(state.hard),
+        true => state.has_soft_affinity().then(|| state.soft().and(*state.hard())),
+        false => Some(*state.hard()),
     }
 }
 
@@ -29,7 +29,7 @@ impl Credit {
         let mut population = vec![0u32; self.runqs.len()];
         for state in &mut host.vcpus {
             let preferred = affinity(state, true).filter(|_| self.soft);
-            let allowed = preferred.unwrap_or(state.hard);
+            let allowed = preferred.unwrap_or_else(|| *state.hard());
             if let Some(p) = allowed.iter().min_by_key(|p| population[p.index()]) {
                 population[p.index()] += 1;
                 state.processor = p;
@@ -99,7 +99,7 @@ impl Credit {
     /// [`wake`](crate::sched::Scheduler::wake); and on the way it is not runnable, so that
     /// [`rate_limited`](Self::rate_limited) lets it go at once.
     fn kick_away(&mut self, cx: &mut SchedContext<'_>, current: Vcpu) {
-        let idle = cx.vcpu(current).hard.and(self.idlers);
+        let idle = cx.vcpu(current).hard().and(self.idlers);
         let sense = self.is(CreditVersion::Xen48) && !idle.is_empty();
         if sense || self.config.kick_away_boosts {
             self.begin_move(cx, current);
@@ -122,7 +122,7 @@ impl Credit {
             targets.insert(p);
         }
         if current.is_some() && !self.idlers.is_empty() {
-            targets = targets.or(self.idlers).and(cx.vcpu(v).hard);
+            targets = targets.or(self.idlers).and(*cx.vcpu(v).hard());
         }
         if targets.is_empty() {
             cx.note(p, v, Note::NotTickled);
@@ -178,10 +178,10 @@ impl Credit {
 
     /// The rule of 2007 (`csched_cpu_pick`): stay, or go where a socket is more idle.
     fn pick_2007(&self, state: &VcpuState) -> Pcpu {
-        let mut pick = state.hard.this_or_next(state.processor).unwrap_or(state.processor);
+        let mut pick = state.hard().this_or_next(state.processor).unwrap_or(state.processor);
         // Its own pCPU counts as idle, whoever waits there.
         let idlers = self.idlers.or(CpuSet::only(pick));
-        let mut left = state.hard.and(idlers).minus(self.runqs[pick.index()].socket);
+        let mut left = state.hard().and(idlers).minus(self.runqs[pick.index()].socket);
         while let Some(next) = left.next_after(pick) {
             let there = idlers.and(self.runqs[next.index()].socket);
             let here = idlers.and(self.runqs[pick.index()].socket);
@@ -218,13 +218,13 @@ impl Credit {
             return self.search_among(cx, p, own, false, workers, p).map(|(v, _)| v);
         }
         let nodes = self.search_bias.len();
-        let own_node = cx.host.sockets.iter().position(|s| s.has(p)).unwrap_or(0);
+        let own_node = usize::from(self.node_of[p.index()]);
         for soft_step in [true, false] {
             if soft_step && !self.soft {
                 continue;
             }
             for node in (own_node..nodes).chain(0..own_node) {
-                let workers = workers.and(cx.host.sockets[node]);
+                let workers = workers.and(cx.host.topology.nodes[node]);
                 // 4.8 always begins with the lowest one.
                 let after = match self.config.version {
                     CreditVersion::Today => self.search_bias[node],

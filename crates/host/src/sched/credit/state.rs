@@ -74,8 +74,10 @@ pub struct Credit {
     /// pCPUs with a vCPU in their queue.
     pub(super) busy_queues: CpuSet,
     pub(super) last_tickled: Pcpu,
-    /// By socket: the pCPU after which the search for work begins.
+    /// By node: the pCPU after which the search for work begins.
     pub(super) search_bias: Vec<Pcpu>,
+    /// The node of each pCPU.
+    pub(super) node_of: Vec<u16>,
     /// Whether any vCPU has a useful soft affinity.
     pub(super) soft: bool,
     pub(super) shares: Shares,
@@ -93,6 +95,7 @@ impl Credit {
             busy_queues: CpuSet::EMPTY,
             last_tickled: Pcpu(0),
             search_bias: Vec::new(),
+            node_of: Vec::new(),
             soft: false,
             shares,
         }

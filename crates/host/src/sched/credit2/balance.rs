@@ -80,7 +80,7 @@ impl Credit2 {
     /// in the queue with the lowest load among those of its soft affinity, if it has one,
     /// or of its hard affinity.
     pub(super) fn pick(&mut self, cx: &SchedContext<'_>, v: Vcpu, wanted: Option<usize>) -> Pcpu {
-        let state = *cx.vcpu(v);
+        let state = cx.vcpu(v);
         let own = &self.units[v.index()];
         let member = self.queues[own.rq].members.contains(&v);
         let (own_rq, own_load) = (own.rq, own.avgload);
@@ -92,12 +92,12 @@ impl Credit2 {
             let open = |rq: &usize| !self.queues[*rq].active.and(mask).is_empty();
             (0..self.queues.len()).filter(open).map(load).min().map(|(_, rq)| (rq, mask))
         };
-        let asked = wanted.filter(|&rq| !self.queues[rq].active.and(state.hard).is_empty());
+        let asked = wanted.filter(|&rq| !self.queues[rq].active.and(*state.hard()).is_empty());
         let soft = self.since_410 && state.has_soft_affinity();
         let best = asked
-            .map(|rq| (rq, state.hard))
-            .or_else(|| if soft { reach(state.soft.and(state.hard)) } else { None })
-            .or_else(|| reach(state.hard));
+            .map(|rq| (rq, *state.hard()))
+            .or_else(|| if soft { reach(state.soft().and(*state.hard())) } else { None })
+            .or_else(|| reach(*state.hard()));
         let Some((rq, mask)) = best else { return state.processor };
         let queue = &mut self.queues[rq];
         let p = queue.active.and(mask).next_after(queue.pick_bias).unwrap_or(state.processor);
@@ -152,7 +152,7 @@ impl Credit2 {
         distance: i64,
     ) -> (Option<Vcpu>, Option<Vcpu>) {
         let movable = |v: Vcpu, to: usize| {
-            let allowed = cx.vcpu(v).hard.and(self.queues[to].active);
+            let allowed = cx.vcpu(v).hard().and(self.queues[to].active);
             self.units[v.index()].migrate_to.is_none() && !allowed.is_empty()
         };
         let options = |from: usize, to: usize| {

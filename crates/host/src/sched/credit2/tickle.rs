@@ -13,18 +13,18 @@ impl Credit2 {
     /// `runq_tickle`: whom to interrupt for `v`, which has just been put on the queue.
     /// Returns whether there was anybody.
     pub(super) fn tickle_for(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) -> bool {
-        let state = *cx.vcpu(v);
+        let state = cx.vcpu(v);
         let queue = &self.queues[self.units[v.index()].rq];
         // First an idle pCPU of the queue, where the vCPU prefers to be if it has a
         // preference (since 4.10), and best the one where it was before.
-        let masks = [state.soft.and(state.hard), state.hard];
+        let masks = [state.soft().and(*state.hard()), *state.hard()];
         let first = usize::from(!(self.since_410 && state.has_soft_affinity()));
         let idle = queue.idle.minus(queue.tickled);
         // A core of its own before a thread of one (`smt_idle`).
         let pick = |mask: &CpuSet| cx.host.pick_idle(idle, *mask, state.processor);
         let idler = masks[first..].iter().find_map(pick);
         // Else a busy one that nobody has tickled yet.
-        let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(state.hard);
+        let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(*state.hard());
         let target = idler.or_else(|| match self.since_410 {
             true => self.best_victim(cx, v, busy),
             false => self.lowest_credit(cx, v, busy),
@@ -64,13 +64,13 @@ impl Credit2 {
     /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
     /// preferred, else the one with the highest score.
     fn best_victim(&mut self, cx: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
-        let state = *cx.vcpu(v);
+        let state = cx.vcpu(v);
         let own = state.processor;
         let mut best: Option<(i64, Pcpu)> = None;
         if busy.has(own) {
             let score = self.score(cx, v, own);
             if score > 0 {
-                if state.soft.has(own) {
+                if state.soft().has(own) {
                     return Some(own);
                 }
                 best = Some((score, own));
@@ -102,8 +102,8 @@ impl Credit2 {
             score -= self.migrate_resist_ns;
         }
         if score > 0 {
-            score += CREDIT_INIT_NS * i64::from(state.soft.has(p));
-            score += CREDIT_INIT_NS * i64::from(!theirs.soft.has(p));
+            score += CREDIT_INIT_NS * i64::from(state.soft().has(p));
+            score += CREDIT_INIT_NS * i64::from(!theirs.soft().has(p));
         }
         score
     }

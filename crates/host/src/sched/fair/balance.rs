@@ -1,5 +1,7 @@
 //! Which pCPU: where a thread wakes, and how load is moved from one pCPU to another.
 
+use super::balance_state::LEVELS;
+use super::loads::Shared;
 use super::state::{EnqueueReason, Fair, Leave};
 use super::version::FairVersion;
 use crate::cpu_set::CpuSet;
@@ -7,13 +9,14 @@ use crate::host_state::HostState;
 use crate::ids::{Pcpu, Vcpu};
 use crate::record::Note;
 
+/// The last level.
+const NODES: usize = 2;
 /// Who has run so recently is not moved (`sysctl_sched_migration_cost`), in ns.
 const HOT: u64 = 500_000;
 /// Threads that one pass looks at (`sysctl_sched_nr_migrate`).
 const LOOKED_AT: usize = 32;
-/// A pCPU at least so much busier than this one, in percent, is worth the move
-/// (`imbalance_pct`): within a socket, and between sockets.
-const WORTH: [u64; 2] = [117, 125];
+/// A pCPU at least so much busier than this one, in percent, is worth the move (`imbalance_pct`), at each level.
+const WORTH: [u64; LEVELS] = [117, 117, 125];
 
 /// After so many passes in vain who runs is moved (`need_active_balance`: `cache_nice_tries` + 2).
 const PATIENCE: u32 = 3;
@@ -44,11 +47,11 @@ enum GroupType {
     Overloaded,
 }
 
-/// A pCPU, or all of a socket.
+/// A pCPU, or all of a cache or node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Members {
     Pcpu(usize),
-    Socket(usize),
+    Set(Shared, usize),
 }
 
 /// The load of these (`struct sg_lb_stats`).
@@ -93,12 +96,12 @@ impl Fair {
     }
 
     /// Where a thread wakes that has run on `last`: there if it is idle, else on an idle pCPU of
-    /// its socket, with SMT best on an idle core, then beside `last`; else there all the same (`select_idle_sibling`).
+    /// its cache, with SMT best on an idle core, then beside `last`; else there all the same (`select_idle_sibling`).
     pub(super) fn pick_wake(&self, host: &HostState, allowed: CpuSet, last: Pcpu) -> usize {
         if self.idles(last.index()) {
             return last.index();
         }
-        let idle = self.loads.idle().and(self.socket_of(host, last.index()));
+        let idle = self.loads.idle().and(self.set_of(host, Shared::Cache, last.index()));
         let core = host.idle_cores(idle).and(allowed).next_after(last);
         let beside = host.sibling_of(last).filter(|&p| idle.has(p) && allowed.has(p));
         let near = core.or(beside).or_else(|| idle.and(allowed).next_after(last));
@@ -126,7 +129,7 @@ impl Fair {
         if self.cpus[p].mean_idle < HOT {
             return;
         }
-        for level in 0..2 {
+        for level in 0..LEVELS {
             self.balance(host, p, level, CpuIdleType::NewlyIdle);
             if self.queues[p].runnable > 0 {
                 return;
@@ -150,7 +153,7 @@ impl Fair {
     }
 
     fn rebalance(&mut self, host: &mut HostState, p: usize, idle_type: CpuIdleType) {
-        for level in 0..2 {
+        for level in 0..LEVELS {
             let state = self.cpus[p].balance_states[level];
             if self.now >= state.last + self.interval(host, p, level, idle_type) {
                 self.cpus[p].balance_states[level].last = self.now;
@@ -165,13 +168,13 @@ impl Fair {
         let old = self.config.version == FairVersion::Linux2639;
         let span = u64::from(self.span(host, p, level).len());
         let (least, most) = match (old, level) {
-            (true, 0) => (1, 4),
-            (true, _) => (8, 32),
+            (true, NODES) => (8, 32),
+            (true, _) => (1, 4),
             (false, _) => (span, 2 * span),
         };
         let ms = if self.cpus[p].balance_states[level].relaxed { most } else { least };
         let factor = match (idle_type, old, level) {
-            (CpuIdleType::Busy, true, 0) => 64,
+            (CpuIdleType::Busy, true, level) if level < NODES => 64,
             (CpuIdleType::Busy, ..) if self.config.version < FairVersion::Linux66 => 32,
             (CpuIdleType::Busy, ..) => 16,
             _ => 1,
@@ -186,32 +189,29 @@ impl Fair {
         }
     }
 
-    /// The pCPUs among which `p` balances: its socket, and the host.
+    /// The pCPUs among which `p` balances.
     fn span(&self, host: &HostState, p: usize, level: usize) -> CpuSet {
+        let node = || self.set_of(host, Shared::Node, p);
         match level {
-            0 => self.socket_of(host, p),
-            _ if host.sockets.len() > 1 => host.pcpus,
+            0 => self.set_of(host, Shared::Cache, p),
+            1 if self.set_of(host, Shared::Cache, p) != node() => node(),
+            NODES if host.topology.nodes.len() > 1 => host.pcpus,
             _ => CpuSet::EMPTY,
         }
     }
 
-    fn socket_of(&self, host: &HostState, p: usize) -> CpuSet {
-        host.sockets.get(self.loads.socket(p)).copied().unwrap_or(host.pcpus)
-    }
-
-    fn set_of(&self, host: &HostState, members: Members) -> CpuSet {
-        match members {
-            Members::Pcpu(p) => CpuSet::only(self.pcpu(p)),
-            Members::Socket(socket) => host.sockets[socket],
-        }
+    /// The cache or node of `p`.
+    fn set_of(&self, host: &HostState, shared: Shared, p: usize) -> CpuSet {
+        sets(host, shared)[self.loads.set_of(shared, p)]
     }
 
     fn group_stats(&self, host: &HostState, members: Members) -> GroupStats {
         let (load, pcpus, idle) = match members {
             Members::Pcpu(p) => (self.loads.of(p), 1, u32::from(self.idles(p))),
-            Members::Socket(socket) => {
-                let set = host.sockets[socket];
-                (self.loads.of_socket(socket), set.len(), self.loads.idle().and(set).len())
+            Members::Set(shared, number) => {
+                let set = sets(host, shared)[number];
+                let idle = self.loads.idle().and(set).len();
+                (self.loads.of_set(shared, number), set.len(), idle)
             }
         };
         let group_type = match load.runnable.cmp(&pcpus) {
@@ -261,20 +261,20 @@ impl Fair {
     pub(super) fn can_push(&self, host: &HostState, e: usize, p: usize) -> bool {
         let there = self.queues[self.entities[e].queue].group * self.cpus.len() + p;
         self.idles(p)
-            && host.vcpus[e].hard.has(self.pcpu(p))
+            && host.vcpus[e].hard().has(self.pcpu(p))
             && self.entities[e].queued
             && self.queues[there].throttles == 0
     }
 
-    /// Between sockets one pCPU of each balances: its first idle one, else its first
+    /// Among caches or nodes one pCPU of each balances: its first idle one, else its first
     /// (`should_we_balance`).
     fn is_turn(&self, host: &HostState, p: usize, level: usize, idle_type: CpuIdleType) -> bool {
-        if level == 0 || idle_type == CpuIdleType::NewlyIdle {
+        let (Some(shared), false) = (shared(level), idle_type == CpuIdleType::NewlyIdle) else {
             return true;
-        }
-        let socket = self.socket_of(host, p);
-        let idle = self.loads.idle().and(socket).first();
-        idle.or_else(|| socket.first()) == Some(self.pcpu(p))
+        };
+        let own = self.set_of(host, shared, p);
+        let idle = self.loads.idle().and(own).first();
+        idle.or_else(|| own.first()) == Some(self.pcpu(p))
     }
 
     /// The set of pCPUs to take from, and how much (`find_busiest_group`).
@@ -286,18 +286,20 @@ impl Fair {
         idle_type: CpuIdleType,
     ) -> Option<(CpuSet, Amount)> {
         let new = self.config.version >= FairVersion::Linux66;
-        let own = self.loads.socket(p);
-        let local = if level == 0 { Members::Pcpu(p) } else { Members::Socket(own) };
-        let local = self.group_stats(host, local);
+        let local = match shared(level) {
+            None => Members::Pcpu(p),
+            Some(shared) => Members::Set(shared, self.loads.set_of(shared, p)),
+        };
+        let (own, local) = (local, self.group_stats(host, local));
         let mut busiest: Option<GroupStats> = None;
         let mut all = local;
-        let mut look = |members: Members| {
+        let look = |members: Members| {
             let mut stats = self.group_stats(host, members);
             all.load += stats.load;
             all.pcpus += stats.pcpus;
-            // Threads are rather spread over sockets than packed (SD_PREFER_SIBLING).
+            // Threads are rather spread over caches and nodes than packed (SD_PREFER_SIBLING).
             if !new
-                && level == 1
+                && level > 0
                 && local.group_type == GroupType::Spare
                 && stats.threads > local.threads + 1
             {
@@ -314,14 +316,17 @@ impl Fair {
                 busiest = Some(stats);
             }
         };
-        match level {
-            0 => {
-                let others = self.socket_of(host, p).iter().map(|other| other.index());
-                others.filter(|&other| other != p).for_each(|other| look(Members::Pcpu(other)));
+        let span = self.span(host, p, level);
+        match shared(level) {
+            None => {
+                let others = span.iter().map(|other| Members::Pcpu(other.index()));
+                others.filter(|&other| other != own).for_each(look);
             }
-            _ => {
-                let others = (0..host.sockets.len()).filter(|&socket| socket != own);
-                others.for_each(|socket| look(Members::Socket(socket)));
+            Some(shared) => {
+                let within = |&(_, set): &(usize, &CpuSet)| set.minus(span).is_empty();
+                let others = sets(host, shared).iter().enumerate().filter(within);
+                let others = others.map(|(number, _)| Members::Set(shared, number));
+                others.filter(|&other| other != own).for_each(look);
             }
         }
         let busiest = busiest?;
@@ -330,7 +335,11 @@ impl Fair {
         } else {
             amount_by_load(&local, &busiest, all.average(), level, idle_type)
         };
-        Some((self.set_of(host, busiest.members), amount?))
+        let set = match busiest.members {
+            Members::Pcpu(p) => CpuSet::only(self.pcpu(p)),
+            Members::Set(shared, number) => sets(host, shared)[number],
+        };
+        Some((set, amount?))
     }
 
     /// Moves `amount` from the busiest of `set` to `p`; whether anything was moved.
@@ -399,7 +408,7 @@ impl Fair {
         let there = self.queues[q].group * self.cpus.len() + p;
         let hot = self.now - self.entities[e].exec_start < HOT;
         !state.running
-            && state.hard.has(self.pcpu(p))
+            && state.hard().has(self.pcpu(p))
             && !self.entities[e].delayed
             && self.queues[q].throttles == 0
             && self.queues[there].throttles == 0
@@ -416,6 +425,23 @@ impl Fair {
         host.vcpus[e].processor = self.pcpu(p);
         self.deferred_notes.push((self.pcpu(p), Vcpu(e as u16), Note::Stolen));
         self.check_preempt(p, e);
+    }
+}
+
+/// What the groups share among which load is balanced at a level; nothing if they are pCPUs.
+fn shared(level: usize) -> Option<Shared> {
+    match level {
+        0 => None,
+        1 => Some(Shared::Cache),
+        _ => Some(Shared::Node),
+    }
+}
+
+/// All caches, or all nodes.
+fn sets(host: &HostState, shared: Shared) -> &[CpuSet] {
+    match shared {
+        Shared::Cache => &host.topology.caches,
+        Shared::Node => &host.topology.nodes,
     }
 }
 
@@ -482,7 +508,7 @@ fn amount_by_threads(
             return None;
         }
     } else {
-        let spread = level == 1
+        let spread = level > 0
             && local.group_type == GroupType::Spare
             && busiest.threads > local.threads + 1;
         if !spread && busiest.group_type != GroupType::Overloaded {
@@ -494,7 +520,7 @@ fn amount_by_threads(
         }
     }
     if local.group_type == GroupType::Spare {
-        let threads = if busiest.group_type == GroupType::Overloaded && level == 1 {
+        let threads = if busiest.group_type == GroupType::Overloaded && level > 0 {
             // By what is unused here, which idle pCPUs are.
             local.idle.max(u32::from(idle_type != CpuIdleType::Busy))
         } else {

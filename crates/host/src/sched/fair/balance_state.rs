@@ -1,5 +1,9 @@
 //! When a pCPU last balanced, and with what success.
 
+/// Levels at which load is balanced: among the pCPUs of a last-level cache, among the caches of a node, and among nodes (the domains MC,
+/// PKG and NUMA of `kernel/sched/topology.c`). A level of which there is one is left out.
+pub(super) const LEVELS: usize = 3;
+
 /// When a pCPU last balanced within a domain, and with what success.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BalanceState {

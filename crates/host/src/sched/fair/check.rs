@@ -1,5 +1,6 @@
 //! What must hold between two events.
 
+use super::loads::Shared;
 use super::state::Fair;
 use crate::host_state::HostState;
 use crate::ids::Vcpu;
@@ -26,11 +27,13 @@ impl Fair {
                 return Err(format!("pCPU {p} has {load:?}: {cpu:?} {root:?}"));
             }
         }
-        for socket in 0..host.sockets.len() {
-            let all = (0..self.cpus.len()).filter(|&p| self.loads.socket(p) == socket);
-            let load: u64 = all.map(|p| self.queues[p].load).sum();
-            if load != self.loads.of_socket(socket).load {
-                return Err(format!("socket {socket} has load {load}: {:?}", self.loads));
+        let topology = &host.topology;
+        for (shared, sets) in [(Shared::Cache, &topology.caches), (Shared::Node, &topology.nodes)] {
+            for (number, set) in sets.iter().enumerate() {
+                let load: u64 = set.iter().map(|p| self.queues[p.index()].load).sum();
+                if load != self.loads.of_set(shared, number).load {
+                    return Err(format!("{shared:?} {number} has load {load}: {:?}", self.loads));
+                }
             }
         }
         for (group, state) in self.groups.iter().enumerate() {

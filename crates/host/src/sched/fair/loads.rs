@@ -1,11 +1,12 @@
-//! What balancing looks at, pCPU by pCPU, close together, with its sums for sockets: whoever looks for the busiest of many pCPUs does not
-//! go through all that is known of each.
+//! What balancing looks at, pCPU by pCPU, close together, with its sums for caches and nodes: whoever looks for the busiest of many
+//! pCPUs does not go through all that is known of each.
 
 use crate::cpu_set::CpuSet;
 use crate::host_state::HostState;
 use crate::ids::Pcpu;
+use crate::topology::set_of_each;
 
-/// Load and threads of a pCPU, or of all in a socket.
+/// Load and threads of a pCPU, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// Weight of what is queued.
@@ -14,13 +15,35 @@ pub(super) struct Load {
     pub(super) runnable: u32,
 }
 
+/// What pCPUs share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shared {
+    /// A last-level cache.
+    Cache,
+    /// A NUMA node.
+    Node,
+}
+
+/// Loads of all caches, or of all nodes.
+#[derive(Debug, Default)]
+struct Sums {
+    loads: Vec<Load>,
+    /// Which of them each pCPU is in.
+    of: Vec<u16>,
+}
+
+impl Sums {
+    fn new(sets: &[CpuSet], pcpus: CpuSet) -> Self {
+        Sums { loads: vec![Load::default(); sets.len()], of: set_of_each(sets, pcpus) }
+    }
+}
+
 /// Those of all pCPUs.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     pcpus: Vec<Load>,
-    sockets: Vec<Load>,
-    /// The socket of each pCPU.
-    socket_of: Vec<u16>,
+    caches: Sums,
+    nodes: Sums,
     /// pCPUs on which nothing runs, and nothing waits.
     idle: CpuSet,
 }
@@ -28,11 +51,10 @@ pub(super) struct Loads {
 impl Loads {
     /// Those of a host on which nothing runs.
     pub(super) fn new(host: &HostState) -> Self {
-        let socket_of = |p: Pcpu| host.sockets.iter().position(|s| s.has(p)).unwrap_or(0) as u16;
         Loads {
             pcpus: vec![Load::default(); host.current.len()],
-            sockets: vec![Load::default(); host.sockets.len().max(1)],
-            socket_of: host.pcpus.iter().map(socket_of).collect(),
+            caches: Sums::new(&host.topology.caches, host.pcpus),
+            nodes: Sums::new(&host.topology.nodes, host.pcpus),
             idle: host.pcpus,
         }
     }
@@ -40,9 +62,11 @@ impl Loads {
     /// pCPU `p` has `new` now, and something to do, or nothing.
     pub(super) fn set(&mut self, p: usize, new: Load, busy: bool) {
         let old = std::mem::replace(&mut self.pcpus[p], new);
-        let sum = &mut self.sockets[usize::from(self.socket_of[p])];
-        sum.load = sum.load - old.load + new.load;
-        sum.runnable = sum.runnable - old.runnable + new.runnable;
+        for sums in [&mut self.caches, &mut self.nodes] {
+            let sum = &mut sums.loads[usize::from(sums.of[p])];
+            sum.load = sum.load - old.load + new.load;
+            sum.runnable = sum.runnable - old.runnable + new.runnable;
+        }
         if busy {
             self.idle.remove(Pcpu(p as u16));
         } else {
@@ -54,13 +78,21 @@ impl Loads {
         self.pcpus[p]
     }
 
-    pub(super) fn of_socket(&self, socket: usize) -> Load {
-        self.sockets[socket]
+    /// Of cache or node number `set`.
+    pub(super) fn of_set(&self, shared: Shared, set: usize) -> Load {
+        self.sums(shared).loads[set]
     }
 
-    /// The number of `p`'s socket.
-    pub(super) fn socket(&self, p: usize) -> usize {
-        usize::from(self.socket_of[p])
+    /// The number of `p`'s cache or node.
+    pub(super) fn set_of(&self, shared: Shared, p: usize) -> usize {
+        usize::from(self.sums(shared).of[p])
+    }
+
+    fn sums(&self, shared: Shared) -> &Sums {
+        match shared {
+            Shared::Cache => &self.caches,
+            Shared::Node => &self.nodes,
+        }
     }
 
     /// Whether nothing runs on `p`, and nothing waits there.

@@ -41,7 +41,7 @@ impl Fair {
     /// The real-time thread `e` wakes, having run on `last`: there if it may interrupt there,
     /// else where the least important runs (`select_task_rq_rt`).
     pub(super) fn wake_realtime(&mut self, host: &mut HostState, e: usize) {
-        let (last, allowed) = (host.vcpus[e].processor.index(), host.vcpus[e].hard);
+        let (last, allowed) = (host.vcpus[e].processor.index(), *host.vcpus[e].hard());
         let priority = self.priority(e);
         let rank = |p: usize| {
             let head = self.cpus[p].realtime.first().map_or(0, |&head| self.priority(head));
@@ -125,7 +125,7 @@ impl Fair {
         let own = self.cpus[p].realtime.first().copied();
         let waits = |e: usize| {
             let state = &host.vcpus[e];
-            self.tasks[e].waits && !state.running && state.hard.has(self.pcpu(p))
+            self.tasks[e].waits && !state.running && state.hard().has(self.pcpu(p))
         };
         if self.any_realtime {
             let others = host.pcpus.minus(CpuSet::only(self.pcpu(p))).iter();

@@ -1,6 +1,6 @@
 //! What the fair class keeps: pCPUs, threads, groups, and their queues.
 
-use super::balance_state::BalanceState;
+use super::balance_state::{BalanceState, LEVELS};
 use super::entity::Entity;
 use super::loads::{Load, Loads};
 use super::pool::Pool;
@@ -56,7 +56,8 @@ pub(super) struct Cpu {
     /// Since when it idles, if a wake-up is to tell for how long.
     pub(super) idle_since: Option<u64>,
     pub(super) mean_idle: u64,
-    pub(super) balance_states: [BalanceState; 2],
+    /// At each level of balancing.
+    pub(super) balance_states: [BalanceState; LEVELS],
 }
 
 /// A thread, besides its entity.

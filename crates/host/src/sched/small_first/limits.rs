@@ -69,7 +69,7 @@ pub(super) struct Limits {
 
 /// The groups that `v` is in, the innermost first.
 fn groups(host: &HostState, v: Vcpu) -> impl Iterator<Item = Cgroup> {
-    let innermost = host.vcpus[v.index()].thread.cgroup;
+    let innermost = host.threads[v.index()].cgroup;
     std::iter::successors(innermost, |cgroup| host.cgroups[cgroup.index()].parent)
 }
 

@@ -21,7 +21,7 @@ impl SmallFirst {
         // A core of its own if there is one, as `scx_bpf_select_cpu_dfl()` of Linux.
         let free = self.idle.minus(self.tickled);
         let within = |mask| cx.host.pick_idle(free, mask, state.processor);
-        within(state.soft.and(state.hard)).or_else(|| within(state.hard))
+        within(state.soft().and(*state.hard())).or_else(|| within(*state.hard()))
     }
 
     /// Finds a pCPU for `v`, which wakes: an idle one, which runs it and nobody else, or one as for all who wait.
@@ -52,7 +52,7 @@ impl SmallFirst {
         let first = if pcpus > LOOK { own.index() } else { 0 };
         let near = (first..first + pcpus.min(LOOK)).map(|p| Pcpu((p % pcpus) as u16));
         for p in [own].into_iter().chain(near.filter(|&p| p != own)) {
-            if !cx.vcpu(v).hard.has(p) || self.tickled.has(p) {
+            if !cx.vcpu(v).hard().has(p) || self.tickled.has(p) {
                 continue;
             }
             let Some(current) = cx.current(p) else { continue };

@@ -111,10 +111,10 @@ impl Queues {
         let mut sets: Vec<(CpuSet, usize)> = Vec::new();
         let mut of = Vec::new();
         for state in &host.vcpus {
-            let known = sets.iter().position(|(allowed, _)| *allowed == state.hard);
+            let known = sets.iter().position(|(allowed, _)| *allowed == *state.hard());
             let queue = known.unwrap_or(sets.len());
             if known.is_none() {
-                sets.push((state.hard, 0));
+                sets.push((*state.hard(), 0));
             }
             sets[queue].1 += 1;
             of.push(queue as u16);
