@@ -158,6 +158,7 @@ need-bpf: need-build
 need-guest:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio strip=binutils unxz=xz-utils
 	@for series in 6.18 6.12 6.1; do LOWTAIL_GUEST_SERIES=$$series scripts/guest kernel >/dev/null || exit 1; done
+	@scripts/guest emulator >/dev/null
 
 # Debian 13's Xen, with dom0 and guests, for such a machine.
 need-xen: need-guest
