@@ -234,6 +234,13 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 			break;
 		if (slot_of(p) != slot)
 			continue;
+		/*
+		 * Its CPUs may have changed since it was chosen, and their new set may have got the number of the old one,
+		 * and so its queue. The kernel ends a scheduler that gives a CPU who may not run there.
+		 */
+		if (to == SCX_DSQ_LOCAL &&
+		    !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+			break;
 		scx_bpf_dsq_move_set_slice(&it, PARAMS->slice_ns);
 		if (to == SCX_DSQ_LOCAL) {
 			moved = scx_bpf_dsq_move(&it, p, to, 0);
