@@ -102,7 +102,7 @@ impl Machine {
             ],
             fetch: "unpack",
             on: "dom0",
-            scenarios: 10,
+            scenarios: 30,
             boot_s: 900,
             slower: 20,
         }
