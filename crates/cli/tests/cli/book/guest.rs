@@ -90,7 +90,7 @@ fn commands_of_a_live_host_run_in_a_guest() {
     fs::write(&path, inside(&pages)).expect("a script");
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["sh", "/bin/book.sh"]);
     let guest = guest.also(binary()).also(&path);
-    let Some(said) = guest.set("CPUS", 2).set("MEMORY", 1024).set("SECONDS", 900).run() else {
+    let Some(said) = guest.set("CPUS", 2).set("MEMORY", 1024).set("SECONDS", 1800).run() else {
         return;
     };
     let (count, wrong) = judge(&said);
