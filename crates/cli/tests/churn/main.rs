@@ -44,9 +44,10 @@ fn vms_come_and_go_on_one_cpu() {
 }
 
 fn in_a_guest(cpus: u32) {
-    let seconds = std::env::var("LOWTAIL_CHURN_SECONDS").ok();
-    let seconds = seconds
-        .map_or(usual_seconds(cpus), |text| text.parse().expect("LOWTAIL_CHURN_SECONDS: a number"));
+    let seconds = match std::env::var("LOWTAIL_CHURN_SECONDS") {
+        Ok(text) => text.parse().expect("LOWTAIL_CHURN_SECONDS: a number"),
+        Err(_) => usual_seconds(cpus),
+    };
     let own = std::env::current_exe().expect("this test");
     let name = own.file_name().and_then(|name| name.to_str()).expect("a name of cargo's");
     let inside = format!(
