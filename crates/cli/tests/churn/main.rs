@@ -25,7 +25,7 @@ pub(crate) fn cpus() -> usize {
 
 /// Several CPUs have turns of so long at most, so that one that is woken does not wait for all others.
 const TURN_US: u64 = 500;
-/// Seconds of the guest's clock without `LOWTAIL_CHURN_SECONDS`: a minute of ours on eight CPUs, of which one emulates all.
+/// Seconds of the guest's clock without `LOWTAIL_CHURN_SECONDS`: a minute of ours on eight CPUs, which one of ours emulates.
 fn usual_seconds(cpus: u32) -> u64 {
     if cpus > 1 { 6 } else { 10 }
 }

@@ -29,24 +29,31 @@ fn three_loops_share_two_pcpus() {
     }
 }
 
+/// Where a sleeper was after `from`, beside a loop on the first pCPU.
+fn places_of_a_sleeper(version: FairVersion, topology: Topology, from: Duration) -> CpuSet {
+    let near = Thread { pin: CpuSet::only(Pcpu(0)), ..Thread::default() };
+    let vms = vec![
+        sleeper("sleeper", Duration::from_ms(1), Duration::from_us(10), Thread::default()),
+        loops("hog", 1, vec![near]),
+    ];
+    let pcpus = topology.nodes.iter().map(CpuSet::len).sum::<u32>() as u16;
+    let config = Config { topology: Some(topology), ..host(pcpus, FairConfig::new(version), vms) };
+    let mut host = Host::new(&config, 1).expect("valid");
+    let mut seen = CpuSet::EMPTY;
+    host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
+        if host.state().now >= Time::ZERO + from {
+            seen.insert(host.state().vcpus[0].processor);
+        }
+    });
+    seen
+}
+
 /// One who wakes goes to an idle pCPU of its socket, not of the other one.
 #[test]
 fn wakers_stay_in_their_socket() {
     for (name, version) in VERSIONS {
-        let near = |p: u16| Thread { pin: CpuSet::only(Pcpu(p)), ..Thread::default() };
-        let vms = vec![
-            sleeper("sleeper", Duration::from_ms(1), Duration::from_us(10), Thread::default()),
-            loops("hog", 1, vec![near(0)]),
-        ];
-        let config = Config {
-            topology: Some(Topology::even(4, 2, 1).expect("even")),
-            ..host(4, FairConfig::new(version), vms)
-        };
-        let mut host = Host::new(&config, 1).expect("valid");
-        let mut seen = CpuSet::EMPTY;
-        host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
-            seen.insert(host.state().vcpus[0].processor);
-        });
+        let topology = Topology::even(4, 2, 1).expect("even");
+        let seen = places_of_a_sleeper(version, topology, Duration::ZERO);
         assert!(seen.minus(CpuSet::first_n(2)).is_empty(), "{name}: {seen:?}");
     }
 }
@@ -81,25 +88,11 @@ fn loops_spread_over_caches_and_nodes() {
     }
 }
 
-/// One who wakes looks for an idle pCPU in its cache, not in the rest of its node.
+/// One who wakes looks for an idle pCPU in its cache, not in the rest of its node. Where it begins is another matter.
 #[test]
 fn wakers_stay_in_their_cache() {
     for (name, version) in VERSIONS {
-        let near = |p: u16| Thread { pin: CpuSet::only(Pcpu(p)), ..Thread::default() };
-        let vms = vec![
-            sleeper("sleeper", Duration::from_ms(1), Duration::from_us(10), Thread::default()),
-            loops("hog", 1, vec![near(0)]),
-        ];
-        let config =
-            Config { topology: Some(caches_in_nodes()), ..host(8, FairConfig::new(version), vms) };
-        let mut host = Host::new(&config, 1).expect("valid");
-        let mut seen = CpuSet::EMPTY;
-        host.run_watched(Time::ZERO + Duration::from_s(1), Duration::from_us(700), |host| {
-            // Where it begins is another matter.
-            if host.state().now >= Time::ZERO + Duration::from_ms(10) {
-                seen.insert(host.state().vcpus[0].processor);
-            }
-        });
+        let seen = places_of_a_sleeper(version, caches_in_nodes(), Duration::from_ms(10));
         let caches = caches_in_nodes().caches;
         let stays = caches.iter().any(|cache| seen.minus(*cache).is_empty());
         assert!(stays && !seen.is_empty(), "{name}: {seen:?}");
