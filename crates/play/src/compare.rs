@@ -1,6 +1,6 @@
 //! The simulator's figures beside the kernel's, and whether they agree.
 
-use lowtail_engine::Hist;
+use lowtail_engine::{Duration, Hist};
 use lowtail_net::TrafficConfig;
 
 use crate::check::network_figures;
@@ -151,8 +151,8 @@ pub fn compare(sim: &Measured, real: &Measured, pcpus: u16, judge: Judge) -> Com
         }));
     }
     let all = real.wall.as_s_f64() * f64::from(pcpus);
-    let others_percent = if all > 0.0 { 100.0 * real.others.as_s_f64() / all } else { 0.0 };
-    Comparison { lines, others_percent: Some(others_percent) }
+    let percent = |others: Duration| if all > 0.0 { 100.0 * others.as_s_f64() / all } else { 0.0 };
+    Comparison { lines, others_percent: real.others.map(percent) }
 }
 
 /// Puts the two measurements of one network with this `traffic` side by side. What is lost is shown only.
@@ -191,7 +191,6 @@ fn within(wanted: f64, is: f64, percent: f64, points: f64) -> bool {
 mod tests {
     use super::*;
     use crate::measured::{GroupMeasured, VmMeasured};
-    use lowtail_engine::Duration;
     use lowtail_host::cgroup::CgroupStats;
 
     /// One machine with a share of a second, `late` wake-ups, and a group.
@@ -201,7 +200,7 @@ mod tests {
         let cpu = vec![Duration::from_ms(cpu_ms / 2), Duration::from_ms(cpu_ms - cpu_ms / 2)];
         let stats =
             throttled.map(|n| CgroupStats { throttled_periods: n, ..CgroupStats::default() });
-        let (name, others) = ("vm".to_string(), Duration::from_ms(20));
+        let (name, others) = ("vm".to_string(), Some(Duration::from_ms(20)));
         Measured {
             wall: Duration::from_s(1),
             vms: vec![VmMeasured { name, cpu, latency: Some(latency) }],

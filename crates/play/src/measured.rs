@@ -12,9 +12,10 @@ pub struct Measured {
     pub vms: Vec<VmMeasured>,
     /// The control groups, in the order of the configuration.
     pub groups: Vec<GroupMeasured>,
-    /// Processor time that the host's CPUs have spent on anything else, interrupts and time
-    /// stolen by a hypervisor included; zero in a simulation.
-    pub others: Duration,
+    /// Processor time that the host's CPUs have spent on other threads, and on interrupts and
+    /// time stolen by a hypervisor while a thread ran. `None` if the system does not say, and in
+    /// a simulation.
+    pub others: Option<Duration>,
 }
 
 /// What a machine has got.
@@ -49,7 +50,7 @@ impl Measured {
     /// Adds what another run of the same scenario has measured.
     pub fn merge(&mut self, other: &Measured) {
         self.wall += other.wall;
-        self.others += other.others;
+        self.others = self.others.zip(other.others).map(|(own, other)| own + other);
         for (vm, other) in self.vms.iter_mut().zip(&other.vms) {
             vm.cpu.iter_mut().zip(&other.cpu).for_each(|(cpu, other)| *cpu += *other);
             match (&mut vm.latency, &other.latency) {

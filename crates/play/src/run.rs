@@ -118,7 +118,10 @@ pub fn run(
     let from = start.after(options.warm_up);
     let to = from.after(options.duration);
     crew.start(Window { start, from, to, last: to.after(OVERTIME) });
-    let sample = || Sample::take(config, &tree, &groups, &crew, cpus);
+    let sample = || {
+        visit(cpus).map_err(|error| Error::file("cannot go to each CPU of", own, error))?;
+        Sample::take(config, &tree, &groups, &crew, cpus)
+    };
     let look = if options.exact_clock { EXACT_LOOK } else { LOOK };
     let wait = |until| wait((start, until, look), &signals, progress);
     wait(from)?;
@@ -172,7 +175,7 @@ struct Sample {
     at: Instant,
     cpu: Vec<Duration>,
     groups: Vec<Option<CgroupStats>>,
-    idle: Duration,
+    ran: Option<Duration>,
 }
 
 impl Sample {
@@ -194,22 +197,49 @@ impl Sample {
             .zip(groups)
             .map(|(cgroup, &group)| cgroup.limit.map(|_| tree.stats(group)).transpose());
         let groups = stats.collect::<Result<_, _>>()?;
-        let text = fs::read_to_string("/proc/stat");
-        let text = text.map_err(|error| Error::file("cannot read", proc, error))?;
-        Ok(Sample { at, cpu, groups, idle: idle(&text, cpus) })
+        let read = |name| fs::read_to_string(proc.join(name)).ok();
+        let ran = read("schedstat").and_then(|text| ran(&text, cpus));
+        let ran = ran.or_else(|| busy(&read("stat")?, cpus));
+        Ok(Sample { at, cpu, groups, ran })
     }
 }
 
-/// How long `cpus` have been idle, of `/proc/stat`: fields 4 and 5 of each CPU's line, in
-/// hundredths of a second, `proc(5)`.
-fn idle(stat: &str, cpus: &[usize]) -> Duration {
-    let ticks = stat.lines().filter_map(|line| {
+/// This thread runs on each of `cpus` for a moment: the kernel counts what a thread has run in
+/// [`ran`] when another follows it, and a loop that is alone on its CPU has no follower.
+fn visit(cpus: &[usize]) -> io::Result<()> {
+    let own = gettid();
+    let home = thread::own_cpus()?;
+    let visits = cpus.iter().try_for_each(|&cpu| thread::set_cpus(own, &[cpu]));
+    thread::set_cpus(own, &home)?;
+    visits
+}
+
+/// How long threads have run on `cpus`, of `/proc/schedstat`: field 7 of each CPU's line, in ns
+/// (Documentation/scheduler/sched-stats.rst). `None` unless each CPU is there.
+fn ran(schedstat: &str, cpus: &[usize]) -> Option<Duration> {
+    let run_ns = |line: &str| {
         let (name, fields) = line.split_once(' ')?;
         let cpu: usize = name.strip_prefix("cpu")?.parse().ok()?;
-        let idle = fields.split(' ').skip(3).take(2).filter_map(|field| field.parse::<u64>().ok());
-        cpus.contains(&cpu).then(|| idle.sum::<u64>())
-    });
-    Duration::from_ms(10 * ticks.sum::<u64>())
+        let run_ns: u64 = fields.split(' ').nth(6)?.parse().ok()?;
+        cpus.contains(&cpu).then_some(run_ns)
+    };
+    let all: Vec<u64> = schedstat.lines().filter_map(run_ns).collect();
+    (all.len() == cpus.len()).then(|| Duration::from_ns(all.iter().sum()))
+}
+
+/// The same of a kernel without CONFIG_SCHEDSTATS, which has no such file: ticks of `/proc/stat`
+/// at which a CPU was not idle, of 10 ms each (proc(5); all fields but 4, 5, 9 and 10, which are in
+/// others). What runs between two ticks, such as beside a limit, can be off by half a CPU.
+fn busy(stat: &str, cpus: &[usize]) -> Option<Duration> {
+    let ticks = |line: &str| {
+        let (name, fields) = line.split_once(' ')?;
+        let cpu: usize = name.strip_prefix("cpu")?.parse().ok()?;
+        let fields: Vec<u64> = fields.split(' ').map_while(|field| field.parse().ok()).collect();
+        let busy = fields.get(..8)?.iter().sum::<u64>() - fields[3] - fields[4];
+        cpus.contains(&cpu).then_some(busy)
+    };
+    let all: Vec<u64> = stat.lines().filter_map(ticks).collect();
+    (all.len() == cpus.len()).then(|| Duration::from_ms(10 * all.iter().sum::<u64>()))
 }
 
 fn measured(
@@ -238,9 +268,8 @@ fn measured(
         name: cgroup.name.clone(),
         stats: before.zip(*after).map(|(before, after)| difference(before, after)),
     });
-    let all = wall * u64::from(config.pcpus);
-    let idle = after.idle.saturating_sub(before.idle);
-    let others = all.saturating_sub(idle).saturating_sub(ours);
+    let ran = after.ran.zip(before.ran).map(|(after, before)| after.saturating_sub(before));
+    let others = ran.map(|ran| ran.saturating_sub(ours));
     Measured { wall, vms, groups: groups.collect(), others }
 }
 
@@ -376,10 +405,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_of_some_cpus() {
-        let stat = "cpu  9 9 9 90 9 0 0 0 0 0\ncpu0 1 2 3 40 5 0 0 0 0 0\ncpu1 1 2 3 7 1 0 0 0 0 0\n\
+    fn what_threads_have_run_on_some_cpus() {
+        let schedstat = "version 17\ntimestamp 4294937296\ncpu0 0 0 9 8 7 6 450000 1 2\ndomain0 MC 3 0 0\n\
+                         cpu1 0 0 9 8 7 6 80000 1 2\ncpu10 0 0 9 8 7 6 7 1 2\n";
+        assert_eq!(ran(schedstat, &[0]), Some(Duration::from_us(450)));
+        assert_eq!(ran(schedstat, &[0, 1]), Some(Duration::from_us(530)));
+        assert_eq!(ran(schedstat, &[0, 2]), None);
+        let stat = "cpu  9 9 9 90 9 0 0 0 0 0\ncpu0 1 2 3 40 5 6 7 8 1 0\ncpu1 1 2 3 7 1 0 0 0 0 0\n\
                     cpu10 1 2 3 9 9 0 0 0 0 0\nintr 5 1\n";
-        assert_eq!(idle(stat, &[0]), Duration::from_ms(450));
-        assert_eq!(idle(stat, &[0, 1]), Duration::from_ms(530));
+        assert_eq!(busy(stat, &[0]), Some(Duration::from_ms(270)));
+        assert_eq!(busy(stat, &[0, 1]), Some(Duration::from_ms(330)));
+        assert_eq!(busy(stat, &[0, 2]), None);
+    }
+
+    #[test]
+    fn after_a_visit_a_thread_may_run_where_it_could_before() {
+        let test = || {
+            let home = thread::own_cpus().expect("own CPUs");
+            visit(&home).expect("CPUs of ours");
+            assert_eq!(thread::own_cpus().expect("own CPUs"), home);
+            visit(&[usize::from(u16::MAX)]).expect_err("no such CPU");
+            assert_eq!(thread::own_cpus().expect("own CPUs"), home);
+        };
+        std::thread::spawn(test).join().expect("no panic");
     }
 }

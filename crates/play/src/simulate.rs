@@ -49,7 +49,7 @@ pub fn simulate(
         stats: before.zip(*after).map(|(before, after)| difference(before, after)),
     });
     let (vms, groups) = (vms.collect(), groups.collect());
-    Ok(Measured { wall: duration, vms, groups, others: Duration::ZERO })
+    Ok(Measured { wall: duration, vms, groups, others: None })
 }
 
 /// The groups and threads of `config` in one group, as [`run`](crate::run()) has them on a host whose scheduler knows groups.

@@ -154,7 +154,7 @@ mod tests {
         latency.record_n(Duration::from_us(late_us), 100);
         let (name, cpu) = ("vm".to_string(), vec![Duration::from_ms(500)]);
         let vms = vec![VmMeasured { name, cpu, latency: Some(latency) }];
-        Measured { wall: Duration::from_s(1), vms, groups: Vec::new(), others: Duration::ZERO }
+        Measured { wall: Duration::from_s(1), vms, groups: Vec::new(), others: None }
     }
 
     #[test]

@@ -212,10 +212,7 @@ impl Bench {
         progress(options.warm_up + options.duration);
         let Options { seed, warm_up, duration, .. } = *options;
         let sim = lowtail_play::simulate(&config, seed, warm_up, duration)?;
-        let mut comparison = lowtail_play::compare(&sim, &real, config.pcpus, claims);
-        // What dom0 and Xen do on these pCPUs is not counted.
-        comparison.others_percent = None;
-        Ok(comparison)
+        Ok(lowtail_play::compare(&sim, &real, config.pcpus, claims))
     }
 }
 

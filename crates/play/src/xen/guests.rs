@@ -168,7 +168,7 @@ impl Guests {
             cpu: played.cpu,
             latency: played.answer.hist().or(played.trips),
         });
-        Ok(Measured { wall, vms: vms.collect(), groups: Vec::new(), others: Duration::ZERO })
+        Ok(Measured { wall, vms: vms.collect(), groups: Vec::new(), others: None })
     }
 
     /// Has the VMs of `config` do `jobs`; gives how long it was measured, and what each VM has got and measured.
