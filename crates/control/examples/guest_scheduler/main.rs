@@ -4,6 +4,7 @@
 //! `guest_scheduler GROUP`, see `main`; of groups and bounds `guest_scheduler GROUP SCENARIO` plays one scenario.
 
 mod bounds;
+mod callbacks;
 mod ends;
 mod pins;
 mod play;
@@ -44,9 +45,10 @@ fn main() {
         "paid" => bounds::paid(),
         "pins" => pins::pins(),
         "hidden" => pins::hidden(),
+        "callbacks" => callbacks(),
         _ => panic!(
             "`{group}`: latency, shares, groups, hostile, loads, ends, leaves, killed, crowd, hotplug, starved, idle, exits, \
-             extremes, paid, pins or hidden"
+             extremes, paid, pins, hidden or callbacks"
         ),
     };
     println!("{figures}");
@@ -224,6 +226,20 @@ fn hostile() -> Value {
         figures[name] = play(true, &parts, secs(5));
     }
     figures
+}
+
+/// A server beside loops, all on CPU 0, and a server that may run on any: the other CPUs are idle, so that the guest's clock counts
+/// the instructions of one CPU at a time.
+fn callbacks() -> Value {
+    callbacks::count();
+    let scenario = |loops: usize| {
+        let here = |part: Part| Part { pins: vec![vec![0]], ..part };
+        let hogs = (0..loops).map(|i| here(Part::new(&format!("loop{i}"), Kind::Loop)));
+        let server = here(Part::new("server", SERVER));
+        play(true, &hogs.chain([server]).collect::<Vec<_>>(), secs(2))
+    };
+    let anywhere = || play(true, &[Part::new("server", SERVER)], secs(2));
+    json!({ "2": scenario(2), "20": scenario(20), "200": scenario(200), "anywhere": anywhere() })
 }
 
 /// A thousand threads that all want the CPU, of ten VMs.

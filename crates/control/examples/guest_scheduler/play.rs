@@ -12,6 +12,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::callbacks::costs;
 use crate::standin::{Answers, Kind, Ring, Scene, perform};
 
 /// Where the guest has its control groups.
@@ -195,6 +196,7 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     };
     let stats: Vec<Option<Stats>> = vms.iter().map(stats).collect();
     let state = scheduler.as_ref().map(|scheduler| scheduler.state().expect("it says"));
+    let costs = scheduler.as_ref().map(|_| costs());
     scene.stop.store(true, Ordering::Relaxed);
     // A tiny limit would let threads come to their end by and by only.
     drop(scheduler.take());
@@ -231,6 +233,9 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     }
     let idle = idle_after.iter().zip(&idle_before).map(|(a, b)| (a - b) / took.as_secs_f64());
     figures["idle"] = idle.collect::<Vec<f64>>().into();
+    if let Some(costs) = costs {
+        figures["callbacks"] = costs;
+    }
     if let Some(state) = state {
         figures["enabled"] = (state == State::Enabled).into();
         figures["state"] = serde_json::to_value(&state).expect("plain");
