@@ -1,16 +1,31 @@
 //! Latency histograms.
 
+use std::borrow::Cow;
+
+use hdrhistogram::iterators::IterationValue;
+
 use crate::time::Duration;
 
 /// Longest span that a histogram tells apart: 1000 s. Longer ones count as that.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
+/// So many spans are kept as they are before they are counted: 4 KB of them.
+const RECENT_MAX: usize = 1_024;
+
+/// The bins of a histogram.
+type Bins = hdrhistogram::Histogram<u32>;
+
 /// A distribution of spans: an HDR histogram of nanoseconds with 3 significant
 /// digits, so a percentile is at most 0.1 % above the true one (and never below).
 /// Count, minimum, maximum and mean are exact.
+///
+/// A host of 1,000 vCPUs has 2,000 of them: 240 MB of bins, of which each span finds another one outside of all caches. Therefore spans are
+/// noted one behind the other first, and counted many at a time; the bins of who has few stay untouched.
 #[derive(Debug, Clone)]
 pub struct Hist {
-    bins: hdrhistogram::Histogram<u32>,
+    /// Nanoseconds that are not in `bins` yet; up to 4 s, so that they take half of the room.
+    recent: Vec<u32>,
+    bins: Bins,
     n: u64,
     min: Duration,
     max: Duration,
@@ -24,10 +39,11 @@ impl Default for Hist {
 }
 
 impl Hist {
-    /// An empty histogram, with all its memory (120 KB) in place.
+    /// An empty histogram, with all its memory (124 KB) in place.
     pub fn new() -> Self {
-        let bins = hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, 3);
+        let bins = Bins::new_with_bounds(1, LONGEST_NS, 3);
         Hist {
+            recent: Vec::with_capacity(RECENT_MAX),
             bins: bins.expect("constant bounds are valid"),
             n: 0,
             min: Duration::MAX,
@@ -39,7 +55,7 @@ impl Hist {
     /// Counts one span.
     #[inline]
     pub fn record(&mut self, span: Duration) {
-        self.bins.saturating_record(span.as_ns());
+        self.note(span.as_ns());
         self.n += 1;
         self.min = self.min.min(span);
         self.max = self.max.max(span);
@@ -51,24 +67,54 @@ impl Hist {
         if times == 0 {
             return;
         }
-        self.bins.saturating_record_n(span.as_ns(), times);
+        self.settle().saturating_record_n(span.as_ns(), times);
         self.n += u64::from(times);
         self.min = self.min.min(span);
         self.max = self.max.max(span);
         self.sum_ps += u128::from(span.as_ps()) * u128::from(times);
     }
 
+    #[inline]
+    fn note(&mut self, ns: u64) {
+        let Ok(short) = u32::try_from(ns) else { return self.settle().saturating_record(ns) };
+        if self.recent.len() == RECENT_MAX {
+            self.settle();
+        }
+        self.recent.push(short);
+    }
+
+    /// Puts what is recent into the bins, and returns these.
+    #[cold]
+    fn settle(&mut self) -> &mut Bins {
+        let Hist { recent, bins, .. } = self;
+        recent.drain(..).for_each(|ns| bins.saturating_record(u64::from(ns)));
+        bins
+    }
+
+    /// The bins with all that is recent in them.
+    fn all(&self) -> Cow<'_, Bins> {
+        if self.recent.is_empty() {
+            return Cow::Borrowed(&self.bins);
+        }
+        let mut bins = self.bins.clone();
+        self.recent.iter().for_each(|&ns| bins.saturating_record(u64::from(ns)));
+        Cow::Owned(bins)
+    }
+
     /// What was counted, to the width of a bin: (span, how often), the shortest first.
-    pub fn counts(&self) -> impl Iterator<Item = (Duration, u32)> + '_ {
-        self.bins.iter_recorded().map(|bin| {
-            let span = Duration::from_ns(self.bins.highest_equivalent(bin.value_iterated_to()));
+    pub fn counts(&self) -> impl Iterator<Item = (Duration, u32)> + use<> {
+        let bins = self.all();
+        let count = |bin: IterationValue<u32>| {
+            let span = Duration::from_ns(bins.highest_equivalent(bin.value_iterated_to()));
             (span.clamp(self.min(), self.max()), bin.count_at_value())
-        })
+        };
+        bins.iter_recorded().map(count).collect::<Vec<_>>().into_iter()
     }
 
     /// Adds all that `other` counted.
     pub fn merge(&mut self, other: &Hist) {
-        self.bins.add(&other.bins).expect("equal bounds");
+        self.settle().add(&other.bins).expect("equal bounds");
+        other.recent.iter().for_each(|&ns| self.note(u64::from(ns)));
         self.n += other.n;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -81,15 +127,16 @@ impl Hist {
     /// If `earlier` has counted something that this one has not.
     #[must_use]
     pub fn since(&self, earlier: &Hist) -> Hist {
-        let mut bins = self.bins.clone();
-        bins.subtract(&earlier.bins).expect("an earlier state of the same");
+        let mut bins = self.all().into_owned();
+        bins.subtract(&*earlier.all()).expect("an earlier state of the same");
         let n = self.n - earlier.n;
-        let ns = |bound: fn(&hdrhistogram::Histogram<u32>) -> u64| Duration::from_ns(bound(&bins));
+        let ns = |bound: fn(&Bins) -> u64| Duration::from_ns(bound(&bins));
         let (min, max) = match n {
             0 => (Duration::MAX, Duration::ZERO),
             _ => (ns(|bins| bins.min()).max(self.min), ns(|bins| bins.max()).min(self.max)),
         };
-        Hist { n, min, max, sum_ps: self.sum_ps - earlier.sum_ps, bins }
+        let (recent, sum_ps) = (Vec::with_capacity(RECENT_MAX), self.sum_ps - earlier.sum_ps);
+        Hist { recent, bins, n, min, max, sum_ps }
     }
 
     /// Spans counted.
@@ -116,26 +163,27 @@ impl Hist {
     /// The smallest span that at least `q` (0 to 1) of all spans do not exceed:
     /// nearest rank, up to the width of a bin, within the exact minimum and maximum.
     pub fn quantile(&self, q: f64) -> Duration {
-        let span = Duration::from_ns(self.bins.value_at_quantile(q));
+        let span = Duration::from_ns(self.all().value_at_quantile(q));
         span.clamp(self.min(), self.max())
     }
 
     /// Spans longer than or as long as `limit`, to the width of a bin.
     pub fn at_least(&self, limit: Duration) -> u64 {
         let limit_ns = limit.as_ns().max(1);
-        let below = self
-            .bins
+        let bins = self.all();
+        let below = bins
             .iter_recorded()
-            .take_while(|bin| self.bins.highest_equivalent(bin.value_iterated_to()) < limit_ns);
+            .take_while(|bin| bins.highest_equivalent(bin.value_iterated_to()) < limit_ns);
         self.n - below.map(|bin| u64::from(bin.count_at_value())).sum::<u64>()
     }
 
     /// The distribution function as steps: (span, share of spans up to it).
-    pub fn steps(&self) -> impl Iterator<Item = (Duration, f64)> + '_ {
+    pub fn steps(&self) -> impl Iterator<Item = (Duration, f64)> + use<> {
+        let n = self.n as f64;
         let mut seen = 0u64;
         self.counts().map(move |(span, times)| {
             seen += u64::from(times);
-            (span, seen as f64 / self.n as f64)
+            (span, seen as f64 / n)
         })
     }
 }
@@ -213,6 +261,29 @@ mod tests {
         }
         let (mean, right) = (again.mean().as_us_f64(), hist.mean().as_us_f64());
         assert!((mean - right).abs() <= 0.001 * right, "{mean} for {right}");
+    }
+
+    /// Spans that are still noted one by one are those of the bins, also when they are more than there is room for, or too long for it.
+    #[test]
+    fn what_is_noted_counts_as_in_bins() {
+        let mut rng = Rng::new(8, "noted");
+        for n in [1, RECENT_MAX, RECENT_MAX + 1, 3 * RECENT_MAX + 7] {
+            let (mut noted, mut binned, mut both) = (Hist::new(), Hist::new(), Hist::new());
+            for _ in 0..n {
+                let span = rng.exponential(Duration::from_s(1));
+                noted.record(span);
+                binned.record_n(span, 1);
+            }
+            assert!(noted.counts().eq(binned.counts()));
+            both.merge(&noted);
+            both.merge(&binned);
+            let twice = binned.counts().map(|(span, times)| (span, 2 * times));
+            assert!(both.counts().eq(twice));
+            assert_eq!(
+                noted.at_least(Duration::from_ms(700)),
+                binned.at_least(Duration::from_ms(700))
+            );
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@
 pub mod calendar;
 mod clock;
 pub mod distribution;
+mod heap;
 pub mod hist;
 mod order;
 pub mod prefetch;

@@ -4,14 +4,16 @@
 //! run never depends on how the queue is built inside. Each event can be cancelled
 //! through the [`Timer`] that scheduling it returned.
 //!
-//! Inside is a 4-ary heap of 16-byte keys; the four children of a node are one
-//! cache line. Events themselves wait in a slab and are moved twice only, in and
-//! out. Cancelling frees the slab slot at once and leaves the key behind; a key
-//! whose slot carries another sequence number is dead and is dropped when it
-//! reaches the top, or all at once when the dead outnumber the living.
-//! Nothing is allocated per event once the heap has grown to its working size.
+//! Inside are two heaps of keys: one of what comes within microseconds, which is most
+//! of what happens and little of what is pending, and one of the rest. Events themselves
+//! wait in a slab and are moved twice only, in and out. Cancelling frees the slab slot at
+//! once and leaves the key behind; a key whose slot carries another sequence number is
+//! dead and is dropped when it reaches the top, or all at once when the dead outnumber
+//! the living. Nothing is allocated per event once the heaps have grown to their working
+//! size.
 
 use crate::clock::{AdvanceError, Clock};
+use crate::heap::Heap;
 use crate::order::{EventKey, Sequence};
 use crate::time::{Duration, Time};
 
@@ -21,8 +23,9 @@ const SLOT_BITS: u32 = 22;
 const SLOT_MAX: usize = (1 << SLOT_BITS) - 1;
 /// At most this many events in the life of one queue: 4.4e12, ten days at 5 M/s.
 const SEQ_MAX: u64 = (1 << (64 - SLOT_BITS)) - 1;
-/// Children per heap node: 4 keys of 16 bytes fill one cache line.
-const ARITY: usize = 4;
+/// What is to come within this span is near when it is scheduled: a host's interrupts and switches are, slices and guests' timers are not.
+/// The order of events does not depend on it.
+const NEAR: Duration = Duration::from_us(16);
 /// With fewer dead keys than this, sweeping them is not worth it.
 const SWEEP_MIN: usize = 64;
 
@@ -62,12 +65,23 @@ fn is_alive<E>(slots: &[Slot<E>], key: EventKey) -> bool {
     slots[key.number() as usize & SLOT_MAX].owner == key.number()
 }
 
+/// The heap with the earliest key.
+#[inline]
+fn next<'a>(near: &'a mut Heap, far: &'a mut Heap) -> &'a mut Heap {
+    let is_near = match (near.first(), far.first()) {
+        (Some(near), Some(far)) => near < far,
+        (near, _) => near.is_some(),
+    };
+    if is_near { near } else { far }
+}
+
 /// A queue of pending events of type `E`, and the clock that they move.
 #[derive(Debug, Clone)]
 pub struct EventQueue<E> {
     clock: Clock,
     sequence: Sequence,
-    heap: Vec<EventKey>,
+    near: Heap,
+    far: Heap,
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
 }
@@ -86,7 +100,8 @@ impl<E: Copy> EventQueue<E> {
         EventQueue {
             clock: Clock::default(),
             sequence: Sequence::default(),
-            heap: Vec::with_capacity(ROOM),
+            near: Heap::with_capacity(ROOM),
+            far: Heap::with_capacity(ROOM),
             slots: Vec::with_capacity(ROOM),
             free: Vec::with_capacity(ROOM),
         }
@@ -134,8 +149,9 @@ impl<E: Copy> EventQueue<E> {
         };
         let owner = sequence << SLOT_BITS | slot as u64;
         self.slots[slot] = Slot { owner, event };
-        self.heap.push(EventKey::new(time, owner));
-        self.sift_up(self.heap.len() - 1);
+        let is_near = time.since(self.now()) < NEAR;
+        let heap = if is_near { &mut self.near } else { &mut self.far };
+        heap.push(EventKey::new(time, owner));
         Timer(owner)
     }
 
@@ -148,7 +164,7 @@ impl<E: Copy> EventQueue<E> {
         slot.owner = FREE;
         let event = slot.event;
         self.free.push(timer.slot() as u32);
-        let dead = self.heap.len() - self.len();
+        let dead = self.keys() - self.len();
         if dead > SWEEP_MIN && dead > self.len() {
             self.sweep();
         }
@@ -164,11 +180,12 @@ impl<E: Copy> EventQueue<E> {
     #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
         loop {
-            let key = *self.heap.first()?;
+            let heap = next(&mut self.near, &mut self.far);
+            let key = heap.first()?;
             if is_alive(&self.slots, key) {
                 return Some(key.time());
             }
-            self.remove_first();
+            heap.remove_first();
         }
     }
 
@@ -192,12 +209,13 @@ impl<E: Copy> EventQueue<E> {
     #[inline]
     pub fn pop_until(&mut self, end: Time) -> Option<(Time, E)> {
         loop {
-            let key = *self.heap.first()?;
+            let heap = next(&mut self.near, &mut self.far);
+            let key = heap.first()?;
             let owner = key.number();
             let index = owner as usize & SLOT_MAX;
             let slot = &mut self.slots[index];
             if slot.owner != owner {
-                self.remove_first();
+                heap.remove_first();
                 continue;
             }
             let time = key.time();
@@ -207,85 +225,22 @@ impl<E: Copy> EventQueue<E> {
             slot.owner = FREE;
             let event = slot.event;
             self.free.push(index as u32);
-            self.remove_first();
+            heap.remove_first();
             self.clock.event_at(time);
             return Some((time, event));
         }
     }
 
-    /// Drops the keys of cancelled events and restores the heap.
+    /// Keys in both heaps, those of cancelled events among them.
+    fn keys(&self) -> usize {
+        self.near.len() + self.far.len()
+    }
+
+    /// Drops the keys of cancelled events and restores the heaps.
     fn sweep(&mut self) {
         let slots = &self.slots;
-        self.heap.retain(|&key| is_alive(slots, key));
-        for parent in (0..self.heap.len().div_ceil(ARITY)).rev() {
-            self.sift_down(parent);
-        }
-    }
-
-    /// Removes the top key.
-    #[inline]
-    fn remove_first(&mut self) {
-        let Some(last) = self.heap.pop() else { return };
-        if self.heap.is_empty() {
-            return;
-        }
-        // The last key is a leaf and nearly always belongs near the bottom again:
-        // walk the hole all the way down first, then let the key rise. This saves
-        // the comparison against it on each level.
-        let hole = self.sink_hole();
-        self.heap[hole] = last;
-        self.sift_up(hole);
-    }
-
-    /// Moves the hole at the root down along the smallest children; returns where it ends.
-    #[inline]
-    fn sink_hole(&mut self) -> usize {
-        let heap = &mut self.heap[..];
-        let mut hole = 0;
-        loop {
-            let first = hole * ARITY + 1;
-            let Some(four) = heap.get(first..first + ARITY) else { break };
-            let left = usize::from(four[1] < four[0]);
-            let right = 2 + usize::from(four[3] < four[2]);
-            let best = if four[right] < four[left] { right } else { left };
-            heap[hole] = four[best];
-            hole = first + best;
-        }
-        let first = hole * ARITY + 1;
-        if first < heap.len() {
-            let best = (first..heap.len()).min_by_key(|&i| heap[i]).unwrap_or(first);
-            heap[hole] = heap[best];
-            hole = best;
-        }
-        hole
-    }
-
-    #[inline]
-    fn sift_up(&mut self, mut child: usize) {
-        let heap = &mut self.heap[..];
-        let key = heap[child];
-        while child > 0 {
-            let parent = (child - 1) / ARITY;
-            if heap[parent] <= key {
-                break;
-            }
-            heap[child] = heap[parent];
-            child = parent;
-        }
-        heap[child] = key;
-    }
-
-    fn sift_down(&mut self, mut parent: usize) {
-        loop {
-            let first = parent * ARITY + 1;
-            let children = first..(first + ARITY).min(self.heap.len());
-            let Some(best) = children.min_by_key(|&i| self.heap[i]) else { return };
-            if self.heap[parent] <= self.heap[best] {
-                return;
-            }
-            self.heap.swap(parent, best);
-            parent = best;
-        }
+        self.near.retain(|key| is_alive(slots, key));
+        self.far.retain(|key| is_alive(slots, key));
     }
 }
 
@@ -327,7 +282,7 @@ mod tests {
             queue.cancel(timer);
         }
         assert!(queue.is_empty());
-        assert!(queue.heap.len() <= SWEEP_MIN + 1 && queue.slots.len() <= 2);
+        assert!(queue.keys() <= SWEEP_MIN + 1 && queue.slots.len() <= 2);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! (`lt_before`). All of that order but one thing stays as it is while a vCPU waits, or changes with an event: who has waited too
 //! long goes before all others, which is found by a third heap, of when that will be.
 
+use std::cmp::Ordering;
+
 use lowtail_policy::{Class, LtVcpu, LtVm};
 
 use super::heap::{Heap, Places};
@@ -15,8 +17,9 @@ use crate::ids::{Pcpu, Vcpu};
 /// So many of a queue are asked whether they may interrupt somebody, as in `bpf/vcpu_queue.h`.
 const LOOK: usize = 16;
 
-/// What of the order comes first.
+/// What of the order comes first. As wide as what comes behind it in a [`Key`], which is copied in whole registers then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u64)]
 enum Rank {
     /// It has waited for longer than a vCPU should.
     Late,
@@ -25,7 +28,7 @@ enum Rank {
 }
 
 /// By what those who wait are ordered: `lt_before`, and of two that are alike who came first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     rank: Rank,
     /// Of small ones when they are due, of large ones their VM's virtual time.
@@ -45,6 +48,37 @@ impl Key {
 
     fn late(self) -> Self {
         Key { rank: Rank::Late, key_ns: 0, ..self }
+    }
+
+    /// All fields in their order, as two integers: a comparison of keys is one of integers, without jumps that nobody could foresee.
+    #[inline]
+    fn order(self) -> (u128, u128) {
+        let pair = |high: u64, low: u64| u128::from(high) << 64 | u128::from(low);
+        (pair(self.rank as u64, self.key_ns), pair(self.queued_ns, self.came))
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.order() < other.order()
+    }
+
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        self.order() <= other.order()
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
     }
 }
 
@@ -69,10 +103,13 @@ pub(super) struct Walk {
 
 impl Walk {
     fn next(&mut self, heap: &[(Key, Vcpu)]) -> Option<(Key, Vcpu)> {
+        if self.n == 0 || self.left == 0 {
+            return None;
+        }
         let ahead = &self.ahead[..self.n];
-        let next = (0..self.n).min_by_key(|&i| heap[ahead[i] as usize].0);
-        let next = next.filter(|_| self.left > 0)?;
-        let at = self.ahead[next] as usize;
+        let is_before = |i: usize, j: usize| heap[ahead[i] as usize].0 < heap[ahead[j] as usize].0;
+        let next = (1..self.n).fold(0, |next, i| if is_before(i, next) { i } else { next });
+        let at = ahead[next] as usize;
         self.left -= 1;
         self.n -= 1;
         self.ahead[next] = self.ahead[self.n];
