@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lowtail_control::vcpu::{Options, Scheduler, Thread, Vm, VmId};
@@ -21,7 +21,7 @@ fn kernel_state() -> String {
 
 fn scene() -> Arc<Scene> {
     let now = Instant::now();
-    Arc::new(Scene { stop: AtomicBool::new(false), start: now, from: now })
+    Scene::new(now, now)
 }
 
 fn add(scheduler: &mut Scheduler, running: &[Running]) -> Vec<VmId> {

@@ -3,6 +3,7 @@
 //!
 //! `guest_scheduler GROUP`, see `main`; of groups and bounds `guest_scheduler GROUP SCENARIO` plays one scenario.
 
+mod beside;
 mod bounds;
 mod callbacks;
 mod ends;
@@ -46,9 +47,10 @@ fn main() {
         "pins" => pins::pins(),
         "hidden" => pins::hidden(),
         "callbacks" => callbacks(),
+        "beside" => beside::beside(),
         _ => panic!(
             "`{group}`: latency, shares, groups, hostile, loads, ends, leaves, killed, crowd, hotplug, starved, idle, exits, \
-             extremes, paid, pins, hidden or callbacks"
+             extremes, paid, pins, hidden, callbacks or beside"
         ),
     };
     println!("{figures}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -146,8 +146,7 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     let start_in =
         Duration::from_millis(200 + parts.iter().map(|part| part.threads as u64).sum::<u64>());
     let start_at = Instant::now() + start_in;
-    let scene =
-        Arc::new(Scene { stop: AtomicBool::new(false), start: start_at, from: start_at + WARM_UP });
+    let scene = Scene::new(start_at, start_at + WARM_UP);
     let running = start(parts, &scene);
     let mut made = Vec::new();
     let mut vms = Vec::new();
@@ -188,8 +187,11 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
     }
     std::thread::sleep(scene.from.saturating_duration_since(Instant::now()));
     let (began, before, idle_before) = (Instant::now(), times(&running), idle());
+    let done = || (scene.turns.load(Ordering::Relaxed), switches());
+    let done_before = done();
     pin_anew(parts, &running, began, span);
     let (took, after, idle_after) = (began.elapsed(), times(&running), idle());
+    let done_after = done();
     let stats = |vm: &Option<VmId>| {
         let both = scheduler.as_ref().zip(*vm);
         both.map(|(scheduler, vm)| scheduler.stats(vm).expect("it is there"))
@@ -231,6 +233,9 @@ pub(crate) fn play_with(options: Option<Options>, parts: &[Part], span: Duration
         }
         figures[&part.name] = figure;
     }
+    let rate = |a: u64, b: u64| (a - b) as f64 / took.as_secs_f64();
+    figures["loops_turns_per_s"] = rate(done_after.0, done_before.0).into();
+    figures["switches_per_s"] = rate(done_after.1, done_before.1).into();
     let idle = idle_after.iter().zip(&idle_before).map(|(a, b)| (a - b) / took.as_secs_f64());
     figures["idle"] = idle.collect::<Vec<f64>>().into();
     if let Some(costs) = costs {
@@ -286,6 +291,13 @@ fn idle() -> Vec<f64> {
         line.split_whitespace().skip(4).take(2).filter_map(|n| n.parse::<u64>().ok()).sum()
     };
     cpus.map(|line| ticks(line) as f64 / 100.0).collect()
+}
+
+/// Switches of all CPUs since the kernel was started: `/proc/stat`.
+fn switches() -> u64 {
+    let text = fs::read_to_string("/proc/stat").expect("the kernel's own");
+    let line = text.lines().find_map(|line| line.strip_prefix("ctxt "));
+    line.and_then(|n| n.parse().ok()).expect("a number of switches")
 }
 
 /// Loads the scheduler, which the guest's kernel has.

@@ -1,7 +1,7 @@
 //! What the threads do: servers, loops, and those that are up to something (crates/host/src/guest).
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,15 @@ pub(crate) struct Scene {
     pub(crate) start: Instant,
     /// From when on answers count.
     pub(crate) from: Instant,
+    /// What all loops have done, in turns of theirs.
+    pub(crate) turns: AtomicU64,
+}
+
+impl Scene {
+    /// Nothing has happened yet.
+    pub(crate) fn new(start: Instant, from: Instant) -> Arc<Self> {
+        Arc::new(Scene { stop: AtomicBool::new(false), start, from, turns: AtomicU64::new(0) })
+    }
 }
 
 /// Answers in nanoseconds, from when a request came to when it was answered.
@@ -56,6 +65,7 @@ pub(crate) fn perform(kind: Kind, scene: &Scene, ring: &Arc<Ring>, number: usize
         Kind::Loop => {
             while !over(scene) {
                 turn();
+                scene.turns.fetch_add(1, Ordering::Relaxed);
             }
         }
         Kind::Server { gap_us, work_us, random } => {
