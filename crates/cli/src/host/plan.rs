@@ -74,7 +74,7 @@ fn vm(vm: &Vm) -> Value {
 /// A value that a place was not given.
 pub(crate) fn not_given(refused: &Refused) -> String {
     let Refused { knob, wanted, why } = refused;
-    format!("refused: {knob}: {}: {}", Name::new(wanted), Name::new(why))
+    format!("refused: {knob}: {}: {}", Name::new(knob.in_words(wanted)), Name::new(why))
 }
 
 /// What cannot be set here, and what could not be found out, on standard error.
@@ -98,13 +98,15 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             .iter()
             .map(|change| {
                 let why = Name::new(&change.why).to_string();
-                [change.knob.to_string(), shown(&change.now), shown(&change.to), why]
+                let words = |value: &str| shown(&change.knob.in_words(value));
+                [change.knob.to_string(), words(&change.now), words(&change.to), why]
             })
             .collect();
         text += &columns(["setting", "current", "desired", "reason"], &rows);
     }
     for foreign in &plan.foreign {
-        let (knob, now, ours) = (&foreign.knob, shown(&foreign.now), shown(&foreign.ours));
+        let knob = &foreign.knob;
+        let [now, ours] = [&foreign.now, &foreign.ours].map(|value| shown(&knob.in_words(value)));
         let _ = writeln!(
             text,
             "  left alone: {knob} is {now}, not {ours}: somebody else has changed it"

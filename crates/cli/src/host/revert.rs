@@ -15,8 +15,11 @@ pub(crate) struct Revert {
     #[command(flatten)]
     state: State,
     /// Also restore settings that somebody else has changed since
-    #[arg(long)]
+    #[arg(long, conflicts_with = "forget")]
     force: bool,
+    /// Forget the originals of settings that somebody else has changed since; they keep what they have
+    #[arg(long)]
+    forget: bool,
 }
 
 pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
@@ -24,7 +27,13 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     let mut hold = HostLock::take(&dir).map_err(host)?;
     let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
     forget(&dir)?;
-    say(&reverted, global)
+    let code = say(&reverted, global)?;
+    if reverted.foreign.is_empty() || !args.forget {
+        return Ok(code);
+    }
+    hold.forget(&reverted.foreign).map_err(host)?;
+    let rest = Reverted { foreign: Vec::new(), ..reverted };
+    Ok(exit_code(&rest))
 }
 
 /// What was restored and what not; the exit code says whether it was all.
@@ -34,17 +43,27 @@ pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail
     } else if !global.quiet {
         out::text(&text(reverted))?;
         for foreign in &reverted.foreign {
-            let (knob, ours) = (&foreign.knob, &foreign.ours);
+            let (knob, ours) = (&foreign.knob, foreign.knob.in_words(&foreign.ours));
             out::note(&format!(
-                "note: {knob} is no longer {ours}: somebody else has changed it; left alone"
+                "note: {knob} is no longer {ours}: somebody else has changed it; left alone, unless --force is given"
             ));
         }
         for failed in &reverted.failed {
-            out::note(&format!("refused: {}: {}: {}", failed.knob, failed.to, failed.why));
+            out::note(&format!(
+                "refused: {}: {}: {}",
+                failed.knob,
+                failed.knob.in_words(&failed.to),
+                failed.why
+            ));
         }
     }
+    Ok(exit_code(reverted))
+}
+
+/// Whether all is as it was.
+fn exit_code(reverted: &Reverted) -> ExitCode {
     let all = reverted.failed.is_empty() && reverted.foreign.is_empty() && reverted.damaged == 0;
-    Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
+    if all { ExitCode::SUCCESS } else { exit::SHORT.into() }
 }
 
 fn text(reverted: &Reverted) -> String {

@@ -126,14 +126,14 @@ fn text(status: &manage::Status) -> String {
             .rows
             .iter()
             .map(|row| {
-                let shown = |value: &str| Name::new(value).to_string();
+                let shown = |value: &str| Name::new(row.entry.knob.in_words(value)).to_string();
                 let ours = row.entry.ours.last().map_or(String::new(), |ours| shown(ours));
                 let now = match &row.now {
                     Now::InForce => "in force".to_string(),
                     Now::Unfinished(value) => format!("unfinished: {}", shown(value)),
                     Now::Foreign(value) => format!("changed by somebody else: {}", shown(value)),
                     Now::Gone => "gone".to_string(),
-                    Now::Unreadable(why) => format!("cannot be read: {}", shown(why)),
+                    Now::Unreadable(why) => format!("cannot be read: {}", Name::new(why)),
                 };
                 [row.entry.knob.to_string(), shown(&row.entry.was), ours, now]
             })

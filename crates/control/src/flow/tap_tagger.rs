@@ -1,10 +1,12 @@
 //! What a tap's tagger is told, as text that can be put there and read back. It is the tagger of the uplinks: the tap's only
 //! notes whose a packet is, by the same tables.
 
+use std::fmt;
+
 use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
-use super::tagger_config::{NONE, numbers, params};
+use super::tagger_config::{NONE, in_words, numbers, params};
 use super::{Mask, Tagger, running};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};
@@ -49,6 +51,13 @@ impl TapTagger {
             serde_json::from_str(text).map_err(|error| Error::network(what, error))?;
         params(entry.rule).check().map_err(|why| Error::network(what, why))?;
         Ok(Some(entry))
+    }
+}
+
+/// In the keys of the policy.
+impl fmt::Display for TapTagger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, mark_mask {}", in_words(&params(self.rule)), self.marks)
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Plan {
     pub refused: Vec<Refused>,
     /// Settings and entries of the ledger whose knob is gone.
     pub gone: usize,
-    /// Entries of the ledger that are of no use any more: gone, or left as somebody else has set them.
+    /// Entries of the ledger that are of no use any more: gone, or as they were before us.
     #[serde(skip)]
     pub(super) to_forget: Vec<Knob>,
     /// Places that have what is wanted, though the ledger does not say so yet: a kill came between, or somebody else
@@ -179,7 +179,6 @@ impl Plan {
             self.changes.push(Change { knob: knob.clone(), now, to, why, restores: true });
         } else {
             self.foreign.push(entry.foreign(now));
-            self.to_forget.push(knob.clone());
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Reverted {
     pub gone: usize,
     /// Places of an earlier boot, gone with it.
     pub stale: usize,
-    /// What somebody else has changed since. It was left alone, and is not looked after any more.
+    /// What somebody else has changed since. It was left alone, and stays in the ledger, so that what was there before us is known.
     pub foreign: Vec<Foreign>,
     /// What could not be restored. It stays in the ledger for another try.
     pub failed: Vec<Failed>,
@@ -29,7 +29,8 @@ pub struct Reverted {
 
 impl HostLock {
     /// Restores all that was changed, the last change first, as far as the kernel takes that order; with
-    /// `force` also what somebody else has changed since. Without failures there is no ledger afterwards.
+    /// `force` also what somebody else has changed since. Without failures, and without what was left alone, there is no
+    /// ledger afterwards.
     ///
     /// # Errors
     /// If the ledger cannot be written or removed. All has been restored that could be.
@@ -80,10 +81,21 @@ impl HostLock {
         // What was left out belongs to what has failed.
         ledger.entries.retain(|entry| {
             let failed = done.failed.iter().any(|failed| failed.knob == entry.knob);
-            failed || executed.left_out.contains(&entry.knob)
+            let foreign = done.foreign.iter().any(|foreign| foreign.knob == entry.knob);
+            failed || foreign || executed.left_out.contains(&entry.knob)
         });
         ledger.save(dir)?;
         report(Checkpoint::Settled);
         Ok(done)
+    }
+
+    /// Takes these out of the ledger: what somebody else has put there is what is restored from now on.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written or removed.
+    pub fn forget(&mut self, foreign: &[Foreign]) -> Result<(), Error> {
+        let HostLock { dir, ledger, .. } = self;
+        ledger.entries.retain(|entry| !foreign.iter().any(|foreign| foreign.knob == entry.knob));
+        ledger.save(dir)
     }
 }

@@ -32,10 +32,31 @@ fn what_somebody_else_has_changed_is_told_and_left_alone() {
     let reverted = revert(world.dir());
     assert_eq!((reverted.restored, reverted.already, reverted.foreign.len()), (1, 1, 1));
     assert_eq!((world.get(1, weight), world.get(2, weight)), (was.clone(), "555".into()));
-    // What is theirs now is what is restored from now on.
+    // A second look does not forget what was there before us, nor does another policy.
     apply(world.dir(), &settings);
+    apply(world.dir(), &[]);
+    let reverted = revert(world.dir());
+    assert_eq!((reverted.restored, reverted.foreign.len()), (0, 1));
+    let mut hold = HostLock::take(world.dir()).expect("nobody holds it");
+    assert_eq!(hold.revert(true, &mut nobody).expect("written down").restored, 1);
+    assert_eq!(world.get(2, weight), was);
+}
+
+/// Who wants to keep what somebody else has set says so, and that is what is restored from then on.
+#[test]
+fn what_was_left_alone_can_be_forgotten() {
+    let Some(hierarchy) = host() else { return };
+    let world = World::new(hierarchy, &["a"], false);
+    let weight = world.weight();
+    let settings = [set(world.group(1, weight), "300")];
+    apply(world.dir(), &settings);
+    world.put(1, weight, "555");
+    let reverted = revert(world.dir());
+    HostLock::take(world.dir()).expect("nobody holds it").forget(&reverted.foreign).expect("room");
+    assert!(!world.dir().join("host.ledger").exists());
+    assert_eq!(apply(world.dir(), &settings).changed, 1);
     revert(world.dir());
-    assert_eq!(world.get(2, weight), "555");
+    assert_eq!(world.get(1, weight), "555");
 }
 
 #[test]

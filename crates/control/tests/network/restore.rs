@@ -38,6 +38,28 @@ pub(crate) fn tc_state(host: &Namespace) -> String {
     format!("{disciplines}\n{classes}\n{filters}\n{link}")
 }
 
+/// In words the disciplines of `nic` in this namespace are as `tc` tells of them (`-r`: tbf with its limit). A burst is told in other units there.
+fn told_as_tc_does(tree: &Tree) {
+    let tc = |what: &str| {
+        let out = std::process::Command::new("tc")
+            .args(["-d", "-r", what, "show", "dev", "nic"])
+            .output();
+        String::from_utf8(out.expect("tc is installed").stdout).expect("no names of others")
+    };
+    let told = tc("qdisc") + &tc("class");
+    let words = tree.in_words();
+    let words = words.replace(" (the kernel's own)", "");
+    let mut before = "";
+    for word in words.split([' ', ';']).filter(|word| !word.is_empty()) {
+        let counts = word == "x"
+            || word.parse::<u32>().is_ok_and(|_| before != "bands" && before != "flows");
+        if !counts && before != "burst" {
+            assert!(told.contains(word), "`{word}` of `{words}` is not in:\n{told}");
+        }
+        before = word;
+    }
+}
+
 /// Puts ours there and what was there back, from what was written down; what `tc` tells is the same.
 pub(crate) fn there_and_back(commands: &[&str]) {
     let host = host();
@@ -49,6 +71,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
         was.restorable(&up).expect("it can be put back");
+        told_as_tc_does(&was);
         let text = was.to_text();
         let segments = up.segments().expect("they can be read").expect("the kernel tells");
         let hooks = flow::read(&up).expect("it can be read");
@@ -58,6 +81,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         choice.tree.put(&up).expect("its dry run went well");
         assert_eq!(Tree::read(&up).expect("it can be read").as_ref(), Some(&choice.tree));
         assert!(choice.tree.is_ours() && !was.is_ours());
+        told_as_tc_does(&choice.tree);
         up.set_segments(&choice.segments.expect("shorter ones")).expect("shorter ones");
         assert_eq!(up.segments().expect("they can be read"), choice.segments);
         tc::set_hooks(&up, true).expect("there are none");

@@ -56,6 +56,14 @@ impl Segments {
     }
 }
 
+/// As `ip -d link` prints them.
+impl std::fmt::Display for Segments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "gso_max_size {} gso_max_segs {}", self.gso_max_size, self.gso_max_segs)?;
+        self.gso_ipv4_max_size.map_or(Ok(()), |size| write!(f, " gso_ipv4_max_size {size}"))
+    }
+}
+
 /// What else is to be known of an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {

@@ -19,6 +19,7 @@ mod options;
 mod tcmsg;
 mod test_netns;
 mod tree;
+mod words;
 
 pub use bql::is_limited;
 pub use choice::{Bands, Choice, Outer, Queue, Shape, Split, Splitting, Wanted};

@@ -28,6 +28,11 @@ pub(in crate::manage) trait Kind {
         true
     }
 
+    /// A value in words for people; most values are words.
+    fn in_words(&self, value: &str) -> String {
+        value.to_string()
+    }
+
     /// What is wanted, as `read` will give it: in its one form, with what `to` leaves open as it `was`.
     ///
     /// # Errors

@@ -89,6 +89,11 @@ impl Knob {
         self.kind().is_whole()
     }
 
+    /// A value of this knob in words for people. It may have names in it that others have chosen.
+    pub fn in_words(&self, value: &str) -> String {
+        self.kind().in_words(value)
+    }
+
     /// What is wanted, in the one form that values of this knob have, with what `to` leaves open as it `was`.
     ///
     /// # Errors

@@ -97,6 +97,17 @@ impl Kind for Network {
         false
     }
 
+    fn in_words(&self, value: &str) -> String {
+        let words = match self.part {
+            Part::Disciplines => Tree::parse(value).ok().map(|tree| tree.in_words()),
+            Part::Segments => segments(value).ok().map(|segments| segments.to_string()),
+            Part::Tagger => TaggerConfig::parse(value).ok().flatten().map(|own| own.to_string()),
+            Part::Entry => TapTagger::parse(value).ok().flatten().map(|own| own.to_string()),
+            Part::Hooks | Part::Ingress => None,
+        };
+        words.unwrap_or_else(|| value.to_string())
+    }
+
     fn normalize(&self, to: &str, was: &str) -> Result<String, String> {
         let normalize = || -> Result<String, Error> {
             match self.part {
