@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::execute::{Executed, execute_steps};
+use super::execute::{Executed, are_whole, execute_steps};
 use super::order::order;
 use super::step::{Checkpoint, Failed, OnError, Step};
 use super::{Change, Entry, Error, HostLock, Knob, Ledger, Plan};
@@ -53,6 +53,9 @@ impl HostLock {
                 Err(error) => applied.failed.push(change.failed(error.to_string())),
             }
         }
+        let planned = steps.len();
+        steps.retain(|step| !applied.failed.iter().any(|failed| are_whole(&failed.knob, step)));
+        applied.left_out = planned - steps.len();
         let steps = order(steps);
         let whys: BTreeMap<&Knob, &str> =
             plan.changes.iter().map(|change| (&change.knob, change.why.as_str())).collect();
@@ -77,7 +80,7 @@ impl HostLock {
         };
         applied.changed = executed.done.len();
         applied.gone += executed.gone.len();
-        applied.left_out = executed.left_out.len();
+        applied.left_out += executed.left_out.len();
         ledger.adopt_actual(plan, &before, &steps, &executed.wrote);
         applied.failed.extend(executed.failed);
         // All is on disk that is needed: if there is no room to say that it is done, more is than has to be.
@@ -90,7 +93,8 @@ impl HostLock {
 
 impl Change {
     fn step(&self) -> Step {
-        Step { knob: self.knob.clone(), now: self.now.clone(), to: self.to.clone() }
+        let (now, to) = (self.now.clone(), self.to.clone());
+        Step { knob: self.knob.clone(), now, to, restores: self.restores }
     }
 
     fn failed(&self, why: String) -> Failed {

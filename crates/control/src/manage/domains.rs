@@ -102,6 +102,7 @@ mod tests {
                     knob: knob(key),
                     now: now.to_string(),
                     to: to.to_string(),
+                    restores: false,
                 });
                 let mut there: BTreeMap<Knob, i64> =
                     keys().map(knob).zip(ends.map(|(now, _)| now)).collect();

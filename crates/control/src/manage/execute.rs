@@ -29,14 +29,15 @@ enum Outcome {
 }
 
 /// Does the steps in this order. Quota and period of a group belong together: if one of both is refused, the other one
-/// is put back, so that nobody is left without a limit half way.
+/// is put back, so that nobody is left without a limit half way. So do all parts of an interface: an uplink with bands and
+/// without a tagger has all packets in one band.
 pub(super) fn execute_steps(
     steps: &[Step],
     on_error: OnError,
     report: &mut dyn FnMut(Checkpoint<'_>),
 ) -> Executed {
     let mut executed = Executed::default();
-    for together in steps.chunk_by(|one, other| are_together(&one.knob, &other.knob)) {
+    for together in steps.chunk_by(are_together) {
         let stopped = on_error == OnError::Stop && !executed.failed.is_empty();
         let has_failed =
             |step: &Step| executed.failed.iter().any(|failed| failed.knob == step.knob);
@@ -138,13 +139,27 @@ impl Step {
     }
 }
 
-/// Whether both are of one limit in two files.
-fn are_together(one: &Knob, other: &Knob) -> bool {
+/// Whether `step` is of an interface that is set as a whole or not at all, of which `knob` is a part.
+pub(super) fn are_whole(knob: &Knob, step: &Step) -> bool {
+    match (knob, &step.knob) {
+        (Knob::Network(one), Knob::Network(other)) => {
+            !step.restores && one.whole() == other.whole()
+        }
+        _ => false,
+    }
+}
+
+/// Whether both are of one limit in two files, or of one interface. What is restored of an interface is restored as far as
+/// the kernel takes it.
+fn are_together(one: &Step, other: &Step) -> bool {
+    if matches!(one.knob, Knob::Network(_)) {
+        return !one.restores && are_whole(&one.knob, other);
+    }
     let limit = |knob: &Knob| match knob {
         Knob::Group(group) if matches!(group.key(), Key::CfsQuota | Key::CfsPeriod) => {
             Some(group.beside(Key::CfsQuota))
         }
         _ => None,
     };
-    limit(one).is_some_and(|one| limit(other) == Some(one))
+    limit(&one.knob).is_some_and(|one| limit(&other.knob) == Some(one))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Error, Knob, Ledger, Setting, Wanted};
+use super::{Entry, Error, Knob, Ledger, Network, Setting, Wanted};
 use lowtail_kernel::Name;
 
 /// Why something is restored that an earlier policy has changed.
@@ -152,6 +152,7 @@ pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
             None => plan.set(setting, known.get(&setting.knob).copied(), force),
         }
     }
+    plan.keep_interfaces_whole();
     plan
 }
 
@@ -179,6 +180,27 @@ impl Plan {
             self.changes.push(Change { knob: knob.clone(), now, to, why, restores: true });
         } else {
             self.foreign.push(entry.foreign(now));
+        }
+    }
+
+    /// An interface of which a part cannot be set keeps all that it has.
+    fn keep_interfaces_whole(&mut self) {
+        let bad = self.refused.iter().map(|refused| (&refused.knob, &refused.why));
+        let bad = bad.chain(self.unread.iter().map(|unread| (&unread.knob, &unread.why)));
+        let bad = bad.filter_map(|(knob, why)| match knob {
+            Knob::Network(network) => Some((network.clone(), why.clone())),
+            _ => None,
+        });
+        let bad: Vec<(Network, String)> = bad.collect();
+        let reason = |knob: &Knob| match knob {
+            Knob::Network(own) => bad.iter().find(|(other, _)| other.whole() == own.whole()),
+            _ => None,
+        };
+        let hindered = |change: &mut Change| !change.restores && reason(&change.knob).is_some();
+        for Change { knob, to, .. } in self.changes.extract_if(.., hindered) {
+            let why = reason(&knob)
+                .map(|(part, why)| format!("not without {}: {why}", Knob::Network(part.clone())));
+            self.refused.push(Refused { knob, wanted: to, why: why.unwrap_or_default() });
         }
     }
 

@@ -50,7 +50,7 @@ impl HostLock {
                 Ok(Some(now)) if now == to => done.already += 1,
                 // Also where it only lacks CPUs that are off: they may come back.
                 Ok(Some(now)) if force || entry.can_restore(&now) => {
-                    steps.push(Step { knob, now, to });
+                    steps.push(Step { knob, now, to, restores: true });
                 }
                 Ok(Some(now)) if knob.holds(&to, &now) => done.already += 1,
                 Ok(Some(now)) => done.foreign.push(entry.foreign(now)),

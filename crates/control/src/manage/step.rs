@@ -13,6 +13,8 @@ pub struct Step {
     pub now: String,
     /// What is there after.
     pub to: String,
+    /// Whether that is what was there before the first change.
+    pub restores: bool,
 }
 
 /// Where an apply or revert is: whoever is told so may stop it there, as tests do that kill the process.

@@ -16,6 +16,7 @@ mod taps;
 mod traffic;
 mod uplink;
 mod vlans;
+mod whole;
 
 #[path = "../common/killed.rs"]
 mod killed;

@@ -38,6 +38,13 @@ pub struct Network {
     pub part: Part,
 }
 
+impl Network {
+    /// What is set as a whole or not at all: an interface as an uplink, or as a tap (`true`).
+    pub(in crate::manage) fn whole(&self) -> (&Link, bool) {
+        (&self.link, matches!(self.part, Part::Ingress | Part::Entry))
+    }
+}
+
 const PRESENT: &str = "present";
 const ABSENT: &str = "absent";
 
@@ -124,7 +131,14 @@ impl Kind for Network {
                     }
                 }
                 Part::Segments => Ok(text(&segments(to)?.at_most(&segments(was)?))),
-                Part::Hooks if [PRESENT, ABSENT].contains(&to) => Ok(to.to_string()),
+                Part::Hooks if [PRESENT, ABSENT].contains(&to) => {
+                    if to == PRESENT && tc::hooks(&self.link)? == Some(Hooks::Ingress) {
+                        let why = "it has an `ingress` discipline, beside which there is no clsact, and nothing for what \
+                                   goes out: put its filters at the ingress of a clsact instead";
+                        return Err(Error::network(format!("hooks of {}", self.link), why));
+                    }
+                    Ok(to.to_string())
+                }
                 Part::Hooks => Err(Error::network("hooks", "`present` or `absent` would be right")),
                 Part::Tagger => {
                     Ok(TaggerConfig::parse(to)?.map_or_else(|| to.to_string(), |t| t.to_text()))
