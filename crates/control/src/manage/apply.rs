@@ -92,7 +92,7 @@ impl HostLock {
 }
 
 impl Change {
-    fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         let (now, to) = (self.now.clone(), self.to.clone());
         Step { knob: self.knob.clone(), now, to, restores: self.restores }
     }

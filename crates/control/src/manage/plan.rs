@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::execute::are_whole;
 use super::{Entry, Error, Knob, Ledger, Network, Setting, Wanted};
 use lowtail_kernel::Name;
 
@@ -159,7 +160,10 @@ pub(super) fn with(ledger: &Ledger, all: &Wanted, force: bool) -> Plan {
 impl Plan {
     /// Leaves out changes of which it is said that they are not to be tried.
     pub(crate) fn leave_out(&mut self, not: impl Fn(&Knob, &str) -> bool) {
-        self.changes.retain(|change| !not(&change.knob, &change.to));
+        let out: Vec<Change> =
+            self.changes.extract_if(.., |change| not(&change.knob, &change.to)).collect();
+        // An interface is set as a whole or not at all.
+        self.changes.retain(|change| !out.iter().any(|out| are_whole(&out.knob, &change.step())));
     }
 
     /// What an earlier policy has changed and this one does not.

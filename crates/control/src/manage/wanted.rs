@@ -27,6 +27,14 @@ pub enum Unknown {
 }
 
 impl Wanted {
+    /// Whether any of it is of a network interface, be it there or not.
+    pub(crate) fn has_interfaces(&self) -> bool {
+        let interface =
+            |unknown: &Unknown| matches!(unknown, Unknown::Interface(_) | Unknown::Interfaces);
+        self.settings.iter().any(|setting| matches!(setting.knob, Knob::Network(_)))
+            || self.unknown.iter().any(interface)
+    }
+
     /// Whether it is not known what this knob shall have.
     pub(super) fn is_unknown(&self, knob: &Knob) -> bool {
         self.unknown.iter().any(|unknown| unknown.covers(knob))

@@ -25,6 +25,7 @@ use crate::manage::{
 use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
 use lowtail_kernel::Roots;
 use lowtail_kernel::signals::Signals;
+use lowtail_kernel::tc::{Link, Size};
 
 pub use effect::Effect;
 pub use follower::Follower;
@@ -75,6 +76,8 @@ pub struct Reconciler {
     rounds: u32,
     vms: Vec<Vm>,
     cpus: Option<BTreeSet<usize>>,
+    /// Interfaces, where the policy has some.
+    links: Vec<Size>,
     /// What was wanted when that was known last.
     wanted: Option<Wanted>,
     /// What the kernel has refused, and when.
@@ -119,6 +122,7 @@ impl Reconciler {
             rounds: 0,
             vms: Vec::new(),
             cpus: None,
+            links: Vec::new(),
             wanted: None,
             failed: BTreeMap::new(),
             refused: Vec::new(),
@@ -136,7 +140,9 @@ impl Reconciler {
         let found = self.scanner.scan();
         let cpus = online(&self.options.roots).ok();
         let changed = self.rounds == 0 || found.vms != self.vms;
-        let due = self.rounds.is_multiple_of(EVERY) || cpus != self.cpus;
+        let links = self.links();
+        let due = self.rounds.is_multiple_of(EVERY) || cpus != self.cpus || links != self.links;
+        self.links = links;
         self.rounds = self.rounds.wrapping_add(1);
         let mut round = Round::default();
         if !changed && !due {
@@ -184,6 +190,13 @@ impl Reconciler {
             round.changed = changed.then_some(found);
         }
         Ok(round)
+    }
+
+    /// What of interfaces matters to what is wanted: one that comes, or gets another size, is not waited for. What cannot be
+    /// listed is as it was.
+    fn links(&self) -> Vec<Size> {
+        let matter = self.wanted.as_ref().is_some_and(Wanted::has_interfaces);
+        if matter { Link::sizes().unwrap_or_else(|_| self.links.clone()) } else { Vec::new() }
     }
 
     /// What others have changed, if that is new. What is no longer so is forgotten, so that it is told when it comes again.

@@ -6,6 +6,7 @@ mod guest;
 mod kill;
 mod many;
 mod marks;
+mod moves;
 mod owners;
 mod packets;
 mod policy;

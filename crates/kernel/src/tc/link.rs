@@ -1,5 +1,8 @@
 //! Interfaces of this network namespace, and how long the segments are that they take from TCP.
 
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
 use serde::{Deserialize, Serialize};
 
 use super::netlink::{Answer, Message, Session, find, name, nest, text, u32_at};
@@ -22,13 +25,47 @@ const INFO_KIND: u16 = 1;
 /// `ARPHRD_ETHER` of `linux/if_arp.h`.
 const ETHERNET: u16 = 1;
 
-/// An interface. It is found by name and number, so that another one of its name is not taken for it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// An interface. It is the same as long as it has its number, which the kernel gives to no other one of its network namespace: one
+/// that is renamed is still itself, and another one of its name is not.
+#[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its name.
+    /// The name that it had when it was found.
     pub name: String,
     /// Its number.
     pub ifindex: u32,
+}
+
+impl PartialEq for Link {
+    fn eq(&self, other: &Self) -> bool {
+        self.ifindex == other.ifindex
+    }
+}
+
+impl PartialOrd for Link {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Link {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ifindex.cmp(&other.ifindex)
+    }
+}
+
+impl Hash for Link {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ifindex.hash(state);
+    }
+}
+
+/// What of an interface disciplines depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    name: String,
+    ifindex: u32,
+    mtu: u32,
+    tx_queues: u32,
 }
 
 /// How long the segments are that TCP of this host gives to an interface. Bytes; those that a VM gives are as
@@ -117,11 +154,25 @@ impl Link {
         Ok(all.iter().map(|facts| (facts.link.clone(), master(facts))).collect())
     }
 
+    /// All interfaces with what disciplines depend on: if it is as before, so is what suits.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sizes() -> Result<Vec<Size>, Error> {
+        let size = |Facts { link: Link { name, ifindex }, mtu, tx_queues, .. }| Size {
+            name,
+            ifindex,
+            mtu,
+            tx_queues,
+        };
+        Ok(all()?.into_iter().map(size).collect())
+    }
+
     /// `None` if it is gone.
     pub(super) fn facts(&self) -> Result<Option<Facts>, Error> {
         let question = question(self.ifindex, format!("cannot look at {self}"));
         let answer = Session::open()?.get(&question, IFINFOMSG)?;
-        Ok(answer.as_ref().and_then(facts).filter(|facts| facts.link == *self))
+        Ok(answer.as_ref().and_then(facts))
     }
 
     /// Its facts; that it is gone is an error.

@@ -26,7 +26,7 @@ pub use choice::{Bands, Choice, Outer, Queue, Shape, Split, Splitting, Wanted};
 pub use filter::{
     Hook, Hooks, attach, detach, has_hooks, hooked, hooks, own, put_hooks, set_hooks,
 };
-pub use link::{Link, Segments};
+pub use link::{Link, Segments, Size};
 pub use marked::{Marked, marked_filters, marked_rules};
 pub use memory::choose;
 pub use tree::{Node, Tree};
