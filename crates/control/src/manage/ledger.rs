@@ -60,6 +60,9 @@ pub struct Entry {
     pub why: String,
     /// Whether all steps were done, so that what is there otherwise is by somebody else.
     pub done: bool,
+    /// Whether a revert has left it as somebody else had set it: if it is as it `was` some day, nothing is left to restore.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
 }
 
 /// All that has been changed and not been restored yet.
@@ -155,6 +158,7 @@ impl Ledger {
                 entry.ours.retain(|value| value != to);
                 entry.ours.push(to.to_string());
                 entry.done = false;
+                entry.left = false;
             }
             None => self.entries.push(Entry {
                 knob: knob.clone(),
@@ -162,6 +166,7 @@ impl Ledger {
                 ours: vec![to.to_string()],
                 why: why.to_string(),
                 done: false,
+                left: false,
             }),
         }
     }
@@ -261,7 +266,7 @@ mod tests {
         let thread = Thread::of(tid).expect("a /proc").expect("it lives");
         let knob = Knob::Sched(Sched { thread });
         let (was, ours) = ("policy=batch nice=0".into(), vec!["policy=ext nice=-3".into()]);
-        let entry = Entry { knob, was, ours, why: String::new(), done: true };
+        let entry = Entry { knob, was, ours, why: String::new(), done: true, left: false };
         for (now, can_restore) in [
             ("policy=ext nice=-3", true),
             ("policy=other nice=-3", true),

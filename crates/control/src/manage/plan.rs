@@ -228,6 +228,7 @@ impl Plan {
             }
             return;
         };
+        let entry = entry.filter(|entry| !entry.left || now != entry.was);
         let was = entry.map_or(now.as_str(), |entry| entry.was.as_str());
         let to = match knob.normalize(&setting.to, was) {
             Ok(to) => to,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::execute::execute_steps;
 use super::order::order;
 use super::step::Step;
-use super::{Checkpoint, Error, Failed, Foreign, HostLock, Ledger, OnError};
+use super::{Checkpoint, Entry, Error, Failed, Foreign, HostLock, Ledger, OnError};
 
 /// What has become of what was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -79,10 +79,11 @@ impl HostLock {
         done.gone += executed.gone.len();
         done.failed.extend(executed.failed);
         // What was left out belongs to what has failed.
+        let is_foreign = |entry: &Entry| done.foreign.iter().any(|other| other.knob == entry.knob);
+        ledger.entries.iter_mut().for_each(|entry| entry.left = is_foreign(entry));
         ledger.entries.retain(|entry| {
             let failed = done.failed.iter().any(|failed| failed.knob == entry.knob);
-            let foreign = done.foreign.iter().any(|foreign| foreign.knob == entry.knob);
-            failed || foreign || executed.left_out.contains(&entry.knob)
+            failed || entry.left || executed.left_out.contains(&entry.knob)
         });
         ledger.save(dir)?;
         report(Checkpoint::Settled);

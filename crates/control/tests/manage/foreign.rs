@@ -42,6 +42,23 @@ fn what_somebody_else_has_changed_is_told_and_left_alone() {
     assert_eq!(world.get(2, weight), was);
 }
 
+/// After a revert that has left it, somebody puts back what was there: then nothing is left to restore.
+#[test]
+fn what_was_left_alone_and_is_as_it_was_is_free_again() {
+    let Some(hierarchy) = host() else { return };
+    let world = World::new(hierarchy, &["a"], false);
+    let weight = world.weight();
+    let settings = [set(world.group(1, weight), "300")];
+    let was = world.get(1, weight);
+    apply(world.dir(), &settings);
+    world.put(1, weight, "555");
+    assert_eq!(revert(world.dir()).foreign.len(), 1);
+    world.put(1, weight, &was);
+    assert_eq!(apply(world.dir(), &settings).changed, 1);
+    assert_eq!(revert(world.dir()).restored, 1);
+    assert_eq!(world.get(1, weight), was);
+}
+
 /// Who wants to keep what somebody else has set says so, and that is what is restored from then on.
 #[test]
 fn what_was_left_alone_can_be_forgotten() {

@@ -23,6 +23,8 @@ struct Cell {
     wanted: Option<String>,
     /// What was there before the first change, and what we have put there.
     entry: Option<(String, String)>,
+    /// A revert has left it as somebody else had set it.
+    left: bool,
 }
 
 impl Cell {
@@ -38,12 +40,16 @@ impl Cell {
             }
             return;
         };
+        if self.left && self.entry.as_ref().is_some_and(|(was, _)| *was == self.now) {
+            self.entry = None;
+        }
         let was = self.entry.as_ref().map_or(&self.now, |(was, _)| was);
         let Ok(to) = knob.normalize(wanted, was) else { return };
         let was = was.clone();
         let may = self.entry.as_ref().is_none_or(|(_, ours)| *ours == self.now);
         if may || self.now == to {
             self.entry = (to != was).then(|| (was, to.clone()));
+            self.left &= self.now == to;
             self.now = to;
         }
     }
@@ -120,6 +126,7 @@ fn sequences_of_a_daemon() {
                 for (knob, cell) in &mut *cells.borrow_mut() {
                     let wanted = cell.wanted.take();
                     cell.round(knob);
+                    cell.left = cell.entry.is_some();
                     cell.wanted = wanted;
                 }
                 check(&cells.borrow(), step, "ended");
