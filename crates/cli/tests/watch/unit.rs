@@ -211,7 +211,11 @@ fn what_somebody_sets_is_left_alone(machine: &Vm, policy: &str) {
     systemctl(&["stop", "lowtail"]);
     assert_eq!((show("ActiveState"), show("ExecMainStatus")), ("failed".into(), "1".into()));
     assert_eq!(values(machine), ["77", "max 100000", "max 100000"]);
+    // What was there before lowtail is known until it is there again.
+    assert!(Path::new(STATE).join("host.ledger").exists());
     systemctl(&["set-property", "--runtime", &unit, "CPUWeight="]);
+    let reverted = Command::new("lowtail").args(["host", "revert"]).output().expect("it starts");
+    assert!(reverted.status.success(), "{reverted:?}");
     is_as_before(machine);
 }
 
