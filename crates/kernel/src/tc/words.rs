@@ -127,7 +127,11 @@ impl Tree {
         if let Some(default) = &self.default {
             return format!("{default} (the kernel's own)");
         }
-        let classes = self.classes.iter().map(|class| format!("class {}", node(class)));
+        // Ours differ by nothing but their priority.
+        let classes = self.classes.iter().map(|class| match self.is_ours() {
+            true => format!("class {}", class.kind),
+            false => format!("class {}", node(class)),
+        });
         let mut kinds: Vec<(String, usize)> = Vec::new();
         for text in self.disciplines.iter().map(node).chain(classes) {
             match kinds.iter_mut().find(|(other, _)| *other == text) {
