@@ -242,7 +242,8 @@ impl TrafficStats {
         TrafficStats {
             completions: vec![Duration::MAX; config.flows.len()],
             latency: Hist::new(),
-            bins: vec![Hist::new(); if bins == 0 { 0 } else { bins + 1 }],
+            // Not copies of one: those would have no room of their own.
+            bins: (0..if bins == 0 { 0 } else { bins + 1 }).map(|_| Hist::new()).collect(),
             delivered_bytes: 0,
             begun: 0,
             dropped: 0,

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use lowtail_control::manage::{HostLock, Reverted};
+use lowtail_kernel::Name;
 
 use super::state::{State, forget, host};
 use crate::exit::{self, Fail};
@@ -27,13 +28,18 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     let mut hold = HostLock::take(&dir).map_err(host)?;
     let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
     forget(&dir)?;
-    let code = say(&reverted, global)?;
-    if reverted.foreign.is_empty() || !args.forget {
-        return Ok(code);
+    if !args.forget {
+        return say(&reverted, global);
     }
     hold.forget(&reverted.foreign).map_err(host)?;
-    let rest = Reverted { foreign: Vec::new(), ..reverted };
-    Ok(exit_code(&rest))
+    if !global.json && !global.quiet {
+        for foreign in &reverted.foreign {
+            let knob = &foreign.knob;
+            let was = Name::new(knob.in_words(&foreign.was)).to_string();
+            out::note(&format!("note: {knob} stays as somebody else has set it; it was {was}"));
+        }
+    }
+    say(&Reverted { foreign: Vec::new(), ..reverted }, global)
 }
 
 /// What was restored and what not; the exit code says whether it was all.
@@ -45,7 +51,8 @@ pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail
         for foreign in &reverted.foreign {
             let (knob, ours) = (&foreign.knob, foreign.knob.in_words(&foreign.ours));
             out::note(&format!(
-                "note: {knob} is no longer {ours}: somebody else has changed it; left alone, unless --force is given"
+                "note: {knob} is no longer {ours}: somebody else has changed it; left alone. `revert --force` \
+                 restores it, `revert --forget` keeps it"
             ));
         }
         for failed in &reverted.failed {
@@ -57,13 +64,8 @@ pub(crate) fn say(reverted: &Reverted, global: &Global) -> Result<ExitCode, Fail
             ));
         }
     }
-    Ok(exit_code(reverted))
-}
-
-/// Whether all is as it was.
-fn exit_code(reverted: &Reverted) -> ExitCode {
     let all = reverted.failed.is_empty() && reverted.foreign.is_empty() && reverted.damaged == 0;
-    if all { ExitCode::SUCCESS } else { exit::SHORT.into() }
+    Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 
 fn text(reverted: &Reverted) -> String {

@@ -29,8 +29,8 @@ enum Outcome {
 }
 
 /// Does the steps in this order. Quota and period of a group belong together: if one of both is refused, the other one
-/// is put back, so that nobody is left without a limit half way. So do all parts of an interface: an uplink with bands and
-/// without a tagger has all packets in one band.
+/// is put back, so that nobody is left without a limit half way. All parts of an interface belong together, too: an uplink
+/// with bands and without a tagger has all packets in one band.
 pub(super) fn execute_steps(
     steps: &[Step],
     on_error: OnError,
@@ -78,19 +78,25 @@ impl Executed {
                 }
                 // What belongs to it is gone as well.
                 Outcome::Gone => drop(self.gone.insert(step.knob.clone())),
-                Outcome::Failed(why, made) => {
+                Outcome::Failed(mut why, made) => {
+                    // Of an interface's part half may be there, such as no disciplines at all.
+                    let half = made.is_some() && are_whole(&step.knob, step);
                     if let Some(made) = made {
                         self.wrote(step, &made);
+                    }
+                    for done in steps[..at + usize::from(half)].iter().rev() {
+                        // What the kernel had before it takes again; if not, it is told with the failure.
+                        match done.knob.write(&done.now) {
+                            Ok(true) => drop(self.wrote.remove(&done.knob)),
+                            Ok(false) => {}
+                            Err(error) => {
+                                why += &format!("; {} cannot be taken back: {error}", done.knob);
+                            }
+                        }
                     }
                     let (knob, to) = (step.knob.clone(), step.to.clone());
                     self.failed.push(Failed { knob, to, why });
                     self.left_out.extend(steps.iter().map(|step| step.knob.clone()));
-                    for done in steps[..at].iter().rev() {
-                        // What the kernel had before it takes again; if not, it is told with the failure.
-                        if matches!(done.knob.write(&done.now), Ok(true)) {
-                            self.wrote.remove(&done.knob);
-                        }
-                    }
                     return;
                 }
             }

@@ -191,6 +191,8 @@ impl Plan {
     fn keep_interfaces_whole(&mut self) {
         let bad = self.refused.iter().map(|refused| (&refused.knob, &refused.why));
         let bad = bad.chain(self.unread.iter().map(|unread| (&unread.knob, &unread.why)));
+        let others = "somebody else has changed it".to_string();
+        let bad = bad.chain(self.foreign.iter().map(|foreign| (&foreign.knob, &others)));
         let bad = bad.filter_map(|(knob, why)| match knob {
             Knob::Network(network) => Some((network.clone(), why.clone())),
             _ => None,

@@ -25,8 +25,8 @@ const INFO_KIND: u16 = 1;
 /// `ARPHRD_ETHER` of `linux/if_arp.h`.
 const ETHERNET: u16 = 1;
 
-/// An interface. It is the same as long as it has its number, which the kernel gives to no other one of its network namespace: one
-/// that is renamed is still itself, and another one of its name is not.
+/// An interface. It is the same as long as it has its number, which the kernel does not give again by itself in a network namespace:
+/// one that is renamed is still itself, and another one of its name is not.
 #[derive(Clone, Debug, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The name that it had when it was found.

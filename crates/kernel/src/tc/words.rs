@@ -45,16 +45,15 @@ fn options(kind: &str, options: &[u8]) -> Option<String> {
     let number = |attribute| find(&all, attribute).and_then(|bytes| u32_at(bytes, 0));
     match kind {
         "fq_codel" | "codel" => {
-            let (ecn, flows) = if kind == "codel" { (4, None) } else { (4, Some(5)) };
             let _ = write!(text, "limit {}p", number(2)?);
-            if let Some(flows) = flows.and_then(number) {
+            if let Some(flows) = (kind == "fq_codel").then(|| number(5)).flatten() {
                 let _ = write!(text, " flows {flows}");
             }
             if let Some(quantum) = (kind == "fq_codel").then(|| number(6)).flatten() {
                 let _ = write!(text, " quantum {quantum}");
             }
             let _ = write!(text, " target {} interval {}", time(number(1)?), time(number(3)?));
-            if number(ecn) == Some(1) {
+            if number(4) == Some(1) {
                 text += " ecn";
             }
         }
@@ -122,7 +121,8 @@ fn node(node: &Node) -> String {
 }
 
 impl Tree {
-    /// In words for people: each discipline as `tc` prints it, without numbers; how many there are of those that are alike.
+    /// In words for people: each discipline with its main options, as `tc` prints them, without numbers; how many there are of those
+    /// that are alike. Two trees that differ can have the same words.
     pub fn in_words(&self) -> String {
         if let Some(default) = &self.default {
             return format!("{default} (the kernel's own)");
