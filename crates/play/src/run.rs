@@ -217,29 +217,27 @@ fn visit(cpus: &[usize]) -> io::Result<()> {
 /// How long threads have run on `cpus`, of `/proc/schedstat`: field 7 of each CPU's line, in ns
 /// (Documentation/scheduler/sched-stats.rst). `None` unless each CPU is there.
 fn ran(schedstat: &str, cpus: &[usize]) -> Option<Duration> {
-    let run_ns = |line: &str| {
-        let (name, fields) = line.split_once(' ')?;
-        let cpu: usize = name.strip_prefix("cpu")?.parse().ok()?;
-        let run_ns: u64 = fields.split(' ').nth(6)?.parse().ok()?;
-        cpus.contains(&cpu).then_some(run_ns)
-    };
-    let all: Vec<u64> = schedstat.lines().filter_map(run_ns).collect();
-    (all.len() == cpus.len()).then(|| Duration::from_ns(all.iter().sum()))
+    sum(schedstat, cpus, |fields| fields.get(6).copied()).map(Duration::from_ns)
 }
 
 /// The same of a kernel without CONFIG_SCHEDSTATS, which has no such file: ticks of `/proc/stat`
 /// at which a CPU was not idle, of 10 ms each (proc(5); all fields but 4, 5, 9 and 10, which are in
 /// others). What runs between two ticks, such as beside a limit, can be off by half a CPU.
 fn busy(stat: &str, cpus: &[usize]) -> Option<Duration> {
-    let ticks = |line: &str| {
+    let ticks = |fields: &[u64]| Some(fields.get(..8)?.iter().sum::<u64>() - fields[3] - fields[4]);
+    sum(stat, cpus, ticks).map(|ticks| Duration::from_ms(10 * ticks))
+}
+
+/// The sum over `cpus` of what `figure` makes of the fields in a CPU's line; `None` unless each CPU is there.
+fn sum(text: &str, cpus: &[usize], figure: impl Fn(&[u64]) -> Option<u64>) -> Option<u64> {
+    let of = |line: &str| {
         let (name, fields) = line.split_once(' ')?;
         let cpu: usize = name.strip_prefix("cpu")?.parse().ok()?;
         let fields: Vec<u64> = fields.split(' ').map_while(|field| field.parse().ok()).collect();
-        let busy = fields.get(..8)?.iter().sum::<u64>() - fields[3] - fields[4];
-        cpus.contains(&cpu).then_some(busy)
+        cpus.contains(&cpu).then(|| figure(&fields)).flatten()
     };
-    let all: Vec<u64> = stat.lines().filter_map(ticks).collect();
-    (all.len() == cpus.len()).then(|| Duration::from_ms(10 * all.iter().sum::<u64>()))
+    let all: Vec<u64> = text.lines().filter_map(of).collect();
+    (all.len() == cpus.len()).then(|| all.iter().sum())
 }
 
 fn measured(

@@ -168,8 +168,8 @@ fn say(
     }
     for change in round.plan.iter().flat_map(|plan| &plan.changes) {
         log.say(Kind::Change, || {
-            let words = |value: &str| Name::new(change.knob.in_words(value)).to_string();
-            let (now, to, why) = (words(&change.now), words(&change.to), Name::new(&change.why));
+            let [now, to] = [&change.now, &change.to].map(|value| change.knob.in_words(value));
+            let why = Name::new(&change.why);
             format!("{}: {now} -> {to} ({why})", change.knob)
         });
     }

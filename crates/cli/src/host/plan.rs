@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lowtail_control::desired::{Settings, VcpusBy};
-use lowtail_control::manage::{self, Plan, Refused};
+use lowtail_control::manage::{self, Knob, Plan, Refused};
 use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn vm(vm: &Vm) -> Value {
 /// A value that a place was not given.
 pub(crate) fn not_given(refused: &Refused) -> String {
     let Refused { knob, wanted, why } = refused;
-    format!("refused: {knob}: {}: {}", Name::new(knob.in_words(wanted)), Name::new(why))
+    format!("refused: {knob}: {}: {}", knob.in_words(wanted), Name::new(why))
 }
 
 /// What cannot be set here, and what could not be found out, on standard error.
@@ -88,9 +88,9 @@ pub(crate) fn tell(found: &Found, settings: &Settings) {
 /// The changes, one a line, and how many there are.
 pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     let mut text = String::new();
-    let shown = |value: &str| match value {
+    let shown = |knob: &Knob, value: &str| match value {
         "" => "nothing".to_string(),
-        value => Name::new(value).to_string(),
+        value => knob.in_words(value),
     };
     if !plan.changes.is_empty() {
         let rows: Vec<[String; 4]> = plan
@@ -98,7 +98,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
             .iter()
             .map(|change| {
                 let why = Name::new(&change.why).to_string();
-                let words = |value: &str| shown(&change.knob.in_words(value));
+                let words = |value: &str| shown(&change.knob, value);
                 [change.knob.to_string(), words(&change.now), words(&change.to), why]
             })
             .collect();
@@ -106,7 +106,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     }
     for foreign in &plan.foreign {
         let knob = &foreign.knob;
-        let [now, ours] = [&foreign.now, &foreign.ours].map(|value| shown(&knob.in_words(value)));
+        let [now, ours] = [&foreign.now, &foreign.ours].map(|value| shown(knob, value));
         let _ = writeln!(
             text,
             "  left alone: {knob} is {now}, not {ours}: somebody else has changed it"

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use lowtail_control::manage::{HostLock, Reverted};
-use lowtail_kernel::Name;
 
 use super::state::{State, forget, host};
 use crate::exit::{self, Fail};
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     if !global.json && !global.quiet {
         for foreign in &reverted.foreign {
             let knob = &foreign.knob;
-            let was = Name::new(knob.in_words(&foreign.was)).to_string();
+            let was = knob.in_words(&foreign.was);
             out::note(&format!("note: {knob} stays as somebody else has set it; it was {was}"));
         }
     }

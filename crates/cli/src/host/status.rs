@@ -126,7 +126,7 @@ fn text(status: &manage::Status) -> String {
             .rows
             .iter()
             .map(|row| {
-                let shown = |value: &str| Name::new(row.entry.knob.in_words(value)).to_string();
+                let shown = |value: &str| row.entry.knob.in_words(value);
                 let ours = row.entry.ours.last().map_or(String::new(), |ours| shown(ours));
                 let now = match &row.now {
                     Now::InForce => "in force".to_string(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::execute::{Executed, are_whole, execute_steps};
+use super::execute::{Executed, execute_steps};
 use super::order::order;
 use super::step::{Checkpoint, Failed, OnError, Step};
 use super::{Change, Entry, Error, HostLock, Knob, Ledger, Plan};
@@ -54,7 +54,10 @@ impl HostLock {
             }
         }
         let planned = steps.len();
-        steps.retain(|step| !applied.failed.iter().any(|failed| are_whole(&failed.knob, step)));
+        let hinders = |failed: &Failed, step: &Step| failed.knob.is_set_with(&step.knob);
+        steps.retain(|step| {
+            step.restores || !applied.failed.iter().any(|failed| hinders(failed, step))
+        });
         applied.left_out = planned - steps.len();
         let steps = order(steps);
         let whys: BTreeMap<&Knob, &str> =
@@ -92,7 +95,7 @@ impl HostLock {
 }
 
 impl Change {
-    pub(super) fn step(&self) -> Step {
+    fn step(&self) -> Step {
         let (now, to) = (self.now.clone(), self.to.clone());
         Step { knob: self.knob.clone(), now, to, restores: self.restores }
     }

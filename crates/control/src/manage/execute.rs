@@ -80,7 +80,8 @@ impl Executed {
                 Outcome::Gone => drop(self.gone.insert(step.knob.clone())),
                 Outcome::Failed(mut why, made) => {
                     // Of an interface's part half may be there, such as no disciplines at all.
-                    let half = made.is_some() && are_whole(&step.knob, step);
+                    let half =
+                        made.is_some() && !step.restores && step.knob.is_set_with(&step.knob);
                     if let Some(made) = made {
                         self.wrote(step, &made);
                     }
@@ -145,21 +146,11 @@ impl Step {
     }
 }
 
-/// Whether `step` is of an interface that is set as a whole or not at all, of which `knob` is a part.
-pub(super) fn are_whole(knob: &Knob, step: &Step) -> bool {
-    match (knob, &step.knob) {
-        (Knob::Network(one), Knob::Network(other)) => {
-            !step.restores && one.whole() == other.whole()
-        }
-        _ => false,
-    }
-}
-
 /// Whether both are of one limit in two files, or of one interface. What is restored of an interface is restored as far as
 /// the kernel takes it.
 fn are_together(one: &Step, other: &Step) -> bool {
-    if matches!(one.knob, Knob::Network(_)) {
-        return !one.restores && are_whole(&one.knob, other);
+    if one.knob.is_set_with(&other.knob) {
+        return !one.restores && !other.restores;
     }
     let limit = |knob: &Knob| match knob {
         Knob::Group(group) if matches!(group.key(), Key::CfsQuota | Key::CfsPeriod) => {

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::execute::are_whole;
-use super::{Entry, Error, Knob, Ledger, Network, Setting, Wanted};
+use super::{Entry, Error, Knob, Ledger, Setting, Wanted};
 use lowtail_kernel::Name;
 
 /// Why something is restored that an earlier policy has changed.
@@ -162,8 +161,9 @@ impl Plan {
     pub(crate) fn leave_out(&mut self, not: impl Fn(&Knob, &str) -> bool) {
         let out: Vec<Change> =
             self.changes.extract_if(.., |change| not(&change.knob, &change.to)).collect();
-        // An interface is set as a whole or not at all.
-        self.changes.retain(|change| !out.iter().any(|out| are_whole(&out.knob, &change.step())));
+        self.changes.retain(|change| {
+            change.restores || !out.iter().any(|out| out.knob.is_set_with(&change.knob))
+        });
     }
 
     /// What an earlier policy has changed and this one does not.
@@ -189,25 +189,20 @@ impl Plan {
 
     /// An interface of which a part cannot be set keeps all that it has.
     fn keep_interfaces_whole(&mut self) {
-        let bad = self.refused.iter().map(|refused| (&refused.knob, &refused.why));
-        let bad = bad.chain(self.unread.iter().map(|unread| (&unread.knob, &unread.why)));
         let others = "somebody else has changed it".to_string();
-        let bad = bad.chain(self.foreign.iter().map(|foreign| (&foreign.knob, &others)));
-        let bad = bad.filter_map(|(knob, why)| match knob {
-            Knob::Network(network) => Some((network.clone(), why.clone())),
-            _ => None,
-        });
-        let bad: Vec<(Network, String)> = bad.collect();
-        let reason = |knob: &Knob| match knob {
-            Knob::Network(own) => bad.iter().find(|(other, _)| other.whole() == own.whole()),
-            _ => None,
+        let refused = self.refused.iter().map(|refused| (&refused.knob, &refused.why));
+        let unread = self.unread.iter().map(|unread| (&unread.knob, &unread.why));
+        let foreign = self.foreign.iter().map(|foreign| (&foreign.knob, &others));
+        let bad: Vec<_> = refused.chain(unread).chain(foreign).collect();
+        let hindered = |change: &Change| {
+            let (part, why) = bad.iter().find(|(knob, _)| knob.is_set_with(&change.knob))?;
+            let (knob, wanted) = (change.knob.clone(), change.to.clone());
+            let why = format!("not without {part}: {why}");
+            (!change.restores).then_some(Refused { knob, wanted, why })
         };
-        let hindered = |change: &mut Change| !change.restores && reason(&change.knob).is_some();
-        for Change { knob, to, .. } in self.changes.extract_if(.., hindered) {
-            let why = reason(&knob)
-                .map(|(part, why)| format!("not without {}: {why}", Knob::Network(part.clone())));
-            self.refused.push(Refused { knob, wanted: to, why: why.unwrap_or_default() });
-        }
+        let refused: Vec<Refused> = self.changes.iter().filter_map(hindered).collect();
+        self.changes.retain(|change| !refused.iter().any(|other| other.knob == change.knob));
+        self.refused.extend(refused);
     }
 
     /// Nobody knows which one is right: the knob keeps what it has.

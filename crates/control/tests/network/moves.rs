@@ -21,8 +21,11 @@ fn round(reconciler: &mut Reconciler, policy: &str) -> usize {
     applied.changed
 }
 
+/// `apply --watch` in the namespace of this thread, with the policy in force.
 fn start(dir: &Path) -> Reconciler {
-    Reconciler::start(Options::new(dir)).expect("nobody holds it")
+    let mut reconciler = Reconciler::start(Options::new(dir)).expect("nobody holds it");
+    assert!(round(&mut reconciler, POLICY) >= 3);
+    reconciler
 }
 
 fn end(reconciler: Reconciler) {
@@ -40,27 +43,18 @@ fn a_larger_mtu_is_followed_in_a_round() {
     host.ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:02 dev nic");
     let before = tc_state(&host).replace("mtu 1500", "mtu 9000");
     let dropped = host.within(|| {
-        let tc = |words: &str| {
-            let out = std::process::Command::new("tc").args(words.split(' ')).output();
-            String::from_utf8(out.expect("tc is installed").stdout).expect("plain")
-        };
-        let ip = |words: &str| {
-            let done = std::process::Command::new("ip").args(words.split(' ')).status();
-            assert!(done.expect("ip is installed").success());
-        };
         let dir = tempfile::tempdir().expect("a directory");
         let mut reconciler = start(dir.path());
-        assert!(round(&mut reconciler, POLICY) >= 3);
         assert_eq!(round(&mut reconciler, POLICY), 0);
-        ip("link set end mtu 9000");
-        ip("link set nic mtu 9000");
+        host.ip("link set end mtu 9000");
+        host.ip("link set nic mtu 9000");
         assert!(round(&mut reconciler, POLICY) >= 1, "the next round, not the tenth");
         let socket = UdpSocket::bind("10.9.0.1:0").expect("an address of ours");
         for _ in 0..10 {
             socket.send_to(&[0; 8_000], "10.9.0.2:9").expect("there is room");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        let told = tc("-s qdisc show dev nic");
+        let told = host.tc("-s qdisc show dev nic");
         let root = told.split("qdisc ").find(|part| part.contains(" root ")).expect("a root");
         let sent = root.split("Sent ").nth(1).expect("what was sent").to_string();
         end(reconciler);
@@ -84,18 +78,12 @@ fn a_renamed_uplink_is_the_same_one() {
         host.ip(&format!("link set {to} up"));
     };
     let dir = tempfile::tempdir().expect("a directory");
-    let at = dir.path().to_path_buf();
-    let mut reconciler = host.within(move || {
-        let mut reconciler = start(&at);
-        assert!(round(&mut reconciler, POLICY) >= 3);
-        reconciler
-    });
+    let mut reconciler = host.within(|| start(dir.path()));
     names("nic", "other");
-    let at = dir.path().to_path_buf();
-    host.within(move || {
+    host.within(|| {
         // The policy knows the old name only: what is there stays.
         assert_eq!(round(&mut reconciler, POLICY), 0);
-        let rows = status(&at).expect("a ledger").rows;
+        let rows = status(dir.path()).expect("a ledger").rows;
         assert!(rows.len() >= 3 && rows.iter().all(|row| row.now == Now::InForce), "{rows:?}");
         // Then the new one.
         assert_eq!(round(&mut reconciler, &POLICY.replace("nic", "other")), 0);
@@ -111,12 +99,7 @@ fn another_uplink_of_the_name_gets_its_policy() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
     let dir = tempfile::tempdir().expect("a directory");
-    let at = dir.path().to_path_buf();
-    let mut reconciler = host.within(move || {
-        let mut reconciler = start(&at);
-        assert!(round(&mut reconciler, POLICY) >= 3);
-        reconciler
-    });
+    let mut reconciler = host.within(|| start(dir.path()));
     host.ip("link del nic");
     let mut reconciler = host.within(move || {
         assert_eq!(round(&mut reconciler, POLICY), 0);

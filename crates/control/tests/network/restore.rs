@@ -38,15 +38,9 @@ pub(crate) fn tc_state(host: &Namespace) -> String {
     format!("{disciplines}\n{classes}\n{filters}\n{link}")
 }
 
-/// In words the disciplines of `nic` in this namespace are as `tc` tells of them (`-r`: tbf with its limit). A burst is told in other units there.
-fn told_as_tc_does(tree: &Tree) {
-    let tc = |what: &str| {
-        let out = std::process::Command::new("tc")
-            .args(["-d", "-r", what, "show", "dev", "nic"])
-            .output();
-        String::from_utf8(out.expect("tc is installed").stdout).expect("no names of others")
-    };
-    let told = tc("qdisc") + &tc("class");
+/// In words the disciplines of `nic` are as `tc` tells of them (`-r`: tbf with its limit). A burst is told in other units there.
+fn told_as_tc_does(host: &Namespace, tree: &Tree) {
+    let told = host.tc("-d -r qdisc show dev nic") + &host.tc("-d -r class show dev nic");
     let words = tree.in_words();
     let words = words.replace(" (the kernel's own)", "");
     let mut before = "";
@@ -67,11 +61,11 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         host.tc(command);
     }
     let before = tc_state(&host);
-    host.within(move || {
+    host.within(|| {
         let up = Link::find("nic").expect("it is there");
         let was = Tree::read(&up).expect("it can be read").expect("it is there");
         was.restorable(&up).expect("it can be put back");
-        told_as_tc_does(&was);
+        told_as_tc_does(&host, &was);
         let text = was.to_text();
         let segments = up.segments().expect("they can be read").expect("the kernel tells");
         let hooks = flow::read(&up).expect("it can be read");
@@ -81,7 +75,7 @@ pub(crate) fn there_and_back(commands: &[&str]) {
         choice.tree.put(&up).expect("its dry run went well");
         assert_eq!(Tree::read(&up).expect("it can be read").as_ref(), Some(&choice.tree));
         assert!(choice.tree.is_ours() && !was.is_ours());
-        told_as_tc_does(&choice.tree);
+        told_as_tc_does(&host, &choice.tree);
         up.set_segments(&choice.segments.expect("shorter ones")).expect("shorter ones");
         assert_eq!(up.segments().expect("they can be read"), choice.segments);
         tc::set_hooks(&up, true).expect("there are none");

@@ -15,7 +15,7 @@ fn state(host: &Namespace) -> String {
 }
 
 /// Plans the policy, lets somebody do something, and applies it as far as the kernel takes it.
-fn applied(host: &Namespace, meanwhile: impl FnOnce() + Send + 'static) -> (Plan, Applied) {
+fn applied(host: &Namespace, meanwhile: impl FnOnce() + Send) -> (Plan, Applied) {
     host.within(|| {
         let dir = tempfile::tempdir().expect("a directory");
         let (_, all) = resolve(POLICY);
@@ -29,11 +29,9 @@ fn applied(host: &Namespace, meanwhile: impl FnOnce() + Send + 'static) -> (Plan
     })
 }
 
-/// Puts somebody else's filter in the tagger's place, in the namespace of this thread.
-fn add_filter() {
-    let words = "filter add dev nic egress pref 2 protocol ip u32 match ip protocol 17 0xff";
-    let done = std::process::Command::new("tc").args(words.split(' ')).status();
-    assert!(done.expect("tc is installed").success());
+/// Puts somebody else's filter in the tagger's place.
+fn add_filter(host: &Namespace) {
+    host.tc("filter add dev nic egress pref 2 protocol ip u32 match ip protocol 17 0xff");
 }
 
 /// A policer of somebody's at an `ingress` discipline: clsact has no place beside it, and the tagger landed at the ingress, where
@@ -62,7 +60,7 @@ fn a_filter_in_the_taggers_place_keeps_all_away() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
     host.tc("qdisc add dev nic clsact");
-    host.tc("filter add dev nic egress pref 2 protocol ip u32 match ip protocol 17 0xff");
+    add_filter(&host);
     let before = state(&host);
     let (plan, applied) = applied(&host, || {});
     assert_eq!((plan.changes.len(), plan.unread.len(), applied.changed), (0, 1, 0), "{plan:?}");
@@ -77,7 +75,7 @@ fn a_filter_that_comes_meanwhile_keeps_all_away() {
     let Some(_kernel) = kernel() else { return };
     let host = host();
     host.tc("qdisc add dev nic clsact");
-    let (plan, applied) = applied(&host, add_filter);
+    let (plan, applied) = applied(&host, || add_filter(&host));
     assert!(plan.changes.len() >= 2 && plan.refused.is_empty(), "{plan:?}");
     assert_eq!((applied.changed, applied.failed.len()), (0, 1), "{applied:?}");
     assert_eq!(applied.left_out, plan.changes.len() - 1);
@@ -101,7 +99,9 @@ fn what_was_begun_is_taken_back() {
         let plan = hold.plan(&all.settings, false).expect("a plan");
         let mut bands = 0;
         let mut at = |checkpoint: Checkpoint<'_>| match checkpoint {
-            Checkpoint::Before(step) if step.knob.to_string().starts_with("tagger") => add_filter(),
+            Checkpoint::Before(step) if step.knob.to_string().starts_with("tagger") => {
+                add_filter(&host);
+            }
             Checkpoint::After(step) if step.knob.to_string().starts_with("queueing") => bands += 1,
             _ => {}
         };

@@ -21,6 +21,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use kind::Kind;
+use lowtail_kernel::Name;
 
 pub use affinity::Affinity;
 pub(super) use group::Size;
@@ -89,9 +90,17 @@ impl Knob {
         self.kind().is_whole()
     }
 
-    /// A value of this knob in words for people. It may have names in it that others have chosen.
+    /// A value of this knob in words for people; safe for a terminal.
     pub fn in_words(&self, value: &str) -> String {
-        self.kind().in_words(value)
+        Name::new(self.kind().in_words(value)).to_string()
+    }
+
+    /// Whether both are set together or not at all: parts of an interface as an uplink, or as a tap.
+    pub(super) fn is_set_with(&self, other: &Knob) -> bool {
+        match (self, other) {
+            (Knob::Network(one), Knob::Network(other)) => one.whole() == other.whole(),
+            _ => false,
+        }
     }
 
     /// What is wanted, in the one form that values of this knob have, with what `to` leaves open as it `was`.

@@ -40,7 +40,7 @@ pub struct Network {
 
 impl Network {
     /// What is set as a whole or not at all: an interface as an uplink, or as a tap (`true`).
-    pub(in crate::manage) fn whole(&self) -> (&Link, bool) {
+    pub(super) fn whole(&self) -> (&Link, bool) {
         (&self.link, matches!(self.part, Part::Ingress | Part::Entry))
     }
 }
