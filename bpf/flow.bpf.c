@@ -13,9 +13,13 @@
  * no part of a packet. One program for both places: who finds it at an uplink has
  * all that a tap needs.
  *
+ * Where the discipline has a class for each VM in each band, the priority tells it
+ * the VM, too. Several VMs share one if there are more VMs than classes.
+ *
  * Nothing is ever dropped here, whatever a packet says and whatever fails. Fragments
- * and what is no IP keep each of their bytes and their priority: the discipline
- * serves them behind what is small, so that nobody gains by sending such.
+ * and what is no IP keep each of their bytes. They keep their priority, too, and the
+ * discipline serves them behind what is small, or they are in their VM's last class:
+ * nobody gains by sending such.
  */
 #include "tagger.h"
 #include "mark.h"
@@ -33,17 +37,18 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* What the loader sets before the first packet; crates/control/src/flow/layout.rs has the same. */
 struct shared {
-	struct lt_flow_rule rule;
 	struct lt_flow_seed seed;
-	struct lt_flow_params params;	/* for who asks what is in force */
 	lt_u32 mask;		/* sets - 1 */
 	struct mark mark;	/* VMs are told by these bits of the mark, too */
 	lt_u32 pad;
 } shared;
 
-/* An uplink: what its discipline wants to see. */
+/* An uplink: the rule for what leaves by it, and what its discipline wants to see. */
 struct uplink {
+	struct lt_flow_rule rule;
+	struct lt_flow_params params;	/* for who asks what is in force */
 	__u32 priority[LT_FLOW_BANDS];
+	__u32 vm_classes;		/* of each band, 2^n; 1: VMs share one */
 	__u8 dscp[LT_FLOW_BANDS];	/* 0 to 63, or KEEP */
 	__u8 pad[3];
 };
@@ -143,39 +148,56 @@ static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *pas
 	return vm ? *vm : NOBODY;
 }
 
+/* The priority of a packet of @vm in @band. */
+static __always_inline lt_u32 priority_of(const struct uplink *uplink, lt_u32 band, lt_u32 vm)
+{
+	return uplink->priority[band] + (vm & (uplink->vm_classes - 1));
+}
+
+/* A packet of @vm that has no band, where @found says why. */
+static __always_inline void tag_other(struct __sk_buff *skb, const struct uplink *uplink,
+				      struct passed *passed, enum found found, lt_u32 vm)
+{
+	switch (found) {
+	case NOT_IP:
+		passed->not_ip++;
+		break;
+	case ODD:
+		passed->odd++;
+		break;
+	case FRAGMENT:
+		passed->fragments++;
+		break;
+	case WHOLE:
+		passed->untold++;
+		break;
+	}
+	if (uplink->vm_classes > 1)
+		skb->priority = priority_of(uplink, LT_FLOW_BULK, vm);
+}
+
 /* Tags a packet that leaves by @uplink. */
 static __always_inline void tag_packet(struct __sk_buff *skb, struct uplink *uplink)
 {
 	lt_u32 zero = 0, bytes = skb->len, vm, dscp;
 	struct passed *passed = bpf_map_lookup_elem(&counts, &zero);
 	struct pair pair = {};
+	enum found found;
 	long failed = 0;
-	int band;
+	int band = -1;
 
 	if (!passed)
 		return;
-	switch (find_pair(skb, &shared.seed, &pair)) {
-	case NOT_IP:
-		passed->not_ip++;
-		return;
-	case ODD:
-		passed->odd++;
-		return;
-	case FRAGMENT:
-		passed->fragments++;
-		return;
-	case WHOLE:
-		break;
-	}
+	found = find_pair(skb, &shared.seed, &pair);
 	vm = owner_of(skb, passed);
-	band = classify(&shared.rule, &shared.seed, shared.mask, vm, &pair, bytes, TAG_NOW(skb));
-	if (band < 0 || band >= LT_FLOW_BANDS) {
-		passed->untold++;
-		return;
-	}
+	if (found == WHOLE)
+		band = classify(&uplink->rule, &shared.seed, shared.mask, vm, &pair, bytes,
+				TAG_NOW(skb));
+	if (band < 0 || band >= LT_FLOW_BANDS)
+		return tag_other(skb, uplink, passed, found, vm);
 	passed->packets[band]++;
 	passed->bytes[band] += bytes;
-	skb->priority = uplink->priority[band];
+	skb->priority = priority_of(uplink, band, vm);
 	dscp = uplink->dscp[band];
 	if (dscp != KEEP)
 		failed = pair.version == 4 ? tag_ipv4(skb, pair.at, dscp & 63) :

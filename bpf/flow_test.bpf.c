@@ -92,7 +92,7 @@ static __always_inline int touch_set(struct __sk_buff *skb, int lock)
 	if (!has_pair(skb, &pair))
 		return TC_ACT_OK;
 	vm = next_pair(count, &pair);
-	hash = lt_flow_hash(&shared.seed, vm, pair.src, pair.dst);
+	hash = lt_flow_hash(&shared.seed, vm, pair.src, pair.dst, pair.ports);
 	index = lt_flow_index(hash, shared.mask);
 	set = bpf_map_lookup_elem(&sets, &index);
 	if (!set)

@@ -8,6 +8,7 @@
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
+#include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
@@ -16,9 +17,9 @@
 #define LT_FLOW_LOCK struct bpf_spin_lock
 #include "flow.h"
 
-/* Ethernet, two VLAN tags and an IPv6 header. A tag that is beside the frame is not seen at all. */
+/* Ethernet, two VLAN tags, the longest IPv4 header and ports. A tag that is beside the frame is not seen at all. */
 #define VLANS 2
-#define HEADERS (14 + 4 * VLANS + 40)
+#define HEADERS (14 + 4 * VLANS + 60 + 4)
 /* Of an IPv4 header: more fragments, and where this one belongs (RFC 791). */
 #define FRAGMENT_BITS 0x3fff
 /* The next header is that of a fragment (RFC 8200). */
@@ -48,6 +49,7 @@ struct {
 struct pair {
 	lt_u64 src;
 	lt_u64 dst;
+	lt_u64 ports;		/* with the protocol: lt_flow_ports */
 	lt_u32 at;		/* where the IP header begins */
 	lt_u32 version;		/* 4 or 6 */
 };
@@ -58,6 +60,27 @@ enum found {
 	FRAGMENT,		/* has addresses like all */
 	WHOLE,
 };
+
+/*
+ * What tells apart packets of the same addresses that are by @protocol, whose header
+ * begins at @at: where these have ports, they are first in it (RFC 9293, 768, 4340,
+ * 9260, 3828). A header that is not whole counts as without.
+ */
+static __always_inline lt_u64 find_ports(const void *at, const void *end, lt_u32 protocol)
+{
+	const __u16 *ports = at;
+
+	switch (protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_DCCP:
+	case IPPROTO_SCTP:
+	case IPPROTO_UDPLITE:
+		if (at + 4 <= end)
+			return lt_flow_ports(protocol, ports[0], ports[1]);
+	}
+	return lt_flow_ports(protocol, 0, 0);
+}
 
 /* What @skb is, and its @pair if it is IP. */
 static __always_inline enum found find_pair(struct __sk_buff *skb,
@@ -100,7 +123,12 @@ static __always_inline enum found find_pair(struct __sk_buff *skb,
 		pair->version = 4;
 		pair->src = ip->saddr;
 		pair->dst = ip->daddr;
-		return ip->frag_off & bpf_htons(FRAGMENT_BITS) ? FRAGMENT : WHOLE;
+		if (ip->frag_off & bpf_htons(FRAGMENT_BITS)) {
+			pair->ports = lt_flow_ports(ip->protocol, 0, 0);
+			return FRAGMENT;
+		}
+		pair->ports = find_ports(at + ip->ihl * 4, end, ip->protocol);
+		return WHOLE;
 	}
 	if (kind == bpf_htons(ETH_P_IPV6)) {
 		ip6 = at;
@@ -112,6 +140,7 @@ static __always_inline enum found find_pair(struct __sk_buff *skb,
 					 word[2] | (lt_u64)word[3] << 32);
 		pair->dst = lt_flow_fold(seed, word[4] | (lt_u64)word[5] << 32,
 					 word[6] | (lt_u64)word[7] << 32);
+		pair->ports = find_ports(at + sizeof(*ip6), end, ip6->nexthdr);
 		return ip6->nexthdr == IPV6_FRAGMENT ? FRAGMENT : WHOLE;
 	}
 	return NOT_IP;
@@ -122,7 +151,7 @@ static __always_inline int classify(const struct lt_flow_rule *rule,
 				    const struct lt_flow_seed *seed, lt_u32 mask, lt_u32 vm,
 				    const struct pair *pair, lt_u32 bytes, lt_u64 now)
 {
-	lt_u64 hash = lt_flow_hash(seed, vm, pair->src, pair->dst);
+	lt_u64 hash = lt_flow_hash(seed, vm, pair->src, pair->dst, pair->ports);
 	lt_u32 index = lt_flow_index(hash, mask), band;
 	struct lt_flow_set *set = bpf_map_lookup_elem(&sets, &index);
 	struct lt_flow_vm *owner = bpf_map_lookup_elem(&vms, &vm);

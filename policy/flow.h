@@ -3,8 +3,10 @@
  * Small first, for flows: in which band a packet waits, at a host's network
  * queue and, as a tag, at switches.
  *
- * A flow is a pair: all packets of a VM from one source address to one
- * destination address. What it sends is line time (line.h). A packet is SMALL if
+ * A flow is what a VM sends from one source address and port to one destination
+ * address and port by one protocol; where a packet has no ports, what it sends from
+ * one address to the other by that protocol. Below it is called a pair, of two ends.
+ * What it sends is line time (line.h). A packet is SMALL if
  * the pair's bucket holds its line time and its VM's bucket does, too; the VM's
  * is charged only with what goes as small, so that a VM's bulk traffic does not
  * make its short flows large, and one that slices its traffic into many pairs
@@ -17,6 +19,10 @@
  * large if it was its VM's bucket that lacked the tokens; with little taken out of
  * its own bucket this is over soon, 0.16 ms after a packet of 200 bytes. Large
  * packets take what tokens there are; what lacks is not owed.
+ *
+ * A pair is BRIEF while it is small, has just begun, and its VM has used no more
+ * than half of what the VM's bucket can hold. So a VM that sprays, which is at the end
+ * of its bucket all the time, is behind those that send little, if small at all.
  *
  * From one moment at which a pair's bucket is full to the next the bytes it has
  * sent count (attained), and give bands finer than small and large. In between,
@@ -112,7 +118,7 @@
  * its own; one that has two of them asks lt_flow_small.
  */
 enum lt_flow_band {
-	LT_FLOW_BRIEF,		/* small, has just begun */
+	LT_FLOW_BRIEF,		/* small, has just begun, of a VM that sends little */
 	LT_FLOW_SMALL,
 	LT_FLOW_LARGE,		/* large since a short while */
 	LT_FLOW_LONG,
@@ -191,7 +197,7 @@ struct lt_flow_vm {
 
 /* Random numbers, drawn once and told nobody. */
 struct lt_flow_seed {
-	lt_u64 pair[6];		/* for lt_flow_hash */
+	lt_u64 pair[8];		/* for lt_flow_hash */
 	lt_u64 fold[5];		/* for lt_flow_fold */
 	lt_u64 mix;
 };
@@ -220,19 +226,29 @@ LT_FN lt_u64 lt_flow_fold(const struct lt_flow_seed *seed, lt_u64 high, lt_u64 l
 }
 
 /*
- * The hash of the pair @src, @dst (any values) of @vm. A sum of products of 32
+ * What tells pairs of the same addresses apart: @protocol (8 bits) and ports (16 bits
+ * each; any order of bytes, 0 where there are none).
+ */
+LT_FN lt_u64 lt_flow_ports(lt_u32 protocol, lt_u32 src, lt_u32 dst)
+{
+	return (lt_u64)protocol << 32 | src << 16 | dst;
+}
+
+/*
+ * The hash of the pair @src, @dst, @ports (any values) of @vm. A sum of products of 32
  * bits with random 64: that two pairs agree in the upper half of the sum has a
  * chance of 2^-32 at most, whichever two they are, for who does not know the seed.
  * The mix hides the sum, so that one collision found does not tell others. The
  * upper half of the hash chooses the set, the lower 16 bits know the pair in it.
  */
 LT_FN lt_u64 lt_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src,
-			  lt_u64 dst)
+			  lt_u64 dst, lt_u64 ports)
 {
 	const lt_u64 *key = seed->pair;
 
 	return lt_flow_mix(key[5] + key[0] * (lt_u32)src + key[1] * (src >> 32) +
-			   key[2] * (lt_u32)dst + key[3] * (dst >> 32) + key[4] * vm,
+			   key[2] * (lt_u32)dst + key[3] * (dst >> 32) + key[4] * vm +
+			   key[6] * (lt_u32)ports + key[7] * (ports >> 32),
 			   seed->mix);
 }
 
@@ -316,6 +332,16 @@ LT_FN lt_u32 lt_flow_class(lt_u64 state, const struct lt_flow_rule *r)
 	if (attained <= r->large_bytes)
 		return LT_FLOW_LARGE;
 	return attained <= r->long_bytes ? LT_FLOW_LONG : LT_FLOW_BULK;
+}
+
+/* The state of a pair that has @state, which is not brief any more. */
+LT_FN lt_u64 lt_flow_begun(lt_u64 state, const struct lt_flow_rule *r)
+{
+	const lt_u64 mask = (lt_u64)LT_FLOW_ATTAINED_MAX << LT_FLOW_ATTAINED_SHIFT;
+
+	if (lt_flow_attained(state) > r->brief_bytes)
+		return state;
+	return (state & ~mask) | (r->brief_bytes + 1ull) << LT_FLOW_ATTAINED_SHIFT;
 }
 
 /* The state of a pair as if it had never sent. */
@@ -463,13 +489,25 @@ LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
 	return 0;
 }
 
+/*
+ * Whether @vm has used more than half of what its bucket holds at most, at @now. As
+ * in lt_flow_vm_take a clock that has stepped back is a new one.
+ */
+LT_FN int lt_flow_vm_busy(const struct lt_flow_vm *vm, const struct lt_flow_rule *r,
+			  lt_u64 now)
+{
+	lt_u64 ahead = lt_since(*(volatile const lt_u64 *)&vm->full_ns, now);
+
+	return ahead > r->vm_debt_ns / 2 && ahead <= r->vm_debt_ns + LT_STEP_BACK_MAX_NS;
+}
+
 /* ---- all of it ------------------------------------------------------- */
 
 /*
  * The band, below LT_FLOW_BANDS, of a packet of @bytes (any value) that @owner,
  * number @vm, sends as its pair with @hash, whose set is @set. A @vm above
  * LT_FLOW_VM_MAX has no entries. If the VM's bucket does not hold what the pair's
- * does, the pair is large.
+ * does, the pair is large; if it holds less than half of what it can, not brief.
  */
 LT_FN lt_u32 lt_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
 			      const struct lt_flow_rule *r, lt_u32 vm, lt_u64 hash,
@@ -490,8 +528,12 @@ LT_FN lt_u32 lt_flow_classify(struct lt_flow_set *set, struct lt_flow_vm *owner,
 		return LT_FLOW_BULK;
 	}
 	state = lt_flow_charge(set->state[i], r, bytes, now);
-	if (!lt_flow_large(state) && !lt_flow_vm_take(owner, r, bytes, now))
-		state |= 1;
+	if (!lt_flow_large(state)) {
+		if (!lt_flow_vm_take(owner, r, bytes, now))
+			state |= 1;
+		else if (lt_flow_vm_busy(owner, r, now))
+			state = lt_flow_begun(state, r);
+	}
 	set->state[i] = state;
 	return lt_flow_class(state, r);
 }

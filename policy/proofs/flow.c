@@ -114,6 +114,25 @@ void prove_packets_go_to_later_bands_only(void)
 	CASE(before == LT_FLOW_LARGE && band == LT_FLOW_LONG);
 }
 
+/*
+ * A pair that is brief no more because of its VM is small: as large as it was, with what
+ * its bucket holds, and not brief again with the next packet.
+ */
+void prove_a_pair_of_a_busy_vm_is_small(void)
+{
+	struct lt_flow_rule r = any_rule();
+	lt_u64 state = nondet_u64(), now = any_clock(), new = lt_flow_begun(state, &r);
+
+	CHECK(lt_flow_class(new, &r) >= lt_flow_class(state, &r));
+	CHECK(lt_flow_large(new) || lt_flow_class(new, &r) == LT_FLOW_SMALL);
+	CHECK(lt_flow_large(new) == lt_flow_large(state));
+	CHECK(clock_ahead(new, now) == clock_ahead(state, now));
+	ASSUME(lt_flow_ahead(new, &r, now) > 0);
+	CHECK(lt_flow_class(lt_flow_charge(new, &r, nondet_u32(), now), &r) >= LT_FLOW_SMALL);
+	CASE(lt_flow_class(state, &r) == LT_FLOW_BRIEF);
+	CASE(r.brief_bytes == LT_FLOW_ATTAINED_MAX - 1);
+}
+
 void prove_no_packet_beyond_the_burst_is_small(void)
 {
 	struct lt_flow_rule r = any_rule();

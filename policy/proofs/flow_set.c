@@ -66,6 +66,9 @@ void prove_small_is_paid_by_both(void)
 		CHECK(counts == 1 && band == LT_FLOW_BULK);
 	if (counts)
 		CHECK(!lt_flow_small(band));
+	/* Who is brief leaves its VM half of what it can save up. */
+	if (band == LT_FLOW_BRIEF)
+		CHECK(lt_since(owner.full_ns, now) <= r.vm_debt_ns / 2);
 	CASE(lt_flow_small(band));
 	CASE(i < LT_FLOW_WAYS && counts);
 	CASE(i >= LT_FLOW_WAYS);

@@ -58,7 +58,7 @@ fn allocations(mut queue: Box<dyn Queue>) -> u64 {
 fn nothing_per_packet() {
     let fifo = || Box::new(Fifo::new(FifoLimit::Bytes(500_000), None)) as Box<dyn Queue>;
     let drr = DrrConfig { queues: 100, ..DrrConfig::new(DrrKey::Pair) };
-    let small = SmallFirstQueueConfig { pairs: 100, ..SmallFirstQueueConfig::default() };
+    let small = SmallFirstQueueConfig { flows: 100, ..SmallFirstQueueConfig::default() };
     let cake = CakeConfig { memory_limit: Some(2_000_000), ..CakeConfig::default() };
     let fq = FqCodelConfig { memory_limit: 2_000_000, ..FqCodelConfig::default() };
     let all: Vec<(&str, Box<dyn Queue>)> = vec![

@@ -235,9 +235,10 @@ lt_u64 lowtail_flow_fold(const struct lt_flow_seed *seed, lt_u64 high, lt_u64 lo
 	return lt_flow_fold(seed, high, low);
 }
 
-lt_u64 lowtail_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src, lt_u64 dst)
+lt_u64 lowtail_flow_hash(const struct lt_flow_seed *seed, lt_u32 vm, lt_u64 src, lt_u64 dst,
+			 lt_u64 ports)
 {
-	return lt_flow_hash(seed, vm, src, dst);
+	return lt_flow_hash(seed, vm, src, dst, ports);
 }
 
 lt_u32 lowtail_flow_index(lt_u64 hash, lt_u32 mask)

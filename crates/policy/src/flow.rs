@@ -93,7 +93,7 @@ pub struct FlowVm {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowSeed {
     /// For [`FlowSeed::hash`].
-    pub pair: [u64; 6],
+    pub pair: [u64; 8],
     /// For [`FlowSeed::fold`].
     pub fold: [u64; 5],
     /// For both.
@@ -103,7 +103,7 @@ pub struct FlowSeed {
 unsafe extern "C" {
     fn lowtail_flow_params_default(p: *mut FlowParams);
     fn lowtail_flow_fold(seed: *const FlowSeed, high: u64, low: u64) -> u64;
-    fn lowtail_flow_hash(seed: *const FlowSeed, vm: u32, src: u64, dst: u64) -> u64;
+    fn lowtail_flow_hash(seed: *const FlowSeed, vm: u32, src: u64, dst: u64, ports: u64) -> u64;
     fn lowtail_flow_index(hash: u64, mask: u32) -> u32;
     fn lowtail_flow_rule_init(r: *mut FlowRule, p: *const FlowParams);
     fn lowtail_flow_vm_take(vm: *mut FlowVm, r: *const FlowRule, bytes: u32, now: u64) -> c_int;
@@ -131,7 +131,33 @@ impl Default for FlowParams {
     }
 }
 
+/// 1 Mbit/s: lower rates of the rule are no longer exact.
+const LEAST_BITS_PER_S: u64 = 1_000_000;
+
+/// Rates are parts of 1 Gbit/s, 16 bits behind the point: `policy/line.h`.
+fn part_of_line(bits_per_s: u64) -> u32 {
+    u32::try_from(u128::from(bits_per_s) * 65_536 / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
 impl FlowParams {
+    /// For an uplink of this rate. At 1 Gbit/s and above these are the defaults. Below, a VM may
+    /// send a tenth of the rate as small, so that ten VMs that send all they can as small leave
+    /// the rest little and not nothing before that; a pair a twentieth. What a VM saves up is what
+    /// its rate gives in 24 ms, as by default, and no less than a pair's burst. A pair's burst stays,
+    /// since a request is not shorter where a link is slower. 1 Mbit/s is the least.
+    pub fn of_uplink(bits_per_s: u64) -> Self {
+        let usual = FlowParams::default();
+        let part = |of: u64| part_of_line((bits_per_s / of).max(LEAST_BITS_PER_S) + 20_000);
+        let vm_rate = part(10).min(usual.vm_rate);
+        let vm_burst = u64::from(usual.vm_burst_ns) * u64::from(vm_rate) / u64::from(usual.vm_rate);
+        FlowParams {
+            rate: part(20).min(usual.rate),
+            vm_rate,
+            vm_burst_ns: (vm_burst as u32).max(usual.burst_ns),
+            ..usual
+        }
+    }
+
     /// The members of the struct, in its order.
     pub fn words(&self) -> [u32; 8] {
         let FlowParams {
@@ -204,8 +230,8 @@ impl FlowParams {
 }
 
 impl FlowSeed {
-    /// The numbers that follow from one. For a simulation; where guests may guess, all twelve
-    /// have to be random.
+    /// The numbers that follow from one. For a simulation; where guests may guess, all of
+    /// them have to be random.
     pub fn new(seed: u64) -> Self {
         // A Weyl sequence, each number scrambled by lt_flow_mix, which fold of a seed of
         // nothing but one is.
@@ -232,11 +258,16 @@ impl FlowSeed {
         unsafe { lowtail_flow_fold(self, high, low) }
     }
 
-    /// `lt_flow_hash`: the hash of a pair.
-    pub fn hash(&self, vm: u32, src: u64, dst: u64) -> u64 {
+    /// `lt_flow_hash`: the hash of a pair; `ports` as [`flow_ports`] makes them.
+    pub fn hash(&self, vm: u32, src: u64, dst: u64, ports: u64) -> u64 {
         // SAFETY: see above.
-        unsafe { lowtail_flow_hash(self, vm, src, dst) }
+        unsafe { lowtail_flow_hash(self, vm, src, dst, ports) }
     }
+}
+
+/// `lt_flow_ports`: what tells pairs of the same addresses apart; ports are 0 where there are none.
+pub fn flow_ports(protocol: u8, src: u16, dst: u16) -> u64 {
+    u64::from(protocol) << 32 | u64::from(src) << 16 | u64::from(dst)
 }
 
 /// `lt_flow_index`: the set of a hash, of `mask` + 1 sets.
@@ -282,23 +313,50 @@ mod tests {
                 let mut used = vec![false; 1 << 16];
                 for i in 0..1u64 << 16 {
                     let (src, dst) = (0x0a00_0001 + (i & 0xff) * step, (i >> 8) * step);
-                    used[flow_index(seed.hash(7, src, dst), 0xffff) as usize] = true;
+                    used[flow_index(seed.hash(7, src, dst, 0), 0xffff) as usize] = true;
                 }
                 let empty = used.iter().filter(|used| !**used).count();
                 assert!((23_600..24_600).contains(&empty), "step {step}: {empty}");
                 // In a table of 256 sets pairs agree in 24 bits with one another: of 2^31 that
                 // could 128, give or take 6 sigma of 11.
                 let mut entries: Vec<u64> = (0..1u64 << 16)
-                    .map(|i| seed.hash(7, 0x0a00_0001 + (i & 0xff) * step, (i >> 8) * step))
+                    .map(|i| seed.hash(7, 0x0a00_0001 + (i & 0xff) * step, (i >> 8) * step, 0))
                     .map(|hash| u64::from(flow_index(hash, 0xff)) << 16 | hash & 0xffff)
                     .collect();
                 entries.sort_unstable();
                 let same = entries.windows(2).filter(|two| two[0] == two[1]).count();
                 assert!((60..200).contains(&same), "step {step}: {same}");
             }
-            assert_ne!(seed.hash(1, 2, 3), seed.hash(1, 3, 2));
-            assert_ne!(seed.hash(1, 2, 3), seed.hash(2, 2, 3));
+            assert_ne!(seed.hash(1, 2, 3, 0), seed.hash(1, 3, 2, 0));
+            assert_ne!(seed.hash(1, 2, 3, 0), seed.hash(2, 2, 3, 0));
+            let ports = [(6, 1, 2), (6, 2, 1), (17, 1, 2), (6, 1, 3), (0, 0, 0)];
+            let ports = ports.map(|(protocol, src, dst)| flow_ports(protocol, src, dst));
+            let hashes: std::collections::BTreeSet<u64> =
+                ports.into_iter().map(|ports| seed.hash(1, 2, 3, ports)).collect();
+            assert_eq!(hashes.len(), ports.len(), "each of these is a pair of its own");
             assert_ne!(seed.fold(1, 2), seed.fold(2, 1));
+        }
+    }
+
+    #[test]
+    fn parameters_follow_the_rate_of_an_uplink() {
+        let usual = FlowParams::default();
+        for rate in [1_000_000_000, 10_000_000_000, 400_000_000_000] {
+            assert_eq!(FlowParams::of_uplink(rate), usual);
+        }
+        // 200 Mbit/s: 20 for a VM with 60 KB, 10 for a pair; 50: 5 with a pair's burst, and 2.5.
+        let mbit = |part: u32| (f64::from(part) * 1_000.0 / 65_536.0 * 10.0).round() / 10.0;
+        for (rate, pair, vm, vm_burst) in
+            [(200, 10.0, 20.0, 60_000), (50, 2.5, 5.0, 30_000), (5, 1.0, 1.0, 30_000)]
+        {
+            let params = FlowParams::of_uplink(rate * 1_000_000);
+            assert_eq!(params.check(), Ok(()));
+            assert_eq!((mbit(params.rate), mbit(params.vm_rate)), (pair, vm), "{rate}");
+            assert!((params.vm_burst_ns / 8).abs_diff(vm_burst) <= vm_burst / 100, "{params:?}");
+            assert_eq!(params.burst_ns, usual.burst_ns);
+        }
+        for rate in [0, 1, 999_999, 1 << 63, u64::MAX] {
+            assert_eq!(FlowParams::of_uplink(rate).check(), Ok(()), "{rate}");
         }
     }
 

@@ -48,7 +48,22 @@ impl FlowTable {
     /// # Panics
     /// If there is no such VM.
     pub fn classify(&mut self, vm: u32, src: u64, dst: u64, bytes: u32, now_ns: u64) -> Verdict {
-        let hash = self.seed.hash(vm, src, dst);
+        self.classify_flow(vm, (src, dst, 0), bytes, now_ns)
+    }
+
+    /// The same where packets have ports: addresses, and what
+    /// [`flow_ports`](crate::flow_ports) makes of the rest.
+    ///
+    /// # Panics
+    /// If there is no such VM.
+    pub fn classify_flow(
+        &mut self,
+        vm: u32,
+        (src, dst, ports): (u64, u64, u64),
+        bytes: u32,
+        now_ns: u64,
+    ) -> Verdict {
+        let hash = self.seed.hash(vm, src, dst, ports);
         let set = &mut self.sets[flow_index(hash, self.mask) as usize];
         let owner = &mut self.vms[vm as usize];
         let class = set.classify(owner, &self.rule, (vm, hash), bytes, now_ns);
@@ -194,10 +209,71 @@ mod tests {
         assert_eq!(table.classify(0, 1_000, 0, 200, START).class, 2);
         assert_eq!(table.vm(0).refused, 1);
         // After 0.1 ms the VM has tokens for 1,250 bytes, the pair not yet its 200 back.
-        assert_eq!(table.classify(0, 1_001, 0, 200, START + MS / 10).class, 0);
+        assert_eq!(table.classify(0, 1_001, 0, 200, START + MS / 10).class, 1);
         assert_eq!(table.classify(0, 1_000, 0, 64, START + MS / 10).class, 2);
         // 264 bytes take 0.21 ms at 10 Mbit/s.
-        assert_eq!(table.classify(0, 1_000, 0, 200, START + MS / 4).class, 0);
+        assert_eq!(table.classify(0, 1_000, 0, 200, START + MS / 4).class, 1);
+    }
+
+    /// 100 Mbit/s and 300 KB: half of them are used up by 100 packets, and are there again after
+    /// 12 ms.
+    #[test]
+    fn a_vm_that_has_used_half_of_its_bucket_has_no_brief_packets() {
+        let mut table = table(1 << 10, 2);
+        let mut bands: Vec<u8> =
+            (0..200).map(|pair| table.classify(0, pair, 0, 1_497, START).class).collect();
+        assert!(bands.is_sorted());
+        assert_eq!(bands.iter().filter(|band| **band == 0).count(), 100);
+        // Another VM's are, and so are its own once half is there again.
+        assert_eq!(table.classify(1, 1, 0, 1_500, START).class, 0);
+        assert_eq!(table.classify(0, 1_000, 0, 200, START + 11 * MS).class, 1);
+        assert_eq!(table.classify(0, 1_001, 0, 200, START + 13 * MS).class, 0);
+        // A pair that was not brief for this reason does not become so before its bucket has been
+        // full: none of its packets overtakes an earlier one.
+        bands.clear();
+        for pair in 2_000..2_100 {
+            table.classify(0, pair, 0, 1_497, START + 20 * MS);
+        }
+        for packet in 0..20 {
+            let now = START + (20 + packet) * MS;
+            bands.push(table.classify(0, 3_000, 0, 1_250 + 1, now).class);
+        }
+        assert_eq!(bands, [1; 20]);
+    }
+
+    #[test]
+    fn a_sprayer_is_behind_who_sends_little() {
+        let mut table = table(1 << 12, 2);
+        let mut small = [0u32; 2];
+        for i in 0..50_000u64 {
+            // 200 Mbit/s to ever new addresses; another VM's request each 5 ms.
+            let now = START + i * 48_000;
+            let band = table.classify(0, 1, i, 1_200, now).class;
+            if i > 2_500 && band < 2 {
+                small[usize::from(band)] += 1;
+            }
+            if i % 104 == 0 {
+                assert_eq!(table.classify(1, 7, 9, 1_100, now).class, 0, "packet {i}");
+            }
+        }
+        assert_eq!(small[0], 0);
+        assert!(small[1] > 20_000, "half of its packets: {small:?}");
+    }
+
+    #[test]
+    fn flows_of_one_pair_of_addresses_are_told_apart_by_their_ports() {
+        use crate::flow_ports;
+        let mut table = table(16, 1);
+        // 16 Mbit/s of datagrams beside requests, to the same address.
+        for i in 0..20_000u64 {
+            let now = START + i * 600_000;
+            let bulk = (1, 2, flow_ports(17, 5_000, 6_000));
+            let bulk = table.classify_flow(0, bulk, 1_200, now).class;
+            let request = (1, 2, flow_ports(6, 40_000, 80));
+            let request = table.classify_flow(0, request, 200, now).class;
+            assert_eq!(request, 0);
+            assert!(i < 100 || bulk > 1, "packet {i} is of band {bulk}");
+        }
     }
 
     #[test]

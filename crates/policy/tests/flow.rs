@@ -7,7 +7,7 @@
 mod kernel;
 
 use kernel::{Kernel, skip};
-use lowtail_policy::{FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index};
+use lowtail_policy::{FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index, flow_ports};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -91,13 +91,21 @@ impl Native {
 
     /// The pair of a packet, if it is a whole IP header behind Ethernet and up to two tags. By
     /// the formats, not by how the kernel's program does it.
-    fn pair(&self, packet: &[u8]) -> Option<(u64, u64)> {
+    fn pair(&self, packet: &[u8]) -> Option<(u64, u64, u64)> {
         let kind = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let mut at = 12;
         while matches!(kind(at)?, 0x8100 | 0x88a8) && at < 20 {
             at += 4;
         }
         let network = &packet[at + 2..];
+        // Protocols with ports, which come first: TCP, UDP, DCCP, SCTP, UDP-Lite.
+        let ports = |protocol: u8, at: usize| match network.get(at..at + 4) {
+            Some(ports) if matches!(protocol, 6 | 17 | 33 | 132 | 136) => {
+                let half = |at: usize| u16::from_ne_bytes([ports[at], ports[at + 1]]);
+                flow_ports(protocol, half(0), half(2))
+            }
+            _ => flow_ports(protocol, 0, 0),
+        };
         match kind(at)? {
             0x0800 => {
                 let header = network.get(..20)?;
@@ -106,7 +114,13 @@ impl Native {
                     u64::from(u32::from_ne_bytes(word))
                 };
                 let valid = header[0] >> 4 == 4 && header[0] & 15 >= 5;
-                valid.then(|| (word(12), word(16)))
+                let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+                let protocol = header[9];
+                let ports = match fragment {
+                    true => flow_ports(protocol, 0, 0),
+                    false => ports(protocol, usize::from(header[0] & 15) * 4),
+                };
+                valid.then(|| (word(12), word(16), ports))
             }
             0x86dd => {
                 let header = network.get(..40)?;
@@ -116,7 +130,7 @@ impl Native {
                     };
                     self.seed.fold(half(at), half(at + 8))
                 };
-                (header[0] >> 4 == 6).then(|| (fold(8), fold(24)))
+                (header[0] >> 4 == 6).then(|| (fold(8), fold(24), ports(header[6], 40)))
             }
             _ => None,
         }
@@ -124,9 +138,9 @@ impl Native {
 
     /// Its mark afterwards: band and one, or 0.
     fn send(&mut self, packet: &[u8], vm: u32, now: u64) -> u32 {
-        let Some((src, dst)) = self.pair(packet) else { return 0 };
+        let Some((src, dst, ports)) = self.pair(packet) else { return 0 };
         let Some(owner) = self.vms.get_mut(vm as usize) else { return 0 };
-        let hash = self.seed.hash(vm, src, dst);
+        let hash = self.seed.hash(vm, src, dst, ports);
         let set = &mut self.sets[flow_index(hash, SETS - 1) as usize];
         let band = set.classify(owner, &self.rule, (vm, hash), packet.len() as u32, now);
         u32::from(band) + 1
@@ -184,6 +198,14 @@ impl Packets {
             _ => (random.random_range(0..12), random.random_range(0..3)),
         };
         let (src, dst) = (u32::to_be_bytes(src), u32::to_be_bytes(dst));
+        // Most have one flow, so that it becomes long.
+        let (protocol, ports) = match random.random_range(0..10u32) {
+            0 => (
+                [6, 6, 17, 1, 44, 132, 255][random.random_range(0..7usize)],
+                [0, random.random_range(0..2), 0, random.random_range(0..2)],
+            ),
+            _ => (6, [0; 4]),
+        };
         if random.random_range(0..3u32) > 0 {
             put(at, &[0x08, 0x00]);
             // Options now and then, and now and then what is not version 4.
@@ -191,10 +213,13 @@ impl Packets {
             let first = if junk { random.random() } else { 0x45 + random.random_range(0..2u8) };
             put(at + 2, &[first]);
             // Fragments: first, middle, last ones.
-            let fragment = [[0, 0], [0x20, 0], [0x20, 0xb9], [0, 0xb9]];
-            put(at + 8, &fragment[random.random_range(0..4usize)]);
+            let fragment = [[0, 0], [0, 0], [0x20, 0], [0x20, 0xb9], [0, 0xb9]];
+            put(at + 8, &fragment[random.random_range(0..5usize)]);
+            put(at + 11, &[protocol]);
             put(at + 14, &src);
             put(at + 18, &dst);
+            let header = if first & 15 < 5 { 20 } else { usize::from(first & 15) * 4 };
+            put(at + 2 + header, &ports);
         } else {
             put(at, &[0x86, 0xdd]);
             let junk = random.random_range(0..30u32) == 0;
@@ -203,6 +228,8 @@ impl Packets {
             put(at + 22, &src);
             put(at + 26, &[0xfd; 12]);
             put(at + 38, &dst);
+            put(at + 8, &[protocol]);
+            put(at + 42, &ports);
         }
         // The kernel's test run itself refuses a header that is cut short right behind Ethernet,
         // not one behind a tag.

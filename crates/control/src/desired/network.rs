@@ -31,7 +31,9 @@ impl Settings {
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
         let link = Link::find(&uplink.name)?;
         let choice = self.choose(&link, uplink)?;
-        let mut config = TaggerConfig::new(&policy.flow, choice.priorities);
+        let params = policy.flow.params(uplink.rate_bits_per_s);
+        let mut config = TaggerConfig::new(&params, choice.priorities);
+        config.vm_classes = choice.vm_classes;
         config.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
         config.marks = policy.marks();
         let tags = match self.replaceable(&link) {
@@ -46,7 +48,7 @@ impl Settings {
             }
             Err(error) => {
                 self.note(format!("{error}; until then its packets get the policy's priorities"));
-                config.priorities = uplink.priority;
+                (config.priorities, config.vm_classes) = (uplink.priority, 1);
                 "the policy's priorities, for the disciplines that are there"
             }
         };

@@ -48,7 +48,7 @@ impl Settings {
         capabilities: &HostCapabilities,
     ) -> Result<(), Error> {
         let links = Link::all()?;
-        let entry = TapTagger::new(&policy.flow, policy.marks()).to_text();
+        let entry = TapTagger::new(policy.marks()).to_text();
         for (vm, _) in managed(policy, &found.vms, capabilities) {
             for tap in &vm.taps {
                 if tap.netns.is_some() {

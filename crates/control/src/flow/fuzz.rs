@@ -4,11 +4,12 @@ use super::{Counts, TaggerConfig, TapTagger, layout};
 
 /// Any bytes as values of the tagger's maps.
 pub fn flow_maps(bytes: &[u8]) {
-    let _ = layout::params(bytes);
-    if let Some((priorities, dscp)) = layout::parse_uplink(bytes) {
-        let again = layout::uplink(&priorities, &dscp);
-        let length = again.len().min(bytes.len()).min(25);
-        assert_eq!(again[..length], bytes[..length]);
+    let rule = layout::marks(bytes).and_then(|(_, rule)| rule);
+    if let Some(config) = layout::parse_uplink(bytes, rule)
+        && let Ok(again) = layout::uplink(&config)
+    {
+        let again = layout::parse_uplink(&again, None);
+        assert_eq!(again, Some(config), "what is written is read again");
     }
     // One CPU's: a sum of several is as large as the kernel's counts are true.
     let mut counts = Counts::default();

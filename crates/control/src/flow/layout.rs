@@ -2,13 +2,15 @@
 
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 
-use super::Mask;
+use super::{Mask, TaggerConfig};
 use lowtail_kernel::Error;
 use lowtail_kernel::marks::MARK_STEPS;
-use lowtail_kernel::shared::{Layouts, Shared, Value};
+use lowtail_kernel::shared::{Layouts, Shared};
 use lowtail_kernel::shared_struct;
 
 const BANDS: usize = FLOW_BANDS as usize;
+/// Numbers of `struct lt_flow_seed`.
+pub(super) const SEED: usize = 14;
 
 shared_struct! {
     /// `struct lt_flow_rule`.
@@ -36,9 +38,7 @@ shared_struct! {
 shared_struct! {
     /// `struct shared`: the program's variables.
     struct Variables = "shared" {
-        rule: Rule,
-        seed: [u64; 12],
-        params: [u32; 8],
+        seed: [u64; SEED],
         mask: u32,
         mark: Mark,
         pad: u32,
@@ -48,7 +48,10 @@ shared_struct! {
 shared_struct! {
     /// `struct uplink`.
     struct Uplink = "uplink" {
+        rule: Rule,
+        params: [u32; 8],
         priority: [u32; BANDS],
+        vm_classes: u32,
         dscp: [u8; BANDS],
         pad: [u8; 3],
     }
@@ -78,8 +81,32 @@ shared_struct! {
     }
 }
 
-/// Bytes up to and with the mask of marks: an older program has them, too.
-const OLDEST: usize = std::mem::offset_of!(Variables, mark) + u32::BYTES;
+/// The program of before the rule was each uplink's own.
+mod before {
+    use super::{BANDS, Mark, Rule};
+    use lowtail_kernel::shared_struct;
+
+    shared_struct! {
+        /// `struct shared`.
+        pub(super) struct Variables = "shared" {
+            rule: Rule,
+            seed: [u64; 12],
+            pub(super) params: [u32; 8],
+            mask: u32,
+            pub(super) mark: Mark,
+            pad: u32,
+        }
+    }
+
+    shared_struct! {
+        /// `struct uplink`.
+        pub(super) struct Uplink = "uplink" {
+            pub(super) priority: [u32; BANDS],
+            pub(super) dscp: [u8; BANDS],
+            pad: [u8; 3],
+        }
+    }
+}
 
 /// Compares what both sides have in maps.
 pub(super) fn check(program: &[u8]) -> Result<(), Error> {
@@ -87,16 +114,26 @@ pub(super) fn check(program: &[u8]) -> Result<(), Error> {
     layouts.check::<Uplink>()?.check::<Passed>()?.check::<FlowVm>().map(|_| ())
 }
 
-/// The program's variables, without a rule if `params` are out of range.
+/// The program's variables.
+pub(super) fn shared(seed: [u64; SEED], mask: u32, marks: Mask) -> Vec<u8> {
+    let mark = Mark { mask: marks.0, steps: marks.steps() };
+    Variables { seed, mask, mark, pad: 0 }.to_bytes()
+}
+
+/// The bits of marks that tell VMs, from the program's variables; for a program of before its rule, too.
+pub(super) fn marks(shared: &[u8]) -> Option<(Mask, Option<FlowParams>)> {
+    if let Some(before) = before::Variables::from_bytes(shared) {
+        return Some((Mask(before.mark.mask), Some(FlowParams::of_words(before.params))));
+    }
+    Some((Mask(Variables::from_bytes(shared)?.mark.mask), None))
+}
+
+/// `struct uplink`.
 ///
 /// # Errors
-/// Which parameter is out of range.
-pub(super) fn shared(
-    params: &FlowParams,
-    seed: [u64; 12],
-    mask: u32,
-    marks: Mask,
-) -> Result<Vec<u8>, String> {
+/// Which parameter of the rule is out of range.
+pub(super) fn uplink(config: &TaggerConfig) -> Result<Vec<u8>, String> {
+    let params = config.params();
     let rule = params.rule()?;
     let rule = Rule {
         debt_ns: rule.debt_ns,
@@ -109,32 +146,24 @@ pub(super) fn shared(
         long_bytes: rule.long_bytes,
         pad: rule.pad,
     };
-    let mark = Mark { mask: marks.0, steps: marks.steps() };
-    Ok(Variables { rule, seed, params: params.words(), mask, mark, pad: 0 }.to_bytes())
-}
-
-/// Parameters, and the marks that tell VMs, from the program's variables. Those of an older program, which only says
-/// whether there are marks, have another length.
-pub(super) fn params(shared: &[u8]) -> Option<(FlowParams, Mask)> {
-    let _ = shared.get(..OLDEST)?;
-    let mut bytes = shared.to_vec();
-    bytes.resize(shared.len().max(Variables::BYTES), 0);
-    let all = Variables::get(&bytes);
-    let marks = match all.mark.mask {
-        mask if shared.len() == Variables::BYTES => Mask(mask),
-        0 => Mask::NONE,
-        _ => Mask::UPPER,
+    let uplink = Uplink {
+        rule,
+        params: params.words(),
+        priority: config.priorities,
+        vm_classes: config.vm_classes,
+        dscp: config.dscp,
+        pad: [0; 3],
     };
-    Some((FlowParams::of_words(all.params), marks))
+    Ok(uplink.to_bytes())
 }
 
-/// `struct uplink`.
-pub(super) fn uplink(priorities: &[u32; BANDS], dscp: &[u8; BANDS]) -> Vec<u8> {
-    Uplink { priority: *priorities, dscp: *dscp, pad: [0; 3] }.to_bytes()
-}
-
-/// Priorities and DSCPs from it.
-pub(super) fn parse_uplink(bytes: &[u8]) -> Option<([u32; BANDS], [u8; BANDS])> {
+/// What it says, but for marks; of a program of before with the rule that its variables have.
+pub(super) fn parse_uplink(bytes: &[u8], rule: Option<FlowParams>) -> Option<TaggerConfig> {
+    if let Some(before) = before::Uplink::from_bytes(bytes) {
+        let config = TaggerConfig::new(&rule?, before.priority);
+        return Some(TaggerConfig { dscp: before.dscp, ..config });
+    }
     let uplink = Uplink::from_bytes(bytes)?;
-    Some((uplink.priority, uplink.dscp))
+    let config = TaggerConfig::new(&FlowParams::of_words(uplink.params), uplink.priority);
+    Some(TaggerConfig { dscp: uplink.dscp, vm_classes: uplink.vm_classes, ..config })
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_policy::FlowParams;
 use serde::Serialize;
 
 use super::{Counts, Mask, Tagger};
@@ -44,19 +43,19 @@ pub fn running() -> Result<Vec<Running>, Error> {
     Ok(found.into_values().collect())
 }
 
-/// One that runs somewhere and has this rule, else a new one. So all uplinks and taps of a policy have the same, and a
+/// One that runs somewhere and has these marks, else a new one. So all uplinks and taps of a policy have the same, and a
 /// VM has its bucket and its number once.
-pub(super) fn tagger(params: &FlowParams, marks: Mask) -> Result<Tagger, Error> {
+pub(super) fn tagger(marks: Mask) -> Result<Tagger, Error> {
     for (link, hooks) in tc::hooked()? {
         for &hook in sides(hooks) {
             if let Ok(Some(running)) = Tagger::running_at(&link, hook)
-                && running.rule().is_ok_and(|rule| rule == (*params, marks))
+                && running.marks().is_ok_and(|running| running == (marks, None))
             {
                 return Ok(running);
             }
         }
     }
-    Tagger::load(params, marks)
+    Tagger::load(marks)
 }
 
 /// Where filters can be.

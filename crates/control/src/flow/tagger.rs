@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::layout::{self, FlowVm};
+use super::layout::{self, FlowVm, SEED};
 use super::{Counts, Mask, TaggerConfig, VMS_MAX};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
@@ -52,19 +52,18 @@ impl Tagger {
     /// Loads one, with empty tables and a seed that nobody knows. It is gone with this value if it is not attached.
     ///
     /// # Errors
-    /// If a parameter is out of range, or the kernel does not take it.
-    pub fn load(params: &FlowParams, marks: Mask) -> Result<Self, Error> {
+    /// If the kernel does not take it.
+    pub fn load(marks: Mask) -> Result<Self, Error> {
         layout::check(PROGRAM)?;
-        let mut seed = [0; 96];
+        let mut seed = [0; 8 * SEED];
         let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
         random.map_err(|error| Error::network("cannot draw random numbers", error))?;
         let (words, _) = seed.as_chunks::<8>();
-        let mut numbers = [0; 12];
+        let mut numbers = [0; SEED];
         for (number, word) in numbers.iter_mut().zip(words) {
             *number = u64::from_ne_bytes(*word);
         }
-        let shared = layout::shared(params, numbers, SETS - 1, marks)
-            .map_err(|why| Error::network("a tagger", why))?;
+        let shared = layout::shared(numbers, SETS - 1, marks);
         let need = || "a tagger of packets, some 3 MB".to_string();
         let object = bpf::load(PROGRAM, need, |object| {
             let sizes = [("sets", SETS), ("vms", VMS_MAX), ("owners", INTERFACES_MAX)];
@@ -79,7 +78,7 @@ impl Tagger {
         let tagger = Self::of(&object)?;
         let key = 0u32.to_ne_bytes();
         let config = tagger.shared.update(&key, &shared, MapFlags::ANY);
-        config.map_err(failed("tell a tagger its rule"))?;
+        config.map_err(failed("tell a tagger its seed"))?;
         Ok(tagger)
     }
 
@@ -153,7 +152,7 @@ impl Tagger {
     /// What is out of range in `config`, or what the kernel says.
     pub fn attach(&self, link: &Link, config: &TaggerConfig) -> Result<(), Error> {
         config.check()?;
-        let value = layout::uplink(&config.priorities, &config.dscp);
+        let value = layout::uplink(config).map_err(|why| Error::network("a tagger", why))?;
         let put = self.uplinks.update(&link.ifindex.to_ne_bytes(), &value, MapFlags::ANY);
         put.map_err(failed("tell a tagger of an uplink"))?;
         tc::attach(link, Hook::Egress, self.tag.as_fd())
@@ -190,7 +189,7 @@ impl Tagger {
     /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
     pub fn set_owners(&self, vms: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of VMs";
-        let (_, marks) = self.rule()?;
+        let (marks, _) = self.marks()?;
         let most = if marks == Mask::NONE { VMS_MAX - 1 } else { marks.vms() };
         if let Some((_, number)) = vms.iter().find(|(_, number)| *number > most) {
             let why = format!("VM {number}: there is room for {most}");
@@ -260,26 +259,25 @@ impl Tagger {
         Ok(TaggedVm { unknown: found.unknown, refused: found.refused })
     }
 
-    /// Its rule's parameters, and the bits of marks that tell VMs.
-    pub(super) fn rule(&self) -> Result<(FlowParams, Mask), Error> {
-        let what = "read a tagger's rule";
+    /// The bits of marks that tell VMs. A rule only where it is the same at all uplinks, as in taggers of before: they cannot
+    /// be told of another.
+    pub(super) fn marks(&self) -> Result<(Mask, Option<FlowParams>), Error> {
+        let what = "read what a tagger marks";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
         let shared =
             self.shared.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
-        shared.and_then(|shared| layout::params(&shared)).ok_or_else(odd)
+        shared.and_then(|shared| layout::marks(&shared)).ok_or_else(odd)
     }
 
     /// What it is told of an uplink.
     pub(super) fn config(&self, link: &Link) -> Result<TaggerConfig, Error> {
         let what = "read what a tagger is told";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
-        let (params, marks) = self.rule()?;
+        let (marks, rule) = self.marks()?;
         let uplink = self.uplinks.lookup(&link.ifindex.to_ne_bytes(), MapFlags::ANY);
         let uplink = uplink.map_err(failed(what))?;
-        let config = uplink.and_then(|bytes| layout::parse_uplink(&bytes)).ok_or_else(odd)?;
-        let mut all = TaggerConfig::new(&params, config.0);
-        (all.dscp, all.marks) = (config.1, marks);
-        Ok(all)
+        let config = uplink.and_then(|bytes| layout::parse_uplink(&bytes, rule));
+        Ok(TaggerConfig { marks, ..config.ok_or_else(odd)? })
     }
 }
 

@@ -14,6 +14,8 @@ pub const KEEP: u8 = 0xff;
 /// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
 /// high-throughput data (RFC 4594, 4.7 and 4.8).
 pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
+/// Numbers of classes are 16 bits, for three bands and more.
+const VM_CLASSES_MAX: u32 = 1 << 12;
 /// What an uplink without a tagger has.
 pub(super) const NONE: &str = "none";
 
@@ -26,16 +28,29 @@ pub struct TaggerConfig {
     pub rule: [u32; 7],
     /// The priority of each band, as [`Choice`](lowtail_kernel::tc::Choice) has them.
     pub priorities: [u32; BANDS],
+    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: classes of each band, 2^n up to 4,096, one of which is a VM's.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub vm_classes: u32,
     /// The DSCP of each band, 0 to 63 or [`KEEP`].
     pub dscp: [u8; BANDS],
     /// Marks tell VMs, too: these bits of them are ours.
     pub marks: Mask,
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 impl TaggerConfig {
-    /// With the rule's parameters, and all DSCPs as they are.
+    /// With the rule's parameters, all VMs in one class of each band, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        TaggerConfig { rule: numbers(params), priorities, dscp: [KEEP; BANDS], marks: Mask::NONE }
+        let (dscp, marks) = ([KEEP; BANDS], Mask::NONE);
+        TaggerConfig { rule: numbers(params), priorities, vm_classes: 1, dscp, marks }
     }
 
     /// The rule's parameters.
@@ -50,6 +65,11 @@ impl TaggerConfig {
     pub fn check(&self) -> Result<(), Error> {
         let what = "a tagger";
         self.params().check().map_err(|why| Error::network(what, why))?;
+        if !self.vm_classes.is_power_of_two() || self.vm_classes > VM_CLASSES_MAX {
+            let n = self.vm_classes;
+            let why = format!("{n} classes of a band: 1, 2, 4 and so on up to {VM_CLASSES_MAX}");
+            return Err(Error::network(what, why));
+        }
         match self.dscp.iter().find(|dscp| **dscp != KEEP && **dscp > 63) {
             Some(dscp) => Err(Error::network(what, format!("a DSCP of {dscp}: 0 to 63"))),
             None => Ok(()),
@@ -80,6 +100,9 @@ impl TaggerConfig {
 impl fmt::Display for TaggerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&in_words(&self.params()))?;
+        if self.vm_classes > 1 {
+            write!(f, ", {} classes for VMs", self.vm_classes)?;
+        }
         if self.dscp != [KEEP; BANDS] {
             let dscp = self.dscp.map(|dscp| match dscp {
                 KEEP => "kept".to_string(),
@@ -97,7 +120,8 @@ impl fmt::Display for TaggerConfig {
 /// Parameters of a rule in the keys of the policy.
 pub(super) fn in_words(params: &FlowParams) -> String {
     // Both in line time: a byte takes 8 ns, so that all of the time is 1 Gbit/s (policy/line.h).
-    let rate = |part: u32| format!("{} Mbit/s", (f64::from(part) * 1_000.0 / 65_536.0).round());
+    let rate =
+        |part: u32| format!("{} Mbit/s", (f64::from(part) * 10_000.0 / 65_536.0).round() / 10.0);
     let bytes = |ns: u32| format!("{} kB", f64::from(ns / 8) / 1e3);
     format!(
         "rate {}, burst {}, vm_rate {}, vm_burst {}, brief {} kB",

@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
-use super::tagger_config::{NONE, in_words, numbers, params};
+use super::tagger_config::{NONE, numbers, params};
 use super::{Mask, Tagger, running};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};
@@ -15,8 +14,9 @@ use lowtail_kernel::tc::{self, Hook, Hooks, Link};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapTagger {
-    /// That of this rule, with marks: as [`TaggerConfig::rule`](super::TaggerConfig::rule).
-    pub rule: [u32; 7],
+    /// The rule, of taggers that have the same at all uplinks, as before each uplink had its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<[u32; 7]>,
     /// The bits of marks in which it notes VMs.
     #[serde(default = "upper")]
     pub marks: Mask,
@@ -28,9 +28,9 @@ fn upper() -> Mask {
 }
 
 impl TapTagger {
-    /// The tagger of this rule.
-    pub fn new(params: &FlowParams, marks: Mask) -> Self {
-        TapTagger { rule: numbers(params), marks }
+    /// The tagger of the uplinks that has these marks.
+    pub fn new(marks: Mask) -> Self {
+        TapTagger { rule: None, marks }
     }
 
     /// As text: JSON in one line, always the same for the same.
@@ -49,7 +49,9 @@ impl TapTagger {
         let what = "a tap's tagger that was written down";
         let entry: TapTagger =
             serde_json::from_str(text).map_err(|error| Error::network(what, error))?;
-        params(entry.rule).check().map_err(|why| Error::network(what, why))?;
+        if let Some(rule) = entry.rule {
+            params(rule).check().map_err(|why| Error::network(what, why))?;
+        }
         Ok(Some(entry))
     }
 }
@@ -57,7 +59,7 @@ impl TapTagger {
 /// In the keys of the policy.
 impl fmt::Display for TapTagger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, mark_mask {}", in_words(&params(self.rule)), self.marks)
+        write!(f, "mark_mask {}", self.marks)
     }
 }
 
@@ -71,10 +73,10 @@ pub fn read_tap(link: &Link) -> Result<Option<String>, Error> {
         Some(Hooks::Absent) => None,
         Some(Hooks::Ingress | Hooks::Clsact) => Tagger::running_at(link, Hook::Ingress)?,
     };
-    let rule = running.map(|tagger| tagger.rule()).transpose()?;
-    Ok(Some(rule.map_or_else(
+    let found = running.map(|tagger| tagger.marks()).transpose()?;
+    Ok(Some(found.map_or_else(
         || NONE.to_string(),
-        |(params, marks)| TapTagger::new(&params, marks).to_text(),
+        |(marks, rule)| TapTagger { rule: rule.map(|rule| numbers(&rule)), marks }.to_text(),
     )))
 }
 
@@ -84,7 +86,7 @@ pub fn read_tap(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write_tap(link: &Link, text: &str) -> Result<(), Error> {
     match TapTagger::parse(text)? {
-        Some(entry) => running::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
+        Some(entry) => running::tagger(entry.marks)?.attach_tap(link),
         None => tc::detach(link, Hook::Ingress),
     }
 }

@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 pub use cap::Cap;
 pub use class::ByClass;
+pub use flow::Flow;
 pub use scheduler::Scheduler;
 pub use uplink::{Split, Uplink};
 pub use users::Trusted;
@@ -51,7 +52,7 @@ pub struct Policy {
     /// Parameters of the rule for vCPUs.
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
-    pub flow: lowtail_policy::FlowParams,
+    pub flow: Flow,
     /// Whether it is noted at VMs' taps whose a packet is that will be routed: in its mark.
     pub taps: bool,
     /// The bits of marks in which that is noted.
@@ -179,16 +180,17 @@ impl PolicyFile {
             let message = format!("`{shown}` is no URI of libvirt's, such as `{LIBVIRT}`");
             return Err(KeyError::new("libvirt", message));
         }
+        let uplinks = uplink::all(&self.uplink)?;
         Ok(Policy {
             scheduler: self.scheduler,
             libvirt,
             users: Trusted::new(&self.users)?,
             vms: Vms::new(&self.vm)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
-            flow: self.flow.build().map_err(|bad| bad.under(&["flow"]))?,
+            flow: self.flow.build(&uplinks).map_err(|bad| bad.under(&["flow"]))?,
             taps: self.network.taps,
             mark_mask: self.network.mark_mask().map_err(|bad| bad.under(&["network"]))?,
-            uplinks: uplink::all(&self.uplink)?,
+            uplinks,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
         })
     }

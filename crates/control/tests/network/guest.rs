@@ -58,11 +58,17 @@ fn inside() {
     // Nobody takes this processor away: its clock counts instructions.
     let before = Net::new(RATE).measure(false);
     println!("before {before:?}");
-    let bands = Shape { outer: Outer::Tbf, bands: Bands::Prio, queue: Queue::FqCodel };
-    for (shape, outer) in [(None, Outer::Cake), (Some(bands), Outer::Tbf)] {
+    let shape = |outer, bands| Some(Shape { outer, bands, queue: Queue::FqCodel });
+    let cake = shape(Outer::Cake, Bands::Prio);
+    for (shape, outer, bands) in [
+        (None, Outer::Tbf, Bands::Vms),
+        (cake, Outer::Cake, Bands::Prio),
+        (shape(Outer::Tbf, Bands::Prio), Outer::Tbf, Bands::Prio),
+    ] {
         let net = Net::new(RATE);
         let choice = net.apply(Wanted { rate: Some(RATE), shape, ..Wanted::default() });
-        assert_eq!((choice.shape.outer, choice.splitting), (outer, Splitting::Discipline));
+        assert_eq!((choice.shape.outer, choice.shape.bands), (outer, bands));
+        assert_eq!(choice.splitting, Splitting::Discipline);
         let after = net.measure(false);
         println!("{choice}\nafter  {after:?}\n{:?}", net.counts());
         let (better, share) = (before.p99_us / after.p99_us, after.bulk_mbit / before.bulk_mbit);

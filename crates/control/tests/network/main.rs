@@ -3,6 +3,7 @@
 
 mod away;
 mod guest;
+mod hostile;
 mod kill;
 mod many;
 mod marks;

@@ -1,12 +1,14 @@
 //! Ten million packets through the tagger and through the native rule: the same bands, the same bytes, the same tables.
 
-use lowtail_policy::{FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index};
+use lowtail_policy::{FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index, flow_ports};
 
 use crate::kernel;
 use crate::net::Namespace;
 use crate::program::{Kernel, SETS, Test, VMS, bytes};
 
 const PACKETS: u32 = 10_000_000;
+/// Classes for VMs of each band: fewer than there are VMs.
+const VM_CLASSES: u32 = 16;
 const DSCP: [u8; 5] = [18, 20, 0xff, 12, 14];
 
 /// A form of a packet, of which many are sent.
@@ -46,24 +48,37 @@ impl Native {
             let mut bytes = first;
             bytes[source..source + 4].copy_from_slice(&address.to_ne_bytes());
             let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight"));
+            let ports = |protocol: u8, at: usize| {
+                let port = |at: usize| {
+                    u16::from_ne_bytes(
+                        packet[header + at..header + at + 2].try_into().expect("two"),
+                    )
+                };
+                match protocol {
+                    17 => flow_ports(protocol, port(at), port(at + 2)),
+                    _ => flow_ports(protocol, 0, 0),
+                }
+            };
             let half = |at: usize| {
                 u64::from(u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four")))
             };
             let pair = match form {
-                Form::Ipv4 => Some((half(12), half(16))),
+                Form::Ipv4 => Some((half(12), half(16), ports(bytes[9], 20))),
                 Form::Ipv6 => {
-                    Some((self.seed.fold(word(8), word(16)), self.seed.fold(word(24), word(32))))
+                    let fold = |at| self.seed.fold(word(at), word(at + 8));
+                    Some((fold(8), fold(24), ports(bytes[6], 40)))
                 }
                 Form::Fragment | Form::Arp => None,
             };
-            let mut priority = 0;
-            if let Some((src, dst)) = pair {
-                let hash = self.seed.hash(vm, src, dst);
+            // In the last band if it has none.
+            let mut priority = 4 * VM_CLASSES + 100 + vm % VM_CLASSES;
+            if let Some((src, dst, ports)) = pair {
+                let hash = self.seed.hash(vm, src, dst, ports);
                 let set = &mut self.sets[flow_index(hash, SETS - 1) as usize];
                 let owner = &mut self.vms[vm as usize];
                 let length = packet.len() as u32;
                 let band = set.classify(owner, &self.rule, (vm, hash), length, test.now);
-                priority = 100 + u32::from(band);
+                priority = u32::from(band) * VM_CLASSES + 100 + vm % VM_CLASSES;
                 let dscp = DSCP[usize::from(band)];
                 if dscp != 0xff {
                     retag(&mut bytes, form, dscp);
@@ -111,8 +126,17 @@ fn packet(form: Form, tags: usize, length: usize) -> (Vec<u8>, usize) {
     };
     packet[at - 2..at].copy_from_slice(&kind);
     match form {
-        Form::Ipv4 | Form::Fragment => packet[at..at + 2].copy_from_slice(&[0x45, 0xb9]),
-        Form::Ipv6 => packet[at..at + 2].copy_from_slice(&[0x6b, 0x90]),
+        Form::Ipv4 | Form::Fragment => {
+            packet[at..at + 2].copy_from_slice(&[0x45, 0xb9]);
+            packet[at + 9] = 17;
+            packet[at + 20..at + 24].copy_from_slice(&[0x12, 0x34, 0, 53]);
+        }
+        Form::Ipv6 => {
+            packet[at..at + 2].copy_from_slice(&[0x6b, 0x90]);
+            // With tags without ports, as ICMP.
+            packet[at + 6] = if tags == 0 { 17 } else { 58 };
+            packet[at + 40..at + 44].copy_from_slice(&[0x12, 0x34, 0, 53]);
+        }
         Form::Arp => {}
     }
     if matches!(form, Form::Fragment) {
@@ -130,6 +154,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
         // VMs with less than the usual, so that it does not last.
         let params = FlowParams { vm_rate: 1966, vm_burst_ns: 800_000, ..FlowParams::default() };
         let kernel = Kernel::load(&params, seed, DSCP);
+        kernel.set_vm_classes(&params, DSCP, VM_CLASSES);
         let mut native = Native {
             rule: params.rule().expect("in range"),
             seed: FlowSeed::new(seed),
@@ -185,7 +210,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
         let total: u64 = bands.iter().chain(rest).sum();
         assert_eq!(total, u64::from(batch) * (forms.len() * shapes.len()) as u64);
         assert_eq!((rest[1], rest[3], rest[4]), (0, 0, 0), "{counts:?}");
-        assert_eq!(counts[15], bands.iter().sum::<u64>(), "each is told by its mark");
+        assert_eq!(counts[15], total, "each is told by its mark");
         println!("ns a packet, with making it: {each:?}; empty: {empty:?}");
         // For docs/explanation/flow.md: the tagger beside an empty program, the least of many means.
         for (form, what) in [(Form::Ipv4, "IPv4"), (Form::Ipv6, "IPv6"), (Form::Arp, "ARP")] {

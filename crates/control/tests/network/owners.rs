@@ -20,7 +20,7 @@ fn tagger(host: &Namespace, marks: Mask) -> Tagger {
     host.within(move || {
         // The slowest to fill: 1 Mbit/s.
         let params = FlowParams { vm_rate: 64, ..FlowParams::default() };
-        let tagger = Tagger::load(&params, marks).expect("root may");
+        let tagger = Tagger::load(marks).expect("root may");
         let [uplink, a, b] =
             ["uplink", "tap-a", "tap-b"].map(|name| Link::find(name).expect("it is there"));
         tc::set_hooks(&uplink, true).expect("there are none");
@@ -58,7 +58,9 @@ fn whose(tagger: &Tagger, took: Duration) {
     assert_eq!((refused(0), refused(2)), (0, 0), "nobody else has sent that much");
     let counts = tagger.counts().expect("they can be read");
     assert_eq!((counts.untold, counts.unwritten), (0, 0));
-    assert!(counts.packets[0] >= 287 + 20, "{counts:?}");
+    // Brief ones up to half of that, small ones behind it, and 20 of others.
+    assert!(counts.packets[0] >= 143 + 20, "{counts:?}");
+    assert!(counts.packets[0] + counts.packets[1] >= 287 + 20, "{counts:?}");
 }
 
 #[test]

@@ -136,7 +136,10 @@ fn what_is_wanted_of_an_uplink() {
         let flow = "[flow]\nbrief = 1234\n[[uplink]]\nname = \"nic\"\ndscp = { small = \"EF\" }";
         let (policy, wanted) = resolve(flow);
         let config = TaggerConfig::parse(value(&wanted, Tagger)).expect("as written").expect("one");
-        assert_eq!((config.params(), config.dscp), (policy.flow, [46, 46, 255, 255, 255]));
+        assert_eq!(
+            (config.params(), config.dscp),
+            (policy.flow.params(None), [46, 46, 255, 255, 255])
+        );
         assert_eq!(config.params().brief_bytes, 1234);
         // What cannot be had is said, and costs nobody anything else.
         assert!(notes(&all("")).contains("nothing limits the ring of nic"), "{}", notes(&all("")));

@@ -32,11 +32,11 @@ pub(crate) struct Figures {
     pub(crate) bulk_mbit: f64,
 }
 
-/// Four connections from `from` and questions from `asker`, all to `to`, which has the address. If `watched`, questions
+/// Four connections from `from`, if it is given, and questions from `asker`, all to `to`, which has the address. If `watched`, questions
 /// during which a processor was away are set aside.
 pub(crate) fn measure(
     watched: bool,
-    from: &Namespace,
+    from: Option<&Namespace>,
     asker: &Namespace,
     to: &Namespace,
     at: Ipv4Addr,
@@ -54,7 +54,7 @@ pub(crate) fn measure(
         let stop = stop.clone();
         move || answer(&echo, &stop)
     })];
-    for _ in 0..CONNECTIONS {
+    for from in from.into_iter().cycle().take(from.map_or(0, |_| CONNECTIONS)) {
         let sender = from.within(move || TcpStream::connect(bulk_at).expect("it listens"));
         let (receiver, _) = listener.accept().expect("it was connected");
         let (stop, received) = (stop.clone(), received.clone());

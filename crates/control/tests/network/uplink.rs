@@ -11,7 +11,7 @@ use crate::kernel;
 use crate::net::Namespace;
 use crate::traffic::{Figures, measure};
 
-const THERE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
+pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// How long packets can wait at the link, as in a switch of some hundred KB.
 const BUFFER_MS: u64 = 10;
 /// Noise of a busy host makes each figure worse, and can only do that: so often it is tried, and so long is the pause. What
@@ -19,25 +19,31 @@ const BUFFER_MS: u64 = 10;
 const TRIES: usize = 8;
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// VMs `a` and `b` at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it.
+/// VMs at taps of the host's bridge, its uplink, a router whose link is slow, and somebody behind it. The tap of VM n is `tap-n`, its
+/// address 10.78.0.n, from 1 on.
 pub(crate) struct Net {
-    a: Namespace,
-    b: Namespace,
-    host: Namespace,
-    router: Namespace,
+    pub(crate) vms: Vec<Namespace>,
+    pub(crate) host: Namespace,
+    pub(crate) router: Namespace,
     there: Namespace,
 }
 
 impl Net {
+    /// With two VMs.
     pub(crate) fn new(rate: u64) -> Self {
-        let [a, b, host, router, there] = std::array::from_fn(|_| Namespace::new());
-        let net = Net { a, b, host, router, there };
+        Self::with_vms(rate, 2)
+    }
+
+    pub(crate) fn with_vms(rate: u64, vms: usize) -> Self {
+        let [host, router, there] = std::array::from_fn(|_| Namespace::new());
+        let vms = std::iter::repeat_with(Namespace::new).take(vms).collect();
+        let net = Net { vms, host, router, there };
         net.host.add_bridge();
-        let ends = [(&net.a, "tap-a", "10.78.0.1/24"), (&net.b, "tap-b", "10.78.0.2/24")];
-        let gateway = (&net.router, "uplink", "10.78.0.254/24");
-        for (namespace, tap, address) in ends.into_iter().chain([gateway]) {
-            net.host.add_port(tap, namespace);
-            namespace.ip(&format!("address add {address} dev end"));
+        let ends = net.vms.iter().zip(1..).map(|(vm, n)| (vm, format!("tap-{n}"), n));
+        let gateway = (&net.router, "uplink".to_string(), 254);
+        for (namespace, tap, number) in ends.chain([gateway]) {
+            net.host.add_port(&tap, namespace);
+            namespace.ip(&format!("address add 10.78.0.{number}/24 dev end"));
             namespace.ip("link set end up");
         }
         net.router.add_link("out", &net.there);
@@ -46,7 +52,7 @@ impl Net {
         net.there.ip(&format!("address add {THERE}/24 dev end"));
         net.there.ip("link set end up");
         net.there.ip("route add default via 10.79.0.254");
-        for machine in [&net.a, &net.b] {
+        for machine in &net.vms {
             machine.ip("route add default via 10.78.0.254");
         }
         net.router.run("sysctl", "-q -w net.ipv4.ip_forward=1");
@@ -56,13 +62,25 @@ impl Net {
         net
     }
 
-    /// See [`measure`].
+    /// See [`measure`]: VM 2 asks beside bulk of VM 1.
     pub(crate) fn measure(&self, watched: bool) -> Figures {
-        measure(watched, &self.a, &self.b, &self.there, THERE)
+        measure(watched, Some(&self.vms[0]), &self.vms[1], &self.there, THERE)
     }
 
-    /// All of it.
+    /// The same with no bulk.
+    pub(crate) fn measure_questions(&self, watched: bool) -> Figures {
+        measure(watched, None, &self.vms[1], &self.there, THERE)
+    }
+
+    /// All of it, with the rule that suits the rate.
     pub(crate) fn apply(&self, wanted: Wanted) -> Choice {
+        let params = wanted.rate.map_or_else(FlowParams::default, FlowParams::of_uplink);
+        self.apply_with(wanted, params)
+    }
+
+    /// With this rule.
+    pub(crate) fn apply_with(&self, wanted: Wanted, params: FlowParams) -> Choice {
+        let vms = self.vms.len() as u32;
         self.host.within(move || {
             let uplink = Link::find("uplink").expect("it is there");
             let choice = Choice::find(&uplink, &wanted).expect("something suits");
@@ -71,12 +89,14 @@ impl Net {
                 uplink.set_segments(segments).expect("shorter ones");
             }
             tc::set_hooks(&uplink, true).expect("they are new");
-            let mut config = TaggerConfig::new(&FlowParams::default(), choice.priorities);
+            let mut config = TaggerConfig::new(&params, choice.priorities);
+            config.vm_classes = choice.vm_classes;
             config.dscp = LOW_LATENCY;
             flow::write(&uplink, &config.to_text()).expect("it is put there");
-            let taps = ["tap-a", "tap-b"].map(|tap| Link::find(tap).expect("it is there").ifindex);
+            let tap = |n| Link::find(&format!("tap-{n}")).expect("it is there").ifindex;
+            let owners: Vec<(u32, u32)> = (1..=vms).map(|n| (tap(n), n)).collect();
             let tagger = Tagger::running(&uplink).expect("it is ours").expect("it runs");
-            tagger.set_owners(&[(taps[0], 1), (taps[1], 2)]).expect("there is room");
+            tagger.set_owners(&owners).expect("there is room");
             let there = Tree::read(&uplink).expect("it can be read");
             assert_eq!(there.as_ref(), Some(&choice.tree), "as its dry run went well");
             choice

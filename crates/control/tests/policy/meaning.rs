@@ -53,7 +53,10 @@ fn an_empty_file_is_a_policy() {
     let policy = parse("").expect("an empty file");
     assert_eq!(policy, Policy::default());
     assert_eq!(policy.scheduler, Scheduler::Auto);
-    assert_eq!((policy.small_first, policy.flow), (Params::default(), FlowParams::default()));
+    assert_eq!(
+        (policy.small_first, policy.flow.params(None)),
+        (Params::default(), FlowParams::default())
+    );
     // Marks are others' to use, so that taking half of them has to be asked for.
     assert!(policy.uplinks.is_empty() && !policy.taps);
     // libvirt's own name for its system: https://libvirt.org/drvqemu.html.
@@ -179,13 +182,20 @@ fn parameters_of_the_rules() {
     assert_eq!(few.small_first.preempt_reserve_ns, 3_333_333);
     // Twice of each default; policy/flow.h: 655 and 6554 of 65536 are 10 and 100 Mbit/s.
     let usual = FlowParams::default();
-    assert_eq!((policy.flow.rate, policy.flow.vm_rate), (1310, 13107));
-    assert_eq!(policy.flow.burst_ns, 2 * usual.burst_ns);
-    assert_eq!(policy.flow.vm_burst_ns, 2 * usual.vm_burst_ns);
-    assert_eq!(
-        [policy.flow.brief_bytes, policy.flow.large_bytes, policy.flow.long_bytes],
-        [2 * usual.brief_bytes, 2 * usual.large_bytes, 2 * usual.long_bytes]
-    );
+    for uplink in [None, Some(50_000_000)] {
+        let flow = policy.flow.params(uplink);
+        assert_eq!((flow.rate, flow.vm_rate), (1310, 13107), "what is said holds at every uplink");
+        assert_eq!(flow.burst_ns, 2 * usual.burst_ns);
+        assert_eq!(flow.vm_burst_ns, 2 * usual.vm_burst_ns);
+        assert_eq!(
+            [flow.brief_bytes, flow.large_bytes, flow.long_bytes],
+            [2 * usual.brief_bytes, 2 * usual.large_bytes, 2 * usual.long_bytes]
+        );
+    }
+    // What is not said follows from the uplink's rate.
+    let some = parse("[flow]\nvm_rate = \"30Mbit/s\"").expect("one key").flow;
+    let derived = FlowParams::of_uplink(50_000_000);
+    assert_eq!(some.params(Some(50_000_000)), FlowParams { vm_rate: 1966, ..derived });
 }
 
 #[test]

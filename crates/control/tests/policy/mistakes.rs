@@ -76,6 +76,10 @@ fn mistakes_are_told_with_their_place() {
         ("[small_first]\nguard = \"20ms\"", ":2:9: guard 20000000 ns: 1 to 10000000"),
         ("[flow]\nrate = \"1kbit/s\"", ":2:8: rate: 1Mbit/s to 128Gbit/s"),
         ("[flow]\nrate = 10", ":2:8: invalid type: integer `10`, expected a rate"),
+        (
+            "[flow]\nburst = \"200KB\"\n[[uplink]]\nname = \"a\"\nrate = \"20Mbit/s\"",
+            ":2:9: burst: at most 133120 bytes with this rate",
+        ),
         ("[flow]\nburst = \"2MB\"", ":2:9: burst: at most 1341440 bytes with this rate"),
         ("[flow]\nlarge = \"9MB\"", ":2:9: large: at most 8388606 bytes"),
         ("[flow]\nlong = \"50KB\"", ":2:8: long: at least `large`"),

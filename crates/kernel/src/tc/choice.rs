@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::bql::is_limited;
 use super::link::{Facts, Link, Segments};
+use super::options::{self, CUTTER};
 use super::tree::{Node, Tree};
-use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT, options};
+use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT};
 use crate::Error;
 use crate::Roots;
 
@@ -37,6 +38,13 @@ const WAIT_BYTES: u64 = 2_000_000;
 /// (`rt_tos2priority`), and who is not privileged none above 6 (socket(7)).
 const PRIO_BRIEF: u32 = 15;
 const PRIO_SMALL: u32 = 14;
+/// Classes of each band where VMs have their own, 2^n, of which the host's has one: no two of up to 63 VMs share one. Our choice:
+/// with the three bands some 200 disciplines, which take 20 ms to make.
+const VM_CLASSES: u32 = 64;
+/// The class that all of these are below where there is a rate: behind them.
+const VM_RATE: u32 = 0x1000;
+/// Queues for flows of a VM in a band, of fq_codel: 4 KB. FQ-CoDel's 1,024 are for all flows of a host (RFC 8290).
+const VM_FLOWS: u32 = 64;
 
 /// What an uplink is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +92,9 @@ pub enum Bands {
     Prio,
     /// htb, with classes that differ in nothing but their priority.
     Htb,
+    /// htb, with a class for each VM in each band. Those of a band take turns by bytes (deficit round robin), so that no VM owns
+    /// a band.
+    Vms,
 }
 
 /// What is in a band.
@@ -134,6 +145,8 @@ pub struct Choice {
     pub segments: Option<Segments>,
     /// The priority that each band of the rule has to have.
     pub priorities: [u32; RULE_BANDS],
+    /// Classes of each band, 2^n: the VM's number modulo this is added to the band's priority. 1 if VMs share the band.
+    pub vm_classes: u32,
     /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
     /// rate keeps them here.
     pub limited: bool,
@@ -176,7 +189,7 @@ impl Choice {
         Err(last)
     }
 
-    fn of(shape: Shape, facts: &Facts, wanted: &Wanted) -> Self {
+    fn of(mut shape: Shape, facts: &Facts, wanted: &Wanted) -> Self {
         let rate = wanted.rate.map(|rate| rate / 100 * SHARE_PERCENT);
         // Bytes in a time at the rate.
         let bytes =
@@ -205,8 +218,12 @@ impl Choice {
             None => Splitting::Nobody,
         };
         let mut tree = Tree::default();
+        // A turn is no shorter than a packet, or who has long ones gets more.
+        let turn = if cuts { frame } else { SEGMENT_WITH_HEADERS };
         let queue = Band {
             queue: shape.queue,
+            turn: u32::try_from(turn).unwrap_or(u32::MAX),
+            rate: None,
             limit: bytes(WAIT_US).unwrap_or(WAIT_BYTES).max(2 * SEGMENT_MAX),
         };
         let per_second = rate.unwrap_or_default() / 8;
@@ -215,6 +232,21 @@ impl Choice {
             Outer::Cake => {
                 let options = options::cake(per_second, cuts);
                 tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "cake", &options));
+            }
+            // htb holds the rate itself: it takes a packet when it may be sent. A tbf around it would take one before that, a long
+            // one if no other waits, behind which the next small one waits. So tbf only cuts.
+            Outer::Tbf if shape.bands == Bands::Vms => {
+                let burst = bytes(BURST_US).unwrap_or_default().max(2 * frame);
+                let band = Band { rate: Some((per_second, burst)), ..queue };
+                if cuts {
+                    let options = options::tbf(CUTTER.0, CUTTER.1, Some(frame));
+                    tree.disciplines.push(Node::new(OWN_ROOT, ROOT, "tbf", &options));
+                    bands(&mut tree, shape, (OWN_BANDS, OWN_ROOT | 1), OWN_QUEUES, band);
+                    priorities = self::priorities(shape, OWN_BANDS);
+                } else {
+                    shape.outer = Outer::None;
+                    bands(&mut tree, shape, (OWN_ROOT, ROOT), OWN_QUEUES, band);
+                }
             }
             Outer::Tbf => {
                 // tbf cuts what is longer than its burst.
@@ -237,12 +269,24 @@ impl Choice {
         let link = facts.link.clone();
         let limited = is_limited(&Roots::default().sys, &link.name);
         let without = Vec::new();
-        Choice { link, shape, rate, splitting, tree, segments, priorities, limited, without }
+        Choice {
+            link,
+            shape,
+            rate,
+            splitting,
+            tree,
+            segments,
+            priorities,
+            vm_classes: shape.bands.vm_classes(),
+            limited,
+            without,
+        }
     }
 }
 
 /// Forms, best first.
 fn forms(facts: &Facts, wanted: &Wanted) -> Vec<Shape> {
+    let by_vm = [(Bands::Vms, Queue::FqCodel), (Bands::Vms, Queue::Fifo)];
     let inner = [
         (Bands::Prio, Queue::FqCodel),
         (Bands::Htb, Queue::FqCodel),
@@ -250,17 +294,18 @@ fn forms(facts: &Facts, wanted: &Wanted) -> Vec<Shape> {
         (Bands::Htb, Queue::Fifo),
     ];
     let around = |outer| inner.map(|(bands, queue)| Shape { outer, bands, queue });
+    let by_vm = |outer| by_vm.map(|(bands, queue)| Shape { outer, bands, queue });
     match wanted.rate {
         Some(_) => {
             let cake = around(Outer::Cake)[0];
-            [cake].into_iter().chain(around(Outer::Tbf)).collect()
+            by_vm(Outer::Tbf).into_iter().chain([cake]).chain(around(Outer::Tbf)).collect()
         }
         None => {
             // By its number a packet finds its band below any of them with prio only. Numbers are there for so many.
             let several = (2..=64).contains(&facts.tx_queues);
             let mq = around(Outer::Mq).into_iter().filter(|shape| shape.bands == Bands::Prio);
             let mq = mq.filter(|_| several);
-            mq.chain(around(Outer::None)).collect()
+            mq.chain(by_vm(Outer::None)).chain(around(Outer::None)).collect()
         }
     }
 }
@@ -270,6 +315,10 @@ fn forms(facts: &Facts, wanted: &Wanted) -> Vec<Shape> {
 struct Band {
     queue: Queue,
     limit: u64,
+    /// Bytes of a VM's turn.
+    turn: u32,
+    /// Bytes per second that all bands together send, and at once, where those of VMs hold them to a rate.
+    rate: Option<(u64, u64)>,
 }
 
 /// Three bands as `own`, and what is in them.
@@ -284,17 +333,46 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
         Bands::Htb => {
             tree.disciplines.push(Node::new(own, parent, "htb", &options::htb(BANDS)));
             for n in 0..BANDS {
-                tree.classes.push(Node::new(own + n + 1, own, "htb", &options::htb_class(n)));
+                let class = options::htb_class(n, 1 << 16);
+                tree.classes.push(Node::new(own + n + 1, own, "htb", &class));
+            }
+        }
+        Bands::Vms => {
+            // What the tagger says nothing of is the host's, in the last band.
+            let last = (BANDS - 1) * VM_CLASSES + 1;
+            tree.disciplines.push(Node::new(own, parent, "htb", &options::htb(last)));
+            let mut above = own;
+            if let Some((rate, burst)) = band.rate {
+                above = own + VM_RATE;
+                tree.classes.push(Node::new(above, own, "htb", &options::htb_rate(rate, burst)));
+            }
+            for n in 0..BANDS * VM_CLASSES {
+                let class = match band.rate {
+                    Some(_) => options::htb_borrower(n / VM_CLASSES, band.turn),
+                    None => options::htb_class(n / VM_CLASSES, band.turn),
+                };
+                tree.classes.push(Node::new(own + n + 1, above, "htb", &class));
             }
         }
     }
     let limit = u32::try_from(band.limit).unwrap_or(u32::MAX);
-    for n in 0..BANDS {
-        let (kind, options) = match band.queue {
-            Queue::FqCodel => ("fq_codel", Vec::new()),
-            Queue::Fifo => ("bfifo", options::bfifo(limit)),
+    for n in 0..BANDS * shape.bands.vm_classes() {
+        let (kind, options) = match (band.queue, shape.bands) {
+            (Queue::FqCodel, Bands::Vms) => ("fq_codel", options::fq_codel(VM_FLOWS)),
+            (Queue::FqCodel, _) => ("fq_codel", Vec::new()),
+            (Queue::Fifo, _) => ("bfifo", options::bfifo(limit)),
         };
         tree.disciplines.push(Node::new(first + (n << 16), own + n + 1, kind, &options));
+    }
+}
+
+impl Bands {
+    /// [`Choice::vm_classes`].
+    fn vm_classes(self) -> u32 {
+        match self {
+            Bands::Vms => VM_CLASSES,
+            Bands::Prio | Bands::Htb => 1,
+        }
     }
 }
 
@@ -304,7 +382,9 @@ fn priorities(shape: Shape, own: u32) -> [u32; RULE_BANDS] {
         // Its third tin is for voice; small is bounded by the rule as voice is.
         (Outer::Cake, _) => [own | 3, own | 3, own | 2, own | 2, own | 2],
         (_, Bands::Prio) => [PRIO_BRIEF, PRIO_SMALL, 0, 0, 0],
-        (_, Bands::Htb) => [own | 1, own | 2, own | 3, own | 3, own | 3],
+        (_, Bands::Htb | Bands::Vms) => {
+            [0, 1, 2, 2, 2].map(|n| own | (n * shape.bands.vm_classes() + 1))
+        }
     }
 }
 
@@ -313,6 +393,7 @@ impl fmt::Display for Shape {
         let bands = match self.bands {
             Bands::Prio => "prio",
             Bands::Htb => "htb",
+            Bands::Vms => "htb by VM",
         };
         let queue = match self.queue {
             Queue::FqCodel => "fq_codel",

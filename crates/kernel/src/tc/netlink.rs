@@ -10,6 +10,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use nix::sys::socket::{setsockopt, sockopt};
 
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
@@ -19,6 +20,9 @@ const ERROR_TEXT: u16 = 1;
 const TRIES: usize = 10;
 /// An answer is no longer than this, since the kernel writes dumps into at most 32 KB (`netlink_dump`).
 const ANSWER_MAX: usize = 64 << 10;
+
+/// Bytes of answers that may wait: the kernel counts nearly 1 KB for an answer, however short it is (`truesize`).
+const ANSWERS_MAX: usize = 2 << 20;
 
 /// An attribute: its number and its bytes.
 pub(super) type Attribute = (u16, Vec<u8>);
@@ -121,6 +125,9 @@ impl Session {
             // Older kernels have no words for an error; that is no reason to stop.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
+            // Answers to as many orders as a tree for 64 VMs takes are more than what fits by default. Who may give orders may
+            // ask for more room.
+            let _ = setsockopt(&socket, sockopt::RcvBufForce, &ANSWERS_MAX);
             Ok(socket)
         });
         let what = || "cannot open rtnetlink".to_string();

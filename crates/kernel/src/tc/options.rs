@@ -36,6 +36,9 @@ fn with_rate(mut all: Vec<Attribute>, kind: u16, rate: u64) -> Vec<Attribute> {
     all
 }
 
+/// Bytes per second and burst of a tbf that only cuts: more than what passes where packets are cut, less than `PEAK`.
+pub(super) const CUTTER: (u64, u64) = (PEAK / 2, 1 << 18);
+
 /// tbf: so many bytes per second, `burst` at once; what is longer than `cut`, if given, is cut into frames.
 pub(super) fn tbf(rate: u64, burst: u64, cut: Option<u64>) -> Vec<u8> {
     let mut parms = rate_spec(rate);
@@ -57,16 +60,39 @@ pub(super) fn htb(default: u32) -> Vec<u8> {
     nest(&[(2, init)])
 }
 
-/// A class of htb that no rate limits: those of a lower `prio` go first.
-pub(super) fn htb_class(prio: u32) -> Vec<u8> {
+/// A class of htb that no rate limits: those of a lower `prio` go first, those of the same take turns of `quantum` bytes.
+pub(super) fn htb_class(prio: u32, quantum: u32) -> Vec<u8> {
     let mut parms = rate_spec(UNLIMITED);
     parms.extend(rate_spec(UNLIMITED));
     let burst = ticks(1 << 26, UNLIMITED);
-    // Bytes a turn among those of the same priority, of which there is one.
-    let quantum = 1 << 16;
     parms.extend([burst, burst, quantum, 0, prio].map(u32::to_ne_bytes).concat());
     let all = with_rate(vec![(1, parms)], 6, UNLIMITED);
     nest(&with_rate(all, 7, UNLIMITED))
+}
+
+/// A class of htb with classes below it, which together get no more than `rate` bytes per second, and `burst` at once.
+pub(super) fn htb_rate(rate: u64, burst: u64) -> Vec<u8> {
+    let mut parms = rate_spec(rate);
+    parms.extend(rate_spec(rate));
+    let burst = ticks(burst, rate);
+    parms.extend([burst, burst, 1 << 16, 0, 0].map(u32::to_ne_bytes).concat());
+    nest(&with_rate(with_rate(vec![(1, parms)], 6, rate), 7, rate))
+}
+
+/// A class below that: of a lower `prio` first, turns of `quantum` bytes among those of the same. It lives on what it borrows, in
+/// this order. What a class has of its own is not in order, so it has as little as there can be: a packet each minute
+/// (`htb_class_mode`, `htb_accnt_tokens`).
+pub(super) fn htb_borrower(prio: u32, quantum: u32) -> Vec<u8> {
+    let mut parms = rate_spec(1);
+    parms.extend(rate_spec(UNLIMITED));
+    let burst = ticks(1 << 26, UNLIMITED);
+    parms.extend([1, burst, quantum, 0, prio].map(u32::to_ne_bytes).concat());
+    nest(&with_rate(vec![(1, parms)], 7, UNLIMITED))
+}
+
+/// fq_codel with so many queues for flows; all else as the kernel has it.
+pub(super) fn fq_codel(flows: u32) -> Vec<u8> {
+    nest(&[(5, flows.to_ne_bytes().to_vec())])
 }
 
 /// bfifo: so many bytes may wait.

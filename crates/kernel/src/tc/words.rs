@@ -163,7 +163,10 @@ mod tests {
         );
         assert_eq!(options("prio", &ours::prio(3, [2; 16])).unwrap(), "bands 3");
         assert_eq!(options("htb", &ours::htb(3)).unwrap(), "default 0x3");
-        assert_eq!(options("htb", &ours::htb_class(1)).unwrap(), "rate 1Tbit ceil 1Tbit prio 1");
+        assert_eq!(
+            options("htb", &ours::htb_class(1, 1 << 16)).unwrap(),
+            "rate 1Tbit ceil 1Tbit prio 1"
+        );
         assert_eq!(options("bfifo", &ours::bfifo(4_096)).unwrap(), "limit 4096b");
         let number = |n: u32| n.to_ne_bytes().to_vec();
         let codel = [

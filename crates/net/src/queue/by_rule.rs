@@ -3,6 +3,7 @@
 use lowtail_engine::Time;
 use lowtail_policy::{FLOW_BANDS, FlowParams, FlowTable};
 
+use super::chain::ports;
 use super::tag::Classify;
 use crate::packet::Packet;
 
@@ -25,7 +26,7 @@ impl Bands {
     }
 }
 
-/// Classifies by pair and VM; every end is a VM.
+/// Classifies by flow and VM, with two bands by pair of ends and VM; every end is a VM.
 pub struct ByRule {
     table: FlowTable,
     bands: Bands,
@@ -56,8 +57,14 @@ impl ByRule {
 
 impl Classify for ByRule {
     fn classify(&mut self, packet: &Packet, now: Time) -> u8 {
-        let (vm, src, dst) = (packet.src.0, u64::from(packet.src.0), u64::from(packet.dst.0));
-        let verdict = self.table.classify(vm, src, dst, packet.bytes(), now.as_ns());
+        let (src, dst) = (u64::from(packet.src.0), u64::from(packet.dst.0));
+        // "Small is Better" knows pairs of VMs.
+        let ports = match self.bands {
+            Bands::Two => 0,
+            Bands::All => ports(packet),
+        };
+        let bytes = packet.bytes();
+        let verdict = self.table.classify_flow(packet.src.0, (src, dst, ports), bytes, now.as_ns());
         match self.bands {
             Bands::Two => u8::from(!verdict.small),
             Bands::All => verdict.class,

@@ -107,6 +107,20 @@ pub(super) fn pair_key(packet: &Packet) -> u64 {
     u64::from(packet.src.0) << 32 | u64::from(packet.dst.0)
 }
 
+/// What stands for the ports of a packet, and its protocol: its flow, and which of the connections
+/// that have followed each other there, each of which has ports of its own.
+pub(super) fn ports(packet: &Packet) -> u64 {
+    let of = u64::from(packet.generation) << 1 | u64::from(packet.kind.is_of_datagram_flow());
+    of << 32 | u64::from(packet.flow.0)
+}
+
+/// The flow of a packet, in one direction, as a key: two directions of a flow have different
+/// sources. No two are the same up to 2^31 ends.
+pub(super) fn flow_key(packet: &Packet) -> u64 {
+    let of_datagrams = u64::from(packet.kind.is_of_datagram_flow());
+    u64::from(packet.src.0) << 33 | u64::from(packet.flow.0) << 1 | of_datagrams
+}
+
 /// One of `n` queues for the flow of `packet`: by (source, destination, flow), since a
 /// [`FlowId`](crate::packet::FlowId) stands for the ports.
 pub(super) fn flow_hash(packet: &Packet, seed: u64, n: usize) -> usize {

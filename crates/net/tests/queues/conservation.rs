@@ -46,9 +46,9 @@ fn disciplines() -> Vec<Discipline> {
         let weights = vec![1, 3];
         Drr::new(DrrConfig { queues, limit_bytes: 150_000, weights, ..DrrConfig::new(key) })
     };
-    let small = |pairs, codel| {
+    let small = |flows, codel| {
         let config =
-            SmallFirstQueueConfig { pairs, codel, limit_bytes: 150_000, ..Default::default() };
+            SmallFirstQueueConfig { flows, codel, limit_bytes: 150_000, ..Default::default() };
         Box::new(SmallFirstQueue::new(config))
     };
     let rate = Rate::from_bits_per_s(123_456_789);
@@ -81,7 +81,7 @@ fn disciplines() -> Vec<Discipline> {
         of("drr by pair, few queues", Box::new(drr(DrrKey::Pair, 2)), None, true),
         of("drr by source, none", Box::new(drr(DrrKey::Source, 0)), None, true),
         of("small_first", small(9, None), None, true),
-        of("small_first, few pairs", small(2, None), None, true),
+        of("small_first, few flows", small(2, None), None, true),
         of("small_first, codel", small(4, Some(codel)), None, true),
         of("tbf", Box::new(Tbf::new(rate, 65_000, small(9, Some(codel)))), None, true),
         of("tbf, small burst", Box::new(Tbf::fifo(rate, 20_000, 100_000)), None, true),

@@ -13,7 +13,7 @@ use crate::fair::{assert_shares, shares};
 const NO_CODEL: SmallFirstQueueConfig = SmallFirstQueueConfig {
     small_classes: 2,
     quantum: 1514,
-    pairs: 1024,
+    flows: 1024,
     limit_bytes: 2_000_000,
     codel: None,
 };
@@ -54,9 +54,9 @@ fn a_pair_does_not_overtake_itself() {
     assert_eq!(order, [(1, 3), (1, 4), (2, 3)]);
 }
 
-/// By source first, then by pair; not by flow, and not by length.
+/// By source first, then by flow; not by pair, and not by length. In each band.
 #[test]
-fn large_ones_share_by_source_then_pair() {
+fn sources_share_a_band_and_flows_a_source() {
     let flows = [
         ((1, 9, 1), 1500),
         ((2, 7, 2), 300),
@@ -64,10 +64,32 @@ fn large_ones_share_by_source_then_pair() {
         ((2, 9, 4), 700),
         ((2, 9, 5), 700),
     ];
-    let large = Tag::new(BySource::new(7), Box::new(SmallFirstQueue::new(NO_CODEL)));
-    let got = shares(large, &flows, 6_000_000);
-    assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
-    assert_shares(&[got[1], got[2], got[3] + got[4]], &[1, 1, 1]);
+    for class in [0, 1, 7] {
+        let queue = Tag::new(BySource::new(class), Box::new(SmallFirstQueue::new(NO_CODEL)));
+        let got = shares(queue, &flows, 6_000_000);
+        assert_shares(&[got[0], got[1..].iter().sum()], &[1, 1]);
+        assert_shares(&got[1..], &[1, 1, 1, 1]);
+    }
+}
+
+/// A band that others have filled: the packet of another source waits for one turn of each.
+#[test]
+fn nobody_owns_a_band() {
+    for class in [0, 1, 2] {
+        let mut bed = Bed::new(SmallFirstQueue::new(NO_CODEL));
+        for n in 0..300 {
+            // Each of them to ever new ends by ever new flows.
+            for source in 1..=3 {
+                bed.put(of_class(class, (source, 10 + n, 100 + n), u64::from(n)));
+            }
+        }
+        for _ in 0..7 {
+            bed.next();
+        }
+        bed.put(of_class(class, (9, 5, 5), 0));
+        let others = std::iter::from_fn(|| bed.next()).take_while(|p| p.src != End(9)).count();
+        assert!(others <= 3, "class {class}: {others} before it");
+    }
 }
 
 /// A flood of large ones costs who floods; small ones find room as long as large ones have some.
@@ -93,9 +115,9 @@ fn who_floods_loses() {
     assert_eq!(bed.queue.packets(), 66);
 }
 
-/// CoDel on large ones: a queue that stands is cut, one beside it is not; small ones never.
+/// CoDel: a queue that stands is cut, one beside it is not.
 #[test]
-fn codel_is_for_large_ones() {
+fn codel_is_for_queues_that_stand() {
     let codel = Some(CodelConfig {
         target: DC_TARGET,
         interval: DC_INTERVAL,
