@@ -10,7 +10,7 @@ use super::{OWN_BANDS, OWN_PER_QUEUE, OWN_QUEUES, OWN_ROOT, ROOT};
 use crate::Error;
 use crate::Roots;
 
-/// Bands of an uplink: brief, small, the rest, as in the simulator's queue `small-first`.
+/// Bands of an uplink that VMs share: brief, small, the rest.
 const BANDS: u32 = 3;
 /// Bands of the rule (`LT_FLOW_BANDS` of `policy/flow.h`), of which all but two are the rest.
 const RULE_BANDS: usize = 5;
@@ -38,8 +38,10 @@ const WAIT_BYTES: u64 = 2_000_000;
 /// (`rt_tos2priority`), and who is not privileged none above 6 (socket(7)).
 const PRIO_BRIEF: u32 = 15;
 const PRIO_SMALL: u32 = 14;
-/// Classes of each band where VMs have their own, 2^n, of which the host's has one: no two of up to 63 VMs share one. Our choice:
-/// with the three bands some 200 disciplines, which take 20 ms to make.
+/// Bands where VMs have their own classes: small and the rest. Were brief ones before small ones, a VM that begins many flows would be
+/// before another that sends little by one (`experiments/hostile-flows.toml`).
+const VM_BANDS: u32 = 2;
+/// Classes of each of these, 2^n, of which the host's has one: no two of up to 63 VMs share one. Our choice: some 130 disciplines.
 const VM_CLASSES: u32 = 64;
 /// The class that all of these are below where there is a rate: behind them.
 const VM_RATE: u32 = 0x1000;
@@ -339,14 +341,14 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
         }
         Bands::Vms => {
             // What the tagger says nothing of is the host's, in the last band.
-            let last = (BANDS - 1) * VM_CLASSES + 1;
+            let last = (VM_BANDS - 1) * VM_CLASSES + 1;
             tree.disciplines.push(Node::new(own, parent, "htb", &options::htb(last)));
             let mut above = own;
             if let Some((rate, burst)) = band.rate {
                 above = own + VM_RATE;
                 tree.classes.push(Node::new(above, own, "htb", &options::htb_rate(rate, burst)));
             }
-            for n in 0..BANDS * VM_CLASSES {
+            for n in 0..VM_BANDS * VM_CLASSES {
                 let class = match band.rate {
                     Some(_) => options::htb_borrower(n / VM_CLASSES, band.turn),
                     None => options::htb_class(n / VM_CLASSES, band.turn),
@@ -356,7 +358,7 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
         }
     }
     let limit = u32::try_from(band.limit).unwrap_or(u32::MAX);
-    for n in 0..BANDS * shape.bands.vm_classes() {
+    for n in 0..shape.bands.bands() * shape.bands.vm_classes() {
         let (kind, options) = match (band.queue, shape.bands) {
             (Queue::FqCodel, Bands::Vms) => ("fq_codel", options::fq_codel(VM_FLOWS)),
             (Queue::FqCodel, _) => ("fq_codel", Vec::new()),
@@ -367,6 +369,14 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
 }
 
 impl Bands {
+    /// How many there are.
+    fn bands(self) -> u32 {
+        match self {
+            Bands::Vms => VM_BANDS,
+            Bands::Prio | Bands::Htb => BANDS,
+        }
+    }
+
     /// [`Choice::vm_classes`].
     fn vm_classes(self) -> u32 {
         match self {
@@ -382,9 +392,8 @@ fn priorities(shape: Shape, own: u32) -> [u32; RULE_BANDS] {
         // Its third tin is for voice; small is bounded by the rule as voice is.
         (Outer::Cake, _) => [own | 3, own | 3, own | 2, own | 2, own | 2],
         (_, Bands::Prio) => [PRIO_BRIEF, PRIO_SMALL, 0, 0, 0],
-        (_, Bands::Htb | Bands::Vms) => {
-            [0, 1, 2, 2, 2].map(|n| own | (n * shape.bands.vm_classes() + 1))
-        }
+        (_, Bands::Htb) => [own | 1, own | 2, own | 3, own | 3, own | 3],
+        (_, Bands::Vms) => [0, 0, 1, 1, 1].map(|band| own | (band * VM_CLASSES + 1)),
     }
 }
 

@@ -53,31 +53,31 @@ pub enum QueueFile {
         /// Where the pieces wait.
         queue: Box<QueueFile>,
     },
-    /// Says how urgent each packet is, by what its pair of ends has sent lately; switches
-    /// read that.
+    /// Says how urgent each packet is, by what its flow has sent lately, with `paper` its pair of
+    /// ends; switches read that.
     Tag {
         /// By which rule.
         #[serde(default)]
         by: RuleFile,
-        /// Rate that makes a pair small; 10 Mbit/s if absent.
+        /// Rate up to which a flow is small; 10 Mbit/s if absent.
         rate: Option<RateText>,
         /// And how much at once; 30 KB if absent.
         burst: Option<BytesText>,
-        /// How much more than a pair may all of a VM's be, together; 10 times if absent, without
+        /// How much more than a flow may all of a VM's be, together; 10 times if absent, without
         /// end with `paper`.
         #[schemars(range(min = 1, max = 1000))]
         pairs: Option<u32>,
         /// Where tagged packets wait.
         queue: Box<QueueFile>,
     },
-    /// Bands of small packets first; large ones share by source, then by pair.
+    /// Small packets first. Small ones share by source, then by flow; so do large ones.
     SmallFirst {
         /// Payload of all that may wait.
         limit: Option<BytesText>,
         /// Classes that are small; 2 if absent.
         #[schemars(range(min = 1, max = 16))]
         classes: Option<u8>,
-        /// CoDel for each large pair; what is absent is as in Linux.
+        /// CoDel for each flow; what is absent is as in Linux.
         codel: Option<CodelFile>,
     },
     /// Deficit round robin.
@@ -249,7 +249,8 @@ impl QueueFile {
         let own = match self {
             // Tables of 1024 flows or pairs, and lists of them.
             QueueFile::FqCodel(_) | QueueFile::Cake { .. } => 96 << 10,
-            QueueFile::SmallFirst { .. } | QueueFile::Drr { .. } => 160 << 10,
+            QueueFile::Drr { .. } => 160 << 10,
+            QueueFile::SmallFirst { .. } => 288 << 10,
             QueueFile::Tag { .. } => {
                 let (set, end) = (size_of::<FlowSet>() as u64, size_of::<FlowVm>() as u64);
                 u64::from(TABLE_SETS) * set + ends * end

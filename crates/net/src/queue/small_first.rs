@@ -1,5 +1,5 @@
-//! Small first, as a host's queue: what a tagger calls small goes first; each band is shared among
-//! VMs, and within a VM among its flows.
+//! Small first, as a host's queue: what a tagger calls small goes first; small and large are shared
+//! among VMs, and within a VM among its flows.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,10 @@ use crate::packet::PacketId;
 /// What it goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmallFirstQueueConfig {
-    /// Packets of classes below this are small, each class in a band of its own, 0 before 1 and so
-    /// on. 2, our choice: a flow that is new or sparse, and one that is not quite. It is for the
-    /// tagger to bound how many bytes are small: here, small ones starve large ones.
+    /// Packets of classes below this are small. 2, our choice: a flow that is new or sparse, and one
+    /// that is not quite. They share a band: were the first before the second, a VM that begins
+    /// many flows would be before another that sends little by one. It is for the tagger to bound
+    /// how many bytes are small: here, small ones starve large ones.
     pub small_classes: u8,
     /// Bytes a turn, of a source among sources and of a flow among its source's. 1514, as
     /// [`FqCodelConfig`](super::fq_codel::FqCodelConfig) has it.
@@ -39,6 +40,9 @@ impl Default for SmallFirstQueueConfig {
         }
     }
 }
+
+/// Small and large.
+const BANDS: usize = 2;
 
 /// A flow, whose packets may be in several bands.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +88,7 @@ struct Band {
     bytes: u64,
 }
 
-/// Bands in strict order. In each, deficit round robin among sources, and within a source among
+/// Two bands, small before large. In each, deficit round robin among sources, and within a source among
 /// flows: whoever fills a band, another source's packet waits for one turn of each.
 ///
 /// **Order.** Packets of a flow leave in the order in which they came. When a flow becomes more
@@ -97,9 +101,9 @@ struct Band {
 #[derive(Debug)]
 pub struct SmallFirstQueue {
     config: SmallFirstQueueConfig,
-    bands: Vec<Band>,
+    bands: [Band; BANDS],
     flows: Vec<Flow>,
-    /// Of flow `f` in band `b`: number `f` times the bands, plus `b`.
+    /// Of flow `f` in band `b`: number 2 `f` + `b`.
     parts: Vec<Part>,
     /// Of each source, by the index of the end: its flow that is shared.
     shared: Vec<u32>,
@@ -126,14 +130,13 @@ impl SmallFirstQueue {
     /// Empty. A quantum of zero becomes one.
     pub fn new(config: SmallFirstQueueConfig) -> Self {
         let n = config.flows;
-        let bands = usize::from(config.small_classes) + 1;
         let mut slots = Slots::default();
         // Twice, so that removals do not make it grow.
         slots.reserve(2 * n);
         SmallFirstQueue {
-            bands: (0..bands).map(|_| Band::default()).collect(),
+            bands: Default::default(),
             flows: vec![Flow::new(0, false); n],
-            parts: vec![Part::new(); n * bands],
+            parts: vec![Part::new(); n * BANDS],
             shared: Vec::new(),
             slots,
             free: (0..n as u32).rev().collect(),
@@ -148,7 +151,7 @@ impl SmallFirstQueue {
         while self.shared.len() <= source {
             self.shared.push(self.flows.len() as u32);
             self.flows.push(Flow::new(0, true));
-            self.parts.extend((0..self.bands.len()).map(|_| Part::new()));
+            self.parts.extend([Part::new(); BANDS]);
             for band in &mut self.bands {
                 band.sources.push(Source::default());
             }
@@ -172,8 +175,7 @@ impl SmallFirstQueue {
     }
 
     fn part(&mut self, flow: u32, band: usize) -> &mut Part {
-        let at = flow as usize * self.bands.len() + band;
-        &mut self.parts[at]
+        &mut self.parts[flow as usize * BANDS + band]
     }
 
     /// A packet of so many bytes has left `band`; whose it was.
@@ -216,10 +218,9 @@ impl SmallFirstQueue {
         let found = &self.bands[last];
         let source = Self::longest(&found.turns, |s| found.sources[s as usize].bytes);
         let Some(s) = source.map(|s| s as usize) else { return false };
-        let bands = self.bands.len();
-        let bytes = |flow: u32| self.parts[flow as usize * bands + last].waiting.bytes();
+        let bytes = |flow: u32| self.parts[flow as usize * BANDS + last].waiting.bytes();
         let Some(flow) = Self::longest(&found.sources[s].turns, bytes) else { return false };
-        let Part { waiting, codel, .. } = &mut self.parts[flow as usize * bands + last];
+        let Part { waiting, codel, .. } = &mut self.parts[flow as usize * BANDS + last];
         let Some((id, bytes)) = waiting.pop(&mut self.slab) else { return false };
         codel.add_drops(1);
         cx.drop(id, Cause::Full);
@@ -231,9 +232,8 @@ impl SmallFirstQueue {
     fn flow_in_turn(&mut self, band: usize, source: usize) -> Option<(u32, i64)> {
         loop {
             let flow = *self.bands[band].sources[source].turns.front()?;
-            let at = flow as usize * self.bands.len() + band;
             let turns = &mut self.bands[band].sources[source].turns;
-            let part = &mut self.parts[at];
+            let part = &mut self.parts[flow as usize * BANDS + band];
             let Some(first) = part.waiting.first_bytes(&self.slab) else {
                 turns.pop_front();
                 part.listed = false;
@@ -280,8 +280,7 @@ impl SmallFirstQueue {
         flow: u32,
         cx: &mut QueueContext<'_>,
     ) -> Option<PacketId> {
-        let at = flow as usize * self.bands.len() + band;
-        let Part { waiting, codel, .. } = &mut self.parts[at];
+        let Part { waiting, codel, .. } = &mut self.parts[flow as usize * BANDS + band];
         let Band { sources, bytes: left, .. } = &mut self.bands[band];
         let of = &mut self.flows[flow as usize].waiting;
         let mut pop = |_: &QueueContext<'_>| {
@@ -304,7 +303,7 @@ impl Queue for SmallFirstQueue {
     fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
         let packet = &cx.pool[id];
         let (s, key, bytes) = (packet.src.index(), flow_key(packet), packet.bytes());
-        let class = packet.class.min(self.config.small_classes);
+        let class = u8::from(packet.class >= self.config.small_classes);
         self.know_source(s);
         while self.bytes + u64::from(bytes) > self.config.limit_bytes {
             if !self.drop_from_longest(usize::from(class), cx) {
@@ -318,8 +317,7 @@ impl Queue for SmallFirstQueue {
         let band = usize::from(flow.band);
         self.packets += 1;
         self.bytes += u64::from(bytes);
-        let at = f as usize * self.bands.len() + band;
-        let part = &mut self.parts[at];
+        let part = &mut self.parts[f as usize * BANDS + band];
         part.waiting.push(&mut self.slab, id, bytes);
         let quantum = i64::from(self.config.quantum);
         let Band { turns, sources, bytes: all } = &mut self.bands[band];
@@ -338,7 +336,7 @@ impl Queue for SmallFirstQueue {
     }
 
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
-        (0..self.bands.len()).find_map(|band| self.dequeue_band(band, cx))
+        (0..BANDS).find_map(|band| self.dequeue_band(band, cx))
     }
 
     fn packets(&self) -> usize {

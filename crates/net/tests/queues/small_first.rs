@@ -29,7 +29,7 @@ fn small_ones_go_first() {
         let class = (n * 7 % 4) as u8;
         bed.put(of_class(class, (u32::from(class), 9, 1), n));
     }
-    let classes: Vec<u8> = std::iter::from_fn(|| bed.next()).map(|p| p.class.min(2)).collect();
+    let classes: Vec<bool> = std::iter::from_fn(|| bed.next()).map(|p| p.class >= 2).collect();
     assert!(classes.is_sorted());
     assert_eq!(classes.len(), 60);
 }
