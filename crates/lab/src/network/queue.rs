@@ -59,12 +59,14 @@ pub enum QueueFile {
         /// By which rule.
         #[serde(default)]
         by: RuleFile,
-        /// Rate up to which a flow is small; 10 Mbit/s if absent.
+        /// Rate up to which a flow is small. If absent, a twentieth of the rate of a shaper within,
+        /// 1 to 10 Mbit/s; 10 Mbit/s without one.
         rate: Option<RateText>,
         /// And how much at once; 30 KB if absent.
         burst: Option<BytesText>,
         /// How much more than a flow may all of a VM's be, together; 10 times if absent, without
-        /// end with `paper`.
+        /// end with `paper`. A tenth of the rate of a shaper within if `rate` and `burst` are absent,
+        /// too.
         #[schemars(range(min = 1, max = 1000))]
         pairs: Option<u32>,
         /// Where tagged packets wait.
@@ -224,12 +226,25 @@ impl QueueFile {
         }
     }
 
+    /// The rate of the first shaper in it, bit/s.
+    fn shaped(&self) -> Option<u64> {
+        match self {
+            QueueFile::Tbf { rate, .. } => Some(rate.0),
+            QueueFile::Cake { rate, .. } => rate.map(|rate| rate.0),
+            _ => self.inner().and_then(QueueFile::shaped),
+        }
+    }
+
     /// The rule of a tagger.
     pub(super) fn rule(&self) -> (FlowParams, Bands) {
         let QueueFile::Tag { by, rate, burst, pairs, .. } = self else {
             return (FlowParams::default(), Bands::Two);
         };
-        let mut params = FlowParams::default();
+        let paper = *by == RuleFile::Paper;
+        let mut params = match self.shaped() {
+            Some(rate) if !paper => FlowParams::of_uplink(rate),
+            _ => FlowParams::default(),
+        };
         if let Some(rate) = rate {
             // Line time of a bit is 1 ns: the share of a Gbit/s, 16 bits behind the point.
             params.rate = (u128::from(rate.0) * 65_536 / 1_000_000_000) as u32;
@@ -237,10 +252,13 @@ impl QueueFile {
         if let Some(burst) = burst {
             params.burst_ns = (burst.0.min(1 << 26) * 8) as u32;
         }
-        let bands = if *by == RuleFile::Paper { Bands::Two } else { Bands::All };
-        let times = pairs.unwrap_or(if *by == RuleFile::Paper { u32::MAX } else { 10 });
-        params.vm_rate = params.rate.saturating_mul(times).min(lowtail_policy::RATE_MAX);
-        params.vm_burst_ns = params.burst_ns.saturating_mul(times).min(1 << 30);
+        let bands = if paper { Bands::Two } else { Bands::All };
+        let given = rate.is_some() || burst.is_some() || pairs.is_some();
+        if paper || given {
+            let times = pairs.unwrap_or(if paper { u32::MAX } else { 10 });
+            params.vm_rate = params.rate.saturating_mul(times).min(lowtail_policy::RATE_MAX);
+            params.vm_burst_ns = params.burst_ns.saturating_mul(times).min(1 << 30);
+        }
         (params, bands)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Cause, Queue, QueueContext};
+use super::{Cause, Peek, Queue, QueueContext};
 use crate::packet::{Ecn, PacketId};
 
 /// How much a queue holds.
@@ -54,6 +54,11 @@ impl Queue for Fifo {
         let id = self.waiting.pop_front()?;
         self.bytes -= u64::from(cx.pool[id].bytes());
         Some(id)
+    }
+
+    fn peek(&mut self, cx: &mut QueueContext<'_>) -> Peek {
+        let first = self.waiting.front();
+        first.map_or(Peek::Nothing, |id| Peek::Next(u64::from(cx.pool[*id].bytes())))
     }
 
     fn packets(&self) -> usize {

@@ -12,6 +12,7 @@ pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
 pub mod oracle;
+mod peek;
 pub mod prio;
 pub mod small_first;
 pub mod split;
@@ -19,6 +20,8 @@ pub mod tag;
 pub mod tbf;
 
 use lowtail_engine::Time;
+
+pub use peek::Peek;
 
 use crate::packet::{PacketId, Pool};
 
@@ -69,6 +72,11 @@ pub trait Queue: Send + std::fmt::Debug {
     /// The next one to be transmitted. `None`: there is none, or not yet, see
     /// [`ready_at`](Self::ready_at).
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId>;
+
+    /// What [`dequeue`](Self::dequeue) would give now, for a shaper that asks before it has tokens.
+    fn peek(&mut self, _: &mut QueueContext<'_>) -> Peek {
+        Peek::Takes
+    }
 
     /// When to ask again after [`dequeue`](Self::dequeue) has given none although packets wait:
     /// a shaper holds them back. `None`: nothing waits.

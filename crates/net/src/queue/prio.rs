@@ -2,7 +2,8 @@
 
 use lowtail_engine::Time;
 
-use super::{Queue, QueueContext};
+use super::peek::Peeked;
+use super::{Peek, Queue, QueueContext};
 use crate::packet::PacketId;
 
 /// Bands, the most urgent one first. A packet goes to that of its
@@ -12,7 +13,7 @@ use crate::packet::PacketId;
 /// service, which nobody sets in a data centre.
 #[derive(Debug)]
 pub struct Prio {
-    bands: Vec<Box<dyn Queue>>,
+    bands: Vec<Peeked>,
 }
 
 impl Prio {
@@ -22,7 +23,7 @@ impl Prio {
     /// If there are none.
     pub fn new(bands: Vec<Box<dyn Queue>>) -> Self {
         assert!(!bands.is_empty(), "a priority queue needs a band");
-        Prio { bands }
+        Prio { bands: bands.into_iter().map(Peeked::new).collect() }
     }
 }
 
@@ -35,6 +36,12 @@ impl Queue for Prio {
     /// A band that holds its packets back (a shaper) lets later ones pass.
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.bands.iter_mut().find_map(|band| band.dequeue(cx))
+    }
+
+    /// As `prio_peek`: of the first band that has one. A shaper that looks keeps no band from going
+    /// before it.
+    fn peek(&mut self, cx: &mut QueueContext<'_>) -> Peek {
+        self.bands.iter_mut().find_map(|band| band.peek(cx)).map_or(Peek::Nothing, Peek::Next)
     }
 
     fn ready_at(&self) -> Option<Time> {

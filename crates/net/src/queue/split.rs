@@ -2,7 +2,7 @@
 
 use lowtail_engine::Time;
 
-use super::{Queue, QueueContext};
+use super::{Peek, Queue, QueueContext};
 use crate::packet::{Packet, PacketId};
 
 /// Cuts each segment of several frames into pieces, which go to another discipline one by one.
@@ -83,6 +83,10 @@ impl Queue for Split {
 
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.inner.dequeue(cx)
+    }
+
+    fn peek(&mut self, cx: &mut QueueContext<'_>) -> Peek {
+        self.inner.peek(cx)
     }
 
     fn ready_at(&self) -> Option<Time> {

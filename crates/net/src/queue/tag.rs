@@ -2,7 +2,7 @@
 
 use lowtail_engine::Time;
 
-use super::{Queue, QueueContext};
+use super::{Peek, Queue, QueueContext};
 use crate::packet::{End, Packet, PacketId};
 
 /// Who says how urgent a packet is.
@@ -74,6 +74,10 @@ impl<C: Classify> Queue for Tag<C> {
 
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.inner.dequeue(cx)
+    }
+
+    fn peek(&mut self, cx: &mut QueueContext<'_>) -> Peek {
+        self.inner.peek(cx)
     }
 
     fn ready_at(&self) -> Option<Time> {

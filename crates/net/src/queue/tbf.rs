@@ -4,6 +4,7 @@
 use lowtail_engine::{Duration, Time};
 
 use super::fifo::{Fifo, FifoLimit};
+use super::peek::Peeked;
 use super::{Cause, Queue, QueueContext};
 use crate::packet::PacketId;
 use crate::rate::Rate;
@@ -14,9 +15,11 @@ const UNITS_PER_BYTE: u128 = 8 * 1_000_000_000_000;
 
 /// Shapes what another discipline hands out.
 ///
-/// Like `sch_tbf`, it takes the first packet out of the discipline within to see how long it is,
-/// and holds it until there are tokens: a more urgent one that comes in between waits behind it,
-/// for a packet's time at the rate; with a segment of 64 KB at 100 Mbit/s that is 5 ms.
+/// Like `sch_tbf`, it asks the discipline within how long its first packet is, and takes it when
+/// there are tokens for all of it. Bands ([`Prio`](super::prio::Prio)) tell that of the most urgent
+/// one that is there, so that one that comes meanwhile goes first. Others have to take a packet out
+/// to tell its length, and it is held: a more urgent one waits behind it for its time at the rate;
+/// with a segment of 64 KB at 100 Mbit/s that is 5 ms.
 ///
 /// A packet longer than the burst could never pass and is dropped (Linux cuts such a segment if
 /// its frames would fit; put a [`Split`](super::split::Split) before it).
@@ -26,10 +29,8 @@ pub struct Tbf {
     burst: u128,
     tokens: u128,
     filled: Time,
-    held: Option<PacketId>,
-    held_bytes: u64,
     ready_at: Option<Time>,
-    inner: Box<dyn Queue>,
+    inner: Peeked,
 }
 
 impl Tbf {
@@ -41,10 +42,8 @@ impl Tbf {
             burst,
             tokens: burst,
             filled: Time::ZERO,
-            held: None,
-            held_bytes: 0,
             ready_at: None,
-            inner,
+            inner: Peeked::new(inner),
         }
     }
 
@@ -72,25 +71,19 @@ impl Queue for Tbf {
 
     fn dequeue(&mut self, cx: &mut QueueContext<'_>) -> Option<PacketId> {
         self.ready_at = None;
-        if self.held.is_none() {
-            self.held = self.inner.dequeue(cx);
-            self.held_bytes = self.held.map_or(0, |id| u64::from(cx.pool[id].bytes()));
-        }
-        let Some(id) = self.held else {
+        let Some(bytes) = self.inner.peek(cx) else {
             self.ready_at = self.inner.ready_at();
             return None;
         };
         self.fill(cx.now);
-        let cost = u128::from(self.held_bytes) * UNITS_PER_BYTE;
+        let cost = u128::from(bytes) * UNITS_PER_BYTE;
         if self.tokens < cost {
             let missing = (cost - self.tokens).div_ceil(u128::from(self.rate.bits_per_s()));
             self.ready_at = Some(cx.now + Duration::from_ps(missing as u64));
             return None;
         }
         self.tokens -= cost;
-        self.held = None;
-        self.held_bytes = 0;
-        Some(id)
+        self.inner.dequeue(cx)
     }
 
     fn ready_at(&self) -> Option<Time> {
@@ -98,10 +91,10 @@ impl Queue for Tbf {
     }
 
     fn packets(&self) -> usize {
-        self.inner.packets() + usize::from(self.held.is_some())
+        self.inner.packets()
     }
 
     fn bytes(&self) -> u64 {
-        self.inner.bytes() + self.held_bytes
+        self.inner.bytes()
     }
 }
