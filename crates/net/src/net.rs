@@ -61,6 +61,8 @@ enum Event {
     Send(u32),
     /// The time has come to send a lost packet of a datagram flow again.
     Resend(u32),
+    /// An echo that the next one waits for is late enough to be lost.
+    Unanswered(FlowId),
 }
 
 /// What an attached end is to do.
@@ -263,6 +265,7 @@ impl Net {
             Event::Served(job) => self.reply(job),
             Event::Send(flow) => self.send_datagrams(flow),
             Event::Resend(flow) => self.resend(flow),
+            Event::Unanswered(flow) => self.unanswered(flow),
         }
         self.settle();
         true

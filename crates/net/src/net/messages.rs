@@ -1,6 +1,6 @@
 //! Where messages and datagrams come from, and what happens where they arrive: they are measured, answered, or are work.
 
-use lowtail_engine::Time;
+use lowtail_engine::{Duration, Time};
 
 use super::job::Job;
 use super::source::Source;
@@ -8,6 +8,9 @@ use super::{Event, Net, NetEvent};
 use crate::flow::{Channel, Message, Role};
 use crate::packet::{FlowId, Kind, Packet};
 use crate::traffic::Pattern;
+
+/// An echo that has had no answer for so long is lost where the next one waits for it, as `lab run --on kernel` has it.
+const LOST_AFTER: Duration = Duration::from_ms(1_000);
 
 impl Net {
     /// A message is there.
@@ -136,6 +139,10 @@ impl Net {
             Pattern::Ping { bytes, gap, closed } => {
                 next = (!closed).then(|| gap.draw(&mut source.rng));
                 self.datagram_out(forth, Kind::Ping, bytes);
+                if closed {
+                    self.flows[forth.index()].timer = now + LOST_AFTER;
+                    self.queue.at(now + LOST_AFTER, Event::Unanswered(forth));
+                }
             }
             Pattern::Datagrams { bytes, gap } => {
                 let bytes = bytes.draw(&mut source.rng).min(u64::from(u32::MAX / 2)) as u32;
@@ -182,9 +189,30 @@ impl Net {
     }
 
     pub(super) fn answered(&mut self, pong: &Packet) {
-        let flow = &self.flows[pong.flow.index()];
+        let flow = &mut self.flows[pong.flow.index()];
         let (traffic, channel) = (flow.traffic, flow.channel);
+        let closed = matches!(
+            self.configs[traffic as usize].pattern,
+            Pattern::Ping { closed: true, .. }
+        );
+        // The next one has been sent for want of this answer.
+        if closed && (pong.seq != flow.number || flow.timer == Time::NEVER) {
+            return;
+        }
+        flow.timer = Time::NEVER;
         self.record(traffic, pong.sent, u64::from(pong.payload));
+        self.go_on(channel);
+    }
+
+    /// An echo of a closed loop has had no answer for so long that there will be none: the next one follows.
+    pub(super) fn unanswered(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.index()];
+        // It has been answered, and perhaps the next one is under way.
+        if flow.timer != self.queue.now() {
+            return;
+        }
+        flow.timer = Time::NEVER;
+        let channel = flow.channel;
         self.go_on(channel);
     }
 }

@@ -234,3 +234,19 @@ fn losses_are_those_of_the_seed() {
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
+
+/// Echoes of a closed loop go on after one that is lost: each loss costs a second, as with `lab run --on kernel`.
+#[test]
+fn a_lost_echo_does_not_end_its_conversation() {
+    let lossy = LinkConfig { loss_per_billion: 50_000_000, ..link(1_000, us(20)) };
+    let ping = Pattern::Ping { bytes: 56, gap: Distribution::Fixed(ms(10)), closed: true };
+    let traffic = TrafficConfig::new("ping", vec![(End(0), End(1))], ping);
+    let mut net = net(Shape::Star { hosts: 2 }, |_| Port::plain(lossy), vec![traffic], 1);
+    net.run(at(Duration::from_s(1_000)));
+    let lost = net.frames().dropped[Cause::Link as usize];
+    let answered = net.stats()[0].latency.n();
+    // Four links, 5 % each: 18.5 % of the echoes find no answer.
+    close("share", lost as f64 / (answered + lost) as f64, 0.185, 0.15);
+    // And all of the time is used: 10.1 ms for one that is answered, 1,000 for one that is not.
+    close("time", answered as f64 * 0.0101 + lost as f64, 1_000.0, 0.01);
+}
