@@ -4,8 +4,8 @@ use super::Settings;
 use crate::flow::{KEEP, TaggerConfig};
 use crate::manage::{Knob, Network, Part, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
-use lowtail_kernel::Error;
-use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Queue, Shape, Tree, Wanted};
+use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Place, Queue, Shape, Tree, Wanted};
+use lowtail_kernel::{Error, Roots};
 
 /// CAKE; what makes bands and what is in them is its own.
 const CAKE: Shape = Shape { outer: Outer::Cake, bands: Bands::Prio, queue: Queue::FqCodel };
@@ -30,6 +30,7 @@ impl Settings {
 
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
         let link = Link::find(&uplink.name)?;
+        self.has_queue(&link, uplink)?;
         let choice = self.choose(&link, uplink)?;
         let params = policy.flow.params(uplink.rate_bits_per_s);
         let mut config = TaggerConfig::new(&params, choice.priorities);
@@ -55,6 +56,44 @@ impl Settings {
         let marked = if config.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
         self.part(&link, Part::Hooks, "present".to_string(), "for the tagger".to_string());
         self.part(&link, Part::Tagger, config.to_text(), format!("{tags}{marked}"));
+        Ok(())
+    }
+
+    /// Refuses what packets of VMs do not pass, and says where else packets wait.
+    fn has_queue(&mut self, link: &Link, uplink: &Uplink) -> Result<(), Error> {
+        let names = |links: &[Link]| match links {
+            [] => "there is none now".to_string(),
+            links => links.iter().map(Link::to_string).collect::<Vec<_>>().join(", "),
+        };
+        let refuse = |why: String| Err(Error::network(format!("uplink {link}"), why));
+        match link.place()? {
+            Place::Own => {}
+            Place::Bridge(ports) => {
+                return refuse(format!(
+                    "it is a bridge, and what VMs send does not pass its own queue; name the port by which it leaves the \
+                     host ({})",
+                    names(&ports)
+                ));
+            }
+            Place::OpenVswitch => {
+                return refuse(
+                    "it is a switch of Open vSwitch, and what VMs send does not pass its own queue; name the port by which \
+                     it leaves the host (`ovs-vsctl show`)"
+                        .to_string(),
+                );
+            }
+            Place::Below { kind, below } if uplink.rate_bits_per_s.is_none() => self.note(format!(
+                "packets do not wait at {link}, a {kind}, but below it ({}): name that, or give {link} a `rate`",
+                names(&below)
+            )),
+            Place::Below { .. } => {}
+        }
+        let functions = tc::virtual_functions(&Roots::default().sys, &link.name);
+        if functions > 0 {
+            self.note(format!(
+                "{functions} virtual functions of {link} (SR-IOV): what is sent by them does not pass this host's queue"
+            ));
+        }
         Ok(())
     }
 

@@ -55,6 +55,7 @@ fn inside() {
         assert!(loaded.success(), "{module}");
     }
     a_limited_ring_is_known();
+    crate::kinds::all_kinds();
     // Nobody takes this processor away: its clock counts instructions.
     let before = Net::new(RATE).measure(false);
     println!("before {before:?}");

@@ -5,6 +5,7 @@ mod away;
 mod guest;
 mod hostile;
 mod kill;
+mod kinds;
 mod many;
 mod marks;
 mod moves;

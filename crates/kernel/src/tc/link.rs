@@ -14,6 +14,7 @@ pub(super) const IFINFOMSG: usize = 16;
 /// `IFLA_*` of `linux/if_link.h`.
 const NAME: u16 = 3;
 const MTU: u16 = 4;
+const LOWER: u16 = 5;
 const MASTER: u16 = 10;
 const QUEUE: u16 = 13;
 const LINKINFO: u16 = 18;
@@ -68,6 +69,24 @@ pub struct Size {
     tx_queues: u32,
 }
 
+/// Where packets wait that leave by an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At the interface itself.
+    Own,
+    /// At what is below it, which has the queue: a VLAN, a bond, a tunnel.
+    Below {
+        /// Its kind, as `ip -d link` prints it.
+        kind: String,
+        /// Its ports, or the interface that it is on top of.
+        below: Vec<Link>,
+    },
+    /// What passes a bridge, which is all that VMs send, does not pass its own interface. Its ports.
+    Bridge(Vec<Link>),
+    /// The same of a switch of Open vSwitch.
+    OpenVswitch,
+}
+
 /// How long the segments are that TCP of this host gives to an interface. Bytes; those that a VM gives are as
 /// long as its own system makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +130,10 @@ pub(super) struct Facts {
     pub(super) tx_queues: u32,
     /// The number of the bridge or bond that it is a port of.
     pub(super) master: Option<u32>,
+    /// Its kind, if it is of one that `ip link add` makes.
+    kind: Option<String>,
+    /// The number of the interface that it is on top of.
+    lower: Option<u32>,
     pub(super) segments: Option<Segments>,
 }
 
@@ -152,6 +175,31 @@ impl Link {
         let master =
             |facts: &Facts| facts.master.and_then(link).map(|facts: &Facts| facts.link.clone());
         Ok(all.iter().map(|facts| (facts.link.clone(), master(facts))).collect())
+    }
+
+    /// Where packets wait that leave by it. Its kind says so: those that are on top of others have no queue (`IFF_NO_QUEUE`).
+    ///
+    /// # Errors
+    /// If it is gone, or what the kernel says.
+    pub fn place(&self) -> Result<Place, Error> {
+        let own = self.present()?;
+        let Some(kind) = own.kind else { return Ok(Place::Own) };
+        let below = || -> Result<Vec<Self>, Error> {
+            let is_below = |facts: &Facts| {
+                facts.master == Some(self.ifindex) || own.lower == Some(facts.link.ifindex)
+            };
+            let all = all()?.into_iter().filter(|facts| facts.link != *self);
+            Ok(all.filter(is_below).map(|facts| facts.link).collect())
+        };
+        Ok(match &*kind {
+            "bridge" => Place::Bridge(below()?),
+            "openvswitch" => Place::OpenVswitch,
+            "bond" | "team" | "vlan" | "macvlan" | "macvtap" | "ipvlan" | "vxlan" | "geneve"
+            | "gretap" | "ip6gretap" | "erspan" | "macsec" | "hsr" | "bareudp" => {
+                Place::Below { below: below()?, kind }
+            }
+            _ => Place::Own,
+        })
     }
 
     /// All interfaces with what disciplines depend on: if it is as before, so is what suits.
@@ -237,8 +285,16 @@ pub(super) fn facts((fixed, attributes): &Answer) -> Option<Facts> {
         queue: number(QUEUE).unwrap_or_default(),
         tx_queues: number(TX_QUEUES).unwrap_or(1),
         master: number(MASTER),
+        kind: find(attributes, LINKINFO).and_then(kind_of),
+        // A veth names its other end so, which is beside it.
+        lower: number(LOWER),
         segments,
     })
+}
+
+/// The kind in `IFLA_LINKINFO`.
+fn kind_of(info: &[u8]) -> Option<String> {
+    find(&super::netlink::attributes(info), INFO_KIND).map(text)
 }
 
 /// The order to make one of a kind, like another one.

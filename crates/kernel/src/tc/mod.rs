@@ -16,6 +16,7 @@ mod marked;
 mod memory;
 mod netlink;
 mod options;
+mod sriov;
 mod tcmsg;
 mod test_netns;
 mod tree;
@@ -26,9 +27,10 @@ pub use choice::{Bands, Choice, Outer, Queue, Shape, Split, Splitting, Wanted};
 pub use filter::{
     Hook, Hooks, attach, detach, has_hooks, hooked, hooks, own, put_hooks, set_hooks,
 };
-pub use link::{Link, Segments, Size};
+pub use link::{Link, Place, Segments, Size};
 pub use marked::{Marked, marked_filters, marked_rules};
 pub use memory::choose;
+pub use sriov::virtual_functions;
 pub use tree::{Node, Tree};
 
 /// `TC_H_ROOT` of `linux/pkt_sched.h`: below nothing but the interface.

@@ -191,10 +191,8 @@ impl Net {
     pub(super) fn answered(&mut self, pong: &Packet) {
         let flow = &mut self.flows[pong.flow.index()];
         let (traffic, channel) = (flow.traffic, flow.channel);
-        let closed = matches!(
-            self.configs[traffic as usize].pattern,
-            Pattern::Ping { closed: true, .. }
-        );
+        let closed =
+            matches!(self.configs[traffic as usize].pattern, Pattern::Ping { closed: true, .. });
         // The next one has been sent for want of this answer.
         if closed && (pong.seq != flow.number || flow.timer == Time::NEVER) {
             return;
