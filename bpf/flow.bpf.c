@@ -148,10 +148,17 @@ static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *pas
 	return vm ? *vm : NOBODY;
 }
 
+/*
+ * From the class of one VM to that of the next: what others go by, down to the
+ * interfaces below, are the lower four bits of a priority (TC_PRIO_MAX of
+ * linux/pkt_sched.h). They are those of the band.
+ */
+#define VM_STEP 16
+
 /* The priority of a packet of @vm in @band. */
 static __always_inline lt_u32 priority_of(const struct uplink *uplink, lt_u32 band, lt_u32 vm)
 {
-	return uplink->priority[band] + (vm & (uplink->vm_classes - 1));
+	return uplink->priority[band] + (vm & (uplink->vm_classes - 1)) * VM_STEP;
 }
 
 /* A packet of @vm that has no band, where @found says why. */

@@ -14,8 +14,8 @@ pub const KEEP: u8 = 0xff;
 /// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
 /// high-throughput data (RFC 4594, 4.7 and 4.8).
 pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
-/// Numbers of classes are 16 bits, for three bands and more.
-const VM_CLASSES_MAX: u32 = 1 << 12;
+/// Numbers of classes are 16 bits: two bands, and 16 from one VM to the next.
+const VM_CLASSES_MAX: u32 = 1 << 10;
 /// What an uplink without a tagger has.
 pub(super) const NONE: &str = "none";
 
@@ -28,7 +28,7 @@ pub struct TaggerConfig {
     pub rule: [u32; 7],
     /// The priority of each band, as [`Choice`](lowtail_kernel::tc::Choice) has them.
     pub priorities: [u32; BANDS],
-    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: classes of each band, 2^n up to 4,096, one of which is a VM's.
+    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: classes of each band, 2^n up to 1,024, one of which is a VM's.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub vm_classes: u32,
     /// The DSCP of each band, 0 to 63 or [`KEEP`].

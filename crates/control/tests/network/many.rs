@@ -71,14 +71,15 @@ impl Native {
                 Form::Fragment | Form::Arp => None,
             };
             // In the last band if it has none.
-            let mut priority = 4 * VM_CLASSES + 100 + vm % VM_CLASSES;
+            let of_vm = 100 + vm % VM_CLASSES * 16;
+            let mut priority = 4 * 16 * VM_CLASSES + of_vm;
             if let Some((src, dst, ports)) = pair {
                 let hash = self.seed.hash(vm, src, dst, ports);
                 let set = &mut self.sets[flow_index(hash, SETS - 1) as usize];
                 let owner = &mut self.vms[vm as usize];
                 let length = packet.len() as u32;
                 let band = set.classify(owner, &self.rule, (vm, hash), length, test.now);
-                priority = u32::from(band) * VM_CLASSES + 100 + vm % VM_CLASSES;
+                priority = u32::from(band) * 16 * VM_CLASSES + of_vm;
                 let dscp = DSCP[usize::from(band)];
                 if dscp != 0xff {
                     retag(&mut bytes, form, dscp);

@@ -43,7 +43,8 @@ pub(crate) fn bytes<T: Copy>(value: &T) -> &[u8] {
 /// `struct uplink` of `bpf/flow.bpf.c`: the first classes of its bands are 100 and so on, with so many classes for VMs in each.
 fn uplink(params: &FlowParams, dscp: [u8; 5], vm_classes: u32) -> Vec<u8> {
     let rule: FlowRule = params.rule().expect("in range");
-    let priorities: [u32; 5] = std::array::from_fn(|band| 100 + band as u32 * vm_classes);
+    let step = if vm_classes == 1 { 1 } else { 16 * vm_classes };
+    let priorities: [u32; 5] = std::array::from_fn(|band| 100 + band as u32 * step);
     let rest = [bytes(&vm_classes), &dscp[..], &[0; 3]].concat();
     [bytes(&rule), bytes(params), bytes(&priorities), &rest].concat()
 }

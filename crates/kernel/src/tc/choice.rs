@@ -43,6 +43,11 @@ const PRIO_SMALL: u32 = 14;
 const VM_BANDS: u32 = 2;
 /// Classes of each of these, 2^n, of which the host's has one: no two of up to 63 VMs share one. Our choice: some 130 disciplines.
 const VM_CLASSES: u32 = 64;
+/// From one VM's class to the next: `VM_STEP` of `bpf/flow.bpf.c`. The lower four bits are all that disciplines of others go by, at the
+/// interfaces below an uplink such as a VLAN (`TC_PRIO_MAX`), so that they are the same for all VMs.
+const VM_STEP: u32 = 16;
+/// `TC_PRIO_INTERACTIVE` for small packets: they go first there, too (`prio2band` of `pfifo_fast`). All others are best effort, 0.
+const VM_SMALL: u32 = 6;
 /// The class that all of these are below where there is a rate: behind them.
 const VM_RATE: u32 = 0x1000;
 /// Queues for flows of a VM in a band, of fq_codel: 4 KB. FQ-CoDel's 1,024 are for all flows of a host (RFC 8290).
@@ -147,7 +152,7 @@ pub struct Choice {
     pub segments: Option<Segments>,
     /// The priority that each band of the rule has to have.
     pub priorities: [u32; RULE_BANDS],
-    /// Classes of each band, 2^n: the VM's number modulo this is added to the band's priority. 1 if VMs share the band.
+    /// Classes of each band, 2^n: the VM's number modulo this, times 16, is added to the band's priority. 1 if VMs share the band.
     pub vm_classes: u32,
     /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
     /// rate keeps them here.
@@ -220,11 +225,12 @@ impl Choice {
             None => Splitting::Nobody,
         };
         let mut tree = Tree::default();
-        // A turn is no shorter than a packet, or who has long ones gets more.
+        // A turn among large ones is no shorter than a packet, or who has long ones gets more. Among small ones it is as short as can
+        // be: how many bytes these are is bounded by the rule.
         let turn = if cuts { frame } else { SEGMENT_WITH_HEADERS };
         let queue = Band {
             queue: shape.queue,
-            turn: u32::try_from(turn).unwrap_or(u32::MAX),
+            turns: [frame, turn].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
             rate: None,
             limit: bytes(WAIT_US).unwrap_or(WAIT_BYTES).max(2 * SEGMENT_MAX),
         };
@@ -317,8 +323,8 @@ fn forms(facts: &Facts, wanted: &Wanted) -> Vec<Shape> {
 struct Band {
     queue: Queue,
     limit: u64,
-    /// Bytes of a VM's turn.
-    turn: u32,
+    /// Bytes of a VM's turn in each of its bands.
+    turns: [u32; VM_BANDS as usize],
     /// Bytes per second that all bands together send, and at once, where those of VMs hold them to a rate.
     rate: Option<(u64, u64)>,
 }
@@ -341,7 +347,7 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
         }
         Bands::Vms => {
             // What the tagger says nothing of is the host's, in the last band.
-            let last = (VM_BANDS - 1) * VM_CLASSES + 1;
+            let last = vm_class(VM_CLASSES);
             tree.disciplines.push(Node::new(own, parent, "htb", &options::htb(last)));
             let mut above = own;
             if let Some((rate, burst)) = band.rate {
@@ -349,11 +355,13 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
                 tree.classes.push(Node::new(above, own, "htb", &options::htb_rate(rate, burst)));
             }
             for n in 0..VM_BANDS * VM_CLASSES {
+                let prio = n / VM_CLASSES;
+                let turn = band.turns[prio as usize];
                 let class = match band.rate {
-                    Some(_) => options::htb_borrower(n / VM_CLASSES, band.turn),
-                    None => options::htb_class(n / VM_CLASSES, band.turn),
+                    Some(_) => options::htb_borrower(prio, turn),
+                    None => options::htb_class(prio, turn),
                 };
-                tree.classes.push(Node::new(own + n + 1, above, "htb", &class));
+                tree.classes.push(Node::new(own + vm_class(n), above, "htb", &class));
             }
         }
     }
@@ -364,7 +372,11 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
             (Queue::FqCodel, _) => ("fq_codel", Vec::new()),
             (Queue::Fifo, _) => ("bfifo", options::bfifo(limit)),
         };
-        tree.disciplines.push(Node::new(first + (n << 16), own + n + 1, kind, &options));
+        let class = match shape.bands {
+            Bands::Vms => vm_class(n),
+            Bands::Prio | Bands::Htb => n + 1,
+        };
+        tree.disciplines.push(Node::new(first + (n << 16), own + class, kind, &options));
     }
 }
 
@@ -386,6 +398,11 @@ impl Bands {
     }
 }
 
+/// The number of class `n` of those of VMs: all of the band of small packets, then all of the other one.
+fn vm_class(n: u32) -> u32 {
+    n * VM_STEP + if n < VM_CLASSES { VM_SMALL } else { 0 }
+}
+
 /// Which priority finds which band of a discipline.
 fn priorities(shape: Shape, own: u32) -> [u32; RULE_BANDS] {
     match (shape.outer, shape.bands) {
@@ -393,7 +410,7 @@ fn priorities(shape: Shape, own: u32) -> [u32; RULE_BANDS] {
         (Outer::Cake, _) => [own | 3, own | 3, own | 2, own | 2, own | 2],
         (_, Bands::Prio) => [PRIO_BRIEF, PRIO_SMALL, 0, 0, 0],
         (_, Bands::Htb) => [own | 1, own | 2, own | 3, own | 3, own | 3],
-        (_, Bands::Vms) => [0, 0, 1, 1, 1].map(|band| own | (band * VM_CLASSES + 1)),
+        (_, Bands::Vms) => [0, 0, 1, 1, 1].map(|band| own | vm_class(band * VM_CLASSES)),
     }
 }
 
