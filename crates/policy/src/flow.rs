@@ -147,6 +147,7 @@ impl FlowParams {
     /// since a request is not shorter where a link is slower. 1 Mbit/s is the least.
     pub fn of_uplink(bits_per_s: u64) -> Self {
         let usual = FlowParams::default();
+        // A part is 15 kbit/s: rounded up, so that the least is no less than what a policy may say.
         let part = |of: u64| part_of_line((bits_per_s / of).max(LEAST_BITS_PER_S) + 20_000);
         let vm_rate = part(10).min(usual.vm_rate);
         let vm_burst = u64::from(usual.vm_burst_ns) * u64::from(vm_rate) / u64::from(usual.vm_rate);
