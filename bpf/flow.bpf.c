@@ -37,18 +37,19 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* What the loader sets before the first packet; crates/control/src/flow/layout.rs has the same. */
 struct shared {
+	struct lt_flow_rule rule;
 	struct lt_flow_seed seed;
+	struct lt_flow_params params;	/* for who asks what is in force */
 	lt_u32 mask;		/* sets - 1 */
 	struct mark mark;	/* VMs are told by these bits of the mark, too */
 	lt_u32 pad;
 } shared;
 
-/* An uplink: the rule for what leaves by it, and what its discipline wants to see. */
+/* An uplink: what its discipline wants to see. */
 struct uplink {
-	struct lt_flow_rule rule;
-	struct lt_flow_params params;	/* for who asks what is in force */
 	__u32 priority[LT_FLOW_BANDS];
 	__u32 vm_classes;		/* of each band, 2^n; 1: VMs share one */
+	__u32 vm_step;			/* from the class of one VM to that of the next */
 	__u8 dscp[LT_FLOW_BANDS];	/* 0 to 63, or KEEP */
 	__u8 pad[3];
 };
@@ -73,7 +74,7 @@ struct {
 struct passed {
 	__u64 packets[LT_FLOW_BANDS];
 	__u64 bytes[LT_FLOW_BANDS];
-	__u64 not_ip;		/* these keep what they have */
+	__u64 not_ip;		/* these are in no band; in the last one of their VM if it has one */
 	__u64 odd;
 	__u64 fragments;
 	__u64 untold;		/* no place for their VM */
@@ -148,17 +149,10 @@ static __always_inline lt_u32 owner_of(struct __sk_buff *skb, struct passed *pas
 	return vm ? *vm : NOBODY;
 }
 
-/*
- * From the class of one VM to that of the next: what others go by, down to the
- * interfaces below, are the lower four bits of a priority (TC_PRIO_MAX of
- * linux/pkt_sched.h). They are those of the band.
- */
-#define VM_STEP 16
-
 /* The priority of a packet of @vm in @band. */
 static __always_inline lt_u32 priority_of(const struct uplink *uplink, lt_u32 band, lt_u32 vm)
 {
-	return uplink->priority[band] + (vm & (uplink->vm_classes - 1)) * VM_STEP;
+	return uplink->priority[band] + (vm & (uplink->vm_classes - 1)) * uplink->vm_step;
 }
 
 /* A packet of @vm that has no band, where @found says why. */
@@ -198,7 +192,7 @@ static __always_inline void tag_packet(struct __sk_buff *skb, struct uplink *upl
 	found = find_pair(skb, &shared.seed, &pair);
 	vm = owner_of(skb, passed);
 	if (found == WHOLE)
-		band = classify(&uplink->rule, &shared.seed, shared.mask, vm, &pair, bytes,
+		band = classify(&shared.rule, &shared.seed, shared.mask, vm, &pair, bytes,
 				TAG_NOW(skb));
 	if (band < 0 || band >= LT_FLOW_BANDS)
 		return tag_other(skb, uplink, passed, found, vm);

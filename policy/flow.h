@@ -13,11 +13,11 @@
  * gains nothing by it.
  *
  * A pair whose packet was not small is LARGE, and stays so until its bucket has
- * been full again: after burst / rate of quiet at most, 24 ms. No timer looks
+ * been full again: after burst / rate of quiet at most, 24 ms with the defaults. No timer looks
  * after it. Else a bulk flow would have as many packets small as its rate allows,
  * each of which overtakes the large ones before it. For the same reason a pair is
  * large if it was its VM's bucket that lacked the tokens; with little taken out of
- * its own bucket this is over soon, 0.16 ms after a packet of 200 bytes. Large
+ * its own bucket this is over soon, 0.16 ms after a packet of 200 bytes with them. Large
  * packets take what tokens there are; what lacks is not owed.
  *
  * A pair is BRIEF while it is small, has just begun, and its VM has used no more
@@ -53,7 +53,7 @@
  * than a whole burst and LT_FLOW_STEP_NS is full: so a clock that steps back by
  * more than that keeps nothing, and by less adds nothing. An entry that nobody
  * has looked at for 18 minutes, or a multiple, seems dry again for as long as that,
- * 91 ms: its pair may be large then that should be small, never the reverse.
+ * 91 ms with the defaults: its pair may be large then that should be small, never the reverse.
  *
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
  * lt_flow_index) and calls lt_flow_classify under the set's lock. A VM's bucket

@@ -67,6 +67,7 @@ pub struct Flow {
     /// The receiving end; of TCP only.
     pub receiver: Receiver,
     /// When the sender's next timer is, if there is one under way; and the receiver's.
+    /// Of a ping that waits for its answer: when it is lost; and when that is looked at.
     pub(crate) timer: Time,
     pub(crate) ack_timer: Time,
     pub(crate) messages: VecDeque<Message>,

@@ -139,6 +139,14 @@ fn part_of_line(bits_per_s: u64) -> u32 {
     u32::try_from(u128::from(bits_per_s) * 65_536 / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
+/// What a VM saves up, as line time: what `vm_rate` (parts of the line) gives in the time in which the default of
+/// one gives the default of the other, 24 ms, and no less than a pair's burst.
+pub fn vm_burst_ns(vm_rate: u32, burst_ns: u32) -> u32 {
+    let usual = FlowParams::default();
+    let span = u64::from(usual.vm_burst_ns) * u64::from(vm_rate) / u64::from(usual.vm_rate);
+    u32::try_from(span).unwrap_or(u32::MAX).clamp(burst_ns.min(1 << 30), 1 << 30)
+}
+
 impl FlowParams {
     /// For an uplink of this rate. At 1 Gbit/s and above these are the defaults. Below, a VM may
     /// send a tenth of the rate as small, so that ten VMs that send all they can as small leave
@@ -150,11 +158,10 @@ impl FlowParams {
         // A part is 15 kbit/s: rounded up, so that the least is no less than what a policy may say.
         let part = |of: u64| part_of_line((bits_per_s / of).max(LEAST_BITS_PER_S) + 20_000);
         let vm_rate = part(10).min(usual.vm_rate);
-        let vm_burst = u64::from(usual.vm_burst_ns) * u64::from(vm_rate) / u64::from(usual.vm_rate);
         FlowParams {
             rate: part(20).min(usual.rate),
             vm_rate,
-            vm_burst_ns: (vm_burst as u32).max(usual.burst_ns),
+            vm_burst_ns: vm_burst_ns(vm_rate, usual.burst_ns),
             ..usual
         }
     }

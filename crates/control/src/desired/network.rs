@@ -6,19 +6,22 @@ use crate::manage::{Knob, Network, Part, Setting, Unknown};
 use crate::policy::{Policy, Split, Uplink};
 use lowtail_kernel::tc::{self, Bands, Choice, Link, Outer, Place, Queue, Shape, Tree, Wanted};
 use lowtail_kernel::{Error, Roots};
+use lowtail_policy::FlowParams;
 
 /// CAKE; what makes bands and what is in them is its own.
 const CAKE: Shape = Shape { outer: Outer::Cake, bands: Bands::Prio, queue: Queue::FqCodel };
 
 impl Settings {
     /// What the policy's uplinks shall have. Reads what there is; what suits is tried out in a network namespace of its
-    /// own, once in the life of the process. What is wrong with one of them is a note. Gives whether any of them has a
-    /// tagger then.
-    pub(super) fn network(&mut self, policy: &Policy) -> bool {
-        let mut tags = false;
+    /// own, once in the life of the process. What is wrong with one of them is a note. Gives the rule of the first of them that
+    /// has a tagger then, if any does.
+    pub(super) fn network(&mut self, policy: &Policy) -> Option<FlowParams> {
+        let mut tags = None;
         for uplink in &policy.uplinks {
             match self.uplink(policy, uplink) {
-                Ok(()) => tags = true,
+                Ok(Some(params)) => tags = tags.or(Some(params)),
+                // Nothing is wanted of it, so that what was set there once goes.
+                Ok(None) => {}
                 Err(error) => {
                     self.note(error.to_string());
                     self.unknown.push(Unknown::Interface(uplink.name.clone()));
@@ -28,13 +31,15 @@ impl Settings {
         tags
     }
 
-    fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<(), Error> {
+    fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<Option<FlowParams>, Error> {
         let link = Link::find(&uplink.name)?;
-        self.has_queue(&link, uplink)?;
+        if !self.has_queue(&link, uplink)? {
+            return Ok(None);
+        }
         let choice = self.choose(&link, uplink)?;
         let params = policy.flow.params(uplink.rate_bits_per_s);
         let mut config = TaggerConfig::new(&params, choice.priorities);
-        config.vm_classes = choice.vm_classes;
+        (config.vm_classes, config.vm_step) = (choice.vm_classes, choice.vm_step);
         config.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
         config.marks = policy.marks();
         let tags = match self.replaceable(&link) {
@@ -49,38 +54,39 @@ impl Settings {
             }
             Err(error) => {
                 self.note(format!("{error}; until then its packets get the policy's priorities"));
-                (config.priorities, config.vm_classes) = (uplink.priority, 1);
+                config.priorities = uplink.priority;
+                (config.vm_classes, config.vm_step) = (1, 0);
                 "the policy's priorities, for the disciplines that are there"
             }
         };
         let marked = if config.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
         self.part(&link, Part::Hooks, "present".to_string(), "for the tagger".to_string());
         self.part(&link, Part::Tagger, config.to_text(), format!("{tags}{marked}"));
-        Ok(())
+        Ok(Some(params))
     }
 
-    /// Refuses what packets of VMs do not pass, and says where else packets wait.
-    fn has_queue(&mut self, link: &Link, uplink: &Uplink) -> Result<(), Error> {
+    /// Whether packets of VMs pass it; if not, or if packets wait elsewhere, a note says so.
+    fn has_queue(&mut self, link: &Link, uplink: &Uplink) -> Result<bool, Error> {
         let names = |links: &[Link]| match links {
             [] => "there is none now".to_string(),
             links => links.iter().map(Link::to_string).collect::<Vec<_>>().join(", "),
         };
-        let refuse = |why: String| Err(Error::network(format!("uplink {link}"), why));
         match link.place()? {
             Place::Own => {}
             Place::Bridge(ports) => {
-                return refuse(format!(
-                    "it is a bridge, and what VMs send does not pass its own queue; name the port by which it leaves the \
+                self.note(format!(
+                    "uplink {link}: it is a bridge, and what VMs send does not pass its own queue; name the port by which it leaves the \
                      host ({})",
                     names(&ports)
                 ));
+                return Ok(false);
             }
             Place::OpenVswitch => {
-                return refuse(
-                    "it is a switch of Open vSwitch, and what VMs send does not pass its own queue; name the port by which \
+                self.note(format!(
+                    "uplink {link}: it is a switch of Open vSwitch, and what VMs send does not pass its own queue; name the port by which \
                      it leaves the host (`ovs-vsctl show`)"
-                        .to_string(),
-                );
+                ));
+                return Ok(false);
             }
             Place::Below { kind, below } if uplink.rate_bits_per_s.is_none() => self.note(format!(
                 "packets do not wait at {link}, a {kind}, but below it ({}): name that, or give {link} a `rate`",
@@ -94,7 +100,7 @@ impl Settings {
                 "{functions} virtual functions of {link} (SR-IOV): what is sent by them does not pass this host's queue"
             ));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What suits an uplink.

@@ -73,8 +73,8 @@ pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities)
         all.classes(policy, found, capabilities);
     }
     all.marks(policy);
-    if all.network(policy) {
-        all.taps(policy, found, capabilities);
+    if let Some(params) = all.network(policy) {
+        all.taps(policy, &params, found, capabilities);
     }
     all.settings = joined(all.settings);
     all

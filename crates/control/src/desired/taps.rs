@@ -10,6 +10,7 @@ use lowtail_discover::{Found, Tap, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::marks;
 use lowtail_kernel::tc::Link;
+use lowtail_policy::FlowParams;
 
 impl Settings {
     /// Whether the bits of marks that the policy gives to taggers are free. If not, nothing is to be done: packets would go
@@ -30,9 +31,16 @@ impl Settings {
     }
 
     /// Entries at the taps of managed VMs, or, where the policy wants none, notes of whom they would be of use to.
-    pub(super) fn taps(&mut self, policy: &Policy, found: &Found, capabilities: &HostCapabilities) {
+    /// They have the tagger with the rule of `params`, which is at an uplink.
+    pub(super) fn taps(
+        &mut self,
+        policy: &Policy,
+        params: &FlowParams,
+        found: &Found,
+        capabilities: &HostCapabilities,
+    ) {
         let done = match policy.taps {
-            true => self.entries(policy, found, capabilities),
+            true => self.entries(policy, params, found, capabilities),
             false => self.routed(found),
         };
         done.unwrap_or_else(|error| {
@@ -44,11 +52,12 @@ impl Settings {
     fn entries(
         &mut self,
         policy: &Policy,
+        params: &FlowParams,
         found: &Found,
         capabilities: &HostCapabilities,
     ) -> Result<(), Error> {
         let links = Link::all()?;
-        let entry = TapTagger::new(policy.marks()).to_text();
+        let entry = TapTagger::new(params, policy.marks()).to_text();
         for (vm, _) in managed(policy, &found.vms, capabilities) {
             for tap in &vm.taps {
                 if tap.netns.is_some() {

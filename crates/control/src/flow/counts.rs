@@ -15,7 +15,7 @@ pub struct Counts {
     pub packets: [u64; BANDS],
     /// Their bytes.
     pub bytes: [u64; BANDS],
-    /// Packets that are no IP. These and the next two have passed as they were.
+    /// Packets that are no IP. These and the next two have no band; each of their bytes has passed as it was.
     pub not_ip: u64,
     /// Packets that say that they are IP, but are not, or not whole.
     #[serde(rename = "malformed")]

@@ -1,14 +1,16 @@
 //! What holds of taggers' maps and texts.
 
-use super::{Counts, TaggerConfig, TapTagger, layout};
+use lowtail_policy::FlowParams;
+
+use super::layout::{PROGRAM, Told};
+use super::{Counts, Mask, TaggerConfig, TapTagger, layout};
 
 /// Any bytes as values of the tagger's maps.
 pub fn flow_maps(bytes: &[u8]) {
-    let rule = layout::marks(bytes).and_then(|(_, rule)| rule);
-    if let Some(config) = layout::parse_uplink(bytes, rule)
-        && let Ok(again) = layout::uplink(&config)
-    {
-        let again = layout::parse_uplink(&again, None);
+    let _ = layout::told(bytes);
+    let told = Told { params: FlowParams::default(), marks: Mask::NONE, program: PROGRAM };
+    if let Some(config) = layout::parse_uplink(bytes, &told) {
+        let again = layout::parse_uplink(&layout::uplink(&config), &told);
         assert_eq!(again, Some(config), "what is written is read again");
     }
     // One CPU's: a sum of several is as large as the kernel's counts are true.

@@ -9,8 +9,19 @@ use lowtail_kernel::shared::{Layouts, Shared};
 use lowtail_kernel::shared_struct;
 
 const BANDS: usize = FLOW_BANDS as usize;
+/// Which of our programs it is, in what is written down: one that runs and is of before is replaced.
+pub(super) const PROGRAM: u32 = 2;
+pub(super) const BEFORE: u32 = 1;
 /// Numbers of `struct lt_flow_seed`.
 pub(super) const SEED: usize = 14;
+
+/// What a tagger that runs was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) params: FlowParams,
+    pub(super) marks: Mask,
+    pub(super) program: u32,
+}
 
 shared_struct! {
     /// `struct lt_flow_rule`.
@@ -38,7 +49,9 @@ shared_struct! {
 shared_struct! {
     /// `struct shared`: the program's variables.
     struct Variables = "shared" {
+        rule: Rule,
         seed: [u64; SEED],
+        params: [u32; 8],
         mask: u32,
         mark: Mark,
         pad: u32,
@@ -48,10 +61,9 @@ shared_struct! {
 shared_struct! {
     /// `struct uplink`.
     struct Uplink = "uplink" {
-        rule: Rule,
-        params: [u32; 8],
         priority: [u32; BANDS],
         vm_classes: u32,
+        vm_step: u32,
         dscp: [u8; BANDS],
         pad: [u8; 3],
     }
@@ -81,7 +93,7 @@ shared_struct! {
     }
 }
 
-/// The program of before the rule was each uplink's own.
+/// The program of before VMs had classes, and flows ports.
 mod before {
     use super::{BANDS, Mark, Rule};
     use lowtail_kernel::shared_struct;
@@ -115,25 +127,15 @@ pub(super) fn check(program: &[u8]) -> Result<(), Error> {
 }
 
 /// The program's variables.
-pub(super) fn shared(seed: [u64; SEED], mask: u32, marks: Mask) -> Vec<u8> {
-    let mark = Mark { mask: marks.0, steps: marks.steps() };
-    Variables { seed, mask, mark, pad: 0 }.to_bytes()
-}
-
-/// The bits of marks that tell VMs, from the program's variables; for a program of before its rule, too.
-pub(super) fn marks(shared: &[u8]) -> Option<(Mask, Option<FlowParams>)> {
-    if let Some(before) = before::Variables::from_bytes(shared) {
-        return Some((Mask(before.mark.mask), Some(FlowParams::of_words(before.params))));
-    }
-    Some((Mask(Variables::from_bytes(shared)?.mark.mask), None))
-}
-
-/// `struct uplink`.
 ///
 /// # Errors
-/// Which parameter of the rule is out of range.
-pub(super) fn uplink(config: &TaggerConfig) -> Result<Vec<u8>, String> {
-    let params = config.params();
+/// Which parameter is out of range.
+pub(super) fn shared(
+    params: &FlowParams,
+    seed: [u64; SEED],
+    mask: u32,
+    marks: Mask,
+) -> Result<Vec<u8>, String> {
     let rule = params.rule()?;
     let rule = Rule {
         debt_ns: rule.debt_ns,
@@ -146,24 +148,77 @@ pub(super) fn uplink(config: &TaggerConfig) -> Result<Vec<u8>, String> {
         long_bytes: rule.long_bytes,
         pad: rule.pad,
     };
+    let mark = Mark { mask: marks.0, steps: marks.steps() };
+    Ok(Variables { rule, seed, params: params.words(), mask, mark, pad: 0 }.to_bytes())
+}
+
+/// What the program's variables say of it, of a program of before, too.
+pub(super) fn told(shared: &[u8]) -> Option<Told> {
+    let told = |params, mark: Mark, program| Told {
+        params: FlowParams::of_words(params),
+        marks: Mask(mark.mask),
+        program,
+    };
+    if let Some(before) = before::Variables::from_bytes(shared) {
+        return Some(told(before.params, before.mark, BEFORE));
+    }
+    let now = Variables::from_bytes(shared)?;
+    Some(told(now.params, now.mark, PROGRAM))
+}
+
+/// `struct uplink`.
+pub(super) fn uplink(config: &TaggerConfig) -> Vec<u8> {
     let uplink = Uplink {
-        rule,
-        params: params.words(),
         priority: config.priorities,
         vm_classes: config.vm_classes,
+        vm_step: config.vm_step,
         dscp: config.dscp,
         pad: [0; 3],
     };
-    Ok(uplink.to_bytes())
+    uplink.to_bytes()
 }
 
-/// What it says, but for marks; of a program of before with the rule that its variables have.
-pub(super) fn parse_uplink(bytes: &[u8], rule: Option<FlowParams>) -> Option<TaggerConfig> {
+/// What a tagger that was told so is told of an uplink.
+pub(super) fn parse_uplink(bytes: &[u8], told: &Told) -> Option<TaggerConfig> {
+    let config = |priorities| TaggerConfig {
+        marks: told.marks,
+        program: told.program,
+        ..TaggerConfig::new(&told.params, priorities)
+    };
     if let Some(before) = before::Uplink::from_bytes(bytes) {
-        let config = TaggerConfig::new(&rule?, before.priority);
-        return Some(TaggerConfig { dscp: before.dscp, ..config });
+        return Some(TaggerConfig { dscp: before.dscp, ..config(before.priority) });
     }
     let uplink = Uplink::from_bytes(bytes)?;
-    let config = TaggerConfig::new(&FlowParams::of_words(uplink.params), uplink.priority);
-    Some(TaggerConfig { dscp: uplink.dscp, vm_classes: uplink.vm_classes, ..config })
+    let (vm_classes, vm_step) = (uplink.vm_classes, uplink.vm_step);
+    Some(TaggerConfig { dscp: uplink.dscp, vm_classes, vm_step, ..config(uplink.priority) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::KEEP;
+    use super::*;
+
+    /// A host is updated while the program of before runs: what that is told reads as another program's, so that it is replaced.
+    #[test]
+    fn a_program_of_before_is_known_and_is_another_one() {
+        let params = FlowParams { brief_bytes: 1_234, ..FlowParams::default() };
+        let (mask, steps) = (Mask::UPPER.0, Mask::UPPER.steps());
+        let words: Vec<u32> = [&params.words()[..], &[16_383, mask], &steps, &[0]].concat();
+        // The rule of 48 bytes and twelve numbers of the seed.
+        let mut shared = vec![7; 48 + 12 * 8];
+        shared.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        let told = told(&shared).expect("a program of before");
+        assert_eq!((told.params, told.marks, told.program), (params, Mask::UPPER, BEFORE));
+        let mut uplink: Vec<u8> = (1..=5u32).flat_map(u32::to_ne_bytes).collect();
+        uplink.extend([KEEP, KEEP, 10, 12, 14, 0, 0, 0]);
+        let config = parse_uplink(&uplink, &told).expect("what it is told of an uplink");
+        assert_eq!((config.priorities, config.dscp), ([1, 2, 3, 4, 5], [KEEP, KEEP, 10, 12, 14]));
+        let wanted = TaggerConfig { program: PROGRAM, ..config };
+        assert_ne!(config.to_text(), wanted.to_text());
+        // Neither is the one read for the other.
+        let now = super::shared(&params, [7; SEED], 16_383, Mask::UPPER).expect("in range");
+        assert_eq!(super::told(&now).map(|told| told.program), Some(PROGRAM));
+        assert_eq!(parse_uplink(&super::uplink(&wanted), &told).map(|c| c.vm_classes), Some(1));
+        assert_eq!(super::told(&shared[1..]).map(|told| told.program), None);
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use lowtail_policy::FlowParams;
 use serde::Serialize;
 
+use super::layout::{PROGRAM, Told};
 use super::{Counts, Mask, Tagger};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};
@@ -43,19 +45,20 @@ pub fn running() -> Result<Vec<Running>, Error> {
     Ok(found.into_values().collect())
 }
 
-/// One that runs somewhere and has these marks, else a new one. So all uplinks and taps of a policy have the same, and a
-/// VM has its bucket and its number once.
-pub(super) fn tagger(marks: Mask) -> Result<Tagger, Error> {
+/// One that runs somewhere and has this rule, else a new one. So uplinks and taps of a policy have the same where rates are, and a
+/// VM has its bucket once; at uplinks of other rates it has others, since a bucket counts in time at a rate. Its number is the same.
+pub(super) fn tagger(params: &FlowParams, marks: Mask) -> Result<Tagger, Error> {
+    let wanted = Told { params: *params, marks, program: PROGRAM };
     for (link, hooks) in tc::hooked()? {
         for &hook in sides(hooks) {
             if let Ok(Some(running)) = Tagger::running_at(&link, hook)
-                && running.marks().is_ok_and(|running| running == (marks, None))
+                && running.told().is_ok_and(|told| told == wanted)
             {
                 return Ok(running);
             }
         }
     }
-    Tagger::load(marks)
+    Tagger::load(params, marks)
 }
 
 /// Where filters can be.

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::layout::{self, FlowVm, SEED};
+use super::layout::{self, FlowVm, SEED, Told};
 use super::{Counts, Mask, TaggerConfig, VMS_MAX};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
@@ -52,8 +52,8 @@ impl Tagger {
     /// Loads one, with empty tables and a seed that nobody knows. It is gone with this value if it is not attached.
     ///
     /// # Errors
-    /// If the kernel does not take it.
-    pub fn load(marks: Mask) -> Result<Self, Error> {
+    /// If a parameter is out of range, or the kernel does not take it.
+    pub fn load(params: &FlowParams, marks: Mask) -> Result<Self, Error> {
         layout::check(PROGRAM)?;
         let mut seed = [0; 8 * SEED];
         let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
@@ -63,7 +63,8 @@ impl Tagger {
         for (number, word) in numbers.iter_mut().zip(words) {
             *number = u64::from_ne_bytes(*word);
         }
-        let shared = layout::shared(numbers, SETS - 1, marks);
+        let shared = layout::shared(params, numbers, SETS - 1, marks)
+            .map_err(|why| Error::network("a tagger", why))?;
         let need = || "a tagger of packets, some 3 MB".to_string();
         let object = bpf::load(PROGRAM, need, |object| {
             let sizes = [("sets", SETS), ("vms", VMS_MAX), ("owners", INTERFACES_MAX)];
@@ -78,7 +79,7 @@ impl Tagger {
         let tagger = Self::of(&object)?;
         let key = 0u32.to_ne_bytes();
         let config = tagger.shared.update(&key, &shared, MapFlags::ANY);
-        config.map_err(failed("tell a tagger its seed"))?;
+        config.map_err(failed("tell a tagger its rule"))?;
         Ok(tagger)
     }
 
@@ -152,7 +153,7 @@ impl Tagger {
     /// What is out of range in `config`, or what the kernel says.
     pub fn attach(&self, link: &Link, config: &TaggerConfig) -> Result<(), Error> {
         config.check()?;
-        let value = layout::uplink(config).map_err(|why| Error::network("a tagger", why))?;
+        let value = layout::uplink(config);
         let put = self.uplinks.update(&link.ifindex.to_ne_bytes(), &value, MapFlags::ANY);
         put.map_err(failed("tell a tagger of an uplink"))?;
         tc::attach(link, Hook::Egress, self.tag.as_fd())
@@ -189,7 +190,7 @@ impl Tagger {
     /// If a number is too large, or there are too many interfaces: nothing is told then. What the kernel says.
     pub fn set_owners(&self, vms: &[(u32, u32)]) -> Result<(), Error> {
         let what = "tell a tagger of VMs";
-        let (marks, _) = self.marks()?;
+        let marks = self.told()?.marks;
         let most = if marks == Mask::NONE { VMS_MAX - 1 } else { marks.vms() };
         if let Some((_, number)) = vms.iter().find(|(_, number)| *number > most) {
             let why = format!("VM {number}: there is room for {most}");
@@ -259,25 +260,23 @@ impl Tagger {
         Ok(TaggedVm { unknown: found.unknown, refused: found.refused })
     }
 
-    /// The bits of marks that tell VMs. A rule only where it is the same at all uplinks, as in taggers of before: they cannot
-    /// be told of another.
-    pub(super) fn marks(&self) -> Result<(Mask, Option<FlowParams>), Error> {
-        let what = "read what a tagger marks";
+    /// What it was told.
+    pub(super) fn told(&self) -> Result<Told, Error> {
+        let what = "read a tagger's rule";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
         let shared =
             self.shared.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed(what))?;
-        shared.and_then(|shared| layout::marks(&shared)).ok_or_else(odd)
+        shared.and_then(|shared| layout::told(&shared)).ok_or_else(odd)
     }
 
     /// What it is told of an uplink.
     pub(super) fn config(&self, link: &Link) -> Result<TaggerConfig, Error> {
         let what = "read what a tagger is told";
         let odd = || failed(what)(libbpf_rs::Error::from_raw_os_error(libc::EINVAL));
-        let (marks, rule) = self.marks()?;
+        let told = self.told()?;
         let uplink = self.uplinks.lookup(&link.ifindex.to_ne_bytes(), MapFlags::ANY);
         let uplink = uplink.map_err(failed(what))?;
-        let config = uplink.and_then(|bytes| layout::parse_uplink(&bytes, rule));
-        Ok(TaggerConfig { marks, ..config.ok_or_else(odd)? })
+        uplink.and_then(|bytes| layout::parse_uplink(&bytes, &told)).ok_or_else(odd)
     }
 }
 

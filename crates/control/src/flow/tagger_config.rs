@@ -6,6 +6,7 @@ use lowtail_policy::{FLOW_BANDS, FlowParams};
 use serde::{Deserialize, Serialize};
 
 use super::Mask;
+use super::layout::PROGRAM;
 use lowtail_kernel::Error;
 
 const BANDS: usize = FLOW_BANDS as usize;
@@ -14,8 +15,8 @@ pub const KEEP: u8 = 0xff;
 /// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
 /// high-throughput data (RFC 4594, 4.7 and 4.8).
 pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
-/// Numbers of classes are 16 bits: two bands, and 16 from one VM to the next.
-const VM_CLASSES_MAX: u32 = 1 << 10;
+/// Numbers of classes are 16 bits.
+const VM_CLASSES_MAX: u32 = 1 << 16;
 /// What an uplink without a tagger has.
 pub(super) const NONE: &str = "none";
 
@@ -28,29 +29,47 @@ pub struct TaggerConfig {
     pub rule: [u32; 7],
     /// The priority of each band, as [`Choice`](lowtail_kernel::tc::Choice) has them.
     pub priorities: [u32; BANDS],
-    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: classes of each band, 2^n up to 1,024, one of which is a VM's.
+    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: classes of each band, 2^n up to 65,536, one of which is a VM's.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub vm_classes: u32,
+    /// As [`Choice`](lowtail_kernel::tc::Choice) has it: from the class of one VM to that of the next.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub vm_step: u32,
     /// The DSCP of each band, 0 to 63 or [`KEEP`].
     pub dscp: [u8; BANDS],
     /// Marks tell VMs, too: these bits of them are ours.
     pub marks: Mask,
+    /// Which of our programs it is: that of now, or one that has run since before.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub program: u32,
 }
 
-fn one() -> u32 {
+pub(super) fn one() -> u32 {
     1
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
-fn is_one(number: &u32) -> bool {
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+pub(super) fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
 impl TaggerConfig {
     /// With the rule's parameters, all VMs in one class of each band, and all DSCPs as they are.
     pub fn new(params: &FlowParams, priorities: [u32; BANDS]) -> Self {
-        let (dscp, marks) = ([KEEP; BANDS], Mask::NONE);
-        TaggerConfig { rule: numbers(params), priorities, vm_classes: 1, dscp, marks }
+        TaggerConfig {
+            rule: numbers(params),
+            priorities,
+            vm_classes: 1,
+            vm_step: 0,
+            dscp: [KEEP; BANDS],
+            marks: Mask::NONE,
+            program: PROGRAM,
+        }
     }
 
     /// The rule's parameters.

@@ -3,9 +3,11 @@
 
 use std::fmt;
 
+use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
-use super::tagger_config::{NONE, numbers, params};
+use super::layout::{PROGRAM, Told};
+use super::tagger_config::{NONE, is_one, numbers, one, params};
 use super::{Mask, Tagger, running};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};
@@ -14,12 +16,14 @@ use lowtail_kernel::tc::{self, Hook, Hooks, Link};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapTagger {
-    /// The rule, of taggers that have the same at all uplinks, as before each uplink had its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<[u32; 7]>,
+    /// That of this rule, with marks: as [`TaggerConfig::rule`](super::TaggerConfig::rule).
+    pub rule: [u32; 7],
     /// The bits of marks in which it notes VMs.
     #[serde(default = "upper")]
     pub marks: Mask,
+    /// As [`TaggerConfig::program`](super::TaggerConfig::program).
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub program: u32,
 }
 
 /// Of ledgers that do not say.
@@ -28,9 +32,9 @@ fn upper() -> Mask {
 }
 
 impl TapTagger {
-    /// The tagger of the uplinks that has these marks.
-    pub fn new(marks: Mask) -> Self {
-        TapTagger { rule: None, marks }
+    /// The tagger of this rule.
+    pub fn new(params: &FlowParams, marks: Mask) -> Self {
+        TapTagger { rule: numbers(params), marks, program: PROGRAM }
     }
 
     /// As text: JSON in one line, always the same for the same.
@@ -49,9 +53,7 @@ impl TapTagger {
         let what = "a tap's tagger that was written down";
         let entry: TapTagger =
             serde_json::from_str(text).map_err(|error| Error::network(what, error))?;
-        if let Some(rule) = entry.rule {
-            params(rule).check().map_err(|why| Error::network(what, why))?;
-        }
+        params(entry.rule).check().map_err(|why| Error::network(what, why))?;
         Ok(Some(entry))
     }
 }
@@ -73,10 +75,12 @@ pub fn read_tap(link: &Link) -> Result<Option<String>, Error> {
         Some(Hooks::Absent) => None,
         Some(Hooks::Ingress | Hooks::Clsact) => Tagger::running_at(link, Hook::Ingress)?,
     };
-    let found = running.map(|tagger| tagger.marks()).transpose()?;
-    Ok(Some(found.map_or_else(
+    let told = running.map(|tagger| tagger.told()).transpose()?;
+    Ok(Some(told.map_or_else(
         || NONE.to_string(),
-        |(marks, rule)| TapTagger { rule: rule.map(|rule| numbers(&rule)), marks }.to_text(),
+        |Told { params, marks, program }| {
+            TapTagger { program, ..TapTagger::new(&params, marks) }.to_text()
+        },
     )))
 }
 
@@ -86,7 +90,7 @@ pub fn read_tap(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write_tap(link: &Link, text: &str) -> Result<(), Error> {
     match TapTagger::parse(text)? {
-        Some(entry) => running::tagger(entry.marks)?.attach_tap(link),
+        Some(entry) => running::tagger(&params(entry.rule), entry.marks)?.attach_tap(link),
         None => tc::detach(link, Hook::Ingress),
     }
 }

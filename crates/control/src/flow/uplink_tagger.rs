@@ -25,7 +25,7 @@ pub fn read(link: &Link) -> Result<Option<String>, Error> {
 /// If the text is none, there are no hooks, or the kernel refuses.
 pub fn write(link: &Link, text: &str) -> Result<(), Error> {
     match TaggerConfig::parse(text)? {
-        Some(config) => running::tagger(config.marks)?.attach(link, &config),
+        Some(config) => running::tagger(&config.params(), config.marks)?.attach(link, &config),
         None => match Tagger::running(link)? {
             Some(tagger) => tagger.detach(link),
             None => tc::detach(link, Hook::Egress),

@@ -1,7 +1,7 @@
 //! Parameters of the rule for flows.
 
 use lowtail_config_text::{BytesText, KeyError, RateText};
-use lowtail_policy::{FlowParams, RATE_MAX};
+use lowtail_policy::{FlowParams, RATE_MAX, vm_burst_ns};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -26,9 +26,9 @@ pub(super) struct FlowFile {
     rate: Option<RateText>,
     /// Bytes that a pair can save up.
     burst: Option<BytesText>,
-    /// What all small pairs of a VM together may send. A tenth of the uplink's rate if absent, 1 to 100 Mbit/s.
+    /// What all small pairs of a VM together may send. A tenth of the uplink's rate if absent, 1 to 100 Mbit/s, and no less than `rate`.
     vm_rate: Option<RateText>,
-    /// Bytes that a VM can save up. What `vm_rate` gives in 24 ms if absent, 30 to 300 KB.
+    /// Bytes that a VM can save up. What `vm_rate` gives in 24 ms if absent, and no less than `burst`.
     vm_burst: Option<BytesText>,
     /// Up to so many bytes a small pair has just begun.
     brief: Option<BytesText>,
@@ -55,11 +55,16 @@ impl Flow {
     /// rate.
     pub fn params(&self, bits_per_s: Option<u64>) -> FlowParams {
         let usual = bits_per_s.map_or_else(FlowParams::default, FlowParams::of_uplink);
+        let rate = self.rate.unwrap_or(usual.rate);
+        let burst_ns = self.burst_ns.unwrap_or(usual.burst_ns);
+        // A VM may send what one of its pairs may.
+        let vm_rate = self.vm_rate.unwrap_or(usual.vm_rate.max(rate));
+        let vm_burst_ns = self.vm_burst_ns.unwrap_or_else(|| vm_burst_ns(vm_rate, burst_ns));
         FlowParams {
-            rate: self.rate.unwrap_or(usual.rate),
-            burst_ns: self.burst_ns.unwrap_or(usual.burst_ns),
-            vm_rate: self.vm_rate.unwrap_or(usual.vm_rate),
-            vm_burst_ns: self.vm_burst_ns.unwrap_or(usual.vm_burst_ns),
+            rate,
+            burst_ns,
+            vm_rate,
+            vm_burst_ns,
             brief_bytes: self.brief_bytes.unwrap_or(usual.brief_bytes),
             large_bytes: self.large_bytes.unwrap_or(usual.large_bytes),
             long_bytes: self.long_bytes.unwrap_or(usual.long_bytes),
@@ -89,7 +94,12 @@ impl FlowFile {
             long_bytes: self.long.map(whole),
         };
         check(&flow.params(None))?;
-        uplinks.iter().try_for_each(|uplink| check(&flow.params(uplink.rate_bits_per_s)))?;
+        for uplink in uplinks {
+            check(&flow.params(uplink.rate_bits_per_s)).map_err(|bad| KeyError {
+                message: format!("{} (at uplink `{}`)", bad.message, uplink.name),
+                ..bad
+            })?;
+        }
         Ok(flow)
     }
 }

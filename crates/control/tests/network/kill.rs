@@ -43,7 +43,7 @@ fn settings() -> Vec<Setting> {
         (&link, Part::Hooks, "present".to_string()),
         (&link, Part::Tagger, config.to_text()),
         (&tap, Part::Ingress, "present".to_string()),
-        (&tap, Part::Entry, TapTagger::new(Mask::UPPER).to_text()),
+        (&tap, Part::Entry, TapTagger::new(&params, Mask::UPPER).to_text()),
     ];
     let setting = |(link, part, to): (&Link, Part, String)| {
         let knob = Knob::Network(Network { link: link.clone(), part });

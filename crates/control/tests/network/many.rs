@@ -155,7 +155,7 @@ fn ten_million_packets_get_the_native_rules_bands() {
         // VMs with less than the usual, so that it does not last.
         let params = FlowParams { vm_rate: 1966, vm_burst_ns: 800_000, ..FlowParams::default() };
         let kernel = Kernel::load(&params, seed, DSCP);
-        kernel.set_vm_classes(&params, DSCP, VM_CLASSES);
+        kernel.set_vm_classes(DSCP, VM_CLASSES);
         let mut native = Native {
             rule: params.rule().expect("in range"),
             seed: FlowSeed::new(seed),

@@ -102,7 +102,7 @@ fn without_taps_marks_are_not_ours() {
 fn a_machine_that_does_not_fit_is_refused() {
     let Some(_kernel) = kernel() else { return };
     Namespace::new().within(|| {
-        let tagger = Tagger::load(Mask(0x7)).expect("root may");
+        let tagger = Tagger::load(&FlowParams::default(), Mask(0x7)).expect("root may");
         tagger.set_owners(&[(7, 6)]).expect("six VMs fit into three bits");
         let error = tagger.set_owners(&[(7, 7)]).expect_err("seven do not").to_string();
         assert!(error.contains("VM 7: there is room for 6"), "{error}");

@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use lowtail_control::flow::{Tagger, TaggerConfig};
+use lowtail_control::flow::{self, Tagger, TaggerConfig};
 use lowtail_kernel::marks::Mask;
 use lowtail_kernel::tc::{self, Link};
 use lowtail_policy::FlowParams;
@@ -20,7 +20,7 @@ fn tagger(host: &Namespace, marks: Mask) -> Tagger {
     host.within(move || {
         // The slowest to fill: 1 Mbit/s.
         let params = FlowParams { vm_rate: 64, ..FlowParams::default() };
-        let tagger = Tagger::load(marks).expect("root may");
+        let tagger = Tagger::load(&params, marks).expect("root may");
         let [uplink, a, b] =
             ["uplink", "tap-a", "tap-b"].map(|name| Link::find(name).expect("it is there"));
         tc::set_hooks(&uplink, true).expect("there are none");
@@ -86,4 +86,31 @@ fn a_routed_machine_is_known_by_its_mark() {
     let took = send(&net.a, PACKETS);
     send(&net.b, 20);
     whose(&tagger, took);
+}
+
+/// A bucket counts in time at a rate: uplinks of one rate share a tagger, and buckets, those of another rate have others. A VM that uses
+/// up what it may send as small on a slow uplink has all of it on a fast one.
+#[test]
+fn uplinks_of_other_rates_have_buckets_of_their_own() {
+    let Some(_kernel) = kernel() else { return };
+    let host = Namespace::new();
+    for name in ["slow", "slow2", "fast"] {
+        host.ip(&format!("link add {name} type veth peer name {name}-end"));
+    }
+    host.within(|| {
+        for (name, rate) in [("slow", 50_000_000), ("slow2", 50_000_000), ("fast", 1_000_000_000)] {
+            let link = Link::find(name).expect("it is there");
+            tc::set_hooks(&link, true).expect("there are none");
+            let config = TaggerConfig::new(&FlowParams::of_uplink(rate), [1, 2, 3, 4, 5]);
+            flow::write(&link, &config.to_text()).expect("it is put there");
+        }
+        let running = flow::running().expect("they can be found");
+        let mut names: Vec<Vec<String>> = running
+            .iter()
+            .map(|one| one.uplinks.iter().map(|link| link.name.clone()).collect())
+            .collect();
+        names.iter_mut().for_each(|names| names.sort());
+        names.sort();
+        assert_eq!(names, [vec!["fast"], vec!["slow", "slow2"]]);
+    });
 }

@@ -40,13 +40,12 @@ pub(crate) fn bytes<T: Copy>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// `struct uplink` of `bpf/flow.bpf.c`: the first classes of its bands are 100 and so on, with so many classes for VMs in each.
-fn uplink(params: &FlowParams, dscp: [u8; 5], vm_classes: u32) -> Vec<u8> {
-    let rule: FlowRule = params.rule().expect("in range");
+/// `struct uplink` of `bpf/flow.bpf.c`: the first classes of its bands are 100 and so on, with so many classes for VMs in each, 16 from one to
+/// the next.
+fn uplink(dscp: [u8; 5], vm_classes: u32) -> Vec<u8> {
     let step = if vm_classes == 1 { 1 } else { 16 * vm_classes };
-    let priorities: [u32; 5] = std::array::from_fn(|band| 100 + band as u32 * step);
-    let rest = [bytes(&vm_classes), &dscp[..], &[0; 3]].concat();
-    [bytes(&rule), bytes(params), bytes(&priorities), &rest].concat()
+    let numbers: [u32; 5] = std::array::from_fn(|band| 100 + band as u32 * step);
+    [bytes(&numbers), bytes(&[vm_classes, 16]), &dscp[..], &[0; 3]].concat()
 }
 
 impl Kernel {
@@ -80,12 +79,13 @@ impl Kernel {
             map.set_max_entries(size).expect("it is not loaded yet");
         }
         let kernel = Kernel(open.load().expect("root may"));
+        let rule: FlowRule = params.rule().expect("in range");
         let seed = FlowSeed::new(seed);
         let [a, b, c, d, e] = marks.steps();
         let numbers = [SETS - 1, marks.0, a, b, c, d, e, 0];
-        let shared = [bytes(&seed), bytes(&numbers)].concat();
+        let shared = [bytes(&rule), bytes(&seed), bytes(params), bytes(&numbers)].concat();
         kernel.put(".bss", 0, &shared);
-        kernel.put("uplinks", LO, &uplink(params, dscp, 1));
+        kernel.put("uplinks", LO, &uplink(dscp, 1));
         kernel
     }
 
@@ -183,14 +183,14 @@ impl Kernel {
     }
 
     /// Gives each VM a class of its own in each band, of so many.
-    pub(crate) fn set_vm_classes(&self, params: &FlowParams, dscp: [u8; 5], vm_classes: u32) {
-        self.put("uplinks", LO, &uplink(params, dscp, vm_classes));
+    pub(crate) fn set_vm_classes(&self, dscp: [u8; 5], vm_classes: u32) {
+        self.put("uplinks", LO, &uplink(dscp, vm_classes));
     }
 
     /// Makes it an uplink that gives these priorities.
     pub(crate) fn become_uplink(&self) {
         self.become_tap(None);
-        self.put("uplinks", LO, &uplink(&FlowParams::default(), [KEEP; 5], 1));
+        self.put("uplinks", LO, &uplink([KEEP; 5], 1));
     }
 
     /// Makes its uplink the tap of a VM.

@@ -52,7 +52,7 @@ fn a_tag_beside_the_frame_makes_no_difference() {
         let params = FlowParams::default();
         let mut config = TaggerConfig::new(&params, [0; 5]);
         config.dscp = LOW_LATENCY;
-        let tagger = Tagger::load(Mask::NONE).expect("root may");
+        let tagger = Tagger::load(&params, Mask::NONE).expect("root may");
         tagger.attach(&uplink, &config).expect("nobody else is there");
     });
     let (q, ad, inner) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0x60, 9], [0x81, 0, 0x20, 3]);

@@ -195,7 +195,13 @@ fn parameters_of_the_rules() {
     // What is not said follows from the uplink's rate.
     let some = parse("[flow]\nvm_rate = \"30Mbit/s\"").expect("one key").flow;
     let derived = FlowParams::of_uplink(50_000_000);
-    assert_eq!(some.params(Some(50_000_000)), FlowParams { vm_rate: 1966, ..derived });
+    let vm_burst_ns = some.params(Some(50_000_000)).vm_burst_ns;
+    assert!((vm_burst_ns / 8).abs_diff(90_000) < 100, "30 Mbit/s give 90 KB in 24 ms");
+    assert_eq!(some.params(Some(50_000_000)), FlowParams { vm_rate: 1966, vm_burst_ns, ..derived });
+    // A VM may send what one of its pairs may.
+    let fast = parse("[flow]\nrate = \"10Mbit/s\"\nburst = \"60KB\"").expect("two keys").flow;
+    let fast = fast.params(Some(50_000_000));
+    assert_eq!((fast.vm_rate, fast.vm_burst_ns), (fast.rate, fast.burst_ns));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn mistakes_are_told_with_their_place() {
         ("[flow]\nrate = 10", ":2:8: invalid type: integer `10`, expected a rate"),
         (
             "[flow]\nburst = \"200KB\"\n[[uplink]]\nname = \"a\"\nrate = \"20Mbit/s\"",
-            ":2:9: burst: at most 135168 bytes with this rate",
+            ":2:9: burst: at most 135168 bytes with this rate (at uplink `a`)",
         ),
         ("[flow]\nburst = \"2MB\"", ":2:9: burst: at most 1341440 bytes with this rate"),
         ("[flow]\nlarge = \"9MB\"", ":2:9: large: at most 8388606 bytes"),

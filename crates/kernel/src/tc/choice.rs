@@ -43,7 +43,10 @@ const PRIO_SMALL: u32 = 14;
 const VM_BANDS: u32 = 2;
 /// Classes of each of these, 2^n, of which the host's has one: no two of up to 63 VMs share one. Our choice: some 130 disciplines.
 const VM_CLASSES: u32 = 64;
-/// From one VM's class to the next: `VM_STEP` of `bpf/flow.bpf.c`. The lower four bits are all that disciplines of others go by, at the
+/// Bytes of memory that packets of a VM in a band hold at most: an eighth of what fq_codel has by default, 32 MB, so that all VMs together
+/// hold no more than 512 MB, if they flood and CoDel does not move them. A window of 4 MB is 30 ms at 1 Gbit/s.
+const VM_MEMORY: u32 = 4 << 20;
+/// From one VM's class to the next. The lower four bits are all that disciplines of others go by, at the
 /// interfaces below an uplink such as a VLAN (`TC_PRIO_MAX`), so that they are the same for all VMs.
 const VM_STEP: u32 = 16;
 /// `TC_PRIO_INTERACTIVE` for small packets: they go first there, too (`prio2band` of `pfifo_fast`). All others are best effort, 0.
@@ -152,8 +155,11 @@ pub struct Choice {
     pub segments: Option<Segments>,
     /// The priority that each band of the rule has to have.
     pub priorities: [u32; RULE_BANDS],
-    /// Classes of each band, 2^n: the VM's number modulo this, times 16, is added to the band's priority. 1 if VMs share the band.
+    /// Classes of each band, 2^n: the VM's number modulo this, times `vm_step`, is added to the band's priority. 1 if VMs share the
+    /// band.
     pub vm_classes: u32,
+    /// From the class of one VM to that of the next.
+    pub vm_step: u32,
     /// Whether the bytes in its rings are limited (BQL). If not, packets wait there, behind all that is here, unless a
     /// rate keeps them here.
     pub limited: bool,
@@ -205,6 +211,10 @@ impl Choice {
         let frame = u64::from(facts.mtu) + ETHERNET;
         let cuts = match (shape.outer, wanted.split) {
             (Outer::Mq | Outer::None, _) | (_, Split::Segments | Split::Nobody) => false,
+            // A tbf that only cuts is no faster than that.
+            (Outer::Tbf, Split::Discipline) if shape.bands == Bands::Vms => {
+                rate.is_some_and(|rate| rate / 8 < CUTTER.0)
+            }
             (Outer::Cake | Outer::Tbf, Split::Discipline) => true,
             // Where a segment takes longer than a burst; elsewhere cutting is work for processors and of little use.
             (Outer::Cake | Outer::Tbf, Split::Auto) => {
@@ -286,6 +296,7 @@ impl Choice {
             segments,
             priorities,
             vm_classes: shape.bands.vm_classes(),
+            vm_step: if shape.bands == Bands::Vms { VM_STEP } else { 0 },
             limited,
             without,
         }
@@ -329,7 +340,7 @@ struct Band {
     rate: Option<(u64, u64)>,
 }
 
-/// Three bands as `own`, and what is in them.
+/// Bands as `own`, and what is in them.
 fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, band: Band) {
     match shape.bands {
         Bands::Prio => {
@@ -368,7 +379,7 @@ fn bands(tree: &mut Tree, shape: Shape, (own, parent): (u32, u32), first: u32, b
     let limit = u32::try_from(band.limit).unwrap_or(u32::MAX);
     for n in 0..shape.bands.bands() * shape.bands.vm_classes() {
         let (kind, options) = match (band.queue, shape.bands) {
-            (Queue::FqCodel, Bands::Vms) => ("fq_codel", options::fq_codel(VM_FLOWS)),
+            (Queue::FqCodel, Bands::Vms) => ("fq_codel", options::fq_codel(VM_FLOWS, VM_MEMORY)),
             (Queue::FqCodel, _) => ("fq_codel", Vec::new()),
             (Queue::Fifo, _) => ("bfifo", options::bfifo(limit)),
         };

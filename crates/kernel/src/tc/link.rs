@@ -19,6 +19,7 @@ const MASTER: u16 = 10;
 const QUEUE: u16 = 13;
 const LINKINFO: u16 = 18;
 const TX_QUEUES: u16 = 31;
+const LOWER_NETNS: u16 = 37;
 const GSO_SEGS: u16 = 40;
 const GSO_SIZE: u16 = 41;
 const GSO_IPV4_SIZE: u16 = 63;
@@ -132,7 +133,7 @@ pub(super) struct Facts {
     pub(super) master: Option<u32>,
     /// Its kind, if it is of one that `ip link add` makes.
     kind: Option<String>,
-    /// The number of the interface that it is on top of.
+    /// The number of the interface that it is on top of, if that is in the same network namespace.
     lower: Option<u32>,
     pub(super) segments: Option<Segments>,
 }
@@ -287,7 +288,7 @@ pub(super) fn facts((fixed, attributes): &Answer) -> Option<Facts> {
         master: number(MASTER),
         kind: find(attributes, LINKINFO).and_then(kind_of),
         // A veth names its other end so, which is beside it.
-        lower: number(LOWER),
+        lower: number(LOWER).filter(|_| number(LOWER_NETNS).is_none()),
         segments,
     })
 }

@@ -90,9 +90,9 @@ pub(super) fn htb_borrower(prio: u32, quantum: u32) -> Vec<u8> {
     nest(&with_rate(vec![(1, parms)], 7, UNLIMITED))
 }
 
-/// fq_codel with so many queues for flows; all else as the kernel has it.
-pub(super) fn fq_codel(flows: u32) -> Vec<u8> {
-    nest(&[(5, flows.to_ne_bytes().to_vec())])
+/// fq_codel with so many queues for flows, which hold so many bytes of memory; all else as the kernel has it.
+pub(super) fn fq_codel(flows: u32, memory: u32) -> Vec<u8> {
+    nest(&[(5, flows.to_ne_bytes().to_vec()), (9, memory.to_ne_bytes().to_vec())])
 }
 
 /// bfifo: so many bytes may wait.

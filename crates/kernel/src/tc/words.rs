@@ -127,7 +127,7 @@ impl Tree {
         if let Some(default) = &self.default {
             return format!("{default} (the kernel's own)");
         }
-        // Ours differ by nothing but their priority.
+        // Ours differ by their priority, and are many.
         let classes = self.classes.iter().map(|class| match self.is_ours() {
             true => format!("class {}", class.kind),
             false => format!("class {}", node(class)),

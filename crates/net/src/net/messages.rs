@@ -140,8 +140,13 @@ impl Net {
                 next = (!closed).then(|| gap.draw(&mut source.rng));
                 self.datagram_out(forth, Kind::Ping, bytes);
                 if closed {
-                    self.flows[forth.index()].timer = now + LOST_AFTER;
-                    self.queue.at(now + LOST_AFTER, Event::Unanswered(forth));
+                    let flow = &mut self.flows[forth.index()];
+                    flow.timer = now + LOST_AFTER;
+                    // One event for each flow, however many are answered before it.
+                    if flow.ack_timer == Time::NEVER {
+                        flow.ack_timer = flow.timer;
+                        self.queue.at(flow.timer, Event::Unanswered(forth));
+                    }
                 }
             }
             Pattern::Datagrams { bytes, gap } => {
@@ -205,8 +210,13 @@ impl Net {
     /// An echo of a closed loop has had no answer for so long that there will be none: the next one follows.
     pub(super) fn unanswered(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.index()];
+        flow.ack_timer = Time::NEVER;
         // It has been answered, and perhaps the next one is under way.
         if flow.timer != self.queue.now() {
+            if flow.timer != Time::NEVER {
+                flow.ack_timer = flow.timer;
+                self.queue.at(flow.timer, Event::Unanswered(id));
+            }
             return;
         }
         flow.timer = Time::NEVER;

@@ -171,6 +171,8 @@ impl SmallFirstQueue {
         let Some(own) = self.free.pop() else { return shared };
         self.slots.insert(key, own);
         self.flows[own as usize] = Flow::new(key, false);
+        // Nor does it have to do with what CoDel thought of the last one here.
+        self.parts[own as usize * BANDS..][..BANDS].fill(Part::new());
         own
     }
 
