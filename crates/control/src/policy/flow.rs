@@ -58,7 +58,7 @@ impl Flow {
         let rate = self.rate.unwrap_or(usual.rate);
         let burst_ns = self.burst_ns.unwrap_or(usual.burst_ns);
         // A VM may send what one of its pairs may.
-        let vm_rate = self.vm_rate.unwrap_or(usual.vm_rate.max(rate));
+        let vm_rate = self.vm_rate.unwrap_or_else(|| usual.vm_rate.max(rate));
         let vm_burst_ns = self.vm_burst_ns.unwrap_or_else(|| vm_burst_ns(vm_rate, burst_ns));
         FlowParams {
             rate,
