@@ -2,7 +2,8 @@
 
 use lowtail_policy::FlowParams;
 
-use super::layout::{PROGRAM, Told};
+use super::layout::Told;
+use super::tagger_config::PROGRAM;
 use super::{Counts, Mask, TaggerConfig, TapTagger, layout};
 
 /// Any bytes as values of the tagger's maps.

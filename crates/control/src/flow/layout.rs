@@ -2,16 +2,14 @@
 
 use lowtail_policy::{FLOW_BANDS, FlowParams};
 
-use super::{Mask, TaggerConfig};
+use super::Mask;
+use super::tagger_config::{BEFORE, PROGRAM, TaggerConfig};
 use lowtail_kernel::Error;
 use lowtail_kernel::marks::MARK_STEPS;
 use lowtail_kernel::shared::{Layouts, Shared};
 use lowtail_kernel::shared_struct;
 
 const BANDS: usize = FLOW_BANDS as usize;
-/// Which of our programs it is, in what is written down: one that runs and is of before is replaced.
-pub(super) const PROGRAM: u32 = 2;
-pub(super) const BEFORE: u32 = 1;
 /// Numbers of `struct lt_flow_seed`.
 pub(super) const SEED: usize = 14;
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lowtail_policy::FlowParams;
 use serde::Serialize;
 
-use super::layout::{PROGRAM, Told};
+use super::layout::Told;
+use super::tagger_config::PROGRAM;
 use super::{Counts, Mask, Tagger};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};

@@ -6,7 +6,6 @@ use lowtail_policy::{FLOW_BANDS, FlowParams};
 use serde::{Deserialize, Serialize};
 
 use super::Mask;
-use super::layout::PROGRAM;
 use lowtail_kernel::Error;
 
 const BANDS: usize = FLOW_BANDS as usize;
@@ -15,6 +14,9 @@ pub const KEEP: u8 = 0xff;
 /// DSCPs that switches know: AF21 and AF22 for what is small, low-latency data, AF11, AF12 and AF13 for the rest,
 /// high-throughput data (RFC 4594, 4.7 and 4.8).
 pub const LOW_LATENCY: [u8; BANDS] = [18, 20, 10, 12, 14];
+/// Which of our programs it is, in what is written down: one that runs and is of before is replaced.
+pub(super) const PROGRAM: u32 = 2;
+pub(super) const BEFORE: u32 = 1;
 /// Numbers of classes are 16 bits.
 const VM_CLASSES_MAX: u32 = 1 << 16;
 /// What an uplink without a tagger has.

@@ -6,8 +6,8 @@ use std::fmt;
 use lowtail_policy::FlowParams;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{PROGRAM, Told};
-use super::tagger_config::{NONE, is_one, numbers, one, params};
+use super::layout::Told;
+use super::tagger_config::{NONE, PROGRAM, is_one, numbers, one, params};
 use super::{Mask, Tagger, running};
 use lowtail_kernel::Error;
 use lowtail_kernel::tc::{self, Hook, Hooks, Link};

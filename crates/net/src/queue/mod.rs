@@ -21,8 +21,6 @@ pub mod tbf;
 
 use lowtail_engine::Time;
 
-pub use peek::Peek;
-
 use crate::packet::{PacketId, Pool};
 
 /// Why a packet was dropped.
@@ -41,6 +39,17 @@ pub enum Cause {
 impl Cause {
     /// All of them.
     pub const ALL: [Cause; 4] = [Cause::Full, Cause::Aqm, Cause::Host, Cause::Link];
+}
+
+/// What a discipline says that is asked for its next packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peek {
+    /// This many bytes; it stays where it is, and a more urgent one that comes meanwhile goes first.
+    Next(u64),
+    /// There is none, or not yet.
+    Nothing,
+    /// It does not know before it has taken the packet out.
+    Takes,
 }
 
 /// What a discipline may touch.

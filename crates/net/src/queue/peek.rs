@@ -3,19 +3,8 @@
 
 use lowtail_engine::Time;
 
-use super::{Queue, QueueContext};
+use super::{Peek, Queue, QueueContext};
 use crate::packet::PacketId;
-
-/// What a discipline says that is asked for its next packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peek {
-    /// This many bytes; it stays where it is, and a more urgent one that comes meanwhile goes first.
-    Next(u64),
-    /// There is none, or not yet.
-    Nothing,
-    /// It does not know before it has taken the packet out.
-    Takes,
-}
 
 /// A discipline whose next packet can be looked at. One that has to take it out for that
 /// ([`Peek::Takes`]) has it held here, before all that come later (Linux `qdisc_peek_dequeued`).
