@@ -6,15 +6,14 @@
  * A flow is what a VM sends from one source address and port to one destination
  * address and port by one protocol; where a packet has no ports, what it sends from
  * one address to the other by that protocol. Below it is called a pair, of two ends.
- * What it sends is line time (line.h). A packet is SMALL if
- * the pair's bucket holds its line time and its VM's bucket does, too; the VM's
- * is charged only with what goes as small, so that a VM's bulk traffic does not
- * make its short flows large, and one that slices its traffic into many pairs
- * gains nothing by it.
+ * What it sends is line time (line.h). A packet is SMALL if the pair's bucket holds
+ * its line time and its VM's bucket does, too; the VM's is charged only with what
+ * goes as small, so that a VM's bulk traffic does not make its short flows large,
+ * and one that slices its traffic into many pairs gains nothing by it.
  *
  * A pair whose packet was not small is LARGE, and stays so until its bucket has
- * been full again: after burst / rate of quiet at most, 24 ms with the defaults. No timer looks
- * after it. Else a bulk flow would have as many packets small as its rate allows,
+ * been full again: after burst / rate of quiet at most, 24 ms with the defaults. No
+ * timer looks after it. Else a bulk flow would have as many packets small as its rate allows,
  * each of which overtakes the large ones before it. For the same reason a pair is
  * large if it was its VM's bucket that lacked the tokens; with little taken out of
  * its own bucket this is over soon, 0.16 ms after a packet of 200 bytes with them. Large
@@ -53,7 +52,8 @@
  * than a whole burst and LT_FLOW_STEP_NS is full: so a clock that steps back by
  * more than that keeps nothing, and by less adds nothing. An entry that nobody
  * has looked at for 18 minutes, or a multiple, seems dry again for as long as that,
- * 91 ms with the defaults: its pair may be large then that should be small, never the reverse.
+ * 91 ms with the defaults: its pair may be large then that should be small, never the
+ * reverse.
  *
  * The caller owns the memory, zeroed is empty; it picks the set (lt_flow_hash,
  * lt_flow_index) and calls lt_flow_classify under the set's lock. A VM's bucket
@@ -463,9 +463,18 @@ LT_FN lt_u32 lt_flow_enter(struct lt_flow_set *set, const struct lt_flow_rule *r
 /* ---- a VM ------------------------------------------------------------ */
 
 /*
- * Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid.
- * A clock that has stepped back by more than LT_STEP_BACK_MAX_NS is a new one, on
- * which the bucket is full. Who has been overtaken by others LT_FLOW_TRIES times
+ * How long from @now on until a VM's bucket is full that is so at @full. A clock that
+ * has stepped back by more than LT_STEP_BACK_MAX_NS is a new one, on which it is full.
+ */
+LT_FN lt_u64 lt_flow_vm_ahead(lt_u64 full, const struct lt_flow_rule *r, lt_u64 now)
+{
+	lt_u64 ahead = lt_since(full, now);
+
+	return ahead > r->vm_debt_ns + LT_STEP_BACK_MAX_NS ? 0 : ahead;
+}
+
+/*
+ * Whether a packet of @bytes (any value) may go as small, 0 or 1; if so it is paid. Who has been overtaken by others LT_FLOW_TRIES times
  * running is refused.
  */
 LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
@@ -476,10 +485,8 @@ LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
 
 	for (n = 0; n < LT_FLOW_TRIES; n++) {
 		lt_u64 full = *(volatile lt_u64 *)&vm->full_ns;
-		lt_u64 ahead = lt_since(full, now);
+		lt_u64 ahead = lt_flow_vm_ahead(full, r, now);
 
-		if (ahead > r->vm_debt_ns + LT_STEP_BACK_MAX_NS)
-			ahead = 0;
 		if (ahead + cost > r->vm_debt_ns)
 			break;
 		if (LT_FLOW_SWAP(&vm->full_ns, full, now + ahead + cost))
@@ -489,16 +496,13 @@ LT_FN int lt_flow_vm_take(struct lt_flow_vm *vm, const struct lt_flow_rule *r,
 	return 0;
 }
 
-/*
- * Whether @vm has used more than half of what its bucket holds at most, at @now. As
- * in lt_flow_vm_take a clock that has stepped back is a new one.
- */
+/* Whether @vm has used more than half of what its bucket holds at most, at @now. */
 LT_FN int lt_flow_vm_busy(const struct lt_flow_vm *vm, const struct lt_flow_rule *r,
 			  lt_u64 now)
 {
-	lt_u64 ahead = lt_since(*(volatile const lt_u64 *)&vm->full_ns, now);
+	lt_u64 full = *(volatile const lt_u64 *)&vm->full_ns;
 
-	return ahead > r->vm_debt_ns / 2 && ahead <= r->vm_debt_ns + LT_STEP_BACK_MAX_NS;
+	return lt_flow_vm_ahead(full, r, now) > r->vm_debt_ns / 2;
 }
 
 /* ---- all of it ------------------------------------------------------- */

@@ -134,8 +134,9 @@ impl Default for FlowParams {
 /// 1 Mbit/s: lower rates of the rule are no longer exact.
 const LEAST_BITS_PER_S: u64 = 1_000_000;
 
-/// Rates are parts of 1 Gbit/s, 16 bits behind the point: `policy/line.h`.
-fn part_of_line(bits_per_s: u64) -> u32 {
+/// A rate as the rule has it: part of 1 Gbit/s, 16 bits behind the point (`policy/line.h`); no more than
+/// `u32::MAX`, which no rule takes.
+pub fn part_of_line(bits_per_s: u64) -> u32 {
     u32::try_from(u128::from(bits_per_s) * 65_536 / 1_000_000_000).unwrap_or(u32::MAX)
 }
 

@@ -17,7 +17,7 @@ pub use bucket::{Bucket, NEVER, RATE_MAX, RATE_ONE};
 pub use cap::Cap;
 pub use flow::{
     FLOW_BANDS, FLOW_VM_MAX, FlowParams, FlowRule, FlowSeed, FlowSet, FlowVm, flow_index,
-    flow_ports, vm_burst_ns,
+    flow_ports, part_of_line, vm_burst_ns,
 };
 pub use flow_table::{FlowTable, Verdict};
 pub use params::{Params, WAIT_MAX_NS};

@@ -16,10 +16,10 @@ impl Settings {
     /// own, once in the life of the process. What is wrong with one of them is a note. Gives the rule of the first of them that
     /// has a tagger then, if any does.
     pub(super) fn network(&mut self, policy: &Policy) -> Option<FlowParams> {
-        let mut tags = None;
+        let mut rule = None;
         for uplink in &policy.uplinks {
             match self.uplink(policy, uplink) {
-                Ok(Some(params)) => tags = tags.or(Some(params)),
+                Ok(Some(params)) => rule = rule.or(Some(params)),
                 // Nothing is wanted of it, so that what was set there once goes.
                 Ok(None) => {}
                 Err(error) => {
@@ -28,7 +28,7 @@ impl Settings {
                 }
             }
         }
-        tags
+        rule
     }
 
     fn uplink(&mut self, policy: &Policy, uplink: &Uplink) -> Result<Option<FlowParams>, Error> {
@@ -38,11 +38,7 @@ impl Settings {
         }
         let choice = self.choose(&link, uplink)?;
         let params = policy.flow.params(uplink.rate_bits_per_s);
-        let mut config = TaggerConfig::new(&params, choice.priorities);
-        (config.vm_classes, config.vm_step) = (choice.vm_classes, choice.vm_step);
-        config.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
-        config.marks = policy.marks();
-        let tags = match self.replaceable(&link) {
+        let (mut config, tags) = match self.replaceable(&link) {
             Ok(()) => {
                 self.disciplines(&choice);
                 if !uplink.has_usual_priorities() {
@@ -50,15 +46,17 @@ impl Settings {
                         "`priority` of {link} is not used: its disciplines know classes by numbers of their own"
                     ));
                 }
-                "small packets first, by the disciplines' numbers"
+                let tags = "small packets first, by the disciplines' numbers";
+                (TaggerConfig::of(&params, &choice), tags)
             }
             Err(error) => {
                 self.note(format!("{error}; until then its packets get the policy's priorities"));
-                config.priorities = uplink.priority;
-                (config.vm_classes, config.vm_step) = (1, 0);
-                "the policy's priorities, for the disciplines that are there"
+                let tags = "the policy's priorities, for the disciplines that are there";
+                (TaggerConfig::new(&params, uplink.priority), tags)
             }
         };
+        config.dscp = uplink.dscp.map(|dscp| dscp.unwrap_or(KEEP));
+        config.marks = policy.marks();
         let marked = if config.dscp == [KEEP; 5] { "" } else { "; the policy's DSCPs" };
         self.part(&link, Part::Hooks, "present".to_string(), "for the tagger".to_string());
         self.part(&link, Part::Tagger, config.to_text(), format!("{tags}{marked}"));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mask;
 use lowtail_kernel::Error;
+use lowtail_kernel::tc::Choice;
 
 const BANDS: usize = FLOW_BANDS as usize;
 /// A DSCP that stays as it is.
@@ -72,6 +73,12 @@ impl TaggerConfig {
             marks: Mask::NONE,
             program: PROGRAM,
         }
+    }
+
+    /// With the rule's parameters and the classes of these disciplines, and all DSCPs as they are.
+    pub fn of(params: &FlowParams, choice: &Choice) -> Self {
+        let Choice { priorities, vm_classes, vm_step, .. } = *choice;
+        TaggerConfig { vm_classes, vm_step, ..Self::new(params, priorities) }
     }
 
     /// The rule's parameters.

@@ -1,18 +1,16 @@
 //! Parameters of the rule for flows.
 
 use lowtail_config_text::{BytesText, KeyError, RateText};
-use lowtail_policy::{FlowParams, RATE_MAX, vm_burst_ns};
+use lowtail_policy::{FlowParams, RATE_MAX, part_of_line, vm_burst_ns};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::uplink::Uplink;
 
-/// Line time of a byte, of which rates and bursts of the rule are made: `LT_BYTE_SHIFT` of `policy/line.h`.
+/// Line time of a byte, of which bursts of the rule are made: `LT_BYTE_SHIFT` of `policy/line.h`.
 const BYTE_NS: u64 = 8;
-/// What a rate is a part of: a byte in its line time.
-const LINE_BITS_PER_S: u128 = 8 * 1_000_000_000 / BYTE_NS as u128;
 
-/// 1 Mbit/s of that: lower rates of the rule are no longer exact.
+/// 1 Mbit/s as part of the line: lower rates of the rule are no longer exact.
 const RATE_MIN: u32 = 65;
 /// Bytes of a pair are counted up to here: `LT_FLOW_ATTAINED_MAX`, less the one that is none.
 const ATTAINED_MOST: u64 = (1 << 23) - 2;
@@ -76,10 +74,7 @@ impl Flow {
 impl FlowFile {
     /// What the file says, which suits uplinks of these rates.
     pub(super) fn build(&self, uplinks: &[Uplink]) -> Result<Flow, KeyError> {
-        let part = |RateText(bits_per_s): RateText| {
-            let part = u128::from(bits_per_s) * 65_536 / LINE_BITS_PER_S;
-            u32::try_from(part).unwrap_or(u32::MAX)
-        };
+        let part = |RateText(bits_per_s): RateText| part_of_line(bits_per_s);
         let line = |BytesText(bytes): BytesText| {
             u32::try_from(bytes.saturating_mul(BYTE_NS)).unwrap_or(u32::MAX)
         };

@@ -20,7 +20,7 @@ const ODD: usize = 11;
 const FRAGMENTS: usize = 12;
 
 /// The sum of an IPv4 header is right if this is 0xffff (RFC 791).
-fn sum(header: &[u8]) -> u16 {
+pub(crate) fn sum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {

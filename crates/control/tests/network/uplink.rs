@@ -89,8 +89,7 @@ impl Net {
                 uplink.set_segments(segments).expect("shorter ones");
             }
             tc::set_hooks(&uplink, true).expect("they are new");
-            let mut config = TaggerConfig::new(&params, choice.priorities);
-            (config.vm_classes, config.vm_step) = (choice.vm_classes, choice.vm_step);
+            let mut config = TaggerConfig::of(&params, &choice);
             config.dscp = LOW_LATENCY;
             flow::write(&uplink, &config.to_text()).expect("it is put there");
             let tap = |n| Link::find(&format!("tap-{n}")).expect("it is there").ifindex;

@@ -125,9 +125,6 @@ impl Session {
             // Older kernels have no words for an error; that is no reason to stop.
             let _ = socket.set_ext_ack(true);
             let _ = socket.set_cap_ack(true);
-            // Answers to as many orders as a tree for 64 VMs takes are more than what fits by default. Who may give orders may
-            // ask for more room.
-            let _ = setsockopt(&socket, sockopt::RcvBufForce, &ANSWERS_MAX);
             Ok(socket)
         });
         let what = || "cannot open rtnetlink".to_string();
@@ -149,6 +146,9 @@ impl Session {
             bytes.extend(message.bytes(self.sequence, NLM_F_ACK));
         }
         let lost = |error| Refused { what: last.what.clone(), error, message: None };
+        // Answers to as many orders as a tree for 64 VMs takes are more than what fits by default. Who may give orders may ask for
+        // more room.
+        let _ = setsockopt(&self.socket, sockopt::RcvBufForce, &ANSWERS_MAX);
         self.socket.send(&bytes, 0).map_err(lost)?;
         let mut refused: Option<(u32, Refused)> = None;
         let mut answered = 0;

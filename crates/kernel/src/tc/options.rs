@@ -60,34 +60,34 @@ pub(super) fn htb(default: u32) -> Vec<u8> {
     nest(&[(2, init)])
 }
 
-/// A class of htb that no rate limits: those of a lower `prio` go first, those of the same take turns of `quantum` bytes.
+/// A class of htb: `rate` and `ceil` in bytes per second, with their bursts in units of 64 ns; those of a lower `prio` go first, those of
+/// the same take turns of `quantum` bytes.
+fn class(rate: (u64, u32), ceil: (u64, u32), quantum: u32, prio: u32) -> Vec<u8> {
+    let mut parms = [rate_spec(rate.0), rate_spec(ceil.0)].concat();
+    parms.extend([rate.1, ceil.1, quantum, 0, prio].map(u32::to_ne_bytes).concat());
+    nest(&with_rate(with_rate(vec![(1, parms)], 6, rate.0), 7, ceil.0))
+}
+
+/// No limit, for a rate of htb.
+fn unlimited() -> (u64, u32) {
+    (UNLIMITED, ticks(1 << 26, UNLIMITED))
+}
+
+/// A class of htb that no rate limits.
 pub(super) fn htb_class(prio: u32, quantum: u32) -> Vec<u8> {
-    let mut parms = rate_spec(UNLIMITED);
-    parms.extend(rate_spec(UNLIMITED));
-    let burst = ticks(1 << 26, UNLIMITED);
-    parms.extend([burst, burst, quantum, 0, prio].map(u32::to_ne_bytes).concat());
-    let all = with_rate(vec![(1, parms)], 6, UNLIMITED);
-    nest(&with_rate(all, 7, UNLIMITED))
+    class(unlimited(), unlimited(), quantum, prio)
 }
 
 /// A class of htb with classes below it, which together get no more than `rate` bytes per second, and `burst` at once.
 pub(super) fn htb_rate(rate: u64, burst: u64) -> Vec<u8> {
-    let mut parms = rate_spec(rate);
-    parms.extend(rate_spec(rate));
-    let burst = ticks(burst, rate);
-    parms.extend([burst, burst, 1 << 16, 0, 0].map(u32::to_ne_bytes).concat());
-    nest(&with_rate(with_rate(vec![(1, parms)], 6, rate), 7, rate))
+    let rate = (rate, ticks(burst, rate));
+    class(rate, rate, 1 << 16, 0)
 }
 
-/// A class below that: of a lower `prio` first, turns of `quantum` bytes among those of the same. It lives on what it borrows, in
-/// this order. What a class has of its own is not in order, so it has as little as there can be: a packet each minute
-/// (`htb_class_mode`, `htb_accnt_tokens`).
+/// A class below that. It lives on what it borrows, in the order of `prio`. What a class has of its own is not in order, so it has as
+/// little as there can be: a packet each minute (`htb_class_mode`, `htb_accnt_tokens`).
 pub(super) fn htb_borrower(prio: u32, quantum: u32) -> Vec<u8> {
-    let mut parms = rate_spec(1);
-    parms.extend(rate_spec(UNLIMITED));
-    let burst = ticks(1 << 26, UNLIMITED);
-    parms.extend([1, burst, quantum, 0, prio].map(u32::to_ne_bytes).concat());
-    nest(&with_rate(vec![(1, parms)], 7, UNLIMITED))
+    class((1, 1), unlimited(), quantum, prio)
 }
 
 /// fq_codel with so many queues for flows, which hold so many bytes of memory; all else as the kernel has it.

@@ -13,7 +13,7 @@ use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
 use lowtail_net::queue::tag::Tag;
 use lowtail_net::queue::tbf::Tbf;
-use lowtail_policy::{FlowParams, FlowSet, FlowVm};
+use lowtail_policy::{FlowParams, FlowSet, FlowVm, part_of_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -246,8 +246,7 @@ impl QueueFile {
             _ => FlowParams::default(),
         };
         if let Some(rate) = rate {
-            // Line time of a bit is 1 ns: the share of a Gbit/s, 16 bits behind the point.
-            params.rate = (u128::from(rate.0) * 65_536 / 1_000_000_000) as u32;
+            params.rate = part_of_line(rate.0);
         }
         if let Some(burst) = burst {
             params.burst_ns = (burst.0.min(1 << 26) * 8) as u32;
