@@ -22,6 +22,8 @@ struct slot {
 	__u64 epoch;		/* how often the slot was given away; what is of an older one is not counted */
 	__u64 packets;
 	__u64 bytes;
+	__u64 probe_key;	/* the packet that is followed: ahead.h */
+	__u64 probe_ns;		/* when it came, or the one before */
 	struct lt_hist queue;
 	struct lt_hist beyond;
 };
@@ -39,6 +41,7 @@ struct lost {
 	__u64 odd;		/* segments that are not whole */
 	__u64 drops;		/* reasons that did not fit */
 	__u64 flows;		/* forgotten before their answer, for want of room */
+	__u64 blame;		/* packets at uplinks for which there was no room in `served` */
 };
 
 struct {

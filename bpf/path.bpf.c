@@ -27,6 +27,9 @@
 #include "segment.h"
 #include "packets.h"
 #include "flows.h"
+#include "senders.h"
+#include "ahead.h"
+#include "cuts.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -143,48 +146,87 @@ int BPF_PROG(queued, struct sk_buff *skb)
 		key = key_by(skb, BY_ADDRESS);
 	packet.since_ns = bpf_ktime_get_ns();
 	park(key, &packet);
+	probe(slot, index, &packet, key);
 	return 0;
+}
+
+/*
+ * A packet that a VM has sent, by @from, is given to the driver of @dev. Whose it is for the uplink.
+ */
+static __always_inline __u32 left(const struct sk_buff *skb, const struct link_key *key,
+				  const struct link *from, bool uplink)
+{
+	bool found, carried = from->kind == CARRIER;
+	struct packet packet;
+	struct segment s = {};
+	__u32 sender = SENDER_OTHERS;
+	struct slot *slot;
+	enum kind kind;
+	__u64 now;
+
+	if (!carried)
+		sender = vm_sender(from->slot);
+	found = fetch_address(skb, &packet);
+	/* To another VM, it passes no uplink; else it may be the first piece of one. */
+	if (!found && !uplink)
+		return sender;
+	now = bpf_ktime_get_ns();
+	kind = read_segment(skb, AT_MAC, &s);
+	if (!found && (kind != SEGMENT || !fetch(cut_key(&s), &packet)))
+		return carried && kind == SEGMENT ? cut_of(&s, sender) : sender;
+	if (carried) {
+		sender = vm_sender(packet.slot);
+		if (!found)
+			note_cut(&s, sender);
+	}
+	if (packet.link.ifindex != key->ifindex || packet.link.netns != key->netns)
+		return sender;
+	slot = find_slot(packet.slot, packet.epoch);
+	if (!slot)
+		return sender;
+	note(&slot->queue, now - packet.since_ns);
+	if (end_probe(slot, &packet))
+		note_ahead(packet.slot, key->netns, key->ifindex, now - packet.since_ns);
+	if (kind == SEGMENT)
+		note_sent(&s, &packet, now);
+	else if (kind == ODD)
+		LOSE(odd);
+	return sender;
+}
+
+/* Whose a packet is that no VM has sent: the host's own, or one that it forwards. */
+static __always_inline __u32 not_a_vms(const struct sk_buff *skb)
+{
+	struct link_key from;
+
+	if (!skb->skb_iif)
+		return host_sender(skb);
+	from = key_of(skb->dev, skb->skb_iif);
+	return named_sender(SENDER_INTERFACE, (__u64)from.netns << 32 | from.ifindex);
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 {
-	struct packet packet;
-	struct link_key key;
-	struct segment s = {};
-	struct link *link;
-	enum kind kind;
-	struct slot *slot;
-	bool found;
-	__u64 now;
+	struct link_key key = key_of(dev, dev->ifindex);
+	struct link *to = bpf_map_lookup_elem(&links, &key), *from = 0;
+	bool uplink = to && to->kind == UPLINK;
+	struct served *served;
+	__u32 sender;
 
-	if (!skb->skb_iif)
+	if (skb->skb_iif)
+		from = origin(skb);
+	if (from && (from->kind == TAP || from->kind == CARRIER))
+		sender = left(skb, &key, from, uplink);
+	else if (uplink)
+		sender = not_a_vms(skb);
+	else
 		return 0;
-	link = origin(skb);
-	if (!link || (link->kind != TAP && link->kind != CARRIER))
+	if (!uplink)
 		return 0;
-	found = fetch_address(skb, &packet);
-	key = key_of(dev, dev->ifindex);
-	if (!found) {
-		/* To another VM, it passes no uplink; else it may be the first piece of one. */
-		link = bpf_map_lookup_elem(&links, &key);
-		if (!link || link->kind != UPLINK)
-			return 0;
-	}
-	now = bpf_ktime_get_ns();
-	kind = read_segment(skb, AT_MAC, &s);
-	if (!found && (kind != SEGMENT || !fetch(cut_key(&s), &packet)))
-		return 0;
-	if (packet.link.ifindex != key.ifindex || packet.link.netns != key.netns)
-		return 0;
-	slot = find_slot(packet.slot, packet.epoch);
-	if (!slot)
-		return 0;
-	note(&slot->queue, now - packet.since_ns);
-	if (kind == SEGMENT)
-		note_sent(&s, &packet, now);
-	else if (kind == ODD)
-		LOSE(odd);
+	served = served_by(&key);
+	if (served && sender < SENDERS)
+		__sync_fetch_and_add(&served->bytes[sender], skb->len);
 	return 0;
 }
 
@@ -262,12 +304,16 @@ int BPF_PROG(dropped, struct sk_buff *skb, void *location, __u32 reason)
 	struct link_key key;
 	struct packet packet;
 	struct link *link;
+	struct slot *slot;
 
 	if (!dev)
 		return 0;
 	if (fetch_address(skb, &packet)) {
-		if (find_slot(packet.slot, packet.epoch))
+		slot = find_slot(packet.slot, packet.epoch);
+		if (slot) {
+			end_probe(slot, &packet);
 			note_drop(packet.slot, reason);
+		}
 		return 0;
 	}
 	key = key_of(dev, dev->ifindex);

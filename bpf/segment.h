@@ -41,8 +41,30 @@ struct net_device {
 	const struct rtnl_link_ops *rtnl_link_ops;
 } __attribute__((preserve_access_index));
 
+struct kernfs_node {
+	__u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+	struct kernfs_node *kn;
+} __attribute__((preserve_access_index));
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} __attribute__((preserve_access_index));
+
+struct sock_common {
+	volatile unsigned char skc_state;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
+} __attribute__((preserve_access_index));
+
 struct sk_buff {
 	struct net_device *dev;
+	struct sock *sk;
 	unsigned int len, data_len;
 	int skb_iif;
 	__u8 pkt_type : 3;
@@ -54,6 +76,12 @@ struct sk_buff {
 struct skb_shared_info {
 	unsigned short gso_size;
 } __attribute__((preserve_access_index));
+
+/* States of sockets that are no full ones: include/net/tcp_states.h. */
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
+
+#define E2BIG 7
 
 #define ETHERNET 1	/* ARPHRD_ETHER */
 #define PACKET_HOST 0	/* linux/if_packet.h: it is addressed to this host */

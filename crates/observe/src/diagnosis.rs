@@ -6,7 +6,7 @@ use lowtail_engine::Duration;
 use lowtail_out::seconds;
 use serde::Serialize;
 
-use super::{Histogram, Runner, Snapshot, VmSnapshot};
+use super::{Histogram, Network, Runner, Sender, Snapshot, VmSnapshot};
 use lowtail_discover::Role;
 use lowtail_kernel::Name;
 
@@ -124,10 +124,24 @@ pub enum Unit {
 /// For whom, and how much of the waiting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
-    /// Who ran.
-    pub runner: Runner,
-    /// Their part of the ready time, 0 to 1.
+    /// Who.
+    #[serde(flatten)]
+    pub culprit: Culprit,
+    /// Their part, 0 to 1: of the ready time, or of the bytes that left before the VM's packets.
     pub ratio: f64,
+    /// What a sender sends, through all uplinks, in bits per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits_per_second: Option<f64>,
+}
+
+/// Who keeps a VM waiting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Culprit {
+    /// Who ran on its CPU.
+    Runner(Runner),
+    /// Whose packets were before its own.
+    Sender(Sender),
 }
 
 /// One trouble of one VM.
@@ -182,7 +196,7 @@ impl Diagnosis {
     pub fn update(&mut self, snapshot: &Snapshot) -> Vec<Finding> {
         let mut findings = Vec::new();
         for vm in &snapshot.vms {
-            for found in look(vm, snapshot.interval_ms, &self.thresholds) {
+            for found in look(vm, snapshot, &self.thresholds) {
                 let key = (vm.pid, vm.started_ticks, found.symptom);
                 let before = self.open.remove(&key).map_or(0.0, |open| open.duration_ms);
                 let duration_ms = before + snapshot.interval_ms;
@@ -211,7 +225,8 @@ impl Diagnosis {
 }
 
 /// The troubles of one VM in one interval.
-fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Finding> {
+fn look(vm: &VmSnapshot, snapshot: &Snapshot, thresholds: &Thresholds) -> Vec<Finding> {
+    let interval_ms = snapshot.interval_ms;
     let mut found = Vec::new();
     let s = |limit: Duration| seconds::of_ns(limit.as_ns());
     let mut tell = |symptom: Symptom, value: f64, causes: Vec<Cause>| {
@@ -266,7 +281,8 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     let periods: u64 = vm.throttled.iter().map(|group| group.periods).sum();
     let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
     if throttled >= LATE_MIN.min(periods) && throttled > 0 {
-        let cause = Cause { runner: Runner::Quota, ratio: 1.0 };
+        let culprit = Culprit::Runner(Runner::Quota);
+        let cause = Cause { culprit, ratio: 1.0, bits_per_second: None };
         tell(Symptom::Throttling, throttled as f64 / periods.max(1) as f64, vec![cause]);
     }
     if hurts(&back_end, thresholds.host) {
@@ -276,7 +292,8 @@ fn look(vm: &VmSnapshot, interval_ms: f64, thresholds: &Thresholds) -> Vec<Findi
     }
     if let Some(network) = &vm.network {
         if hurts(&network.queueing_delay, thresholds.host) {
-            tell(Symptom::QueueingDelay, p99_s(&network.queueing_delay), Vec::new());
+            let causes = senders(network, snapshot);
+            tell(Symptom::QueueingDelay, p99_s(&network.queueing_delay), causes);
         }
         let drops: u64 = network.drops.iter().map(|drop| drop.packets).sum();
         if drops >= LATE_MIN && drops * LATE_ONE_IN >= network.transmitted_packets {
@@ -311,16 +328,28 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
     let total: u64 = all.iter().map(|(_, ns)| ns).sum();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     let cause = |(runner, ns): &(&Runner, u64)| Cause {
-        runner: (*runner).clone(),
+        culprit: Culprit::Runner((*runner).clone()),
         ratio: *ns as f64 / total.max(1) as f64,
+        bits_per_second: None,
     };
     all.iter().take(CAUSES_MAX).map(cause).collect()
+}
+
+/// Whose bytes left before the VM's packets.
+fn senders(network: &Network, snapshot: &Snapshot) -> Vec<Cause> {
+    let blame = &network.queue_blame;
+    let cause = |(sender, bytes): (&Sender, u64)| Cause {
+        culprit: Culprit::Sender(sender.clone()),
+        ratio: bytes as f64 / blame.bytes_ahead.max(1) as f64,
+        bits_per_second: Some(snapshot.bits_per_second(sender)),
+    };
+    blame.senders.iter().take(CAUSES_MAX).map(|sent| cause((&sent.sender, sent.bytes))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blame, Network, ThreadSnapshot, Throttled, Unseen};
+    use crate::{Blame, QueueBlame, Sent, ThreadSnapshot, Throttled, Unseen, Uplink};
     use lowtail_discover::{Kind, Origin};
 
     fn waits(us: &[(u64, u64)]) -> Histogram {
@@ -376,7 +405,8 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].queue, found[0].symptom), (Queue::RunQueue, Symptom::WakeupLatency));
         assert!((found[0].value / 0.004 - 1.0).abs() < 0.04, "{}", found[0].value);
-        assert_eq!(found[0].causes[0].runner, Runner::Vm(Name::new("batch"), 77));
+        let batch = Culprit::Runner(Runner::Vm(Name::new("batch"), 77));
+        assert_eq!(found[0].causes[0].culprit, batch);
         assert_eq!(found[0].causes[0].ratio, 0.75);
         assert_eq!(diagnosis.update(&interval(slow))[0].duration_ms, 2000.0);
         // It is kept for a while, and then forgotten.
@@ -403,7 +433,8 @@ mod tests {
         }];
         let mut found = Diagnosis::default().update(&interval(vm.clone()));
         assert_eq!((found.len(), found[0].symptom), (1, Symptom::Throttling));
-        assert_eq!((found[0].value, &found[0].causes[0].runner), (0.5, &Runner::Quota));
+        let quota = Culprit::Runner(Runner::Quota);
+        assert_eq!((found[0].value, &found[0].causes[0].culprit), (0.5, &quota));
         vm.throttled.clear();
         let queueing_delay = waits(&[(5_000, 100)]);
         vm.network =
@@ -414,6 +445,31 @@ mod tests {
         vm.network = Some(Network { round_trip, transmitted_packets: 100, ..Network::default() });
         found = Diagnosis::default().update(&interval(vm));
         assert_eq!((found.len(), found[0].queue), (1, Queue::Network));
+    }
+
+    #[test]
+    fn who_fills_the_uplinks_queue_is_named_with_his_rate() {
+        let (mut vm, bulk) = (vm(waits(&[(20, 400)])), Sender::Vm(Name::new("bulk"), 77));
+        let sent = |sender: &Sender, bytes| Sent { sender: sender.clone(), bytes };
+        let senders = vec![sent(&bulk, 900), sent(&Sender::Host, 100)];
+        let queue_blame = QueueBlame { bytes_ahead: 1000, senders, ..QueueBlame::default() };
+        let queueing_delay = waits(&[(5_000, 100)]);
+        vm.network = Some(Network { queueing_delay, queue_blame, ..Network::default() });
+        let uplink = |name: &str, bytes| Uplink {
+            name: Name::new(name),
+            transmitted_bytes: bytes,
+            senders: vec![sent(&bulk, bytes)],
+        };
+        let uplinks = vec![uplink("eth0", 1_000_000), uplink("eth1", 250_000)];
+        let snapshot = Snapshot { uplinks, ..interval(vm) };
+        let found = Diagnosis::default().update(&snapshot);
+        assert_eq!((found.len(), found[0].symptom), (1, Symptom::QueueingDelay));
+        let first = &found[0].causes[0];
+        assert_eq!((&first.culprit, first.ratio), (&Culprit::Sender(bulk.clone()), 0.9));
+        // 1.25 MB in a second.
+        assert_eq!(first.bits_per_second, Some(1e7));
+        let json = serde_json::to_value(first).unwrap();
+        assert_eq!(json["sender"], serde_json::json!({"vm": ["bulk", 77]}));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod kernel;
 mod network;
 mod observer;
 mod pool;
+mod queue_blame;
 pub mod record;
 mod share;
 mod slot;
@@ -27,11 +28,12 @@ mod traffic;
 mod vm_key;
 
 pub(crate) use allot::{Candidate, choose};
-pub use diagnosis::{Cause, Diagnosis, Finding, Queue, Symptom, Thresholds, Unit};
+pub use diagnosis::{Cause, Culprit, Diagnosis, Finding, Queue, Symptom, Thresholds, Unit};
 pub use lowtail_kernel::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};
 pub use observer::{Observer, Options};
 pub use pool::THREADS_MAX;
 pub use snapshot::{
-    Blame, Drop, Lost, Network, Runner, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot,
+    Blame, Drop, Lost, Network, QueueBlame, Runner, Sender, Sent, Snapshot, ThreadSnapshot,
+    Throttled, Unseen, Uplink, VmSnapshot,
 };

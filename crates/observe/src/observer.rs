@@ -81,9 +81,8 @@ impl Observer {
         let now = Instant::now();
         // Threads can be looked at where packets cannot.
         let traffic = match options.network {
-            true => {
-                Traffic::start(options.uplinks.clone()).map_err(|error| format!("packets: {error}"))
-            }
+            true => Traffic::start(options.uplinks.clone(), options.roots.clone())
+                .map_err(|error| format!("packets: {error}")),
             false => Err("packets: not asked for".to_string()),
         };
         let mut observer = Observer {
@@ -189,9 +188,9 @@ impl Observer {
             }
         }
         self.look_at_quotas();
-        let networks = match &mut self.traffic {
+        let (networks, uplinks) = match &mut self.traffic {
             Ok(traffic) => traffic.read(&self.vms)?,
-            Err(_) => BTreeMap::new(),
+            Err(_) => Default::default(),
         };
         let mut vms = self.vm_snapshots(threads, networks);
         for vm in &mut vms {
@@ -209,6 +208,7 @@ impl Observer {
             interval_ms: interval.as_ns() as f64 / 1e6,
             lost: self.lost_since()?,
             vms,
+            uplinks,
             coverage_gaps,
             incomplete,
         })

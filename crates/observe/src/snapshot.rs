@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub interval_ms: f64,
     /// The VMs, in order of name and process.
     pub vms: Vec<VmSnapshot>,
+    /// The uplinks by which packets of VMs have left, in order of name.
+    pub uplinks: Vec<Uplink>,
     /// What the kernel's side could not keep.
     pub lost: Lost,
     /// What cannot be seen on this host, and why: a word to people.
@@ -25,6 +27,27 @@ pub struct Snapshot {
     /// Processes could not be read, or a VM that the user names is not there, for a reason that `coverage_gaps` has: there may
     /// be other VMs, and more threads of these.
     pub incomplete: bool,
+}
+
+impl Snapshot {
+    /// What a sender has sent through all uplinks, in bits per second.
+    pub fn bits_per_second(&self, sender: &Sender) -> f64 {
+        let all = self.uplinks.iter().flat_map(|uplink| &uplink.senders);
+        let bytes: u64 = all.filter(|sent| sent.sender == *sender).map(|sent| sent.bytes).sum();
+        rate(bytes, self.interval_ms)
+    }
+}
+
+impl Uplink {
+    /// What all have sent, in bits per second.
+    pub fn bits_per_second(&self, interval_ms: f64) -> f64 {
+        rate(self.transmitted_bytes, interval_ms)
+    }
+}
+
+/// Bits per second.
+fn rate(bytes: u64, interval_ms: f64) -> f64 {
+    8e3 * bytes as f64 / interval_ms.max(1.0)
 }
 
 /// A VM, over one interval.
@@ -197,6 +220,59 @@ pub struct Network {
     pub drops: Vec<Drop>,
     /// The round trip beyond the uplink, from leaving it to the answer's arrival.
     pub round_trip: Histogram,
+    /// Whose bytes left while its packets waited for an uplink.
+    pub queue_blame: QueueBlame,
+}
+
+/// Whose bytes uplinks sent while packets of a VM waited there: one packet at a time is followed, and one in each millisecond
+/// at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueBlame {
+    /// Packets that were followed.
+    pub sampled_packets: u64,
+    /// How long they waited, together, in nanoseconds (JSON: seconds).
+    #[serde(rename = "sampled_delay_seconds", serialize_with = "seconds::ns")]
+    pub sampled_delay_ns: u64,
+    /// Bytes that left meanwhile, of all senders.
+    pub bytes_ahead: u64,
+    /// Those of each, most first. Their sum is `bytes_ahead`.
+    pub senders: Vec<Sent>,
+}
+
+/// What one has sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// Who.
+    pub sender: Sender,
+    /// How many bytes, as the uplink's driver was given them.
+    pub bytes: u64,
+}
+
+/// Who sends through an uplink.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sender {
+    /// A VM: its name, its process.
+    Vm(Name, u32),
+    /// Processes of the host's: the control group in which their sockets were made.
+    Group(Name),
+    /// Others, whose packets this host forwards: the interface by which they come in.
+    Interface(Name),
+    /// The host's kernel, or processes in the topmost control group.
+    Host,
+    /// All whose names are not known, or that did not fit.
+    Others,
+}
+
+/// An uplink, over one interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Uplink {
+    /// The interface's name; its number and its namespace, where it is not in ours.
+    pub name: Name,
+    /// Bytes that its driver was given.
+    pub transmitted_bytes: u64,
+    /// Those of each sender, most first. Their sum is `transmitted_bytes`.
+    pub senders: Vec<Sent>,
 }
 
 /// Packets that were dropped for one reason.

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path;
 
 use super::network::{Interface, Path, PathLost, PathOptions};
+use super::queue_blame::QueueBlames;
 use super::vm_key::VmKey;
-use super::{Lost, Network};
+use super::{Lost, Network, Uplink};
 use lowtail_discover::{Tap, Vm};
+use lowtail_kernel::Roots;
 use lowtail_kernel::error::Error;
 
-/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each.
+/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each, and 4 kB more for each VM that there is.
 const SLOTS: u32 = 1024;
 
 /// Which VM has which slot of the kernel's, and what it had counted at the last look.
@@ -18,19 +20,21 @@ pub(crate) struct Traffic {
     slots: BTreeMap<VmKey, u32>,
     last: BTreeMap<VmKey, Network>,
     lost: PathLost,
+    blames: QueueBlames,
     /// VMs that found no slot.
     without: usize,
 }
 
 impl Traffic {
     /// Counts from now on. With no uplinks named all are found.
-    pub(crate) fn start(uplinks: Vec<Interface>) -> Result<Self, Error> {
+    pub(crate) fn start(uplinks: Vec<Interface>, roots: Roots) -> Result<Self, Error> {
         let path = Path::start(&PathOptions { slots: SLOTS, uplinks, ..PathOptions::default() })?;
         Ok(Traffic {
             path,
             slots: BTreeMap::new(),
             last: BTreeMap::new(),
             lost: PathLost::default(),
+            blames: QueueBlames::new(roots),
             without: 0,
         })
     }
@@ -43,36 +47,38 @@ impl Traffic {
         self.without = 0;
         let mut all = Vec::new();
         for (&key, vm) in vms.iter().filter(|(_, vm)| !vm.taps.is_empty()) {
-            let free = || {
-                let taken = |slot: &u32| self.slots.values().any(|other| other == slot);
-                (0..SLOTS).find(|slot| !taken(slot))
-            };
+            let free = || (0..SLOTS).find(|slot| !self.blames.is_owned(*slot));
             let Some(slot) = self.slots.get(&key).copied().or_else(free) else {
                 self.without += 1;
                 continue;
             };
             self.slots.insert(key, slot);
+            self.blames.own(slot, vm);
             // An interface may go at any moment.
             all.push((slot, vm.taps.iter().filter_map(|tap| interface(tap).ok()).collect()));
         }
+        self.blames.look_at_interfaces();
         self.path.track(&all)
     }
 
-    /// What has come since the last look.
+    /// What has come since the last look, of each VM and of each uplink.
     pub(crate) fn read(
         &mut self,
         vms: &BTreeMap<VmKey, Vm>,
-    ) -> Result<BTreeMap<VmKey, Network>, Error> {
+    ) -> Result<(BTreeMap<VmKey, Network>, Vec<Uplink>), Error> {
         let mut counted = self.path.read()?;
+        let (mut blames, uplinks) = self.blames.read(&self.path, &self.slots, vms)?;
         let (nothing, mut new) = (Network::default(), BTreeMap::new());
         for (&key, slot) in &self.slots {
             let (Some(now), Some(vm)) = (counted.remove(slot), vms.get(&key)) else { continue };
             let mut since = now.since(self.last.get(&key).unwrap_or(&nothing));
             since.taps.clone_from(&vm.taps);
+            since.queue_blame = blames.remove(&key).unwrap_or_default();
+            let now = Network { queue_blame: self.blames.total(key), ..now };
             self.last.insert(key, now);
             new.insert(key, since);
         }
-        Ok(new)
+        Ok((new, uplinks))
     }
 
     /// What has come since the start, up to the last look.
@@ -85,6 +91,7 @@ impl Traffic {
         let now = self.path.lost()?;
         let then = std::mem::replace(&mut self.lost, now);
         lost.packets += (now.packets - then.packets) + (now.drops - then.drops);
+        lost.blame += now.blame - then.blame;
         Ok(())
     }
 

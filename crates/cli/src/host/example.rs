@@ -4,7 +4,8 @@ use lowtail_discover::{Kind, Origin, Role, Tap};
 use lowtail_kernel::Histogram;
 use lowtail_kernel::Name;
 use lowtail_observe::{
-    Blame, Drop, Network, Runner, Snapshot, ThreadSnapshot, Throttled, Unseen, VmSnapshot,
+    Blame, Drop, Network, QueueBlame, Runner, Sender, Sent, Snapshot, ThreadSnapshot, Throttled,
+    Unseen, Uplink, VmSnapshot,
 };
 
 /// Waits of so many microseconds, so many times.
@@ -14,6 +15,15 @@ pub(crate) fn waits(us: &[(u64, u64)]) -> Histogram {
         (0..count).for_each(|_| all.record(wait_us * 1_000));
     }
     all
+}
+
+/// Bytes of a VM and of one of the host's services.
+fn senders(batch: u64, backup: u64) -> Vec<Sent> {
+    let backup_service = Sender::Group(Name::new("system.slice/backup.service"));
+    vec![
+        Sent { sender: Sender::Vm(Name::new("batch"), 77), bytes: batch },
+        Sent { sender: backup_service, bytes: backup },
+    ]
 }
 
 /// A second of a server that waits for another VM, and of that one. The server's name wants to clear the screen.
@@ -58,7 +68,18 @@ pub(crate) fn snapshot() -> Snapshot {
         queueing_delay: waits(&[(50, 10)]),
         drops: vec![Drop { reason: "QDISC_DROP".to_string(), packets: 2 }],
         round_trip: waits(&[(300, 10)]),
+        queue_blame: QueueBlame {
+            sampled_packets: 4,
+            sampled_delay_ns: 200_000,
+            bytes_ahead: 50_000,
+            senders: senders(45_000, 5_000),
+        },
     });
+    let uplinks = vec![Uplink {
+        name: Name::new("eth0"),
+        transmitted_bytes: 1_000_000,
+        senders: senders(900_000, 100_000),
+    }];
     let batch = vm("batch", 77, thread(78, Role::Vcpu(0), Histogram::default(), Vec::new()));
-    Snapshot { interval_ms: 1000.0, vms: vec![batch, web], ..Snapshot::default() }
+    Snapshot { interval_ms: 1000.0, vms: vec![batch, web], uplinks, ..Snapshot::default() }
 }

@@ -18,6 +18,7 @@ mod screen;
 mod state;
 mod status;
 mod table;
+mod uplinks;
 mod vms;
 mod wanted;
 mod wording;

@@ -11,6 +11,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
 
+use super::uplinks::{self, Matrix};
 use super::wording::{COLUMNS, cells, dark, role, sentence, us, wakes, who};
 
 /// Intervals that a sparkline shows.
@@ -36,6 +37,8 @@ pub(crate) struct Screen {
     late: HashMap<(u32, u64), VecDeque<f64>>,
     selected: usize,
     histogram: bool,
+    /// The uplinks, instead of the chosen VM's threads.
+    uplinks: bool,
     paused: bool,
     help: bool,
 }
@@ -70,6 +73,7 @@ impl Screen {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Next::Quit,
             KeyCode::Char('q') | KeyCode::Esc => Next::Quit,
             KeyCode::Char('h') => self.toggle(|screen| &mut screen.histogram),
+            KeyCode::Char('u') => self.toggle(|screen| &mut screen.uplinks),
             KeyCode::Char('p') => self.toggle(|screen| &mut screen.paused),
             KeyCode::Char('?') => self.toggle(|screen| &mut screen.help),
             KeyCode::Down | KeyCode::Char('j') => self.select(self.selected + 1),
@@ -111,6 +115,7 @@ impl Screen {
         let mut state = TableState::default().with_selected(Some(self.selected));
         frame.render_stateful_widget(self.vms(), table, &mut state);
         match self.snapshot.vms.get(self.selected) {
+            _ if self.uplinks => self.uplinks(frame, below),
             Some(vm) if self.histogram => histogram(frame, vm, below),
             Some(vm) => frame.render_widget(threads(vm, self.snapshot.interval_ms), below),
             None => frame.render_widget(nobody(), below),
@@ -118,9 +123,9 @@ impl Screen {
         let keys = match self.help {
             true => {
                 "wake-up: latency from wake-up to running · ready: waits for a CPU, of run and ready time · \
-                 queueing: in the uplink's discipline · round trip: beyond the uplink"
+                 queueing: in the uplink's discipline · Mbit/s: sent through uplinks · round trip: beyond the uplink"
             }
-            false => "q quit  ↑↓ VM  h histogram  p pause  ? what the columns mean",
+            false => "q quit  ↑↓ VM  h histogram  u uplinks  p pause  ? what the columns mean",
         };
         frame.render_widget(Paragraph::new(keys).style(Style::new().dim()), foot);
     }
@@ -198,6 +203,60 @@ impl Screen {
         let troubled = self.findings.iter().any(|finding| finding.pid == vm.pid);
         let style = if troubled { Style::new().fg(Color::Red) } else { Style::new() };
         Row::new(cells.into_iter().map(Cell::from)).style(style)
+    }
+}
+
+impl Screen {
+    /// Whose packets wait for whose, and what each sends.
+    fn uplinks(&self, frame: &mut Frame<'_>, area: Rect) {
+        let matrix = uplinks::matrix(&self.snapshot);
+        let rates = uplinks::rates(&self.snapshot);
+        let lines = matrix.rows.len().max(1).min(1_000) as u16 + 3;
+        let [above, below] =
+            Layout::vertical([Constraint::Max(lines), Constraint::Min(3)]).areas(area);
+        let title = " Bytes ahead of packets in the uplinks' queues, by sender ";
+        if matrix.rows.is_empty() {
+            let none = Paragraph::new("No packet of a VM waited for others.");
+            frame.render_widget(none.block(Block::bordered().title(title)), above);
+        } else {
+            let rows = matrix.rows.iter().map(|(cells, parts)| {
+                let cells = cells.iter().enumerate().map(|(i, text)| {
+                    let part = i.checked_sub(Matrix::LEADING).and_then(|i| parts.get(i));
+                    let style = part.map_or_else(Style::new, |part| heat(*part));
+                    Cell::from(text.as_str()).style(style)
+                });
+                Row::new(cells)
+            });
+            let widths = matrix.titles.iter().enumerate().map(|(i, title)| match i {
+                0 => Constraint::Min(12),
+                _ => Constraint::Length((title.chars().count() as u16).clamp(7, 20)),
+            });
+            let titles = matrix.titles.iter().map(String::as_str);
+            let table = Table::new(rows, widths)
+                .header(Row::new(titles).style(Style::new().bold()))
+                .block(Block::bordered().title(title));
+            frame.render_widget(table, above);
+        }
+        let widths = [
+            Constraint::Length(16),
+            Constraint::Min(20),
+            Constraint::Length(9),
+            Constraint::Length(6),
+        ];
+        let table = Table::new(rates.into_iter().map(Row::new), widths)
+            .header(Row::new(uplinks::RATES).style(Style::new().bold()))
+            .block(Block::bordered().title(" Uplinks "));
+        frame.render_widget(table, below);
+    }
+}
+
+/// The more it is, the more it shows.
+fn heat(part: f64) -> Style {
+    match part {
+        0.5.. => Style::new().fg(Color::Black).bg(Color::Red),
+        0.2.. => Style::new().fg(Color::Black).bg(Color::Yellow),
+        0.05.. => Style::new().fg(Color::Yellow),
+        _ => Style::new(),
     }
 }
 
@@ -370,6 +429,19 @@ mod tests {
     }
 
     #[test]
+    fn whose_bytes_are_ahead_of_whose() {
+        let (snapshot, mut screen) = (snapshot(), Screen::default());
+        screen.update(&snapshot, &[]);
+        press(&mut screen, KeyCode::Char('u'));
+        let text = shown(&screen);
+        for part in ["batch %", "backup.service %", "90.0", "eth0", "7.20"] {
+            assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        }
+        screen.update(&Snapshot::default(), &[]);
+        assert!(shown(&screen).contains("No packet of a VM waited"));
+    }
+
+    #[test]
     fn an_empty_host_and_a_small_terminal() {
         let screen = Screen::default();
         assert!(shown(&screen).contains("No VMs found"));
@@ -379,6 +451,8 @@ mod tests {
             screen.update(&snapshot(), &[]);
             terminal.draw(|frame| screen.draw(frame)).unwrap();
             screen.histogram = true;
+            terminal.draw(|frame| screen.draw(frame)).unwrap();
+            screen.uplinks = true;
             terminal.draw(|frame| screen.draw(frame)).unwrap();
         }
     }

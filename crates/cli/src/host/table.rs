@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use lowtail_observe::{Finding, Snapshot};
 
+use super::uplinks;
 use super::wording::{COLUMNS, cells, dark, next_steps, sentence, unseen};
 
 /// What hurts, and a line for each VM.
@@ -39,14 +40,25 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
     if !snapshot.vms.is_empty() {
         let rows: Vec<Vec<String>> =
             snapshot.vms.iter().map(|vm| cells(vm, snapshot.interval_ms)).collect();
-        text += &aligned(&COLUMNS, &rows);
+        text += &aligned(&COLUMNS, 1, &rows);
+    }
+    let matrix = uplinks::matrix(snapshot);
+    if !matrix.rows.is_empty() {
+        text.push_str("  bytes ahead of packets in the uplinks' queues, by sender\n");
+        let titles: Vec<&str> = matrix.titles.iter().map(String::as_str).collect();
+        let rows: Vec<Vec<String>> = matrix.rows.into_iter().map(|(cells, _)| cells).collect();
+        text += &aligned(&titles, 1, &rows);
+    }
+    let rates: Vec<Vec<String>> = uplinks::rates(snapshot).into_iter().map(Vec::from).collect();
+    if !rates.is_empty() {
+        text += &aligned(&uplinks::RATES, 2, &rates);
     }
     text.push('\n');
     text
 }
 
-/// Columns that stand below each other: the first to the left, the others to the right.
-fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
+/// Columns that stand below each other: the first `names` to the left, the others to the right.
+fn aligned(head: &[&str], names: usize, rows: &[Vec<String>]) -> String {
     let width = |i: usize| {
         let cells = rows.iter().map(|row| row[i].chars().count());
         cells.chain([head[i].chars().count()]).max().unwrap_or_default()
@@ -57,9 +69,9 @@ fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
     for row in std::iter::once(&head).chain(rows) {
         let mut line = String::new();
         for (i, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match i {
-                0 => write!(line, "  {cell:<width$}"),
-                _ => write!(line, "  {cell:>width$}"),
+            let _ = match i < names {
+                true => write!(line, "  {cell:<width$}"),
+                false => write!(line, "  {cell:>width$}"),
             };
         }
         let _ = writeln!(text, "{}", line.trim_end());
@@ -87,8 +99,9 @@ mod tests {
         assert!(text.contains("next: set weights or caps in a policy"), "{text}");
         assert!(!text.contains('\x1b'));
         let table: Vec<&str> =
-            text.lines().filter(|line| line.contains("VM  ") || line.ends_with("300")).collect();
+            text.lines().filter(|line| line.contains("vCPUs") || line.ends_with("300")).collect();
         assert_eq!(table.len(), 2, "{text}");
+        assert!(text.contains("mean ahead kB"), "{text}");
         assert_eq!(table[0].chars().count(), table[1].chars().count(), "{text}");
     }
 

@@ -2,10 +2,12 @@
 
 use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
-use lowtail_observe::{Finding, Runner, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
+use lowtail_observe::{
+    Cause, Culprit, Finding, Runner, Sender, Snapshot, Symptom, ThreadSnapshot, VmSnapshot,
+};
 
 /// What is told of a VM. Times are in microseconds.
-pub(crate) const COLUMNS: [&str; 13] = [
+pub(crate) const COLUMNS: [&str; 14] = [
     "VM",
     "vCPUs",
     "CPU %",
@@ -15,6 +17,7 @@ pub(crate) const COLUMNS: [&str; 13] = [
     "ready %",
     "throttled",
     "back-end p99",
+    "Mbit/s",
     "queueing p99",
     "drops",
     "round trip p50",
@@ -43,8 +46,9 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
         us(back_end(vm).percentile_us(0.99)),
     ];
     match &vm.network {
-        None => cells.extend(["–"; 4].map(String::from)),
+        None => cells.extend(["–"; 5].map(String::from)),
         Some(network) => cells.extend([
+            mbit(8e3 * network.transmitted_bytes as f64 / interval_ms.max(1.0)),
             us(network.queueing_delay.percentile_us(0.99)),
             network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
             us(network.round_trip.percentile_us(0.5)),
@@ -76,15 +80,37 @@ pub(crate) fn sentence(finding: &Finding) -> String {
         (_, Symptom::Throttling) => "; cause: its own CPU quota".to_string(),
         (None, _) => String::new(),
         (Some(first), _) => {
-            // A quota does not run.
-            let did = if first.runner == Runner::Quota { "stopped it" } else { "ran on its CPU" };
-            let others =
-                told.map(|cause| format!(", {} {}", who(&cause.runner), percent(cause.ratio)));
-            let (first, ratio) = (who(&first.runner), percent(first.ratio));
-            format!("; cause: {first} {did} {ratio} of the wait{}", others.collect::<String>())
+            let own = |cause: &Cause| matches!(&cause.culprit, Culprit::Sender(Sender::Vm(_, pid)) if *pid == finding.pid);
+            let others = told.map(|cause| format!(", {} {}", culprit(cause), percent(cause.ratio)));
+            let others = others.collect::<String>();
+            let (who, ratio) = (culprit(first), percent(first.ratio));
+            match &first.culprit {
+                // A quota does not run.
+                Culprit::Runner(Runner::Quota) => {
+                    format!("; cause: {who} stopped it {ratio} of the wait{others}")
+                }
+                Culprit::Runner(_) => {
+                    format!("; cause: {who} ran on its CPU {ratio} of the wait{others}")
+                }
+                Culprit::Sender(_) if own(first) => {
+                    format!("; cause: its own traffic, {ratio} of the bytes ahead{others}")
+                }
+                Culprit::Sender(_) => {
+                    format!("; cause: {who} sent {ratio} of the bytes ahead{others}")
+                }
+            }
         }
     };
     format!("{vm}: {what}{cause}; for {:.0} s", finding.duration_ms / 1e3)
+}
+
+/// Who it is; a sender with its rate.
+fn culprit(cause: &Cause) -> String {
+    match (&cause.culprit, cause.bits_per_second) {
+        (Culprit::Runner(runner), _) => who(runner),
+        (Culprit::Sender(who), Some(rate)) => format!("{} ({} Mbit/s)", sender(who), mbit(rate)),
+        (Culprit::Sender(who), None) => sender(who),
+    }
 }
 
 /// What an operator does next about `findings`, one line for each kind of remedy.
@@ -160,6 +186,26 @@ pub(crate) fn who(who: &Runner) -> String {
         Runner::Quota => "its quota".to_string(),
         Runner::Others => "others".to_string(),
     }
+}
+
+/// Who sends, in words.
+pub(crate) fn sender(sender: &Sender) -> String {
+    match sender {
+        Sender::Vm(name, _) => name.to_string(),
+        // The last part says which it is: a service, a container.
+        Sender::Group(name) => {
+            let name = name.to_string();
+            name.rsplit('/').next().unwrap_or_default().to_string()
+        }
+        Sender::Interface(name) => format!("from {name}"),
+        Sender::Host => "host".to_string(),
+        Sender::Others => "others".to_string(),
+    }
+}
+
+/// Megabits per second, with three digits that count.
+pub(crate) fn mbit(bits_per_second: f64) -> String {
+    us(Some(bits_per_second / 1e6))
 }
 
 /// Wake-ups of all vCPUs.

@@ -3,6 +3,8 @@
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
 //! VMs; for what the network does, VMs, host and the far end are network namespaces.
 
+mod queues;
+
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,9 +47,9 @@ fn observe(net: Option<&Net>, args: &[&str]) -> Vec<Value> {
     let mut command = match net {
         None => Command::new(lowtail),
         Some(net) => {
-            // The names of interfaces are in a /sys of that namespace.
+            // The names of interfaces are in a /sys of that namespace, those of control groups below it.
             let mut command = Command::new("nsenter");
-            let within = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
+            let within = "mount -t sysfs none /sys && mount -t cgroup2 none /sys/fs/cgroup && exec \"$0\" \"$@\"";
             command.arg(format!("--net={}", net.host.path()));
             command.args(["unshare", "--mount", "sh", "-c", within, lowtail]);
             command

@@ -2,6 +2,7 @@
 
 mod interface;
 mod reason;
+mod senders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -10,8 +11,9 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 
 pub use interface::Interface;
 use reason::Reasons;
+pub(crate) use senders::{Ahead, Numbered, SENDERS};
 
-use super::{Drop, Histogram, Network};
+use super::{Drop, Histogram, Network, QueueBlame};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::shared::{Layouts, Shared, Value};
@@ -26,6 +28,8 @@ shared_struct! {
         epoch: u64,
         packets: u64,
         bytes: u64,
+        probe_key: u64,
+        probe_ns: u64,
         queue: [u8; Histogram::SIZE],
         beyond: [u8; Histogram::SIZE],
     }
@@ -38,6 +42,7 @@ shared_struct! {
         odd: u64,
         drops: u64,
         flows: u64,
+        blame: u64,
     }
 }
 
@@ -71,7 +76,7 @@ shared_struct! {
 /// Compares what both sides have in maps.
 fn check() -> Result<(), Error> {
     let layouts = Layouts::of(COMPILED)?.check::<Slot>()?.check::<Losses>()?.check::<Config>()?;
-    layouts.check::<LinkBytes>()?.check::<DropKey>().map(|_| ())
+    senders::check(layouts.check::<LinkBytes>()?.check::<DropKey>()?).map(|_| ())
 }
 
 /// Kinds of links, `enum link_kind`.
@@ -82,7 +87,7 @@ const UPLINK: u32 = 2;
 /// How much is kept in the kernel.
 #[derive(Clone, Debug)]
 pub struct PathOptions {
-    /// Slots for VMs, numbered from 0, 65,536 at most. 4.5 KB each.
+    /// Slots for VMs, numbered from 0, 65,536 at most. 2.3 kB twice for each, and 4 kB for each VM that has one.
     pub slots: u32,
     /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
     pub packets: u32,
@@ -110,6 +115,8 @@ pub struct PathLost {
     pub drops: u64,
     /// Connections that were forgotten before an answer came.
     pub flows: u64,
+    /// Packets at uplinks that are in no blame: there are more than 64 uplinks.
+    pub blame: u64,
 }
 
 /// The observer of packets. When it is dropped, or the process ends, the kernel's side is gone.
@@ -183,6 +190,9 @@ impl Path {
             let epoch = *epoch;
             self.clear(*slot, epoch)?;
         }
+        for slot in self.tracked.keys().filter(|slot| !wanted.contains_key(slot)) {
+            self.forget_ahead(*slot)?;
+        }
         for (slot, taps) in &wanted {
             for tap in taps {
                 self.set_link(*tap, TAP, *slot)?;
@@ -224,8 +234,8 @@ impl Path {
     pub fn lost(&self) -> Result<PathLost, Error> {
         let bytes = self.lookup("losses", &0u32.to_ne_bytes())?;
         let lost = Losses::from_bytes(&bytes).unwrap_or_else(|| Losses::get(&[0; Losses::BYTES]));
-        let Losses { packets, odd, drops, flows } = lost;
-        Ok(PathLost { packets, odd, drops, flows })
+        let Losses { packets, odd, drops, flows, blame } = lost;
+        Ok(PathLost { packets, odd, drops, flows, blame })
     }
 
     /// The uplinks that were named, or found so far.
@@ -276,6 +286,7 @@ impl Path {
         let empty = Slot { epoch, ..Slot::get(&[0; Slot::BYTES]) }.to_bytes();
         let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
+        self.clear_ahead(slot)?;
         let drops = self.map("drops");
         let old: Vec<_> =
             drops.keys().filter(|key| drop_key(key).is_some_and(|key| key.0 == slot)).collect();
@@ -303,7 +314,7 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
     let flow_sets = options.flows.clamp(64, 1 << 22).div_ceil(8).next_power_of_two();
     for mut map in object.maps_mut() {
         match map.name().to_str() {
-            Some("slots") => map.set_max_entries(options.slots.clamp(1, 1 << 16))?,
+            Some("slots" | "aheads") => map.set_max_entries(options.slots.clamp(1, 1 << 16))?,
             Some("packets") => map.set_max_entries(packet_sets)?,
             Some("flows") => map.set_max_entries(flow_sets)?,
             Some(name) if name.ends_with("rodata.config") => {
@@ -338,6 +349,7 @@ pub(super) fn network(bytes: &[u8]) -> Option<Network> {
         queueing_delay: Histogram::from_bytes(&slot.queue)?,
         drops: Vec::new(),
         round_trip: Histogram::from_bytes(&slot.beyond)?,
+        queue_blame: QueueBlame::default(),
     })
 }
 
@@ -375,6 +387,7 @@ impl Network {
             queueing_delay: self.queueing_delay.since(&earlier.queueing_delay),
             drops: drops.filter(|drop| drop.packets > 0).collect(),
             round_trip: self.round_trip.since(&earlier.round_trip),
+            queue_blame: QueueBlame::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! For whom a VM waited: a few names, and they are those that matter.
+//! For whom a VM waited, and who sends: a few names, and they are those that matter.
 
 use std::collections::BTreeMap;
 
-use lowtail_observe::Runner;
+use lowtail_observe::{Runner, Sender};
 
 use super::label::shown;
 
@@ -36,7 +36,7 @@ impl By {
 
     /// Whether there is one of its kind alone, so that nobody can have it replaced.
     fn is_one(&self) -> bool {
-        matches!(self.kind, "idle" | "quota" | "others")
+        matches!(self.kind, "idle" | "quota" | "host" | "others")
     }
 }
 
@@ -53,7 +53,19 @@ impl From<&Runner> for By {
     }
 }
 
-/// What a VM has waited, by whom.
+impl From<&Sender> for By {
+    fn from(who: &Sender) -> Self {
+        match who {
+            Sender::Vm(name, pid) => By::new("vm", shown(name), Some(*pid)),
+            Sender::Group(name) => By::new("group", shown(name), None),
+            Sender::Interface(name) => By::new("interface", shown(name), None),
+            Sender::Host => By::new("host", "host".to_string(), None),
+            Sender::Others => By::others(),
+        }
+    }
+}
+
+/// What a VM has waited, in nanoseconds by whom; or bytes, by whose they are.
 ///
 /// Who comes first has no right to be told: somebody could start fifty processes to hide the next behind them. A name
 /// that is replaced is remembered with its total, so that its counter goes on where it was if it is told again.
@@ -67,7 +79,7 @@ pub(super) struct Ledger {
 struct Entry {
     told: bool,
     /// What its counter says: what was waited for it while it was told.
-    told_ns: u64,
+    told_amount: u64,
     /// What it is blamed for of late.
     weight: f64,
 }
@@ -76,53 +88,54 @@ impl Ledger {
     /// Adds an interval. How many names are told as others.
     pub(super) fn add(&mut self, interval: BTreeMap<By, u64>) -> u64 {
         self.names.values_mut().for_each(|entry| entry.weight *= LEFT);
-        let (mut left_out, mut others_ns) = (0, 0u64);
+        let (mut left_out, mut others_amount) = (0, 0u64);
         let mut interval: Vec<(By, u64)> = interval.into_iter().collect();
-        interval.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        for (by, ns) in interval {
+        interval.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
+        for (by, amount) in interval {
             if by.is_one() {
                 let one = self.ones.entry(by).or_default();
-                *one = one.saturating_add(ns);
+                *one = one.saturating_add(amount);
                 continue;
             }
             let told = match self.names.get_mut(&by) {
                 Some(entry) => {
-                    entry.weight += ns as f64;
+                    entry.weight += amount as f64;
                     entry.told
                 }
-                None => self.enter(by.clone(), ns),
+                None => self.enter(by.clone(), amount),
             };
             match self.names.get_mut(&by).filter(|_| told) {
-                Some(entry) => entry.told_ns = entry.told_ns.saturating_add(ns),
+                Some(entry) => entry.told_amount = entry.told_amount.saturating_add(amount),
                 None => {
                     left_out += 1;
-                    others_ns = others_ns.saturating_add(ns);
+                    others_amount = others_amount.saturating_add(amount);
                 }
             }
         }
-        if others_ns > 0 {
+        if others_amount > 0 {
             let others = self.ones.entry(By::others()).or_default();
-            *others = others.saturating_add(others_ns);
+            *others = others.saturating_add(others_amount);
         }
         self.replace();
         left_out
     }
 
     /// Remembers a new name, if there is room. Whether it is told.
-    fn enter(&mut self, by: By, ns: u64) -> bool {
+    fn enter(&mut self, by: By, amount: u64) -> bool {
         let told = self.names.values().filter(|entry| entry.told).count() < TOLD_MAX;
-        let weight = ns as f64;
+        let weight = amount as f64;
         if self.names.len() >= NAMES_MAX {
             // One whose counter was seen goes only when it has not been blamed for a long time.
             let goes = |entry: &Entry| {
-                !entry.told && (entry.weight < 1.0 || entry.told_ns == 0 && entry.weight < weight)
+                !entry.told
+                    && (entry.weight < 1.0 || entry.told_amount == 0 && entry.weight < weight)
             };
             let least = self.names.iter().filter(|(_, entry)| goes(entry));
             let least = least.min_by(|a, b| a.1.weight.total_cmp(&b.1.weight));
             let Some(least) = least.map(|(by, _)| by.clone()) else { return false };
             self.names.remove(&least);
         }
-        self.names.insert(by, Entry { told, told_ns: 0, weight });
+        self.names.insert(by, Entry { told, told_amount: 0, weight });
         told
     }
 
@@ -146,11 +159,11 @@ impl Ledger {
         }
     }
 
-    /// Who is told, and nanoseconds.
+    /// Who is told, and how much.
     pub(super) fn told(&self) -> Vec<(By, u64)> {
         let names = self.names.iter().filter(|(_, entry)| entry.told);
-        let names = names.map(|(by, entry)| (by.clone(), entry.told_ns));
-        names.chain(self.ones.iter().map(|(by, ns)| (by.clone(), *ns))).collect()
+        let names = names.map(|(by, entry)| (by.clone(), entry.told_amount));
+        names.chain(self.ones.iter().map(|(by, amount)| (by.clone(), *amount))).collect()
     }
 }
 
@@ -197,7 +210,7 @@ mod tests {
             }
             assert!(ledger.told().len() <= TOLD_MAX + 1 && ledger.names.len() <= NAMES_MAX);
         }
-        let all = ledger.names.values().map(|entry| entry.told_ns).sum::<u64>()
+        let all = ledger.names.values().map(|entry| entry.told_amount).sum::<u64>()
             + ledger.ones.values().sum::<u64>();
         assert_eq!(all, total);
     }

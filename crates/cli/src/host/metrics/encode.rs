@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::blame::By;
 use super::delays::Delays;
 use super::totals::{Key, Told, Vm};
 
@@ -92,12 +93,9 @@ impl Page {
         let help = "Ready time of a VM's threads, by who ran on the CPU that they waited for";
         let family = Family("vm_blame", help, Some(Unit::Seconds), MetricType::Counter);
         self.write(encoder, family, &|family, labels, vm| {
-            vm.blame.iter().try_for_each(|(by, ns)| {
-                let who = [("by", by.name.clone()), ("by_kind", by.kind.to_string())];
-                let mut labels = with(labels, who);
-                labels.extend(by.pid.map(|pid| ("by_pid", pid.to_string())));
-                counter(family, labels, seconds::of_ns(*ns))
-            })
+            vm.blame
+                .iter()
+                .try_for_each(|(by, ns)| counter(family, with_by(labels, by), seconds::of_ns(*ns)))
         })
     }
 
@@ -152,6 +150,24 @@ impl Page {
         self.histogram(encoder, "vm_queueing_delay", help, |vm| {
             vm.network.as_ref().map(|network| &network.queueing_delay)
         })?;
+        let help = "Bytes that left while packets of the VM waited at an uplink, by whose they were: of a \
+                    sample of the packets";
+        let family = Family("vm_queue_blame", help, Some(Unit::Bytes), MetricType::Counter);
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.queue_blame
+                .iter()
+                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
+        })?;
+        let help = "Bytes that an uplink has sent, by whose they were";
+        let kind = MetricType::Counter;
+        let mut family =
+            encoder.encode_descriptor("uplink_transmitted", help, Some(&Unit::Bytes), kind)?;
+        for (uplink, senders) in &self.0.uplinks {
+            let labels = vec![("uplink", uplink.clone())];
+            for (by, bytes) in senders {
+                counter(&mut family, with_by(&labels, by), *bytes as f64)?;
+            }
+        }
         let help = "Round trip beyond the uplink";
         self.histogram(encoder, "vm_round_trip", help, |vm| {
             vm.network.as_ref().map(|network| &network.round_trip)
@@ -264,6 +280,14 @@ fn labels(key: Key, vm: &Vm) -> Labels<'static> {
 
 fn with<'a, const N: usize>(labels: &Labels<'a>, more: [(&'a str, String); N]) -> Labels<'a> {
     labels.iter().cloned().chain(more).collect()
+}
+
+/// With whoever is to blame: what kind of thing it is stands beside its name.
+fn with_by<'a>(labels: &Labels<'a>, by: &By) -> Labels<'a> {
+    let who = [("by", by.name.clone()), ("by_kind", by.kind.to_string())];
+    let mut labels = with(labels, who);
+    labels.extend(by.pid.map(|pid| ("by_pid", pid.to_string())));
+    labels
 }
 
 fn gauge(family: &mut MetricEncoder<'_>, labels: Labels<'_>, value: f64) -> fmt::Result {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use lowtail_discover::Role;
 use lowtail_kernel::Histogram;
 use lowtail_kernel::Name;
-use lowtail_observe::{Blame, Diagnosis, Drop, Network, Runner, ThreadSnapshot, VmSnapshot};
+use lowtail_observe::{
+    Blame, Diagnosis, Drop, Network, Runner, Sender, Sent, ThreadSnapshot, Uplink, VmSnapshot,
+};
 
 use super::openmetrics::{Family, parse};
 use super::totals::{ROLES_MAX, ROLES_SHARED, ROLES_SURE, VMS_MAX};
@@ -81,6 +83,11 @@ fn totals_grow_and_are_served() {
         &format!("lowtail_vcpu_wakeup_latency_seconds_bucket{{le=\"+Inf\",{web}}} 400\n"),
         &format!("lowtail_vcpu_wakeup_latency_seconds_sum{{{web}}} 0.8006\n"),
         &format!("lowtail_vm_dropped_packets_total{{{web},reason=\"QDISC_DROP\"}} 4.0\n"),
+        // 45 kB in each interval, and 900 kB.
+        &format!(
+            "lowtail_vm_queue_blame_bytes_total{{{web},by=\"batch\",by_kind=\"vm\",by_pid=\"77\"}} 90000.0\n"
+        ),
+        "lowtail_uplink_transmitted_bytes_total{uplink=\"eth0\",by=\"system.slice/backup.service\",by_kind=\"group\"} 200000.0\n",
         "symptom=\"wakeup-latency\"",
         "# EOF\n",
     ] {
@@ -318,6 +325,11 @@ fn the_dashboard_asks_for_what_there_is() {
     assert!(asked > 10, "the dashboard asks for {asked} series");
 }
 
+/// What a VM has sent.
+fn sent(at: u32) -> Sent {
+    Sent { sender: Sender::Vm(Name::new(format!("vm-{at}")), 1_000 + at), bytes: 1_000 }
+}
+
 /// What a host serves with so many VMs, each with four vCPUs, three threads of its back end, an interface, a quota, two findings, and
 /// five that it is blamed on.
 fn host_of(vms: u32, per_thread: bool) -> Metrics {
@@ -334,9 +346,18 @@ fn host_of(vms: u32, per_thread: bool) -> Metrics {
             })
             .collect();
         vm.threads[1..].iter_mut().for_each(|thread| thread.blame.clear());
+        if let Some(network) = &mut vm.network {
+            network.queue_blame.senders = (1..=5).map(|n| sent(at + n)).collect();
+        }
         vm
     };
-    let snapshot = interval((0..vms).map(vm).collect());
+    let uplink = Uplink {
+        name: Name::new("eth0"),
+        transmitted_bytes: 1_000 * u64::from(vms),
+        senders: (0..vms).map(sent).collect(),
+    };
+    let vms = (0..vms).map(vm).collect();
+    let snapshot = Snapshot { uplinks: vec![uplink], ..interval(vms) };
     let mut metrics = Metrics::new(per_thread);
     metrics.add(&snapshot, &Diagnosis::default().update(&snapshot));
     metrics

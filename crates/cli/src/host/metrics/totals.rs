@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lowtail_discover::Role;
-use lowtail_observe::{Finding, Lost, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
+use lowtail_observe::{Finding, Lost, Sent, Snapshot, Symptom, ThreadSnapshot, VmSnapshot};
 
 use super::blame::{By, Ledger};
 use super::delays::Delays;
@@ -23,6 +23,8 @@ const REASONS_MAX: usize = 64;
 /// VMs that are gone and may come back, such as one that was not recognised for a moment: their
 /// counters then go on.
 const GONE_MAX: usize = 512;
+/// Uplinks that are told.
+const UPLINKS_MAX: usize = 64;
 /// What threads and drops are called that are told together.
 const OTHERS: &str = "others";
 
@@ -36,6 +38,7 @@ pub(super) struct Totals {
     per_thread: bool,
     vms: BTreeMap<Key, Account>,
     gone: VecDeque<(Key, Account)>,
+    uplinks: BTreeMap<String, Ledger>,
     lost: Lost,
     left_out: LeftOut,
 }
@@ -44,12 +47,15 @@ pub(super) struct Totals {
 struct Account {
     vm: Vm,
     blame: Ledger,
+    queue_blame: Ledger,
 }
 
 /// What is told, as it was at one time.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) vms: Vec<(Key, Vm)>,
+    /// Bytes that uplinks have sent, by whose they were.
+    pub(super) uplinks: Vec<(String, Vec<(By, u64)>)>,
     /// Since the start.
     pub(super) lost: Lost,
     pub(super) left_out: LeftOut,
@@ -82,6 +88,8 @@ pub(super) struct Vm {
     pub(super) threads: BTreeMap<String, Threads>,
     /// Nanoseconds by whom.
     pub(super) blame: Vec<(By, u64)>,
+    /// Bytes that left before its packets, by whose they were.
+    pub(super) queue_blame: Vec<(By, u64)>,
     pub(super) throttled_periods: u64,
     pub(super) throttled_ns: u64,
     pub(super) network: Option<Traffic>,
@@ -173,15 +181,25 @@ impl Totals {
             let own = findings.iter().filter(|found| (found.pid, found.started_ticks) == key);
             account.vm.symptoms = own.map(|found| (found.symptom, found.value)).collect();
         }
+        for uplink in &snapshot.uplinks {
+            let name = shown(&uplink.name);
+            if self.uplinks.len() >= UPLINKS_MAX && !self.uplinks.contains_key(&name) {
+                continue;
+            }
+            self.left_out.names += self.uplinks.entry(name).or_default().add(by(&uplink.senders));
+        }
     }
 
     /// A copy of what is told.
     pub(super) fn told(&self) -> Told {
         let vm = |(key, account): (&Key, &Account)| {
-            (*key, Vm { blame: account.blame.told(), ..account.vm.clone() })
+            let (blame, queue_blame) = (account.blame.told(), account.queue_blame.told());
+            (*key, Vm { blame, queue_blame, ..account.vm.clone() })
         };
         let vms = self.vms.iter().map(vm).collect();
-        Told { vms, lost: self.lost, left_out: self.left_out }
+        let uplinks = self.uplinks.iter().map(|(name, ledger)| (name.clone(), ledger.told()));
+        let uplinks = uplinks.collect();
+        Told { vms, uplinks, lost: self.lost, left_out: self.left_out }
     }
 }
 
@@ -221,6 +239,7 @@ impl Account {
         }
         if let Some(network) = &vm.network {
             let of = self.vm.network.get_or_insert_default();
+            left_out.names += self.queue_blame.add(by(&network.queue_blame.senders));
             of.transmitted_bytes += network.transmitted_bytes;
             of.queueing_delay.add(&network.queueing_delay);
             of.round_trip.add(&network.round_trip);
@@ -250,6 +269,15 @@ impl Account {
         }
         threads.entry(role).or_default().add(thread);
     }
+}
+
+/// Bytes by whose they are.
+fn by(senders: &[Sent]) -> BTreeMap<By, u64> {
+    let mut all: BTreeMap<By, u64> = BTreeMap::new();
+    for sent in senders {
+        *all.entry(By::from(&sent.sender)).or_default() += sent.bytes;
+    }
+    all
 }
 
 /// The word that JSON has for it.

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whose bytes an uplink sends while a VM's packet waits there. Of each VM one packet at a
+ * time is followed, and at most one in each millisecond: when it is queued, what the uplink has
+ * sent of each sender is noted; when it leaves, what was sent since is added up.
+ */
+#ifndef LOWTAIL_AHEAD_H
+#define LOWTAIL_AHEAD_H
+
+#define PROBE_GAP_NS 1000000ull
+/* Whoever has not left by then was lost without a word. */
+#define PROBE_GIVE_UP_NS 10000000000ull
+
+/* A VM's; the loader makes it. */
+struct ahead {
+	__u64 packets;			/* that were followed */
+	__u64 delay_ns;			/* how long those waited, together */
+	__u64 bytes[SENDERS];		/* of each sender, that left meanwhile */
+	__u64 before[SENDERS];		/* what the uplink had sent when the packet came */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct ahead);
+} aheads SEC(".maps");
+
+/* Not static: the verifier looks at it once. */
+__attribute__((noinline)) int note_before(__u32 index, __u32 netns, __u32 ifindex)
+{
+	struct link_key link = { netns, ifindex };
+	struct ahead *ahead = bpf_map_lookup_elem(&aheads, &index);
+	struct served *now;
+
+	if (!ahead)
+		return -1;
+	now = served_by(&link);
+	if (!now)
+		return -1;
+	return bpf_probe_read_kernel(ahead->before, sizeof(ahead->before), now->bytes);
+}
+
+__attribute__((noinline)) int note_ahead(__u32 index, __u32 netns, __u32 ifindex, __u64 delay_ns)
+{
+	struct link_key link = { netns, ifindex };
+	struct ahead *ahead = bpf_map_lookup_elem(&aheads, &index);
+	struct served *now;
+
+	if (!ahead)
+		return -1;
+	now = bpf_map_lookup_elem(&served, &link);
+	if (!now)
+		return -1;
+	for (__u32 i = 0; i < SENDERS; i++)
+		ahead->bytes[i] += now->bytes[i] - ahead->before[i];
+	ahead->packets++;
+	ahead->delay_ns += delay_ns;
+	return 0;
+}
+
+/* @packet, of the VM @index, has been parked under @key and is about to be queued. */
+static __always_inline void probe(struct slot *slot, __u32 index, const struct packet *packet,
+				  __u64 key)
+{
+	__u64 last = slot->probe_ns;
+
+	if (packet->since_ns - last < (slot->probe_key ? PROBE_GIVE_UP_NS : PROBE_GAP_NS))
+		return;
+	if (__sync_val_compare_and_swap(&slot->probe_ns, last, packet->since_ns) != last)
+		return;
+	__sync_lock_test_and_set(&slot->probe_key, 0);
+	if (!note_before(index, packet->link.netns, packet->link.ifindex))
+		__sync_lock_test_and_set(&slot->probe_key, key);
+}
+
+/* Whether it is @packet that is followed; it is no longer then. */
+static __always_inline bool end_probe(struct slot *slot, const struct packet *packet)
+{
+	return slot->probe_key == packet->key && slot->probe_ns == packet->since_ns &&
+	       __sync_val_compare_and_swap(&slot->probe_key, packet->key, 0) == packet->key;
+}
+
+#endif

@@ -1,0 +1,261 @@
+//! Who fills the uplink's queue, on the real kernel: VMs, a service of the host's, others whose packets it forwards.
+
+use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lowtail_testkit::needs::skip;
+use lowtail_testkit::net::{A, B, FAR, Namespace, Net, v4};
+use lowtail_testkit::traffic::{Filler, connect, udp};
+use serde_json::Value;
+
+use super::{kernel, observe, standin, tries};
+
+const RATE: u64 = 10_000_000;
+const DEEP: Duration = Duration::from_millis(40);
+
+/// Bytes by sender: `vm b`, `group NAME`, `interface NAME`, `host`, `others`.
+type Bytes = Vec<(String, u64)>;
+
+fn bytes(senders: &Value) -> Bytes {
+    let one = |sent: &Value| {
+        let who = &sent["sender"];
+        let named = who.as_object().and_then(|who| who.iter().next()).map(|(kind, name)| {
+            let name = name[0].as_str().or(name.as_str()).unwrap_or_default();
+            format!("{kind} {name}")
+        });
+        let named = named.or_else(|| who.as_str().map(String::from));
+        (named.expect("a sender"), sent["bytes"].as_u64().expect("bytes"))
+    };
+    senders.as_array().expect("senders").iter().map(one).collect()
+}
+
+fn part(of: &Bytes, who: &str) -> f64 {
+    let all: u64 = of.iter().map(|(_, bytes)| bytes).sum();
+    let theirs: u64 = of.iter().filter(|(name, _)| name == who).map(|(_, bytes)| bytes).sum();
+    theirs as f64 / all.max(1) as f64
+}
+
+/// Datagrams of VM `a` through an uplink of 10 Mbit/s that `others` begin to fill; what was observed in 3 s.
+fn asked<T>(net: &Net, far: IpAddr, interval: &str, others: impl FnOnce() -> T) -> Vec<Value> {
+    net.host.tc(&format!("qdisc add dev uplink root tbf rate {RATE} burst 1600 limit 100000"));
+    let others = others();
+    let (a, b) = (standin("--name a --do sleep".into()), standin("--name b --do sleep".into()));
+    let (from, to) = (udp(&net.a, v4(A)), udp(&net.far, far));
+    let to = to.local_addr().expect("it is bound");
+    let over = Arc::new(AtomicBool::new(false));
+    let asks_on = Arc::clone(&over);
+    let asks = std::thread::spawn(move || {
+        while !asks_on.load(Ordering::Relaxed) {
+            from.send_to(&[0; 100], to).expect("a way");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    });
+    let [a_is, b_is] = [("a", &a, "tap-a"), ("b", &b, "tap-b")]
+        .map(|(name, machine, tap)| format!("{name}={},tap={tap}", machine.begun.pid));
+    let args = ["--duration", "3s", "--interval", interval, "--vm", &a_is, "--vm", &b_is, "a", "b"];
+    let intervals = observe(Some(net), &args);
+    drop(others);
+    over.store(true, Ordering::Relaxed);
+    asks.join().expect("it does not panic");
+    intervals
+}
+
+/// Whose bytes were ahead of VM `a`'s packets, and how many of a packet. In the first interval there are packets that were
+/// queued before the observer began, and the last may be short.
+fn blame(intervals: &[Value]) -> (Bytes, f64) {
+    let (mut senders, mut packets, mut delay_s) = (Bytes::new(), 0, 0.0);
+    for interval in &intervals[1..] {
+        for vm in interval["vms"].as_array().expect("VMs") {
+            let blame = &vm["network"]["queue_blame"];
+            let sum: u64 = bytes(&blame["senders"]).iter().map(|(_, bytes)| bytes).sum();
+            assert_eq!(blame["bytes_ahead"].as_u64(), Some(sum), "{blame}");
+        }
+        let blame = &interval["vms"][0]["network"]["queue_blame"];
+        senders.extend(bytes(&blame["senders"]));
+        packets += blame["sampled_packets"].as_u64().expect("packets");
+        delay_s += blame["sampled_delay_seconds"].as_f64().expect("seconds");
+    }
+    assert!(packets >= 3, "{packets} packets: {intervals:?}");
+    let all: u64 = senders.iter().map(|(_, bytes)| bytes).sum();
+    // What leaves in a time is what the rate lets leave.
+    let rate = 8.0 * all as f64 / delay_s;
+    assert!((0.85..1.15).contains(&(rate / RATE as f64)), "{rate} bit/s: {senders:?}");
+    (senders, all as f64 / packets as f64)
+}
+
+/// What the uplink has sent in all intervals but the first.
+fn sent(intervals: &[Value]) -> Bytes {
+    let mut all = Bytes::new();
+    for uplink in intervals[1..].iter().flat_map(|interval| interval["uplinks"].as_array().unwrap())
+    {
+        let senders = bytes(&uplink["senders"]);
+        let sum: u64 = senders.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(uplink["transmitted_bytes"].as_u64(), Some(sum), "{uplink}");
+        all.extend(senders);
+    }
+    all
+}
+
+#[test]
+fn the_vm_that_fills_the_queue_is_named_with_its_rate_and_all_bytes_are_somebodys() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let net = Net::new();
+        let sink = udp(&net.far, v4(FAR));
+        let fill = || Filler::start(udp(&net.b, v4(B)), sink.local_addr().unwrap(), RATE, DEEP);
+        let counted = || {
+            let word = net.host.run("cat", "/proc/net/dev");
+            let line = word.lines().find(|line| line.trim_start().starts_with("uplink:"));
+            let words = line.expect("it is there").split_whitespace();
+            words.clone().nth(9).and_then(|word| word.parse::<u64>().ok()).expect("a number")
+        };
+        let before = counted();
+        let intervals = asked(&net, v4(FAR), "500ms", fill);
+        let after = counted();
+        let (senders, mean_bytes) = blame(&intervals);
+        assert!(part(&senders, "vm b") > 0.95, "{senders:?}");
+        // Together they send more than 10 Mbit/s, so that the queue is as long as it may be: 100 kB.
+        assert!((85e3..101e3).contains(&mean_bytes), "{mean_bytes}");
+        let uplinks = intervals.iter().flat_map(|interval| interval["uplinks"].as_array().unwrap());
+        let seen: u64 = uplinks.map(|uplink| uplink["transmitted_bytes"].as_u64().unwrap()).sum();
+        // The interface has counted a little longer: the observer begins, and ends.
+        let there = after - before;
+        assert!(seen <= there && seen as f64 > 0.8 * there as f64, "{seen} of {there} bytes");
+        let findings = intervals.last().unwrap()["findings"].as_array().unwrap();
+        let of = |vm: &str| findings.iter().find(|finding| finding["vm"] == vm).expect("a finding");
+        for vm in ["a", "b"] {
+            let cause = &of(vm)["causes"][0];
+            assert_eq!(cause["sender"]["vm"][0], "b", "{cause}");
+            let rate = cause["bits_per_second"].as_f64().expect("a rate");
+            assert!((0.9e7..1.1e7).contains(&rate), "{cause}");
+        }
+    });
+}
+
+/// One who sends as fast as it can from a control group of its own, in a namespace.
+struct Service {
+    child: Child,
+    group: PathBuf,
+}
+
+impl Service {
+    fn start(from: &Namespace, to: SocketAddr, group: PathBuf) -> Self {
+        fs::create_dir_all(&group).expect("root may");
+        let script = format!(
+            "import socket,time\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
+             while True:\n s.sendto(bytes(1000),('{}',{}))\n time.sleep(0.0005)\n",
+            to.ip(),
+            to.port()
+        );
+        let within = "echo $$ > \"$0/cgroup.procs\" && exec nsenter \"$1\" python3 -c \"$2\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", within]).arg(&group).arg(format!("--net={}", from.path())).arg(script);
+        let child = command.stdin(Stdio::null()).spawn().expect("sh is there");
+        std::thread::sleep(Duration::from_millis(500));
+        Service { child, group }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// Where control groups of version 2 are mounted.
+fn unified() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    line.split(' ').nth(4).map(PathBuf::from)
+}
+
+#[test]
+fn a_service_of_the_hosts_is_named_by_its_control_group() {
+    let Some(_kernel) = kernel() else { return };
+    let Some(root) = unified() else {
+        assert!(skip(Some("no control groups of version 2 are mounted")));
+        return;
+    };
+    tries(|| {
+        let net = Net::new();
+        let far = net.route();
+        let name = format!("lowtail-test-{}", std::process::id());
+        let sink = udp(&net.far, far);
+        let group = root.join(&name).join("backup.service");
+        // 16 Mbit/s into 10: what does not fit is dropped, since the service does not wait for anybody.
+        let serve = || Service::start(&net.host, sink.local_addr().unwrap(), group);
+        let intervals = asked(&net, far, "500ms", serve);
+        let _ = fs::remove_dir(root.join(&name));
+        let senders = sent(&intervals);
+        let service = format!("group {name}/backup.service");
+        assert!(part(&senders, &service) > 0.9, "{senders:?}");
+        let (waits, _) = blame(&intervals);
+        assert!(part(&waits, &service) > 0.9, "{waits:?}");
+    });
+}
+
+#[test]
+fn others_whose_packets_are_forwarded_are_named_by_their_interface() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let net = Net::new();
+        let far = net.route();
+        let other = Namespace::new();
+        net.host.add_link("eth-c", &other);
+        net.host.ip("address add 10.79.0.1/24 dev eth-c");
+        net.host.ip("link set eth-c up");
+        other.ip("address add 10.79.0.2/24 dev end");
+        other.ip("link set end up");
+        other.ip("route add default via 10.79.0.1");
+        let sink = udp(&net.far, far);
+        let from = udp(&other, "10.79.0.2".parse().unwrap());
+        let fill = || Filler::start(from, sink.local_addr().unwrap(), RATE, DEEP);
+        let intervals = asked(&net, far, "500ms", fill);
+        let senders = sent(&intervals);
+        assert!(part(&senders, "interface eth-c") > 0.9, "{senders:?}");
+        let (waits, _) = blame(&intervals);
+        assert!(part(&waits, "interface eth-c") > 0.9, "{waits:?}");
+    });
+}
+
+/// As libvirt's networks are: packets of VMs go up through a bridge and are routed, so that they have its number,
+/// and long segments are cut where nobody says any more whose the pieces are.
+#[test]
+fn pieces_of_long_segments_that_are_routed_are_their_vms() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let net = Net::new();
+        let far = net.route();
+        let listener = net.far.within(move || TcpListener::bind((far, 0)).expect("an address"));
+        let to = listener.local_addr().unwrap();
+        let sink = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().expect("one comes");
+            std::io::copy(&mut connection, &mut std::io::sink()).expect("it ends well");
+        });
+        let mut stream = connect(&net.b, to);
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&over);
+        let sends = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                stream.write_all(&[0; 65_536]).expect("it is open");
+            }
+        });
+        let intervals = asked(&net, far, "1s", || ());
+        over.store(true, Ordering::Relaxed);
+        net.host.tc("qdisc del dev uplink root");
+        sends.join().expect("it does not panic");
+        sink.join().expect("it does not panic");
+        let senders = sent(&intervals);
+        assert!(part(&senders, "vm b") > 0.95, "{senders:?}");
+        let (waits, _) = blame(&intervals);
+        assert!(part(&waits, "vm b") > 0.95, "{waits:?}");
+    });
+}
