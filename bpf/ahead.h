@@ -8,8 +8,11 @@
 #define LOWTAIL_AHEAD_H
 
 #define PROBE_GAP_NS 1000000ull
-/* Whoever has not left by then was lost without a word. */
-#define PROBE_GIVE_UP_NS 10000000000ull
+/*
+ * Whoever has not left by then, and by four times the longest delay of late, was lost without a word:
+ * the kernel leaves out a run of a program while another one of the same runs on its CPU.
+ */
+#define PROBE_GIVE_UP_NS 100000000ull
 
 /* A VM's; the loader makes it. */
 struct ahead {
@@ -64,15 +67,26 @@ __attribute__((noinline)) int note_ahead(__u32 index, __u32 netns, __u32 ifindex
 static __always_inline void probe(struct slot *slot, __u32 index, const struct packet *packet,
 				  __u64 key)
 {
-	__u64 last = slot->probe_ns;
+	__u64 last = slot->probe_ns, least = PROBE_GAP_NS;
 
-	if (packet->since_ns - last < (slot->probe_key ? PROBE_GIVE_UP_NS : PROBE_GAP_NS))
+	if (slot->probe_key)
+		least = PROBE_GIVE_UP_NS + 4 * slot->delay_ns;
+	if (packet->since_ns - last < least)
 		return;
 	if (__sync_val_compare_and_swap(&slot->probe_ns, last, packet->since_ns) != last)
 		return;
 	__sync_lock_test_and_set(&slot->probe_key, 0);
 	if (!note_before(index, packet->link.netns, packet->link.ifindex))
 		__sync_lock_test_and_set(&slot->probe_key, key);
+}
+
+/* A packet has left; CPUs that do so at once may take each other's, which matters little. */
+static __always_inline void note_delay(struct slot *slot, __u64 delay_ns)
+{
+	__u64 longest = slot->delay_ns;
+
+	longest -= longest >> 8;
+	slot->delay_ns = delay_ns > longest ? delay_ns : longest;
 }
 
 /* Whether it is @packet that is followed; it is no longer then. */

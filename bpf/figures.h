@@ -24,6 +24,7 @@ struct slot {
 	__u64 bytes;
 	__u64 probe_key;	/* the packet that is followed: ahead.h */
 	__u64 probe_ns;		/* when it came, or the one before */
+	__u64 delay_ns;		/* the longest of late: it shrinks with each packet that waits less */
 	struct lt_hist queue;
 	struct lt_hist beyond;
 };

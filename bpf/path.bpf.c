@@ -185,6 +185,7 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 	if (!slot)
 		return sender;
 	note(&slot->queue, now - packet.since_ns);
+	note_delay(slot, now - packet.since_ns);
 	if (end_probe(slot, &packet))
 		note_ahead(packet.slot, key->netns, key->ifindex, now - packet.since_ns);
 	if (kind == SEGMENT)

@@ -198,9 +198,15 @@ impl Diagnosis {
         for vm in &snapshot.vms {
             for found in look(vm, snapshot, &self.thresholds) {
                 let key = (vm.pid, vm.started_ticks, found.symptom);
-                let before = self.open.remove(&key).map_or(0.0, |open| open.duration_ms);
-                let duration_ms = before + snapshot.interval_ms;
-                let last = Finding { duration_ms, ..found };
+                let before = self.open.remove(&key);
+                let since_ms = before.as_ref().map_or(0.0, |open| open.duration_ms);
+                let duration_ms = since_ms + snapshot.interval_ms;
+                // A short interval may have no packet that was followed.
+                let causes = match before {
+                    Some(before) if found.causes.is_empty() => before.last.causes,
+                    _ => found.causes,
+                };
+                let last = Finding { duration_ms, causes, ..found };
                 findings.push((key, Open { duration_ms, clean: 0, last }));
             }
         }

@@ -18,6 +18,7 @@ mod observer;
 mod pool;
 mod queue_blame;
 pub mod record;
+mod senders;
 mod share;
 mod slot;
 mod snapshot;

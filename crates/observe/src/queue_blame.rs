@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use super::network::{Ahead, Interface, Numbered, Path, SENDERS};
+use super::network::{Interface, Path, SENDERS};
+use super::senders::{Ahead, Numbered};
 use super::vm_key::VmKey;
 use super::{QueueBlame, Sender, Sent, Uplink};
 use lowtail_discover::Vm;

@@ -5,6 +5,7 @@ use std::path;
 
 use super::network::{Interface, Path, PathLost, PathOptions};
 use super::queue_blame::QueueBlames;
+use super::senders;
 use super::vm_key::VmKey;
 use super::{Lost, Network, Uplink};
 use lowtail_discover::{Tap, Vm};
@@ -15,6 +16,7 @@ use lowtail_kernel::error::Error;
 const SLOTS: u32 = 1024;
 
 /// Which VM has which slot of the kernel's, and what it had counted at the last look.
+#[derive(Debug)]
 pub(crate) struct Traffic {
     path: Path,
     slots: BTreeMap<VmKey, u32>,
@@ -28,6 +30,7 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Counts from now on. With no uplinks named all are found.
     pub(crate) fn start(uplinks: Vec<Interface>, roots: Roots) -> Result<Self, Error> {
+        senders::check()?;
         let path = Path::start(&PathOptions { slots: SLOTS, uplinks, ..PathOptions::default() })?;
         Ok(Traffic {
             path,

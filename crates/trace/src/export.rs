@@ -1,6 +1,6 @@
 //! A recorded schedule as a Perfetto trace.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 
 use lowtail_out::seconds;
@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 use crate::error::Error;
 use crate::options::Options;
-use crate::perfetto::{State, VcpuTrack, Writer};
+use crate::perfetto::{CounterTrack, State, VcpuTrack, Writer};
 use crate::problems::RecordProblems;
+use crate::queues::QueueInterval;
 use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::vcpu::{Origin, Vcpu};
@@ -65,6 +66,58 @@ impl<W: Write> Exporter<W> {
         if let Some(track) = track {
             self.events += 1;
             self.writer.state(track, state, detail, start_ns, end_ns)?;
+        }
+        Ok(())
+    }
+}
+
+/// Counters of uplinks' queues at most: whoever looks at them sees no more.
+const COUNTERS_MAX: usize = 500;
+
+impl<W: Write> Exporter<W> {
+    /// Who filled the uplinks: what each sent per second, and what was ahead of each VM's packets, by sender.
+    fn queues(&mut self, intervals: &[QueueInterval]) -> Result<(), Error> {
+        /// A counter, its value in the last interval and in this one.
+        type Counter = (CounterTrack, Option<u64>, u64);
+        let mut counters: BTreeMap<String, Counter> = BTreeMap::new();
+        for interval in intervals {
+            let from_ns = self.ns(interval.from_ns);
+            let span_ns = interval.to_ns.saturating_sub(interval.from_ns).max(1);
+            // Who has none in an interval is at 0.
+            counters.values_mut().for_each(|counter| counter.2 = 0);
+            let mut set = |name: String, value: u64| -> Result<(), Error> {
+                if let Some(counter) = counters.get_mut(&name) {
+                    counter.2 = value;
+                } else if counters.len() < COUNTERS_MAX {
+                    let track = self.writer.counter(&name)?;
+                    counters.insert(name, (track, None, value));
+                }
+                Ok(())
+            };
+            for (uplink, senders) in &interval.sent {
+                for (sender, bytes) in senders {
+                    let rate = u128::from(*bytes) * 1_000_000_000 / u128::from(span_ns);
+                    let name = format!("{uplink}: sent by {}, bytes/s", sender.word());
+                    set(name, u64::try_from(rate).unwrap_or(u64::MAX))?;
+                }
+            }
+            for of in &interval.ahead {
+                for (sender, bytes) in &of.bytes {
+                    let name = format!("ahead of {}: {}, bytes a packet", of.vm, sender.word());
+                    set(name, bytes / of.packets.max(1))?;
+                }
+            }
+            for (track, before, now) in counters.values_mut() {
+                if *before != Some(*now) {
+                    self.events += 1;
+                    self.writer.value(*track, from_ns, *now)?;
+                    *before = Some(*now);
+                }
+            }
+        }
+        let end_ns = intervals.last().map_or(0, |interval| self.ns(interval.to_ns));
+        for (track, _, _) in counters.into_values() {
+            self.writer.value(track, end_ns, 0)?;
         }
         Ok(())
     }
@@ -147,6 +200,7 @@ pub(crate) fn export_perfetto<R: Read, W: Write>(
     let exporter = Exporter { writer, hz, tracks: HashMap::new(), origin: 0, events: 0 };
     let mut schedule = Schedule::new(exporter);
     source.follow(&mut schedule)?;
+    schedule.observer.queues(source.queues().1)?;
     let span = source.span().map_or(0, |(first, last)| last - first);
     let exported = Exported {
         span_us: hz.us(span),

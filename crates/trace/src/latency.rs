@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::linux::ThreadInfo;
 use crate::options::{Options, Races};
 use crate::problems::RecordProblems;
+use crate::queues::UplinkQueues;
 use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::stats::{Budget, Distribution, Samples};
@@ -37,6 +38,9 @@ pub struct Latency {
     pub vcpus: Vec<VcpuLatency>,
     /// The pCPUs.
     pub pcpus: Vec<PcpuUse>,
+    /// Who filled the uplinks, if the recording says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink_queues: Option<UplinkQueues>,
     /// What did not go smoothly in reading.
     pub records: RecordProblems,
 }
@@ -334,6 +338,7 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
         cpu_hz_source: hz.source,
         vcpus,
         pcpus: pcpus.collect(),
+        uplink_queues: source.queues().0,
         records: source.problems(&schedule),
     })
 }

@@ -43,6 +43,7 @@ mod options;
 mod order;
 pub mod perfetto;
 mod problems;
+mod queues;
 pub mod reader;
 pub mod record;
 mod schedule;
@@ -70,6 +71,9 @@ pub use linux::{Layout, Recorded, Role, THREADS_MAX, ThreadInfo, Trigger, VmInfo
 pub use merge::QUEUE_RECORDS_MAX;
 pub use options::{Options, Races};
 pub use problems::RecordProblems;
+pub use queues::{
+    AheadInterval, QueueBlame, QueueInterval, Sender, SenderBytes, UplinkBytes, UplinkQueues,
+};
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
 pub use vcpu::VCPUS_MAX;
 

@@ -8,6 +8,7 @@ use crate::linux;
 use crate::merge::Merger;
 use crate::options::Options;
 use crate::problems::RecordProblems;
+use crate::queues::{QueueInterval, UplinkQueues};
 use crate::schedule::{Observer, Schedule};
 use crate::xen;
 
@@ -89,6 +90,14 @@ impl<R: Read> Source<R> {
         };
         problems.inconsistent = schedule.inconsistent_records;
         problems
+    }
+
+    /// Who filled the uplinks, once all is read: over all of it, and interval by interval.
+    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+        match self {
+            Source::Xen(_) => (None, &[]),
+            Source::Linux(feed) => feed.queues(),
+        }
     }
 
     /// Whether it is a schedule of a Linux host.

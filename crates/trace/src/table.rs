@@ -6,6 +6,7 @@ use crate::clock::CpuHzSource;
 use crate::contents::Info;
 use crate::latency::{Latency, VcpuLatency};
 use crate::linux::{Recorded, Role, ThreadInfo, harmless};
+use crate::queues::{SenderBytes, UplinkQueues};
 use crate::stats::Distribution;
 
 /// Rows of cells; the first column is flush left, the others right unless told otherwise.
@@ -211,6 +212,9 @@ impl Latency {
             ]);
         }
         table.render(&mut out);
+        if let Some(queues) = &self.uplink_queues {
+            queues.describe(&mut out);
+        }
         let problems = self.records;
         let notes = [
             (problems.lost, "records lost in recording"),
@@ -224,6 +228,51 @@ impl Latency {
             let _ = writeln!(out, "note: {count} {text}");
         }
         out
+    }
+}
+
+/// How many senders are shown for a VM, and for an uplink.
+const SENDERS_SHOWN: usize = 8;
+
+impl UplinkQueues {
+    fn describe(&self, out: &mut String) {
+        let told = |senders: &[SenderBytes], all: u64| {
+            let part = |of: &SenderBytes| of.bytes as f64 / all.max(1) as f64;
+            let one =
+                |of: &SenderBytes| format!("{} {}", harmless(&of.sender.word()), percent(part(of)));
+            let mut told: Vec<String> = senders.iter().take(SENDERS_SHOWN).map(one).collect();
+            let left = senders.len().saturating_sub(SENDERS_SHOWN);
+            told.extend((left > 0).then(|| format!("and {left} more")));
+            told.join(", ")
+        };
+        let mut table = Table::new(&["uplink", "Mbit/s", "senders"], &[2]);
+        for uplink in &self.uplinks {
+            table.row([
+                harmless(&uplink.name),
+                format!("{:.3}", uplink.bits_per_second / 1e6),
+                told(&uplink.senders, uplink.transmitted_bytes),
+            ]);
+        }
+        if !self.uplinks.is_empty() {
+            out.push('\n');
+            table.render(out);
+        }
+        let head = ["waits for an uplink", "packets", "mean us", "mean bytes ahead", "whose"];
+        let mut table = Table::new(&head, &[4]);
+        for of in self.vms.iter().filter(|of| of.sampled_packets > 0) {
+            let packets = of.sampled_packets as f64;
+            table.row([
+                harmless(&of.vm),
+                of.sampled_packets.to_string(),
+                format!("{:.3}", of.sampled_delay_us / packets),
+                format!("{:.0}", of.bytes_ahead as f64 / packets),
+                told(&of.senders, of.bytes_ahead),
+            ]);
+        }
+        if table.rows.len() > 1 {
+            out.push('\n');
+            table.render(out);
+        }
     }
 }
 

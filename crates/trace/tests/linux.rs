@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, switch, wake};
+use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, queues, switch, wake};
 use lowtail_trace::{
-    CpuPlace, Error, Latency, Options, Reason, Role, Trigger, VcpuLatency, export_perfetto, info,
-    latency,
+    CpuPlace, Error, Latency, Options, Reason, Role, Sender, Trigger, VcpuLatency, export_perfetto,
+    info, latency,
 };
 
 fn of<'a>(found: &'a Latency, name: &str) -> &'a VcpuLatency {
@@ -74,6 +74,33 @@ fn what_a_recording_has() {
     assert_eq!(count("wake"), Some(1));
     assert_eq!((count("switch: runnable"), count("switch: ended")), (Some(4), Some(1)));
     assert!(found.table().contains("kernel   6.18.0"));
+}
+
+#[test]
+fn who_filled_the_uplinks() {
+    assert_eq!(latency(&sample()[..], &Options::default()).unwrap().uplink_queues, None);
+    let mut out = begin();
+    out.queues(&queues(1_000)).unwrap();
+    out.queues(&queues(501_000)).unwrap();
+    out.events(0, 0, &switch(2_000, 0, RUNNABLE, 8)).unwrap();
+    let bytes = out.finish(1_001_000, 0).unwrap().0;
+    let found = latency(&bytes[..], &Options::default()).unwrap();
+    let all = found.uplink_queues.as_ref().unwrap();
+    // 12,500 bytes in a millisecond.
+    let uplink = &all.uplinks[0];
+    assert_eq!((all.span_us, uplink.transmitted_bytes, uplink.bits_per_second), (1e3, 12_500, 1e8));
+    let a = &all.vms[0];
+    assert_eq!((&*a.vm, a.sampled_packets, a.sampled_delay_us), ("a", 4, 160.0));
+    assert_eq!(a.bytes_ahead, 8_000);
+    assert_eq!((&a.senders[0].sender, a.senders[0].bytes), (&Sender::Vm("b".to_owned()), 6_000));
+    let table = found.table();
+    assert!(table.contains("b 75.00 %, backup 25.00 %"), "{table}");
+    let (exported, trace) =
+        export_perfetto(&bytes[..], Vec::new(), "test", &Options::default()).unwrap();
+    assert!(exported.events >= 4);
+    let text = String::from_utf8_lossy(&trace);
+    assert!(text.contains("eth0: sent by b, bytes/s") && text.contains("ahead of a: backup"));
+    assert_eq!(info(&bytes[..], &Options::default()).unwrap().unknown_records, 0);
 }
 
 /// Another queue's idle CPU is no excuse of the one that it waits for.

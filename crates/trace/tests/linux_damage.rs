@@ -4,7 +4,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::linux::{Pipe, RUNNABLE, begin, switch, wake};
+use common::linux::{Pipe, RUNNABLE, begin, queues, switch, wake};
 use lowtail_trace::{Error, Options, Role, export_perfetto, info, latency};
 
 fn recording() -> Vec<u8> {
@@ -15,6 +15,7 @@ fn recording() -> Vec<u8> {
     let events = [switch(2_000, 0, RUNNABLE, 7), wake(3_000, 8, 1, 7), switch(4_000, 7, 1, 8)];
     out.events(0, 0, &events.concat()).unwrap();
     out.events(1, 5, &switch(2_500, 0, RUNNABLE, 9)).unwrap();
+    out.queues(&queues(1_000)).unwrap();
     out.round(4_000).unwrap();
     out.events(1, 0, &switch(5_000, 9, 4, 0)).unwrap();
     out.finish(6_000, 0).unwrap().0
@@ -107,6 +108,18 @@ fn what_is_wrong_is_named() {
     for (at, bytes, words) in cases {
         let mut bad = good.clone();
         bad[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = all(&bad).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // An interval of queues: the number of a sender, and what an entry is.
+    let block = [11u32.to_le_bytes(), 176u32.to_le_bytes()].concat();
+    let at = good.windows(8).position(|bytes| bytes == block).expect("five entries");
+    for (at, bytes, words) in [
+        (at + 24 + 8, 77, "sender 77 is not named"),
+        (at + 24, 1, "an entry of kind 1 in an interval of queues names the wrong thing"),
+    ] {
+        let mut bad = good.clone();
+        bad[at] = bytes;
         let error = all(&bad).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }

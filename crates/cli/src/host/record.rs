@@ -48,6 +48,9 @@ pub(crate) struct Record {
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     buffer: u32,
+    /// Record threads only, not who fills the uplinks
+    #[arg(long)]
+    no_network: bool,
 }
 
 pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
@@ -55,6 +58,7 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
         declared: args.vm.clone(),
         threshold: args.on_delay,
         ring_bytes: u64::from(args.buffer) << 20,
+        network: !args.no_network,
         ..Options::default()
     };
     privileges::keep(privileges::RECORD);

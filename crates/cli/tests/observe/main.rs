@@ -41,20 +41,22 @@ fn found(intervals: &[Value]) -> BTreeSet<Found> {
         .collect()
 }
 
-/// Lets the command observe with these arguments, in the namespace of `net`'s host if there is one.
-fn observe(net: Option<&Net>, args: &[&str]) -> Vec<Value> {
+/// The command, in the namespace of `net`'s host if there is one.
+fn lowtail(net: Option<&Net>) -> Command {
     let lowtail = env!("CARGO_BIN_EXE_lowtail");
-    let mut command = match net {
-        None => Command::new(lowtail),
-        Some(net) => {
-            // The names of interfaces are in a /sys of that namespace, those of control groups below it.
-            let mut command = Command::new("nsenter");
-            let within = "mount -t sysfs none /sys && mount -t cgroup2 none /sys/fs/cgroup && exec \"$0\" \"$@\"";
-            command.arg(format!("--net={}", net.host.path()));
-            command.args(["unshare", "--mount", "sh", "-c", within, lowtail]);
-            command
-        }
-    };
+    let Some(net) = net else { return Command::new(lowtail) };
+    // The names of interfaces are in a /sys of that namespace, those of control groups below it.
+    let mut command = Command::new("nsenter");
+    let within = "mount -t sysfs none /sys && mount -t cgroup2 none /sys/fs/cgroup && \
+                  exec \"$0\" \"$@\"";
+    command.arg(format!("--net={}", net.host.path()));
+    command.args(["unshare", "--mount", "sh", "-c", within, lowtail]);
+    command
+}
+
+/// Lets the command observe with these arguments.
+fn observe(net: Option<&Net>, args: &[&str]) -> Vec<Value> {
+    let mut command = lowtail(net);
     let ran = command.args(["host", "observe", "--json"]).args(args).output().expect("it starts");
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{said}");

@@ -14,7 +14,7 @@ use lowtail_testkit::net::{A, B, FAR, Namespace, Net, v4};
 use lowtail_testkit::traffic::{Filler, connect, udp};
 use serde_json::Value;
 
-use super::{kernel, observe, standin, tries};
+use super::{kernel, lowtail, observe, standin, tries};
 
 const RATE: u64 = 10_000_000;
 const DEEP: Duration = Duration::from_millis(40);
@@ -43,6 +43,17 @@ fn part(of: &Bytes, who: &str) -> f64 {
 
 /// Datagrams of VM `a` through an uplink of 10 Mbit/s that `others` begin to fill; what was observed in 3 s.
 fn asked<T>(net: &Net, far: IpAddr, interval: &str, others: impl FnOnce() -> T) -> Vec<Value> {
+    let args = ["--duration", "3s", "--interval", interval, "a", "b"];
+    meanwhile(net, far, others, |vms| observe(Some(net), &[&args[..], vms].concat()))
+}
+
+/// The same, with what `look` gives that was told of the VMs.
+fn meanwhile<T, L>(
+    net: &Net,
+    far: IpAddr,
+    others: impl FnOnce() -> T,
+    look: impl FnOnce(&[&str]) -> L,
+) -> L {
     net.host.tc(&format!("qdisc add dev uplink root tbf rate {RATE} burst 1600 limit 100000"));
     let others = others();
     let (a, b) = (standin("--name a --do sleep".into()), standin("--name b --do sleep".into()));
@@ -58,12 +69,11 @@ fn asked<T>(net: &Net, far: IpAddr, interval: &str, others: impl FnOnce() -> T) 
     });
     let [a_is, b_is] = [("a", &a, "tap-a"), ("b", &b, "tap-b")]
         .map(|(name, machine, tap)| format!("{name}={},tap={tap}", machine.begun.pid));
-    let args = ["--duration", "3s", "--interval", interval, "--vm", &a_is, "--vm", &b_is, "a", "b"];
-    let intervals = observe(Some(net), &args);
+    let seen = look(&["--vm", &a_is, "--vm", &b_is]);
     drop(others);
     over.store(true, Ordering::Relaxed);
     asks.join().expect("it does not panic");
-    intervals
+    seen
 }
 
 /// Whose bytes were ahead of VM `a`'s packets, and how many of a packet. In the first interval there are packets that were
@@ -81,7 +91,12 @@ fn blame(intervals: &[Value]) -> (Bytes, f64) {
         packets += blame["sampled_packets"].as_u64().expect("packets");
         delay_s += blame["sampled_delay_seconds"].as_f64().expect("seconds");
     }
-    assert!(packets >= 3, "{packets} packets: {intervals:?}");
+    let networks = intervals.iter().map(|interval| &interval["vms"][0]["network"]);
+    assert!(
+        packets >= 3,
+        "{packets} packets: {:?}",
+        networks.map(Value::to_string).collect::<Vec<_>>()
+    );
     let all: u64 = senders.iter().map(|(_, bytes)| bytes).sum();
     // What leaves in a time is what the rate lets leave.
     let rate = 8.0 * all as f64 / delay_s;
@@ -257,5 +272,36 @@ fn pieces_of_long_segments_that_are_routed_are_their_vms() {
         assert!(part(&senders, "vm b") > 0.95, "{senders:?}");
         let (waits, _) = blame(&intervals);
         assert!(part(&waits, "vm b") > 0.95, "{waits:?}");
+    });
+}
+
+/// What is recorded says the same as what is observed.
+#[test]
+fn a_recording_says_who_filled_the_queue() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let (net, place) = (Net::new(), tempfile::tempdir().expect("a directory"));
+        let file = place.path().join("queues.ltr");
+        let sink = udp(&net.far, v4(FAR));
+        let fill = || Filler::start(udp(&net.b, v4(B)), sink.local_addr().unwrap(), RATE, DEEP);
+        meanwhile(&net, v4(FAR), fill, |vms| {
+            let mut command = lowtail(Some(&net));
+            command.args(["host", "record", "--duration", "2s", "--output"]).arg(&file).args(vms);
+            let ran = command.output().expect("it starts");
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        });
+        let ran = lowtail(None).args(["trace", "latency", "--json"]).arg(&file).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let found: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        let queues = &found["uplink_queues"];
+        let uplink = &queues["uplinks"][0];
+        assert_eq!(uplink["name"], "uplink", "{queues}");
+        let rate = uplink["bits_per_second"].as_f64().expect("a rate");
+        assert!((0.9..1.1).contains(&(rate / RATE as f64)), "{queues}");
+        assert!(part(&bytes(&uplink["senders"]), "vm b") > 0.9, "{queues}");
+        let a = &queues["vms"][0];
+        assert_eq!(a["vm"], "a", "{queues}");
+        assert!(part(&bytes(&a["senders"]), "vm b") > 0.9, "{queues}");
+        assert!(a["sampled_packets"].as_u64() >= Some(10), "{queues}");
     });
 }

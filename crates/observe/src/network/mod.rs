@@ -2,7 +2,6 @@
 
 mod interface;
 mod reason;
-mod senders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +10,6 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
 
 pub use interface::Interface;
 use reason::Reasons;
-pub(crate) use senders::{Ahead, Numbered, SENDERS};
 
 use super::{Drop, Histogram, Network, QueueBlame};
 use lowtail_kernel::Error;
@@ -20,7 +18,7 @@ use lowtail_kernel::shared::{Layouts, Shared, Value};
 use lowtail_kernel::shared_struct;
 
 /// The program, compiled.
-const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o"));
+pub(crate) const COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o"));
 
 shared_struct! {
     /// `struct slot` of `bpf/figures.h`: a VM's figures.
@@ -30,8 +28,22 @@ shared_struct! {
         bytes: u64,
         probe_key: u64,
         probe_ns: u64,
+        delay_ns: u64,
         queue: [u8; Histogram::SIZE],
         beyond: [u8; Histogram::SIZE],
+    }
+}
+
+/// Senders that have numbers: `SENDERS` of `bpf/senders.h`.
+pub(crate) const SENDERS: usize = 256;
+
+shared_struct! {
+    /// `struct ahead` of `bpf/ahead.h`: bytes that left before a VM's packets.
+    pub(crate) struct AheadBytes = "ahead" {
+        pub(crate) packets: u64,
+        pub(crate) delay_ns: u64,
+        pub(crate) bytes: [u64; SENDERS],
+        before: [u64; SENDERS],
     }
 }
 
@@ -76,7 +88,7 @@ shared_struct! {
 /// Compares what both sides have in maps.
 fn check() -> Result<(), Error> {
     let layouts = Layouts::of(COMPILED)?.check::<Slot>()?.check::<Losses>()?.check::<Config>()?;
-    senders::check(layouts.check::<LinkBytes>()?.check::<DropKey>()?).map(|_| ())
+    layouts.check::<LinkBytes>()?.check::<DropKey>()?.check::<AheadBytes>().map(|_| ())
 }
 
 /// Kinds of links, `enum link_kind`.
@@ -120,6 +132,7 @@ pub struct PathLost {
 }
 
 /// The observer of packets. When it is dropped, or the process ends, the kernel's side is gone.
+#[derive(Debug)]
 pub struct Path {
     object: Object,
     /// Detached when dropped.
@@ -191,7 +204,7 @@ impl Path {
             self.clear(*slot, epoch)?;
         }
         for slot in self.tracked.keys().filter(|slot| !wanted.contains_key(slot)) {
-            self.forget_ahead(*slot)?;
+            delete(&self.map("aheads"), &slot.to_ne_bytes())?;
         }
         for (slot, taps) in &wanted {
             for tap in taps {
@@ -286,7 +299,9 @@ impl Path {
         let empty = Slot { epoch, ..Slot::get(&[0; Slot::BYTES]) }.to_bytes();
         let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
-        self.clear_ahead(slot)?;
+        let empty = [0; AheadBytes::BYTES];
+        let done = self.map("aheads").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
+        done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
         let drops = self.map("drops");
         let old: Vec<_> =
             drops.keys().filter(|key| drop_key(key).is_some_and(|key| key.0 == slot)).collect();
@@ -294,14 +309,14 @@ impl Path {
     }
 
     /// A value; all zeros if there is none.
-    fn lookup(&self, map: &str, key: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn lookup(&self, map: &str, key: &[u8]) -> Result<Vec<u8>, Error> {
         let found = self.map(map).lookup(key, MapFlags::ANY);
         let found =
             found.map_err(|source| Error::Bpf { what: "read the network's figures", source });
         Ok(found?.unwrap_or_default())
     }
 
-    fn map(&self, name: &str) -> Map<'_> {
+    pub(crate) fn map(&self, name: &str) -> Map<'_> {
         let all = self.object.maps();
         all.into_iter().find(|map| map.name() == name).expect("the program has this map")
     }
@@ -359,7 +374,7 @@ pub(super) fn drop_key(key: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Removes an entry that may be gone already.
-fn delete(map: &Map<'_>, key: &[u8]) -> Result<(), Error> {
+pub(crate) fn delete(map: &Map<'_>, key: &[u8]) -> Result<(), Error> {
     match map.delete(key) {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
         done => done.map_err(|source| Error::Bpf { what: "forget a network interface", source }),

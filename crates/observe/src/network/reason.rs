@@ -10,6 +10,7 @@ use libbpf_rs::btf::{Btf, types::Enum};
 const NO_LOSS: [&str; 4] = ["OTHERHOST", "PACKET_SOCK_ERROR", "SOCKET_FILTER", "UNHANDLED_PROTO"];
 
 /// Names of drop reasons, which differ from kernel to kernel.
+#[derive(Debug)]
 pub(super) struct Reasons(BTreeMap<u32, String>);
 
 impl Reasons {

@@ -11,6 +11,7 @@ pub mod fuzz;
 mod names;
 mod places;
 mod programs;
+mod queues;
 mod recorder;
 mod rings;
 
@@ -36,12 +37,14 @@ pub struct Options {
     pub threshold: Option<Duration>,
     /// Memory of each CPU's ring, in bytes; what is used is a power of two, and at most that. An event takes 16.
     pub ring_bytes: u64,
+    /// Whether to tell who fills the uplinks, too.
+    pub network: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (roots, declared) = (Roots::default(), Vec::new());
-        Options { roots, declared, threshold: None, ring_bytes: 16 << 20 }
+        Options { roots, declared, threshold: None, ring_bytes: 16 << 20, network: true }
     }
 }
 

@@ -17,6 +17,7 @@ use lowtail_trace::{CpuPlace, Role as TraceRole, Trigger};
 use super::names::{self, Inbox, Named, Names};
 use super::places;
 use super::programs::{self, PROGRAMS, prepare, trigger};
+use super::queues::{INTERVAL_NS, Queues};
 use super::rings::{PAGE_BYTES, Rings};
 use super::{Failure, Options};
 use crate::{Candidate, choose};
@@ -61,6 +62,7 @@ pub struct Recorder {
     watched: BTreeSet<u32>,
     /// Threads whose waits do not count, for there are too many.
     unwatched: usize,
+    queues: Queues,
     scanned_ns: u64,
     begin_ns: u64,
     _links: Vec<Link>,
@@ -147,6 +149,7 @@ impl Recorder {
         let scanner = Scanner::new(options.roots.clone(), options.declared.clone());
         let mut recorder = Recorder {
             places: places::read(&options.roots.sys),
+            queues: Queues::start(options.network, &options.roots, begin_ns),
             options,
             inboxes,
             new_names,
@@ -176,6 +179,7 @@ impl Recorder {
     /// What could not be found out about VMs: words to people.
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = self.troubles.clone();
+        troubles.extend(self.queues.trouble());
         if self.unwatched > 0 {
             let unwatched = self.unwatched;
             troubles.push(format!(
@@ -203,6 +207,8 @@ impl Recorder {
         let begin_ns = now_ns();
         let mut out = Writer::new(out, &about(begin_ns))?;
         out.places(&self.places)?;
+        // What has come before is of no recording.
+        self.queues.begin(&self.vms, begin_ns)?;
         let mut next = self.rings.written()?;
         self.hear(begin_ns)?;
         for named in self.names.sorted() {
@@ -221,6 +227,10 @@ impl Recorder {
                 out.thread(named.tid, named.tgid, &named.comm)?;
             }
             self.introduce(&mut out, &mut written, &mut members)?;
+            let least_ns = if over { 0 } else { INTERVAL_NS };
+            if let Some(interval) = self.queues.look(&self.vms, round_ns, least_ns)? {
+                out.queues(&interval)?;
+            }
             for (cpu, &to) in to.iter().enumerate() {
                 let mut lost = 0;
                 while next[cpu] < to {
@@ -262,12 +272,14 @@ impl Recorder {
         loop {
             let now = now_ns();
             self.hear(now)?;
+            self.queues.remember(&self.vms, now)?;
             if !self.lates.borrow().is_empty() {
                 let end_ns = now + TAIL_NS;
                 while now_ns() < end_ns {
                     std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns())));
                 }
                 self.hear(now_ns())?;
+                self.queues.remember(&self.vms, now_ns())?;
                 return Ok(true);
             }
             if stop() {
@@ -311,6 +323,9 @@ impl Recorder {
         self.introduce(&mut out, &mut BTreeMap::new(), &mut BTreeSet::new())?;
         for trigger in &triggers {
             out.trigger(trigger)?;
+        }
+        for interval in self.queues.since(begin_ns) {
+            out.queues(interval)?;
         }
         let mut slice_ns = begin_ns;
         while slice_ns < end_ns {
@@ -395,6 +410,7 @@ impl Recorder {
         }
         self.begun = true;
         self.vms = found.vms.into_iter().map(|vm| ((vm.pid, vm.started_ticks), vm)).collect();
+        self.queues.follow(&self.vms)?;
         if self.options.threshold.is_none() {
             return Ok(());
         }

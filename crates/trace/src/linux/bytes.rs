@@ -103,3 +103,8 @@ pub(crate) fn u64_of(bytes: &[u8], at: usize, size: usize) -> u64 {
     let bytes = bytes.get(at..end).unwrap_or_default();
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
+
+/// As much of a text as there is room for.
+pub(super) fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}

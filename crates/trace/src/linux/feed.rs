@@ -22,6 +22,7 @@ use crate::merge::QUEUE_RECORDS_MAX;
 use crate::options::Options;
 use crate::order::Order;
 use crate::problems::RecordProblems;
+use crate::queues::{QueueInterval, UplinkQueues};
 use crate::record::Runstate;
 use crate::schedule::{Observer, Schedule, WaitEnd};
 use crate::tables::ByPcpu;
@@ -92,6 +93,14 @@ impl<R: Read> File<R> {
         }
     }
 
+    /// Who filled the uplinks, as far as it has been read: over all of it, and interval by interval.
+    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+        match self {
+            File::Recording(file) => (file.queues.all(), &file.intervals),
+            File::Perf(_) => (None, &[]),
+        }
+    }
+
     /// When the recording begins and ends, as far as the file says.
     pub(crate) fn stated(&self) -> (Option<u64>, Option<u64>) {
         match self {
@@ -145,6 +154,11 @@ impl<R: Read> Feed<R> {
 
     pub(crate) fn problems(&self) -> RecordProblems {
         self.problems
+    }
+
+    /// See [`File::queues`].
+    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+        self.file.queues()
     }
 
     /// See [`crate::source::Source::follow`].

@@ -1,6 +1,7 @@
 //! Recordings of Linux hosts, made by hand.
 
 use lowtail_trace::recording::{About, Writer};
+use lowtail_trace::{AheadInterval, QueueInterval, Sender};
 
 /// What a switch says of the thread that has left: as the format has it.
 pub const RUNNABLE: u32 = 0;
@@ -28,6 +29,22 @@ fn event(at_ns: u64, first: u32, second: u32) -> [u8; 16] {
 pub fn begin() -> Writer<Vec<u8>> {
     let about = About { begin_ns: 1000, begin_unix_ns: 0, cpus: 2, kernel: "6.18.0".to_owned() };
     Writer::new(Vec::new(), &about).unwrap()
+}
+
+/// Half a millisecond in which VM `b` sends 6,000 bytes, of which 3,000 before two packets of `a`'s.
+pub fn queues(from_ns: u64) -> QueueInterval {
+    let b = || Sender::Vm("b".to_owned());
+    QueueInterval {
+        from_ns,
+        to_ns: from_ns + 500_000,
+        sent: vec![("eth0".to_owned(), vec![(b(), 6_000), (Sender::Host, 250)])],
+        ahead: vec![AheadInterval {
+            vm: "a".to_owned(),
+            packets: 2,
+            delay_ns: 80_000,
+            bytes: vec![(b(), 3_000), (Sender::Group("system.slice/backup".to_owned()), 1_000)],
+        }],
+    }
 }
 
 /// A pipe of perf's: attributes, layout, a thread's name, samples.

@@ -4,6 +4,7 @@
 //! what follows as 32-bit numbers, then that many bytes, a multiple of 8. Times are nanoseconds of
 //! `CLOCK_MONOTONIC`.
 
+mod queues;
 mod read;
 mod write;
 
@@ -31,6 +32,8 @@ pub(crate) mod kind {
     pub(crate) const TRIGGER: u32 = 7;
     pub(crate) const END: u32 = 8;
     pub(crate) const PLACES: u32 = 9;
+    pub(crate) const SENDER: u32 = 10;
+    pub(crate) const QUEUES: u32 = 11;
 }
 
 /// No block other than those with events is larger, in bytes.

@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::{About, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
+use super::queues::Numbers;
+use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
 use crate::cores::CpuPlace;
+use crate::linux::bytes::cut;
 use crate::linux::{Role, Trigger};
+use crate::queues::QueueInterval;
 
 /// Writes a recording, as it is told.
 ///
@@ -15,6 +18,7 @@ pub struct Writer<W> {
     events: u64,
     lost: u64,
     vms: u32,
+    senders: Numbers,
 }
 
 impl<W: Write> Writer<W> {
@@ -26,7 +30,7 @@ impl<W: Write> Writer<W> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&[0; 2])?;
-        let mut writer = Writer { out, events: 0, lost: 0, vms: 0 };
+        let mut writer = Writer { out, events: 0, lost: 0, vms: 0, senders: Numbers::default() };
         let kernel = about.kernel.as_bytes();
         let kernel = &kernel[..kernel.len().min(256)];
         let mut bytes = Vec::new();
@@ -134,6 +138,22 @@ impl<W: Write> Writer<W> {
         self.block(kind::TRIGGER, bytes)
     }
 
+    /// Who filled the uplinks in an interval.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn queues(&mut self, interval: &QueueInterval) -> io::Result<()> {
+        let (names, block) = self.senders.blocks(interval);
+        for name in names {
+            self.block(kind::SENDER, name)?;
+        }
+        // What does not fit into a block is left out: some 30,000 pairs of a VM and a sender.
+        match block.filter(|block| block.len() <= BLOCK_BYTES_MAX as usize) {
+            Some(block) => self.block(kind::QUEUES, block),
+            None => Ok(()),
+        }
+    }
+
     /// Events written so far, and lost.
     pub fn counts(&self) -> (u64, u64) {
         (self.events, self.lost)
@@ -164,9 +184,4 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&kind.to_le_bytes())?;
         self.out.write_all(&(size as u32).to_le_bytes())
     }
-}
-
-/// As much of a text as there is room for.
-fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
 }

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::{Interface, Path};
+use super::network::{AheadBytes, COMPILED, Interface, Path, SENDERS, delete};
 use lowtail_kernel::Error;
 use lowtail_kernel::shared::{Layouts, Shared, Value};
 use lowtail_kernel::shared_struct;
 
-/// Senders that have numbers: `SENDERS`.
-pub(crate) const SENDERS: usize = 256;
 /// From here on numbers are given as senders are seen: `enum sender`.
 const NAMED: usize = 195;
 const OTHER_VMS: u32 = 192;
@@ -35,19 +33,9 @@ shared_struct! {
     }
 }
 
-shared_struct! {
-    /// `struct ahead`: bytes that left before a VM's packets.
-    struct AheadBytes = "ahead" {
-        packets: u64,
-        delay_ns: u64,
-        bytes: [u64; SENDERS],
-        before: [u64; SENDERS],
-    }
-}
-
 /// Compares what both sides have in maps.
-pub(super) fn check(layouts: Layouts) -> Result<Layouts, Error> {
-    layouts.check::<SenderKey>()?.check::<Served>()?.check::<AheadBytes>()
+pub(crate) fn check() -> Result<(), Error> {
+    Layouts::of(COMPILED)?.check::<SenderKey>()?.check::<Served>().map(|_| ())
 }
 
 /// Whose a number is.
@@ -124,7 +112,7 @@ impl Path {
             }
             _ => return Ok(()),
         };
-        super::delete(&self.map("senders"), &key.to_bytes())?;
+        delete(&self.map("senders"), &key.to_bytes())?;
         // The kernel's side takes a number before it enters it, so that an entry that is gone has its number for itself.
         let mut taken = self.lookup("taken", &0u32.to_ne_bytes())?;
         let at = (number as usize).saturating_sub(NAMED) * u64::BYTES;
@@ -166,16 +154,12 @@ impl Path {
             bytes: ahead.bytes.to_vec(),
         }))
     }
+}
 
-    /// Makes room for what leaves before the packets of a slot's VM, and empties it.
-    pub(super) fn clear_ahead(&self, slot: u32) -> Result<(), Error> {
-        let empty = [0; AheadBytes::BYTES];
-        let done = self.map("aheads").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
-        done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })
-    }
-
-    /// Takes that room back.
-    pub(super) fn forget_ahead(&self, slot: u32) -> Result<(), Error> {
-        super::delete(&self.map("aheads"), &slot.to_ne_bytes())
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn both_sides_have_the_same_structures() {
+        super::check().expect("the program that is compiled in");
     }
 }

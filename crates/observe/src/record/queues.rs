@@ -1,0 +1,107 @@
+//! Who fills the uplinks while a schedule is recorded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lowtail_discover::Vm;
+use lowtail_kernel::{Error, Roots};
+use lowtail_trace::{AheadInterval, QueueInterval, Sender as TraceSender};
+
+use crate::traffic::Traffic;
+use crate::vm_key::VmKey;
+use crate::{Sender, Sent};
+
+/// From one look to the next: as long as a queue takes to matter, and short enough to tell bursts apart.
+pub(super) const INTERVAL_NS: u64 = 200_000_000;
+/// Intervals that are remembered for a wait that is too long: two minutes.
+const REMEMBERED_MAX: usize = 600;
+
+/// Looks at the uplinks, interval by interval.
+#[derive(Debug)]
+pub(super) struct Queues {
+    /// Why there is none is told.
+    traffic: Result<Traffic, String>,
+    looked_ns: u64,
+    remembered: VecDeque<QueueInterval>,
+}
+
+impl Queues {
+    pub(super) fn start(wanted: bool, roots: &Roots, now_ns: u64) -> Self {
+        let traffic = match wanted {
+            true => Traffic::start(Vec::new(), roots.clone()).map_err(|error| error.to_string()),
+            false => Err(String::new()),
+        };
+        Queues { traffic, looked_ns: now_ns, remembered: VecDeque::new() }
+    }
+
+    /// Why uplinks are not in the recording, if that is not what was asked for.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let why = self.traffic.as_ref().err().filter(|why| !why.is_empty());
+        why.map(|why| format!("who fills the uplinks is not recorded: {why}"))
+    }
+
+    /// These are the VMs now.
+    pub(super) fn follow(&mut self, vms: &BTreeMap<VmKey, Vm>) -> Result<(), Error> {
+        self.traffic.as_mut().map_or(Ok(()), |traffic| traffic.follow(vms))
+    }
+
+    /// What has come since the last look, if that is `least_ns` ago.
+    pub(super) fn look(
+        &mut self,
+        vms: &BTreeMap<VmKey, Vm>,
+        now_ns: u64,
+        least_ns: u64,
+    ) -> Result<Option<QueueInterval>, Error> {
+        let Ok(traffic) = &mut self.traffic else { return Ok(None) };
+        if now_ns.saturating_sub(self.looked_ns) < least_ns {
+            return Ok(None);
+        }
+        let (networks, uplinks) = traffic.read(vms)?;
+        let from_ns = std::mem::replace(&mut self.looked_ns, now_ns);
+        let sent = uplinks.iter().map(|uplink| {
+            (uplink.name.as_given().to_owned(), uplink.senders.iter().map(bytes).collect())
+        });
+        let ahead = networks.iter().filter_map(|(vm, network)| {
+            let (vm, blame) = (vms.get(vm)?, &network.queue_blame);
+            (blame.sampled_packets > 0).then(|| AheadInterval {
+                vm: vm.name.as_given().to_owned(),
+                packets: blame.sampled_packets,
+                delay_ns: blame.sampled_delay_ns,
+                bytes: blame.senders.iter().map(bytes).collect(),
+            })
+        });
+        let (sent, ahead) = (sent.collect(), ahead.collect());
+        Ok(Some(QueueInterval { from_ns, to_ns: now_ns, sent, ahead }))
+    }
+
+    /// Forgets what has come before.
+    pub(super) fn begin(&mut self, vms: &BTreeMap<VmKey, Vm>, now_ns: u64) -> Result<(), Error> {
+        self.look(vms, now_ns, 0).map(|_| ())
+    }
+
+    /// As [`Queues::look`]; what has come is remembered.
+    pub(super) fn remember(&mut self, vms: &BTreeMap<VmKey, Vm>, now_ns: u64) -> Result<(), Error> {
+        let new = self.look(vms, now_ns, INTERVAL_NS)?;
+        self.remembered.extend(new);
+        while self.remembered.len() > REMEMBERED_MAX {
+            self.remembered.pop_front();
+        }
+        Ok(())
+    }
+
+    /// What was remembered from a time on.
+    pub(super) fn since(&self, at_ns: u64) -> impl Iterator<Item = &QueueInterval> {
+        self.remembered.iter().filter(move |interval| interval.to_ns > at_ns)
+    }
+}
+
+fn bytes(sent: &Sent) -> (TraceSender, u64) {
+    let name = |name: &lowtail_kernel::Name| name.as_given().to_owned();
+    let sender = match &sent.sender {
+        Sender::Vm(vm, _) => TraceSender::Vm(name(vm)),
+        Sender::Group(group) => TraceSender::Group(name(group)),
+        Sender::Interface(interface) => TraceSender::Interface(name(interface)),
+        Sender::Host => TraceSender::Host,
+        Sender::Others => TraceSender::Others,
+    };
+    (sender, sent.bytes)
+}
