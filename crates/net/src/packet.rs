@@ -92,6 +92,8 @@ pub const MTU_BYTES: u32 = 1500;
 pub const MSS_BYTES: u32 = MTU_BYTES - TCP_HEADER_BYTES;
 /// What Ethernet adds to each frame on the wire: preamble 8, header 14, checksum 4, gap 12.
 pub const FRAME_BYTES: u32 = 38;
+/// The header of Ethernet, which disciplines count.
+pub const ETHERNET_BYTES: u32 = 14;
 /// Shortest payload of a frame.
 pub const FRAME_PAYLOAD_MIN: u32 = 46;
 
@@ -180,6 +182,13 @@ impl Packet {
     /// Length as a queue in the host counts it: one IP packet, whole.
     pub fn bytes(&self) -> u32 {
         self.payload + self.header_bytes()
+    }
+
+    /// Length as Linux's disciplines count it: with the header of Ethernet, and for a segment of several frames with headers for
+    /// each of them (`qdisc_pkt_len_init`).
+    pub fn discipline_bytes(&self) -> u32 {
+        let frames = u32::from(self.frames);
+        self.bytes() + frames * ETHERNET_BYTES + (frames - 1) * self.header_bytes()
     }
 
     /// Payload of a full frame.

@@ -10,6 +10,7 @@ use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::htb::Htb;
 use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
 use lowtail_net::queue::split::Split;
@@ -80,6 +81,7 @@ fn nothing_per_packet() {
         ("split", Box::new(Split::new(0, fifo()))),
         ("drr", Box::new(Drr::new(drr))),
         ("tbf", Box::new(Tbf::new(Rate::from_mbit_s(3_000), 100_000, fifo()))),
+        ("htb", Box::new(Htb::new(Rate::from_mbit_s(3_000), 100_000, fifo()))),
         ("small_first", Box::new(SmallFirstQueue::new(small))),
         ("cake", Box::new(Cake::new(cake))),
     ];

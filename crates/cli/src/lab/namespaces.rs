@@ -82,6 +82,7 @@ fn plan(network: &NetworkCase) -> Result<NetworkPlan, String> {
         receive_window: kernel.receive_window,
         idle_restart: kernel.idle_restart,
         tagged: kernel.tagged.map(|params| (params, PRIORITIES)),
+        uplink_rate: kernel.uplink_rate,
         ends: config.ends.iter().map(|end| end.host).collect(),
         traffic: config.traffic.clone(),
     })

@@ -52,6 +52,8 @@ pub struct KernelNetwork {
     pub idle_restart: bool,
     /// The rule by which packets are tagged when they leave a host.
     pub tagged: Option<FlowParams>,
+    /// Hosts have the disciplines that `lowtail host apply` gives an uplink with this rate, bit/s.
+    pub uplink_rate: Option<u64>,
 }
 
 /// What a packet and its users take on a host that does nothing else, which scenarios of networks know nothing of.
@@ -139,6 +141,10 @@ impl NetworkCase {
             Some(queue @ QueueFile::Tag { by: RuleFile::SmallFirst, .. }) => Some(queue.rule().0),
             _ => None,
         };
+        let uplink_rate = match &file.queue {
+            Some(QueueFile::Tag { queue, .. }) => queue.uplink_rate(),
+            _ => None,
+        };
         let tcp = self.check_traffic()?;
         if tcp.segment_bytes > 0 && !file.nic.whole {
             return Err("long segments stay whole on a virtual link: `nic.whole = true`".into());
@@ -152,6 +158,7 @@ impl NetworkCase {
             receive_window: tcp.receive_window,
             idle_restart: tcp.idle_restart,
             tagged,
+            uplink_rate,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Queueing disciplines as scenario files write them.
 
+use lowtail_net::packet::TCP_HEADER_BYTES;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::by_rule::{Bands, ByRule};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
@@ -7,6 +8,7 @@ use lowtail_net::queue::codel::{Codel, CodelConfig, LIMIT_PACKETS};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::htb::Htb;
 use lowtail_net::queue::oracle::Oracle;
 use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
@@ -81,6 +83,10 @@ pub enum QueueFile {
         classes: Option<u8>,
         /// CoDel for each flow; what is absent is as in Linux.
         codel: Option<CodelFile>,
+        /// Rate of the narrowest link behind, 1 Mbit/s at least: all leaves at 99 % of it, as `lowtail host apply`
+        /// sets up an uplink with this rate. Below 524 Mbit/s long segments are cut into frames, above into pieces
+        /// of 250 us. A kernel that plays it has lowtail's own disciplines; then nothing else of this can be given.
+        rate: Option<RateText>,
     },
     /// Deficit round robin.
     Drr {
@@ -197,12 +203,17 @@ impl QueueFile {
                 let rule = ByRule::new(params, bands, TABLE_SETS, ends, seed);
                 Box::new(Tag::new(rule.expect("checked when it was read"), queue.build(ends, seed)))
             }
-            QueueFile::SmallFirst { limit, classes, codel } => {
+            QueueFile::SmallFirst { limit, classes, codel, rate } => {
                 let mut config = SmallFirstQueueConfig::default();
                 config.codel = Some(codel.unwrap_or_default().build());
                 config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
                 config.small_classes = classes.unwrap_or(config.small_classes);
-                Box::new(SmallFirstQueue::new(config))
+                let queue = Box::new(SmallFirstQueue::new(config));
+                let Some(Uplink { rate, burst_bytes, pieces_bytes }) = rate.map(Uplink::of) else {
+                    return queue;
+                };
+                let rate = lowtail_net::Rate::from_bits_per_s(rate);
+                Box::new(Split::new(pieces_bytes, Box::new(Htb::new(rate, burst_bytes, queue))))
             }
             QueueFile::Drr { by, limit } => {
                 let mut config = DrrConfig::new(match by {
@@ -226,11 +237,23 @@ impl QueueFile {
         }
     }
 
+    /// The rate of an uplink whose disciplines are lowtail's, if it is nothing but that.
+    pub(super) fn uplink_rate(&self) -> Option<u64> {
+        match self {
+            QueueFile::SmallFirst { limit: None, classes: None, codel: None, rate } => {
+                rate.map(|rate| rate.0)
+            }
+            _ => None,
+        }
+    }
+
     /// The rate of the first shaper in it, bit/s.
     fn shaped(&self) -> Option<u64> {
         match self {
             QueueFile::Tbf { rate, .. } => Some(rate.0),
-            QueueFile::Cake { rate, .. } => rate.map(|rate| rate.0),
+            QueueFile::Cake { rate, .. } | QueueFile::SmallFirst { rate, .. } => {
+                rate.map(|rate| rate.0)
+            }
             _ => self.inner().and_then(QueueFile::shaped),
         }
     }
@@ -287,6 +310,11 @@ impl QueueFile {
         match self {
             QueueFile::Fifo { packets: Some(_), bytes: Some(_), .. } => {
                 Err(KeyError::new("bytes", "a limit of packets or of bytes, not both"))
+            }
+            QueueFile::SmallFirst { rate: Some(rate), .. }
+                if !(1_000_000..=400_000_000_000).contains(&rate.0) =>
+            {
+                Err(KeyError::new("rate", "1 Mbit/s to 400 Gbit/s"))
             }
             QueueFile::Fifo { packets: Some(0), .. } => {
                 Err(KeyError::new("packets", "no room: at least 1"))
@@ -352,7 +380,36 @@ impl QueueFile {
             QueueFile::Split { into, .. } => {
                 Some(into.map_or(1448, |bytes| bytes.0.clamp(1448, 65_483) as u16))
             }
+            QueueFile::SmallFirst { rate: Some(rate), .. } => {
+                Some(Uplink::of(*rate).pieces_bytes.clamp(1448, 65_483) as u16)
+            }
             _ => self.inner().and_then(QueueFile::pieces),
+        }
+    }
+}
+
+/// What `lowtail host apply` sets up for an uplink with a rate (`tc::Choice` of crates/kernel, which has the reasons).
+struct Uplink {
+    /// Bits per second that leave.
+    rate: u64,
+    /// What may leave at once: 1 ms, and two frames at least.
+    burst_bytes: u32,
+    /// Payload of the pieces of long segments; 0 for frames.
+    pieces_bytes: u32,
+}
+
+impl Uplink {
+    fn of(rate: RateText) -> Self {
+        let rate = rate.0 / 100 * 99;
+        let bytes = |us: u64| (u128::from(rate) * u128::from(us) / 8_000_000) as u64;
+        let cuts = bytes(1_000) < 65_536;
+        let pieces = if cuts { 0 } else { bytes(250).min(65_536) };
+        // A piece is as long as the host's segments are then, with one header.
+        let pieces = pieces.saturating_sub(u64::from(TCP_HEADER_BYTES));
+        Uplink {
+            rate,
+            burst_bytes: bytes(1_000).clamp(2 * 1514, 1 << 30) as u32,
+            pieces_bytes: pieces as u32,
         }
     }
 }

@@ -63,7 +63,9 @@ impl TcLines {
                 return self.add_queue(parent, queue);
             }
             QueueFile::Tag { by: RuleFile::SmallFirst, queue, .. } => {
-                return self.add_queue(parent, queue);
+                // lowtail puts its own there.
+                let is_uplinks = parent == "root" && queue.uplink_rate().is_some();
+                return if is_uplinks { Ok(()) } else { self.add_queue(parent, queue) };
             }
             other => return Err(format!("`{}` is none that a kernel has", other.describe())),
         };

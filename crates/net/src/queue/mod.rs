@@ -11,6 +11,7 @@ pub mod codel;
 pub mod drr;
 pub mod fifo;
 pub mod fq_codel;
+pub mod htb;
 pub mod oracle;
 mod peek;
 pub mod prio;

@@ -11,6 +11,7 @@ use lowtail_net::queue::codel::{Codel, CodelConfig, DC_INTERVAL, DC_TARGET};
 use lowtail_net::queue::drr::{Drr, DrrConfig, DrrKey};
 use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::htb::Htb;
 use lowtail_net::queue::oracle::Oracle;
 use lowtail_net::queue::prio::Prio;
 use lowtail_net::queue::small_first::{SmallFirstQueue, SmallFirstQueueConfig};
@@ -85,6 +86,7 @@ fn disciplines() -> Vec<Discipline> {
         of("small_first, codel", small(4, Some(codel)), None, true),
         of("tbf", Box::new(Tbf::new(rate, 65_000, small(9, Some(codel)))), None, true),
         of("tbf, small burst", Box::new(Tbf::fifo(rate, 20_000, 100_000)), None, true),
+        of("htb", Box::new(Htb::new(rate, 20_000, small(9, Some(codel)))), None, true),
         of("oracle", Box::new(Oracle::new(100_000)), None, true),
         of("cake", cake(None, true), Some(0), true),
         of("cake, shaped", cake(Some(rate), true), Some(0), true),

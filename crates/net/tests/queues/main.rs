@@ -9,6 +9,7 @@ mod codel;
 mod conservation;
 mod dql;
 mod fair;
+mod htb;
 mod packet;
 mod small_first;
 mod split;

@@ -8,7 +8,7 @@ use std::sync::Once;
 use lowtail_control::flow::{self, TaggerConfig};
 use lowtail_kernel::Error;
 use lowtail_kernel::netns::Namespace;
-use lowtail_kernel::tc::{self, Link};
+use lowtail_kernel::tc::{self, Link, Wanted};
 use lowtail_net::packet::TCP_HEADER_BYTES;
 use lowtail_net::port::PortId;
 use serde::Deserialize;
@@ -21,12 +21,13 @@ const INTERFACE: &str = "end";
 /// Most hosts: the last two bytes of an address, and some.
 const HOSTS_MAX: u32 = 1000;
 /// What a namespace's modules may be; a kernel that has them built in, or loads them by itself, does not mind.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     "veth",
     "bridge",
     "sch_netem",
     "sch_tbf",
     "sch_prio",
+    "sch_htb",
     "sch_fq_codel",
     "sch_codel",
     "sch_cake",
@@ -141,8 +142,18 @@ impl Cabling {
         if let Some((params, priorities)) = plan.tagged {
             namespace.within(|| {
                 let link = Link::find(INTERFACE)?;
+                let mut config = TaggerConfig::new(&params, priorities);
+                if plan.uplink_rate.is_some() {
+                    let wanted = Wanted { rate: plan.uplink_rate, ..Wanted::default() };
+                    let choice = tc::choose(&link, &wanted)?;
+                    choice.tree.put(&link)?;
+                    if let Some(segments) = &choice.segments {
+                        link.set_segments(segments)?;
+                    }
+                    config = TaggerConfig::of(&params, &choice);
+                }
                 tc::set_hooks(&link, true)?;
-                flow::write(&link, &TaggerConfig::new(&params, priorities).to_text())
+                flow::write(&link, &config.to_text())
             })?;
         }
         Ok(())

@@ -24,6 +24,8 @@ pub struct NetworkPlan {
     pub idle_restart: bool,
     /// The rule by which packets that leave a host are tagged, and the priority of each of its bands.
     pub tagged: Option<(FlowParams, [u32; 5])>,
+    /// Hosts have the disciplines that `lowtail host apply` gives an uplink with this rate, bit/s, and its priorities.
+    pub uplink_rate: Option<u64>,
     /// The host of each end, by number.
     pub ends: Vec<u32>,
     /// Who talks.
