@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -55,6 +55,16 @@ impl Drop for Signals {
             signal_hook::low_level::unregister(id);
         }
     }
+}
+
+/// From now on the process ends as soon as its terminal is gone (SIGHUP), whatever it does: there is nobody to look at it, and
+/// whoever reads a terminal that is gone may read for ever.
+///
+/// # Errors
+/// If the kernel refuses a handler.
+pub fn end_with_the_terminal() -> io::Result<()> {
+    let always = Arc::new(AtomicBool::new(true));
+    signal_hook::flag::register_conditional_default(SIGHUP, always).map(|_| ())
 }
 
 /// Ends the process as `signal` would have done without a handler, so that whoever waits for

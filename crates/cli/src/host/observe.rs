@@ -8,7 +8,7 @@ use std::time::{Duration as Wall, Instant};
 
 use lowtail_discover::Declared;
 use lowtail_engine::Duration;
-use lowtail_kernel::signals::Signals;
+use lowtail_kernel::signals::{self, Signals};
 use lowtail_observe::{
     Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
 };
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     }
     if let Some(signal) = watch.signals.caught() {
         drop(watch);
-        lowtail_kernel::signals::die_of(signal);
+        signals::die_of(signal);
     }
     Ok(if args.once && hurts { exit::SHORT.into() } else { ExitCode::SUCCESS })
 }
@@ -258,6 +258,7 @@ fn line(snapshot: &Snapshot, findings: &[Finding]) -> Result<Value, Fail> {
 /// The screen, until somebody leaves it. Whether something hurt in the last interval.
 fn on_screen(watch: &mut Watch, screen: &mut Screen) -> Result<bool, Fail> {
     let terminal = |error| Fail::Host(format!("terminal: {error}"));
+    signals::end_with_the_terminal().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let mut shown = ratatui::try_init().map_err(terminal)?;
     let done = look(watch, screen, &mut shown);
     ratatui::restore();

@@ -6,7 +6,7 @@
 mod queues;
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -322,4 +322,41 @@ impl Drop for Ended {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The screen ends when its terminal does: it once read a terminal that was gone, for ever.
+#[test]
+fn the_screen_ends_with_its_terminal() {
+    let Some(_kernel) = kernel() else { return };
+    if needs::skip((!needs::has("script")).then_some("script (bsdutils) is not installed")) {
+        return;
+    }
+    let mut terminal = Command::new("script");
+    let command = format!("exec {} host observe --no-network", env!("CARGO_BIN_EXE_lowtail"));
+    // What it shows goes nowhere; its standard input is a pipe that stays open.
+    terminal.args(["-q", "-c", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut terminal = terminal.spawn().expect("it starts");
+    let place = format!("/proc/{0}/task/{0}/children", terminal.id());
+    let shown = || {
+        let children = std::fs::read_to_string(&place).unwrap_or_default();
+        let child = children.split_whitespace().next()?.parse::<i32>().ok()?;
+        let comm = std::fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
+        (comm.trim() == "lowtail").then_some(child)
+    };
+    let child = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        shown()
+    });
+    let child = child.expect("the screen begins");
+    // Until it reads the terminal.
+    std::thread::sleep(Duration::from_secs(2));
+    terminal.kill().expect("it runs");
+    terminal.wait().expect("it was started here");
+    let gone = (0..60).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    });
+    let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
+    assert!(gone, "process {child} runs on without a terminal");
 }
