@@ -35,16 +35,15 @@ struct {
 	__type(value, __u32);
 } senders SEC(".maps");
 
-/* Which numbers are taken, from SENDER_NAMED on. The loader gives back those of who is gone. */
-struct taken {
-	__u64 numbers[SENDERS_NAMED];
-};
-
+/*
+ * Which numbers are taken, from SENDER_NAMED on. The loader gives back those of who is gone, each by
+ * itself: others may be taken meanwhile.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, SENDERS_NAMED);
 	__type(key, __u32);
-	__type(value, struct taken);
+	__type(value, __u64);
 } taken SEC(".maps");
 
 /* Bytes of each sender that an uplink's driver was given. */
@@ -86,19 +85,18 @@ static __always_inline struct served *served_by(const struct link_key *link)
 __attribute__((noinline)) __u32 enter_sender(__u64 kind, __u64 id)
 {
 	struct sender_key key = { id, kind };
-	__u32 zero = 0, number, *found;
-	struct taken *all = bpf_map_lookup_elem(&taken, &zero);
+	__u32 number, *found;
+	__u64 *is_taken;
 
-	if (!all)
-		return SENDER_OTHERS;
 	for (__u32 i = 0; i < SENDERS_NAMED; i++) {
-		if (all->numbers[i] || __sync_val_compare_and_swap(&all->numbers[i], 0, 1))
+		is_taken = bpf_map_lookup_elem(&taken, &i);
+		if (!is_taken || *is_taken || __sync_val_compare_and_swap(is_taken, 0, 1))
 			continue;
 		number = SENDER_NAMED + i;
 		if (!bpf_map_update_elem(&senders, &key, &number, BPF_NOEXIST))
 			return number;
 		/* Another CPU was first. */
-		__sync_lock_test_and_set(&all->numbers[i], 0);
+		__sync_lock_test_and_set(is_taken, 0);
 		break;
 	}
 	found = bpf_map_lookup_elem(&senders, &key);

@@ -10,7 +10,7 @@ use lowtail_kernel::shared::{Layouts, Shared, Value};
 use lowtail_kernel::shared_struct;
 
 /// From here on numbers are given as senders are seen: `enum sender`.
-const NAMED: usize = 195;
+const NAMED: u32 = 195;
 const OTHER_VMS: u32 = 192;
 const HOST: u32 = 193;
 
@@ -86,7 +86,10 @@ impl Path {
         let map = self.map("senders");
         for bytes in map.keys() {
             let Some(key) = SenderKey::from_bytes(&bytes) else { continue };
-            let number = self.lookup("senders", &bytes)?;
+            let number = u32::get(&self.lookup("senders", &bytes)?);
+            if number < NAMED {
+                continue;
+            }
             let whose = match key.kind {
                 GROUP => Numbered::Group(key.id),
                 INTERFACE => {
@@ -95,7 +98,7 @@ impl Path {
                 }
                 _ => continue,
             };
-            all.insert(u32::get(&number), whose);
+            all.insert(number, whose);
         }
         Ok(all)
     }
@@ -114,12 +117,8 @@ impl Path {
         };
         delete(&self.map("senders"), &key.to_bytes())?;
         // The kernel's side takes a number before it enters it, so that an entry that is gone has its number for itself.
-        let mut taken = self.lookup("taken", &0u32.to_ne_bytes())?;
-        let at = (number as usize).saturating_sub(NAMED) * u64::BYTES;
-        if let Some(one) = taken.get_mut(at..at + u64::BYTES) {
-            one.fill(0);
-        }
-        let done = self.map("taken").update(&0u32.to_ne_bytes(), &taken, MapFlags::ANY);
+        let at = number.saturating_sub(NAMED).to_ne_bytes();
+        let done = self.map("taken").update(&at, &0u64.to_ne_bytes(), MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "forget a sender", source })
     }
 
