@@ -10,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::file::FrontierFile;
 use crate::judge;
 use crate::metric::TimeUnit;
+use crate::network::blame::QueueBlame;
 use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
 use crate::quoted::quoted;
@@ -188,6 +189,13 @@ impl Outcome {
         map.insert("command".into(), self.command.clone().into());
         map.insert("claims".into(), select(true).into());
         map.insert("out_of_scope".into(), select(false).into());
+        let blame: Vec<_> =
+            self.cases.iter().filter_map(|case| case.queue_blame.as_ref()).collect();
+        if !blame.is_empty() {
+            let of = |case: &CaseOutcome| Some(case.queue_blame.as_ref()?.json(&case.name));
+            let queues: Vec<Value> = self.cases.iter().filter_map(of).flatten().collect();
+            map.insert("queue_blame".into(), queues.into());
+        }
         map.insert("rows".into(), self.rows.iter().map(Row::json).collect::<Vec<_>>().into());
         Value::Object(map)
     }
@@ -240,6 +248,8 @@ pub struct CaseOutcome {
     pub completions: Vec<Completion>,
     /// What has waited in a network, if asked for.
     pub queues: Vec<QueueTrack>,
+    /// Whose bytes were in front of whose packets in its network, of the first seed, if asked for.
+    pub queue_blame: Option<QueueBlame>,
 }
 
 /// Rows and the rest of one case.

@@ -44,6 +44,7 @@ pub fn run(
         windows,
         watch: Some(&options.watch),
         completions: options.completions,
+        blame: options.blame,
         experiment: &experiment.name,
     };
     let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
@@ -93,6 +94,8 @@ pub(crate) struct KeepOptions<'k> {
     pub(crate) watch: Option<&'k Watch>,
     /// When transfers of lists were complete.
     pub(crate) completions: bool,
+    /// Whose bytes were in front of whose packets.
+    pub(crate) blame: bool,
     /// What it is a case of.
     pub(crate) experiment: &'k str,
 }
@@ -126,6 +129,9 @@ pub(crate) fn run_case(
             let mut world = network.world(hosts, seed);
             if let Some(watch) = keep.watch {
                 network.tap(world.net_mut(), watch);
+            }
+            if keep.blame {
+                network.blame(world.net_mut());
             }
             world.run(end);
             let (net, hosts) = world.into_parts();
@@ -186,7 +192,7 @@ pub(crate) fn run_case(
     };
     let watched = watched.zip(simulated);
     let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
-    let mut completions = Vec::new();
+    let (mut completions, mut queue_blame) = (Vec::new(), None);
     if let (Some(network), Some(net)) = (&case.network, &simulation.net) {
         let about = format!("{}, case {}, seed {seed}", keep.experiment, case.name);
         captured = network.captured(case, net, &about);
@@ -194,6 +200,9 @@ pub(crate) fn run_case(
         outline = Some(network.outline(net));
         if keep.completions {
             completions = network.completions(net);
+        }
+        if keep.blame {
+            queue_blame = Some(network.queue_blame(net));
         }
     }
     let outcome = CaseOutcome {
@@ -209,6 +218,7 @@ pub(crate) fn run_case(
         captured,
         queues,
         completions,
+        queue_blame,
     };
     CaseResult { rows, case: outcome }
 }

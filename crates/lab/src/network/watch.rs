@@ -9,6 +9,7 @@ use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
 use lowtail_net::traffic::{TrafficConfig, TrafficStats};
 
+use super::blame::{self, QueueBlame};
 use super::build::{NetworkCase, machine};
 use super::outcome::{Captured, Completion, Matrix, NetworkOutcome, QueueTrack};
 use super::world::Home;
@@ -111,6 +112,17 @@ impl NetworkCase {
     /// Whether the links that `watch` names exist.
     pub(crate) fn check(&self, watch: &Watch) -> Result<(), String> {
         watch.links.iter().try_for_each(|link| self.link(link).map(|_| ()))
+    }
+
+    /// Has `net` count whose bytes are in front of whose packets.
+    pub(crate) fn blame(&self, net: &mut Net) {
+        net.blame(blame::classes(&self.traffic, net.ports().len()).0);
+    }
+
+    /// What it has counted.
+    pub(crate) fn queue_blame(&self, net: &Net) -> QueueBlame {
+        let names = blame::classes(&self.traffic, net.ports().len()).1;
+        QueueBlame::of(net, names, |port| self.link_name(port).0)
     }
 
     /// Sets the taps that `watch` asks for.

@@ -1,5 +1,6 @@
 //! The HTML report: one file that needs nothing else, neither network nor script.
 
+mod blame;
 mod cdf;
 mod frontier;
 pub mod histogram;
@@ -108,6 +109,7 @@ fn section(outcome: &Outcome) -> String {
     out += &rows(outcome);
     out += &network::pictures(outcome);
     out += &matrix::maps(outcome);
+    out += &blame::tables(outcome);
     out += &strips(outcome);
     if !outcome.notes.trim().is_empty() {
         out += "<h3>Notes</h3>\n<div class=\"notes\">\n";

@@ -1,0 +1,155 @@
+//! Blame for queues: of the bytes that were in front of packets at the ports of a network, whose they were.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_net::port::PortId;
+use lowtail_net::{BlameConfig, Net, Waiter};
+use serde_json::{Value, json};
+
+/// Most classes of traffic that are told apart.
+const CLASSES_MAX: usize = 16;
+/// Most memory for the sums of all ports; with more ports fewer classes are told apart.
+const SUMS_BYTES_MAX: usize = 64 << 20;
+
+/// Blame at the queues of a case, with its first seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueBlame {
+    /// Whose packets there are: names of traffic. The last one may stand for several.
+    pub traffic: Vec<String>,
+    /// The time that was simulated.
+    pub span: Duration,
+    /// The queues at which anything has waited, the one with the longest waits first.
+    pub queues: Vec<BlamedQueue>,
+}
+
+/// Blame at a queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlamedQueue {
+    /// Its link, as `--link` names it.
+    pub name: String,
+    /// The packets of each traffic.
+    pub waiters: Vec<Waiter>,
+    /// Bytes on the wire in front of them: by who waited, then by whose they were.
+    pub in_front: Vec<Vec<u64>>,
+}
+
+/// Whose bytes were in front.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    /// The number of the traffic.
+    pub(crate) owner: usize,
+    pub(crate) bytes: u64,
+    /// Of all bytes in front.
+    pub(crate) ratio: f64,
+}
+
+impl BlamedQueue {
+    /// How long all packets together have waited.
+    pub fn waited(&self) -> Duration {
+        self.waiters.iter().fold(Duration::ZERO, |sum, waiter| sum + waiter.waited)
+    }
+
+    /// The traffic that came here, by its number.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &Waiter)> {
+        self.waiters.iter().enumerate().filter(|(_, waiter)| waiter.packets > 0)
+    }
+
+    /// All bytes in front of the packets of traffic number `waiter`.
+    pub(crate) fn bytes(&self, waiter: usize) -> u64 {
+        self.in_front[waiter].iter().sum()
+    }
+
+    /// Whose they were, who had most first.
+    pub(crate) fn shares(&self, waiter: usize) -> Vec<Share> {
+        let all = self.bytes(waiter) as f64;
+        let own = self.in_front[waiter].iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+        let share =
+            |(owner, &bytes): (usize, &u64)| Share { owner, bytes, ratio: bytes as f64 / all };
+        let mut shares: Vec<Share> = own.map(share).collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
+        shares
+    }
+}
+
+impl QueueBlame {
+    /// Adds up what `net` has counted; `name` names a port's link.
+    pub(crate) fn of(net: &Net, traffic: Vec<String>, name: impl Fn(PortId) -> String) -> Self {
+        let queue = |(port, blame): (PortId, &lowtail_net::PortBlame)| BlamedQueue {
+            name: name(port),
+            waiters: blame.waiters().to_vec(),
+            in_front: (0..traffic.len()).map(|waiter| blame.in_front(waiter).to_vec()).collect(),
+        };
+        let mut queues: Vec<BlamedQueue> = net.blamed().map(queue).collect();
+        queues.retain(|queue| !queue.waited().is_zero());
+        queues.sort_by_key(|queue| std::cmp::Reverse(queue.waited()));
+        QueueBlame { span: net.now().since(Time::ZERO), traffic, queues }
+    }
+
+    /// How many bits per second of `waiter` were sent.
+    pub(crate) fn bits_per_second(&self, waiter: &Waiter) -> f64 {
+        if self.span.is_zero() {
+            0.0
+        } else {
+            waiter.sent_bytes as f64 * 8.0 / self.span.as_s_f64()
+        }
+    }
+
+    /// For `--json`: an object for each queue of `case`.
+    pub(crate) fn json(&self, case: &str) -> Vec<Value> {
+        let queues = self.queues.iter().map(|queue| {
+            let waiters = queue.present().map(|(i, waiter)| {
+                let in_front = queue.shares(i).into_iter().map(|share| {
+                    let traffic = &self.traffic[share.owner];
+                    json!({ "traffic": traffic, "bytes": share.bytes, "ratio": share.ratio })
+                });
+                json!({
+                    "traffic": self.traffic[i],
+                    "packets": waiter.packets,
+                    "dropped_packets": waiter.dropped,
+                    "transmitted_bytes": waiter.sent_bytes,
+                    "transmitted_bits_per_second": self.bits_per_second(waiter),
+                    "wait_seconds": waiter.waited.as_s_f64(),
+                    "longest_wait_seconds": waiter.longest.as_s_f64(),
+                    "bytes_in_front": queue.bytes(i),
+                    "in_front": in_front.collect::<Vec<_>>(),
+                })
+            });
+            json!({ "case": case, "queue": queue.name, "waiters": waiters.collect::<Vec<_>>() })
+        });
+        queues.collect()
+    }
+}
+
+/// Classes for traffic of these names at so many ports, and what the classes are called: one for each, or
+/// the last one for all beyond the room.
+pub(crate) fn classes(traffic: &[String], ports: usize) -> (BlameConfig, Vec<String>) {
+    let room = (SUMS_BYTES_MAX / 8 / ports.max(1)).isqrt().clamp(2, CLASSES_MAX);
+    let own = if traffic.len() > room { room - 1 } else { traffic.len() };
+    let mut names = traffic[..own].to_vec();
+    if own < traffic.len() {
+        names.push(format!("{} others", traffic.len() - own));
+    }
+    let traffic = (0..traffic.len()).map(|i| i.min(own) as u8).collect();
+    (BlameConfig { traffic, datagrams: Vec::new() }, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What there is no room for shares a class; that of all ports together stays within the limit.
+    #[test]
+    fn room_for_classes() {
+        let names: Vec<String> = (0..20).map(|i| format!("t{i}")).collect();
+        let (config, called) = classes(&names[..3], 100);
+        assert_eq!((config.traffic, called), (vec![0, 1, 2], names[..3].to_vec()));
+        let (config, called) = classes(&names, 100);
+        assert_eq!((config.classes(), called.len()), (16, 16));
+        assert_eq!(config.traffic[14..], [14, 15, 15, 15, 15, 15]);
+        assert_eq!(called[14..], ["t14", "5 others"]);
+        for ports in [1_000, 100_000, 1_000_000] {
+            let (config, called) = classes(&names, ports);
+            assert_eq!(config.classes(), called.len());
+            assert!(ports * called.len() * called.len() * 8 <= SUMS_BYTES_MAX);
+        }
+    }
+}
