@@ -73,15 +73,16 @@ impl BlamedQueue {
 impl QueueBlame {
     /// Adds up what `net` has counted; `name` names a port's link.
     pub(crate) fn of(net: &Net, traffic: Vec<String>, name: impl Fn(PortId) -> String) -> Self {
+        let now = net.now();
         let queue = |(port, blame): (PortId, &lowtail_net::PortBlame)| BlamedQueue {
             name: name(port),
-            waiters: blame.waiters().to_vec(),
+            waiters: (0..blame.classes()).map(|class| blame.waiter(class, now)).collect(),
             in_front: (0..traffic.len()).map(|waiter| blame.in_front(waiter).to_vec()).collect(),
         };
         let mut queues: Vec<BlamedQueue> = net.blamed().map(queue).collect();
         queues.retain(|queue| !queue.waited().is_zero());
         queues.sort_by_key(|queue| std::cmp::Reverse(queue.waited()));
-        QueueBlame { span: net.now().since(Time::ZERO), traffic, queues }
+        QueueBlame { span: now.since(Time::ZERO), traffic, queues }
     }
 
     /// How many bits per second of `waiter` were sent.

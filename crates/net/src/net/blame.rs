@@ -35,25 +35,38 @@ impl BlameConfig {
 /// What became of the packets of a class at a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiter {
-    /// Packets that were sent, or dropped after they had waited; as the discipline holds them: a segment
-    /// that was not cut up is one. Those that are refused at once have not waited.
+    /// Packets that were let in: that were sent, were dropped after they had waited, or wait still; as the discipline holds them: a
+    /// segment that was not cut up is one. Those that are refused at once have not waited.
     pub packets: u64,
     /// Those of them that were dropped.
     pub dropped: u64,
     /// Bytes on the wire that were sent. A plain port counts them when the packet comes.
     pub sent_bytes: u64,
-    /// How long all of them together have waited.
+    /// How long all of them together have waited. A plain port counts that, too, when the packet comes.
     pub waited: Duration,
-    /// How long one has waited at most.
+    /// How long one has waited at most, of those that wait no more.
     pub longest: Duration,
 }
 
 impl Waiter {
+    /// A packet is through.
     fn left(&mut self, waited: Duration) {
         self.packets += 1;
-        self.waited += waited;
         self.longest = self.longest.max(waited);
     }
+
+    /// So many packets have waited for `span`.
+    fn wait(&mut self, packets: u32, span: Duration) {
+        let waited = span.as_ps().saturating_mul(u64::from(packets));
+        self.waited = Duration::from_ps(self.waited.as_ps().saturating_add(waited));
+    }
+}
+
+/// Packets of a class that wait in a discipline, and from when on so many do.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waiting {
+    packets: u32,
+    since: Time,
 }
 
 /// A packet in a plain port.
@@ -72,8 +85,8 @@ pub struct PortBlame {
     waiters: Box<[Waiter]>,
     /// Bytes in front, by waiter, then by owner.
     bytes: Box<[u64]>,
-    /// With a discipline: packets that wait, by class.
-    waiting: Box<[u32]>,
+    /// With a discipline: what waits, by class.
+    waiting: Box<[Waiting]>,
     /// With a discipline: whose the packet is that was sent last.
     sending: u8,
     /// Of a plain port: packets that have not all been sent, the first of which is being sent.
@@ -87,16 +100,24 @@ impl PortBlame {
         PortBlame {
             waiters: vec![Waiter::default(); classes].into(),
             bytes: vec![0; classes * classes].into(),
-            waiting: vec![0; classes].into(),
+            waiting: vec![Waiting::default(); classes].into(),
             sending: 0,
             pending: VecDeque::new(),
             behind: vec![0; classes].into(),
         }
     }
 
-    /// What became of the packets of each class.
-    pub fn waiters(&self) -> &[Waiter] {
-        &self.waiters
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// What became of the packets of a class until `now`.
+    pub fn waiter(&self, class: usize, now: Time) -> Waiter {
+        let (mut waiter, waiting) = (self.waiters[class], self.waiting[class]);
+        waiter.packets += u64::from(waiting.packets);
+        waiter.wait(waiting.packets, now.saturating_since(waiting.since));
+        waiter
     }
 
     /// Bytes in front of the packets of class `waiter`, by the class whose they were. Those in front of a packet that was dropped
@@ -130,18 +151,19 @@ impl PortBlame {
         }
         self.pending.push_back(Pending { sent, class, bytes });
         self.waiters[waiter].left(start.since(now));
+        self.waiters[waiter].wait(1, start.since(now));
         self.waiters[waiter].sent_bytes += u64::from(bytes);
     }
 
     /// So many `packets` have come to the discipline, while `rest` bytes of the packet that is being sent are still to be sent.
-    pub(super) fn entered(&mut self, class: u8, packets: u32, rest: u64) {
-        self.waiting[usize::from(class)] += packets;
+    pub(super) fn entered(&mut self, class: u8, packets: u32, rest: u64, now: Time) {
+        self.waiting(class, now).packets += packets;
         *self.cell(class, self.sending) += u64::from(packets) * rest;
     }
 
     /// The discipline has dropped a packet that has `waited`, while `rest` bytes of the packet that is being sent are still to be sent.
-    pub(super) fn dropped(&mut self, class: u8, waited: Duration, rest: u64) {
-        self.stops(class);
+    pub(super) fn dropped(&mut self, class: u8, waited: Duration, rest: u64, now: Time) {
+        self.stops(class, now);
         let cell = self.cell(class, self.sending);
         *cell = cell.saturating_sub(rest);
         if !waited.is_zero() {
@@ -152,11 +174,11 @@ impl PortBlame {
     }
 
     /// The transmitter begins to send a packet of `bytes` on the wire that has `waited`.
-    pub(super) fn began(&mut self, class: u8, bytes: u64, waited: Duration) {
-        self.stops(class);
+    pub(super) fn began(&mut self, class: u8, bytes: u64, waited: Duration, now: Time) {
+        self.stops(class, now);
         let (classes, owner) = (self.waiters.len(), usize::from(class));
-        for (row, &waiting) in self.bytes.chunks_exact_mut(classes).zip(&self.waiting) {
-            row[owner] += u64::from(waiting) * bytes;
+        for (row, waiting) in self.bytes.chunks_exact_mut(classes).zip(&self.waiting) {
+            row[owner] += u64::from(waiting.packets) * bytes;
         }
         self.waiters[owner].left(waited);
         self.waiters[owner].sent_bytes += bytes;
@@ -165,7 +187,7 @@ impl PortBlame {
 
     /// Nothing waits any more.
     pub(super) fn emptied(&mut self) {
-        self.waiting.fill(0);
+        self.waiting.fill(Waiting::default());
     }
 
     fn cell(&mut self, waiter: u8, owner: u8) -> &mut u64 {
@@ -173,8 +195,17 @@ impl PortBlame {
     }
 
     /// A packet of `class` waits no more.
-    fn stops(&mut self, class: u8) {
+    fn stops(&mut self, class: u8, now: Time) {
+        let waiting = self.waiting(class, now);
+        waiting.packets = waiting.packets.saturating_sub(1);
+    }
+
+    /// What of `class` waits, of which the number is about to change.
+    fn waiting(&mut self, class: u8, now: Time) -> &mut Waiting {
         let waiting = &mut self.waiting[usize::from(class)];
-        *waiting = waiting.saturating_sub(1);
+        let span = now.since(waiting.since);
+        self.waiters[usize::from(class)].wait(waiting.packets, span);
+        waiting.since = now;
+        waiting
     }
 }

@@ -170,16 +170,16 @@ impl Net {
             _ => None,
         };
         if let Some(class) = class {
-            self.blame_of(at).entered(class, came as u32, rest);
+            self.blame_of(at).entered(class, came as u32, rest, now);
         }
         for i in before.dropped..before.dropped + dropped {
             let packet = &self.pool[self.dropped[i].0];
             let (class, waited) = (self.class(packet), now.since(packet.queued));
-            self.blame_of(at).dropped(class, waited, rest);
+            self.blame_of(at).dropped(class, waited, rest, now);
         }
         let blame = self.blame_of(at);
         if let Some((class, bytes, waited)) = sent {
-            blame.began(class, bytes, waited);
+            blame.began(class, bytes, waited, now);
         }
         if waiting == 0 {
             blame.emptied();

@@ -7,6 +7,8 @@ use lowtail_engine::{Distribution, Duration, Rng, Time};
 use lowtail_net::packet::{Packet, PacketId};
 use lowtail_net::port::PortId;
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
+use lowtail_net::queue::prio::Prio;
+use lowtail_net::queue::tag::{BySource, Tag};
 use lowtail_net::queue::{Peek, Queue, QueueContext};
 use lowtail_net::tcp::TcpConfig;
 use lowtail_net::{
@@ -166,8 +168,13 @@ fn of(net: &Net, port: PortId) -> &PortBlame {
     net.blamed().find(|(id, _)| *id == port).expect("packets came").1
 }
 
+fn waiters(net: &Net, port: PortId) -> Vec<Waiter> {
+    let blame = of(net, port);
+    (0..blame.classes()).map(|class| blame.waiter(class, net.now())).collect()
+}
+
 fn rows(blame: &PortBlame) -> Vec<Vec<u64>> {
-    (0..blame.waiters().len()).map(|waiter| blame.in_front(waiter).to_vec()).collect()
+    (0..blame.classes()).map(|waiter| blame.in_front(waiter).to_vec()).collect()
 }
 
 /// Runs `test` with each seed, and says how to repeat the one that fails.
@@ -198,7 +205,7 @@ fn bytes_in_front_are_those_sent_meanwhile() {
         let log = log.lock().unwrap();
         let blame = of(&net, PORT);
         assert_eq!(rows(blame), expected(&log, slow.rate, 5), "{name}");
-        for (class, waiter) in blame.waiters().iter().enumerate() {
+        for (class, waiter) in waiters(&net, PORT).iter().enumerate() {
             // Who is refused at once has not waited; who is sent at once has.
             let stays = || log.stays.iter().filter(|stay| stay.class == class);
             let spans = || stays().map(|stay| stay.to.since(stay.from));
@@ -232,7 +239,7 @@ fn plain_and_queued_ports_agree() {
         let mut queued = star(traffic, seed, || Port::queued(slow, fifo(), None));
         let figures = [&mut plain, &mut queued].map(|net| {
             net.run(at(Duration::from_s(3_600)));
-            (of(net, PORT).waiters().to_vec(), rows(of(net, PORT)))
+            (waiters(net, PORT), rows(of(net, PORT)))
         });
         assert_eq!(figures[0], figures[1]);
     });
@@ -255,7 +262,7 @@ fn bytes_in_front_are_time_times_rate() {
         let mut net = star(traffic, seed, port);
         net.run(at(Duration::from_s(3_600)));
         let blame = of(&net, PORT);
-        for (waiter, row) in blame.waiters().iter().zip(rows(blame)) {
+        for (waiter, row) in waiters(&net, PORT).iter().zip(rows(blame)) {
             let bytes = row.iter().sum::<u64>() as f64;
             let wanted = waiter.waited.as_s_f64() * slow.rate.bits_per_s() as f64 / 8.0;
             let off = (bytes - wanted).abs();
@@ -280,9 +287,34 @@ fn a_ping_waits_for_the_stream() {
     let [stream, own] = *blame.in_front(1) else { panic!("two classes") };
     // 122 bytes of echo request each 10 ms are 1 % of 10 Mbit/s.
     assert!(own * 50 < stream, "{own} of its own, {stream} of the stream");
-    let mean = stream as f64 / blame.waiters()[1].packets as f64;
+    let mean = stream as f64 / waiters(&net, PORT)[1].packets as f64;
     // CUBIC goes down to 70 % of a window that is the buffer and the round trip, and less than a frame is the way.
     assert!((0.6..1.0).contains(&(mean / (100.0 * FULL as f64))), "{mean} bytes");
+}
+
+/// Who is never served waits all the time, for those who are: two bands, the first of which is never empty.
+#[test]
+fn who_is_never_served_waits() {
+    let datagrams = |from, gap| {
+        let pattern =
+            Pattern::Datagrams { bytes: Size::Fixed(1_000), gap: Distribution::Fixed(gap) };
+        TrafficConfig::new(&format!("{from}"), vec![(End(from), End(0))], pattern)
+    };
+    // 1,066 bytes take 853 us.
+    let traffic = vec![datagrams(1, us(500)), datagrams(2, ms(10))];
+    let bands = Prio::new(vec![fifo(), fifo()]);
+    let classes = BySource::new(0).with(End(2), 1);
+    let port = || Port::queued(link(10, us(3)), Box::new(Tag::new(classes, Box::new(bands))), None);
+    let mut net = star(traffic, 1, port);
+    net.run(at(Duration::from_s(2)));
+    let starved = waiters(&net, PORT)[1];
+    // One every 10 ms for 2 s; the first may find the line free. They have waited for a second on average.
+    assert!((198..=200).contains(&starved.packets) && starved.sent_bytes <= 1_066, "{starved:?}");
+    let mean = starved.waited.as_s_f64() / starved.packets as f64;
+    crate::bed::close("mean wait", mean, 1.0, 0.02);
+    let row = of(&net, PORT).in_front(1);
+    assert!(row[1] <= 1_066 * 200, "{row:?}");
+    crate::bed::close("bytes in front", row[0] as f64, starved.waited.as_s_f64() * 1.25e6, 0.001);
 }
 
 /// Two senders of datagrams at random moments, alike: what a packet finds before it is as often the one's as the other's (Poisson
@@ -301,7 +333,7 @@ fn alike_senders_are_half_each() {
     let mut net = star(traffic, 1, || Port::plain(link(10, us(3))));
     net.run(at(Duration::from_s(400)));
     let blame = of(&net, PORT);
-    for (waiter, row) in blame.waiters().iter().zip(rows(blame)) {
+    for (waiter, row) in waiters(&net, PORT).iter().zip(rows(blame)) {
         let sum = row.iter().sum::<u64>() as f64;
         crate::bed::close("share", row[0] as f64 / sum, 0.5, 0.01);
         // Pollaczek and Khinchine: load / (1 - load) / 2 times of service. 190,000 packets: some 2 % (Whitt 1989).
@@ -331,9 +363,9 @@ fn nothing_and_nowhere() {
         net.run(at(Duration::from_s(10)));
         assert!(net.frames().dropped.iter().sum::<u64>() > 3);
         let there = net.blamed().find(|(id, _)| *id == PORT);
-        let sums = there.map(|(_, blame)| (blame.waiters()[0], blame.in_front(0)[0]));
+        let sums = there.map(|(_, blame)| (blame.waiter(0, net.now()), blame.in_front(0)[0]));
         assert_eq!(sums.unwrap_or_default(), Default::default());
-        assert_eq!(of(&net, PortId(1)).waiters()[0].packets, net.frames().sent);
+        assert_eq!(waiters(&net, PortId(1))[0].packets, net.frames().sent);
     }
 }
 
@@ -364,10 +396,10 @@ fn connections_in_the_place_of_others() {
     let mut net = star(traffic, 1, || Port::queued(link(10, us(3)), fifo(), None));
     net.run(at(s(40)));
     let blame = of(&net, PORT);
-    let after = of(&net, PortId(HOSTS + 4)).waiters();
-    assert!(blame.waiters()[1].packets > 500 && after[2].packets > 500, "{:?}", blame.waiters());
-    assert!(blame.waiters()[1].longest > s(2), "{:?}", blame.waiters()[1].longest);
-    assert_eq!(blame.waiters()[2], Waiter::default());
+    let (here, after) = (waiters(&net, PORT), waiters(&net, PortId(HOSTS + 4)));
+    assert!(here[1].packets > 500 && after[2].packets > 500, "{here:?}");
+    assert!(here[1].longest > s(2), "{here:?}");
+    assert_eq!(here[2], Waiter::default());
     assert_eq!((blame.in_front(2), blame.in_front(0)[2]), (&[0, 0, 0][..], 0));
     // Most connections were in the place of others.
     assert!(net.flows().len() < 500, "{} places", net.flows().len());
