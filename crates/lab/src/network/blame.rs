@@ -110,7 +110,7 @@ impl QueueBlame {
                     "transmitted_bits_per_second": self.bits_per_second(waiter),
                     "wait_seconds": waiter.waited.as_s_f64(),
                     "longest_wait_seconds": waiter.longest.as_s_f64(),
-                    "bytes_in_front": queue.bytes(i),
+                    "in_front_bytes": queue.bytes(i),
                     "in_front": in_front.collect::<Vec<_>>(),
                 })
             });
