@@ -37,6 +37,7 @@ mod source;
 mod tap;
 mod watched;
 
+use blame::Classes;
 pub use blame::{BlameConfig, PortBlame, Waiter};
 use job::Job;
 pub use shared::SharedConfig;
@@ -178,7 +179,7 @@ pub struct Net {
     local_delay: Duration,
     frames: Frames,
     taps: Vec<Tap>,
-    blame: Option<Box<watched::Blame>>,
+    blame: Option<Box<Classes>>,
     shared: Option<Box<shared::Shared>>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,

@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 
 use lowtail_engine::{Duration, Time};
 
+use crate::flow::Flow;
+use crate::packet::Packet;
 use crate::rate::Rate;
 
 /// For whom packets count: a class for each traffic and each datagram flow. A connection's acknowledgements are of its class.
@@ -29,6 +31,52 @@ impl BlameConfig {
     pub fn classes(&self) -> usize {
         let most = self.traffic.iter().chain(&self.datagrams).max();
         most.map_or(0, |&most| usize::from(most) + 1)
+    }
+}
+
+/// Connections in one place whose packets are told apart. One follows the other after a second at least: a packet that waits longer
+/// than all of these counts for another traffic.
+const GENERATIONS: usize = 16;
+
+/// The classes of packets.
+#[derive(Debug)]
+pub(super) struct Classes {
+    config: BlameConfig,
+    count: usize,
+    /// By flow: the classes of the last connections in its place, by their generation. Of flows beyond the end all are the same.
+    former: Vec<[u8; GENERATIONS]>,
+}
+
+impl Classes {
+    pub(super) fn new(config: BlameConfig) -> Self {
+        Classes { count: config.classes(), config, former: Vec::new() }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The place of flow number `at` is a connection's of number `traffic` next.
+    pub(super) fn replace(&mut self, at: usize, flows: &[Flow], traffic: u32) {
+        let class = |traffic: u32| self.config.traffic[traffic as usize];
+        for flow in &flows[self.former.len().min(at + 1)..=at] {
+            self.former.push([class(flow.traffic); GENERATIONS]);
+        }
+        let next = usize::from(flows[at].generation.wrapping_add(1));
+        self.former[at][next % GENERATIONS] = class(traffic);
+    }
+
+    /// That of `packet`.
+    pub(super) fn of(&self, packet: &Packet, flows: &[Flow]) -> u8 {
+        let at = packet.flow.index();
+        if packet.kind.is_of_datagram_flow() {
+            return self.config.datagrams[at];
+        }
+        match self.former.get(at) {
+            Some(classes) => classes[usize::from(packet.generation) % GENERATIONS],
+            None => self.config.traffic[flows[at].traffic as usize],
+        }
     }
 }
 

@@ -3,24 +3,11 @@
 use lowtail_engine::Time;
 
 use super::Net;
-use super::blame::{BlameConfig, PortBlame};
+use super::blame::{BlameConfig, Classes, PortBlame};
 use super::tap::TapConfig;
 use crate::packet::{Packet, PacketId};
 use crate::port::{PortActions, PortId};
 use crate::queue::QueueContext;
-
-/// Who is blamed.
-#[derive(Debug)]
-pub(super) struct Blame {
-    config: BlameConfig,
-    classes: usize,
-    /// By flow: the classes of the last connections in its place, by their generation. Of flows beyond the end all are the same.
-    former: Vec<[u8; GENERATIONS]>,
-}
-
-/// Connections in one place whose packets are told apart. One follows the other after a second at least: a packet that waits longer
-/// than all of these counts for another traffic.
-const GENERATIONS: usize = 16;
 
 /// A port before a call.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +33,7 @@ impl Net {
                 self.tap(port, TapConfig::default());
             }
         }
-        let classes = config.classes();
-        self.blame = Some(Box::new(Blame { config, classes, former: Vec::new() }));
+        self.blame = Some(Box::new(Classes::new(config)));
     }
 
     /// The ports to which packets have come since [`blame`](Self::blame), in order.
@@ -100,19 +86,15 @@ impl Net {
 
     /// The place of flow number `at` is a connection's of number `traffic` next.
     pub(super) fn replaced(&mut self, at: usize, traffic: u32) {
-        let Some(blame) = &mut self.blame else { return };
-        let class = |traffic: u32| blame.config.traffic[traffic as usize];
-        for flow in &self.flows[blame.former.len().min(at + 1)..=at] {
-            blame.former.push([class(flow.traffic); GENERATIONS]);
+        if let Some(classes) = &mut self.blame {
+            classes.replace(at, &self.flows, traffic);
         }
-        let next = usize::from(self.flows[at].generation.wrapping_add(1));
-        blame.former[at][next % GENERATIONS] = class(traffic);
     }
 
     /// Blame at port number `at`, which has a tap; it takes memory from its first packet on.
     fn blame_of(&mut self, at: usize) -> &mut PortBlame {
         let tap = self.ports[at].tap.map_or(0, |tap| tap.get() as usize - 1);
-        let classes = self.blame.as_ref().map_or(0, |blame| blame.classes);
+        let classes = self.blame.as_ref().map_or(0, |classes| classes.count());
         self.taps[tap].blame.get_or_insert_with(|| Box::new(PortBlame::new(classes)))
     }
 
@@ -129,15 +111,7 @@ impl Net {
 
     /// The class of a packet.
     fn class(&self, packet: &Packet) -> u8 {
-        let Some(blame) = &self.blame else { return 0 };
-        let at = packet.flow.index();
-        if packet.kind.is_of_datagram_flow() {
-            return blame.config.datagrams[at];
-        }
-        match blame.former.get(at) {
-            Some(classes) => classes[usize::from(packet.generation) % GENERATIONS],
-            None => blame.config.traffic[self.flows[at].traffic as usize],
-        }
+        self.blame.as_ref().map_or(0, |classes| classes.of(packet, &self.flows))
     }
 
     /// A packet of `bytes` on the wire has come to a plain port, which was as `before`.
