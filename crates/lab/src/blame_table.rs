@@ -19,24 +19,28 @@ impl Outcome {
     /// For each case with a network: whose bytes were in front of whose packets, at the queues with the longest waits. Empty if that
     /// was not asked for.
     pub fn blame_table(&self, color: bool) -> String {
-        let cases = self.cases.iter().filter_map(|case| Some((case, case.queue_blame.as_ref()?)));
-        cases.map(|(case, blame)| blame.text(&case.name, color)).collect()
+        let cases = self.cases.iter().filter(|case| !case.queue_blame.is_empty());
+        cases.map(|case| text(&case.name, &case.queue_blame, color)).collect()
     }
 }
 
-impl QueueBlame {
-    fn text(&self, case: &str, color: bool) -> String {
-        let mut out = format!("\nqueues of case {}\n\n", line(case));
-        if self.queues.is_empty() {
-            return out + "  no packet has waited\n";
-        }
-        out += &self.table().text(color);
-        if self.queues.len() > QUEUES_MAX {
-            out += &format!("  and {} more; --json has all\n", self.queues.len() - QUEUES_MAX);
-        }
-        out
+fn text(case: &str, blame: &[QueueBlame], color: bool) -> String {
+    let mut out = format!("\nqueues of case {}\n", line(case));
+    let waited = || blame.iter().filter(|blame| !blame.queues.is_empty());
+    if waited().next().is_none() {
+        return out + "\n  no packet has waited\n";
     }
+    for blame in waited() {
+        out += "\n";
+        out += &blame.table().text(color);
+        if blame.queues.len() > QUEUES_MAX {
+            out += &format!("  and {} more; --json has all\n", blame.queues.len() - QUEUES_MAX);
+        }
+    }
+    out
+}
 
+impl QueueBlame {
     fn table(&self) -> Table {
         let header =
             ["queue", "who waits", "packets", "wait us", "in front B", "Mbit/s", "whose bytes"];

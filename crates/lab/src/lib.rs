@@ -31,6 +31,7 @@ pub mod network;
 pub mod options;
 pub mod outcome;
 mod pool;
+mod queue_blame;
 pub mod quoted;
 pub mod report;
 pub mod row;

@@ -189,11 +189,11 @@ impl Outcome {
         map.insert("command".into(), self.command.clone().into());
         map.insert("claims".into(), select(true).into());
         map.insert("out_of_scope".into(), select(false).into());
-        let blame: Vec<_> =
-            self.cases.iter().filter_map(|case| case.queue_blame.as_ref()).collect();
-        if !blame.is_empty() {
-            let of = |case: &CaseOutcome| Some(case.queue_blame.as_ref()?.json(&case.name));
-            let queues: Vec<Value> = self.cases.iter().filter_map(of).flatten().collect();
+        if self.cases.iter().any(|case| !case.queue_blame.is_empty()) {
+            let of = |case: &CaseOutcome| -> Vec<Value> {
+                case.queue_blame.iter().flat_map(|blame| blame.json(&case.name)).collect()
+            };
+            let queues: Vec<Value> = self.cases.iter().flat_map(of).collect();
             map.insert("queue_blame".into(), queues.into());
         }
         map.insert("rows".into(), self.rows.iter().map(Row::json).collect::<Vec<_>>().into());
@@ -248,8 +248,8 @@ pub struct CaseOutcome {
     pub completions: Vec<Completion>,
     /// What has waited in a network, if asked for.
     pub queues: Vec<QueueTrack>,
-    /// Whose bytes were in front of whose packets in its network, of the first seed, if asked for.
-    pub queue_blame: Option<QueueBlame>,
+    /// Whose bytes were in front of whose packets, of the first seed, if asked for: in its network, at links of a lone host, at back ends.
+    pub queue_blame: Vec<QueueBlame>,
 }
 
 /// Rows and the rest of one case.

@@ -14,6 +14,7 @@ use crate::network::watch::Watch;
 use crate::options::RunOptions;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::pool::{self, Progress};
+use crate::queue_blame;
 use crate::row::{Row, latency_figures, tail};
 use crate::row_file::DelayKind;
 use crate::simulation::Simulation;
@@ -123,6 +124,9 @@ pub(crate) fn run_case(
     });
     let mut hosts: Vec<Host> = hosts.collect();
     let end = Time::ZERO + case.duration;
+    if keep.blame {
+        queue_blame::ask_hosts(case, &mut hosts);
+    }
     let mut shares = Vec::new();
     let simulation = match (&case.network, &mut hosts[..]) {
         (Some(network), _) => {
@@ -139,6 +143,10 @@ pub(crate) fn run_case(
         }
         (None, [_]) if !case.hosts[0].links.is_empty() => {
             let mut world = case.hosts[0].links.world(hosts.remove(0), seed);
+            if keep.blame {
+                let (net, hosts) = world.parts_mut();
+                queue_blame::ask_links(case, hosts, net);
+            }
             if windows {
                 let mut windows = Windows::new(case);
                 world.run_watched(end, window::STEP, |host| windows.look(host));
@@ -192,7 +200,7 @@ pub(crate) fn run_case(
     };
     let watched = watched.zip(simulated);
     let (mut captured, mut queues, mut outline) = (None, Vec::new(), None);
-    let (mut completions, mut queue_blame) = (Vec::new(), None);
+    let mut completions = Vec::new();
     if let (Some(network), Some(net)) = (&case.network, &simulation.net) {
         let about = format!("{}, case {}, seed {seed}", keep.experiment, case.name);
         captured = network.captured(case, net, &about);
@@ -200,9 +208,6 @@ pub(crate) fn run_case(
         outline = Some(network.outline(net));
         if keep.completions {
             completions = network.completions(net);
-        }
-        if keep.blame {
-            queue_blame = Some(network.queue_blame(net));
         }
     }
     let outcome = CaseOutcome {
@@ -218,7 +223,10 @@ pub(crate) fn run_case(
         captured,
         queues,
         completions,
-        queue_blame,
+        queue_blame: match keep.blame {
+            true => queue_blame::gathered(case, &simulation),
+            false => Vec::new(),
+        },
     };
     CaseResult { rows, case: outcome }
 }

@@ -141,8 +141,8 @@ pub(crate) struct LabRun {
     /// seed, into this file (CSV)
     #[arg(long, value_name = "FILE")]
     pub(super) completions: Option<PathBuf>,
-    /// Also show whose bytes were in front of whose packets at each queue of a network, with the first seed: table, --json
-    /// and report
+    /// Also show whose bytes were in front of whose packets at each queue: of a network, of a host's links, of back ends; with the
+    /// first seed, in the table, --json and the report
     #[arg(long)]
     pub(super) blame: bool,
     /// Which link: A is that from the NIC of host A, to:A that from its switch; up:0, down:0

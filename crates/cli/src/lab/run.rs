@@ -214,7 +214,8 @@ fn check_choice(
         let which = if args.pcap.is_some() { "--pcap" } else { "--link" };
         return usage(format!("{which}: there are no links, since there is no `[network]`"));
     }
-    if networks == 0 && args.blame {
+    let has_links = |case: &&Case| case.hosts.iter().any(|host| !host.links.is_empty());
+    if args.blame && networks == 0 && !cases.iter().any(has_links) {
         return usage("--blame: there are no queues, since there is no `[network]`".into());
     }
     let has_list = |case: &&Case| {

@@ -195,6 +195,63 @@ fn many_kinds_of_traffic() {
     assert!((ratio(&waiters[0], "5 others") - 0.25).abs() < 0.02, "{}", waiters[0]);
 }
 
+/// A stream that fills a wire of 1 Gbit/s, and requests over a wire of their own, for two VMs behind one tasklet.
+const LONE: &str = r#"
+title = "lone"
+duration = "500ms"
+show = ["mbit_per_second.sink"]
+[host]
+pcpus = 3
+costs = "netback-2009"
+scheduler = { kind = "null" }
+[vm.dom0]
+workload = { kind = "driver-domain", backend = "tasklet" }
+[vm.sink]
+workload = { kind = "net-guest" }
+[vm.quiet]
+workload = { kind = "net-guest" }
+[nic.eth]
+rate = "1Gbit/s"
+moderation = "125us"
+[nic.own]
+rate = "1Gbit/s"
+latency = "30us"
+[flow.stream]
+vm = "sink"
+way = { in = "eth" }
+pace = { window = 44 }
+payload = 1400
+[flow.ping]
+vm = "quiet"
+way = { in = "own" }
+pace = { requests = { exponential = "1ms" } }
+payload = 56
+requests = 10000
+"#;
+
+/// At the back ends of a lone host VMs wait for each other; at its links, which they do not share, for nobody else.
+#[test]
+fn back_ends_and_links_of_a_lone_host() {
+    let place = Place::new();
+    place.write("q.toml", LONE);
+    let all = run(&place, "--blame");
+    let there = waiters(&all, "run", "back end 0 to VMs");
+    let (sink, quiet) = (of(&there, "sink"), of(&there, "quiet"));
+    // 80,000 packets a second of the one, 1,000 of the other.
+    assert!(ratio(&quiet, "sink") > 0.95, "{quiet}");
+    assert!(sink["packets"].as_u64() > Some(20_000) && quiet["packets"].as_u64() > Some(400));
+    // What is taken is what the VMs have got, with headers of 28 bytes.
+    let got = all["rows"][0]["bits_per_second.sink"].as_f64().expect("a rate");
+    let taken = sink["transmitted_bits_per_second"].as_f64().expect("a rate");
+    assert!((1.0..1.05).contains(&(taken / got)), "{taken} of {got}");
+    let link = waiters(&all, "run", "to:eth");
+    assert!(ratio(&of(&link, "sink"), "sink") == 1.0 && of(&link, "quiet").is_null(), "{link:?}");
+    let mut without = all.clone();
+    without.as_object_mut().unwrap().remove("queue_blame");
+    assert_eq!(without, run(&place, ""));
+    assert_eq!(run(&place, "--blame --jobs 2"), all);
+}
+
 #[test]
 fn what_has_no_queues_is_refused() {
     let place = place();

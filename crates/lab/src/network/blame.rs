@@ -1,8 +1,10 @@
-//! Blame for queues: of the bytes that were in front of packets at the ports of a network, whose they were.
+//! Blame for queues: of the bytes that were in front of packets at the ports of a network, and at back ends of hosts, whose they were.
 
 use lowtail_engine::{Duration, Time};
+use lowtail_host::Host;
+use lowtail_host::io::blame::WorkerWaiter;
 use lowtail_net::port::PortId;
-use lowtail_net::{BlameConfig, Net, Waiter};
+use lowtail_net::{Net, Waiter};
 use serde_json::{Value, json};
 
 /// Most classes of traffic that are told apart.
@@ -10,10 +12,10 @@ const CLASSES_MAX: usize = 16;
 /// Most memory for the sums of all ports; with more ports fewer classes are told apart.
 const SUMS_BYTES_MAX: usize = 64 << 20;
 
-/// Blame at the queues of a case, with its first seed.
+/// Blame at queues of a case whose packets are told apart in the same way, with its first seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueBlame {
-    /// Whose packets there are: names of traffic. The last one may stand for several.
+    /// Whose packets there are: names of traffic, or of VMs. The last one may stand for several.
     pub traffic: Vec<String>,
     /// The time that was simulated.
     pub span: Duration,
@@ -24,11 +26,11 @@ pub struct QueueBlame {
 /// Blame at a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlamedQueue {
-    /// Its link, as `--link` names it.
+    /// Its link, as `--link` names it, or the back end's worker.
     pub name: String,
     /// The packets of each traffic.
     pub waiters: Vec<Waiter>,
-    /// Bytes on the wire in front of them: by who waited, then by whose they were.
+    /// Bytes in front of them (on the wire; at a back end, of IP packets): by who waited, then by whose they were.
     pub in_front: Vec<Vec<u64>>,
 }
 
@@ -79,10 +81,53 @@ impl QueueBlame {
             waiters: (0..blame.classes()).map(|class| blame.waiter(class, now)).collect(),
             in_front: (0..traffic.len()).map(|waiter| blame.in_front(waiter).to_vec()).collect(),
         };
-        let mut queues: Vec<BlamedQueue> = net.blamed().map(queue).collect();
-        queues.retain(|queue| !queue.waited().is_zero());
-        queues.sort_by_key(|queue| std::cmp::Reverse(queue.waited()));
-        QueueBlame { span: now.since(Time::ZERO), traffic, queues }
+        let queues = net.blamed().map(queue).collect();
+        QueueBlame { span: now.since(Time::ZERO), traffic, queues }.sorted()
+    }
+
+    /// The same of the back ends of `hosts`, with their names, each VM of which has its class.
+    pub(crate) fn of_back_ends<'h>(
+        hosts: impl Iterator<Item = (&'h str, &'h Host)>,
+        traffic: Vec<String>,
+        now: Time,
+    ) -> Self {
+        let mut queues = Vec::new();
+        for (name, host) in hosts {
+            let Some(blame) = host.io().blame() else { continue };
+            for worker in 0..blame.workers() {
+                let waiter = |waiter: &WorkerWaiter| Waiter {
+                    packets: waiter.packets,
+                    dropped: 0,
+                    sent_bytes: waiter.done_bytes,
+                    waited: waiter.waited,
+                    longest: waiter.longest,
+                };
+                let mut waiters: Vec<Waiter> =
+                    blame.waiters(worker, now).iter().map(waiter).collect();
+                let row = |class| blame.in_front(worker, class).to_vec();
+                let mut in_front: Vec<Vec<u64>> = (0..waiters.len()).map(row).collect();
+                // Another host may have VMs of more classes.
+                waiters.resize(traffic.len(), Waiter::default());
+                in_front.resize(traffic.len(), Vec::new());
+                in_front.iter_mut().for_each(|row| row.resize(traffic.len(), 0));
+                let of = if name.is_empty() { String::new() } else { format!("{name}: ") };
+                let way = match blame.serves(worker) {
+                    [true, false] => " to VMs",
+                    [false, true] => " from VMs",
+                    _ => "",
+                };
+                let name = format!("{of}back end {worker}{way}");
+                queues.push(BlamedQueue { name, waiters, in_front });
+            }
+        }
+        QueueBlame { span: now.since(Time::ZERO), traffic, queues }.sorted()
+    }
+
+    /// Those at which anything has waited, the longest waits first.
+    fn sorted(mut self) -> Self {
+        self.queues.retain(|queue| !queue.waited().is_zero());
+        self.queues.sort_by_key(|queue| std::cmp::Reverse(queue.waited()));
+        self
     }
 
     /// How many bits per second of `waiter` were sent.
@@ -120,17 +165,16 @@ impl QueueBlame {
     }
 }
 
-/// Classes for traffic of these names at so many ports, and what the classes are called: one for each, or
+/// Classes for traffic, or VMs, of these names at so many queues, and what the classes are called: one for each, or
 /// the last one for all beyond the room.
-pub(crate) fn classes(traffic: &[String], ports: usize) -> (BlameConfig, Vec<String>) {
-    let room = (SUMS_BYTES_MAX / 8 / ports.max(1)).isqrt().clamp(2, CLASSES_MAX);
+pub(crate) fn classes(traffic: &[String], queues: usize) -> (Vec<u8>, Vec<String>) {
+    let room = (SUMS_BYTES_MAX / 8 / queues.max(1)).isqrt().clamp(2, CLASSES_MAX);
     let own = if traffic.len() > room { room - 1 } else { traffic.len() };
     let mut names = traffic[..own].to_vec();
     if own < traffic.len() {
         names.push(format!("{} others", traffic.len() - own));
     }
-    let traffic = (0..traffic.len()).map(|i| i.min(own) as u8).collect();
-    (BlameConfig { traffic, datagrams: Vec::new() }, names)
+    ((0..traffic.len()).map(|i| i.min(own) as u8).collect(), names)
 }
 
 #[cfg(test)]
@@ -141,15 +185,15 @@ mod tests {
     #[test]
     fn room_for_classes() {
         let names: Vec<String> = (0..20).map(|i| format!("t{i}")).collect();
-        let (config, called) = classes(&names[..3], 100);
-        assert_eq!((config.traffic, called), (vec![0, 1, 2], names[..3].to_vec()));
-        let (config, called) = classes(&names, 100);
-        assert_eq!((config.classes(), called.len()), (16, 16));
-        assert_eq!(config.traffic[14..], [14, 15, 15, 15, 15, 15]);
+        let (all, called) = classes(&names[..3], 100);
+        assert_eq!((all, called), (vec![0, 1, 2], names[..3].to_vec()));
+        let (all, called) = classes(&names, 100);
+        assert_eq!(called.len(), 16);
+        assert_eq!(all[14..], [14, 15, 15, 15, 15, 15]);
         assert_eq!(called[14..], ["t14", "5 others"]);
         for ports in [1_000, 100_000, 1_000_000] {
-            let (config, called) = classes(&names, ports);
-            assert_eq!(config.classes(), called.len());
+            let (all, called) = classes(&names, ports);
+            assert_eq!(usize::from(all[19]) + 1, called.len());
             assert!(ports * called.len() * called.len() * 8 <= SUMS_BYTES_MAX);
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use lowtail_engine::Duration;
-use lowtail_net::Net;
 use lowtail_net::net::TapConfig;
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
 use lowtail_net::traffic::{TrafficConfig, TrafficStats};
+use lowtail_net::{BlameConfig, Net};
 
 use super::blame::{self, QueueBlame};
 use super::build::{NetworkCase, machine};
@@ -116,7 +116,8 @@ impl NetworkCase {
 
     /// Has `net` count whose bytes are in front of whose packets.
     pub(crate) fn blame(&self, net: &mut Net) {
-        net.blame(blame::classes(&self.traffic, net.ports().len()).0);
+        let (traffic, _) = blame::classes(&self.traffic, net.ports().len());
+        net.blame(BlameConfig { traffic, datagrams: Vec::new() });
     }
 
     /// What it has counted.

@@ -12,15 +12,17 @@ const CASES_MAX: usize = 24;
 
 /// The tables of all cases for which that was kept.
 pub(super) fn tables(outcome: &Outcome) -> String {
-    let all =
-        outcome.cases.iter().filter_map(|case| Some((&case.name, case.queue_blame.as_ref()?)));
-    let all: Vec<_> = all.filter(|(_, blame)| !blame.queues.is_empty()).collect();
+    let all = outcome.cases.iter().map(|case| {
+        let waited = case.queue_blame.iter().filter(|blame| !blame.queues.is_empty());
+        (&case.name, waited.collect::<Vec<_>>())
+    });
+    let all: Vec<_> = all.filter(|(_, blame)| !blame.is_empty()).collect();
     if all.is_empty() {
         return String::new();
     }
     let mut out = "<h3>Whose bytes were in front of whose packets</h3>\n<p class=\"source\">The queues at which packets waited \
                    longest, with the first seed. Each line is a traffic whose packets waited; the columns at the right say \
-                   whose the bytes on the wire were that the transmitter sent meanwhile.</p>\n"
+                   whose the bytes were that were sent (at back ends: taken) meanwhile.</p>\n"
         .to_string();
     for (i, (name, blame)) in all.iter().take(CASES_MAX).enumerate() {
         let open = if i == 0 { " open=\"open\"" } else { "" };
@@ -28,7 +30,7 @@ pub(super) fn tables(outcome: &Outcome) -> String {
             out,
             "<details{open}><summary>{}</summary>\n<div class=\"scroll\">{}</div></details>",
             escape(name),
-            table(blame)
+            blame.iter().map(|&blame| table(blame)).collect::<String>()
         );
     }
     if all.len() > CASES_MAX {
