@@ -183,7 +183,7 @@ mod tests {
         // Three for the first VM, one for the second behind them.
         (0..3).for_each(|us| blame.came(0, false, at(us)));
         blame.came(1, false, at(3));
-        let serve = |blame: &mut BackEndBlame, worker, us, batch: &[(usize, Packet)]| {
+        let serve = |blame: &mut BackEndBlame, worker, us: u64, batch: &[(usize, Packet)]| {
             blame.taken(worker, batch, worker == 1);
             if us == 10 {
                 // Comes while that is being worked on.
