@@ -7,6 +7,13 @@ use crate::blame_table::{QUEUES_MAX, percent};
 use crate::network::blame::{BlamedQueue, QueueBlame};
 use crate::outcome::Outcome;
 
+/// How the tables look.
+pub(super) const CSS: &str = "
+table.blame td { padding: 3px 8px 3px 0; }
+table.blame .n { padding-left: 8px; }
+table.blame .share { background: color-mix(in srgb, var(--s1) calc(var(--share) * 60%), transparent); }
+";
+
 /// Most cases whose tables are shown.
 const CASES_MAX: usize = 24;
 

@@ -37,9 +37,10 @@ pub fn html(outcomes: &[Outcome]) -> String {
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
+         <title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n",
         escape(&title),
-        style::CSS
+        style::CSS,
+        blame::CSS
     );
     out += &summary(outcomes);
     for outcome in outcomes {

@@ -31,9 +31,6 @@ th, td { text-align: left; padding: 3px 12px 3px 0; border-bottom: 1px solid var
 th { color: var(--dim); font-weight: 600; vertical-align: bottom; }
 .n { text-align: right; }
 td:first-child { white-space: nowrap; }
-table.blame td { padding: 3px 8px 3px 0; }
-table.blame .n { padding-left: 8px; }
-table.blame .share { background: color-mix(in srgb, var(--s1) calc(var(--share) * 60%), transparent); }
 table.summary { margin-top: 8px; font-size: 14px; }
 tr.good td.v { color: var(--good); } tr.bad td.v { color: var(--bad); font-weight: 600; }
 tr.none td { color: var(--dim); }
