@@ -15,6 +15,7 @@ use crate::guest::{Guest, GuestContext, Step};
 use crate::host_state::HostState;
 use crate::ids::{Cgroup, Dom, Pcpu, Vcpu};
 use crate::io::Io;
+use crate::io::blame::BackEndBlame;
 use crate::io::packet::Course;
 use crate::io::port::{Destination, Job, PacketSpec, PortError, PortEvent, PortRequest};
 use crate::notification::Origin;
@@ -446,6 +447,16 @@ impl Host {
     /// What the guest of `dom` has measured.
     pub fn outcome(&self, dom: Dom) -> crate::guest::Outcome {
         self.guests[dom.index()].outcome()
+    }
+
+    /// Counts whose bytes are in front of whose packets at the back ends; `classes` has the class of each domain, numbers from 0 without
+    /// gaps. To be called before the first step.
+    ///
+    /// # Panics
+    /// If there is no class for a domain.
+    pub fn blame(&mut self, classes: Vec<u8>) {
+        assert_eq!(classes.len(), self.state().doms.len(), "a class for each domain");
+        self.io.blame = Some(Box::new(BackEndBlame::new(classes)));
     }
 
     /// What domains share, and the hardware.

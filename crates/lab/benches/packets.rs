@@ -46,7 +46,11 @@ fn config(backend: Backend, pace: Pace) -> (Config, HostLinks) {
         until: Duration::MAX,
     });
     let link = Link { rate: Rate::from_mbit_s(1000), latency: us(20) };
-    let links = HostLinks { links: vec![link; usize::from(GUESTS)], flows: flows.collect() };
+    let links = HostLinks {
+        links: vec![link; usize::from(GUESTS)],
+        names: Vec::new(),
+        flows: flows.collect(),
+    };
     let nics = vec![NicConfig { moderation: us(125), ..netback::nic() }; usize::from(GUESTS)];
     let guests = vec![netback::guest(); usize::from(GUESTS)];
     let mut config = netback::host(&netback::driver(backend), GUESTS, &guests, nics, costs);

@@ -7,6 +7,7 @@
 //! column, and with what would be right.
 
 pub mod attack;
+mod blame_table;
 pub mod case;
 pub mod catalogue;
 pub mod check;
@@ -30,6 +31,7 @@ pub mod network;
 pub mod options;
 pub mod outcome;
 mod pool;
+mod queue_blame;
 pub mod quoted;
 pub mod report;
 pub mod row;
@@ -59,6 +61,7 @@ pub use embedded::{Embedded, experiments as catalogue};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use in_step::in_step;
+pub use network::blame::{BlamedQueue, QueueBlame};
 pub use network::list::completions;
 pub use network::outcome::{Captured, Completion, QueueTrack};
 pub use network::watch::Watch;

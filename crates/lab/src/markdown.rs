@@ -96,7 +96,7 @@ impl Outcome {
 pub fn table(header: &[&str], rows: Vec<Vec<String>>, text_from: usize) -> String {
     let header = header.iter().map(ToString::to_string).collect();
     let rows = rows.into_iter().map(|cells| (cells, "")).collect();
-    markdown(&Table { header, rows, text_from })
+    markdown(&Table { header, rows, text_until: 1, text_from })
 }
 
 fn markdown(table: &Table) -> String {
@@ -105,7 +105,7 @@ fn markdown(table: &Table) -> String {
         format!("| {} |\n", cells.join(" | "))
     };
     let marks = (0..table.header.len()).map(|i| {
-        let text = i == 0 || i >= table.text_from;
+        let text = i < table.text_until || i >= table.text_from;
         if text { "---" } else { "---:" }
     });
     let marks = format!("|{}|\n", marks.collect::<Vec<_>>().join("|"));
@@ -135,7 +135,8 @@ mod tests {
     fn cells_are_text_and_figures_flush_right() {
         let text = |cells: [&str; 3]| cells.map(str::to_string).to_vec();
         let rows = vec![(text(["a|b <i>", "1.5", "at *most* 2"]), "")];
-        let table = Table { header: text(["case", "us", "wanted"]), rows, text_from: 2 };
+        let table =
+            Table { header: text(["case", "us", "wanted"]), rows, text_until: 1, text_from: 2 };
         let lines =
             "| case | us | wanted |\n|---|---:|---|\n| a\\|b &lt;i> | 1.5 | at \\*most\\* 2 |\n";
         assert_eq!(markdown(&table), lines);

@@ -22,6 +22,8 @@ pub struct RunOptions {
     pub watch: Watch,
     /// Whether to keep when each transfer of a list was complete.
     pub completions: bool,
+    /// Whether to keep whose bytes were in front of whose packets at the queues of networks.
+    pub blame: bool,
 }
 
 impl RunOptions {
@@ -42,6 +44,7 @@ impl Default for RunOptions {
             cases: Vec::new(),
             watch: Watch::default(),
             completions: false,
+            blame: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::file::FrontierFile;
 use crate::judge;
 use crate::metric::TimeUnit;
+use crate::network::blame::QueueBlame;
 use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
 use crate::quoted::quoted;
@@ -188,6 +189,13 @@ impl Outcome {
         map.insert("command".into(), self.command.clone().into());
         map.insert("claims".into(), select(true).into());
         map.insert("out_of_scope".into(), select(false).into());
+        if self.cases.iter().any(|case| !case.queue_blame.is_empty()) {
+            let of = |case: &CaseOutcome| -> Vec<Value> {
+                case.queue_blame.iter().flat_map(|blame| blame.json(&case.name)).collect()
+            };
+            let queues: Vec<Value> = self.cases.iter().flat_map(of).collect();
+            map.insert("queue_blame".into(), queues.into());
+        }
         map.insert("rows".into(), self.rows.iter().map(Row::json).collect::<Vec<_>>().into());
         Value::Object(map)
     }
@@ -240,6 +248,8 @@ pub struct CaseOutcome {
     pub completions: Vec<Completion>,
     /// What has waited in a network, if asked for.
     pub queues: Vec<QueueTrack>,
+    /// Whose bytes were in front of whose packets, of the first seed, if asked for: in its network, at links of a lone host, at back ends.
+    pub queue_blame: Vec<QueueBlame>,
 }
 
 /// Rows and the rest of one case.

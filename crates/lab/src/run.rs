@@ -14,6 +14,7 @@ use crate::network::watch::Watch;
 use crate::options::RunOptions;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
 use crate::pool::{self, Progress};
+use crate::queue_blame;
 use crate::row::{Row, latency_figures, tail};
 use crate::row_file::DelayKind;
 use crate::simulation::Simulation;
@@ -44,6 +45,7 @@ pub fn run(
         windows,
         watch: Some(&options.watch),
         completions: options.completions,
+        blame: options.blame,
         experiment: &experiment.name,
     };
     let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
@@ -93,6 +95,8 @@ pub(crate) struct KeepOptions<'k> {
     pub(crate) watch: Option<&'k Watch>,
     /// When transfers of lists were complete.
     pub(crate) completions: bool,
+    /// Whose bytes were in front of whose packets.
+    pub(crate) blame: bool,
     /// What it is a case of.
     pub(crate) experiment: &'k str,
 }
@@ -120,6 +124,9 @@ pub(crate) fn run_case(
     });
     let mut hosts: Vec<Host> = hosts.collect();
     let end = Time::ZERO + case.duration;
+    if keep.blame {
+        queue_blame::ask_hosts(case, &mut hosts);
+    }
     let mut shares = Vec::new();
     let simulation = match (&case.network, &mut hosts[..]) {
         (Some(network), _) => {
@@ -127,12 +134,19 @@ pub(crate) fn run_case(
             if let Some(watch) = keep.watch {
                 network.tap(world.net_mut(), watch);
             }
+            if keep.blame {
+                network.blame(world.net_mut());
+            }
             world.run(end);
             let (net, hosts) = world.into_parts();
             Simulation { hosts, net: Some(net) }
         }
         (None, [_]) if !case.hosts[0].links.is_empty() => {
             let mut world = case.hosts[0].links.world(hosts.remove(0), seed);
+            if keep.blame {
+                let (net, hosts) = world.parts_mut();
+                queue_blame::ask_links(case, hosts, net);
+            }
             if windows {
                 let mut windows = Windows::new(case);
                 world.run_watched(end, window::STEP, |host| windows.look(host));
@@ -209,6 +223,10 @@ pub(crate) fn run_case(
         captured,
         queues,
         completions,
+        queue_blame: match keep.blame {
+            true => queue_blame::gathered(case, &simulation),
+            false => Vec::new(),
+        },
     };
     CaseResult { rows, case: outcome }
 }

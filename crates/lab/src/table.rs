@@ -17,11 +17,13 @@ const PLAIN: &str = "\x1b[0m";
 /// A wider table has its columns closer together.
 const TERMINAL_CHARS: usize = 120;
 
-/// A table in the making: the first column is flush left, the others right.
+/// A table in the making: the first columns are flush left, the others right.
 pub(crate) struct Table {
     pub(crate) header: Vec<String>,
     /// Cells, and the colour of the first text column.
     pub(crate) rows: Vec<(Vec<String>, &'static str)>,
+    /// How many columns at the left are text.
+    pub(crate) text_until: usize,
     /// From this column on it is text, flush left again.
     pub(crate) text_from: usize,
 }
@@ -59,7 +61,7 @@ impl Table {
                 _ if i == self.text_from && !style.is_empty() => {
                     format!("{style}{cell}{PLAIN}{pad}")
                 }
-                _ if i == 0 || i >= self.text_from => format!("{cell}{pad}"),
+                _ if i < self.text_until || i >= self.text_from => format!("{cell}{pad}"),
                 _ => format!("{pad}{cell}"),
             };
         }
@@ -131,6 +133,7 @@ impl Outcome {
         Table {
             header: header.map(str::to_string).to_vec(),
             rows: self.claims.iter().map(row).collect(),
+            text_until: 1,
             text_from: 6,
         }
     }
@@ -154,7 +157,7 @@ impl Outcome {
             (cells, "")
         };
         let text_from = header.len();
-        Table { header, rows: self.rows.iter().map(cells).collect(), text_from }
+        Table { header, rows: self.rows.iter().map(cells).collect(), text_until: 1, text_from }
     }
 }
 

@@ -148,6 +148,8 @@ pub(crate) fn build(
         let config = nic.build().map_err(in_nic)?;
         io.nics.extend((0..nic.count).map(|_| config));
         links.links.extend((0..nic.count).map(|_| nic.link()));
+        let copy = |i| if i == 0 { name.clone() } else { format!("{name}-{}", i + 1) };
+        links.names.extend((0..nic.count).map(copy));
         if nic.count == 0 || io.nics.len() > NICS_MAX {
             return Err(in_nic(KeyError::new("count", format!("1 to {NICS_MAX} NICs in all"))));
         }

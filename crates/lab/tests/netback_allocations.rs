@@ -50,7 +50,7 @@ fn traffic(backend: Backend) -> World {
     });
     let nic = NicConfig { moderation: us(50), ..netback::nic() };
     let link = Link { rate: Rate::from_mbit_s(100), latency: us(20) };
-    let links = HostLinks { links: vec![link; 4], flows: flows.collect() };
+    let links = HostLinks { links: vec![link; 4], names: Vec::new(), flows: flows.collect() };
     let mut config = netback::host(&driver, 3, &guests, vec![nic; 4], costs);
     links.add_processes(&mut config);
     links.world(Host::new(&config, 1).expect("valid"), 1)

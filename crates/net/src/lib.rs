@@ -19,7 +19,9 @@ pub mod topology;
 pub mod traffic;
 
 pub use datagram::{DatagramConfig, DatagramFlow};
-pub use net::{EndConfig, Net, NetConfig, NetEvent, Sample, Tap, TapConfig};
+pub use net::{
+    BlameConfig, EndConfig, Net, NetConfig, NetEvent, PortBlame, Sample, Tap, TapConfig, Waiter,
+};
 pub use packet::End;
 pub use port::{LinkConfig, NicConfig, Port};
 pub use rate::Rate;

@@ -22,6 +22,7 @@ use crate::traffic::{TrafficConfig, TrafficStats};
 
 mod admission;
 mod ahead;
+mod blame;
 mod capture;
 mod connection;
 mod datagrams;
@@ -34,7 +35,10 @@ mod open;
 mod shared;
 mod source;
 mod tap;
+mod watched;
 
+use blame::Classes;
+pub use blame::{BlameConfig, PortBlame, Waiter};
 use job::Job;
 pub use shared::SharedConfig;
 use source::Source;
@@ -175,6 +179,7 @@ pub struct Net {
     local_delay: Duration,
     frames: Frames,
     taps: Vec<Tap>,
+    blame: Option<Box<Classes>>,
     shared: Option<Box<shared::Shared>>,
     /// What a call has left behind; empty between events.
     dropped: Vec<(PacketId, Cause)>,
@@ -211,6 +216,7 @@ impl Net {
             local_delay: config.local_delay,
             frames: Frames::default(),
             taps: Vec::new(),
+            blame: None,
             shared: None,
             dropped: Vec::with_capacity(64),
             left: Vec::with_capacity(64),

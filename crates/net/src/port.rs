@@ -83,6 +83,8 @@ struct TxPath {
     waking: Time,
     /// What is being sent, if its sender wants to know when it has left.
     leaving: Option<TxCompletion>,
+    /// When the packet came that is being sent, or was sent last.
+    entered: Time,
 }
 
 /// So much of a flow has left the host.
@@ -176,7 +178,7 @@ impl Port {
             limit: config.bql.then(|| Dql::new(Time::ZERO)),
             sending: (0, 0),
         });
-        let path = TxPath { queue, nic, waking: Time::NEVER, leaving: None };
+        let path = TxPath { queue, nic, waking: Time::NEVER, leaving: None, entered: Time::ZERO };
         Port { path: Some(Box::new(path)), ..Port::plain(link) }
     }
 
@@ -217,9 +219,18 @@ impl Port {
 
     /// Packets in discipline and ring, or on the link.
     pub fn packets(&self) -> usize {
+        self.waiting() + self.flying as usize
+    }
+
+    /// Packets in discipline and ring.
+    pub(crate) fn waiting(&self) -> usize {
         let path = self.path.as_ref();
-        let waiting = path.map_or(0, |path| path.queue.packets() + path.ring_packets());
-        waiting + self.flying as usize
+        path.map_or(0, |path| path.queue.packets() + path.ring_packets())
+    }
+
+    /// With a discipline: when the packet came that is being sent, or was sent last.
+    pub(crate) fn entered(&self) -> Time {
+        self.path.as_ref().map_or(Time::ZERO, |path| path.entered)
     }
 
     /// Puts `id` on the link; it has all been sent at `sent`, what is before it at `earlier`.
@@ -368,6 +379,7 @@ impl Port {
         let whole = packet.frames == 1
             || packet.kind.is_of_datagram_flow()
             || path.nic.as_ref().is_none_or(|nic| nic.config.whole);
+        path.entered = packet.queued;
         self.stats.packets += u64::from(packet.frames);
         self.stats.wire_bytes += u64::from(packet.wire_bytes());
         if whole {

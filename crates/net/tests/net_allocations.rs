@@ -8,8 +8,8 @@ use lowtail_net::queue::fifo::{Fifo, FifoLimit};
 use lowtail_net::queue::fq_codel::{FqCodel, FqCodelConfig};
 use lowtail_net::tcp::{Control, TcpConfig};
 use lowtail_net::{
-    Clos, End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Pattern, Place, Port, Rate, Shape,
-    Size, TrafficConfig,
+    BlameConfig, Clos, End, EndConfig, LinkConfig, Net, NetConfig, NicConfig, Pattern, Place, Port,
+    Rate, Shape, Size, TrafficConfig,
 };
 use lowtail_testkit::allocations::{self, Counting};
 
@@ -92,10 +92,17 @@ fn tree(queued: bool, control: Control) -> Net {
 /// One test, since all threads share the counter.
 #[test]
 fn nothing_per_packet() {
-    for (queued, control) in
-        [(false, Control::Cubic), (false, Control::Dctcp), (true, Control::Cubic)]
-    {
+    for (queued, control, blame) in [
+        (false, Control::Cubic, false),
+        (false, Control::Cubic, true),
+        (false, Control::Dctcp, false),
+        (true, Control::Cubic, false),
+        (true, Control::Cubic, true),
+    ] {
         let mut net = tree(queued, control);
+        if blame {
+            net.blame(BlameConfig { traffic: vec![0, 1, 2, 3, 4], datagrams: Vec::new() });
+        }
         // More than twice as long afterwards, so that a list that only grows has to double.
         net.run(Time::ZERO + Duration::from_ms(40));
         let lost = |net: &Net| net.frames().dropped.iter().sum::<u64>();
@@ -108,7 +115,7 @@ fn nothing_per_packet() {
         let packets = net.frames().sent - packets;
         let lost = lost(&net) - lost_before;
         println!(
-            "queued {queued}, {control:?}: {count}, {bytes} bytes, of {packets} packets, {lost} lost"
+            "queued {queued}, {control:?}, blame {blame}: {count}, {bytes} bytes, of {packets} packets, {lost} lost"
         );
         assert!(packets > 300_000);
         assert!(control == Control::Dctcp || lost > 500, "losses, too, must not cost any");

@@ -141,6 +141,10 @@ pub(crate) struct LabRun {
     /// seed, into this file (CSV)
     #[arg(long, value_name = "FILE")]
     pub(super) completions: Option<PathBuf>,
+    /// Also show whose bytes were in front of whose packets at each queue: of a network, of a host's links, of back ends; with the
+    /// first seed, in the table, --json and the report
+    #[arg(long)]
+    pub(super) blame: bool,
     /// Which link: A is that from the NIC of host A, to:A that from its switch; up:0, down:0
     /// and so on are those between switches. Repeat for more [default for --pcap: both
     /// of the first host; for --perfetto: both of the first 32]
@@ -370,6 +374,7 @@ impl LabRun {
             cases: self.case.clone(),
             watch,
             completions: self.completions.is_some(),
+            blame: self.blame,
         }
     }
 }

@@ -67,9 +67,9 @@ pub(super) fn chosen<'e>(
     what: &str,
     refused: impl Fn(&Case) -> Option<String>,
 ) -> Result<Vec<Chosen<'e>>, Fail> {
-    if args.pcap.is_some() || args.perfetto.is_some() || args.completions.is_some() {
+    if args.pcap.is_some() || args.perfetto.is_some() || args.completions.is_some() || args.blame {
         return Err(Fail::Usage(format!(
-            "--pcap, --perfetto and --completions write what is simulated; leave out --on {}",
+            "--pcap, --perfetto, --completions and --blame show what is simulated; leave out --on {}",
             args.on
         )));
     }

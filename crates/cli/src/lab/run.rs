@@ -214,6 +214,10 @@ fn check_choice(
         let which = if args.pcap.is_some() { "--pcap" } else { "--link" };
         return usage(format!("{which}: there are no links, since there is no `[network]`"));
     }
+    let has_links = |case: &&Case| case.hosts.iter().any(|host| !host.links.is_empty());
+    if args.blame && networks == 0 && !cases.iter().any(has_links) {
+        return usage("--blame: there are no queues, since there is no `[network]`".into());
+    }
     let has_list = |case: &&Case| {
         let network = case.network.as_ref();
         network.is_some_and(|n| n.config().traffic.iter().any(|t| !t.flows.is_empty()))
@@ -252,7 +256,8 @@ fn print(outcomes: &[Outcome], global: &Global) -> Result<(), Fail> {
         return Ok(());
     }
     let color = out::color(global);
-    let tables: Vec<String> = outcomes.iter().map(|outcome| outcome.table(color)).collect();
+    let tables: Vec<String> =
+        outcomes.iter().map(|outcome| outcome.table(color) + &outcome.blame_table(color)).collect();
     let mut text = tables.join("\n");
     if outcomes.len() > 1 {
         text += "\n";

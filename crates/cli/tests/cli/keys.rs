@@ -274,8 +274,13 @@ fn every_column_has_a_line_in_the_glossary() {
     let crates = root().join("crates");
     let mut sources = files(&crates.join("cli/src/host"), &[".rs"]);
     sources.extend(
-        ["trace/src/table.rs", "lab/src/table.rs", "lab/src/kvm/table.rs"]
-            .map(|at| crates.join(at)),
+        [
+            "trace/src/table.rs",
+            "lab/src/table.rs",
+            "lab/src/blame_table.rs",
+            "lab/src/kvm/table.rs",
+        ]
+        .map(|at| crates.join(at)),
     );
     let mut found = BTreeSet::new();
     for path in sources {
@@ -283,7 +288,9 @@ fn every_column_has_a_line_in_the_glossary() {
         let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         columns(TokenStream::from_str(text).expect("it is Rust"), &mut found);
     }
-    for one in ["ready %", "found by", "setting", "blame", "verdict", "wake-up p99 us before"] {
+    for one in
+        ["ready %", "found by", "setting", "blame", "verdict", "who waits", "wake-up p99 us before"]
+    {
         assert!(found.contains(one), "{one}: {found:?}");
     }
     let known = known();
@@ -347,6 +354,7 @@ fn what_is_printed_is_what_the_source_says() {
         "lab list --json".to_string(),
         "lab show bobtail --json".to_string(),
         "lab run tiny.toml --json --no-report".to_string(),
+        "lab run switch-queue --case idle --blame --json --no-report".to_string(),
         "lab attack --seed 5 --budget 2 --json".to_string(),
         "lab attack --queue all --seed 5 --budget 2 --json".to_string(),
         format!("trace info --json {capture}"),

@@ -22,6 +22,7 @@ mod keys;
 mod network;
 mod perfetto;
 mod policy;
+mod queue_blame;
 mod reference;
 mod report;
 mod sensitivity;

@@ -6,6 +6,7 @@
 //! NIC, whose interrupt is an event for the driver domain; this one puts it into the shared
 //! ring of a guest and notifies that; and back.
 
+pub mod blame;
 pub mod costs;
 pub mod lock;
 pub mod nic;
@@ -19,6 +20,7 @@ use lowtail_engine::{EventQueue, Time};
 use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
+use blame::BackEndBlame;
 use costs::PathCosts;
 use nic::{Nic, NicConfig};
 use packet::Packet;
@@ -93,6 +95,8 @@ pub struct Io {
     ports: Vec<Ports>,
     /// What comes out of the port and nobody has taken yet.
     pub(crate) handed: Vec<PortEvent>,
+    /// Whose bytes were in front of whose packets at the back ends, if that is asked for.
+    pub(crate) blame: Option<Box<BackEndBlame>>,
 }
 
 impl Io {
@@ -137,6 +141,7 @@ impl Io {
             ports,
             // A batch of the back end, or a poll.
             handed: Vec::with_capacity(256),
+            blame: None,
         }
     }
 
@@ -160,6 +165,11 @@ impl Io {
     /// The driver domain.
     pub fn driver(&self) -> Dom {
         self.driver.unwrap_or(Dom(0))
+    }
+
+    /// Whose bytes were in front of whose packets at the back ends, if that was asked for.
+    pub fn blame(&self) -> Option<&BackEndBlame> {
+        self.blame.as_deref()
     }
 
     /// Binds `port` of `dom` to its vCPU number `vcpu`.

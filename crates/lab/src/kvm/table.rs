@@ -42,8 +42,12 @@ pub fn vms(case: &Case, outcome: &Outcome, color: bool) -> String {
     };
     let rows = vms.filter_map(|(vm, threads)| Some((cells(&vm.name, threads.vcpus, row?), "")));
     let text_from = header.len();
-    let table =
-        Table { header: header.map(str::to_string).to_vec(), rows: rows.collect(), text_from };
+    let table = Table {
+        header: header.map(str::to_string).to_vec(),
+        rows: rows.collect(),
+        text_until: 1,
+        text_from,
+    };
     let mut out =
         format!("{}\n  {}\n\n{}", line(&outcome.title), line(&case.describe()), table.text(color));
     let share = row.and_then(|row| Some((row.get("guest_percent")?, row.get("idle_percent")?)));

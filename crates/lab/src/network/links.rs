@@ -4,6 +4,7 @@
 use lowtail_engine::{Distribution, Duration};
 use lowtail_host::{Config, Dom, Host, Workload};
 use lowtail_net::datagram::Pace;
+use lowtail_net::port::PortId;
 use lowtail_net::{
     DatagramConfig, DatagramFlow, End, EndConfig, LinkConfig, Net, NetConfig, Place, Port, Rate,
     Shape,
@@ -107,6 +108,8 @@ impl HostFlow {
 pub struct HostLinks {
     /// The link behind each NIC.
     pub links: Vec<Link>,
+    /// What the NICs are called; without a name they have their number.
+    pub names: Vec<String>,
     /// The flows.
     pub flows: Vec<HostFlow>,
 }
@@ -115,6 +118,17 @@ impl HostLinks {
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.flows.is_empty()
+    }
+
+    /// How the link of a port is called: as its NIC, or `to:` and that for what comes in.
+    pub(crate) fn name(&self, port: PortId) -> String {
+        let n = self.links.len();
+        let nic = |i: usize| self.names.get(i).cloned().unwrap_or_else(|| format!("NIC {i}"));
+        // Those from the far ends are first.
+        match port.index().checked_sub(n) {
+            Some(i) => nic(i),
+            None => format!("to:{}", nic(port.index())),
+        }
     }
 
     /// Gives the guests of `host` the processes that the flows need.

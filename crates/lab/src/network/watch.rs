@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use lowtail_engine::Duration;
-use lowtail_net::Net;
 use lowtail_net::net::TapConfig;
 use lowtail_net::pcapng::Head;
 use lowtail_net::port::PortId;
 use lowtail_net::traffic::{TrafficConfig, TrafficStats};
+use lowtail_net::{BlameConfig, Net};
 
+use super::blame::{self, QueueBlame};
 use super::build::{NetworkCase, machine};
 use super::outcome::{Captured, Completion, Matrix, NetworkOutcome, QueueTrack};
 use super::world::Home;
@@ -111,6 +112,18 @@ impl NetworkCase {
     /// Whether the links that `watch` names exist.
     pub(crate) fn check(&self, watch: &Watch) -> Result<(), String> {
         watch.links.iter().try_for_each(|link| self.link(link).map(|_| ()))
+    }
+
+    /// Has `net` count whose bytes are in front of whose packets.
+    pub(crate) fn blame(&self, net: &mut Net) {
+        let (traffic, _) = blame::classes(&self.traffic, net.ports().len());
+        net.blame(BlameConfig { traffic, datagrams: Vec::new() });
+    }
+
+    /// What it has counted.
+    pub(crate) fn queue_blame(&self, net: &Net) -> QueueBlame {
+        let names = blame::classes(&self.traffic, net.ports().len()).1;
+        QueueBlame::of(net, names, |port| self.link_name(port).0)
     }
 
     /// Sets the taps that `watch` asks for.

@@ -84,6 +84,11 @@ impl World {
         &mut self.net
     }
 
+    /// The network, and the hosts at its ends.
+    pub(crate) fn parts_mut(&mut self) -> (&mut Net, &[Host]) {
+        (&mut self.net, &self.hosts)
+    }
+
     /// The hosts.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts

@@ -1,5 +1,6 @@
 //! The HTML report: one file that needs nothing else, neither network nor script.
 
+mod blame;
 mod cdf;
 mod frontier;
 pub mod histogram;
@@ -36,9 +37,10 @@ pub fn html(outcomes: &[Outcome]) -> String {
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
+         <title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n",
         escape(&title),
-        style::CSS
+        style::CSS,
+        blame::CSS
     );
     out += &summary(outcomes);
     for outcome in outcomes {
@@ -108,6 +110,7 @@ fn section(outcome: &Outcome) -> String {
     out += &rows(outcome);
     out += &network::pictures(outcome);
     out += &matrix::maps(outcome);
+    out += &blame::tables(outcome);
     out += &strips(outcome);
     if !outcome.notes.trim().is_empty() {
         out += "<h3>Notes</h3>\n<div class=\"notes\">\n";

@@ -76,7 +76,7 @@ pub(crate) fn host(
 /// The links of these `wires`, with `flows` on them.
 pub(crate) fn links(wires: &[Wire], flows: Vec<HostFlow>) -> HostLinks {
     let link = |wire: &Wire| Link { rate: Rate::from_mbit_s(wire.mbit), latency: wire.latency };
-    HostLinks { links: wires.iter().map(link).collect(), flows }
+    HostLinks { links: wires.iter().map(link).collect(), names: Vec::new(), flows }
 }
 
 impl Bed {

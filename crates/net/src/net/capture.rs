@@ -14,9 +14,13 @@ use crate::port::PortId;
 impl Net {
     /// Taps a port; one that has been tapped before is tapped anew.
     pub fn tap(&mut self, port: PortId, config: TapConfig) {
-        let tap = Tap::new(port, config);
+        let mut tap = Tap::new(port, config);
         match self.ports[port.index()].tap {
-            Some(at) => self.taps[at.get() as usize - 1] = tap,
+            Some(at) => {
+                let old = &mut self.taps[at.get() as usize - 1];
+                tap.blame = old.blame.take();
+                *old = tap;
+            }
             None => {
                 self.taps.push(tap);
                 self.ports[port.index()].tap = NonZero::new(self.taps.len() as u32);

@@ -141,6 +141,7 @@ impl Net {
             [(ends.forth, (src, dst), account[0]), (ends.back, (dst, src), account[1])]
         {
             let (forth, back) = self.ways(pair, hash);
+            self.replaced(id as usize, traffic);
             let flow = &mut self.flows[id as usize];
             let config = &self.configs[traffic as usize].tcp;
             (flow.src, flow.dst, flow.forth, flow.back) = (pair.0, pair.1, forth, back);

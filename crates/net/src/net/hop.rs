@@ -22,22 +22,32 @@ impl Net {
         if self.shared.is_some() && self.refused(port, id) {
             return;
         }
+        let own = &mut self.ports[port.index()];
+        if own.tap.is_some() {
+            let actions = self.enqueue_watched(port, id);
+            return self.follow(port, actions);
+        }
         let mut cx = QueueContext {
             now: self.queue.now(),
             pool: &mut self.pool,
             dropped: &mut self.dropped,
         };
-        let actions = self.ports[port.index()].enqueue(id, &mut cx, &mut self.left);
+        let actions = own.enqueue(id, &mut cx, &mut self.left);
         self.follow(port, actions);
     }
 
     pub(super) fn wake(&mut self, port: PortId) {
+        let own = &mut self.ports[port.index()];
+        if own.tap.is_some() {
+            let actions = self.wake_watched(port);
+            return self.follow(port, actions);
+        }
         let mut cx = QueueContext {
             now: self.queue.now(),
             pool: &mut self.pool,
             dropped: &mut self.dropped,
         };
-        let actions = self.ports[port.index()].wake(&mut cx, &mut self.left);
+        let actions = own.wake(&mut cx, &mut self.left);
         self.follow(port, actions);
     }
 
@@ -48,9 +58,6 @@ impl Net {
         }
         if let Some(at) = actions.wake {
             self.queue.at(at, Event::Wake(port));
-        }
-        if self.ports[port.index()].tap.is_some() {
-            self.sample(port);
         }
     }
 

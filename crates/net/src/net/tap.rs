@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use lowtail_engine::Time;
 
+use super::blame::PortBlame;
 use crate::packet::Packet;
 use crate::port::PortId;
 use crate::tcp::Sack;
@@ -46,6 +47,8 @@ pub struct Tap {
     pub(super) more: u64,
     pub(super) samples: VecDeque<Sample>,
     pub(super) cut: u64,
+    /// Whose bytes were in front of whose packets, if that is asked for and a packet has come.
+    pub(super) blame: Option<Box<PortBlame>>,
 }
 
 impl Tap {
@@ -60,6 +63,7 @@ impl Tap {
             more: 0,
             samples: VecDeque::new(),
             cut: 0,
+            blame: None,
         }
     }
 

@@ -23,11 +23,11 @@ use crate::bed::{Fate, Watch, at, ms, net, us};
 
 const SEEDS: u64 = 200;
 
-fn pick<T: Copy>(random: &mut Rng, from: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(random: &mut Rng, from: &[T]) -> T {
     from[random.below(from.len() as u64) as usize]
 }
 
-fn queue(random: &mut Rng) -> Box<dyn Queue> {
+pub(crate) fn queue(random: &mut Rng) -> Box<dyn Queue> {
     let limit = FifoLimit::Bytes(pick(random, &[20_000, 100_000, 1_000_000]));
     let fifo = || Box::new(Fifo::new(limit, Some(30_000)));
     let codel = pick(

@@ -4,7 +4,9 @@ use lowtail_engine::{Distribution, Duration};
 
 use lowtail_net::tcp::sender::Counts;
 use lowtail_net::tcp::{Control, Receiver, TcpConfig};
-use lowtail_net::{Clos, End, LinkConfig, Net, Pattern, Place, Port, Shape, Size, TrafficConfig};
+use lowtail_net::{
+    BlameConfig, Clos, End, LinkConfig, Net, Pattern, Place, Port, Shape, Size, TrafficConfig,
+};
 
 use crate::bed::{FULL, at, link, ms, net, us};
 
@@ -79,6 +81,25 @@ fn the_same_seed_gives_the_same_bits() {
         net.stats()[3].begun
     };
     assert_ne!(begun(1), begun(2));
+}
+
+/// Who looks whose bytes are in front of whose packets changes nothing; and what is seen is the same each time.
+#[test]
+fn blame_changes_nothing() {
+    let run = |blame: bool| {
+        let mut net = tree(1, 30);
+        if blame {
+            net.blame(BlameConfig { traffic: vec![0, 1, 2, 2], datagrams: Vec::new() });
+        }
+        net.run(at(ms(80)));
+        let seen: Vec<_> =
+            net.blamed().map(|(port, blame)| format!("{port:?} {blame:?}")).collect();
+        (figures(&net), seen)
+    };
+    let (plain, blamed) = (run(false), run(true));
+    assert!(plain.0 == blamed.0);
+    assert_eq!((plain.1.len(), blamed.1.len()), (0, tree(1, 30).ports().len()));
+    assert!(blamed.1 == run(true).1);
 }
 
 /// Whether what has come to `receiver` lies beyond a gap: an acknowledgement would say so (SACK).

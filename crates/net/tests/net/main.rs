@@ -5,6 +5,7 @@
 
 mod aqm;
 mod bed;
+mod blame;
 mod connections;
 mod conservation;
 mod datagrams;

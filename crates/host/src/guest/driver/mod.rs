@@ -26,6 +26,7 @@ use lowtail_engine::Duration;
 use super::kernel::fair::{TaskConfig, TaskId, WEIGHT, WEIGHT_MOST};
 use super::kernel::{Begin, KernelContext, KernelGuest, Program, SoftId};
 use crate::guest::context::GuestContext;
+use crate::ids::Dom;
 use crate::io::lock::{GrantLock, SpinLock};
 use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
@@ -122,6 +123,7 @@ impl Driver {
         if back.backlog.is_empty() && io.queues[queue].rx.reserve(&packet) {
             let worker = back.worker;
             self.workers[worker].receive(queue, packet);
+            came(kernel, queue);
             self.start_worker(kernel, worker);
         } else if back.backlog.len() < usize::from(self.config.queue_packets) {
             // The buffers that were too few have said that we wait for more.
@@ -142,6 +144,7 @@ impl Driver {
             }
             if let Some(packet) = back.backlog.pop_front() {
                 self.workers[worker].receive(queue, packet);
+                came(kernel, queue);
                 any = true;
             }
         }
@@ -224,8 +227,12 @@ impl Driver {
             _ if sends => state.take_sent(io, worker::MAX_PENDING),
             _ => state.take_received(worker::BATCH_SLOTS),
         }
-        if self.workers[worker].batch.is_empty() {
+        let state = &self.workers[worker];
+        if state.batch.is_empty() {
             return Begin::Nothing;
+        }
+        if let Some(blame) = &mut kernel.cx.io().blame {
+            blame.taken(worker, &state.batch, state.work == Work::Send);
         }
         Begin::Work(self.cost(kernel.cx, worker))
     }
@@ -268,7 +275,10 @@ impl Driver {
             return self.workers[worker].has_work();
         }
         let mut batch = std::mem::take(&mut state.batch);
-        let work = state.work;
+        let (work, now) = (state.work, kernel.now());
+        if let Some(blame) = &mut kernel.cx.io().blame {
+            blame.done(worker, &batch, work == Work::Send, now);
+        }
         for (queue, packet) in batch.drain(..) {
             let shared = &mut kernel.cx.io().queues[queue];
             let listens = match work {
@@ -339,6 +349,14 @@ impl Driver {
     }
 }
 
+/// A packet for the guest behind `queue` waits for its worker.
+fn came(kernel: &mut KernelContext<'_, '_>, queue: usize) {
+    let now = kernel.now();
+    if let Some(blame) = &mut kernel.cx.io().blame {
+        blame.came(queue, false, now);
+    }
+}
+
 impl Program for Driver {
     fn start(&mut self, kernel: &mut KernelContext<'_, '_>) {
         let (cpus, own) = (kernel.cpus(), kernel.cx.own());
@@ -390,6 +408,12 @@ impl Program for Driver {
         for queue in 0..queues {
             let worker = self.worker(queue, false);
             self.workers[worker].add(queue);
+        }
+        let of_queue = |(queue, &dom): (usize, &usize)| {
+            (Dom(dom as u16), [false, true].map(|sends| self.worker(queue, sends)))
+        };
+        if let Some(blame) = &mut kernel.cx.io().blame {
+            blame.start(self.workers.len(), doms.iter().enumerate().map(of_queue));
         }
         self.locks = vec![SpinLock::default(); doms.iter().max().map_or(0, |dom| dom + 1)];
         self.load = vec![0; self.nics + queues];

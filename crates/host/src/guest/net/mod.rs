@@ -118,9 +118,15 @@ impl NetGuest {
     /// Puts as much as there is room for of `packets` into the ring of `lane`.
     fn push(kernel: &mut KernelContext<'_, '_>, lane: usize, packet: Packet) -> Option<bool> {
         let queue = Self::queue(kernel, lane);
-        let ring = &mut kernel.cx.io().queues[queue].tx;
+        let now = kernel.now();
+        let io = kernel.cx.io();
+        let ring = &mut io.queues[queue].tx;
         ring.reap();
-        ring.push(packet)
+        let pushed = ring.push(packet);
+        if let Some(blame) = io.blame.as_mut().filter(|_| pushed.is_some()) {
+            blame.came(queue, true, now);
+        }
+        pushed
     }
 }
 
