@@ -26,6 +26,7 @@ const QUESTION: usize = 64;
 pub(crate) struct Figures {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    pub(crate) p99_9_us: f64,
     pub(crate) lost: usize,
     /// Share of the questions that count: those during which no processor was away, if that was watched.
     pub(crate) counted: f64,
@@ -35,6 +36,18 @@ pub(crate) struct Figures {
 /// Four connections from `from`, if it is given, and questions from `asker`, all to `to`, which has the address. If `watched`, questions
 /// during which a processor was away are set aside.
 pub(crate) fn measure(
+    watched: bool,
+    from: Option<&Namespace>,
+    asker: &Namespace,
+    to: &Namespace,
+    at: Ipv4Addr,
+) -> Figures {
+    measure_for(MEASURED, watched, from, asker, to, at)
+}
+
+/// The same for so long.
+pub(crate) fn measure_for(
+    measured: Duration,
     watched: bool,
     from: Option<&Namespace>,
     asker: &Namespace,
@@ -65,7 +78,7 @@ pub(crate) fn measure(
     thread::sleep(WARM_UP);
     let (began, before) = (Instant::now(), received.load(Ordering::Relaxed));
     let watch = watched.then(Watch::begin);
-    let (asked, lost) = ask(&socket, echo_at);
+    let (asked, lost) = ask(&socket, echo_at, measured);
     let away = watch.map(Watch::end).unwrap_or_default();
     let bytes = received.load(Ordering::Relaxed) - before;
     let bulk_mbit = bytes as f64 * 8e-6 / began.elapsed().as_secs_f64();
@@ -81,8 +94,9 @@ pub(crate) fn measure(
     let counted = took.len() as f64 / asked.len() as f64;
     // All were set aside: as long as can be.
     let at = |share: f64| took.get((took.len() as f64 * share) as usize);
-    let us = |share| at(share).unwrap_or(&MEASURED).as_secs_f64() * 1e6;
-    Figures { p50_us: us(0.5), p99_us: us(0.99), lost, counted, bulk_mbit }
+    let us = |share| at(share).unwrap_or(&measured).as_secs_f64() * 1e6;
+    let (p50_us, p99_us, p99_9_us) = (us(0.5), us(0.99), us(0.999));
+    Figures { p50_us, p99_us, p99_9_us, lost, counted, bulk_mbit }
 }
 
 fn answer(socket: &UdpSocket, stop: &AtomicBool) {
@@ -110,9 +124,13 @@ fn receive(mut from: TcpStream, received: &AtomicU64) {
 }
 
 /// When round trips began, how long they took, and how many found no end.
-fn ask(socket: &UdpSocket, to: SocketAddr) -> (Vec<(Instant, Duration)>, usize) {
+fn ask(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    measured: Duration,
+) -> (Vec<(Instant, Duration)>, usize) {
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-    let (until, mut took, mut lost) = (Instant::now() + MEASURED, Vec::new(), 0);
+    let (until, mut took, mut lost) = (Instant::now() + measured, Vec::new(), 0);
     let mut bytes = [0; QUESTION];
     for number in 0u64.. {
         if Instant::now() >= until {

@@ -9,7 +9,7 @@ use lowtail_policy::FlowParams;
 
 use crate::kernel;
 use crate::net::Namespace;
-use crate::traffic::{Figures, measure};
+use crate::traffic::{Figures, measure, measure_for};
 
 pub(crate) const THERE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// How long packets can wait at the link, as in a switch of some hundred KB.
@@ -147,4 +147,28 @@ fn questions_do_not_wait_for_bulk_at_100_mbit() {
 #[test]
 fn questions_do_not_wait_for_bulk_at_1_gbit() {
     holds(1_000_000_000);
+}
+
+/// Before and after at three rates, beside questions that nothing delays: for docs/explanation/flow.md.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_rates() {
+    let Some(_kernel) = kernel() else { return };
+    let long = Duration::from_secs(20);
+    for rate in [50_000_000, 200_000_000, 1_000_000_000] {
+        for number in 1..=2 {
+            let net = Net::new(rate);
+            let look = |bulk: bool| {
+                let from = bulk.then_some(&net.vms[0]);
+                measure_for(long, true, from, &net.vms[1], &net.there, THERE)
+            };
+            let idle = look(false);
+            let before = look(true);
+            net.apply(Wanted { rate: Some(rate), ..Wanted::default() });
+            let after = look(true);
+            println!(
+                "{rate} bit/s, {number}\nidle   {idle:?}\nbefore {before:?}\nafter  {after:?}"
+            );
+        }
+    }
 }

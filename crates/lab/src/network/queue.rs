@@ -1,6 +1,5 @@
 //! Queueing disciplines as scenario files write them.
 
-use lowtail_net::packet::TCP_HEADER_BYTES;
 use lowtail_net::queue::Queue;
 use lowtail_net::queue::by_rule::{Bands, ByRule};
 use lowtail_net::queue::cake::{Cake, CakeConfig};
@@ -84,8 +83,9 @@ pub enum QueueFile {
         /// CoDel for each flow; what is absent is as in Linux.
         codel: Option<CodelFile>,
         /// Rate of the narrowest link behind, 1 Mbit/s at least: all leaves at 99 % of it, as `lowtail host apply`
-        /// sets up an uplink with this rate. Below 524 Mbit/s long segments are cut into frames, above into pieces
-        /// of 250 us. A kernel that plays it has lowtail's own disciplines; then nothing else of this can be given.
+        /// sets up an uplink with this rate. Below 524 Mbit/s long segments are cut into frames. Above, those of VMs stay
+        /// whole; TCP of the host itself has none longer than 250 us, which `segment` of its `tcp` says here. A kernel that
+        /// plays it has lowtail's own disciplines; then nothing else of this can be given.
         rate: Option<RateText>,
     },
     /// Deficit round robin.
@@ -209,11 +209,12 @@ impl QueueFile {
                 config.limit_bytes = limit.map_or(config.limit_bytes, |limit| limit.0);
                 config.small_classes = classes.unwrap_or(config.small_classes);
                 let queue = Box::new(SmallFirstQueue::new(config));
-                let Some(Uplink { rate, burst_bytes, pieces_bytes }) = rate.map(Uplink::of) else {
+                let Some(Uplink { rate, burst_bytes, cuts }) = rate.map(Uplink::of) else {
                     return queue;
                 };
                 let rate = lowtail_net::Rate::from_bits_per_s(rate);
-                Box::new(Split::new(pieces_bytes, Box::new(Htb::new(rate, burst_bytes, queue))))
+                let shaped = Box::new(Htb::new(rate, burst_bytes, queue));
+                if cuts { Box::new(Split::new(0, shaped)) } else { shaped }
             }
             QueueFile::Drr { by, limit } => {
                 let mut config = DrrConfig::new(match by {
@@ -381,7 +382,7 @@ impl QueueFile {
                 Some(into.map_or(1448, |bytes| bytes.0.clamp(1448, 65_483) as u16))
             }
             QueueFile::SmallFirst { rate: Some(rate), .. } => {
-                Some(Uplink::of(*rate).pieces_bytes.clamp(1448, 65_483) as u16)
+                Uplink::of(*rate).cuts.then_some(1448)
             }
             _ => self.inner().and_then(QueueFile::pieces),
         }
@@ -394,22 +395,14 @@ struct Uplink {
     rate: u64,
     /// What may leave at once: 1 ms, and two frames at least.
     burst_bytes: u32,
-    /// Payload of the pieces of long segments; 0 for frames.
-    pieces_bytes: u32,
+    /// Long segments are cut into frames: where one takes longer than a burst.
+    cuts: bool,
 }
 
 impl Uplink {
     fn of(rate: RateText) -> Self {
         let rate = rate.0 / 100 * 99;
-        let bytes = |us: u64| (u128::from(rate) * u128::from(us) / 8_000_000) as u64;
-        let cuts = bytes(1_000) < 65_536;
-        let pieces = if cuts { 0 } else { bytes(250).min(65_536) };
-        // A piece is as long as the host's segments are then, with one header.
-        let pieces = pieces.saturating_sub(u64::from(TCP_HEADER_BYTES));
-        Uplink {
-            rate,
-            burst_bytes: bytes(1_000).clamp(2 * 1514, 1 << 30) as u32,
-            pieces_bytes: pieces as u32,
-        }
+        let burst = (u128::from(rate) / 8_000) as u64;
+        Uplink { rate, burst_bytes: burst.clamp(2 * 1514, 1 << 30) as u32, cuts: burst < 65_536 }
     }
 }
