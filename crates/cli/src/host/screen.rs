@@ -211,7 +211,7 @@ impl Screen {
     fn uplinks(&self, frame: &mut Frame<'_>, area: Rect) {
         let matrix = uplinks::matrix(&self.snapshot);
         let rates = uplinks::rates(&self.snapshot);
-        let lines = matrix.rows.len().max(1).min(1_000) as u16 + 3;
+        let lines = matrix.rows.len().clamp(1, 1_000) as u16 + 3;
         let [above, below] =
             Layout::vertical([Constraint::Max(lines), Constraint::Min(3)]).areas(area);
         let title = " Bytes ahead of packets in the uplinks' queues, by sender ";
