@@ -16,6 +16,7 @@
 
 /* A VM's; the loader makes it. */
 struct ahead {
+	struct link_key link;		/* of the packet that is followed */
 	__u64 packets;			/* that were followed */
 	__u64 delay_ns;			/* how long those waited, together */
 	__u64 bytes[SENDERS];		/* of each sender, that left meanwhile */
@@ -42,6 +43,7 @@ __attribute__((noinline)) int note_before(__u32 index, __u32 netns, __u32 ifinde
 	now = served_by(&link);
 	if (!now)
 		return -1;
+	ahead->link = link;
 	return bpf_probe_read_kernel(ahead->before, sizeof(ahead->before), now->bytes);
 }
 
@@ -54,7 +56,7 @@ __attribute__((noinline)) int note_ahead(__u32 index, __u32 netns, __u32 ifindex
 	if (!ahead)
 		return -1;
 	now = bpf_map_lookup_elem(&served, &link);
-	if (!now)
+	if (!now || ahead->link.netns != netns || ahead->link.ifindex != ifindex)
 		return -1;
 	for (__u32 i = 0; i < SENDERS; i++)
 		ahead->bytes[i] += now->bytes[i] - ahead->before[i];
@@ -63,21 +65,28 @@ __attribute__((noinline)) int note_ahead(__u32 index, __u32 netns, __u32 ifindex
 	return 0;
 }
 
-/* @packet, of the VM @index, has been parked under @key and is about to be queued. */
+/*
+ * @packet, of the VM @index, has been parked under @key and is about to be queued. While its figures
+ * are written the VM's key is `CLAIMED`, so that CPUs do not mix up two packets.
+ */
 static __always_inline void probe(struct slot *slot, __u32 index, const struct packet *packet,
 				  __u64 key)
 {
-	__u64 last = slot->probe_ns, least = PROBE_GAP_NS;
+	__u64 last = slot->probe_ns, least = PROBE_GAP_NS, old = slot->probe_key;
 
-	if (slot->probe_key)
+	if (old == CLAIMED)
+		return;
+	if (old)
 		least = PROBE_GIVE_UP_NS + 4 * slot->delay_ns;
-	if (packet->since_ns - last < least)
+	/* A packet of another CPU may have come later, and be here before. */
+	if ((__s64)(packet->since_ns - last) < (__s64)least)
 		return;
-	if (__sync_val_compare_and_swap(&slot->probe_ns, last, packet->since_ns) != last)
+	if (__sync_val_compare_and_swap(&slot->probe_key, old, CLAIMED) != old)
 		return;
-	__sync_lock_test_and_set(&slot->probe_key, 0);
-	if (!note_before(index, packet->link.netns, packet->link.ifindex))
-		__sync_lock_test_and_set(&slot->probe_key, key);
+	slot->probe_ns = packet->since_ns;
+	if (note_before(index, packet->link.netns, packet->link.ifindex))
+		key = 0;
+	__sync_lock_test_and_set(&slot->probe_key, key);
 }
 
 /* A packet has left; CPUs that do so at once may take each other's, which matters little. */
@@ -89,11 +98,16 @@ static __always_inline void note_delay(struct slot *slot, __u64 delay_ns)
 	slot->delay_ns = delay_ns > longest ? delay_ns : longest;
 }
 
-/* Whether it is @packet that is followed; it is no longer then. */
-static __always_inline bool end_probe(struct slot *slot, const struct packet *packet)
+/* Whether it is @packet that is followed; if so, it is to be let go. */
+static __always_inline bool is_probe(struct slot *slot, const struct packet *packet)
 {
 	return slot->probe_key == packet->key && slot->probe_ns == packet->since_ns &&
-	       __sync_val_compare_and_swap(&slot->probe_key, packet->key, 0) == packet->key;
+	       __sync_val_compare_and_swap(&slot->probe_key, packet->key, CLAIMED) == packet->key;
+}
+
+static __always_inline void let_go(struct slot *slot)
+{
+	__sync_lock_test_and_set(&slot->probe_key, 0);
 }
 
 #endif

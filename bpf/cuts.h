@@ -9,9 +9,15 @@
 
 #define CUTS 4096u
 
+/* Pieces follow within the delay of a queue. */
+#define CUT_AGE_NS 10000000000ull
+
 struct cut {
 	__u64 flow;
-	__u64 sender;
+	__u64 at_ns;
+	__u16 slot;
+	__u16 epoch;
+	__u32 pad;
 };
 
 struct {
@@ -28,22 +34,28 @@ static __always_inline struct cut *cut_at(const struct segment *s)
 	return bpf_map_lookup_elem(&cuts, &index);
 }
 
-static __always_inline void note_cut(const struct segment *s, __u32 sender)
+static __always_inline void note_cut(const struct segment *s, const struct packet *packet, __u64 now)
 {
 	struct cut *cut = cut_at(s);
 
 	if (!cut)
 		return;
 	cut->flow = 0;
-	cut->sender = sender;
+	cut->at_ns = now;
+	cut->slot = packet->slot;
+	cut->epoch = packet->epoch;
 	*(volatile __u64 *)&cut->flow = s->sent;
 }
 
-static __always_inline __u32 cut_of(const struct segment *s, __u32 otherwise)
+/* Whose a piece is; `SENDERS` if that is not known. */
+static __always_inline __u32 cut_of(const struct segment *s, __u64 now)
 {
 	struct cut *cut = cut_at(s);
 
-	return cut && *(volatile __u64 *)&cut->flow == s->sent ? cut->sender : otherwise;
+	if (!cut || *(volatile __u64 *)&cut->flow != s->sent || now - cut->at_ns > CUT_AGE_NS ||
+	    !find_slot(cut->slot, cut->epoch))
+		return SENDERS;
+	return vm_sender(cut->slot);
 }
 
 #endif

@@ -151,21 +151,20 @@ int BPF_PROG(queued, struct sk_buff *skb)
 }
 
 /*
- * A packet that a VM has sent, by @from, is given to the driver of @dev. Whose it is for the uplink.
+ * A packet that a VM has sent, by @from, is given to the driver of @dev. Whose it is for the uplink;
+ * `SENDERS` if that is not known: who shares a bridge with VMs, or a piece of something else than TCP.
  */
 static __always_inline __u32 left(const struct sk_buff *skb, const struct link_key *key,
 				  const struct link *from, bool uplink)
 {
 	bool found, carried = from->kind == CARRIER;
+	__u32 sender = carried ? SENDERS : vm_sender(from->slot);
 	struct packet packet;
 	struct segment s = {};
-	__u32 sender = SENDER_OTHERS;
 	struct slot *slot;
 	enum kind kind;
 	__u64 now;
 
-	if (!carried)
-		sender = vm_sender(from->slot);
 	found = fetch_address(skb, &packet);
 	/* To another VM, it passes no uplink; else it may be the first piece of one. */
 	if (!found && !uplink)
@@ -173,11 +172,11 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 	now = bpf_ktime_get_ns();
 	kind = read_segment(skb, AT_MAC, &s);
 	if (!found && (kind != SEGMENT || !fetch(cut_key(&s), &packet)))
-		return carried && kind == SEGMENT ? cut_of(&s, sender) : sender;
+		return carried && kind == SEGMENT ? cut_of(&s, now) : sender;
 	if (carried) {
 		sender = vm_sender(packet.slot);
 		if (!found)
-			note_cut(&s, sender);
+			note_cut(&s, &packet, now);
 	}
 	if (packet.link.ifindex != key->ifindex || packet.link.netns != key->netns)
 		return sender;
@@ -186,8 +185,10 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 		return sender;
 	note(&slot->queue, now - packet.since_ns);
 	note_delay(slot, now - packet.since_ns);
-	if (end_probe(slot, &packet))
+	if (is_probe(slot, &packet)) {
 		note_ahead(packet.slot, key->netns, key->ifindex, now - packet.since_ns);
+		let_go(slot);
+	}
 	if (kind == SEGMENT)
 		note_sent(&s, &packet, now);
 	else if (kind == ODD)
@@ -195,7 +196,7 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 	return sender;
 }
 
-/* Whose a packet is that no VM has sent: the host's own, or one that it forwards. */
+/* Whose a packet is that is not known to be a VM's: the host's own, or one that it forwards. */
 static __always_inline __u32 not_a_vms(const struct sk_buff *skb)
 {
 	struct link_key from;
@@ -213,18 +214,16 @@ int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 	struct link *to = bpf_map_lookup_elem(&links, &key), *from = 0;
 	bool uplink = to && to->kind == UPLINK;
 	struct served *served;
-	__u32 sender;
+	__u32 sender = SENDERS;
 
 	if (skb->skb_iif)
 		from = origin(skb);
 	if (from && (from->kind == TAP || from->kind == CARRIER))
 		sender = left(skb, &key, from, uplink);
-	else if (uplink)
-		sender = not_a_vms(skb);
-	else
-		return 0;
 	if (!uplink)
 		return 0;
+	if (sender == SENDERS)
+		sender = not_a_vms(skb);
 	served = served_by(&key);
 	if (served && sender < SENDERS)
 		__sync_fetch_and_add(&served->bytes[sender], skb->len);
@@ -312,7 +311,8 @@ int BPF_PROG(dropped, struct sk_buff *skb, void *location, __u32 reason)
 	if (fetch_address(skb, &packet)) {
 		slot = find_slot(packet.slot, packet.epoch);
 		if (slot) {
-			end_probe(slot, &packet);
+			if (is_probe(slot, &packet))
+				let_go(slot);
 			note_drop(packet.slot, reason);
 		}
 		return 0;

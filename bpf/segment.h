@@ -54,6 +54,7 @@ struct sock_cgroup_data {
 } __attribute__((preserve_access_index));
 
 struct sock_common {
+	unsigned short skc_family;
 	volatile unsigned char skc_state;
 } __attribute__((preserve_access_index));
 
@@ -82,6 +83,7 @@ struct skb_shared_info {
 #define TCP_NEW_SYN_RECV 12
 
 #define E2BIG 7
+#define AF_UNSPEC 0
 
 #define ETHERNET 1	/* ARPHRD_ETHER */
 #define PACKET_HOST 0	/* linux/if_packet.h: it is addressed to this host */

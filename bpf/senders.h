@@ -46,6 +46,14 @@ struct {
 	__type(value, __u64);
 } taken SEC(".maps");
 
+/* That all are taken, so that nobody looks for one in vain; the loader clears it when it gives some back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} full SEC(".maps");
+
 /* Bytes of each sender that an uplink's driver was given. */
 struct served {
 	__u64 bytes[SENDERS];
@@ -85,9 +93,11 @@ static __always_inline struct served *served_by(const struct link_key *link)
 __attribute__((noinline)) __u32 enter_sender(__u64 kind, __u64 id)
 {
 	struct sender_key key = { id, kind };
-	__u32 number, *found;
-	__u64 *is_taken;
+	__u32 zero = 0, number, *found;
+	__u64 *is_taken, *is_full = bpf_map_lookup_elem(&full, &zero);
 
+	if (!is_full || *is_full)
+		return SENDER_OTHERS;
 	for (__u32 i = 0; i < SENDERS_NAMED; i++) {
 		is_taken = bpf_map_lookup_elem(&taken, &i);
 		if (!is_taken || *is_taken || __sync_val_compare_and_swap(is_taken, 0, 1))
@@ -97,10 +107,11 @@ __attribute__((noinline)) __u32 enter_sender(__u64 kind, __u64 id)
 			return number;
 		/* Another CPU was first. */
 		__sync_lock_test_and_set(is_taken, 0);
-		break;
+		found = bpf_map_lookup_elem(&senders, &key);
+		return found ? *found : SENDER_OTHERS;
 	}
-	found = bpf_map_lookup_elem(&senders, &key);
-	return found ? *found : SENDER_OTHERS;
+	*is_full = 1;
+	return SENDER_OTHERS;
 }
 
 static __always_inline __u32 named_sender(__u64 kind, __u64 id)
@@ -126,6 +137,9 @@ static __always_inline __u32 host_sender(const struct sk_buff *skb)
 	if (!sk || !bpf_core_field_exists(sk->sk_cgrp_data.cgroup) ||
 	    sk->__sk_common.skc_state == TCP_TIME_WAIT || sk->__sk_common.skc_state == TCP_NEW_SYN_RECV)
 		return SENDER_HOST;
+	/* A tap's: what its VM sends through a tunnel or a macvtap, in the group of whoever has opened it. */
+	if (sk->__sk_common.skc_family == AF_UNSPEC)
+		return SENDER_OTHERS;
 	id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	/* In the topmost one are those of the kernel. */
 	return id > 1 ? named_sender(SENDER_GROUP, id) : SENDER_HOST;

@@ -129,7 +129,7 @@ pub struct Cause {
     pub culprit: Culprit,
     /// Their part, 0 to 1: of the ready time, or of the bytes that left before the VM's packets.
     pub ratio: f64,
-    /// What a sender sends, through all uplinks, in bits per second.
+    /// What a sender sends, through the uplink where it sends most, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<f64>,
 }
@@ -182,6 +182,8 @@ pub struct Diagnosis {
 struct Open {
     duration_ms: f64,
     clean: u32,
+    /// For how many intervals its causes are those of an earlier one.
+    kept: u32,
     last: Finding,
 }
 
@@ -202,12 +204,18 @@ impl Diagnosis {
                 let since_ms = before.as_ref().map_or(0.0, |open| open.duration_ms);
                 let duration_ms = since_ms + snapshot.interval_ms;
                 // A short interval may have no packet that was followed.
-                let causes = match before {
-                    Some(before) if found.causes.is_empty() => before.last.causes,
-                    _ => found.causes,
+                let (causes, kept) = match before {
+                    Some(open)
+                        if found.causes.is_empty()
+                            && found.symptom == Symptom::QueueingDelay
+                            && open.kept < CLEAN_INTERVALS =>
+                    {
+                        (renewed(open.last.causes, snapshot), open.kept + 1)
+                    }
+                    _ => (found.causes, 0),
                 };
                 let last = Finding { duration_ms, causes, ..found };
-                findings.push((key, Open { duration_ms, clean: 0, last }));
+                findings.push((key, Open { duration_ms, clean: 0, kept, last }));
             }
         }
         // A VM that is gone has no troubles left.
@@ -228,6 +236,19 @@ impl Diagnosis {
         self.open.extend(findings);
         told
     }
+}
+
+/// Causes of an earlier interval: who is gone is none any more, and rates are those of now.
+fn renewed(causes: Vec<Cause>, snapshot: &Snapshot) -> Vec<Cause> {
+    let here = |pid: u32| snapshot.vms.iter().any(|vm| vm.pid == pid);
+    let renew = |cause: Cause| match &cause.culprit {
+        Culprit::Sender(Sender::Vm(_, pid)) if !here(*pid) => None,
+        Culprit::Sender(sender) => {
+            Some(Cause { bits_per_second: Some(snapshot.bits_per_second(sender)), ..cause })
+        }
+        Culprit::Runner(_) => Some(cause),
+    };
+    causes.into_iter().filter_map(renew).collect()
 }
 
 /// The troubles of one VM in one interval.
@@ -472,10 +493,22 @@ mod tests {
         assert_eq!((found.len(), found[0].symptom), (1, Symptom::QueueingDelay));
         let first = &found[0].causes[0];
         assert_eq!((&first.culprit, first.ratio), (&Culprit::Sender(bulk.clone()), 0.9));
-        // 1.25 MB in a second.
-        assert_eq!(first.bits_per_second, Some(1e7));
+        // A megabyte in a second, at the uplink where it is most.
+        assert_eq!(first.bits_per_second, Some(8e6));
         let json = serde_json::to_value(first).unwrap();
         assert_eq!(json["sender"], serde_json::json!({"vm": ["bulk", 77]}));
+        // Without a sample the causes stay for a while, and whoever is gone is none.
+        let mut short = snapshot.clone();
+        let network = short.vms[0].network.as_mut().unwrap();
+        network.queue_blame = QueueBlame::default();
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.update(&snapshot);
+        for kept in [true, true, true, false] {
+            let causes = &diagnosis.update(&short)[0].causes;
+            let named = causes.iter().any(|cause| cause.culprit == Culprit::Sender(Sender::Host));
+            assert_eq!(named, kept);
+            assert!(causes.iter().all(|cause| cause.culprit != Culprit::Sender(bulk.clone())));
+        }
     }
 
     #[test]

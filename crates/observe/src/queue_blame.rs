@@ -10,11 +10,16 @@ use super::vm_key::VmKey;
 use super::{QueueBlame, Sender, Sent, Uplink};
 use lowtail_discover::Vm;
 use lowtail_kernel::cgroup::paths_of;
+use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
 use lowtail_kernel::{Name, Roots};
 
-/// Looks without a byte after which a group or an interface gives its number back.
+/// Looks without a byte after which a group or an interface gives its number back; ...
 const QUIET_LOOKS: u32 = 60;
+/// ... and where others have found none.
+const QUIET_LOOKS_FULL: u32 = 1;
+/// Control groups are looked for no more often: a host has thousands.
+const WALK_NS: u64 = 1_000_000_000;
 /// Names that are remembered.
 const NAMES_MAX: usize = 4096;
 
@@ -29,6 +34,7 @@ pub(crate) struct QueueBlames {
     /// For how many looks those that have a number were not seen.
     quiet: BTreeMap<(u32, Numbered), u32>,
     groups: BTreeMap<u64, Option<PathBuf>>,
+    walked: Option<Instant>,
     interfaces: BTreeMap<Interface, Name>,
     /// What has come since the start.
     totals: BTreeMap<VmKey, QueueBlame>,
@@ -56,8 +62,13 @@ impl QueueBlames {
         slots: &BTreeMap<VmKey, u32>,
         vms: &BTreeMap<VmKey, Vm>,
     ) -> Result<(BTreeMap<VmKey, QueueBlame>, Vec<Uplink>), Error> {
-        let senders = path.senders()?;
+        // Who gets a number in between has a name, and no bytes yet.
         let served = path.served()?;
+        let aheads: BTreeMap<u32, Ahead> = slots
+            .values()
+            .map(|slot| Ok((*slot, path.ahead(*slot)?)))
+            .collect::<Result<_, Error>>()?;
+        let senders = path.senders()?;
         let names = self.names(&senders, vms);
         let mut uplinks = Vec::new();
         let mut seen: BTreeSet<u32> = BTreeSet::new();
@@ -73,9 +84,10 @@ impl QueueBlames {
         }
         uplinks.sort_by(|a, b| a.name.cmp(&b.name));
         self.served = served;
+        self.forget_uplinks(path)?;
         let mut blames = BTreeMap::new();
         for (vm, slot) in slots {
-            let now = path.ahead(*slot)?;
+            let now = aheads.get(slot).cloned().unwrap_or_default();
             let before = self.ahead.insert(*slot, now.clone()).unwrap_or_default();
             // A slot that was given anew begins at 0.
             let before = if before.packets > now.packets { Ahead::default() } else { before };
@@ -110,17 +122,33 @@ impl QueueBlames {
         seen: &BTreeSet<u32>,
     ) -> Result<(), Error> {
         let named = |whose: &Numbered| matches!(whose, Numbered::Group(_) | Numbered::Interface(_));
+        let most = if path.is_full()? { QUIET_LOOKS_FULL } else { QUIET_LOOKS };
         let mut quiet = BTreeMap::new();
         for (&number, &whose) in senders.iter().filter(|(_, whose)| named(whose)) {
             let looks = self.quiet.get(&(number, whose)).map_or(0, |looks| looks + 1);
             let looks = if seen.contains(&number) { 0 } else { looks };
-            if looks >= QUIET_LOOKS {
+            if looks >= most {
                 path.forget_sender(number, whose)?;
             } else {
                 quiet.insert((number, whose), looks);
             }
         }
         self.quiet = quiet;
+        Ok(())
+    }
+
+    /// Interfaces that are gone are no uplinks any more, and make room for others. Those of other namespaces nobody knows.
+    fn forget_uplinks(&mut self, path: &Path) -> Result<(), Error> {
+        let Some(here) = self.interfaces.keys().next().map(|interface| interface.netns) else {
+            return Ok(());
+        };
+        let known = &self.interfaces;
+        let is_gone = |uplink: &Interface| uplink.netns == here && !known.contains_key(uplink);
+        let gone: Vec<Interface> = self.served.keys().copied().filter(is_gone).collect();
+        for uplink in gone {
+            path.forget_uplink(uplink)?;
+            self.served.remove(&uplink);
+        }
         Ok(())
     }
 
@@ -137,7 +165,10 @@ impl QueueBlames {
         let groups: BTreeSet<u64> = senders.values().filter_map(group).collect();
         let new: BTreeSet<u64> =
             groups.iter().copied().filter(|number| !self.groups.contains_key(number)).collect();
-        if !new.is_empty() {
+        let now = Instant::now();
+        let is_time = self.walked.is_none_or(|then| now.since(then).as_ns() >= WALK_NS);
+        if !new.is_empty() && is_time {
+            self.walked = Some(now);
             if self.groups.len() + new.len() > NAMES_MAX {
                 self.groups.retain(|number, _| groups.contains(number));
             }
@@ -210,13 +241,14 @@ fn difference(now: &[u64], before: &[u64]) -> Vec<u64> {
 
 /// Bytes by the number of their sender, by name.
 fn sent(bytes: &[u64], names: &[Sender]) -> Vec<Sent> {
-    rank(names.iter().cloned().zip(bytes.iter().copied()))
+    let some = names.iter().zip(bytes).filter(|(_, bytes)| **bytes > 0);
+    rank(some.map(|(name, bytes)| (name.clone(), *bytes)))
 }
 
 /// Most first; of equal ones the names decide.
 fn rank(all: impl Iterator<Item = (Sender, u64)>) -> Vec<Sent> {
     let mut by_sender: BTreeMap<Sender, u64> = BTreeMap::new();
-    for (sender, bytes) in all.filter(|(_, bytes)| *bytes > 0) {
+    for (sender, bytes) in all {
         *by_sender.entry(sender).or_default() += bytes;
     }
     let mut ranked: Vec<Sent> =

@@ -118,8 +118,28 @@ impl Path {
         delete(&self.map("senders"), &key.to_bytes())?;
         // The kernel's side takes a number before it enters it, so that an entry that is gone has its number for itself.
         let at = number.saturating_sub(NAMED).to_ne_bytes();
-        let done = self.map("taken").update(&at, &0u64.to_ne_bytes(), MapFlags::ANY);
+        let zero = 0u64.to_ne_bytes();
+        let done = self.map("taken").update(&at, &zero, MapFlags::ANY);
+        let done =
+            done.and_then(|()| self.map("full").update(&0u32.to_ne_bytes(), &zero, MapFlags::ANY));
         done.map_err(|source| Error::Bpf { what: "forget a sender", source })
+    }
+
+    /// Whether somebody has found no number since some were given back.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn is_full(&self) -> Result<bool, Error> {
+        Ok(u64::get(&self.lookup("full", &0u32.to_ne_bytes())?) != 0)
+    }
+
+    /// Forgets an uplink that is no more.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn forget_uplink(&self, uplink: Interface) -> Result<(), Error> {
+        delete(&self.map("links"), &uplink.key())?;
+        delete(&self.map("served"), &uplink.key())
     }
 
     /// Bytes by the number of their sender, that each uplink has sent.

@@ -30,11 +30,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a sender has sent through all uplinks, in bits per second.
+    /// What a sender has sent through the uplink where it has sent most, in bits per second: what leaves by a bond or a VLAN leaves by
+    /// the interface below as well.
     pub fn bits_per_second(&self, sender: &Sender) -> f64 {
         let all = self.uplinks.iter().flat_map(|uplink| &uplink.senders);
-        let bytes: u64 = all.filter(|sent| sent.sender == *sender).map(|sent| sent.bytes).sum();
-        rate(bytes, self.interval_ms)
+        let bytes = all.filter(|sent| sent.sender == *sender).map(|sent| sent.bytes).max();
+        rate(bytes.unwrap_or(0), self.interval_ms)
     }
 }
 

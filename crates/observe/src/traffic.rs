@@ -12,7 +12,7 @@ use lowtail_discover::{Tap, Vm};
 use lowtail_kernel::Roots;
 use lowtail_kernel::error::Error;
 
-/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each, and 4 kB more for each VM that there is.
+/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each, and 8 kB more for each VM that there is.
 const SLOTS: u32 = 1024;
 
 /// Which VM has which slot of the kernel's, and what it had counted at the last look.

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::clock::{CPU_HZ_ASSUMED, CpuHz, CpuHzSource};
 use crate::error::Error;
+use crate::linux::{Queues, harmless};
 use crate::options::Options;
 use crate::perfetto::{CounterTrack, State, VcpuTrack, Writer};
 use crate::problems::RecordProblems;
-use crate::queues::QueueInterval;
 use crate::schedule::{Observer, Run, Schedule, Wait, WaitEnd};
 use crate::source::Source;
 use crate::vcpu::{Origin, Vcpu};
@@ -76,18 +76,22 @@ const COUNTERS_MAX: usize = 500;
 
 impl<W: Write> Exporter<W> {
     /// Who filled the uplinks: what each sent per second, and what was ahead of each VM's packets, by sender.
-    fn queues(&mut self, intervals: &[QueueInterval]) -> Result<(), Error> {
+    fn queues(&mut self, queues: &Queues) -> Result<(), Error> {
+        let mut end_ns = 0;
         /// A counter, its value in the last interval and in this one.
         type Counter = (CounterTrack, Option<u64>, u64);
         let mut counters: BTreeMap<String, Counter> = BTreeMap::new();
-        for interval in intervals {
+        for interval in queues.intervals() {
             let from_ns = self.ns(interval.from_ns);
+            end_ns = self.ns(interval.to_ns);
             let span_ns = interval.to_ns.saturating_sub(interval.from_ns).max(1);
             // Who has none in an interval is at 0.
             counters.values_mut().for_each(|counter| counter.2 = 0);
             let mut set = |name: String, value: u64| -> Result<(), Error> {
+                let name = harmless(&name);
                 if let Some(counter) = counters.get_mut(&name) {
-                    counter.2 = value;
+                    // Two may have one name.
+                    counter.2 = counter.2.saturating_add(value);
                 } else if counters.len() < COUNTERS_MAX {
                     let track = self.writer.counter(&name)?;
                     counters.insert(name, (track, None, value));
@@ -115,7 +119,6 @@ impl<W: Write> Exporter<W> {
                 }
             }
         }
-        let end_ns = intervals.last().map_or(0, |interval| self.ns(interval.to_ns));
         for (track, _, _) in counters.into_values() {
             self.writer.value(track, end_ns, 0)?;
         }
@@ -200,7 +203,9 @@ pub(crate) fn export_perfetto<R: Read, W: Write>(
     let exporter = Exporter { writer, hz, tracks: HashMap::new(), origin: 0, events: 0 };
     let mut schedule = Schedule::new(exporter);
     source.follow(&mut schedule)?;
-    schedule.observer.queues(source.queues().1)?;
+    if let Some(queues) = source.queues() {
+        schedule.observer.queues(queues)?;
+    }
     let span = source.span().map_or(0, |(first, last)| last - first);
     let exported = Exported {
         span_us: hz.us(span),

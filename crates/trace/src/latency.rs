@@ -9,7 +9,7 @@ use crate::blame::{Reason, Runner};
 use crate::clock::{CpuHz, CpuHzSource};
 use crate::cores::{Cores, CpuPlace};
 use crate::error::Error;
-use crate::linux::ThreadInfo;
+use crate::linux::{Queues, ThreadInfo};
 use crate::options::{Options, Races};
 use crate::problems::RecordProblems;
 use crate::queues::UplinkQueues;
@@ -338,7 +338,7 @@ pub(crate) fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, E
         cpu_hz_source: hz.source,
         vcpus,
         pcpus: pcpus.collect(),
-        uplink_queues: source.queues().0,
+        uplink_queues: source.queues().and_then(Queues::all),
         records: source.problems(&schedule),
     })
 }

@@ -4,11 +4,10 @@ use std::io::{Chain, Cursor, Read};
 
 use crate::clock::{CpuHz, CpuHzSource, check_cpu_hz};
 use crate::error::Error;
-use crate::linux;
+use crate::linux::{self, Queues};
 use crate::merge::Merger;
 use crate::options::Options;
 use crate::problems::RecordProblems;
-use crate::queues::{QueueInterval, UplinkQueues};
 use crate::schedule::{Observer, Schedule};
 use crate::xen;
 
@@ -93,9 +92,9 @@ impl<R: Read> Source<R> {
     }
 
     /// Who filled the uplinks, once all is read: over all of it, and interval by interval.
-    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+    pub(crate) fn queues(&self) -> Option<&Queues> {
         match self {
-            Source::Xen(_) => (None, &[]),
+            Source::Xen(_) => None,
             Source::Linux(feed) => feed.queues(),
         }
     }

@@ -4,8 +4,8 @@ mod common;
 
 use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, queues, switch, wake};
 use lowtail_trace::{
-    CpuPlace, Error, Latency, Options, Reason, Role, Sender, Trigger, VcpuLatency, export_perfetto,
-    info, latency,
+    AheadInterval, CpuPlace, Error, Latency, Options, QueueInterval, Reason, Role, Sender, Trigger,
+    VcpuLatency, export_perfetto, info, latency,
 };
 
 fn of<'a>(found: &'a Latency, name: &str) -> &'a VcpuLatency {
@@ -94,13 +94,60 @@ fn who_filled_the_uplinks() {
     assert_eq!(a.bytes_ahead, 8_000);
     assert_eq!((&a.senders[0].sender, a.senders[0].bytes), (&Sender::Vm("b".to_owned()), 6_000));
     let table = found.table();
-    assert!(table.contains("b 75.00 %, backup 25.00 %"), "{table}");
+    assert!(table.contains("b 75.00 %, cgroup backup 25.00 %"), "{table}");
     let (exported, trace) =
         export_perfetto(&bytes[..], Vec::new(), "test", &Options::default()).unwrap();
     assert!(exported.events >= 4);
     let text = String::from_utf8_lossy(&trace);
-    assert!(text.contains("eth0: sent by b, bytes/s") && text.contains("ahead of a: backup"));
+    assert!(
+        text.contains("eth0: sent by b, bytes/s") && text.contains("ahead of a: cgroup backup")
+    );
     assert_eq!(info(&bytes[..], &Options::default()).unwrap().unknown_records, 0);
+}
+
+/// A quiet interval is time, too, and an interval that takes several blocks is one.
+#[test]
+fn quiet_and_long_intervals() {
+    let mut out = begin();
+    out.queues(&queues(1_000)).unwrap();
+    let mut quiet = QueueInterval { from_ns: 501_000, to_ns: 1_001_000, ..Default::default() };
+    out.queues(&quiet).unwrap();
+    quiet.ahead = (0..700)
+        .map(|vm| AheadInterval {
+            vm: format!("vm-{vm}"),
+            packets: 1,
+            delay_ns: 1,
+            bytes: (0..100).map(|n| (Sender::Group(format!("g{n}")), 1)).collect(),
+        })
+        .collect();
+    (quiet.from_ns, quiet.to_ns) = (1_001_000, 2_001_000);
+    out.queues(&quiet).unwrap();
+    out.events(0, 0, &switch(2_000, 0, RUNNABLE, 8)).unwrap();
+    let bytes = out.finish(2_001_000, 0).unwrap().0;
+    let found = latency(&bytes[..], &Options::default()).unwrap();
+    let all = found.uplink_queues.as_ref().unwrap();
+    // 6,250 bytes in two milliseconds.
+    assert_eq!((all.span_us, all.uplinks[0].bits_per_second), (2e3, 2.5e7));
+    let last = all.vms.iter().find(|of| of.vm == "vm-699").unwrap();
+    assert_eq!((all.vms.len(), last.bytes_ahead, last.senders.len()), (701, 100, 100));
+    let (exported, _) =
+        export_perfetto(&bytes[..], std::io::sink(), "test", &Options::default()).unwrap();
+    assert!(exported.events < 3_000, "each counter changes twice: {}", exported.events);
+}
+
+/// A name of a megabyte that each of thousands of entries has once took gigabytes.
+#[test]
+fn a_long_name_is_refused() {
+    let mut out = begin();
+    out.events(0, 0, &switch(2_000, 0, RUNNABLE, 8)).unwrap();
+    let good = out.finish(1_001_000, 0).unwrap().0;
+    let head = good.len() - 40;
+    let mut bad = good[..head].to_vec();
+    bad.extend([10u32, 8 + 5_000, 1, 5_000].map(u32::to_le_bytes).concat());
+    bad.extend([b'x'; 5_000]);
+    bad.extend(&good[head..]);
+    let error = latency(&bad[..], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("longer than its block, or than 4096 bytes"), "{error}");
 }
 
 /// Another queue's idle CPU is no excuse of the one that it waits for.

@@ -216,7 +216,9 @@ impl Screen {
             Layout::vertical([Constraint::Max(lines), Constraint::Min(3)]).areas(area);
         let title = " Bytes ahead of packets in the uplinks' queues, by sender ";
         if matrix.rows.is_empty() {
-            let none = Paragraph::new("No packet of a VM waited for others.");
+            let unseen = self.snapshot.coverage_gaps.iter().find(|gap| gap.starts_with("packets"));
+            let none = unseen.map_or("No packet of a VM waited for others.", |gap| gap.as_str());
+            let none = Paragraph::new(none);
             frame.render_widget(none.block(Block::bordered().title(title)), above);
         } else {
             let rows = matrix.rows.iter().map(|(cells, parts)| {
@@ -434,7 +436,7 @@ mod tests {
         screen.update(&snapshot, &[]);
         press(&mut screen, KeyCode::Char('u'));
         let text = shown(&screen);
-        for part in ["batch %", "backup.service %", "90.0", "eth0", "7.20"] {
+        for part in ["batch %", "cgroup backup", "90.0", "eth0", "7.20"] {
             assert!(text.contains(part), "`{part}` is not in:\n{text}");
         }
         screen.update(&Snapshot::default(), &[]);

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn rows_of_the_matrix_are_all_of_what_was_ahead() {
         let matrix = matrix(&snapshot());
-        assert_eq!(matrix.titles[Matrix::LEADING..], ["batch %", "backup.service %"]);
+        assert_eq!(matrix.titles[Matrix::LEADING..], ["batch %", "cgroup backup.service %"]);
         assert_eq!(matrix.rows.len(), 1, "batch has no traffic");
         let (cells, parts) = &matrix.rows[0];
         assert_eq!(cells[1..], ["4", "50.0", "12.5", "90.0", "10.0"]);

@@ -192,10 +192,10 @@ pub(crate) fn who(who: &Runner) -> String {
 pub(crate) fn sender(sender: &Sender) -> String {
     match sender {
         Sender::Vm(name, _) => name.to_string(),
-        // The last part says which it is: a service, a container.
+        // The last part says which it is: a service, a container. Whoever makes one may call it as a VM is called.
         Sender::Group(name) => {
             let name = name.to_string();
-            name.rsplit('/').next().unwrap_or_default().to_string()
+            format!("cgroup {}", name.rsplit('/').next().unwrap_or_default())
         }
         Sender::Interface(name) => format!("from {name}"),
         Sender::Host => "host".to_string(),

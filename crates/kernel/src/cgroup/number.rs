@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use crate::Roots;
@@ -25,7 +25,9 @@ pub fn paths_of(roots: &Roots, numbers: &BTreeSet<u64>) -> BTreeMap<u64, PathBuf
 fn mounted(mounts: &str) -> impl Iterator<Item = PathBuf> {
     mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
-        let is_ours = kind.split(' ').next() == Some("cgroup2");
+        // Not a part of it that is mounted somewhere else.
+        let is_whole = place.split(' ').nth(3) == Some("/");
+        let is_ours = is_whole && kind.split(' ').next() == Some("cgroup2");
         is_ours.then(|| place.split(' ').nth(4)).flatten().map(PathBuf::from)
     })
 }
@@ -40,16 +42,16 @@ fn below(root: &Path, numbers: &BTreeSet<u64>) -> BTreeMap<u64, PathBuf> {
         for group in level {
             let Ok(children) = fs::read_dir(&group) else { continue };
             for child in children.filter_map(Result::ok) {
-                // A link is none, and leads nowhere.
-                let Ok(about) = child.metadata() else { continue };
-                if !about.is_dir() || looked >= GROUPS_MAX {
+                // A directory says of what is in it which kind and number it has. A link is none, and leads nowhere.
+                let is_group = child.file_type().is_ok_and(|kind| kind.is_dir());
+                if !is_group || looked >= GROUPS_MAX {
                     continue;
                 }
                 looked += 1;
-                if numbers.contains(&about.ino())
+                if numbers.contains(&child.ino())
                     && let Ok(path) = child.path().strip_prefix(root)
                 {
-                    found.insert(about.ino(), path.to_path_buf());
+                    found.insert(child.ino(), path.to_path_buf());
                 }
                 next.push(child.path());
             }
@@ -61,6 +63,8 @@ fn below(root: &Path, numbers: &BTreeSet<u64>) -> BTreeMap<u64, PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]

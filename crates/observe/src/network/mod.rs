@@ -40,6 +40,7 @@ pub(crate) const SENDERS: usize = 256;
 shared_struct! {
     /// `struct ahead` of `bpf/ahead.h`: bytes that left before a VM's packets.
     pub(crate) struct AheadBytes = "ahead" {
+        link: [u8; 8],
         pub(crate) packets: u64,
         pub(crate) delay_ns: u64,
         pub(crate) bytes: [u64; SENDERS],
@@ -99,7 +100,7 @@ const UPLINK: u32 = 2;
 /// How much is kept in the kernel.
 #[derive(Clone, Debug)]
 pub struct PathOptions {
-    /// Slots for VMs, numbered from 0, 65,536 at most. 2.3 kB twice for each, and 4 kB for each VM that has one.
+    /// Slots for VMs, numbered from 0, 65,536 at most. 2.3 kB twice for each, and 8 kB for each VM that has one.
     pub slots: u32,
     /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
     pub packets: u32,

@@ -12,8 +12,12 @@ use crate::{Sender, Sent};
 
 /// From one look to the next: as long as a queue takes to matter, and short enough to tell bursts apart.
 pub(super) const INTERVAL_NS: u64 = 200_000_000;
-/// Intervals that are remembered for a wait that is too long: two minutes.
+/// Intervals that are remembered for a wait that is too long: two minutes; ...
 const REMEMBERED_MAX: usize = 600;
+/// ... and pairs of who waits and who sends in them, some 100 bytes each.
+const PAIRS_MAX: usize = 200_000;
+/// Senders that are told for one VM; the others are put together.
+const SENDERS_MAX: usize = 32;
 
 /// Looks at the uplinks, interval by interval.
 #[derive(Debug)]
@@ -22,6 +26,7 @@ pub(super) struct Queues {
     traffic: Result<Traffic, String>,
     looked_ns: u64,
     remembered: VecDeque<QueueInterval>,
+    pairs: usize,
 }
 
 impl Queues {
@@ -30,7 +35,7 @@ impl Queues {
             true => Traffic::start(Vec::new(), roots.clone()).map_err(|error| error.to_string()),
             false => Err(String::new()),
         };
-        Queues { traffic, looked_ns: now_ns, remembered: VecDeque::new() }
+        Queues { traffic, looked_ns: now_ns, remembered: VecDeque::new(), pairs: 0 }
     }
 
     /// Why uplinks are not in the recording, if that is not what was asked for.
@@ -66,7 +71,7 @@ impl Queues {
                 vm: vm.name.as_given().to_owned(),
                 packets: blame.sampled_packets,
                 delay_ns: blame.sampled_delay_ns,
-                bytes: blame.senders.iter().map(bytes).collect(),
+                bytes: told(&blame.senders),
             })
         });
         let (sent, ahead) = (sent.collect(), ahead.collect());
@@ -81,9 +86,11 @@ impl Queues {
     /// As [`Queues::look`]; what has come is remembered.
     pub(super) fn remember(&mut self, vms: &BTreeMap<VmKey, Vm>, now_ns: u64) -> Result<(), Error> {
         let new = self.look(vms, now_ns, INTERVAL_NS)?;
+        self.pairs += new.as_ref().map_or(0, pairs);
         self.remembered.extend(new);
-        while self.remembered.len() > REMEMBERED_MAX {
-            self.remembered.pop_front();
+        while self.remembered.len() > REMEMBERED_MAX || self.pairs > PAIRS_MAX {
+            let Some(old) = self.remembered.pop_front() else { break };
+            self.pairs -= pairs(&old);
         }
         Ok(())
     }
@@ -92,6 +99,23 @@ impl Queues {
     pub(super) fn since(&self, at_ns: u64) -> impl Iterator<Item = &QueueInterval> {
         self.remembered.iter().filter(move |interval| interval.to_ns > at_ns)
     }
+}
+
+/// How many pairs of who waits and who sends there are.
+fn pairs(interval: &QueueInterval) -> usize {
+    let sent = interval.sent.iter().map(|(_, senders)| senders.len());
+    let ahead = interval.ahead.iter().map(|of| of.bytes.len());
+    sent.chain(ahead).sum()
+}
+
+/// Those who have sent most, and the others together.
+fn told(senders: &[Sent]) -> Vec<(TraceSender, u64)> {
+    let (first, rest) = senders.split_at(senders.len().min(SENDERS_MAX));
+    let mut told: Vec<(TraceSender, u64)> = first.iter().map(bytes).collect();
+    if !rest.is_empty() {
+        told.push((TraceSender::Others, rest.iter().map(|sent| sent.bytes).sum()));
+    }
+    told
 }
 
 fn bytes(sent: &Sent) -> (TraceSender, u64) {

@@ -13,7 +13,7 @@ use std::io::Read;
 
 use super::event::{Event, IDLE, Item, Left, UNKNOWN, What};
 use super::perf::Perf;
-use super::recording::Recording;
+use super::recording::{Queues, Recording};
 use super::threads::{THREADS_MAX, Threads};
 use super::{Format, Trigger, bytes::Bytes};
 use crate::cores::CpuPlace;
@@ -22,7 +22,6 @@ use crate::merge::QUEUE_RECORDS_MAX;
 use crate::options::Options;
 use crate::order::Order;
 use crate::problems::RecordProblems;
-use crate::queues::{QueueInterval, UplinkQueues};
 use crate::record::Runstate;
 use crate::schedule::{Observer, Schedule, WaitEnd};
 use crate::tables::ByPcpu;
@@ -94,10 +93,10 @@ impl<R: Read> File<R> {
     }
 
     /// Who filled the uplinks, as far as it has been read: over all of it, and interval by interval.
-    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+    pub(crate) fn queues(&self) -> Option<&Queues> {
         match self {
-            File::Recording(file) => (file.queues.all(), &file.intervals),
-            File::Perf(_) => (None, &[]),
+            File::Recording(file) => Some(&file.queues),
+            File::Perf(_) => None,
         }
     }
 
@@ -157,7 +156,7 @@ impl<R: Read> Feed<R> {
     }
 
     /// See [`File::queues`].
-    pub(crate) fn queues(&self) -> (Option<UplinkQueues>, &[QueueInterval]) {
+    pub(crate) fn queues(&self) -> Option<&Queues> {
         self.file.queues()
     }
 

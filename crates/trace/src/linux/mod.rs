@@ -20,6 +20,7 @@ pub use threads::THREADS_MAX;
 
 pub(crate) use feed::Feed;
 pub(crate) use info::info;
+pub(crate) use recording::Queues;
 pub(crate) use threads::harmless;
 
 /// Which of the formats.

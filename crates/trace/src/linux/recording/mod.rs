@@ -8,6 +8,7 @@ mod queues;
 mod read;
 mod write;
 
+pub(crate) use queues::Queues;
 pub(crate) use read::Recording;
 pub use write::Writer;
 

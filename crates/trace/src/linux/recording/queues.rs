@@ -1,14 +1,23 @@
 //! Blocks that say who filled the uplinks, written and read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::linux::bytes::{cut, u32_at, u64_at};
-use crate::queues::{AheadInterval, QueueInterval, Sender};
+use crate::queues::{
+    AheadInterval, QueueBlame, QueueInterval, Sender, UplinkBytes, UplinkQueues, rank,
+};
 
 /// Bytes of an entry of an interval.
 const ENTRY_BYTES: usize = 32;
-/// Names that a file may have.
+/// Entries of a block: of 64 uplinks all fit into one, and a block is as long as it may be.
+const BLOCK_ENTRIES: usize = 32_000;
+/// Names that a file may have, and how long they are at most.
 const NAMES_MAX: usize = 65_536;
+const NAME_BYTES_MAX: usize = 4096;
+/// So many pairs of who waits and who sends may be in a file.
+const PAIRS_MAX: usize = 1 << 20;
+/// So many entries are remembered interval by interval.
+const ENTRIES_MAX: usize = 1 << 20;
 
 /// What stands in an entry.
 mod what {
@@ -42,16 +51,19 @@ enum Named {
 pub(super) struct Numbers(HashMap<Named, u32>);
 
 impl Numbers {
-    /// Blocks for an interval: names that are new, and the interval itself, if there is anything in it.
-    pub(super) fn blocks(&mut self, interval: &QueueInterval) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+    /// Blocks for an interval: names that are new, and the interval itself. What does not fit into one block is in others, whose
+    /// intervals have no length.
+    pub(super) fn blocks(&mut self, interval: &QueueInterval) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let mut names = Vec::new();
-        let mut entries = Vec::new();
+        let mut entries: Vec<[u8; ENTRY_BYTES]> = Vec::new();
         let mut entry = |what: u32, of: u32, sender: u32, amount: u64, delay_ns: u64| {
-            for number in [what, of, sender, 0] {
-                entries.extend(number.to_le_bytes());
+            let mut bytes = [0; ENTRY_BYTES];
+            for (at, number) in [what, of, sender].into_iter().enumerate() {
+                bytes[4 * at..4 * at + 4].copy_from_slice(&number.to_le_bytes());
             }
-            entries.extend(amount.to_le_bytes());
-            entries.extend(delay_ns.to_le_bytes());
+            bytes[16..24].copy_from_slice(&amount.to_le_bytes());
+            bytes[24..].copy_from_slice(&delay_ns.to_le_bytes());
+            entries.push(bytes);
         };
         for (uplink, senders) in &interval.sent {
             let Some(of) = self.number(Named::Uplink(uplink.clone()), &mut names) else { continue };
@@ -69,14 +81,18 @@ impl Numbers {
                 sender.into_iter().for_each(|sender| entry(what::AHEAD, of, sender, *bytes, 0));
             }
         }
-        if entries.is_empty() {
-            return (names, None);
-        }
-        let mut block = Vec::with_capacity(16 + entries.len());
-        block.extend(interval.from_ns.to_le_bytes());
-        block.extend(interval.to_ns.to_le_bytes());
-        block.extend(entries);
-        (names, Some(block))
+        // One of its own for the first, even if nothing has come: time passes all the same.
+        let (first, rest) = entries.split_at(entries.len().min(BLOCK_ENTRIES));
+        let block = |from_ns: u64, entries: &[[u8; ENTRY_BYTES]]| {
+            let mut block = Vec::with_capacity(16 + ENTRY_BYTES * entries.len());
+            block.extend(from_ns.to_le_bytes());
+            block.extend(interval.to_ns.to_le_bytes());
+            block.extend(entries.iter().flatten());
+            block
+        };
+        let mut blocks = vec![block(interval.from_ns, first)];
+        blocks.extend(rest.chunks(BLOCK_ENTRIES).map(|entries| block(interval.to_ns, entries)));
+        (names, blocks)
     }
 
     /// The number of a name; a new one is added to `names`. `None` if there are too many.
@@ -95,7 +111,7 @@ impl Numbers {
             Named::Sender(Sender::Host) => (kind::HOST, ""),
             Named::Sender(Sender::Others) => (kind::OTHERS, ""),
         };
-        let name = cut(name, 4096);
+        let name = cut(name, NAME_BYTES_MAX);
         let mut block = Vec::with_capacity(8 + name.len());
         block.extend(kind.to_le_bytes());
         block.extend((name.len() as u32).to_le_bytes());
@@ -107,22 +123,46 @@ impl Numbers {
     }
 }
 
-/// Names in the order in which they were read.
-#[derive(Debug, Default)]
-pub(super) struct Names(Vec<Named>);
+/// An entry of an interval: names are their numbers.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    what: u32,
+    of: u32,
+    sender: u32,
+    amount: u64,
+    delay_ns: u64,
+}
 
-impl Names {
+/// What was read: names in their order, sums, and intervals as far as there is room. Names stay numbers, or a small file would
+/// take much memory.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    names: Vec<Named>,
+    span_ns: u64,
+    /// Bytes by what, of whom and whose.
+    sums: BTreeMap<(u32, u32, u32), u64>,
+    /// Of each VM: packets, and how long they waited.
+    followed: BTreeMap<u32, (u64, u64)>,
+    intervals: Vec<(u64, u64, Vec<Entry>)>,
+    entries: usize,
+}
+
+impl Queues {
     /// A block with a name. What is wrong with it is said.
     pub(super) fn name(&mut self, payload: &[u8]) -> Result<(), String> {
         let length = u32_at(payload, 4) as usize;
-        let name = payload.get(8..).and_then(|rest| rest.get(..length)).ok_or_else(|| {
-            "the name of a sender is longer than its block; the file is damaged".to_owned()
+        let name = payload.get(8..).and_then(|rest| rest.get(..length));
+        let name = name.filter(|name| name.len() <= NAME_BYTES_MAX).ok_or_else(|| {
+            format!(
+                "the name of a sender is longer than its block, or than {NAME_BYTES_MAX} bytes; the file is \
+                 damaged"
+            )
         })?;
-        if self.0.len() >= NAMES_MAX {
+        if self.names.len() >= NAMES_MAX {
             return Err("too many senders; the file is damaged".to_owned());
         }
         let name = String::from_utf8_lossy(name).into_owned();
-        self.0.push(match u32_at(payload, 0) {
+        self.names.push(match u32_at(payload, 0) {
             kind::VM => Named::Sender(Sender::Vm(name)),
             kind::GROUP => Named::Sender(Sender::Group(name)),
             kind::INTERFACE => Named::Sender(Sender::Interface(name)),
@@ -135,9 +175,8 @@ impl Names {
     }
 
     /// A block with an interval. What is wrong with it is said.
-    pub(super) fn interval(&self, payload: &[u8]) -> Result<QueueInterval, String> {
+    pub(super) fn interval(&mut self, payload: &[u8]) -> Result<(), String> {
         let (from_ns, to_ns) = (u64_at(payload, 0), u64_at(payload, 8));
-        let mut interval = QueueInterval { from_ns, to_ns, ..QueueInterval::default() };
         let entries = payload[16..].chunks_exact(ENTRY_BYTES);
         if !entries.remainder().is_empty() || to_ns < from_ns {
             return Err(
@@ -145,33 +184,32 @@ impl Names {
                     .to_owned(),
             );
         }
+        let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
-            let named = |at: usize| {
-                let number = u32_at(entry, at);
-                let found = self.0.get(number as usize);
+            let entry = Entry {
+                what: u32_at(entry, 0),
+                of: u32_at(entry, 4),
+                sender: u32_at(entry, 8),
+                amount: u64_at(entry, 16),
+                delay_ns: u64_at(entry, 24),
+            };
+            let named = |number: u32| {
+                let found = self.names.get(number as usize);
                 found.ok_or_else(|| format!("sender {number} is not named; the file is damaged"))
             };
-            let (of, sender) = (named(4)?, named(8)?);
-            let (amount, delay_ns) = (u64_at(entry, 16), u64_at(entry, 24));
-            match (u32_at(entry, 0), of, sender) {
-                (what::SENT, Named::Uplink(uplink), Named::Sender(sender)) => {
-                    match interval.sent.last_mut().filter(|(last, _)| last == uplink) {
-                        Some((_, senders)) => senders.push((sender.clone(), amount)),
-                        None => {
-                            interval.sent.push((uplink.clone(), vec![(sender.clone(), amount)]));
-                        }
-                    }
+            match (entry.what, named(entry.of)?, named(entry.sender)?) {
+                (what::SENT, Named::Uplink(_), Named::Sender(_))
+                | (what::AHEAD, Named::Sender(Sender::Vm(_)), Named::Sender(_)) => {
+                    let sum = self.sums.entry((entry.what, entry.of, entry.sender)).or_default();
+                    *sum = sum.saturating_add(entry.amount);
                 }
-                (what::FOLLOWED, Named::Sender(Sender::Vm(vm)), _) => {
-                    let of = ahead(&mut interval.ahead, vm);
-                    of.packets = of.packets.saturating_add(amount);
-                    of.delay_ns = of.delay_ns.saturating_add(delay_ns);
-                }
-                (what::AHEAD, Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => {
-                    ahead(&mut interval.ahead, vm).bytes.push((sender.clone(), amount));
+                (what::FOLLOWED, Named::Sender(Sender::Vm(_)), _) => {
+                    let (packets, delay_ns) = self.followed.entry(entry.of).or_default();
+                    *packets = packets.saturating_add(entry.amount);
+                    *delay_ns = delay_ns.saturating_add(entry.delay_ns);
                 }
                 // An entry that a later version knows.
-                (3.., _, _) => {}
+                (3.., _, _) => continue,
                 (kind, _, _) => {
                     return Err(format!(
                         "an entry of kind {kind} in an interval of queues names the wrong thing; the file \
@@ -179,8 +217,98 @@ impl Names {
                     ));
                 }
             }
+            read.push(entry);
         }
-        Ok(interval)
+        if self.sums.len() > PAIRS_MAX {
+            return Err(format!("more than {PAIRS_MAX} pairs of who waits and who sends"));
+        }
+        self.span_ns = self.span_ns.saturating_add(to_ns - from_ns);
+        self.entries += 1 + read.len();
+        if self.entries > ENTRIES_MAX {
+            return Ok(());
+        }
+        match self.intervals.last_mut() {
+            // What did not fit into the block before.
+            Some((_, to, all)) if from_ns == to_ns && *to == to_ns => all.extend(read),
+            _ => self.intervals.push((from_ns, to_ns, read)),
+        }
+        Ok(())
+    }
+
+    /// All of it; `None` if nothing was counted.
+    pub(crate) fn all(&self) -> Option<UplinkQueues> {
+        if self.span_ns == 0 {
+            return None;
+        }
+        let mut sent: BTreeMap<&str, BTreeMap<Sender, u64>> = BTreeMap::new();
+        let mut ahead: BTreeMap<&str, BTreeMap<Sender, u64>> = BTreeMap::new();
+        for (&(_, of, sender), &bytes) in &self.sums {
+            let (of, sender) = (&self.names[of as usize], &self.names[sender as usize]);
+            let (all, sender) = match (of, sender) {
+                (Named::Uplink(name), Named::Sender(sender)) => (sent.entry(name), sender),
+                (Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => (ahead.entry(vm), sender),
+                _ => continue,
+            };
+            let sum = all.or_default().entry(sender.clone()).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        let mut followed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (&of, &(packets, delay_ns)) in &self.followed {
+            let Named::Sender(Sender::Vm(vm)) = &self.names[of as usize] else { continue };
+            let all = followed.entry(vm).or_default();
+            *all = (all.0.saturating_add(packets), all.1.saturating_add(delay_ns));
+        }
+        let uplinks = sent.into_iter().map(|(name, senders)| {
+            let (transmitted_bytes, senders) = rank(senders);
+            let bits_per_second = 8e9 * transmitted_bytes as f64 / self.span_ns as f64;
+            UplinkBytes { name: name.to_owned(), transmitted_bytes, bits_per_second, senders }
+        });
+        let uplinks = uplinks.collect();
+        let vms = followed.into_iter().map(|(vm, (packets, delay_ns))| {
+            let (bytes_ahead, senders) = rank(ahead.remove(vm).unwrap_or_default());
+            QueueBlame {
+                vm: vm.to_owned(),
+                sampled_packets: packets,
+                sampled_delay_us: delay_ns as f64 / 1e3,
+                bytes_ahead,
+                senders,
+            }
+        });
+        let vms = vms.collect();
+        Some(UplinkQueues { span_us: self.span_ns as f64 / 1e3, uplinks, vms })
+    }
+
+    /// Interval after interval, as far as there was room.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = QueueInterval> + '_ {
+        let resolve = |(from_ns, to_ns, entries): &(u64, u64, Vec<Entry>)| {
+            let mut interval =
+                QueueInterval { from_ns: *from_ns, to_ns: *to_ns, ..QueueInterval::default() };
+            for entry in entries {
+                let (of, sender) =
+                    (&self.names[entry.of as usize], &self.names[entry.sender as usize]);
+                match (entry.what, of, sender) {
+                    (what::SENT, Named::Uplink(uplink), Named::Sender(sender)) => {
+                        if interval.sent.last().is_none_or(|(last, _)| last != uplink) {
+                            interval.sent.push((uplink.clone(), Vec::new()));
+                        }
+                        let last = interval.sent.last_mut();
+                        last.into_iter()
+                            .for_each(|(_, all)| all.push((sender.clone(), entry.amount)));
+                    }
+                    (what::FOLLOWED, Named::Sender(Sender::Vm(vm)), _) => {
+                        let of = ahead(&mut interval.ahead, vm);
+                        of.packets = of.packets.saturating_add(entry.amount);
+                        of.delay_ns = of.delay_ns.saturating_add(entry.delay_ns);
+                    }
+                    (what::AHEAD, Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => {
+                        ahead(&mut interval.ahead, vm).bytes.push((sender.clone(), entry.amount));
+                    }
+                    _ => {}
+                }
+            }
+            interval
+        };
+        self.intervals.iter().map(resolve)
     }
 }
 

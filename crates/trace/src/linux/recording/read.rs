@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::queues::Names;
+use super::queues::Queues;
 use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, TID_MASK, VERSION, kind};
 use crate::cores::CpuPlace;
 use crate::error::Error;
@@ -11,15 +11,12 @@ use crate::linux::bytes::{Bytes, u16_at, u32_at, u64_at};
 use crate::linux::event::{Event, Item, Left, What};
 use crate::linux::thread::Role;
 use crate::linux::threads::Threads;
-use crate::queues::{QueueInterval, QueueSums};
 use crate::reader::PCPU_MAX;
 
 /// In place of a CPU's number that ten bits do not hold.
 const NOT_TOLD: u16 = 0x3ff;
 /// So many waits for whose sake a recording was kept are remembered.
 const TRIGGERS_MAX: usize = 1024;
-/// So many pairs of who waits and who sends are remembered interval by interval.
-const ENTRIES_MAX: usize = 1 << 20;
 
 /// A recording, read block by block.
 #[derive(Debug)]
@@ -34,10 +31,7 @@ pub(crate) struct Recording<R> {
     pub(crate) places: Vec<CpuPlace>,
     pub(crate) end: Option<End>,
     /// Who filled the uplinks, over all of it, and interval by interval as far as there is room.
-    pub(crate) queues: QueueSums,
-    pub(crate) intervals: Vec<QueueInterval>,
-    entries: usize,
-    senders: Names,
+    pub(crate) queues: Queues,
     /// Blocks of kinds that are not known.
     pub(crate) unknown: u64,
     /// Whose events are being read, how many bytes are left of them, and where they began.
@@ -69,10 +63,7 @@ impl<R: Read> Recording<R> {
             triggers: Vec::new(),
             places: Vec::new(),
             end: None,
-            queues: QueueSums::default(),
-            intervals: Vec::new(),
-            entries: 0,
-            senders: Names::default(),
+            queues: Queues::default(),
             unknown: 0,
             cpu: 0,
             left: 0,
@@ -185,17 +176,10 @@ impl<R: Read> Recording<R> {
                 }
             }
             kind::SENDER => {
-                let named = self.senders.name(payload);
-                named.map_err(|what| Error::Malformed { offset, what })?;
+                self.queues.name(payload).map_err(|what| Error::Malformed { offset, what })?;
             }
             kind::QUEUES => {
-                let interval = self.senders.interval(payload);
-                let interval = interval.map_err(|what| Error::Malformed { offset, what })?;
-                self.queues.add(&interval);
-                if self.entries < ENTRIES_MAX {
-                    self.entries += 1 + payload.len() / 32;
-                    self.intervals.push(interval);
-                }
+                self.queues.interval(payload).map_err(|what| Error::Malformed { offset, what })?;
             }
             kind::END => {
                 let end = End {

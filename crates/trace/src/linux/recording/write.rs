@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::queues::Numbers;
-use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
+use super::{About, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
 use crate::cores::CpuPlace;
 use crate::linux::bytes::cut;
 use crate::linux::{Role, Trigger};
@@ -143,15 +143,10 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// See [`Writer::new`].
     pub fn queues(&mut self, interval: &QueueInterval) -> io::Result<()> {
-        let (names, block) = self.senders.blocks(interval);
-        for name in names {
-            self.block(kind::SENDER, name)?;
-        }
-        // What does not fit into a block is left out: some 30,000 pairs of a VM and a sender.
-        match block.filter(|block| block.len() <= BLOCK_BYTES_MAX as usize) {
-            Some(block) => self.block(kind::QUEUES, block),
-            None => Ok(()),
-        }
+        let (names, blocks) = self.senders.blocks(interval);
+        let names = names.into_iter().map(|name| (kind::SENDER, name));
+        let blocks = blocks.into_iter().map(|block| (kind::QUEUES, block));
+        names.chain(blocks).try_for_each(|(kind, bytes)| self.block(kind, bytes))
     }
 
     /// Events written so far, and lost.
