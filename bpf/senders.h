@@ -93,13 +93,15 @@ static __always_inline struct served *served_by(const struct link_key *link)
 __attribute__((noinline)) __u32 enter_sender(__u64 kind, __u64 id)
 {
 	struct sender_key key = { id, kind };
-	__u32 zero = 0, number, *found;
+	__u32 zero = 0, at, number, *found;
 	__u64 *is_taken, *is_full = bpf_map_lookup_elem(&full, &zero);
 
 	if (!is_full || *is_full)
 		return SENDER_OTHERS;
 	for (__u32 i = 0; i < SENDERS_NAMED; i++) {
-		is_taken = bpf_map_lookup_elem(&taken, &i);
+		/* A copy: the verifier would forget what is known of a variable that has an address. */
+		at = i;
+		is_taken = bpf_map_lookup_elem(&taken, &at);
 		if (!is_taken || *is_taken || __sync_val_compare_and_swap(is_taken, 0, 1))
 			continue;
 		number = SENDER_NAMED + i;
