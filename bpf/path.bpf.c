@@ -110,7 +110,7 @@ static __always_inline bool is_uplink(const struct net_device *dev, struct link_
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(queued, struct sk_buff *skb)
 {
-	struct packet packet = {}, carried;
+	struct packet packet = {}, carried = {};
 	struct segment s = {};
 	struct link *from;
 	struct slot *slot;
@@ -159,7 +159,7 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 {
 	bool found, carried = from->kind == CARRIER;
 	__u32 sender = carried ? SENDERS : vm_sender(from->slot);
-	struct packet packet;
+	struct packet packet = {};
 	struct segment s = {};
 	struct slot *slot;
 	enum kind kind;
@@ -302,7 +302,7 @@ int BPF_PROG(dropped, struct sk_buff *skb, void *location, __u32 reason)
 {
 	struct net_device *dev = skb->dev;
 	struct link_key key;
-	struct packet packet;
+	struct packet packet = {};
 	struct link *link;
 	struct slot *slot;
 
