@@ -142,6 +142,9 @@ fn looked_at(kernel: &Kernel, said: &Said) {
     let wakes =
         threads.filter_map(|thread| thread["wakeup_latency"]["count"].as_u64()).sum::<u64>();
     assert_eq!(seen["vms"][0]["name"], "web", "{seen}");
+    // Its verifier has taken the programs that look at packets.
+    let gaps = seen["coverage_gaps"].to_string();
+    assert!(!gaps.contains("packets: load"), "{gaps}");
     // Some 500 in a second; the stand-in begins while the observer does.
     assert!((400..=600).contains(&wakes), "{wakes}: {seen}");
 }
