@@ -1,7 +1,6 @@
 //! Who fills the uplinks' queues: names for those whose bytes have left, by interval.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::PathBuf;
 
 use super::network::{Interface, Path, SENDERS};
@@ -12,6 +11,7 @@ use lowtail_discover::Vm;
 use lowtail_kernel::cgroup::paths_of;
 use lowtail_kernel::clock::Instant;
 use lowtail_kernel::error::Error;
+use lowtail_kernel::tc::Link;
 use lowtail_kernel::{Name, Roots};
 
 /// Looks without a byte after which a group or an interface gives its number back; ...
@@ -139,17 +139,25 @@ impl QueueBlames {
 
     /// Interfaces that are gone are no uplinks any more, and make room for others. Those of other namespaces nobody knows.
     fn forget_uplinks(&mut self, path: &Path) -> Result<(), Error> {
-        let Some(here) = self.interfaces.keys().next().map(|interface| interface.netns) else {
+        if self.gone().is_empty() {
             return Ok(());
-        };
-        let known = &self.interfaces;
-        let is_gone = |uplink: &Interface| uplink.netns == here && !known.contains_key(uplink);
-        let gone: Vec<Interface> = self.served.keys().copied().filter(is_gone).collect();
-        for uplink in gone {
+        }
+        // One may have come since the last look.
+        self.look_at_interfaces();
+        for uplink in self.gone() {
             path.forget_uplink(uplink)?;
             self.served.remove(&uplink);
         }
         Ok(())
+    }
+
+    /// Uplinks that are among no interfaces of this namespace.
+    fn gone(&self) -> Vec<Interface> {
+        let here = self.interfaces.keys().next().map(|interface| interface.netns);
+        let is_gone = |uplink: &&Interface| {
+            Some(uplink.netns) == here && !self.interfaces.contains_key(uplink)
+        };
+        self.served.keys().filter(is_gone).copied().collect()
     }
 
     /// Who has which number.
@@ -207,19 +215,13 @@ impl QueueBlames {
         })
     }
 
-    /// Names of interfaces may change at any time.
+    /// Interfaces come and go, and their names may change at any time.
     pub(crate) fn look_at_interfaces(&mut self) {
-        let Ok(here) = Interface::of_process(std::process::id(), 0) else { return };
-        let all = fs::read_dir(self.roots.sys.join("class/net"));
-        let number = |entry: &fs::DirEntry| {
-            let text = fs::read_to_string(entry.path().join("ifindex")).ok()?;
-            text.trim().parse::<u32>().ok()
-        };
-        let all = all.into_iter().flatten().filter_map(Result::ok);
-        let named = all.filter_map(|entry| {
-            let interface = Interface { ifindex: number(&entry)?, ..here };
-            Some((interface, Name::new(entry.file_name().to_string_lossy())))
-        });
+        let here = Interface::of_process(std::process::id(), 0);
+        let (Ok(here), Ok(links)) = (here, Link::all()) else { return };
+        let named = links
+            .into_iter()
+            .map(|link| (Interface { ifindex: link.ifindex, ..here }, Name::new(link.name)));
         self.interfaces = named.collect();
     }
 }

@@ -46,6 +46,13 @@ impl Uplink {
     }
 }
 
+impl Network {
+    /// What the VM gave to uplinks' queues, in bits per second.
+    pub fn bits_per_second(&self, interval_ms: f64) -> f64 {
+        rate(self.transmitted_bytes, interval_ms)
+    }
+}
+
 /// Bits per second.
 fn rate(bytes: u64, interval_ms: f64) -> f64 {
     8e3 * bytes as f64 / interval_ms.max(1.0)

@@ -48,7 +48,7 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
     match &vm.network {
         None => cells.extend(["–"; 5].map(String::from)),
         Some(network) => cells.extend([
-            mbit(8e3 * network.transmitted_bytes as f64 / interval_ms.max(1.0)),
+            mbit(network.bits_per_second(interval_ms)),
             us(network.queueing_delay.percentile_us(0.99)),
             network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
             us(network.round_trip.percentile_us(0.5)),

@@ -116,6 +116,14 @@ fn sent(intervals: &[Value]) -> Bytes {
     all
 }
 
+/// More than this part of what the uplink sent, and of what was ahead of VM `a`'s packets, is `who`'s.
+fn fills(intervals: &[Value], who: &str, least: f64) {
+    let senders = sent(&intervals[1..]);
+    assert!(part(&senders, who) > least, "{senders:?}");
+    let (waits, _) = blame(intervals);
+    assert!(part(&waits, who) > least, "{waits:?}");
+}
+
 #[test]
 fn the_vm_that_fills_the_queue_is_named_with_its_rate_and_all_bytes_are_somebodys() {
     let Some(_kernel) = kernel() else { return };
@@ -208,15 +216,12 @@ fn a_service_of_the_hosts_is_named_by_its_control_group() {
         let serve = || Service::start(&net.host, sink.local_addr().unwrap(), group);
         let intervals = asked(&net, far, "500ms", serve);
         let _ = fs::remove_dir(root.join(&name));
-        let senders = sent(&intervals[1..]);
         let service = format!("group {name}/backup.service");
-        assert!(part(&senders, &service) > 0.9, "{senders:?}");
-        let (waits, _) = blame(&intervals);
-        assert!(part(&waits, &service) > 0.9, "{waits:?}");
+        fills(&intervals, &service, 0.9);
     });
 }
 
-/// Who makes groups without end takes all numbers that there are. Nobody's bytes are lost for it, and who has a number keeps it.
+/// Who makes groups without end takes all numbers that there are. Nobody's bytes are lost for it.
 #[test]
 fn more_groups_than_have_numbers_lose_no_bytes() {
     let Some(_kernel) = kernel() else { return };
@@ -296,10 +301,7 @@ fn others_whose_packets_are_forwarded_are_named_by_their_interface() {
         let from = udp(&other, "10.79.0.2".parse().unwrap());
         let fill = || Filler::start(from, sink.local_addr().unwrap(), RATE, DEEP);
         let intervals = asked(&net, far, "500ms", fill);
-        let senders = sent(&intervals[1..]);
-        assert!(part(&senders, "interface eth-c") > 0.9, "{senders:?}");
-        let (waits, _) = blame(&intervals);
-        assert!(part(&waits, "interface eth-c") > 0.9, "{waits:?}");
+        fills(&intervals, "interface eth-c", 0.9);
     });
 }
 
@@ -330,10 +332,7 @@ fn pieces_of_long_segments_that_are_routed_are_their_vms() {
         net.host.tc("qdisc del dev uplink root");
         sends.join().expect("it does not panic");
         sink.join().expect("it does not panic");
-        let senders = sent(&intervals[1..]);
-        assert!(part(&senders, "vm b") > 0.95, "{senders:?}");
-        let (waits, _) = blame(&intervals);
-        assert!(part(&waits, "vm b") > 0.95, "{waits:?}");
+        fills(&intervals, "vm b", 0.95);
     });
 }
 

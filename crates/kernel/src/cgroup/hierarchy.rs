@@ -47,21 +47,14 @@ impl Hierarchy {
     /// The one among the `mounts` of `proc_pid_mountinfo(5)`; `controllers` reads
     /// `cgroup.controllers` below a root. A controller is in one hierarchy at most.
     pub fn among(mounts: &str, controllers: impl Fn(&Path) -> String) -> Option<Self> {
-        mounts.lines().find_map(|line| {
-            // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
-            let (place, kind) = line.split_once(" - ")?;
-            let root = PathBuf::from(unescape(place.split(' ').nth(4)?));
-            let mut kind = kind.split(' ');
-            let (name, options) = (kind.next()?, kind.nth(1)?);
-            match name {
-                "cgroup" if options.split(',').any(|option| option == "cpu") => {
-                    Some(Hierarchy { version: Version::V1, root })
-                }
-                "cgroup2" if controllers(&root).split_whitespace().any(|name| name == "cpu") => {
-                    Some(Hierarchy { version: Version::V2, root })
-                }
-                _ => None,
+        self::mounts(mounts).find_map(|Mount { kind, place: root, options, .. }| match kind {
+            "cgroup" if options.split(',').any(|option| option == "cpu") => {
+                Some(Hierarchy { version: Version::V1, root })
             }
+            "cgroup2" if controllers(&root).split_whitespace().any(|name| name == "cpu") => {
+                Some(Hierarchy { version: Version::V2, root })
+            }
+            _ => None,
         })
     }
 
@@ -107,6 +100,31 @@ impl Hierarchy {
             Version::V2 => "cgroup.threads",
         }
     }
+}
+
+/// A line of `proc_pid_mountinfo(5)`.
+pub(super) struct Mount<'a> {
+    /// Which directory of the file system is mounted.
+    pub(super) part: &'a str,
+    /// Where.
+    pub(super) place: PathBuf,
+    /// The kind of file system.
+    pub(super) kind: &'a str,
+    /// Its own options.
+    pub(super) options: &'a str,
+}
+
+/// All lines that are whole.
+pub(super) fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
+    text.lines().filter_map(|line| {
+        // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+        let (place, kind) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (part, place) = (place.next()?, PathBuf::from(unescape(place.next()?)));
+        let mut kind = kind.split(' ');
+        let (kind, options) = (kind.next()?, kind.nth(1)?);
+        Some(Mount { part, place, kind, options })
+    })
 }
 
 /// Mount points with blanks have them as `\040`.

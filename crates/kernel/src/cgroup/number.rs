@@ -21,15 +21,10 @@ pub fn paths_of(roots: &Roots, numbers: &BTreeSet<u64>) -> BTreeMap<u64, PathBuf
     seen.map_or_else(BTreeMap::new, |root| below(&root, numbers))
 }
 
-/// Where version 2 is mounted, by `proc_pid_mountinfo(5)`.
+/// Where version 2 is mounted; not where a part of it is.
 fn mounted(mounts: &str) -> impl Iterator<Item = PathBuf> {
-    mounts.lines().filter_map(|line| {
-        let (place, kind) = line.split_once(" - ")?;
-        // Not a part of it that is mounted somewhere else.
-        let is_whole = place.split(' ').nth(3) == Some("/");
-        let is_ours = is_whole && kind.split(' ').next() == Some("cgroup2");
-        is_ours.then(|| place.split(' ').nth(4)).flatten().map(PathBuf::from)
-    })
+    let whole = super::hierarchy::mounts(mounts);
+    whole.filter(|mount| mount.kind == "cgroup2" && mount.part == "/").map(|mount| mount.place)
 }
 
 /// The directories below `root` with these inodes, breadth first: what is asked for is rarely deep.
@@ -83,9 +78,11 @@ mod tests {
     #[test]
     fn the_mount_point_is_that_of_version_2() {
         let mounts = "30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-                      31 24 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 none rw\n";
+                      31 24 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 none rw\n\
+                      32 24 0:27 /a.slice /mnt rw - cgroup2 none rw\n\
+                      33 24 0:27 / /mnt/one\\040more rw - cgroup2 none rw\n";
         let all: Vec<PathBuf> = mounted(mounts).collect();
-        assert_eq!(all, [PathBuf::from("/sys/fs/cgroup/unified")]);
+        assert_eq!(all, ["/sys/fs/cgroup/unified", "/mnt/one more"].map(PathBuf::from));
         assert_eq!(mounted("").count(), 0);
     }
 }

@@ -1,14 +1,12 @@
 //! A rate that is held by borrowing: a packet goes when the bucket is not in debt, whatever its
 //! length, and pays afterwards, by the bytes that Linux counts (Linux `sch_htb`, a class that lives on what it borrows).
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::Time;
 
+use super::tokens::Tokens;
 use super::{Peek, Queue, QueueContext};
 use crate::packet::PacketId;
 use crate::rate::Rate;
-
-/// A token is a byte; in units of one bit per second and picosecond, as in [`Tbf`](super::tbf::Tbf).
-const UNITS_PER_BYTE: i128 = 8 * 1_000_000_000_000;
 
 /// Shapes what another discipline hands out.
 ///
@@ -16,10 +14,7 @@ const UNITS_PER_BYTE: i128 = 8 * 1_000_000_000_000;
 /// who comes while a packet is paid for waits for the rest of that.
 #[derive(Debug)]
 pub struct Htb {
-    rate: Rate,
-    burst: i128,
-    tokens: i128,
-    filled: Time,
+    tokens: Tokens,
     ready_at: Option<Time>,
     inner: Box<dyn Queue>,
 }
@@ -27,23 +22,12 @@ pub struct Htb {
 impl Htb {
     /// Lets `burst_bytes` pass at once and `rate` in the long run. The bucket is full.
     pub fn new(rate: Rate, burst_bytes: u32, inner: Box<dyn Queue>) -> Self {
-        let burst = i128::from(burst_bytes) * UNITS_PER_BYTE;
-        Htb { rate, burst, tokens: burst, filled: Time::ZERO, ready_at: None, inner }
-    }
-
-    fn fill(&mut self, now: Time) {
-        let span = now.saturating_since(self.filled);
-        let tokens = i128::from(span.as_ps()) * i128::from(self.rate.bits_per_s());
-        self.tokens = (self.tokens + tokens).min(self.burst);
-        self.filled = now;
+        Htb { tokens: Tokens::new(rate, burst_bytes), ready_at: None, inner }
     }
 
     /// When the debt is paid; `None` if there is none.
     fn paid_at(&mut self, now: Time) -> Option<Time> {
-        self.fill(now);
-        let debt = u128::try_from(-self.tokens).ok().filter(|debt| *debt > 0)?;
-        let span = debt.div_ceil(u128::from(self.rate.bits_per_s()));
-        Some(now + Duration::from_ps(span as u64))
+        self.tokens.ready_at(0, now)
     }
 }
 
@@ -65,7 +49,7 @@ impl Queue for Htb {
             self.ready_at = self.inner.ready_at();
             return None;
         };
-        self.tokens -= i128::from(cx.pool[id].discipline_bytes()) * UNITS_PER_BYTE;
+        self.tokens.pay(cx.pool[id].discipline_bytes().into());
         Some(id)
     }
 

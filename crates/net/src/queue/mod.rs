@@ -19,6 +19,7 @@ pub mod small_first;
 pub mod split;
 pub mod tag;
 pub mod tbf;
+mod tokens;
 
 use lowtail_engine::Time;
 

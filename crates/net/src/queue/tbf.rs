@@ -1,17 +1,14 @@
 //! Token bucket: bytes cost tokens, tokens come at a rate, and a bucket holds a burst of them
 //! (Linux `sch_tbf`).
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::Time;
 
 use super::fifo::{Fifo, FifoLimit};
 use super::peek::Peeked;
+use super::tokens::Tokens;
 use super::{Cause, Queue, QueueContext};
 use crate::packet::PacketId;
 use crate::rate::Rate;
-
-/// A token is a byte; in units of one bit per second and picosecond it is a whole number at any
-/// rate and any time, so that no rounding adds up.
-const UNITS_PER_BYTE: u128 = 8 * 1_000_000_000_000;
 
 /// Shapes what another discipline hands out.
 ///
@@ -25,10 +22,7 @@ const UNITS_PER_BYTE: u128 = 8 * 1_000_000_000_000;
 /// its frames would fit; put a [`Split`](super::split::Split) before it).
 #[derive(Debug)]
 pub struct Tbf {
-    rate: Rate,
-    burst: u128,
-    tokens: u128,
-    filled: Time,
+    tokens: Tokens,
     ready_at: Option<Time>,
     inner: Peeked,
 }
@@ -36,15 +30,8 @@ pub struct Tbf {
 impl Tbf {
     /// Lets `burst_bytes` pass at once and `rate` in the long run. The bucket is full.
     pub fn new(rate: Rate, burst_bytes: u32, inner: Box<dyn Queue>) -> Self {
-        let burst = u128::from(burst_bytes) * UNITS_PER_BYTE;
-        Tbf {
-            rate,
-            burst,
-            tokens: burst,
-            filled: Time::ZERO,
-            ready_at: None,
-            inner: Peeked::new(inner),
-        }
+        let tokens = Tokens::new(rate, burst_bytes);
+        Tbf { tokens, ready_at: None, inner: Peeked::new(inner) }
     }
 
     /// As `sch_tbf` comes: before a queue of at most `limit_bytes`, first in, first out. Linux has
@@ -52,18 +39,11 @@ impl Tbf {
     pub fn fifo(rate: Rate, burst_bytes: u32, limit_bytes: u64) -> Self {
         Tbf::new(rate, burst_bytes, Box::new(Fifo::new(FifoLimit::Bytes(limit_bytes), None)))
     }
-
-    fn fill(&mut self, now: Time) {
-        let span = now.saturating_since(self.filled);
-        let tokens = u128::from(span.as_ps()) * u128::from(self.rate.bits_per_s());
-        self.tokens = (self.tokens + tokens).min(self.burst);
-        self.filled = now;
-    }
 }
 
 impl Queue for Tbf {
     fn enqueue(&mut self, id: PacketId, cx: &mut QueueContext<'_>) {
-        if u128::from(cx.pool[id].bytes()) * UNITS_PER_BYTE > self.burst {
+        if !self.tokens.holds(cx.pool[id].bytes().into()) {
             return cx.drop(id, Cause::Full);
         }
         self.inner.enqueue(id, cx);
@@ -75,14 +55,11 @@ impl Queue for Tbf {
             self.ready_at = self.inner.ready_at();
             return None;
         };
-        self.fill(cx.now);
-        let cost = u128::from(bytes) * UNITS_PER_BYTE;
-        if self.tokens < cost {
-            let missing = (cost - self.tokens).div_ceil(u128::from(self.rate.bits_per_s()));
-            self.ready_at = Some(cx.now + Duration::from_ps(missing as u64));
+        self.ready_at = self.tokens.ready_at(bytes, cx.now);
+        if self.ready_at.is_some() {
             return None;
         }
-        self.tokens -= cost;
+        self.tokens.pay(bytes);
         self.inner.dequeue(cx)
     }
 
