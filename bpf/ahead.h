@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose bytes an uplink sends while a VM's packet waits there. Of each VM one packet at a
- * time is followed, and at most one in each millisecond: when it is queued, what the uplink has
- * sent of each sender is noted; when it leaves, what was sent since is added up.
+ * Whose bytes leave a queue while a VM's packet waits there: an uplink's, or the ring of its tap. Of
+ * each VM and each way one packet at a time is followed, and at most one in each millisecond: when
+ * it is queued, what has left of each sender is noted; when it leaves, what left since is added up.
  */
 #ifndef LOWTAIL_AHEAD_H
 #define LOWTAIL_AHEAD_H
@@ -14,13 +14,16 @@
  */
 #define PROBE_GIVE_UP_NS 100000000ull
 
-/* A VM's; the loader makes it. */
+/* Added to the number of a slot, for packets to the VM. */
+#define AHEAD_RECEIVED (1u << 31)
+
+/* A VM's, of one way; the loader makes it. */
 struct ahead {
 	struct link_key link;		/* of the packet that is followed */
 	__u64 packets;			/* that were followed */
 	__u64 delay_ns;			/* how long those waited, together */
 	__u64 bytes[SENDERS];		/* of each sender, that left meanwhile */
-	__u64 before[SENDERS];		/* what the uplink had sent when the packet came */
+	__u64 before[SENDERS];		/* what had left when the packet came */
 };
 
 struct {
@@ -66,48 +69,48 @@ __attribute__((noinline)) int note_ahead(__u32 index, __u32 netns, __u32 ifindex
 }
 
 /*
- * @packet, of the VM @index, has been parked under @key and is about to be queued. While its figures
- * are written the VM's key is `CLAIMED`, so that CPUs do not mix up two packets.
+ * @packet has been parked under @key and is about to be queued; @index is that of its VM's `ahead`. While
+ * its figures are written the probe's key is `CLAIMED`, so that CPUs do not mix up two packets.
  */
-static __always_inline void probe(struct slot *slot, __u32 index, const struct packet *packet,
+static __always_inline void probe(struct probe *probe, __u32 index, const struct packet *packet,
 				  __u64 key)
 {
-	__u64 last = slot->probe_ns, least = PROBE_GAP_NS, old = slot->probe_key;
+	__u64 last = probe->since_ns, least = PROBE_GAP_NS, old = probe->key;
 
 	if (old == CLAIMED)
 		return;
 	if (old)
-		least = PROBE_GIVE_UP_NS + 4 * slot->delay_ns;
+		least = PROBE_GIVE_UP_NS + 4 * probe->delay_ns;
 	/* A packet of another CPU may have come later, and be here before. */
 	if ((__s64)(packet->since_ns - last) < (__s64)least)
 		return;
-	if (__sync_val_compare_and_swap(&slot->probe_key, old, CLAIMED) != old)
+	if (__sync_val_compare_and_swap(&probe->key, old, CLAIMED) != old)
 		return;
-	slot->probe_ns = packet->since_ns;
+	probe->since_ns = packet->since_ns;
 	if (note_before(index, packet->link.netns, packet->link.ifindex))
 		key = 0;
-	__sync_lock_test_and_set(&slot->probe_key, key);
+	__sync_lock_test_and_set(&probe->key, key);
 }
 
 /* A packet has left; CPUs that do so at once may take each other's, which matters little. */
-static __always_inline void note_delay(struct slot *slot, __u64 delay_ns)
+static __always_inline void note_delay(struct probe *probe, __u64 delay_ns)
 {
-	__u64 longest = slot->delay_ns;
+	__u64 longest = probe->delay_ns;
 
 	longest -= longest >> 8;
-	slot->delay_ns = delay_ns > longest ? delay_ns : longest;
+	probe->delay_ns = delay_ns > longest ? delay_ns : longest;
 }
 
 /* Whether it is @packet that is followed; if so, it is to be let go. */
-static __always_inline bool is_probe(struct slot *slot, const struct packet *packet)
+static __always_inline bool is_probe(struct probe *probe, const struct packet *packet)
 {
-	return slot->probe_key == packet->key && slot->probe_ns == packet->since_ns &&
-	       __sync_val_compare_and_swap(&slot->probe_key, packet->key, CLAIMED) == packet->key;
+	return probe->key == packet->key && probe->since_ns == packet->since_ns &&
+	       __sync_val_compare_and_swap(&probe->key, packet->key, CLAIMED) == packet->key;
 }
 
-static __always_inline void let_go(struct slot *slot)
+static __always_inline void let_go(struct probe *probe)
 {
-	__sync_lock_test_and_set(&slot->probe_key, 0);
+	__sync_lock_test_and_set(&probe->key, 0);
 }
 
 #endif

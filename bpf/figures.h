@@ -17,16 +17,24 @@ struct config {
 };
 const volatile struct config config SEC(".rodata.config");
 
+/* The packet of a VM that is followed, of those that go one way: ahead.h. */
+struct probe {
+	__u64 key;		/* 0 if there is none */
+	__u64 since_ns;		/* when it came, or the one before */
+	__u64 delay_ns;		/* the longest of late: it shrinks with each packet that waits less */
+};
+
 /* A VM's figures. */
 struct slot {
 	__u64 epoch;		/* how often the slot was given away; what is of an older one is not counted */
 	__u64 packets;
 	__u64 bytes;
-	__u64 probe_key;	/* the packet that is followed: ahead.h */
-	__u64 probe_ns;		/* when it came, or the one before */
-	__u64 delay_ns;		/* the longest of late: it shrinks with each packet that waits less */
+	__u64 received_packets;
+	struct probe sent;
+	struct probe received;
 	struct lt_hist queue;
 	struct lt_hist beyond;
+	struct lt_hist ring;	/* of what it received: receive.h */
 };
 
 struct {
@@ -42,7 +50,7 @@ struct lost {
 	__u64 odd;		/* segments that are not whole */
 	__u64 drops;		/* reasons that did not fit */
 	__u64 flows;		/* forgotten before their answer, for want of room */
-	__u64 blame;		/* packets at uplinks for which there was no room in `served` */
+	__u64 blame;		/* packets at uplinks and taps for which there was no room in `served` */
 };
 
 struct {

@@ -14,14 +14,15 @@ struct link_key {
 /*
  * A packet on its way: by its address in memory; one that may be cut into several,
  * which are others in memory, by what the first of those has in common with it; one
- * that goes up through a bridge, to be routed, by its address as well.
+ * that goes up through a bridge, to be routed, and one that is in the ring of a VM's tap, by
+ * their addresses as well.
  */
 struct packet {
 	__u64 key;
 	__u64 since_ns;
-	struct link_key link;	/* the uplink */
+	struct link_key link;	/* the uplink, or the tap in whose ring it is */
 	__u32 len;
-	__u16 slot;
+	__u16 slot;		/* its VM's; of one in a ring: the number of who sent it */
 	__u16 epoch;
 };
 
@@ -38,6 +39,7 @@ struct {
 
 /* The two lowest bits of a key. */
 #define BY_CARRIED 0ull
+#define BY_RING 1ull
 #define BY_ADDRESS 2ull
 #define BY_START 3ull
 

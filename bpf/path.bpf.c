@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The way of a VM's packets out of the host: how long each was in the queue of
- * an uplink, which were dropped, and how long the answer took.
+ * an uplink, which were dropped, and how long the answer took. The way in, from its tap on,
+ * is in receive.h.
  *
  * A packet is a VM's by the interface that it came in by (skb_iif), which a
  * bridge leaves as it is; __netif_receive_skb_core() sets it. What goes up through
@@ -26,31 +27,14 @@
 #include "figures.h"
 #include "segment.h"
 #include "packets.h"
+#include "links.h"
 #include "flows.h"
 #include "senders.h"
 #include "ahead.h"
 #include "cuts.h"
+#include "receive.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-enum link_kind {
-	OTHER,
-	TAP,		/* a VM's; the loader says which */
-	UPLINK,		/* named, or found: it has a queue and is nobody's tap */
-	CARRIER,	/* a bridge by which taps' packets go up to be routed */
-};
-
-struct link {
-	__u32 kind;
-	__u32 slot;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct link_key);
-	__type(value, struct link);
-} links SEC(".maps");
 
 struct drop_key {
 	__u32 slot;
@@ -120,17 +104,16 @@ int BPF_PROG(queued, struct sk_buff *skb)
 	if (!skb->skb_iif)
 		return 0;
 	from = origin(skb);
-	if (!from)
+	if (!from || (from->kind != TAP && from->kind != CARRIER))
 		return 0;
-	if (from->kind == TAP) {
-		index = from->slot;
-	} else if (from->kind == CARRIER && fetch(key_by(skb, BY_CARRIED), &carried)) {
-		index = carried.slot;
-	} else {
-		return 0;
-	}
 	packet.link = key_of(skb->dev, skb->dev->ifindex);
 	if (!is_uplink(skb->dev, &packet.link))
+		return 0;
+	if (from->kind == TAP)
+		index = from->slot;
+	else if (fetch(key_by(skb, BY_CARRIED), &carried))
+		index = carried.slot;
+	else
 		return 0;
 	slot = bpf_map_lookup_elem(&slots, &index);
 	if (!slot)
@@ -146,7 +129,7 @@ int BPF_PROG(queued, struct sk_buff *skb)
 		key = key_by(skb, BY_ADDRESS);
 	packet.since_ns = bpf_ktime_get_ns();
 	park(key, &packet);
-	probe(slot, index, &packet, key);
+	probe(&slot->sent, index, &packet, key);
 	return 0;
 }
 
@@ -184,10 +167,10 @@ static __always_inline __u32 left(const struct sk_buff *skb, const struct link_k
 	if (!slot)
 		return sender;
 	note(&slot->queue, now - packet.since_ns);
-	note_delay(slot, now - packet.since_ns);
-	if (is_probe(slot, &packet)) {
+	note_delay(&slot->sent, now - packet.since_ns);
+	if (is_probe(&slot->sent, &packet)) {
 		note_ahead(packet.slot, key->netns, key->ifindex, now - packet.since_ns);
-		let_go(slot);
+		let_go(&slot->sent);
 	}
 	if (kind == SEGMENT)
 		note_sent(&s, &packet, now);
@@ -207,26 +190,70 @@ static __always_inline __u32 not_a_vms(const struct sk_buff *skb)
 	return named_sender(SENDER_INTERFACE, (__u64)from.netns << 32 | from.ifindex);
 }
 
+static __always_inline bool has_ring(struct link *tap, const struct net_device *dev)
+{
+	if (tap->ring == RING_UNKNOWN)
+		tap->ring = is_tun(dev) ? RING : RING_NONE;
+	return tap->ring == RING;
+}
+
+/* Which VM's a packet is that goes to a tap, by @from; `SENDERS` if it is none's. */
+static __always_inline __u32 vm_of(const struct sk_buff *skb, const struct link *from)
+{
+	struct packet carried = {};
+
+	if (!from)
+		return SENDERS;
+	if (from->kind == TAP)
+		return vm_sender(from->slot);
+	if (from->kind == CARRIER && fetch(key_by(skb, BY_CARRIED), &carried) &&
+	    find_slot(carried.slot, carried.epoch))
+		return vm_sender(carried.slot);
+	return SENDERS;
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(started, struct sk_buff *skb, struct net_device *dev)
 {
 	struct link_key key = key_of(dev, dev->ifindex);
 	struct link *to = bpf_map_lookup_elem(&links, &key), *from = 0;
-	bool uplink = to && to->kind == UPLINK;
+	struct packet packet = { .link = key };
+	bool uplink = to && to->kind == UPLINK, tap = to && to->kind == TAP;
 	struct served *served;
 	__u32 sender = SENDERS;
 
+	if (tap && !has_ring(to, dev))
+		return 0;
 	if (skb->skb_iif)
 		from = origin(skb);
-	if (from && (from->kind == TAP || from->kind == CARRIER))
+	if (tap)
+		sender = vm_of(skb, from);
+	else if (from && (from->kind == TAP || from->kind == CARRIER))
 		sender = left(skb, &key, from, uplink);
-	if (!uplink)
+	if (!uplink && !tap)
 		return 0;
 	if (sender == SENDERS)
 		sender = not_a_vms(skb);
+	if (tap) {
+		packet.len = skb->len;
+		packet.slot = sender;
+		arrive(key_by(skb, BY_RING), to->slot, &packet);
+		return 0;
+	}
 	served = served_by(&key);
 	if (served && sender < SENDERS)
 		__sync_fetch_and_add(&served->bytes[sender], skb->len);
+	return 0;
+}
+
+/* A packet is freed that has come where it was to go: from a ring, if it was put into one. */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(consumed, struct sk_buff *skb)
+{
+	struct packet packet = {};
+
+	if (fetch(key_by(skb, BY_RING), &packet))
+		taken_by_vm(&packet, skb->len);
 	return 0;
 }
 
@@ -311,12 +338,14 @@ int BPF_PROG(dropped, struct sk_buff *skb, void *location, __u32 reason)
 	if (fetch_address(skb, &packet)) {
 		slot = find_slot(packet.slot, packet.epoch);
 		if (slot) {
-			if (is_probe(slot, &packet))
-				let_go(slot);
+			if (is_probe(&slot->sent, &packet))
+				let_go(&slot->sent);
 			note_drop(packet.slot, reason);
 		}
 		return 0;
 	}
+	if (fetch(key_by(skb, BY_RING), &packet))
+		refused(&packet);
 	key = key_of(dev, dev->ifindex);
 	link = bpf_map_lookup_elem(&links, &key);
 	if (link && link->kind == TAP && key.ifindex != skb->skb_iif) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose a packet is that leaves by an uplink, and how many bytes of each sender have left. A
- * sender has a number: a VM's is that of its slot; the host's groups of processes, and the interfaces
+ * Whose a packet is that leaves by an uplink or goes to a VM's tap, and how many bytes of each sender
+ * have left its queue. A sender has a number: a VM's is that of its slot; the host's groups of processes, and the interfaces
  * by which others' packets come in, get theirs when they are seen first.
  */
 #ifndef LOWTAIL_SENDERS_H
@@ -54,14 +54,15 @@ struct {
 	__type(value, __u64);
 } full SEC(".maps");
 
-/* Bytes of each sender that an uplink's driver was given. */
+/* Bytes of each sender that an uplink's driver was given, or that were taken from a tap's ring. */
 struct served {
 	__u64 bytes[SENDERS];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 64);
+	__uint(max_entries, 64);	/* and as many as there can be taps */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct link_key);
 	__type(value, struct served);
 } served SEC(".maps");

@@ -6,7 +6,7 @@ use lowtail_engine::Duration;
 use lowtail_out::seconds;
 use serde::Serialize;
 
-use super::{Histogram, Network, Runner, Sender, Snapshot, VmSnapshot};
+use super::{Histogram, QueueBlame, Runner, Sender, Snapshot, VmSnapshot};
 use lowtail_discover::Role;
 use lowtail_kernel::Name;
 
@@ -67,6 +67,8 @@ pub enum Symptom {
     BackendLatency,
     /// Its packets wait in the uplink's queue.
     QueueingDelay,
+    /// Packets to it wait in its tap.
+    ReceiveQueueingDelay,
     /// Its packets are dropped in the host.
     Drops,
     /// Answers take long beyond the uplink.
@@ -82,6 +84,7 @@ impl Symptom {
             Symptom::Throttling => "throttling",
             Symptom::BackendLatency => "backend-latency",
             Symptom::QueueingDelay => "queueing-delay",
+            Symptom::ReceiveQueueingDelay => "receive-queueing-delay",
             Symptom::Drops => "drops",
             Symptom::RoundTrip => "round-trip",
         }
@@ -93,6 +96,7 @@ impl Symptom {
             Symptom::WakeupLatency
             | Symptom::BackendLatency
             | Symptom::QueueingDelay
+            | Symptom::ReceiveQueueingDelay
             | Symptom::RoundTrip => Unit::Seconds,
             Symptom::ReadyTime | Symptom::Throttling => Unit::Ratio,
             Symptom::Drops => Unit::Packets,
@@ -103,7 +107,10 @@ impl Symptom {
     pub fn queue(self) -> Queue {
         match self {
             Symptom::WakeupLatency | Symptom::ReadyTime | Symptom::Throttling => Queue::RunQueue,
-            Symptom::BackendLatency | Symptom::QueueingDelay | Symptom::Drops => Queue::Host,
+            Symptom::BackendLatency
+            | Symptom::QueueingDelay
+            | Symptom::ReceiveQueueingDelay
+            | Symptom::Drops => Queue::Host,
             Symptom::RoundTrip => Queue::Network,
         }
     }
@@ -260,7 +267,9 @@ fn look(vm: &VmSnapshot, snapshot: &Snapshot, thresholds: &Thresholds) -> Vec<Fi
         let (name, queue) = (vm.name.clone(), symptom.queue());
         let limit = match symptom {
             Symptom::WakeupLatency => s(thresholds.cpu),
-            Symptom::BackendLatency | Symptom::QueueingDelay => s(thresholds.host),
+            Symptom::BackendLatency | Symptom::QueueingDelay | Symptom::ReceiveQueueingDelay => {
+                s(thresholds.host)
+            }
             Symptom::RoundTrip => s(thresholds.round_trip),
             Symptom::ReadyTime => STARVED_RATIO,
             Symptom::Throttling => 0.0,
@@ -319,8 +328,14 @@ fn look(vm: &VmSnapshot, snapshot: &Snapshot, thresholds: &Thresholds) -> Vec<Fi
     }
     if let Some(network) = &vm.network {
         if hurts(&network.queueing_delay, thresholds.host) {
-            let causes = senders(network, snapshot);
+            let causes = senders(&network.queue_blame, |sender| snapshot.bits_per_second(sender));
             tell(Symptom::QueueingDelay, p99_s(&network.queueing_delay), causes);
+        }
+        if hurts(&network.receive_queueing_delay, thresholds.host) {
+            let rate =
+                |sender: &Sender| network.received_bits_per_second_of(sender, snapshot.interval_ms);
+            let causes = senders(&network.receive_queue_blame, rate);
+            tell(Symptom::ReceiveQueueingDelay, p99_s(&network.receive_queueing_delay), causes);
         }
         let drops: u64 = network.drops.iter().map(|drop| drop.packets).sum();
         if drops >= LATE_MIN && drops * LATE_ONE_IN >= network.transmitted_packets {
@@ -362,13 +377,12 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
     all.iter().take(CAUSES_MAX).map(cause).collect()
 }
 
-/// Whose bytes left before the VM's packets.
-fn senders(network: &Network, snapshot: &Snapshot) -> Vec<Cause> {
-    let blame = &network.queue_blame;
+/// Whose bytes left before the VM's packets, and at which rate they send.
+fn senders(blame: &QueueBlame, rate: impl Fn(&Sender) -> f64) -> Vec<Cause> {
     let cause = |(sender, bytes): (&Sender, u64)| Cause {
         culprit: Culprit::Sender(sender.clone()),
         ratio: bytes as f64 / blame.bytes_ahead.max(1) as f64,
-        bits_per_second: Some(snapshot.bits_per_second(sender)),
+        bits_per_second: Some(rate(sender)),
     };
     blame.senders.iter().take(CAUSES_MAX).map(|sent| cause((&sent.sender, sent.bytes))).collect()
 }

@@ -1,12 +1,12 @@
-//! Who fills the uplinks' queues: names for those whose bytes have left, by interval.
+//! Who fills the queues of uplinks and taps: names for those whose bytes have left, by interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::network::{Interface, Path, SENDERS};
+use super::network::{Interface, Path, SENDERS, Way};
 use super::senders::{Ahead, Numbered};
 use super::vm_key::VmKey;
-use super::{QueueBlame, Sender, Sent, Uplink};
+use super::{Network, QueueBlame, Sender, Sent, Uplink};
 use lowtail_discover::Vm;
 use lowtail_kernel::cgroup::paths_of;
 use lowtail_kernel::clock::Instant;
@@ -28,7 +28,7 @@ const NAMES_MAX: usize = 4096;
 pub(crate) struct QueueBlames {
     roots: Roots,
     served: BTreeMap<Interface, Vec<u64>>,
-    ahead: BTreeMap<u32, Ahead>,
+    ahead: BTreeMap<(Way, u32), Ahead>,
     /// Whose the slots are, or were until the last look.
     owners: BTreeMap<u32, Sender>,
     /// For how many looks those that have a number were not seen.
@@ -37,7 +37,29 @@ pub(crate) struct QueueBlames {
     walked: Option<Instant>,
     interfaces: BTreeMap<Interface, Name>,
     /// What has come since the start.
-    totals: BTreeMap<VmKey, QueueBlame>,
+    totals: BTreeMap<VmKey, Blames>,
+}
+
+/// Of a VM's packets: of those that it sends, and of those that it gets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blames {
+    pub(crate) sent: QueueBlame,
+    pub(crate) received: QueueBlame,
+    /// What it got, by whose it was.
+    pub(crate) received_senders: Vec<Sent>,
+}
+
+impl Blames {
+    /// With what the kernel has counted of the packets.
+    pub(crate) fn of(self, network: Network) -> Network {
+        Network {
+            queue_blame: self.sent,
+            receive_queue_blame: self.received,
+            received_bytes: self.received_senders.iter().map(|sent| sent.bytes).sum(),
+            received_senders: self.received_senders,
+            ..network
+        }
+    }
 }
 
 impl QueueBlames {
@@ -61,13 +83,15 @@ impl QueueBlames {
         path: &Path,
         slots: &BTreeMap<VmKey, u32>,
         vms: &BTreeMap<VmKey, Vm>,
-    ) -> Result<(BTreeMap<VmKey, QueueBlame>, Vec<Uplink>), Error> {
+    ) -> Result<(BTreeMap<VmKey, Blames>, Vec<Uplink>), Error> {
         // Who gets a number in between has a name, and no bytes yet.
         let served = path.served()?;
-        let aheads: BTreeMap<u32, Ahead> = slots
-            .values()
-            .map(|slot| Ok((*slot, path.ahead(*slot)?)))
+        let ways = slots.values().flat_map(|slot| Way::BOTH.map(|way| (way, *slot)));
+        let aheads: BTreeMap<(Way, u32), Ahead> = ways
+            .map(|(way, slot)| Ok(((way, slot), path.ahead(way, slot)?)))
             .collect::<Result<_, Error>>()?;
+        let taps = path.taps();
+        let mut got: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         let senders = path.senders()?;
         let names = self.names(&senders, vms);
         let mut uplinks = Vec::new();
@@ -76,6 +100,11 @@ impl QueueBlames {
             let none = vec![0; SENDERS];
             let new = difference(now, self.served.get(uplink).unwrap_or(&none));
             seen.extend((0..).zip(&new).filter(|(_, bytes)| **bytes > 0).map(|(number, _)| number));
+            if let Some(slot) = taps.get(uplink) {
+                let all = got.entry(*slot).or_insert_with(|| vec![0; SENDERS]);
+                all.iter_mut().zip(&new).for_each(|(sum, bytes)| *sum += bytes);
+                continue;
+            }
             let senders = sent(&new, &names);
             let transmitted_bytes = senders.iter().map(|sent| sent.bytes).sum();
             if transmitted_bytes > 0 {
@@ -84,33 +113,36 @@ impl QueueBlames {
         }
         uplinks.sort_by(|a, b| a.name.cmp(&b.name));
         self.served = served;
-        self.forget_uplinks(path)?;
+        self.forget_uplinks(path, &taps)?;
         let mut blames = BTreeMap::new();
         for (vm, slot) in slots {
-            let now = aheads.get(slot).cloned().unwrap_or_default();
-            let before = self.ahead.insert(*slot, now.clone()).unwrap_or_default();
-            // A slot that was given anew begins at 0.
-            let before = if before.packets > now.packets { Ahead::default() } else { before };
-            let senders = sent(&difference(&now.bytes, &before.bytes), &names);
-            let blame = QueueBlame {
-                sampled_packets: now.packets - before.packets,
-                sampled_delay_ns: now.delay_ns.saturating_sub(before.delay_ns),
-                bytes_ahead: senders.iter().map(|sent| sent.bytes).sum(),
-                senders,
+            let mut of = |way| {
+                let now = aheads.get(&(way, *slot)).cloned().unwrap_or_default();
+                let before = self.ahead.insert((way, *slot), now.clone()).unwrap_or_default();
+                now.since(before, &names)
             };
-            self.totals.entry(*vm).or_default().add(&blame);
+            let received_senders = got.remove(slot).map(|got| sent(&got, &names));
+            let blame = Blames {
+                sent: of(Way::Sent),
+                received: of(Way::Received),
+                received_senders: received_senders.unwrap_or_default(),
+            };
+            let total = self.totals.entry(*vm).or_default();
+            total.sent.add(&blame.sent);
+            total.received.add(&blame.received);
+            add(&mut total.received_senders, &blame.received_senders);
             blames.insert(*vm, blame);
         }
         let theirs: BTreeSet<u32> = slots.values().copied().collect();
         self.owners.retain(|slot, _| theirs.contains(slot));
-        self.ahead.retain(|slot, _| theirs.contains(slot));
+        self.ahead.retain(|(_, slot), _| theirs.contains(slot));
         self.totals.retain(|vm, _| slots.contains_key(vm));
         self.give_back(path, &senders, &seen)?;
         Ok((blames, uplinks))
     }
 
     /// What has come since the start, up to the last look.
-    pub(crate) fn total(&self, vm: VmKey) -> QueueBlame {
+    pub(crate) fn total(&self, vm: VmKey) -> Blames {
         self.totals.get(&vm).cloned().unwrap_or_default()
     }
 
@@ -138,13 +170,17 @@ impl QueueBlames {
     }
 
     /// Interfaces that are gone are no uplinks any more, and make room for others. Those of other namespaces nobody knows.
-    fn forget_uplinks(&mut self, path: &Path) -> Result<(), Error> {
-        if self.gone().is_empty() {
+    fn forget_uplinks(
+        &mut self,
+        path: &Path,
+        taps: &BTreeMap<Interface, u32>,
+    ) -> Result<(), Error> {
+        if self.gone(taps).is_empty() {
             return Ok(());
         }
         // One may have come since the last look.
         self.look_at_interfaces();
-        for uplink in self.gone() {
+        for uplink in self.gone(taps) {
             path.forget_uplink(uplink)?;
             self.served.remove(&uplink);
         }
@@ -152,10 +188,11 @@ impl QueueBlames {
     }
 
     /// Uplinks that are among no interfaces of this namespace.
-    fn gone(&self) -> Vec<Interface> {
+    fn gone(&self, taps: &BTreeMap<Interface, u32>) -> Vec<Interface> {
         let here = self.interfaces.keys().next().map(|interface| interface.netns);
         let is_gone = |uplink: &&Interface| {
-            Some(uplink.netns) == here && !self.interfaces.contains_key(uplink)
+            let is_here = Some(uplink.netns) == here;
+            is_here && !taps.contains_key(uplink) && !self.interfaces.contains_key(uplink)
         };
         self.served.keys().filter(is_gone).copied().collect()
     }
@@ -226,15 +263,35 @@ impl QueueBlames {
     }
 }
 
+impl Ahead {
+    /// What has come since.
+    fn since(&self, before: Ahead, names: &[Sender]) -> QueueBlame {
+        // A slot that was given anew begins at 0.
+        let before = if before.packets > self.packets { Ahead::default() } else { before };
+        let senders = sent(&difference(&self.bytes, &before.bytes), names);
+        QueueBlame {
+            sampled_packets: self.packets - before.packets,
+            sampled_delay_ns: self.delay_ns.saturating_sub(before.delay_ns),
+            bytes_ahead: senders.iter().map(|sent| sent.bytes).sum(),
+            senders,
+        }
+    }
+}
+
 impl QueueBlame {
     /// Adds another interval.
     fn add(&mut self, more: &QueueBlame) {
         self.sampled_packets += more.sampled_packets;
         self.sampled_delay_ns += more.sampled_delay_ns;
         self.bytes_ahead += more.bytes_ahead;
-        let both = self.senders.drain(..).chain(more.senders.iter().cloned());
-        self.senders = rank(both.map(|sent| (sent.sender, sent.bytes)));
+        add(&mut self.senders, &more.senders);
     }
+}
+
+/// Adds another interval.
+fn add(senders: &mut Vec<Sent>, more: &[Sent]) {
+    let both = senders.drain(..).chain(more.iter().cloned());
+    *senders = rank(both.map(|sent| (sent.sender, sent.bytes)));
 }
 
 fn difference(now: &[u64], before: &[u64]) -> Vec<u64> {

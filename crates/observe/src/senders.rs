@@ -1,10 +1,10 @@
-//! What uplinks have sent, by whose it was: `bpf/senders.h` and `bpf/ahead.h`.
+//! What uplinks have sent and VMs have got, by whose it was: `bpf/senders.h` and `bpf/ahead.h`.
 
 use std::collections::BTreeMap;
 
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::network::{AheadBytes, COMPILED, Interface, Path, SENDERS, delete};
+use super::network::{AheadBytes, COMPILED, Interface, Path, SENDERS, Way, delete};
 use lowtail_kernel::Error;
 use lowtail_kernel::shared::{Layouts, Shared, Value};
 use lowtail_kernel::shared_struct;
@@ -142,7 +142,7 @@ impl Path {
         delete(&self.map("served"), &uplink.key())
     }
 
-    /// Bytes by the number of their sender, that each uplink has sent.
+    /// Bytes by the number of their sender, that each uplink has sent, and that were taken from each tap.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -164,8 +164,8 @@ impl Path {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub(crate) fn ahead(&self, slot: u32) -> Result<Ahead, Error> {
-        let bytes = self.lookup("aheads", &slot.to_ne_bytes())?;
+    pub(crate) fn ahead(&self, way: Way, slot: u32) -> Result<Ahead, Error> {
+        let bytes = self.lookup("aheads", &way.key(slot))?;
         let ahead = AheadBytes::from_bytes(&bytes);
         Ok(ahead.map_or_else(Ahead::default, |ahead| Ahead {
             packets: ahead.packets,

@@ -51,6 +51,17 @@ impl Network {
     pub fn bits_per_second(&self, interval_ms: f64) -> f64 {
         rate(self.transmitted_bytes, interval_ms)
     }
+
+    /// What its back end took from its taps, in bits per second.
+    pub fn received_bits_per_second(&self, interval_ms: f64) -> f64 {
+        rate(self.received_bytes, interval_ms)
+    }
+
+    /// The same of one sender.
+    pub fn received_bits_per_second_of(&self, sender: &Sender, interval_ms: f64) -> f64 {
+        let bytes = self.received_senders.iter().find(|sent| sent.sender == *sender);
+        rate(bytes.map_or(0, |sent| sent.bytes), interval_ms)
+    }
 }
 
 /// Bits per second.
@@ -230,9 +241,19 @@ pub struct Network {
     pub round_trip: Histogram,
     /// Whose bytes left while its packets waited for an uplink.
     pub queue_blame: QueueBlame,
+    /// Packets that its back end has taken from its taps. Only taps of the kernel's `tun` driver are counted.
+    pub received_packets: u64,
+    /// Bytes of those.
+    pub received_bytes: u64,
+    /// Those of each sender, most first. Their sum is `received_bytes`.
+    pub received_senders: Vec<Sent>,
+    /// Time from being given to a tap to being taken by the back end: vhost, QEMU, or whoever runs the VM.
+    pub receive_queueing_delay: Histogram,
+    /// Whose bytes were taken while packets to it waited in its tap.
+    pub receive_queue_blame: QueueBlame,
 }
 
-/// Whose bytes uplinks sent while packets of a VM waited there: one packet at a time is followed, and one in each millisecond
+/// Whose bytes left a queue while packets of a VM waited there: one packet at a time is followed, and one in each millisecond
 /// at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueBlame {
@@ -252,11 +273,11 @@ pub struct QueueBlame {
 pub struct Sent {
     /// Who.
     pub sender: Sender,
-    /// How many bytes, as the uplink's driver was given them.
+    /// How many bytes, as the uplink's driver was given them, or as they were taken from the tap.
     pub bytes: u64,
 }
 
-/// Who sends through an uplink.
+/// Who sends through an uplink, or to a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sender {

@@ -12,7 +12,7 @@ use lowtail_discover::{Tap, Vm};
 use lowtail_kernel::Roots;
 use lowtail_kernel::error::Error;
 
-/// VMs with interfaces that are followed at most; 4.5 kB of the kernel's memory each, and 8 kB more for each VM that there is.
+/// VMs with interfaces that are followed at most; 7 kB of the kernel's memory each, and 16 to 20 kB more for each VM that there is.
 const SLOTS: u32 = 1024;
 
 /// Which VM has which slot of the kernel's, and what it had counted at the last look.
@@ -76,9 +76,8 @@ impl Traffic {
             let (Some(now), Some(vm)) = (counted.remove(slot), vms.get(&key)) else { continue };
             let mut since = now.since(self.last.get(&key).unwrap_or(&nothing));
             since.taps.clone_from(&vm.taps);
-            since.queue_blame = blames.remove(&key).unwrap_or_default();
-            let now = Network { queue_blame: self.blames.total(key), ..now };
-            self.last.insert(key, now);
+            let since = blames.remove(&key).unwrap_or_default().of(since);
+            self.last.insert(key, self.blames.total(key).of(now));
             new.insert(key, since);
         }
         Ok((new, uplinks))

@@ -14,10 +14,9 @@ pub mod seed;
 pub mod steps;
 pub mod switches;
 #[cfg(feature = "host")]
+pub mod tap;
+#[cfg(feature = "host")]
 pub mod traffic;
 #[cfg(feature = "host")]
 pub mod tree;
 pub mod tries;
-
-/// Writes frames into a tap that exists, from a process of its own: `tap.py NAME`.
-pub const TAP_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tap.py");

@@ -1,9 +1,11 @@
-# A machine at a tap, as the kernel sees one: it opens the tap, sends frames, and reads none.
-# Arguments: the tap, how many frames. Prints a line when they are sent; ends when its input does.
+# A machine at a tap, as the kernel sees one: it opens the tap, sends frames, and reads those that it is told to.
+# Arguments: the tap, how many frames. Prints a line when they are sent. A line of input such as `100 2000` has it read 100
+# frames, one each 2000 us; it prints another line then. Ends when its input does.
 import fcntl
 import os
 import struct
 import sys
+import time
 
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 2, 0x1000
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -21,4 +23,10 @@ ethernet = bytes.fromhex("020000000009" "020000000003" "0800")
 for _ in range(int(sys.argv[2])):
     os.write(tap, ethernet + ip + udp)
 print("sent", flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    count, period_us = map(int, line.split())
+    begin = time.monotonic()
+    for n in range(count):
+        time.sleep(max(0, begin + n * period_us / 1e6 - time.monotonic()))
+        os.read(tap, 65536)
+    print("read", flush=True)

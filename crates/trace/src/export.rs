@@ -75,7 +75,7 @@ impl<W: Write> Exporter<W> {
 const COUNTERS_MAX: usize = 500;
 
 impl<W: Write> Exporter<W> {
-    /// Who filled the uplinks: what each sent per second, and what was ahead of each VM's packets, by sender.
+    /// Who filled the queues: what each uplink sent per second, and what was ahead of each VM's packets, by sender.
     fn queues(&mut self, queues: &Queues) -> Result<(), Error> {
         let mut end_ns = 0;
         /// A counter, its value in the last interval and in this one.
@@ -105,9 +105,11 @@ impl<W: Write> Exporter<W> {
                     set(name, u64::try_from(rate).unwrap_or(u64::MAX))?;
                 }
             }
-            for of in &interval.ahead {
+            let at_uplinks = interval.ahead.iter().map(|of| ("ahead of", of));
+            let at_taps = interval.ahead_at_taps.iter().map(|of| ("ahead at the tap of", of));
+            for (what, of) in at_uplinks.chain(at_taps) {
                 for (sender, bytes) in &of.bytes {
-                    let name = format!("ahead of {}: {}, bytes a packet", of.vm, sender.word());
+                    let name = format!("{what} {}: {}, bytes a packet", of.vm, sender.word());
                     set(name, bytes / of.packets.max(1))?;
                 }
             }

@@ -1,4 +1,4 @@
-//! Who filled the uplinks of a recorded host, and whose bytes were ahead of whose packets.
+//! Who filled the uplinks and taps of a recorded host, and whose bytes were ahead of whose packets.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,10 @@ pub struct UplinkQueues {
     pub span_us: f64,
     /// The uplinks, by name.
     pub uplinks: Vec<UplinkBytes>,
-    /// The VMs whose packets waited, by name.
+    /// The VMs whose packets waited for an uplink, by name.
     pub vms: Vec<QueueBlame>,
+    /// The VMs to which packets waited in their taps, by name.
+    pub receivers: Vec<QueueBlame>,
 }
 
 /// An uplink.
@@ -96,8 +98,10 @@ pub struct QueueInterval {
     pub to_ns: u64,
     /// Bytes that each uplink sent, by sender.
     pub sent: Vec<(String, Vec<(Sender, u64)>)>,
-    /// What was ahead of packets of VMs.
+    /// What was ahead of packets of VMs at uplinks.
     pub ahead: Vec<AheadInterval>,
+    /// What was ahead of packets to VMs in their taps.
+    pub ahead_at_taps: Vec<AheadInterval>,
 }
 
 /// What was ahead of a VM's packets in an interval.

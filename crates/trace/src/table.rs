@@ -257,21 +257,25 @@ impl UplinkQueues {
             out.push('\n');
             table.render(out);
         }
-        let head = ["waits for an uplink", "packets", "mean us", "mean bytes ahead", "whose"];
-        let mut table = Table::new(&head, &[4]);
-        for of in self.vms.iter().filter(|of| of.sampled_packets > 0) {
-            let packets = of.sampled_packets as f64;
-            table.row([
-                harmless(&of.vm),
-                of.sampled_packets.to_string(),
-                format!("{:.3}", of.sampled_delay_us / packets),
-                format!("{:.0}", of.bytes_ahead as f64 / packets),
-                told(&of.senders, of.bytes_ahead),
-            ]);
-        }
-        if table.rows.len() > 1 {
-            out.push('\n');
-            table.render(out);
+        for (title, vms) in
+            [("waits for an uplink", &self.vms), ("receives late from its tap", &self.receivers)]
+        {
+            let head = [title, "packets", "mean us", "mean bytes ahead", "whose"];
+            let mut table = Table::new(&head, &[4]);
+            for of in vms.iter().filter(|of| of.sampled_packets > 0) {
+                let packets = of.sampled_packets as f64;
+                table.row([
+                    harmless(&of.vm),
+                    of.sampled_packets.to_string(),
+                    format!("{:.3}", of.sampled_delay_us / packets),
+                    format!("{:.0}", of.bytes_ahead as f64 / packets),
+                    told(&of.senders, of.bytes_ahead),
+                ]);
+            }
+            if table.rows.len() > 1 {
+                out.push('\n');
+                table.render(out);
+            }
         }
     }
 }

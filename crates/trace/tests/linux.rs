@@ -93,14 +93,25 @@ fn who_filled_the_uplinks() {
     assert_eq!((&*a.vm, a.sampled_packets, a.sampled_delay_us), ("a", 4, 160.0));
     assert_eq!(a.bytes_ahead, 8_000);
     assert_eq!((&a.senders[0].sender, a.senders[0].bytes), (&Sender::Vm("b".to_owned()), 6_000));
+    // To `b` one packet waited in each interval, and that is not among those that wait for an uplink.
+    let b = &all.receivers[0];
+    assert_eq!((all.vms.len(), all.receivers.len()), (1, 1));
+    assert_eq!((&*b.vm, b.sampled_packets, b.sampled_delay_us), ("b", 2, 40.0));
+    assert_eq!(
+        (b.bytes_ahead, &b.senders[0].sender),
+        (3_000, &Sender::Interface("eth0".to_owned()))
+    );
     let table = found.table();
     assert!(table.contains("b 75.00 %, cgroup backup 25.00 %"), "{table}");
+    assert!(table.contains("from eth0 100.00 %"), "{table}");
     let (exported, trace) =
         export_perfetto(&bytes[..], Vec::new(), "test", &Options::default()).unwrap();
     assert!(exported.events >= 4);
     let text = String::from_utf8_lossy(&trace);
     assert!(
-        text.contains("eth0: sent by b, bytes/s") && text.contains("ahead of a: cgroup backup")
+        text.contains("eth0: sent by b, bytes/s")
+            && text.contains("ahead of a: cgroup backup")
+            && text.contains("ahead at the tap of b: from eth0")
     );
     assert_eq!(info(&bytes[..], &Options::default()).unwrap().unknown_records, 0);
 }

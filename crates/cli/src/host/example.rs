@@ -26,6 +26,11 @@ fn senders(batch: u64, backup: u64) -> Vec<Sent> {
     ]
 }
 
+/// Bytes that came in by the uplink.
+fn from_outside(bytes: u64) -> Vec<Sent> {
+    vec![Sent { sender: Sender::Interface(Name::new("eth0")), bytes }]
+}
+
 /// A second of a server that waits for another VM, and of that one. The server's name wants to clear the screen.
 pub(crate) fn snapshot() -> Snapshot {
     let thread = |tid, role, wakeup_latency, blame| ThreadSnapshot {
@@ -73,6 +78,16 @@ pub(crate) fn snapshot() -> Snapshot {
             sampled_delay_ns: 200_000,
             bytes_ahead: 50_000,
             senders: senders(45_000, 5_000),
+        },
+        received_packets: 20,
+        received_bytes: 30_000,
+        received_senders: from_outside(30_000),
+        receive_queueing_delay: waits(&[(20, 20)]),
+        receive_queue_blame: QueueBlame {
+            sampled_packets: 2,
+            sampled_delay_ns: 30_000,
+            bytes_ahead: 3_000,
+            senders: from_outside(3_000),
         },
     });
     let uplinks = vec![Uplink {

@@ -11,7 +11,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
 
-use super::uplinks::{self, Matrix};
+use super::uplinks::{self, Matrix, Wait};
 use super::wording::{COLUMNS, cells, dark, role, sentence, us, wakes, who};
 
 /// Intervals that a sparkline shows.
@@ -123,7 +123,7 @@ impl Screen {
         let keys = match self.help {
             true => {
                 "wake-up: latency from wake-up to running · ready: waits for a CPU, of run and ready time · \
-                 queueing: in the uplink's discipline · Mbit/s: sent through uplinks · round trip: beyond the uplink"
+                 queueing: in the uplink's discipline · receive: in its tap · Mbit/s: sent through uplinks · round trip: beyond the uplink"
             }
             false => "q quit  ↑↓ VM  h histogram  u uplinks  p pause  ? what the columns mean",
         };
@@ -209,35 +209,28 @@ impl Screen {
 impl Screen {
     /// Whose packets wait for whose, and what each sends.
     fn uplinks(&self, frame: &mut Frame<'_>, area: Rect) {
-        let matrix = uplinks::matrix(&self.snapshot);
-        let rates = uplinks::rates(&self.snapshot);
-        let lines = matrix.rows.len().clamp(1, 1_000) as u16 + 3;
-        let [above, below] =
-            Layout::vertical([Constraint::Max(lines), Constraint::Min(3)]).areas(area);
-        let title = " Bytes ahead of packets in the uplinks' queues, by sender ";
-        if matrix.rows.is_empty() {
+        let uplinks = uplinks::matrix(&self.snapshot, Wait::Uplink);
+        let taps = uplinks::matrix(&self.snapshot, Wait::Tap);
+        let lines = |matrix: &Matrix| matrix.rows.len().clamp(1, 1_000) as u16 + 3;
+        // Where nothing has waited in a tap, the uplinks have the room.
+        let taps_lines = if taps.rows.is_empty() { 0 } else { lines(&taps) };
+        let [above, between, below] = Layout::vertical([
+            Constraint::Max(lines(&uplinks)),
+            Constraint::Max(taps_lines),
+            Constraint::Min(3),
+        ])
+        .areas(area);
+        let title = |wait: Wait| format!(" {} ", wait.title());
+        if uplinks.rows.is_empty() {
             let unseen = self.snapshot.coverage_gaps.iter().find(|gap| gap.starts_with("packets"));
             let none = unseen.map_or("No packet of a VM waited for others.", |gap| gap.as_str());
-            let none = Paragraph::new(none);
-            frame.render_widget(none.block(Block::bordered().title(title)), above);
+            let block = Block::bordered().title(title(Wait::Uplink));
+            frame.render_widget(Paragraph::new(none).block(block), above);
         } else {
-            let rows = matrix.rows.iter().map(|(cells, parts)| {
-                let cells = cells.iter().enumerate().map(|(i, text)| {
-                    let part = i.checked_sub(Matrix::LEADING).and_then(|i| parts.get(i));
-                    let style = part.map_or_else(Style::new, |part| heat(*part));
-                    Cell::from(text.as_str()).style(style)
-                });
-                Row::new(cells)
-            });
-            let widths = matrix.titles.iter().enumerate().map(|(i, title)| match i {
-                0 => Constraint::Min(12),
-                _ => Constraint::Length((title.chars().count() as u16).clamp(7, 20)),
-            });
-            let titles = matrix.titles.iter().map(String::as_str);
-            let table = Table::new(rows, widths)
-                .header(Row::new(titles).style(Style::new().bold()))
-                .block(Block::bordered().title(title));
-            frame.render_widget(table, above);
+            frame.render_widget(table(&uplinks, title(Wait::Uplink)), above);
+        }
+        if !taps.rows.is_empty() {
+            frame.render_widget(table(&taps, title(Wait::Tap)), between);
         }
         let widths = [
             Constraint::Length(16),
@@ -245,11 +238,31 @@ impl Screen {
             Constraint::Length(9),
             Constraint::Length(6),
         ];
-        let table = Table::new(rates.into_iter().map(Row::new), widths)
+        let rates = uplinks::rates(&self.snapshot);
+        let rates = Table::new(rates.into_iter().map(Row::new), widths)
             .header(Row::new(uplinks::RATES).style(Style::new().bold()))
             .block(Block::bordered().title(" Uplinks "));
-        frame.render_widget(table, below);
+        frame.render_widget(rates, below);
     }
+}
+
+/// A matrix, in which who fills a queue is seen at once.
+fn table(matrix: &Matrix, title: String) -> Table<'_> {
+    let rows = matrix.rows.iter().map(|(cells, parts)| {
+        let cells = cells.iter().enumerate().map(|(i, text)| {
+            let part = i.checked_sub(Matrix::LEADING).and_then(|i| parts.get(i));
+            let style = part.map_or_else(Style::new, |part| heat(*part));
+            Cell::from(text.as_str()).style(style)
+        });
+        Row::new(cells)
+    });
+    let widths = matrix.titles.iter().enumerate().map(|(i, title)| match i {
+        0 => Constraint::Min(12),
+        _ => Constraint::Length((title.chars().count() as u16).clamp(7, 20)),
+    });
+    Table::new(rows, widths)
+        .header(Row::new(matrix.titles.iter().map(String::as_str)).style(Style::new().bold()))
+        .block(Block::bordered().title(title))
 }
 
 /// The more it is, the more it shows.

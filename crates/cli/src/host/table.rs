@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use lowtail_observe::{Finding, Snapshot};
 
-use super::uplinks;
+use super::uplinks::{self, Wait};
 use super::wording::{COLUMNS, cells, dark, next_steps, sentence, unseen};
 
 /// What hurts, and a line for each VM.
@@ -42,9 +42,9 @@ pub(crate) fn text(snapshot: &Snapshot, findings: &[Finding]) -> String {
             snapshot.vms.iter().map(|vm| cells(vm, snapshot.interval_ms)).collect();
         text += &aligned(&COLUMNS, 1, &rows);
     }
-    let matrix = uplinks::matrix(snapshot);
-    if !matrix.rows.is_empty() {
-        text.push_str("  bytes ahead of packets in the uplinks' queues, by sender\n");
+    let matrices = Wait::BOTH.map(|wait| (wait, uplinks::matrix(snapshot, wait)));
+    for (wait, matrix) in matrices.into_iter().filter(|(_, matrix)| !matrix.rows.is_empty()) {
+        let _ = writeln!(text, "  {}", wait.title());
         let titles: Vec<&str> = matrix.titles.iter().map(String::as_str).collect();
         let rows: Vec<Vec<String>> = matrix.rows.into_iter().map(|(cells, _)| cells).collect();
         text += &aligned(&titles, 1, &rows);

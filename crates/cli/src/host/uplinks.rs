@@ -1,6 +1,6 @@
-//! Who fills the uplinks' queues, and whose packets wait for whose, as rows: for tables and the screen.
+//! Who fills the queues of uplinks and taps, and whose packets wait for whose, as rows: for tables and the screen.
 
-use lowtail_observe::{QueueBlame, Sender, Sent, Snapshot};
+use lowtail_observe::{Network, QueueBlame, Sender, Sent, Snapshot, VmSnapshot};
 
 use super::wording::{mbit, sender, us};
 
@@ -27,6 +27,35 @@ pub(crate) fn rates(snapshot: &Snapshot) -> Vec<[String; 4]> {
     rows
 }
 
+/// Where packets wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Those that a VM sends, in the queue of an uplink.
+    Uplink,
+    /// Those that a VM gets, in its tap.
+    Tap,
+}
+
+impl Wait {
+    /// Both of them.
+    pub(crate) const BOTH: [Wait; 2] = [Wait::Uplink, Wait::Tap];
+
+    /// What a matrix of it shows.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Wait::Uplink => "bytes ahead of packets in the uplinks' queues, by sender",
+            Wait::Tap => "bytes ahead of packets in the taps of VMs, by sender",
+        }
+    }
+
+    fn blame(self, network: &Network) -> &QueueBlame {
+        match self {
+            Wait::Uplink => &network.queue_blame,
+            Wait::Tap => &network.receive_queue_blame,
+        }
+    }
+}
+
 /// The matrix: for each VM whose packets waited, what was ahead of them and whose that was, in percent of bytes.
 pub(crate) struct Matrix {
     /// Titles of the columns.
@@ -39,13 +68,13 @@ pub(crate) struct Matrix {
 const LEADING: [&str; 4] = ["VM", "packets", "mean delay us", "mean ahead kB"];
 
 /// Of an interval; with no rows where nothing has waited.
-pub(crate) fn matrix(snapshot: &Snapshot) -> Matrix {
-    let blame = |vm| -> Option<&QueueBlame> {
-        let vm: &lowtail_observe::VmSnapshot = vm;
-        let blame = &vm.network.as_ref()?.queue_blame;
-        (blame.bytes_ahead > 0).then_some(blame)
+pub(crate) fn matrix(snapshot: &Snapshot, wait: Wait) -> Matrix {
+    let blamed = |vm| -> Option<(&VmSnapshot, &QueueBlame)> {
+        let vm: &VmSnapshot = vm;
+        let blame = wait.blame(vm.network.as_ref()?);
+        (blame.bytes_ahead > 0).then_some((vm, blame))
     };
-    let waiting: Vec<_> = snapshot.vms.iter().filter_map(|vm| Some((vm, blame(vm)?))).collect();
+    let waiting: Vec<_> = snapshot.vms.iter().filter_map(blamed).collect();
     let mut columns: Vec<Sent> = Vec::new();
     for sent in waiting.iter().flat_map(|(_, blame)| &blame.senders) {
         match columns.iter_mut().find(|column| column.sender == sent.sender) {
@@ -57,7 +86,7 @@ pub(crate) fn matrix(snapshot: &Snapshot) -> Matrix {
     columns.retain(|column| column.sender != Sender::Others);
     columns.sort_by_key(|column| std::cmp::Reverse(column.bytes));
     columns.truncate(TOLD_MAX);
-    let row = |(vm, blame): &(&lowtail_observe::VmSnapshot, &QueueBlame)| {
+    let row = |(vm, blame): &(&VmSnapshot, &QueueBlame)| {
         let packets = blame.sampled_packets.max(1) as f64;
         let leading = vec![
             vm.name.to_string(),
@@ -116,7 +145,10 @@ mod tests {
 
     #[test]
     fn rows_of_the_matrix_are_all_of_what_was_ahead() {
-        let matrix = matrix(&snapshot());
+        let to_taps = matrix(&snapshot(), Wait::Tap);
+        assert_eq!(to_taps.titles[Matrix::LEADING..], ["from eth0 %"]);
+        assert_eq!(to_taps.rows[0].0[1..], ["2", "15.0", "1.50", "100.0"]);
+        let matrix = matrix(&snapshot(), Wait::Uplink);
         assert_eq!(matrix.titles[Matrix::LEADING..], ["batch %", "cgroup backup.service %"]);
         assert_eq!(matrix.rows.len(), 1, "batch has no traffic");
         let (cells, parts) = &matrix.rows[0];
@@ -139,7 +171,7 @@ mod tests {
         let network = snapshot.vms[1].network.as_mut().unwrap();
         let senders: Vec<Sent> = (1..=10).map(|i| Sent { sender: named(i), bytes: 10 }).collect();
         network.queue_blame = QueueBlame { bytes_ahead: 100, senders, ..QueueBlame::default() };
-        let matrix = matrix(&snapshot);
+        let matrix = matrix(&snapshot, Wait::Uplink);
         assert_eq!(matrix.titles.last().unwrap(), "others %");
         assert_eq!(matrix.rows[0].0.last().unwrap(), "40.0");
     }

@@ -7,7 +7,7 @@ use lowtail_observe::{
 };
 
 /// What is told of a VM. Times are in microseconds.
-pub(crate) const COLUMNS: [&str; 14] = [
+pub(crate) const COLUMNS: [&str; 15] = [
     "VM",
     "vCPUs",
     "CPU %",
@@ -19,6 +19,7 @@ pub(crate) const COLUMNS: [&str; 14] = [
     "back-end p99",
     "Mbit/s",
     "queueing p99",
+    "receive p99",
     "drops",
     "round trip p50",
     "p99 us",
@@ -46,10 +47,11 @@ pub(crate) fn cells(vm: &VmSnapshot, interval_ms: f64) -> Vec<String> {
         us(back_end(vm).percentile_us(0.99)),
     ];
     match &vm.network {
-        None => cells.extend(["–"; 5].map(String::from)),
+        None => cells.extend(["–"; 6].map(String::from)),
         Some(network) => cells.extend([
             mbit(network.bits_per_second(interval_ms)),
             us(network.queueing_delay.percentile_us(0.99)),
+            us(network.receive_queueing_delay.percentile_us(0.99)),
             network.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
             us(network.round_trip.percentile_us(0.5)),
             us(network.round_trip.percentile_us(0.99)),
@@ -72,6 +74,7 @@ pub(crate) fn sentence(finding: &Finding) -> String {
         Symptom::Throttling => format!("throttled in {} of periods", percent(*value)),
         Symptom::BackendLatency => p99("back-end latency"),
         Symptom::QueueingDelay => p99("queueing delay at the uplink"),
+        Symptom::ReceiveQueueingDelay => p99("queueing delay of what it receives, at its tap"),
         Symptom::Drops => format!("{value:.0} packets dropped in the host"),
         Symptom::RoundTrip => p99("round trip beyond the uplink"),
     };
@@ -122,6 +125,9 @@ pub(crate) fn next_steps(findings: &[Finding]) -> Vec<&'static str> {
         Symptom::Throttling => "next: raise the quota (cpu.max), or give it a burst",
         Symptom::QueueingDelay => {
             "next: name the uplink in a policy, and ask `lowtail host plan POLICY` what it changes"
+        }
+        Symptom::ReceiveQueueingDelay => {
+            "next: look at the back-end latency and CPU time of who receives late: its back end takes packets from the tap too slowly"
         }
         Symptom::Drops => "next: `lowtail host observe --once --json` gives the kernel's reasons",
         Symptom::RoundTrip => {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lowtail_testkit::needs::skip;
 use lowtail_testkit::net::{A, B, FAR, Namespace, Net, v4};
+use lowtail_testkit::tap::TapProcess;
 use lowtail_testkit::traffic::{Filler, connect, udp};
 use serde_json::Value;
 
@@ -333,6 +334,114 @@ fn pieces_of_long_segments_that_are_routed_are_their_vms() {
         sends.join().expect("it does not panic");
         sink.join().expect("it does not panic");
         fills(&intervals, "vm b", 0.95);
+    });
+}
+
+/// Frames that the ring of a tap holds here.
+const RING: f64 = 100.0;
+
+/// A tap `tap-c` at this bridge, whose VM has this address.
+fn add_tap(net: &Net, bridge: &str) -> Option<TapProcess> {
+    net.host.ip("tuntap add dev tap-c mode tap");
+    net.host.ip(&format!("link set dev tap-c txqueuelen {RING} master {bridge} up"));
+    TapProcess::start(&net.host, "tap-c", 0)
+}
+
+/// Packets to VM `c`, which takes one each millisecond from its tap: `b` sends more than that, and the ring is full.
+fn fills_tap(net: &Net, far: IpAddr, mut machine: TapProcess, address: [u8; 4]) {
+    let c = (IpAddr::from(address), 9).into();
+    // Where nobody takes more than 8.3 Mbit/s.
+    let fill = Filler::start(udp(&net.b, v4(B)), c, 2 * RATE, DEEP);
+    let over = Arc::new(AtomicBool::new(false));
+    let asks_on = Arc::clone(&over);
+    let from = udp(&net.far, far);
+    let asks = std::thread::spawn(move || {
+        while !asks_on.load(Ordering::Relaxed) {
+            from.send_to(&[0; 100], c).expect("a way");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let takes_on = Arc::clone(&over);
+    let takes = std::thread::spawn(move || {
+        while !takes_on.load(Ordering::Relaxed) {
+            machine.take(100, 1_000);
+        }
+    });
+    let [b_is, c_is] = [("b", "tap-b"), ("c", "tap-c")].map(|(name, tap)| {
+        let standin = standin(format!("--name {name} --do sleep"));
+        (format!("{name}={},tap={tap}", standin.begun.pid), standin)
+    });
+    let args = ["--duration", "3s", "--interval", "500ms", "b", "c"];
+    let vms = ["--vm", &b_is.0, "--vm", &c_is.0];
+    let intervals = observe(Some(net), &[&args[..], &vms].concat());
+    over.store(true, Ordering::Relaxed);
+    asks.join().expect("it does not panic");
+    takes.join().expect("it does not panic");
+    drop(fill);
+    let (mut got, mut ahead, mut packets, mut delay_s) = (Bytes::new(), Bytes::new(), 0, 0.0);
+    for interval in &intervals[1..] {
+        let network = &interval["vms"][1]["network"];
+        let senders = bytes(&network["received_senders"]);
+        let sum: u64 = senders.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(network["received_bytes"].as_u64(), Some(sum), "{network}");
+        got.extend(senders);
+        let blame = &network["receive_queue_blame"];
+        ahead.extend(bytes(&blame["senders"]));
+        packets += blame["sampled_packets"].as_u64().expect("packets");
+        delay_s += blame["sampled_delay_seconds"].as_f64().expect("seconds");
+        assert!(interval["lost"]["packets"].as_u64() == Some(0), "{}", interval["lost"]);
+        // What a VM gets by its tap leaves by no uplink.
+        assert_eq!(interval["uplinks"].as_array().map(Vec::len), Some(0), "{interval}");
+    }
+    assert!(part(&got, "vm b") > 0.9 && part(&got, "interface uplink") > 0.0, "{got:?}");
+    assert!(part(&ahead, "vm b") > 0.9, "{ahead:?}");
+    // A packet that fits in has the whole ring ahead.
+    let sum = |of: &Bytes| of.iter().map(|(_, bytes)| *bytes as f64).sum::<f64>();
+    let frame = 1000.0 + 8.0 + 20.0 + 14.0;
+    let mean = sum(&ahead) / packets as f64 / frame;
+    assert!(packets > 10 && (0.85 * RING..1.01 * RING).contains(&mean), "{packets}: {mean}");
+    // What was taken meanwhile is what is taken at all.
+    let (meanwhile, all) = (sum(&ahead) / delay_s, sum(&got) / 2.5);
+    assert!((0.85..1.15).contains(&(meanwhile / all)), "{meanwhile} and {all} bytes/s");
+    let findings = intervals.last().unwrap()["findings"].as_array().unwrap();
+    let late = findings.iter().find(|found| found["symptom"] == "receive-queueing-delay");
+    let late = late.expect("a finding");
+    assert_eq!(
+        (late["vm"].as_str(), &late["causes"][0]["sender"]["vm"][0]),
+        (Some("c"), &"b".into())
+    );
+    let rate = late["causes"][0]["bits_per_second"].as_f64().expect("a rate");
+    assert!((0.8..1.2).contains(&(rate / 8.0 / all)), "{rate} bit/s of {all} bytes/s");
+}
+
+#[test]
+fn who_fills_the_tap_of_a_vm_is_named_with_its_rate() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let net = Net::new();
+        for sender in [&net.b, &net.far] {
+            sender.ip("neigh replace 10.77.0.3 lladdr 02:00:00:00:00:03 dev end nud permanent");
+        }
+        let Some(machine) = add_tap(&net, "br0") else { return };
+        fills_tap(&net, v4(FAR), machine, [10, 77, 0, 3]);
+    });
+}
+
+/// From one of libvirt's networks into another: what `b` sends goes up through its bridge, and is routed to the other.
+#[test]
+fn who_fills_a_tap_over_two_bridges_is_named() {
+    let Some(_kernel) = kernel() else { return };
+    tries(|| {
+        let net = Net::new();
+        let far = net.route();
+        net.host.ip("link add br1 type bridge");
+        net.host.ip("address add 10.80.0.254/24 dev br1");
+        net.host.ip("link set br1 up");
+        net.far.ip("route add 10.80.0.0/24 via 10.78.0.1");
+        let Some(machine) = add_tap(&net, "br1") else { return };
+        // Its first port gives the bridge its address, and the neighbours of the old one go.
+        net.host.ip("neigh replace 10.80.0.3 lladdr 02:00:00:00:00:03 dev br1 nud permanent");
+        fills_tap(&net, far, machine, [10, 80, 0, 3]);
     });
 }
 

@@ -1,10 +1,8 @@
 //! VMs that are routed behind a bridge, with `[network] taps` in the policy: each is known by its tap, whatever it
 //! sends, and what was at the taps is there again afterwards.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use lowtail_control::desired::{HostCapabilities, Settings, settings};
@@ -16,6 +14,7 @@ use lowtail_discover::{Kind, Origin, Tap, Vm};
 use lowtail_kernel::tc::Link;
 use lowtail_kernel::{Name, Roots};
 use lowtail_policy::FlowParams;
+use lowtail_testkit::tap::TapProcess;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Mark, Priority};
 
@@ -305,25 +304,9 @@ fn a_real_tap_is_known_as_well() {
     let dir = tempfile::tempdir().expect("a directory");
     world.apply(dir.path(), &format!("{FLOW}{TAPS}{UPLINK}"), &["tap-e"]);
     // From an address that is of the other bridge, and by the router's MAC: what it says is of no interest.
-    let script = lowtail_testkit::TAP_SCRIPT;
-    let within = format!("--net={}", host.path());
-    let mut command = Command::new("nsenter");
-    command.args([&within, "python3", script, "tap-e", "50"]);
-    let mut machine =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("nsenter is there");
-    let mut line = String::new();
-    let output = machine.stdout.take().expect("it has one");
-    BufReader::new(output).read_line(&mut line).expect("it prints");
-    if line.is_empty() {
-        machine.wait().expect("it has ended");
-        assert!(std::env::var_os("CI").is_none(), "no python3, or it cannot open the tap");
-        eprintln!("skipped: no python3, or it cannot open the tap");
-        return;
-    }
+    let Some(_machine) = TapProcess::start(host, "tap-e", 50) else { return };
     let counts = world.counts();
     assert_eq!(counts.marked, 50, "{counts:?}");
-    drop(machine.stdin.take());
-    machine.wait().expect("it ends with its input");
 }
 
 /// What others have at a tap stays there: libvirt's `<bandwidth>` makes an `ingress` and a filter, others a clsact.

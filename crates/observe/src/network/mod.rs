@@ -26,11 +26,12 @@ shared_struct! {
         epoch: u64,
         packets: u64,
         bytes: u64,
-        probe_key: u64,
-        probe_ns: u64,
-        delay_ns: u64,
+        received_packets: u64,
+        sent: [u64; 3],
+        received: [u64; 3],
         queue: [u8; Histogram::SIZE],
         beyond: [u8; Histogram::SIZE],
+        ring: [u8; Histogram::SIZE],
     }
 }
 
@@ -38,7 +39,7 @@ shared_struct! {
 pub(crate) const SENDERS: usize = 256;
 
 shared_struct! {
-    /// `struct ahead` of `bpf/ahead.h`: bytes that left before a VM's packets.
+    /// `struct ahead` of `bpf/ahead.h`: bytes that left before a VM's packets, of those that go one way.
     pub(crate) struct AheadBytes = "ahead" {
         link: [u8; 8],
         pub(crate) packets: u64,
@@ -71,10 +72,12 @@ shared_struct! {
 }
 
 shared_struct! {
-    /// `struct link`: of which kind an interface is, and the slot of its VM.
+    /// `struct link`: of which kind an interface is, the slot of its VM, and whether packets wait there for the VM.
     struct LinkBytes = "link" {
         kind: u32,
         slot: u32,
+        ring: u32,
+        pad: u32,
     }
 }
 
@@ -92,6 +95,35 @@ fn check() -> Result<(), Error> {
     layouts.check::<LinkBytes>()?.check::<DropKey>()?.check::<AheadBytes>().map(|_| ())
 }
 
+/// Packets that a VM gets, beside those that it sends: `AHEAD_RECEIVED` of `bpf/ahead.h`.
+const AHEAD_RECEIVED: u32 = 1 << 31;
+
+/// The way of a VM's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// Out, by an uplink.
+    Sent,
+    /// In, by its tap.
+    Received,
+}
+
+impl Way {
+    /// Both of them.
+    pub(crate) const BOTH: [Way; 2] = [Way::Sent, Way::Received];
+
+    /// The key of a slot's entry in `aheads`.
+    pub(crate) fn key(self, slot: u32) -> [u8; 4] {
+        let number = match self {
+            Way::Sent => slot,
+            Way::Received => slot | AHEAD_RECEIVED,
+        };
+        number.to_ne_bytes()
+    }
+}
+
+/// Uplinks of which it is told whose bytes they send, beside all taps.
+const UPLINKS_MAX: u32 = 64;
+
 /// Kinds of links, `enum link_kind`.
 const OTHER: u32 = 0;
 const TAP: u32 = 1;
@@ -100,7 +132,8 @@ const UPLINK: u32 = 2;
 /// How much is kept in the kernel.
 #[derive(Clone, Debug)]
 pub struct PathOptions {
-    /// Slots for VMs, numbered from 0, 65,536 at most. 2.3 kB twice for each, and 8 kB for each VM that has one.
+    /// Slots for VMs, numbered from 0, 65,536 at most. 2.3 kB three times for each; 16 kB for each VM that has one, and 4 kB for
+    /// each of its taps that gets packets.
     pub slots: u32,
     /// Packets that can be in queues at once. 32 bytes each, rounded up to a power of two.
     pub packets: u32,
@@ -128,7 +161,7 @@ pub struct PathLost {
     pub drops: u64,
     /// Connections that were forgotten before an answer came.
     pub flows: u64,
-    /// Packets at uplinks that are in no blame: there are more than 64 uplinks.
+    /// Packets at uplinks and taps that are in no blame: there are too many of these.
     pub blame: u64,
 }
 
@@ -197,6 +230,7 @@ impl Path {
         let taps: BTreeSet<Interface> = wanted.values().flatten().copied().collect();
         for gone in self.tracked.values().flatten().filter(|tap| !taps.contains(tap)) {
             self.forget_link(*gone)?;
+            delete(&self.map("served"), &gone.key())?;
         }
         for slot in wanted.keys().filter(|slot| !self.tracked.contains_key(slot)) {
             let epoch = self.epochs.entry(*slot).or_insert(0);
@@ -205,10 +239,12 @@ impl Path {
             self.clear(*slot, epoch)?;
         }
         for slot in self.tracked.keys().filter(|slot| !wanted.contains_key(slot)) {
-            delete(&self.map("aheads"), &slot.to_ne_bytes())?;
+            Way::BOTH.iter().try_for_each(|way| delete(&self.map("aheads"), &way.key(*slot)))?;
         }
         for (slot, taps) in &wanted {
-            for tap in taps {
+            let before = self.tracked.get(slot);
+            let is_new = |tap: &&Interface| before.is_none_or(|before| !before.contains(tap));
+            for tap in taps.iter().filter(is_new) {
                 self.set_link(*tap, TAP, *slot)?;
             }
         }
@@ -262,6 +298,14 @@ impl Path {
         Ok(uplinks.map(|(interface, _)| interface).collect())
     }
 
+    /// The VMs' interfaces, and the slot of each.
+    pub(crate) fn taps(&self) -> BTreeMap<Interface, u32> {
+        let of = |(slot, taps): (&u32, &BTreeSet<Interface>)| -> Vec<(Interface, u32)> {
+            taps.iter().map(|tap| (*tap, *slot)).collect()
+        };
+        self.tracked.iter().flat_map(of).collect()
+    }
+
     /// All interfaces that the kernel's side knows, and of which kind they are.
     fn links(&self) -> Result<Vec<(Interface, u32)>, Error> {
         let map = self.map("links");
@@ -286,7 +330,7 @@ impl Path {
     }
 
     fn set_link(&self, interface: Interface, kind: u32, slot: u32) -> Result<(), Error> {
-        let link = LinkBytes { kind, slot }.to_bytes();
+        let link = LinkBytes { kind, slot, ring: 0, pad: 0 }.to_bytes();
         let done = self.map("links").update(&interface.key(), &link, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "note a network interface", source })
     }
@@ -301,8 +345,10 @@ impl Path {
         let done = self.map("slots").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
         done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
         let empty = [0; AheadBytes::BYTES];
-        let done = self.map("aheads").update(&slot.to_ne_bytes(), &empty, MapFlags::ANY);
-        done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
+        for way in Way::BOTH {
+            let done = self.map("aheads").update(&way.key(slot), &empty, MapFlags::ANY);
+            done.map_err(|source| Error::Bpf { what: "clear a VM's figures", source })?;
+        }
         let drops = self.map("drops");
         let old: Vec<_> =
             drops.keys().filter(|key| drop_key(key).is_some_and(|key| key.0 == slot)).collect();
@@ -328,9 +374,13 @@ fn prepare(object: &mut OpenObject, options: &PathOptions, reasons: bool) -> lib
     // `PACKET_WAYS` and `FLOW_WAYS` to a set.
     let packet_sets = options.packets.clamp(64, 1 << 22).div_ceil(4).next_power_of_two();
     let flow_sets = options.flows.clamp(64, 1 << 22).div_ceil(8).next_power_of_two();
+    let slots = options.slots.clamp(1, 1 << 16);
     for mut map in object.maps_mut() {
         match map.name().to_str() {
-            Some("slots" | "aheads") => map.set_max_entries(options.slots.clamp(1, 1 << 16))?,
+            Some("slots") => map.set_max_entries(slots)?,
+            Some("aheads") => map.set_max_entries(2 * slots)?,
+            // A VM may have several taps.
+            Some("served") => map.set_max_entries(UPLINKS_MAX + 4 * slots)?,
             Some("packets") => map.set_max_entries(packet_sets)?,
             Some("flows") => map.set_max_entries(flow_sets)?,
             Some(name) if name.ends_with("rodata.config") => {
@@ -366,6 +416,11 @@ pub(super) fn network(bytes: &[u8]) -> Option<Network> {
         drops: Vec::new(),
         round_trip: Histogram::from_bytes(&slot.beyond)?,
         queue_blame: QueueBlame::default(),
+        received_packets: slot.received_packets,
+        received_bytes: 0,
+        received_senders: Vec::new(),
+        receive_queueing_delay: Histogram::from_bytes(&slot.ring)?,
+        receive_queue_blame: QueueBlame::default(),
     })
 }
 
@@ -404,6 +459,13 @@ impl Network {
             drops: drops.filter(|drop| drop.packets > 0).collect(),
             round_trip: self.round_trip.since(&earlier.round_trip),
             queue_blame: QueueBlame::default(),
+            received_packets: self.received_packets.saturating_sub(earlier.received_packets),
+            received_bytes: 0,
+            received_senders: Vec::new(),
+            receive_queueing_delay: self
+                .receive_queueing_delay
+                .since(&earlier.receive_queueing_delay),
+            receive_queue_blame: QueueBlame::default(),
         }
     }
 }

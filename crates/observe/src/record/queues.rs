@@ -1,4 +1,4 @@
-//! Who fills the uplinks while a schedule is recorded.
+//! Who fills the queues of uplinks and taps while a schedule is recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use lowtail_trace::{AheadInterval, QueueInterval, Sender as TraceSender};
 
 use crate::traffic::Traffic;
 use crate::vm_key::VmKey;
-use crate::{Sender, Sent};
+use crate::{Network, QueueBlame, Sender, Sent};
 
 /// From one look to the next: as long as a queue takes to matter, and short enough to tell bursts apart.
 pub(super) const INTERVAL_NS: u64 = 200_000_000;
@@ -65,17 +65,17 @@ impl Queues {
         let sent = uplinks.iter().map(|uplink| {
             (uplink.name.as_given().to_owned(), uplink.senders.iter().map(bytes).collect())
         });
-        let ahead = networks.iter().filter_map(|(vm, network)| {
-            let (vm, blame) = (vms.get(vm)?, &network.queue_blame);
-            (blame.sampled_packets > 0).then(|| AheadInterval {
-                vm: vm.name.as_given().to_owned(),
-                packets: blame.sampled_packets,
-                delay_ns: blame.sampled_delay_ns,
-                bytes: told(&blame.senders),
-            })
-        });
-        let (sent, ahead) = (sent.collect(), ahead.collect());
-        Ok(Some(QueueInterval { from_ns, to_ns: now_ns, sent, ahead }))
+        let ahead = |blame: fn(&Network) -> &QueueBlame| {
+            let of = |(vm, network)| ahead(vms.get(vm)?, blame(network));
+            networks.iter().filter_map(of).collect()
+        };
+        Ok(Some(QueueInterval {
+            from_ns,
+            to_ns: now_ns,
+            sent: sent.collect(),
+            ahead: ahead(|network| &network.queue_blame),
+            ahead_at_taps: ahead(|network| &network.receive_queue_blame),
+        }))
     }
 
     /// Forgets what has come before.
@@ -101,10 +101,21 @@ impl Queues {
     }
 }
 
+/// What was ahead of a VM's packets; `None` if none was followed.
+fn ahead(vm: &Vm, blame: &QueueBlame) -> Option<AheadInterval> {
+    (blame.sampled_packets > 0).then(|| AheadInterval {
+        vm: vm.name.as_given().to_owned(),
+        packets: blame.sampled_packets,
+        delay_ns: blame.sampled_delay_ns,
+        bytes: told(&blame.senders),
+    })
+}
+
 /// How many pairs of who waits and who sends there are.
 fn pairs(interval: &QueueInterval) -> usize {
     let sent = interval.sent.iter().map(|(_, senders)| senders.len());
-    let ahead = interval.ahead.iter().map(|of| of.bytes.len());
+    let all = interval.ahead.iter().chain(&interval.ahead_at_taps);
+    let ahead = all.map(|of| of.bytes.len());
     sent.chain(ahead).sum()
 }
 

@@ -1,15 +1,15 @@
 //! A real tap, with a process behind it as VMs have.
 
 use crate::interface;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::needs::skip;
+use lowtail_observe::PathLost;
+
 use crate::net::{FAR, Net, v4};
 use crate::traffic::udp;
 use crate::{SLOT_A, SLOT_B, kernel, nearly, observe, read};
+use lowtail_testkit::tap::TapProcess;
 
 /// What the interface itself has counted as dropped on the way out.
 fn dropped(net: &Net, interface: &str) -> u64 {
@@ -29,19 +29,7 @@ fn a_tap_is_followed_both_ways() {
     let mut path = observe(&net);
     let tap = interface(&net, "tap-c");
     path.track(&[(SLOT_A, vec![tap]), (SLOT_B, vec![interface(&net, "tap-b")])]).unwrap();
-    let script = lowtail_testkit::TAP_SCRIPT;
-    let within = format!("--net={}", net.host.path());
-    let mut command = Command::new("nsenter");
-    command.args([&within, "python3", script, "tap-c", "50"]);
-    let mut machine =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("nsenter is there");
-    let mut line = String::new();
-    let output = machine.stdout.take().expect("it has one");
-    BufReader::new(output).read_line(&mut line).expect("it prints");
-    if skip(line.is_empty().then_some("no python3, or it cannot open the tap")) {
-        machine.wait().expect("it has ended");
-        return;
-    }
+    let Some(mut machine) = TapProcess::start(&net.host, "tap-c", 50) else { return };
     thread::sleep(Duration::from_millis(300));
     let (a, b) = read(&path);
     assert!(
@@ -68,6 +56,21 @@ fn a_tap_is_followed_both_ways() {
     assert!(lost > 500 && nearly(seen, lost), "{:?}, {lost} by ip", a.drops);
     assert_eq!(a.drops[0].reason, "FULL_RING", "{:?}", a.drops);
     assert!(b.transmitted_packets == 0 && b.drops.is_empty(), "{b:?}");
-    drop(machine.stdin.take());
-    machine.wait().expect("it ends with its input");
+    // What is in its ring waits until it reads. The device holds as many as its queue is long.
+    assert_eq!((a.received_packets, a.receive_queueing_delay.count()), (0, 0), "{a:?}");
+    let held = 3000 - lost as usize;
+    machine.take(held, 0);
+    let (a, _) = read(&path);
+    assert_eq!(path.lost().unwrap(), PathLost::default());
+    assert_eq!((a.received_packets, a.receive_queueing_delay.count()), (held as u64, held as u64));
+    assert!(a.receive_queueing_delay.percentile_us(0.0).unwrap() > 300_000.0, "{a:?}");
+    // Who reads as soon as something comes has it soon.
+    for _ in 0..20 {
+        from.send_to(&[0; 64], "10.77.0.3:9").expect("a way");
+        machine.take(1, 0);
+    }
+    let (b, earlier) = (read(&path).0, a);
+    let late = b.receive_queueing_delay.since(&earlier.receive_queueing_delay);
+    assert_eq!(late.count(), 20);
+    assert!(late.percentile_us(0.5).unwrap() < 5_000.0, "{:?}", late.percentile_us(0.5));
 }

@@ -44,6 +44,12 @@ pub fn queues(from_ns: u64) -> QueueInterval {
             delay_ns: 80_000,
             bytes: vec![(b(), 3_000), (Sender::Group("system.slice/backup".to_owned()), 1_000)],
         }],
+        ahead_at_taps: vec![AheadInterval {
+            vm: "b".to_owned(),
+            packets: 1,
+            delay_ns: 20_000,
+            bytes: vec![(Sender::Interface("eth0".to_owned()), 1_500)],
+        }],
     }
 }
 

@@ -158,6 +158,25 @@ impl Page {
                 .iter()
                 .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
         })?;
+        let help = "Bytes that the VM received from its taps, by whose they were";
+        let family = Family("vm_received", help, Some(Unit::Bytes), MetricType::Counter);
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.received
+                .iter()
+                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
+        })?;
+        let help = "Queueing delay of packets to the VM in its taps, until its back end takes them";
+        self.histogram(encoder, "vm_receive_queueing_delay", help, |vm| {
+            vm.network.as_ref().map(|network| &network.receive_queueing_delay)
+        })?;
+        let help = "Bytes that the back end took while packets to the VM waited in its taps, by whose they \
+                    were: of a sample of the packets";
+        let family = Family("vm_receive_queue_blame", help, Some(Unit::Bytes), MetricType::Counter);
+        self.write(encoder, family, &|family, labels, vm| {
+            vm.receive_queue_blame
+                .iter()
+                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
+        })?;
         let help = "Bytes that an uplink has sent, by whose they were";
         let kind = MetricType::Counter;
         let mut family =

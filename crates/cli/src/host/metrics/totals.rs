@@ -48,6 +48,8 @@ struct Account {
     vm: Vm,
     blame: Ledger,
     queue_blame: Ledger,
+    receive_queue_blame: Ledger,
+    received: Ledger,
 }
 
 /// What is told, as it was at one time.
@@ -90,6 +92,10 @@ pub(super) struct Vm {
     pub(super) blame: Vec<(By, u64)>,
     /// Bytes that left before its packets, by whose they were.
     pub(super) queue_blame: Vec<(By, u64)>,
+    /// The same of packets to it, in its tap.
+    pub(super) receive_queue_blame: Vec<(By, u64)>,
+    /// Bytes that it got, by whose they were.
+    pub(super) received: Vec<(By, u64)>,
     pub(super) throttled_periods: u64,
     pub(super) throttled_ns: u64,
     pub(super) network: Option<Traffic>,
@@ -127,6 +133,7 @@ impl Threads {
 pub(super) struct Traffic {
     pub(super) transmitted_bytes: u64,
     pub(super) queueing_delay: Delays,
+    pub(super) receive_queueing_delay: Delays,
     pub(super) round_trip: Delays,
     /// Packets by reason.
     pub(super) drops: BTreeMap<String, u64>,
@@ -193,8 +200,14 @@ impl Totals {
     /// A copy of what is told.
     pub(super) fn told(&self) -> Told {
         let vm = |(key, account): (&Key, &Account)| {
-            let (blame, queue_blame) = (account.blame.told(), account.queue_blame.told());
-            (*key, Vm { blame, queue_blame, ..account.vm.clone() })
+            let vm = Vm {
+                blame: account.blame.told(),
+                queue_blame: account.queue_blame.told(),
+                receive_queue_blame: account.receive_queue_blame.told(),
+                received: account.received.told(),
+                ..account.vm.clone()
+            };
+            (*key, vm)
         };
         let vms = self.vms.iter().map(vm).collect();
         let uplinks = self.uplinks.iter().map(|(name, ledger)| (name.clone(), ledger.told()));
@@ -242,6 +255,10 @@ impl Account {
             left_out.names += self.queue_blame.add(by(&network.queue_blame.senders));
             of.transmitted_bytes += network.transmitted_bytes;
             of.queueing_delay.add(&network.queueing_delay);
+            let blame = by(&network.receive_queue_blame.senders);
+            left_out.names += self.receive_queue_blame.add(blame);
+            left_out.names += self.received.add(by(&network.received_senders));
+            of.receive_queueing_delay.add(&network.receive_queueing_delay);
             of.round_trip.add(&network.round_trip);
             for drop in &network.drops {
                 let room = of.drops.len() < REASONS_MAX || of.drops.contains_key(&drop.reason);

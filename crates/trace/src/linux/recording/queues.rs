@@ -27,6 +27,9 @@ mod what {
     pub(super) const AHEAD: u32 = 1;
     /// Packets of a VM that were followed, and how long they waited.
     pub(super) const FOLLOWED: u32 = 2;
+    /// The same two of packets to a VM, in its tap.
+    pub(super) const AHEAD_AT_TAP: u32 = 3;
+    pub(super) const FOLLOWED_AT_TAP: u32 = 4;
 }
 
 /// Whose a name is.
@@ -72,13 +75,16 @@ impl Numbers {
                 sender.into_iter().for_each(|sender| entry(what::SENT, of, sender, *bytes, 0));
             }
         }
-        for ahead in &interval.ahead {
+        let at_uplinks = interval.ahead.iter().map(|ahead| (what::FOLLOWED, what::AHEAD, ahead));
+        let at_taps = interval.ahead_at_taps.iter();
+        let at_taps = at_taps.map(|ahead| (what::FOLLOWED_AT_TAP, what::AHEAD_AT_TAP, ahead));
+        for (packets, bytes_ahead, ahead) in at_uplinks.chain(at_taps) {
             let vm = Named::Sender(Sender::Vm(ahead.vm.clone()));
             let Some(of) = self.number(vm, &mut names) else { continue };
-            entry(what::FOLLOWED, of, of, ahead.packets, ahead.delay_ns);
+            entry(packets, of, of, ahead.packets, ahead.delay_ns);
             for (sender, bytes) in &ahead.bytes {
                 let sender = self.number(Named::Sender(sender.clone()), &mut names);
-                sender.into_iter().for_each(|sender| entry(what::AHEAD, of, sender, *bytes, 0));
+                sender.into_iter().for_each(|sender| entry(bytes_ahead, of, sender, *bytes, 0));
             }
         }
         // One of its own for the first, even if nothing has come: time passes all the same.
@@ -141,8 +147,8 @@ pub(crate) struct Queues {
     span_ns: u64,
     /// Bytes by what, of whom and whose.
     sums: BTreeMap<(u32, u32, u32), u64>,
-    /// Of each VM: packets, and how long they waited.
-    followed: BTreeMap<u32, (u64, u64)>,
+    /// By what, and of which VM: packets, and how long they waited.
+    followed: BTreeMap<(u32, u32), (u64, u64)>,
     intervals: Vec<(u64, u64, Vec<Entry>)>,
     entries: usize,
 }
@@ -199,17 +205,22 @@ impl Queues {
             };
             match (entry.what, named(entry.of)?, named(entry.sender)?) {
                 (what::SENT, Named::Uplink(_), Named::Sender(_))
-                | (what::AHEAD, Named::Sender(Sender::Vm(_)), Named::Sender(_)) => {
+                | (
+                    what::AHEAD | what::AHEAD_AT_TAP,
+                    Named::Sender(Sender::Vm(_)),
+                    Named::Sender(_),
+                ) => {
                     let sum = self.sums.entry((entry.what, entry.of, entry.sender)).or_default();
                     *sum = sum.saturating_add(entry.amount);
                 }
-                (what::FOLLOWED, Named::Sender(Sender::Vm(_)), _) => {
-                    let (packets, delay_ns) = self.followed.entry(entry.of).or_default();
+                (what::FOLLOWED | what::FOLLOWED_AT_TAP, Named::Sender(Sender::Vm(_)), _) => {
+                    let sum = self.followed.entry((entry.what, entry.of)).or_default();
+                    let (packets, delay_ns) = sum;
                     *packets = packets.saturating_add(entry.amount);
                     *delay_ns = delay_ns.saturating_add(entry.delay_ns);
                 }
                 // An entry that a later version knows.
-                (3.., _, _) => continue,
+                (5.., _, _) => continue,
                 (kind, _, _) => {
                     return Err(format!(
                         "an entry of kind {kind} in an interval of queues names the wrong thing; the file \
@@ -241,30 +252,48 @@ impl Queues {
             return None;
         }
         let mut sent: BTreeMap<&str, BTreeMap<Sender, u64>> = BTreeMap::new();
-        let mut ahead: BTreeMap<&str, BTreeMap<Sender, u64>> = BTreeMap::new();
-        for (&(_, of, sender), &bytes) in &self.sums {
-            let (of, sender) = (&self.names[of as usize], &self.names[sender as usize]);
-            let (all, sender) = match (of, sender) {
-                (Named::Uplink(name), Named::Sender(sender)) => (sent.entry(name), sender),
-                (Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => (ahead.entry(vm), sender),
-                _ => continue,
-            };
-            let sum = all.or_default().entry(sender.clone()).or_default();
-            *sum = sum.saturating_add(bytes);
-        }
-        let mut followed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for (&of, &(packets, delay_ns)) in &self.followed {
-            let Named::Sender(Sender::Vm(vm)) = &self.names[of as usize] else { continue };
-            let all = followed.entry(vm).or_default();
-            *all = (all.0.saturating_add(packets), all.1.saturating_add(delay_ns));
+        for (of, sender, bytes) in self.bytes(what::SENT) {
+            let Named::Uplink(name) = of else { continue };
+            add(sent.entry(name).or_default(), sender, bytes);
         }
         let uplinks = sent.into_iter().map(|(name, senders)| {
             let (transmitted_bytes, senders) = rank(senders);
             let bits_per_second = 8e9 * transmitted_bytes as f64 / self.span_ns as f64;
             UplinkBytes { name: name.to_owned(), transmitted_bytes, bits_per_second, senders }
         });
-        let uplinks = uplinks.collect();
-        let vms = followed.into_iter().map(|(vm, (packets, delay_ns))| {
+        Some(UplinkQueues {
+            span_us: self.span_ns as f64 / 1e3,
+            uplinks: uplinks.collect(),
+            vms: self.blames(what::FOLLOWED, what::AHEAD),
+            receivers: self.blames(what::FOLLOWED_AT_TAP, what::AHEAD_AT_TAP),
+        })
+    }
+
+    /// Sums of one kind: of whom, whose, and how many bytes.
+    fn bytes(&self, what: u32) -> impl Iterator<Item = (&Named, &Sender, u64)> {
+        let range = self.sums.range((what, 0, 0)..(what + 1, 0, 0));
+        range.filter_map(|(&(_, of, sender), &bytes)| {
+            let (of, sender) = (&self.names[of as usize], &self.names[sender as usize]);
+            let Named::Sender(sender) = sender else { return None };
+            Some((of, sender, bytes))
+        })
+    }
+
+    /// What was ahead of packets, of each VM: by what says how many there were, and what was ahead of them.
+    fn blames(&self, packets: u32, bytes_ahead: u32) -> Vec<QueueBlame> {
+        let mut ahead: BTreeMap<&str, BTreeMap<Sender, u64>> = BTreeMap::new();
+        for (of, sender, bytes) in self.bytes(bytes_ahead) {
+            let Named::Sender(Sender::Vm(vm)) = of else { continue };
+            add(ahead.entry(vm).or_default(), sender, bytes);
+        }
+        let mut followed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (&(_, of), &(packets, delay_ns)) in self.followed.range((packets, 0)..(packets + 1, 0))
+        {
+            let Named::Sender(Sender::Vm(vm)) = &self.names[of as usize] else { continue };
+            let all = followed.entry(vm).or_default();
+            *all = (all.0.saturating_add(packets), all.1.saturating_add(delay_ns));
+        }
+        let blame = |(vm, (packets, delay_ns)): (&str, (u64, u64))| {
             let (bytes_ahead, senders) = rank(ahead.remove(vm).unwrap_or_default());
             QueueBlame {
                 vm: vm.to_owned(),
@@ -273,9 +302,8 @@ impl Queues {
                 bytes_ahead,
                 senders,
             }
-        });
-        let vms = vms.collect();
-        Some(UplinkQueues { span_us: self.span_ns as f64 / 1e3, uplinks, vms })
+        };
+        followed.into_iter().map(blame).collect()
     }
 
     /// Interval after interval, as far as there was room.
@@ -295,13 +323,17 @@ impl Queues {
                         last.into_iter()
                             .for_each(|(_, all)| all.push((sender.clone(), entry.amount)));
                     }
-                    (what::FOLLOWED, Named::Sender(Sender::Vm(vm)), _) => {
-                        let of = ahead(&mut interval.ahead, vm);
-                        of.packets = of.packets.saturating_add(entry.amount);
-                        of.delay_ns = of.delay_ns.saturating_add(entry.delay_ns);
-                    }
-                    (what::AHEAD, Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => {
-                        ahead(&mut interval.ahead, vm).bytes.push((sender.clone(), entry.amount));
+                    (kind, Named::Sender(Sender::Vm(vm)), Named::Sender(sender)) => {
+                        let at_tap = matches!(kind, what::FOLLOWED_AT_TAP | what::AHEAD_AT_TAP);
+                        let all =
+                            if at_tap { &mut interval.ahead_at_taps } else { &mut interval.ahead };
+                        let of = ahead(all, vm);
+                        if matches!(kind, what::AHEAD | what::AHEAD_AT_TAP) {
+                            of.bytes.push((sender.clone(), entry.amount));
+                        } else {
+                            of.packets = of.packets.saturating_add(entry.amount);
+                            of.delay_ns = of.delay_ns.saturating_add(entry.delay_ns);
+                        }
                     }
                     _ => {}
                 }
@@ -310,6 +342,12 @@ impl Queues {
         };
         self.intervals.iter().map(resolve)
     }
+}
+
+/// Adds to what a sender has sent.
+fn add(all: &mut BTreeMap<Sender, u64>, sender: &Sender, bytes: u64) {
+    let sum = all.entry(sender.clone()).or_default();
+    *sum = sum.saturating_add(bytes);
 }
 
 /// The entry of a VM, which stands last if there is one: its entries follow each other.
