@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::ProgInfoIter;
+use lowtail_testkit::tap::TapProcess;
 
 use crate::net::{A, FAR, Net, v4};
 use crate::traffic::{connect, echo_server, udp};
-use crate::{kernel, observe};
+use crate::{SLOT_A, interface, kernel, observe};
 
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -33,7 +34,7 @@ impl Drop for Stats {
 
 /// Runs and nanoseconds of each of the programs, which this test alone has loaded.
 fn runs() -> Vec<(String, u64, u64)> {
-    let ours = ["queued", "started", "received", "dropped"];
+    let ours = ["queued", "started", "received", "consumed", "dropped"];
     let all = ProgInfoIter::default().map(|program| {
         let name = program.name.to_string_lossy().into_owned();
         (name, program.run_cnt, program.run_time_ns)
@@ -107,6 +108,20 @@ fn cost_of_a_packet() {
         let mut stream = connect(&net.a, server);
         (0..1000).for_each(|_| stream.write_all(&[0; 1400]).expect("it is open"));
     });
+    net.host.ip("tuntap add dev tap-c mode tap");
+    net.host.ip("link set dev tap-c master br0 up");
+    net.far.ip("neigh replace 10.77.0.3 lladdr 02:00:00:00:00:03 dev end nud permanent");
+    path.track(&[(SLOT_A, vec![interface(&net, "tap-c")])]).expect("it can");
+    if let Some(mut machine) = TapProcess::start(&net.host, "tap-c", 0) {
+        let from = udp(&net.far, v4(FAR));
+        cost("datagrams to a VM", || {
+            // As many as its ring holds.
+            for _ in 0..1000 {
+                from.send_to(&[0; 64], "10.77.0.3:9").expect("a way");
+            }
+            machine.take(1000, 0);
+        });
+    }
     path.track(&[]).expect("it can");
     cost("datagrams of nobody's", || {
         blast(&net, short);
