@@ -37,7 +37,10 @@ impl Settings {
             return Ok(None);
         }
         let choice = self.choose(&link, uplink)?;
-        let params = policy.flow.params(uplink.rate_bits_per_s);
+        let params = match uplink.rate_bits_per_s {
+            None => policy.flow.params_at_speed(tc::line_speed(&Roots::default().sys, &link)),
+            rate => policy.flow.params(rate),
+        };
         let (mut config, tags) = match self.replaceable(&link) {
             Ok(()) => {
                 self.disciplines(&choice);

@@ -20,11 +20,12 @@ const ATTAINED_MOST: u64 = (1 << 23) - 2;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FlowFile {
-    /// What a pair may send and stay small. A twentieth of the uplink's rate if absent, 1 to 10 Mbit/s.
+    /// What a pair may send and stay small. A twentieth of the uplink's rate if absent, 1 to 10 Mbit/s. Without a rate, the speed of the line counts.
     rate: Option<RateText>,
     /// Bytes that a pair can save up.
     burst: Option<BytesText>,
-    /// What all small pairs of a VM together may send. A tenth of the uplink's rate if absent, 1 to 100 Mbit/s, and no less than `rate`.
+    /// What all small pairs of a VM together may send. A tenth of the uplink's rate if absent, 1 to 100 Mbit/s, and no less than `rate`. Without a rate, the
+    /// speed of the line counts.
     vm_rate: Option<RateText>,
     /// Bytes that a VM can save up. What `vm_rate` gives in 24 ms if absent, and no less than `burst`.
     vm_burst: Option<BytesText>,
@@ -68,6 +69,13 @@ impl Flow {
             long_bytes: self.long_bytes.unwrap_or(usual.long_bytes),
             ..usual
         }
+    }
+
+    /// The same at an uplink whose policy has no rate, and whose line has this speed. What the policy says of bursts may not suit so
+    /// slow a line; then the rule is as if nobody knew the speed.
+    pub fn params_at_speed(&self, bits_per_s: Option<u64>) -> FlowParams {
+        let params = self.params(bits_per_s);
+        if check(&params).is_ok() { params } else { self.params(None) }
     }
 }
 
@@ -122,4 +130,25 @@ fn check(params: &FlowParams) -> Result<(), KeyError> {
         return Err(KeyError::new("long", "long: at least `large`, or nothing is in between"));
     }
     params.check().map_err(|message| KeyError { path: Vec::new(), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_rate_the_lines_speed_counts_unless_the_policys_bursts_do_not_suit_it() {
+        let usual = Flow::default();
+        assert_eq!(usual.params_at_speed(None), FlowParams::default());
+        assert_eq!(usual.params_at_speed(Some(10_000_000_000)), FlowParams::default());
+        // A VM may send a tenth of 100 Mbit/s as small, a pair a twentieth.
+        let slow = usual.params_at_speed(Some(100_000_000));
+        assert!(slow.rate >= part_of_line(5_000_000) && slow.rate < part_of_line(6_000_000));
+        assert!(slow.vm_rate >= part_of_line(10_000_000));
+        // Longer than 2^14 times the rate of a pair at 10 Mbit/s: it would never be full again.
+        let long = Flow { burst_ns: Some(1 << 21), ..usual };
+        assert!(check(&long.params(Some(10_000_000))).is_err());
+        assert_eq!(long.params_at_speed(Some(10_000_000)), long.params(None));
+        assert!(check(&long.params(None)).is_ok());
+    }
 }

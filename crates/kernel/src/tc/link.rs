@@ -6,8 +6,7 @@ use std::hash::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use super::netlink::{Answer, Message, Session, find, name, nest, text, u32_at};
-use crate::Error;
-use crate::Name;
+use crate::{Error, Name, Roots};
 
 /// Bytes of `struct ifinfomsg`.
 pub(super) const IFINFOMSG: usize = 16;
@@ -68,6 +67,7 @@ pub struct Size {
     ifindex: u32,
     mtu: u32,
     tx_queues: u32,
+    speed: Option<u64>,
 }
 
 /// Where packets wait that leave by an interface.
@@ -208,11 +208,11 @@ impl Link {
     /// # Errors
     /// What the kernel says.
     pub fn sizes() -> Result<Vec<Size>, Error> {
-        let size = |Facts { link: Link { name, ifindex }, mtu, tx_queues, .. }| Size {
-            name,
-            ifindex,
-            mtu,
-            tx_queues,
+        let sys = Roots::default().sys;
+        let size = |Facts { link, mtu, tx_queues, .. }| {
+            let speed = super::line_speed(&sys, &link);
+            let Link { name, ifindex } = link;
+            Size { name, ifindex, mtu, tx_queues, speed }
         };
         Ok(all()?.into_iter().map(size).collect())
     }

@@ -16,6 +16,7 @@ mod marked;
 mod memory;
 mod netlink;
 mod options;
+mod speed;
 mod sriov;
 mod tcmsg;
 mod test_netns;
@@ -30,6 +31,7 @@ pub use filter::{
 pub use link::{Link, Place, Segments, Size};
 pub use marked::{Marked, marked_filters, marked_rules};
 pub use memory::choose;
+pub use speed::line_speed;
 pub use sriov::virtual_functions;
 pub use tree::{Node, Tree};
 
