@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: build lab lab-full results fidelity truth reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
+.PHONY: build lab lab-full results fidelity truth reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -131,6 +131,11 @@ soak: need-test
 # Ten minutes, by a guest's clock, of VMs that come, are pinned anew and go under small-first, on one CPU and on eight; two hours of ours.
 churn: need-test
 	LOWTAIL_CHURN_SECONDS=$(or $(SECONDS),600) $(CARGO) test --locked -p lowtail --features libvirt --test churn -- --nocapture --test-threads 2
+
+# The scheduler's tests of limits, pins and quiet servers again, in guests of 8 and 16 CPUs: half an hour.
+scheduler-wide: need-test
+	$(CARGO) build --locked -p lowtail-control --example guest_scheduler
+	$(CARGO) test --locked -p lowtail-control --test scheduler -- --ignored --nocapture --test-threads 2
 
 fuzz-keep:
 	@[ -n "$(TARGET)" ] || { echo "which one? make fuzz-keep TARGET=ledger" >&2; exit 2; }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use lowtail_standin::Standin;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -17,7 +18,7 @@ use crate::book::Book;
 use crate::cpus;
 use crate::judge::{Findings, Idle, judge};
 use crate::schedule;
-use crate::vms::{Vms, census, look, policy};
+use crate::vms::{Vms, census, is_taken, look, policy};
 
 /// No CPU is idle for longer beside somebody who waits and may run there.
 const IDLE_MAX: Duration = Duration::from_millis(10);
@@ -90,6 +91,71 @@ pub(crate) fn churn(seed: u64, seconds: u64) {
     assert!(all.longest_wait.0 <= WAIT_MAX.as_nanos() as u64, "waited: {:?} ns", all.longest_wait);
     assert!(all.above_cap.0 <= CAP_SLACK, "more than its cap: {:?}", all.above_cap);
     assert!(all.below_cap.0 <= CAP_SLACK, "less than its cap: {:?}", all.below_cap);
+}
+
+/// Forty VMs that compute come at once.
+pub(crate) fn crowd() {
+    const VMS: usize = 40;
+    /// By the guest's clock. A look for VMs is a second after the other, and a VM is taken in a look.
+    const TAKEN_MAX: Duration = Duration::from_secs(10);
+    /// A look at the command line of a process that exits or begins may take a moment.
+    const BLOCKED_MAX: Duration = Duration::from_secs(1);
+    fs::create_dir_all(DIR).expect("a directory");
+    fs::write(format!("{DIR}/policy.toml"), policy()).expect("a file");
+    let mut apply =
+        lowtail("host apply --watch --no-look --state /tmp/churn/state /tmp/churn/policy.toml");
+    until(|| state() == "enabled", "the scheduler is loaded");
+    let began = Instant::now();
+    let mut vms: Vec<Standin> = (0..VMS).map(|i| burns(&format!("plain-{i}"))).collect();
+    let came = began.elapsed();
+    let (mut blocked, mut longest) = (None, Duration::ZERO);
+    let taken = loop {
+        let now = Instant::now();
+        // Uninterruptible, as one that waits for such a lock is.
+        let is_blocked = threads(apply.id()).any(|state| state == Some('D'));
+        blocked = is_blocked.then(|| blocked.unwrap_or(now));
+        longest = longest.max(blocked.map_or(Duration::ZERO, |since| now - since));
+        if vms.iter().all(|vm| is_taken(vm.begun.pid)) {
+            break began.elapsed();
+        }
+        assert!(began.elapsed() < PATIENCE, "not taken: {}", log());
+        sleep(Duration::from_millis(50));
+    };
+    println!(
+        "{VMS} VMs came in {} ms, were taken after {} ms; apply was blocked for {} ms at most",
+        came.as_millis(),
+        taken.as_millis(),
+        longest.as_millis()
+    );
+    // Half of them go at once as well.
+    vms.truncate(VMS / 2);
+    sleep(Duration::from_secs(1));
+    assert!(lives(&mut apply), "apply has ended: {}", log());
+    let began = Instant::now();
+    kill(Pid::from_raw(apply.id() as i32), Signal::SIGTERM).expect("it lives");
+    apply.wait().expect("a child");
+    println!("ended in {} ms", began.elapsed().as_millis());
+    assert_eq!(state(), "disabled");
+    let said = kernel_said();
+    assert!(said.is_empty(), "{said:?}");
+    assert!(taken < TAKEN_MAX + came, "{taken:?}");
+    assert!(longest < BLOCKED_MAX, "{longest:?}");
+}
+
+/// A VM of one vCPU that computes.
+fn burns(name: &str) -> Standin {
+    let mut command = Command::new("/bin/lowtail-standin");
+    command.args(["--as", "qemu", "--name", name, "--vcpus", "1", "--do", "burn"]);
+    Standin::spawn(command).expect("a stand-in")
+}
+
+/// The states of a process's threads: field 3 of `/proc/PID/task/TID/stat` (proc(5)).
+fn threads(pid: u32) -> impl Iterator<Item = Option<char>> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| {
+        let text = fs::read_to_string(task.path().join("stat")).ok()?;
+        text.rsplit_once(") ")?.1.chars().next()
+    })
 }
 
 /// One recording after the other, each of which is judged; the worst of all.

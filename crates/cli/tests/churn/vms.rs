@@ -214,6 +214,11 @@ pub(crate) fn look(book: &Mutex<Book>) {
     }
 }
 
+/// Whether the scheduler has all threads of a VM.
+pub(crate) fn is_taken(pid: u32) -> bool {
+    tids(pid).iter().all(|tid| class(*tid) == Some(SCHED_EXT))
+}
+
 /// `include/uapi/linux/sched.h`
 const SCHED_EXT: u32 = 7;
 

@@ -49,6 +49,12 @@ fn limits_hold_on_two_idle_cpus() {
     hold_on_idle_cpus(2, 0.1);
 }
 
+#[test]
+#[ignore = "minutes: make scheduler-wide"]
+fn limits_hold_on_wide_idle_hosts() {
+    [8, 16].into_iter().for_each(|cpus| hold_on_idle_cpus(cpus, 0.1));
+}
+
 /// All parameters at their ends.
 #[test]
 fn no_parameter_ends_it() {
