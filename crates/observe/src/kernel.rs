@@ -27,7 +27,7 @@ const FEW: usize = 4;
 /// And of more than those, so many in two intervals for each thread, all together.
 const PAIRS_PER_THREAD: u32 = 4;
 /// Memory of the kernel for each slot, in all maps.
-const SLOT_BYTES: u64 = 5_000;
+pub(crate) const SLOT_BYTES: u64 = 5_000;
 /// Entries that are fetched by one call of the kernel.
 const BATCH: u32 = 4096;
 

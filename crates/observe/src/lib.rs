@@ -32,7 +32,7 @@ pub(crate) use allot::{Candidate, choose};
 pub use diagnosis::{Cause, Culprit, Diagnosis, Finding, Queue, Symptom, Thresholds, Unit};
 pub use lowtail_kernel::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};
-pub use observer::{Observer, Options};
+pub use observer::{Observer, Options, kernel_memory_bytes};
 pub use pool::THREADS_MAX;
 pub use snapshot::{
     Blame, Drop, Lost, Network, QueueBlame, Runner, Sender, Sent, Snapshot, ThreadSnapshot,

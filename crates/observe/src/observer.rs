@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lowtail_engine::Duration;
 
 use super::blame::{Names, merge, rank, settle};
-use super::kernel::Programs;
+use super::kernel::{Programs, SLOT_BYTES};
 use super::pool::{THREADS_MAX, reserve};
 use super::throttle::Quotas;
 use super::tracker::{Read, Tracker};
@@ -66,6 +66,12 @@ pub struct Observer {
     lost: Lost,
     /// Why there is none is told with each snapshot.
     traffic: Result<Traffic, String>,
+}
+
+/// Memory of the kernel that is taken at the start for so many threads, in bytes.
+pub fn kernel_memory_bytes(threads: u32) -> u64 {
+    let threads = threads.min(THREADS_MAX);
+    u64::from(threads + reserve(threads)) * SLOT_BYTES
 }
 
 impl Observer {

@@ -10,7 +10,8 @@ use lowtail_discover::Declared;
 use lowtail_engine::Duration;
 use lowtail_kernel::signals::{self, Signals};
 use lowtail_observe::{
-    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds, VmSnapshot,
+    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds,
+    VmSnapshot, kernel_memory_bytes,
 };
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
@@ -27,6 +28,8 @@ use crate::span::{of_wall, span};
 
 /// From one look at keys and signals to the next.
 const LOOK: Wall = Wall::from_millis(100);
+/// Threads of VMs that there is room for, unless more are asked for.
+const THREADS: u32 = 4096;
 /// From one look for new VMs to the next, in long intervals.
 const LOOK_AROUND: Wall = Wall::from_secs(1);
 
@@ -83,7 +86,7 @@ pub(crate) struct Observe {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// How many threads of VMs to track at most; each takes 5 kB of kernel memory, and a reserve an eighth more
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    #[arg(long, value_name = "N", default_value_t = THREADS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
 }
@@ -112,6 +115,10 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     }
     let metrics = args.prometheus.map(|address| serve(address, args)).transpose()?;
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
+    if args.threads > THREADS {
+        let mb = kernel_memory_bytes(args.threads) / 1_000_000;
+        out::remark(global, &format!("--threads {}: {mb} MB of kernel memory", args.threads));
+    }
     let observer = Observer::start(Options {
         declared: args.vm.clone(),
         names: args.names.clone(),
@@ -213,6 +220,13 @@ impl Watch {
     }
 }
 
+/// When the interval began that follows one which began at `from`: on time, though to look at thousands of threads has taken a part of it;
+/// now, if nothing is left of it.
+fn next_from(from: Instant, interval: Wall) -> Instant {
+    let (due, now) = (from + interval, Instant::now());
+    if now < due + interval { due } else { now }
+}
+
 /// Whether it is not known of some VM how it is: nobody says that no findings then.
 fn is_dark(snapshot: &Snapshot) -> bool {
     snapshot.incomplete || snapshot.vms.iter().any(VmSnapshot::is_in_the_dark)
@@ -231,7 +245,7 @@ fn in_lines(
         Ok(Next::Stay)
     };
     while let Some((snapshot, findings)) = watch.next(from, sleep)? {
-        from = Instant::now();
+        from = next_from(from, watch.interval);
         hurts = !findings.is_empty() || is_dark(&snapshot);
         if let Some(screen) = &mut drawn {
             screen.update(&snapshot, &findings);
@@ -280,7 +294,7 @@ fn look(watch: &mut Watch, screen: &mut Screen, shown: &mut DefaultTerminal) -> 
             Ok(Next::Stay)
         };
         let Some((snapshot, findings)) = watch.next(from, keys)? else { return Ok(hurts) };
-        from = Instant::now();
+        from = next_from(from, watch.interval);
         hurts = !findings.is_empty() || is_dark(&snapshot);
         screen.update(&snapshot, &findings);
         shown.draw(|frame| screen.draw(frame)).map_err(terminal)?;

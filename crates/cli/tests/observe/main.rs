@@ -360,3 +360,43 @@ fn the_screen_ends_with_its_terminal() {
     let _ = Command::new("kill").args(["-9", &child.to_string()]).status();
     assert!(gone, "process {child} runs on without a terminal");
 }
+
+/// A host of 200 VMs with 100 vCPUs each. Prints how long the first interval takes to come, and how long later ones are:
+/// `cargo test --release -p lowtail --features libvirt --test observe -- --ignored twenty_thousand --nocapture`
+#[test]
+#[ignore = "prints figures"]
+fn twenty_thousand_threads() {
+    let Some(_kernel) = kernel() else { return };
+    let vms: Vec<Standin> =
+        (0..200).map(|i| standin(format!("--name vm{i} --vcpus 100 --do sleep"))).collect();
+    let observed = |words: &str| {
+        let began = std::time::Instant::now();
+        let mut command = lowtail(None);
+        command.args(["host", "observe", "--json", "--threads", "24000"]);
+        let ran = command.args(words.split(' ')).output().expect("it starts");
+        let took = began.elapsed();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let lines = String::from_utf8_lossy(&ran.stdout);
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        (took, said, lines)
+    };
+    for _ in 0..3 {
+        let (took, said, lines) = observed("--interval 100ms --once");
+        let threads = |vm: &Value| vm["threads"].as_array().map_or(0, Vec::len);
+        let vms = lines[0]["vms"].as_array().expect("VMs");
+        let all: usize = vms.iter().map(threads).sum();
+        println!(
+            "{:.2} s with the first 0.1 s; {} VMs, {all} threads; {said}",
+            took.as_secs_f64(),
+            vms.len()
+        );
+        assert!(vms.len() >= 200 && all >= 20_000, "{} VMs, {all} threads", vms.len());
+        assert!(said.contains("MB of kernel memory"), "{said}");
+        assert_eq!(lines[0]["lost"]["threads"], 0);
+    }
+    let (_, _, lines) = observed("--interval 1s --duration 6s");
+    let spans = lines.iter().filter_map(|line| line["interval_seconds"].as_f64());
+    println!("intervals of 1 s: {:.2?} s", spans.collect::<Vec<_>>());
+    drop(vms);
+}
