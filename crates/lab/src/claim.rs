@@ -184,7 +184,8 @@ pub struct FigureFile {
     /// Added after that, in the claim's unit.
     #[serde(default)]
     pub plus: f64,
-    /// Added, too: a wait of between nothing and this, each as likely. A quantile gets its part of it, `avg` half.
+    /// Added, too: a wait of between nothing and this, each as likely. A quantile gets its part of it, `avg` half; of `std_dev`
+    /// the variances add up.
     #[serde(default)]
     pub plus_uniform: f64,
 }
@@ -261,4 +262,4 @@ macro_rules! figures {
     };
 }
 
-figures!(min, p25, p50, p75, p90, p99, p99_9, max, avg);
+figures!(min, p25, p50, p75, p90, p99, p99_9, max, avg, std_dev);

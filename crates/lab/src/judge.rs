@@ -233,8 +233,11 @@ impl Judge<'_> {
     fn refer(&self, figure: &FigureFile, metric: &str) -> Option<f64> {
         let metric = figure.metric.as_deref().unwrap_or(metric);
         let picked = figure.pick.of(&self.figures(Selection::of_figure(figure), metric))?;
-        let waited = metric::quantile(metric).map_or(0.0, |part| part * figure.plus_uniform);
-        Some(picked * figure.times + figure.plus + waited)
+        let sum = picked * figure.times + figure.plus;
+        Some(match figure.plus_uniform {
+            0.0 => sum,
+            wait => metric::with_uniform_wait(metric, sum, wait),
+        })
     }
 
     /// Whether no other row has less of both the figure and the cost; measured is the figure over the least that others have

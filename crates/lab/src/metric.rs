@@ -7,7 +7,11 @@ use serde::Deserialize;
 use crate::error::nearest;
 
 /// Figures of a row's distribution, in the unit of the row.
-pub const LATENCY: [&str; 9] = ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"];
+pub const LATENCY: [&str; 10] =
+    ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max", "std_dev"];
+
+/// Those of them that each table of rows has; it has the rest if `show` names it.
+pub const COLUMNS: &[&str] = LATENCY.split_at(9).0;
 
 /// Figures of a case as a whole, or of its row's VM, with their units.
 pub const GENERAL: [(&str, &str); 10] = [
@@ -100,15 +104,15 @@ impl TimeUnit {
     }
 }
 
-/// Whether `metric` is a span of time of the row's distribution.
+/// Whether `metric` is a span of time of the row's distribution, or the spread of these.
 pub fn is_latency(metric: &str) -> bool {
     LATENCY.contains(&metric)
 }
 
-/// Which quantile of a uniform distribution stands for `metric`; none if it is no span of time.
-pub(crate) fn quantile(metric: &str) -> Option<f64> {
+/// What `metric` becomes of `figure` if a wait is added that is uniform from nothing to `wait`, which has nothing to do with the rest: a
+/// quantile gets its part of it, the mean half, and variances add up. The same if it is no span of time.
+pub(crate) fn with_uniform_wait(metric: &str, figure: f64, wait: f64) -> f64 {
     let part = match metric {
-        "min" => 0.0,
         "p25" => 0.25,
         "p50" | "avg" => 0.5,
         "p75" => 0.75,
@@ -116,9 +120,11 @@ pub(crate) fn quantile(metric: &str) -> Option<f64> {
         "p99" => 0.99,
         "p99_9" => 0.999,
         "max" => 1.0,
-        _ => return None,
+        // The variance of a uniform distribution is a twelfth of its width's square.
+        "std_dev" => return figure.hypot(wait / 12f64.sqrt()),
+        _ => 0.0,
     };
-    Some(part)
+    figure + part * wait
 }
 
 /// The unit of `metric` in a row whose times are in `unit`.
@@ -172,4 +178,27 @@ pub(crate) fn check(metric: &str, vms: &[String]) -> Result<(), String> {
         None => format!("known are {}", known.join(", ")),
     };
     Err(format!("unknown metric `{metric}`; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 3, 4 and 5: a wait of 4 x sqrt(12) has a standard deviation of 4. What is no span stays as it is.
+    #[test]
+    fn variances_add_up_and_quantiles_shift() {
+        let std_dev = with_uniform_wait("std_dev", 3.0, 4.0 * 12f64.sqrt());
+        assert!((std_dev - 5.0).abs() < 1e-12, "{std_dev}");
+        assert_eq!(with_uniform_wait("p90", 3.0, 10.0), 12.0);
+        assert_eq!(with_uniform_wait("min", 3.0, 10.0), 3.0);
+        assert_eq!(with_uniform_wait("busy_cpus", 3.0, 10.0), 3.0);
+    }
+
+    /// Tables do without the spread only.
+    #[test]
+    fn columns_are_all_but_the_spread() {
+        assert_eq!(LATENCY.len() - COLUMNS.len(), 1);
+        assert!(!COLUMNS.contains(&"std_dev") && is_latency("std_dev"));
+        assert_eq!(in_base_unit("std_dev", 155.568, TimeUnit::Us).0, "std_dev_seconds");
+    }
 }

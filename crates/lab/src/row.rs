@@ -123,7 +123,9 @@ pub(crate) fn latency_figures(hist: &Hist, unit: TimeUnit) -> Vec<(String, f64)>
         ("p99_9", hist.quantile(0.999)),
         ("max", hist.max()),
     ];
-    spans.iter().map(|(name, span)| (name.to_string(), unit.of(*span))).collect()
+    let spans = spans.iter().map(|(name, span)| (name.to_string(), unit.of(*span)));
+    let std_dev = TimeUnit::Ns.convert(hist.std_dev_ns(), unit);
+    spans.chain([("std_dev".to_string(), std_dev)]).collect()
 }
 
 /// The tail of `hist`, thinned to what an eye can tell apart on logarithmic axes.

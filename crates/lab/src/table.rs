@@ -141,7 +141,7 @@ impl Outcome {
     pub(crate) fn row_table(&self) -> Table {
         // Without any latency the columns for it would be empty.
         let measured = self.rows.iter().any(|row| row.n > 0);
-        let latencies: &[&str] = if measured { &metric::LATENCY } else { &[] };
+        let latencies: &[&str] = if measured { metric::COLUMNS } else { &[] };
         let mut header = match measured {
             true => vec![format!("case [{}]", self.unit.name()), "count".to_string()],
             false => vec!["case".to_string()],

@@ -98,6 +98,7 @@ fn figures(published: &PublishedFile) -> impl Iterator<Item = &'static str> {
         ("p99", published.p99),
         ("p99_9", published.p99_9),
         ("max", published.max),
+        ("std_dev", published.std_dev),
     ];
     all.into_iter().filter(|(_, figure)| figure.is_some()).map(|(name, _)| name)
 }

@@ -218,7 +218,7 @@ fn rows(outcome: &Outcome) -> String {
     let mut out = "<h3>Rows</h3>\n<div class=\"scroll\"><table><thead><tr><th>case</th>\
                    <th class=\"n\">n</th>"
         .to_string();
-    for name in metric::LATENCY {
+    for name in metric::COLUMNS {
         let _ = write!(out, "<th class=\"n\">{}<br/>{}</th>", label(name), outcome.unit.name());
     }
     for name in &outcome.show {
@@ -230,7 +230,7 @@ fn rows(outcome: &Outcome) -> String {
         let mark = if row.complete { "" } else { " <em>(ended early)</em>" };
         let _ =
             write!(out, "<tr><td>{}{mark}</td><td class=\"n\">{}</td>", escape(&row.name), row.n);
-        let names = metric::LATENCY.into_iter().chain(outcome.show.iter().map(String::as_str));
+        let names = metric::COLUMNS.iter().copied().chain(outcome.show.iter().map(String::as_str));
         for name in names {
             let _ = write!(out, "<td class=\"n\">{}</td>", optional(row.get(name)));
         }

@@ -103,12 +103,27 @@ fn json_has_the_promised_shape() {
     assert_eq!(experiment["claims"].as_array().map(Vec::len), Some(1));
     assert_eq!(experiment["out_of_scope"][0]["holds"], serde_json::Value::Null);
     let row = experiment["rows"][0].as_object().unwrap();
-    let percentiles = ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max"];
+    let percentiles = ["avg", "min", "p25", "p50", "p75", "p90", "p99", "p99_9", "max", "std_dev"];
     let seconds = percentiles.map(|name| format!("{name}_seconds"));
     for key in seconds.iter().map(String::as_str).chain(["count", "switches_per_second"]) {
         assert!(row[key].is_number(), "{key}: {row:?}");
     }
     assert_eq!(row["case"].as_str(), Some("run/io"));
+}
+
+/// Halves of the same round trips spread half as far, to the width of bins. The round trip has a jitter each way, so that they spread.
+#[test]
+fn halves_spread_half_as_far() {
+    let case = "[[case]]\nname = '{half}'\nfor = { half = [true, false] }\nvms = ['io']\n\
+                set = { 'vm.io.workload.half' = '{half}' }\n";
+    let outcome = run_with(&format!("{SMALL}{case}"), 1);
+    let figure = |row: usize, name: &str| outcome.rows[row].get(name).expect("measured");
+    let (half_us, whole_us) = (figure(0, "std_dev"), figure(1, "std_dev"));
+    let error_us =
+        0.0005 * (figure(0, "avg").hypot(half_us) * 2.0 + figure(1, "avg").hypot(whole_us));
+    assert!((2.0 * half_us - whole_us).abs() <= error_us + 0.003, "{half_us} {whole_us}");
+    assert!(whole_us > 20.0 * error_us, "{whole_us} {error_us}");
+    assert!(!outcome.table(false).contains("std_dev"));
 }
 
 /// A hog of 50 % works for 150 ms at a time on a pCPU of its own: some 100 ms lie within a

@@ -137,6 +137,19 @@ fn a_uniform_wait_adds_its_quantiles() {
     }
 }
 
+/// Variances add up: that of a wait of up to 12 us is a twelfth of 144. The sleeper's own spread is less than 3.
+#[test]
+fn a_uniform_wait_adds_its_variance() {
+    let claims = "[[published]]\ncase = '1'\ntolerance = '10%'\nstd_dev = 3.6\n\
+                  trivial = { case = '5', plus_uniform = 12 }\ntrivial_model = 'and a wait'\n";
+    let outcome = run_with(&text("", claims), 2);
+    let claim = &outcome.claims[0];
+    let own_us = outcome.row("5").and_then(|row| row.get("std_dev")).expect("a spread");
+    let (figure_us, holds) = trivial(claim).expect("a model");
+    assert!((figure_us - (own_us * own_us + 12.0).sqrt()).abs() < 1e-9 && holds, "{figure_us}");
+    assert!(own_us < 3.0 && claim.holds == Some(false), "{own_us} {claim:?}");
+}
+
 /// All equal is in any order, and nobody is better; where something is largest is told by a rival alone.
 #[test]
 fn orders_are_weak() {
