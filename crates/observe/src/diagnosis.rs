@@ -90,6 +90,11 @@ impl Symptom {
         }
     }
 
+    /// Whether it is one of packets, for which senders are the cause.
+    fn is_of_packets(self) -> bool {
+        matches!(self, Symptom::QueueingDelay | Symptom::ReceiveQueueingDelay)
+    }
+
     /// What its value counts.
     pub fn unit(self) -> Unit {
         match self {
@@ -214,10 +219,11 @@ impl Diagnosis {
                 let (causes, kept) = match before {
                     Some(open)
                         if found.causes.is_empty()
-                            && found.symptom == Symptom::QueueingDelay
+                            && found.symptom.is_of_packets()
                             && open.kept < CLEAN_INTERVALS =>
                     {
-                        (renewed(open.last.causes, snapshot), open.kept + 1)
+                        let rate = |sender: &Sender| rate_of(found.symptom, sender, vm, snapshot);
+                        (renewed(open.last.causes, snapshot, rate), open.kept + 1)
                     }
                     _ => (found.causes, 0),
                 };
@@ -246,13 +252,11 @@ impl Diagnosis {
 }
 
 /// Causes of an earlier interval: who is gone is none any more, and rates are those of now.
-fn renewed(causes: Vec<Cause>, snapshot: &Snapshot) -> Vec<Cause> {
+fn renewed(causes: Vec<Cause>, snapshot: &Snapshot, rate: impl Fn(&Sender) -> f64) -> Vec<Cause> {
     let here = |pid: u32| snapshot.vms.iter().any(|vm| vm.pid == pid);
     let renew = |cause: Cause| match &cause.culprit {
         Culprit::Sender(Sender::Vm(_, pid)) if !here(*pid) => None,
-        Culprit::Sender(sender) => {
-            Some(Cause { bits_per_second: Some(snapshot.bits_per_second(sender)), ..cause })
-        }
+        Culprit::Sender(sender) => Some(Cause { bits_per_second: Some(rate(sender)), ..cause }),
         Culprit::Runner(_) => Some(cause),
     };
     causes.into_iter().filter_map(renew).collect()
@@ -328,14 +332,15 @@ fn look(vm: &VmSnapshot, snapshot: &Snapshot, thresholds: &Thresholds) -> Vec<Fi
     }
     if let Some(network) = &vm.network {
         if hurts(&network.queueing_delay, thresholds.host) {
-            let causes = senders(&network.queue_blame, |sender| snapshot.bits_per_second(sender));
-            tell(Symptom::QueueingDelay, p99_s(&network.queueing_delay), causes);
+            let symptom = Symptom::QueueingDelay;
+            let rate = |sender: &Sender| rate_of(symptom, sender, vm, snapshot);
+            tell(symptom, p99_s(&network.queueing_delay), senders(&network.queue_blame, rate));
         }
         if hurts(&network.receive_queueing_delay, thresholds.host) {
-            let rate =
-                |sender: &Sender| network.received_bits_per_second_of(sender, snapshot.interval_ms);
+            let symptom = Symptom::ReceiveQueueingDelay;
+            let rate = |sender: &Sender| rate_of(symptom, sender, vm, snapshot);
             let causes = senders(&network.receive_queue_blame, rate);
-            tell(Symptom::ReceiveQueueingDelay, p99_s(&network.receive_queueing_delay), causes);
+            tell(symptom, p99_s(&network.receive_queueing_delay), causes);
         }
         let drops: u64 = network.drops.iter().map(|drop| drop.packets).sum();
         if drops >= LATE_MIN && drops * LATE_ONE_IN >= network.transmitted_packets {
@@ -377,6 +382,16 @@ fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
     all.iter().take(CAUSES_MAX).map(cause).collect()
 }
 
+/// What a sender sends in bits per second, where packets of the VM wait: through an uplink, or to the VM.
+fn rate_of(symptom: Symptom, sender: &Sender, vm: &VmSnapshot, snapshot: &Snapshot) -> f64 {
+    match (symptom, &vm.network) {
+        (Symptom::ReceiveQueueingDelay, Some(network)) => {
+            network.received_bits_per_second_of(sender, snapshot.interval_ms)
+        }
+        _ => snapshot.bits_per_second(sender),
+    }
+}
+
 /// Whose bytes left before the VM's packets, and at which rate they send.
 fn senders(blame: &QueueBlame, rate: impl Fn(&Sender) -> f64) -> Vec<Cause> {
     let cause = |(sender, bytes): (&Sender, u64)| Cause {
@@ -390,7 +405,7 @@ fn senders(blame: &QueueBlame, rate: impl Fn(&Sender) -> f64) -> Vec<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blame, QueueBlame, Sent, ThreadSnapshot, Throttled, Unseen, Uplink};
+    use crate::{Blame, Network, Sent, ThreadSnapshot, Throttled, Unseen, Uplink};
     use lowtail_discover::{Kind, Origin};
 
     fn waits(us: &[(u64, u64)]) -> Histogram {
@@ -522,6 +537,35 @@ mod tests {
             let named = causes.iter().any(|cause| cause.culprit == Culprit::Sender(Sender::Host));
             assert_eq!(named, kept);
             assert!(causes.iter().all(|cause| cause.culprit != Culprit::Sender(bulk.clone())));
+        }
+    }
+
+    #[test]
+    fn who_fills_the_tap_is_named_with_what_he_sends_to_the_vm() {
+        let (mut vm, flood) = (vm(waits(&[(20, 400)])), Sender::Vm(Name::new("flood"), 77));
+        let sent = |bytes| vec![Sent { sender: flood.clone(), bytes }];
+        vm.network = Some(Network {
+            receive_queueing_delay: waits(&[(90_000, 100)]),
+            receive_queue_blame: QueueBlame {
+                bytes_ahead: 100,
+                senders: sent(100),
+                ..QueueBlame::default()
+            },
+            received_bytes: 125_000,
+            received_senders: sent(125_000),
+            ..Network::default()
+        });
+        vm.pid = 77;
+        let mut snapshot = interval(vm);
+        let mut diagnosis = Diagnosis::default();
+        for followed in [true, false] {
+            let found = diagnosis.update(&snapshot);
+            assert_eq!((found.len(), found[0].symptom), (1, Symptom::ReceiveQueueingDelay));
+            // A megabit in a second to this VM, whatever it sends elsewhere; also where no packet was followed.
+            let cause = &found[0].causes[0];
+            assert_eq!((cause.ratio, cause.bits_per_second), (1.0, Some(1e6)), "{followed}");
+            let network = snapshot.vms[0].network.as_mut().unwrap();
+            network.receive_queue_blame = QueueBlame::default();
         }
     }
 
