@@ -171,7 +171,8 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		} else if (next == NOBODY) {
 			break;
 		} else if (take(next, now)) {
-			c->order_checked = 1;
+			/* Who yields has gone behind others, and not been compared with them. */
+			c->order_checked = !yielded;
 			/* On a CPU that has slept, the choice is charged to who was chosen, too. */
 			if (!c->left_ns)
 				c->left_ns = now;

@@ -88,6 +88,7 @@ fn shares() -> Value {
             "two-vcpus",
             vec![Part { threads: 2, ..hog("a") }, hog("b"), burst("c"), burst("d"), burst("e")],
         ),
+        ("yields", vec![Part::new("a", Kind::Yielder { work_us: 2_000 }), hog("b")]),
         ("weights", vec![weighted("a", 128), weighted("b", 256), weighted("c", 512)]),
         (
             "group-weights",

@@ -38,7 +38,11 @@ impl Settings {
         }
         let choice = self.choose(&link, uplink)?;
         let params = match uplink.rate_bits_per_s {
-            None => policy.flow.params_at_speed(tc::line_speed(&Roots::default().sys, &link)),
+            None => policy.flow.params_at_speed(tc::line_speed(
+                &Roots::default().sys,
+                &link.name,
+                link.ifindex,
+            )),
             rate => policy.flow.params(rate),
         };
         let (mut config, tags) = match self.replaceable(&link) {

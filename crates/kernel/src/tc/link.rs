@@ -210,7 +210,7 @@ impl Link {
     pub fn sizes() -> Result<Vec<Size>, Error> {
         let sys = Roots::default().sys;
         let size = |Facts { link, mtu, tx_queues, .. }| {
-            let speed = super::line_speed(&sys, &link);
+            let speed = super::line_speed(&sys, &link.name, link.ifindex);
             let Link { name, ifindex } = link;
             Size { name, ifindex, mtu, tx_queues, speed }
         };

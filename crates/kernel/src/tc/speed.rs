@@ -3,19 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use super::Link;
-
-/// What the line of `link` carries, in bits per second, as its driver says: `/sys/class/net/NAME/speed` (sysfs-class-net, megabits). `None`
+/// What the line of the interface `name`, whose number is `ifindex`, carries, in bits per second, as its driver says: `/sys/class/net/NAME/speed` (sysfs-class-net, megabits). `None`
 /// if it does not know, has no line now, or there is no device behind it: a veth says 10 Gbit/s and a tap 10 Mbit/s, whatever
 /// they carry.
-pub fn line_speed(sys: &Path, link: &Link) -> Option<u64> {
-    let dir = sys.join("class/net").join(&link.name);
+pub fn line_speed(sys: &Path, name: &str, ifindex: u32) -> Option<u64> {
+    let dir = sys.join("class/net").join(name);
     if !dir.join("device").exists() {
         return None;
     }
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
     // The interfaces of a /sys are those of the namespace in which it was mounted.
-    if read("ifindex")?.trim().parse() != Ok(link.ifindex) {
+    if read("ifindex")?.trim().parse() != Ok(ifindex) {
         return None;
     }
     // -1 where it is not known, and an error where the interface is down.
@@ -43,8 +41,7 @@ mod tests {
             fs::write(dir.join("ifindex"), ifindex).unwrap();
             fs::write(dir.join("speed"), speed).unwrap();
         }
-        let speed =
-            |name: &str, ifindex| line_speed(sys.path(), &Link { name: name.to_owned(), ifindex });
+        let speed = |name: &str, ifindex| line_speed(sys.path(), name, ifindex);
         assert_eq!(speed("eth0", 2), Some(1_000_000_000));
         let none = [("eth1", 3), ("eth2", 4), ("veth0", 6), ("gone", 7)];
         assert_eq!(none.map(|(name, ifindex)| speed(name, ifindex)), [None; 4]);
