@@ -27,7 +27,7 @@ const FEW: usize = 4;
 /// And of more than those, so many in two intervals for each thread, all together.
 const PAIRS_PER_THREAD: u32 = 4;
 /// Memory of the kernel for each slot, in all maps.
-pub(crate) const SLOT_BYTES: u64 = 5_000;
+const SLOT_BYTES: u64 = 5_000;
 /// Entries that are fetched by one call of the kernel.
 const BATCH: u32 = 4096;
 
@@ -103,6 +103,11 @@ const MAPS: [&str; 8] = [
     "losses",
 ];
 
+/// Memory of the kernel for so many slots.
+pub(crate) fn slots_bytes(slots: u32) -> u64 {
+    u64::from(slots) * SLOT_BYTES
+}
+
 impl Programs {
     /// Loads and attaches them, with so many slots for threads.
     ///
@@ -121,7 +126,7 @@ impl Programs {
         let tids = fs::read_to_string(PID_MAX).ok().and_then(|text| text.trim().parse().ok());
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         let need = || {
-            let mb = u64::from(slots) * SLOT_BYTES / 1_000_000 + 1;
+            let mb = slots_bytes(slots) / 1_000_000 + 1;
             format!("{slots} threads of VMs, some {mb} MB (fewer with --threads)")
         };
         let object =

@@ -33,7 +33,7 @@ pub use diagnosis::{Cause, Culprit, Diagnosis, Finding, Queue, Symptom, Threshol
 pub use lowtail_kernel::{BUCKETS, Histogram};
 pub use network::{Interface, Path, PathLost, PathOptions};
 pub use observer::{Observer, Options, kernel_memory_bytes};
-pub use pool::THREADS_MAX;
+pub use pool::{THREADS_MAX, THREADS_USUAL};
 pub use snapshot::{
     Blame, Drop, Lost, Network, QueueBlame, Runner, Sender, Sent, Snapshot, ThreadSnapshot,
     Throttled, Unseen, Uplink, VmSnapshot,

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lowtail_engine::Duration;
 
 use super::blame::{Names, merge, rank, settle};
-use super::kernel::{Programs, SLOT_BYTES};
-use super::pool::{THREADS_MAX, reserve};
+use super::kernel::{Programs, slots_bytes};
+use super::pool::{THREADS_MAX, THREADS_USUAL, reserve};
 use super::throttle::Quotas;
 use super::tracker::{Read, Tracker};
 use super::traffic::Traffic;
@@ -44,7 +44,7 @@ impl Default for Options {
         Options {
             declared: Vec::new(),
             names: Vec::new(),
-            threads: 4096,
+            threads: THREADS_USUAL,
             roots: Roots::default(),
             network: true,
             uplinks: Vec::new(),
@@ -71,7 +71,7 @@ pub struct Observer {
 /// Memory of the kernel that is taken at the start for so many threads, in bytes.
 pub fn kernel_memory_bytes(threads: u32) -> u64 {
     let threads = threads.min(THREADS_MAX);
-    u64::from(threads + reserve(threads)) * SLOT_BYTES
+    slots_bytes(threads + reserve(threads))
 }
 
 impl Observer {

@@ -8,6 +8,9 @@ use lowtail_kernel::error::Error;
 /// Threads that there can be room for: with the reserve, slots have numbers of 16 bits in `slot_of_tid`, less one.
 pub const THREADS_MAX: u32 = 57_344;
 
+/// Threads that there is room for, unless more are asked for.
+pub const THREADS_USUAL: u32 = 4096;
+
 /// Slots beyond those that there is room for: slots whose threads are looked at no longer wait here until they can be
 /// given to others, and those who come need not wait for that.
 pub(crate) const fn reserve(threads: u32) -> u32 {

@@ -52,12 +52,7 @@ impl Network {
         rate(self.transmitted_bytes, interval_ms)
     }
 
-    /// What its back end took from its taps, in bits per second.
-    pub fn received_bits_per_second(&self, interval_ms: f64) -> f64 {
-        rate(self.received_bytes, interval_ms)
-    }
-
-    /// The same of one sender.
+    /// What its back end took from its taps that is of this sender, in bits per second.
     pub fn received_bits_per_second_of(&self, sender: &Sender, interval_ms: f64) -> f64 {
         let bytes = self.received_senders.iter().find(|sent| sent.sender == *sender);
         rate(bytes.map_or(0, |sent| sent.bytes), interval_ms)

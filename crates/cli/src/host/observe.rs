@@ -10,8 +10,8 @@ use lowtail_discover::Declared;
 use lowtail_engine::Duration;
 use lowtail_kernel::signals::{self, Signals};
 use lowtail_observe::{
-    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, Thresholds,
-    VmSnapshot, kernel_memory_bytes,
+    Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, THREADS_USUAL,
+    Thresholds, VmSnapshot, kernel_memory_bytes,
 };
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
@@ -28,8 +28,6 @@ use crate::span::{of_wall, span};
 
 /// From one look at keys and signals to the next.
 const LOOK: Wall = Wall::from_millis(100);
-/// Threads of VMs that there is room for, unless more are asked for.
-const THREADS: u32 = 4096;
 /// From one look for new VMs to the next, in long intervals.
 const LOOK_AROUND: Wall = Wall::from_secs(1);
 
@@ -86,7 +84,7 @@ pub(crate) struct Observe {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// How many threads of VMs to track at most; each takes 5 kB of kernel memory, and a reserve an eighth more
-    #[arg(long, value_name = "N", default_value_t = THREADS)]
+    #[arg(long, value_name = "N", default_value_t = THREADS_USUAL)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(THREADS_MAX)))]
     threads: u32,
 }
@@ -115,7 +113,7 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     }
     let metrics = args.prometheus.map(|address| serve(address, args)).transpose()?;
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
-    if args.threads > THREADS {
+    if args.threads > THREADS_USUAL {
         let mb = kernel_memory_bytes(args.threads) / 1_000_000;
         out::remark(global, &format!("--threads {}: {mb} MB of kernel memory", args.threads));
     }

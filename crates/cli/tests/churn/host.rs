@@ -34,11 +34,7 @@ const DIR: &str = "/tmp/churn";
 
 /// Plays for so many seconds, and judges.
 pub(crate) fn churn(seed: u64, seconds: u64) {
-    fs::create_dir_all(DIR).expect("a directory");
-    fs::write(format!("{DIR}/policy.toml"), policy()).expect("a file");
-    let mut apply =
-        lowtail("host apply --watch --no-look --state /tmp/churn/state /tmp/churn/policy.toml");
-    until(|| state() == "enabled", "the scheduler is loaded");
+    let mut apply = in_force();
 
     let book = Mutex::new(Book::default());
     let end = AtomicBool::new(false);
@@ -64,14 +60,8 @@ pub(crate) fn churn(seed: u64, seconds: u64) {
         (vms.pinned, all)
     });
     let in_force = state();
-    let began = Instant::now();
-    kill(Pid::from_raw(apply.id() as i32), Signal::SIGTERM).expect("it lives");
-    apply.wait().expect("a child");
-    println!(
-        "ended in {} ms; {:?}",
-        began.elapsed().as_millis(),
-        census(&book.lock().expect("no panic"))
-    );
+    end_of(apply);
+    println!("{:?}", census(&book.lock().expect("no panic")));
     println!("{all:#?}");
     let text = fs::read_to_string(format!("{DIR}/log")).unwrap_or_default();
     text.lines()
@@ -100,11 +90,7 @@ pub(crate) fn crowd() {
     const TAKEN_MAX: Duration = Duration::from_secs(10);
     /// A look at the command line of a process that exits or begins may take a moment.
     const BLOCKED_MAX: Duration = Duration::from_secs(1);
-    fs::create_dir_all(DIR).expect("a directory");
-    fs::write(format!("{DIR}/policy.toml"), policy()).expect("a file");
-    let mut apply =
-        lowtail("host apply --watch --no-look --state /tmp/churn/state /tmp/churn/policy.toml");
-    until(|| state() == "enabled", "the scheduler is loaded");
+    let mut apply = in_force();
     let began = Instant::now();
     let mut vms: Vec<Standin> = (0..VMS).map(|i| burns(&format!("plain-{i}"))).collect();
     let came = began.elapsed();
@@ -131,10 +117,7 @@ pub(crate) fn crowd() {
     vms.truncate(VMS / 2);
     sleep(Duration::from_secs(1));
     assert!(lives(&mut apply), "apply has ended: {}", log());
-    let began = Instant::now();
-    kill(Pid::from_raw(apply.id() as i32), Signal::SIGTERM).expect("it lives");
-    apply.wait().expect("a child");
-    println!("ended in {} ms", began.elapsed().as_millis());
+    end_of(apply);
     assert_eq!(state(), "disabled");
     let said = kernel_said();
     assert!(said.is_empty(), "{said:?}");
@@ -192,6 +175,24 @@ fn recordings(book: &Mutex<Book>, end: &AtomicBool) -> Findings {
         }
     }
     all
+}
+
+/// `apply --watch`, once its scheduler is loaded.
+fn in_force() -> Child {
+    fs::create_dir_all(DIR).expect("a directory");
+    fs::write(format!("{DIR}/policy.toml"), policy()).expect("a file");
+    let apply =
+        lowtail("host apply --watch --no-look --state /tmp/churn/state /tmp/churn/policy.toml");
+    until(|| state() == "enabled", "the scheduler is loaded");
+    apply
+}
+
+/// Has it end, and waits for that.
+fn end_of(mut apply: Child) {
+    let began = Instant::now();
+    kill(Pid::from_raw(apply.id() as i32), Signal::SIGTERM).expect("it lives");
+    apply.wait().expect("a child");
+    println!("ended in {} ms", began.elapsed().as_millis());
 }
 
 /// Starts the command; what it says is in a file.

@@ -19,7 +19,7 @@ const SERVER: Kind = Kind::Server { gap_us: 5_000, work_us: 100, random: false }
 /// A server and two loops for each CPU under the kernel's own scheduler, under small-first, and beside each of the programs that the
 /// other arguments name, such as `scx_lavd --performance`, which load a scheduler of the class sched_ext for all threads.
 pub(crate) fn beside() -> Value {
-    let cpus = std::thread::available_parallelism().expect("the kernel says").get();
+    let cpus = crate::pins::cpus();
     let hogs = (0..2 * cpus).map(|i| Part::new(&format!("loop{i}"), Kind::Loop));
     let parts: Vec<Part> = [Part::new("server", SERVER)].into_iter().chain(hogs).collect();
     let mut figures = json!({});

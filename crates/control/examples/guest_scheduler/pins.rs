@@ -11,7 +11,7 @@ fn pinned(name: String, cpus: Vec<Vec<usize>>) -> Part {
 }
 
 /// The CPUs of this guest.
-fn cpus() -> usize {
+pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().expect("the kernel says").get()
 }
 

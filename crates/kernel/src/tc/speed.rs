@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-/// What the line of the interface `name`, whose number is `ifindex`, carries, in bits per second, as its driver says: `/sys/class/net/NAME/speed` (sysfs-class-net, megabits). `None`
-/// if it does not know, has no line now, or there is no device behind it: a veth says 10 Gbit/s and a tap 10 Mbit/s, whatever
-/// they carry.
+/// What the line of the interface `name`, whose number is `ifindex`, carries, in bits per second, as its driver says:
+/// `/sys/class/net/NAME/speed` (sysfs-class-net, megabits). `None` if it does not know, has no line now, or there is no device
+/// behind it: a veth says 10 Gbit/s and a tap 10 Mbit/s, whatever they carry.
 pub fn line_speed(sys: &Path, name: &str, ifindex: u32) -> Option<u64> {
     let dir = sys.join("class/net").join(name);
     if !dir.join("device").exists() {

@@ -152,31 +152,16 @@ impl Page {
         })?;
         let help = "Bytes that left while packets of the VM waited at an uplink, by whose they were: of a \
                     sample of the packets";
-        let family = Family("vm_queue_blame", help, Some(Unit::Bytes), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.queue_blame
-                .iter()
-                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
-        })?;
+        self.bytes_by(encoder, "vm_queue_blame", help, |vm| &vm.queue_blame)?;
         let help = "Bytes that the VM received from its taps, by whose they were";
-        let family = Family("vm_received", help, Some(Unit::Bytes), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.received
-                .iter()
-                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
-        })?;
+        self.bytes_by(encoder, "vm_received", help, |vm| &vm.received)?;
         let help = "Queueing delay of packets to the VM in its taps, until its back end takes them";
         self.histogram(encoder, "vm_receive_queueing_delay", help, |vm| {
             vm.network.as_ref().map(|network| &network.receive_queueing_delay)
         })?;
         let help = "Bytes that the back end took while packets to the VM waited in its taps, by whose they \
                     were: of a sample of the packets";
-        let family = Family("vm_receive_queue_blame", help, Some(Unit::Bytes), MetricType::Counter);
-        self.write(encoder, family, &|family, labels, vm| {
-            vm.receive_queue_blame
-                .iter()
-                .try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
-        })?;
+        self.bytes_by(encoder, "vm_receive_queue_blame", help, |vm| &vm.receive_queue_blame)?;
         let help = "Bytes that an uplink has sent, by whose they were";
         let kind = MetricType::Counter;
         let mut family =
@@ -221,6 +206,21 @@ impl Page {
             })?;
         }
         Ok(())
+    }
+
+    /// A counter of bytes, for each VM a series of everybody whose they were.
+    fn bytes_by(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        name: &'static str,
+        help: &'static str,
+        bytes: impl Fn(&Vm) -> &[(By, u64)],
+    ) -> fmt::Result {
+        let family = Family(name, help, Some(Unit::Bytes), MetricType::Counter);
+        self.write(encoder, family, &|family, labels, vm| {
+            let mut all = bytes(vm).iter();
+            all.try_for_each(|(by, bytes)| counter(family, with_by(labels, by), *bytes as f64))
+        })
     }
 
     /// A counter of seconds, one series a VM that has it.
