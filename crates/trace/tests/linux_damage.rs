@@ -112,8 +112,8 @@ fn what_is_wrong_is_named() {
         assert!(error.to_string().contains(words), "{error}");
     }
     // An interval of queues: the number of a sender, and what an entry is.
-    let block = [11u32.to_le_bytes(), 176u32.to_le_bytes()].concat();
-    let at = good.windows(8).position(|bytes| bytes == block).expect("five entries");
+    let block = [11u32.to_le_bytes(), (16 + 7 * 32_u32).to_le_bytes()].concat();
+    let at = good.windows(8).position(|bytes| bytes == block).expect("seven entries");
     for (at, bytes, words) in [
         (at + 24 + 8, 77, "sender 77 is not named"),
         (at + 24, 1, "an entry of kind 1 in an interval of queues names the wrong thing"),
