@@ -44,6 +44,18 @@ pub fn some_us<S: Serializer>(us: &Option<f64>, serializer: S) -> Result<S::Ok, 
     }
 }
 
+/// A field in whole nanoseconds that may be unknown.
+///
+/// # Errors
+///
+/// What the serializer says.
+pub fn some_ns<S: Serializer>(ns: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match ns {
+        Some(ns) => serializer.serialize_some(&of_ns(*ns)),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// A field in whole milliseconds that may be unknown, such as a time of day.
 ///
 /// # Errors

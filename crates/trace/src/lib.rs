@@ -67,7 +67,9 @@ pub use cores::CpuPlace;
 pub use error::Error;
 pub use export::Exported;
 pub use latency::{Blame, Excluded, Latency, Paused, PcpuUse, SmtSibling, VcpuLatency};
-pub use linux::{Layout, Recorded, Role, THREADS_MAX, ThreadInfo, Trigger, VmInfo, recording};
+pub use linux::{
+    Context, Layout, Recorded, Role, THREADS_MAX, ThreadInfo, Trigger, VmInfo, recording,
+};
 pub use merge::QUEUE_RECORDS_MAX;
 pub use options::{Options, Races};
 pub use problems::RecordProblems;

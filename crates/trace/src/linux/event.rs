@@ -18,13 +18,28 @@ pub(crate) enum Left {
     Dead,
 }
 
+/// In which context of the kernel's a thread was woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// The file does not tell.
+    #[default]
+    Unknown,
+    /// The waker itself has done it, in a system call or as a thread of the kernel's.
+    Thread,
+    /// A hard interrupt, such as a timer's or a device's; the waker is the thread that it has interrupted.
+    HardInterrupt,
+    /// A soft interrupt, such as that of the network's; the waker is the thread that it has interrupted.
+    SoftInterrupt,
+}
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// One thread makes place for another.
     Switch { prev: u32, left: Left, next: u32 },
-    /// A thread can run from now on, in the queue of this CPU; so says thread `by`, if it is known.
-    Wake { tid: u32, on: Option<u16>, by: u32 },
+    /// A thread can run from now on, in the queue of this CPU; so says thread `by`, if it is known, which runs on the event's CPU
+    /// if it is `here`.
+    Wake { tid: u32, on: Option<u16>, by: u32, context: Context, here: bool },
     /// From here on, events of the CPU are missing.
     LossBegin,
     /// And until here, where this thread runs.
@@ -46,7 +61,7 @@ impl Event {
     pub(crate) fn runner(&self) -> u32 {
         match self.what {
             What::Switch { prev, .. } => prev,
-            What::Wake { by, .. } => by,
+            What::Wake { by, here: true, .. } => by,
             _ => UNKNOWN,
         }
     }

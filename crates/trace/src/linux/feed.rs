@@ -13,7 +13,7 @@ use std::io::Read;
 
 use super::event::{Event, IDLE, Item, Left, UNKNOWN, What};
 use super::perf::Perf;
-use super::recording::{Queues, Recording};
+use super::recording::{Facts, Queues, Recording};
 use super::threads::{THREADS_MAX, Threads};
 use super::{Format, Trigger, bytes::Bytes};
 use crate::cores::CpuPlace;
@@ -96,6 +96,14 @@ impl<R: Read> File<R> {
     pub(crate) fn queues(&self) -> Option<&Queues> {
         match self {
             File::Recording(file) => Some(&file.queues),
+            File::Perf(_) => None,
+        }
+    }
+
+    /// How the host schedules, as far as the file has said so by now; threads' attributes may come at its end.
+    pub(crate) fn facts(&self) -> Option<&Facts> {
+        match self {
+            File::Recording(file) => Some(&file.facts),
             File::Perf(_) => None,
         }
     }

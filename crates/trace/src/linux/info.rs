@@ -130,5 +130,6 @@ fn recorded<R: Read>(file: &File<R>) -> Recorded {
             File::Recording(file) => file.end.map_or(0, |end| end.lost_names),
             File::Perf(_) => 0,
         },
+        facts: file.facts().cloned().unwrap_or_default(),
     }
 }

@@ -13,6 +13,7 @@ pub mod recording;
 mod thread;
 mod threads;
 
+pub use event::Context;
 pub use perf::Layout;
 pub use recorded::{Recorded, Trigger, VmInfo};
 pub use thread::{Role, ThreadInfo};

@@ -3,6 +3,7 @@
 use lowtail_out::seconds;
 use serde::Serialize;
 
+use super::recording::Facts;
 use super::thread::ThreadInfo;
 
 /// What a recording of a Linux host says of itself.
@@ -23,6 +24,9 @@ pub struct Recorded {
     pub triggers: Vec<Trigger>,
     /// Names of threads that were lost.
     pub lost_names: u64,
+    /// How the host schedules: what its kernel, control groups and threads are set to.
+    #[serde(rename = "scheduling")]
+    pub facts: Facts,
 }
 
 /// A VM.

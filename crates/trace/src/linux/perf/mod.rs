@@ -20,7 +20,7 @@ use self::head::{HEAD_BYTES, MAGIC, PIPE_HEAD_BYTES};
 use self::layout::{Fields, Tracepoint};
 
 use super::bytes::{Bytes, u16_at, u32_at, u64_at, u64_of};
-use super::event::{Event, Item, Left, What};
+use super::event::{Context, Event, Item, Left, What};
 use super::thread::Role;
 use super::threads::{Threads, text};
 use crate::error::Error;
@@ -257,7 +257,7 @@ impl<R: Read> Perf<R> {
                     Tracepoint::WakeupNew => "wake: new",
                     _ => "wake",
                 };
-                (What::Wake { tid: woken, on, by }, word)
+                (What::Wake { tid: woken, on, by, context: Context::Unknown, here: true }, word)
             }
         };
         let event = Event { at_ns, offset, cpu: cpu as u16, late: false, what };

@@ -4,10 +4,14 @@
 //! what follows as 32-bit numbers, then that many bytes, a multiple of 8. Times are nanoseconds of
 //! `CLOCK_MONOTONIC`.
 
+mod cpus;
+mod facts;
 mod queues;
 mod read;
 mod write;
 
+pub use cpus::Cpus;
+pub use facts::{Facts, GROUPS_MAX, GroupFacts, Policy, SchedFacts, ThreadFacts};
 pub(crate) use queues::Queues;
 pub(crate) use read::Recording;
 pub use write::Writer;
@@ -35,6 +39,10 @@ pub(crate) mod kind {
     pub(crate) const PLACES: u32 = 9;
     pub(crate) const SENDER: u32 = 10;
     pub(crate) const QUEUES: u32 = 11;
+    pub(crate) const SCHED: u32 = 12;
+    pub(crate) const GROUP: u32 = 13;
+    pub(crate) const CPUS: u32 = 14;
+    pub(crate) const ATTRIBUTES: u32 = 15;
 }
 
 /// No block other than those with events is larger, in bytes.

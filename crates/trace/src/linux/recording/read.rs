@@ -2,19 +2,22 @@
 
 use std::io::Read;
 
+use super::facts::{Facts, GROUP_BYTES, SCHED_BYTES};
 use super::queues::Queues;
 use super::{About, BLOCK_BYTES_MAX, EVENT_BYTES, EVENTS_BYTES_MAX, End, TID_MASK, VERSION, kind};
 use crate::cores::CpuPlace;
 use crate::error::Error;
 use crate::linux::Trigger;
 use crate::linux::bytes::{Bytes, u16_at, u32_at, u64_at};
-use crate::linux::event::{Event, Item, Left, What};
+use crate::linux::event::{Context, Event, Item, Left, What};
 use crate::linux::thread::Role;
 use crate::linux::threads::Threads;
 use crate::reader::PCPU_MAX;
 
 /// In place of a CPU's number that ten bits do not hold.
 const NOT_TOLD: u16 = 0x3ff;
+/// Bit of a wake-up: the waker ran on another CPU than the event's.
+const ELSEWHERE: u32 = 1 << 26;
 /// So many waits for whose sake a recording was kept are remembered.
 const TRIGGERS_MAX: usize = 1024;
 
@@ -32,6 +35,8 @@ pub(crate) struct Recording<R> {
     pub(crate) end: Option<End>,
     /// Who filled the uplinks, over all of it, and interval by interval as far as there is room.
     pub(crate) queues: Queues,
+    /// How the host schedules, as far as it has been read.
+    pub(crate) facts: Facts,
     /// Blocks of kinds that are not known.
     pub(crate) unknown: u64,
     /// Whose events are being read, how many bytes are left of them, and where they began.
@@ -64,6 +69,7 @@ impl<R: Read> Recording<R> {
             places: Vec::new(),
             end: None,
             queues: Queues::default(),
+            facts: Facts::default(),
             unknown: 0,
             cpu: 0,
             left: 0,
@@ -181,6 +187,10 @@ impl<R: Read> Recording<R> {
             kind::QUEUES => {
                 self.queues.interval(payload).map_err(|what| Error::Malformed { offset, what })?;
             }
+            kind::SCHED | kind::GROUP | kind::CPUS | kind::ATTRIBUTES => {
+                let read = self.facts.read(kind, payload);
+                read.map_err(|what| Error::Malformed { offset, what })?;
+            }
             kind::END => {
                 let end = End {
                     end_ns: u64_at(payload, 0),
@@ -219,6 +229,9 @@ impl<R: Read> Recording<R> {
             kind::END => 32,
             kind::VM | kind::ROUND | kind::SENDER => 8,
             kind::QUEUES => 16,
+            kind::SCHED => SCHED_BYTES,
+            kind::GROUP => GROUP_BYTES,
+            kind::CPUS => 8,
             _ => 0,
         };
         if size % 8 != 0 || size > max || size < least {
@@ -267,8 +280,17 @@ impl<R: Read> Recording<R> {
                 };
                 (What::Switch { prev: tid, left, next: other }, word)
             }
-            1 => (What::Wake { tid, on, by: other }, "wake"),
-            2 => (What::Wake { tid, on, by: other }, "wake: new"),
+            kind @ (1 | 2) => {
+                let context = match first >> 24 & 0b11 {
+                    1 => Context::Thread,
+                    2 => Context::HardInterrupt,
+                    3 => Context::SoftInterrupt,
+                    _ => Context::Unknown,
+                };
+                let here = first & ELSEWHERE == 0;
+                let word = if kind == 1 { "wake" } else { "wake: new" };
+                (What::Wake { tid, on, by: other, context, here }, word)
+            }
             _ => {
                 let what = format!(
                     "an event of kind 3 (its second word is {first:#010x}); events are of kinds 0 to 2"

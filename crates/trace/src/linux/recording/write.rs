@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::facts::{GroupFacts, SchedFacts, Sets, ThreadFacts};
 use super::queues::Numbers;
 use super::{About, EVENT_BYTES, EVENTS_BYTES_MAX, End, MAGIC, VERSION, kind};
 use crate::cores::CpuPlace;
@@ -18,6 +19,8 @@ pub struct Writer<W> {
     events: u64,
     lost: u64,
     vms: u32,
+    groups: u32,
+    sets: Sets,
     senders: Numbers,
 }
 
@@ -30,7 +33,8 @@ impl<W: Write> Writer<W> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&[0; 2])?;
-        let mut writer = Writer { out, events: 0, lost: 0, vms: 0, senders: Numbers::default() };
+        let (sets, senders) = (Sets::default(), Numbers::default());
+        let mut writer = Writer { out, events: 0, lost: 0, vms: 0, groups: 0, sets, senders };
         let kernel = about.kernel.as_bytes();
         let kernel = &kernel[..kernel.len().min(256)];
         let mut bytes = Vec::new();
@@ -50,6 +54,34 @@ impl<W: Write> Writer<W> {
     pub fn places(&mut self, places: &[CpuPlace]) -> io::Result<()> {
         let numbers = places.iter().flat_map(|at| [at.cpu, at.core, at.cache, at.node]);
         self.block(kind::PLACES, numbers.flat_map(u16::to_le_bytes).collect())
+    }
+
+    /// How the kernel schedules.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn sched(&mut self, facts: &SchedFacts) -> io::Result<()> {
+        self.block(kind::SCHED, facts.block())
+    }
+
+    /// A control group, behind the one above it; returns its number. A file has [`GROUPS_MAX`](super::GROUPS_MAX) at most.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn group(&mut self, facts: &GroupFacts) -> io::Result<u32> {
+        self.block(kind::GROUP, facts.block())?;
+        self.groups += 1;
+        Ok(self.groups - 1)
+    }
+
+    /// Attributes of thread `tid`.
+    ///
+    /// # Errors
+    /// See [`Writer::new`].
+    pub fn attributes(&mut self, tid: u32, facts: &ThreadFacts) -> io::Result<()> {
+        let (set, entry) = self.sets.blocks(tid, facts);
+        set.map_or(Ok(()), |set| self.block(kind::CPUS, set))?;
+        self.block(kind::ATTRIBUTES, entry)
     }
 
     /// Thread `tid` is of process `tgid` (0 if that is not known) and calls itself so, at most 16 bytes.
