@@ -469,6 +469,11 @@ impl Host {
         &self.core.recorder
     }
 
+    /// The same, to take the records out on the way.
+    pub fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.core.recorder
+    }
+
     /// The longest wait of the watched vCPU.
     pub fn worst(&self) -> Option<&Worst> {
         self.core.worst.as_ref()

@@ -96,6 +96,13 @@ impl Recorder {
         self.ring[self.next..].iter().chain(&self.ring[..self.next])
     }
 
+    /// Hands the records kept to `each`, oldest first, and keeps none of them.
+    pub fn drain(&mut self, mut each: impl FnMut(&Record)) {
+        self.iter().for_each(&mut each);
+        self.ring.clear();
+        self.next = 0;
+    }
+
     /// How many records had to make room.
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -116,6 +123,11 @@ mod tests {
         }
         let times: Vec<u64> = recorder.iter().map(|r| r.time.as_ps()).collect();
         assert_eq!((times, recorder.dropped()), (vec![2, 3, 4], 2));
+        let mut drained = Vec::new();
+        recorder.drain(|r| drained.push(r.time.as_ps()));
+        recorder.push(Time::from_ps(9), Pcpu(0), Vcpu(0), What::Run);
+        recorder.drain(|r| drained.push(r.time.as_ps()));
+        assert_eq!((drained, recorder.dropped()), (vec![2, 3, 4, 9], 2));
         let mut none = Recorder::new(0);
         none.push(Time::ZERO, Pcpu(0), Vcpu(0), What::Run);
         assert_eq!(none.iter().count(), 0);

@@ -28,6 +28,11 @@ pub enum Error {
         /// The word as read, little-endian.
         word: u32,
     },
+    /// A trace of another kind of host than is asked for.
+    #[error(
+        "offset 0: a trace of Xen; this reads recordings of Linux hosts, of `lowtail host record` and perf"
+    )]
+    NotOfLinux,
     /// Where a window should begin, something else stands.
     #[error(
         "offset {offset}: expected the next window (0x2001f003) and found {word:#010x}: the \
@@ -175,7 +180,10 @@ impl Error {
     /// The byte offset in the input where the trouble is; `None` if it is not in the input.
     pub fn offset(&self) -> Option<u64> {
         match *self {
-            Error::Empty | Error::WrongEndian { .. } | Error::NotATrace { .. } => Some(0),
+            Error::Empty
+            | Error::WrongEndian { .. }
+            | Error::NotATrace { .. }
+            | Error::NotOfLinux => Some(0),
             Error::NotAWindow { offset, .. }
             | Error::WindowSize { offset, .. }
             | Error::PcpuLimit { offset, .. }

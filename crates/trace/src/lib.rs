@@ -33,6 +33,7 @@ mod cores;
 mod credit;
 mod credit2;
 mod error;
+pub mod events;
 mod export;
 mod info;
 mod latency;

@@ -1,5 +1,7 @@
 //! Workloads with their parameters, and the guests that they describe.
 
+use std::sync::Arc;
+
 use lowtail_engine::Rng;
 
 use crate::guest::Guest;
@@ -12,6 +14,7 @@ use crate::guest::duty_hog::{DutyHog, DutyHogConfig};
 use crate::guest::edge_burner::{EdgeBurner, EdgeBurnerConfig};
 use crate::guest::mix::Mix;
 use crate::guest::net::{NetGuest, NetGuestConfig};
+use crate::guest::replay::{Replay, ReplayConfig};
 use crate::guest::request_server::{RequestServer, RequestServerConfig};
 use crate::guest::splitter::{Splitter, SplitterConfig};
 use crate::guest::tick_dodger::{TickDodger, TickDodgerConfig};
@@ -53,6 +56,8 @@ pub enum Workload {
     Mix(Vec<(u16, Workload)>),
     /// See [`EdgeBurner`].
     EdgeBurner(EdgeBurnerConfig),
+    /// See [`Replay`].
+    Replay(Arc<ReplayConfig>),
 }
 
 impl Workload {
@@ -89,6 +94,7 @@ impl Workload {
                 Box::new(Mix::new(parts.iter().enumerate().map(part)))
             }
             Workload::EdgeBurner(config) => Box::new(EdgeBurner::new(config)),
+            Workload::Replay(ref config) => Box::new(Replay::new(Arc::clone(config))),
         }
     }
 
@@ -105,6 +111,7 @@ impl Workload {
                 | Workload::Net(_)
                 | Workload::WakeStorm(_)
                 | Workload::Client(_)
+                | Workload::Replay(_)
                 | Workload::RequestServer(RequestServerConfig { client: Some(_), .. })
         )
     }

@@ -146,6 +146,19 @@ impl GuestContext<'_> {
         self.queue.after(Duration::ZERO, Event::Guest { dom, token });
     }
 
+    /// The domain's vCPU number `from`, which has a pCPU, has `timer` of `dom`'s guest called at this instant, with a token that says who it
+    /// was.
+    pub(super) fn wake(&mut self, from: usize, dom: Dom, token: impl FnOnce(Vcpu) -> u32) {
+        let waker = self.vcpu(from);
+        self.signal(dom, token(waker));
+    }
+
+    /// Where a notification of the domain's vCPU number `vcpu` comes from that `waker` sends, which runs.
+    pub(super) fn origin_of(&self, waker: Vcpu, vcpu: usize) -> Origin {
+        let processor = |v: Vcpu| self.host.vcpus[v.index()].processor;
+        if processor(waker) == processor(self.vcpu(vcpu)) { Origin::Beside } else { Origin::Elsewhere }
+    }
+
     /// Where a notification of the domain's first vCPU comes from that the first one of `dom` sends.
     pub(super) fn origin_from(&self, dom: Dom) -> Origin {
         let processor = |dom: Dom| {

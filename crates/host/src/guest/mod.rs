@@ -19,6 +19,7 @@ pub mod mix;
 mod model;
 pub mod net;
 pub(crate) mod part;
+pub mod replay;
 pub mod request_server;
 pub mod splitter;
 pub mod tick_dodger;

@@ -3,13 +3,13 @@
 use crate::order::Happened;
 
 /// The thread number of every CPU's idle thread.
-pub(crate) const IDLE: u32 = 0;
+pub const IDLE: u32 = 0;
 /// It is not known which thread.
-pub(crate) const UNKNOWN: u32 = u32::MAX;
+pub const UNKNOWN: u32 = u32::MAX;
 
 /// Why a thread has left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub enum Left {
     /// It could go on: it was preempted, has yielded, or was woken while it went to sleep.
     Runnable,
     /// It waits for an event.
@@ -34,26 +34,52 @@ pub enum Context {
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub enum What {
     /// One thread makes place for another.
-    Switch { prev: u32, left: Left, next: u32 },
+    Switch {
+        /// Who leaves the CPU.
+        prev: u32,
+        /// Why.
+        left: Left,
+        /// Who gets it.
+        next: u32,
+    },
     /// A thread can run from now on, in the queue of this CPU; so says thread `by`, if it is known, which runs on the event's CPU
     /// if it is `here`.
-    Wake { tid: u32, on: Option<u16>, by: u32, context: Context, here: bool },
+    Wake {
+        /// Who is woken.
+        tid: u32,
+        /// In the queue of which CPU, if that is known.
+        on: Option<u16>,
+        /// Who wakes it, or is interrupted by what wakes it; [`UNKNOWN`] if that is not known.
+        by: u32,
+        /// In which context.
+        context: Context,
+        /// `by` runs on the event's CPU.
+        here: bool,
+    },
     /// From here on, events of the CPU are missing.
     LossBegin,
     /// And until here, where this thread runs.
-    LossEnd { runs: u32 },
+    LossEnd {
+        /// Who runs on the CPU.
+        runs: u32,
+    },
 }
 
 /// Something that happens on a CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event {
-    pub(crate) at_ns: u64,
-    pub(crate) offset: u64,
-    pub(crate) cpu: u16,
-    pub(crate) late: bool,
-    pub(crate) what: What,
+pub struct Event {
+    /// When, in nanoseconds of the file's clock; none is earlier than the one before.
+    pub at_ns: u64,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// On which CPU.
+    pub cpu: u16,
+    /// It has come too late for its place in the order: when it happened is not known.
+    pub late: bool,
+    /// What.
+    pub what: What,
 }
 
 impl Event {

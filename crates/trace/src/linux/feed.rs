@@ -108,6 +108,14 @@ impl<R: Read> File<R> {
         }
     }
 
+    /// The kernel's release, if the file has it.
+    pub(crate) fn kernel(&self) -> Option<&str> {
+        match self {
+            File::Recording(file) => Some(&file.about.kernel),
+            File::Perf(_) => None,
+        }
+    }
+
     /// When the recording begins and ends, as far as the file says.
     pub(crate) fn stated(&self) -> (Option<u64>, Option<u64>) {
         match self {
@@ -168,6 +176,11 @@ impl<R: Read> Feed<R> {
         self.file.queues()
     }
 
+    /// What has been read of the file besides events.
+    pub(crate) fn file(&self) -> &File<R> {
+        &self.file
+    }
+
     /// See [`crate::source::Source::follow`].
     pub(crate) fn follow<O: Observer>(&mut self, schedule: &mut Schedule<O>) -> Result<(), Error> {
         let (mut begun, mut marked) = (false, 0);
@@ -205,7 +218,7 @@ impl<R: Read> Feed<R> {
     }
 
     /// The next one in time.
-    fn next_event(&mut self) -> Result<Option<Event>, Error> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<Event>, Error> {
         loop {
             if let Some(mut event) = self.order.pop() {
                 if event.at_ns < self.handed_out {

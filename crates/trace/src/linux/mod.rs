@@ -4,7 +4,7 @@
 //! [`feed`] tells the schedule. Threads are its vCPUs; those that run a machine's vCPU have its name.
 
 mod bytes;
-mod event;
+pub(crate) mod event;
 mod feed;
 mod info;
 mod perf;
@@ -22,7 +22,7 @@ pub use threads::THREADS_MAX;
 pub(crate) use feed::Feed;
 pub(crate) use info::info;
 pub(crate) use recording::Queues;
-pub(crate) use threads::harmless;
+pub(crate) use threads::{Threads, harmless};
 
 /// Which of the formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

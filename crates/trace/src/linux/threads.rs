@@ -16,7 +16,7 @@ struct Known {
 }
 
 /// All that a recording has said of threads up to now.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     known: HashMap<u32, Known>,
     vms: Vec<String>,

@@ -1,0 +1,61 @@
+//! Why something cannot be predicted.
+
+/// Why something cannot be predicted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Trace(#[from] lowtail_trace::Error),
+    /// The host that the recording describes cannot be simulated.
+    #[error("the recorded host cannot be simulated: {0}")]
+    Host(#[from] lowtail_host::ConfigError),
+    /// There is nothing in it.
+    #[error("the recording has no thread that runs: nothing can be predicted from it")]
+    Empty,
+    /// There is too much in it.
+    #[error("the recording has more than {max} threads; no more can be simulated")]
+    Threads {
+        /// How many can be.
+        max: usize,
+    },
+    /// It has no such VM.
+    #[error("the recording has no VM `{name}`; it has {}", list(known))]
+    NoVm {
+        /// The name that was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// It does not say what to simulate.
+    #[error("the recording does not say {what}; say it with {option}")]
+    Unsaid {
+        /// What is missing.
+        what: &'static str,
+        /// The option of the command that says it.
+        option: &'static str,
+    },
+    /// The simulation does not get on.
+    #[error(
+        "the simulation was stopped after {events} events, {at_ms} ms into the recording, which has {recorded}: \
+         threads of it wake each other over and over"
+    )]
+    TooLong {
+        /// How many it had.
+        events: u64,
+        /// How far it was.
+        at_ms: u64,
+        /// How many events the recording has.
+        recorded: u64,
+    },
+}
+
+/// Names that others have chosen, for people.
+fn list(names: &[String]) -> String {
+    const MAX: usize = 8;
+    let shown: Vec<_> = names.iter().take(MAX).map(|name| lowtail_out::name(name)).collect();
+    match names.len() {
+        0 => "none; name its VMs with `host record --vm`".to_owned(),
+        n if n > MAX => format!("{} and {} more", shown.join(", "), n - MAX),
+        _ => shown.join(", "),
+    }
+}

@@ -1,0 +1,358 @@
+//! The recorded host as a configuration of the simulator: its CPUs, control groups and threads, and what each thread does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lowtail_engine::{Duration, Rng};
+use lowtail_host::cgroup::{Policy, Thread as HostThread};
+use lowtail_host::guest::replay::{ReplayConfig, THREADS_MAX};
+use lowtail_host::{Cgroup, Config, Costs, CpuSet, Pcpu, SchedulerConfig, Topology, VmConfig, Workload};
+use lowtail_trace::recording;
+use lowtail_trace::{CpuPlace, Role, ThreadInfo};
+
+use crate::components::components;
+use crate::error::Error;
+use crate::groups::Groups;
+use crate::history::ThreadNumber;
+use crate::recording::Recording;
+use crate::timeline::Timeline;
+use crate::workload::{Others, workload};
+
+/// The most VMs that are added.
+pub const COPIES_MAX: u32 = 1000;
+
+/// What is simulated: a recorded host, and what is otherwise there.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Who decides.
+    pub scheduler: SchedulerConfig,
+    /// So many CPUs, in place of those that were recorded.
+    pub cpus: Option<u16>,
+    /// VMs that are not there, by name.
+    pub without: Vec<String>,
+    /// So many more VMs like one that is there.
+    pub add: Vec<(String, u32)>,
+    /// Where the threads of a VM may run.
+    pub pins: Vec<(String, CpuSet)>,
+    /// 0: what happened at once happens at once. Others begin threads that do not wake each other at other moments of what they have done.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// The recorded host under `scheduler`.
+    pub fn new(scheduler: SchedulerConfig) -> Self {
+        let (without, add, pins) = (Vec::new(), Vec::new(), Vec::new());
+        Setup { scheduler, cpus: None, without, add, pins, seed: 0 }
+    }
+}
+
+/// A thread of a model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModelThread {
+    /// Its number in the recording.
+    pub(crate) recorded: ThreadNumber,
+    /// The domain that it is in.
+    pub(crate) dom: u16,
+}
+
+/// A domain of a model: threads of a VM, or of none.
+#[derive(Debug, Clone)]
+pub(crate) struct Domain {
+    /// The VM, by its place in the recording.
+    pub(crate) vm: Option<usize>,
+    /// Which of several of the kind it is; 0 was recorded.
+    pub(crate) copy: u32,
+    /// Its threads.
+    pub(crate) members: Vec<ThreadNumber>,
+}
+
+/// A recorded host that can be simulated.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// What the simulator runs.
+    pub config: Config,
+    pub(crate) domains: Vec<Domain>,
+    /// Its vCPUs, which are the threads of the recording, in the simulator's order.
+    pub(crate) threads: Vec<ModelThread>,
+}
+
+/// Domains: first those of VMs, in the recording's order, then that of all others, then copies. One with too many threads is several.
+fn domains(recording: &Recording, setup: &Setup) -> Result<Vec<Domain>, Error> {
+    let names = &recording.host.vms;
+    let by_name = |name: &str| {
+        let found = names.iter().position(|vm| vm == name);
+        found.ok_or_else(|| Error::NoVm { name: name.to_owned(), known: names.clone() })
+    };
+    let mut of_vms: Vec<Vec<ThreadNumber>> = vec![Vec::new(); names.len()];
+    let mut others = Vec::new();
+    let numbers: HashMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
+    for (thread, info) in recording.infos.iter().enumerate() {
+        if recording.history.threads[thread].segments.is_empty() {
+            continue;
+        }
+        match info.vm.as_deref().and_then(|vm| numbers.get(vm)) {
+            Some(&vm) => of_vms[vm].push(thread),
+            None => others.push(thread),
+        }
+    }
+    for threads in &mut of_vms {
+        threads.sort_by_key(|&thread| (recording.infos[thread].role, thread));
+    }
+    for name in &setup.without {
+        of_vms[by_name(name)?].clear();
+    }
+    let mut domains = Vec::new();
+    let mut add = |vm: Option<usize>, copy: u32, threads: &[ThreadNumber]| {
+        let domain = |some: &[ThreadNumber]| Domain { vm, copy, members: some.to_vec() };
+        domains.extend(threads.chunks(THREADS_MAX).map(domain));
+    };
+    of_vms.iter().enumerate().for_each(|(vm, threads)| add(Some(vm), 0, threads));
+    add(None, 0, &others);
+    for (name, copies) in &setup.add {
+        let vm = by_name(name)?;
+        for copy in 1..=(*copies).min(COPIES_MAX) {
+            add(Some(vm), copy, &of_vms[vm]);
+        }
+    }
+    let threads: usize = domains.iter().map(|domain| domain.members.len()).sum();
+    match threads {
+        0 => Err(Error::Empty),
+        threads if threads > usize::from(u16::MAX) => Err(Error::Threads { max: u16::MAX.into() }),
+        _ => Ok(domains),
+    }
+}
+
+/// Where each thread is: those of copies by VM and copy.
+struct Places {
+    recorded: Vec<Option<(u16, u16)>>,
+    copies: HashMap<(usize, u32, ThreadNumber), (u16, u16)>,
+}
+
+impl Places {
+    fn new(domains: &[Domain], threads: usize) -> Self {
+        let mut places = Places { recorded: vec![None; threads], copies: HashMap::new() };
+        for (dom, domain) in (0..).zip(domains) {
+            for (number, &thread) in (0..).zip(&domain.members) {
+                match domain.vm.filter(|_| domain.copy > 0) {
+                    Some(vm) => {
+                        places.copies.insert((vm, domain.copy, thread), (dom, number));
+                    }
+                    None => places.recorded[thread] = Some((dom, number)),
+                }
+            }
+        }
+        places
+    }
+}
+
+/// Others, for the threads of a domain.
+struct OthersOf<'a> {
+    places: &'a Places,
+    domain: &'a Domain,
+    infos: &'a [ThreadInfo],
+    vms: &'a [String],
+}
+
+impl OthersOf<'_> {
+    /// Whether a thread is one of the domain's VM.
+    fn is_own(&self, thread: ThreadNumber) -> bool {
+        let vm = self.domain.vm.map(|vm| self.vms[vm].as_str());
+        vm.is_some() && self.infos[thread].vm.as_deref() == vm
+    }
+}
+
+impl Others for OthersOf<'_> {
+    fn place(&self, thread: ThreadNumber) -> Option<(u16, u16)> {
+        match self.domain.vm.filter(|_| self.domain.copy > 0 && self.is_own(thread)) {
+            Some(vm) => self.places.copies.get(&(vm, self.domain.copy, thread)).copied(),
+            None => self.places.recorded[thread],
+        }
+    }
+
+    fn wakes(&self, thread: ThreadNumber) -> bool {
+        // Those outside wake the VM that was recorded, and not those that are like it.
+        self.domain.copy == 0 || self.is_own(thread)
+    }
+}
+
+impl Model {
+    /// The host of `recording`, as `setup` says.
+    ///
+    /// # Errors
+    /// If the recording is empty, or its host cannot be simulated.
+    pub fn new(recording: &Recording, setup: &Setup) -> Result<Self, Error> {
+        let domains = domains(recording, setup)?;
+        let places = Places::new(&domains, recording.infos.len());
+        let mut groups = Groups::new(recording);
+        let online = online(recording, setup.cpus);
+        let times = Times::new(recording, setup.seed);
+        let mut vms = Vec::new();
+        let mut threads = Vec::new();
+        for (dom, domain) in (0..).zip(&domains) {
+            let name = domain.vm.map_or("", |vm| &recording.host.vms[vm]);
+            let others = OthersOf {
+                places: &places,
+                domain,
+                infos: &recording.infos,
+                vms: &recording.host.vms,
+            };
+            let pin = setup.pins.iter().find(|(vm, _)| domain.vm.is_some() && vm == name);
+            let pin = pin.map(|&(_, cpus)| cpus.and(online)).filter(|cpus| !cpus.is_empty());
+            let own_time = times.of_copy(domain.copy, name);
+            let (mut replays, mut host_threads) = (Vec::new(), Vec::new());
+            for &thread in &domain.members {
+                let time = own_time.unwrap_or_else(|| times.of(thread));
+                replays.push(workload(&recording.history.threads[thread], time, &others));
+                let group = groups.of(recording, thread, domain.copy);
+                let mut host_thread = host_thread(recording, thread, group, online);
+                host_thread.pin = pin.unwrap_or(host_thread.pin);
+                host_threads.push(host_thread);
+                threads.push(ModelThread { recorded: thread, dom });
+            }
+            let replay = Arc::new(ReplayConfig { threads: replays });
+            vms.push(VmConfig {
+                vcpus: domain.members.len() as u16,
+                threads: host_threads,
+                ..VmConfig::new(&format!("{name}+{}", domain.copy), Workload::Replay(replay))
+            });
+        }
+        let pcpus = online.iter().last().map_or(1, |last| last.0 + 1);
+        let mut config = Config::new(pcpus, setup.scheduler.clone(), costs(recording), vms);
+        config.cgroups = groups.configs;
+        config.topology = topology(&recording.host.places, pcpus);
+        Ok(Model { config, domains, threads })
+    }
+}
+
+/// When threads begin.
+struct Times {
+    recorded: Timeline,
+    seed: u64,
+    /// The part of each thread, and how long after the beginning it begins.
+    phases: Vec<u64>,
+}
+
+impl Times {
+    fn new(recording: &Recording, seed: u64) -> Self {
+        let (begin_ns, span_ns) = (recording.host.span_ns.0, recording.span_ns());
+        let mut phases = vec![0; recording.infos.len()];
+        if seed > 0 {
+            let mut rng = Rng::new(seed, "phases");
+            let components = components(&recording.history.threads);
+            let mut of: HashMap<usize, u64> = HashMap::new();
+            for (thread, component) in components.into_iter().enumerate() {
+                phases[thread] = *of.entry(component).or_insert_with(|| rng.below(span_ns.max(1)));
+            }
+        }
+        Times { recorded: Timeline { begin_ns, span_ns, phase_ns: 0 }, seed, phases }
+    }
+
+    fn of(&self, thread: ThreadNumber) -> Timeline {
+        Timeline { phase_ns: self.phases[thread], ..self.recorded }
+    }
+
+    /// The time of all threads of a copy: not that of the recorded VM, with which it would be in step.
+    fn of_copy(&self, copy: u32, name: &str) -> Option<Timeline> {
+        let mut rng = Rng::new(self.seed, &format!("{name}+{copy}"));
+        let phase_ns = rng.below(self.recorded.span_ns.max(1));
+        (copy > 0).then_some(Timeline { phase_ns, ..self.recorded })
+    }
+}
+
+/// CPUs that can be used: `cpus` of them, or as many as were recorded.
+fn online(recording: &Recording, cpus: Option<u16>) -> CpuSet {
+    if let Some(cpus) = cpus {
+        return CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS));
+    }
+    let stated = recording.host.facts.kernel.as_ref().map(|kernel| &kernel.online);
+    let stated: CpuSet = stated.into_iter().flat_map(|cpus| cpus.iter()).map(Pcpu).collect();
+    let seen = CpuSet::first_n(recording.host.cpus.clamp(1, CpuSet::MAX_PCPUS));
+    if stated.is_empty() { seen } else { stated.and(CpuSet::first_n(CpuSet::MAX_PCPUS)) }
+}
+
+/// What things cost beyond what threads were charged for: the ways from wake-ups to switches. All else is in the work that was recorded.
+fn costs(recording: &Recording) -> Costs {
+    let ways = &recording.history.ways;
+    let (idle, busy) = (Duration::from_ns(ways.to_idle_ns()), Duration::from_ns(ways.to_busy_ns()));
+    Costs {
+        tickle_to_schedule: busy,
+        tickle_to_schedule_self: Some(busy),
+        tickle_to_schedule_idle: idle,
+        refused: Some(Duration::ZERO),
+        ..Costs::FREE
+    }
+}
+
+/// Which CPUs share what, if the recording says so of each of them.
+fn topology(places: &[CpuPlace], pcpus: u16) -> Option<Topology> {
+    let of = |key: fn(&CpuPlace) -> u16| -> Vec<CpuSet> {
+        let mut keys: Vec<u16> = places.iter().map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let members = |&wanted: &u16| {
+            places.iter().filter(|place| key(place) == wanted).map(|place| Pcpu(place.cpu)).collect()
+        };
+        keys.iter().map(members).collect()
+    };
+    let known: CpuSet = places.iter().map(|place| Pcpu(place.cpu)).collect();
+    if places.is_empty() || known != CpuSet::first_n(pcpus) {
+        return None;
+    }
+    let nodes = of(|place| place.node);
+    Some(Topology {
+        cores: of(|place| place.core),
+        caches: of(|place| place.cache),
+        sockets: nodes.clone(),
+        nodes,
+    })
+}
+
+/// What the simulator's scheduler knows of a thread.
+fn host_thread(
+    recording: &Recording,
+    thread: usize,
+    cgroup: Option<Cgroup>,
+    online: CpuSet,
+) -> HostThread {
+    let info = &recording.infos[thread];
+    let known = recording.host.facts.threads.get(&info.tid);
+    let all = HostThread { pin: online, ..HostThread::default() };
+    let Some(known) = known else {
+        return HostThread { policy: usual_policy(info), ..all };
+    };
+    let pin = known.cpus.as_ref().map(|cpus| cpus.iter().map(Pcpu).collect::<CpuSet>().and(online));
+    let range = Duration::from_us(100)..=Duration::from_ms(100);
+    let slice = Some(Duration::from_ns(known.slice_ns)).filter(|slice| range.contains(slice));
+    HostThread {
+        cgroup,
+        policy: policy(known),
+        nice: known.nice.clamp(-20, 19) as i8,
+        slice,
+        pin: pin.filter(|pin| !pin.is_empty()).unwrap_or(online),
+    }
+}
+
+/// The policy of a thread of which the recording says none: the kernel's own that are above all others, by their names
+/// (`kernel/stop_machine.c`).
+fn usual_policy(info: &ThreadInfo) -> Policy {
+    let name = info.comm.as_deref().unwrap_or_default();
+    if info.role.is_none() && name.starts_with("migration/") { Policy::Fifo(99) } else { Policy::Other }
+}
+
+fn policy(thread: &recording::ThreadFacts) -> Policy {
+    let priority = thread.rt_priority.clamp(1, 99) as u8;
+    match thread.policy {
+        recording::Policy::Fifo => Policy::Fifo(priority),
+        recording::Policy::Rr => Policy::Rr(priority),
+        recording::Policy::Batch => Policy::Batch,
+        recording::Policy::Idle => Policy::Idle,
+        // Before all real-time threads.
+        recording::Policy::Deadline => Policy::Fifo(99),
+        recording::Policy::Other | recording::Policy::Ext | recording::Policy::Unknown(_) => Policy::Other,
+    }
+}
+
+/// Whether a thread is a vCPU.
+pub(crate) fn is_vcpu(info: &ThreadInfo) -> bool {
+    matches!(info.role, Some(Role::Vcpu(_)))
+}

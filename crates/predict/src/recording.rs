@@ -1,0 +1,63 @@
+//! A recorded schedule, read whole.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use lowtail_trace::events::{Left, RecordedHost, What, events};
+use lowtail_trace::{Options, ThreadInfo};
+
+use crate::error::Error;
+use crate::history::{History, THREADS_MAX, Thread};
+use crate::schedule::Experience;
+
+/// A recorded schedule: what its threads have done, and what they have experienced.
+#[derive(Debug)]
+pub struct Recording {
+    /// What the recording says of its host.
+    pub host: RecordedHost,
+    pub(crate) history: History,
+    /// All that is known of each thread, what it is called, and what it has experienced.
+    pub(crate) infos: Vec<ThreadInfo>,
+    pub(crate) names: Vec<String>,
+    pub(crate) experience: Vec<Experience>,
+    /// How many events it has.
+    pub events: u64,
+}
+
+impl Recording {
+    /// Reads a recording of `lowtail host record`, or perf.data.
+    ///
+    /// # Errors
+    /// If it is damaged, of another kind, or has too many threads.
+    pub fn read<R: Read>(input: R, options: &Options) -> Result<Self, Error> {
+        let mut history = History::default();
+        // Of threads that have ended, whose numbers may be others' since.
+        let mut ended: HashMap<usize, (ThreadInfo, String)> = HashMap::new();
+        let (mut count, mut room) = (0, true);
+        let host = events(input, options, |event, now| {
+            count += 1;
+            if let What::Switch { prev, left: Left::Dead, .. } = event.what
+                && let Some(thread) = history.number_of(prev)
+            {
+                ended.insert(thread, (now.thread(prev), now.name(prev)));
+            }
+            room = room && history.event(event);
+            Ok(())
+        })?;
+        if !room {
+            return Err(Error::Threads { max: THREADS_MAX });
+        }
+        let called = |(number, thread): (usize, &Thread)| {
+            let now = host.names();
+            ended.remove(&number).unwrap_or_else(|| (now.thread(thread.tid), now.name(thread.tid)))
+        };
+        let (infos, names) = history.threads.iter().enumerate().map(called).unzip();
+        let experience = history.finish(host.span_ns.1);
+        Ok(Recording { host, history, infos, names, experience, events: count })
+    }
+
+    /// How long it is, in nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.host.span_ns.1.saturating_sub(self.host.span_ns.0)
+    }
+}

@@ -1,0 +1,85 @@
+//! Runs a model, and tells what its threads experience.
+
+use lowtail_engine::{Duration, Time};
+use lowtail_host::Host;
+use lowtail_host::record::{Record, What};
+
+use crate::error::Error;
+use crate::model::Model;
+use crate::schedule::{Experience, Schedule};
+
+/// Records that are kept before they are looked at.
+const RECORDS: usize = 1 << 14;
+/// Events of the simulator between two looks; each has a few records at most.
+const STEPS: usize = RECORDS / 16;
+/// So many events of the simulator for each of the recording's, and as many besides, are enough for any that gets on.
+const EVENTS_PER_EVENT: u64 = 50;
+const EVENTS_BESIDES: u64 = 5_000_000;
+
+/// What has come of a run.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// What each thread has experienced, in the model's order.
+    pub experience: Vec<Experience>,
+    /// How many events the simulator has had.
+    pub events: u64,
+}
+
+/// Runs `model` for so long, which stands for a recording of `recorded` events, and hands each record of the schedule to `each`.
+///
+/// # Errors
+/// If the host cannot be simulated, or its threads keep waking each other without an end.
+pub fn replay(
+    model: &Model,
+    span: Duration,
+    recorded: u64,
+    seed: u64,
+    mut each: impl FnMut(&Record),
+) -> Result<Replayed, Error> {
+    let mut config = model.config.clone();
+    config.records = RECORDS;
+    let mut host = Host::new(&config, seed)?;
+    let mut schedule = Schedule::default();
+    let end = Time::ZERO + span;
+    let most = recorded.saturating_mul(EVENTS_PER_EVENT).saturating_add(EVENTS_BESIDES);
+    let (mut events, mut goes_on) = (0, true);
+    while goes_on {
+        for _ in 0..STEPS {
+            goes_on = host.step(end);
+            if !goes_on {
+                break;
+            }
+            events += 1;
+        }
+        host.recorder_mut().drain(|record| {
+            take(&mut schedule, record);
+            each(record);
+        });
+        if events > most {
+            let at_ms = host.now().as_ns() / 1_000_000;
+            return Err(Error::TooLong { events, at_ms, recorded });
+        }
+    }
+    schedule.ends(span.as_ns());
+    let mut experience = schedule.experience;
+    experience.resize_with(model.threads.len(), Experience::default);
+    Ok(Replayed { experience, events })
+}
+
+/// Tells the schedule what a record says.
+fn take(schedule: &mut Schedule, record: &Record) {
+    let (now, thread) = (record.time.as_ns(), record.vcpu.index());
+    match record.what {
+        What::Wake => schedule.wakes(now, thread),
+        What::Run => {
+            schedule.runs(now, thread);
+        }
+        What::Block => {
+            schedule.leaves(now, thread, true);
+        }
+        What::Preempt => {
+            schedule.leaves(now, thread, false);
+        }
+        What::Note(_) => {}
+    }
+}

@@ -1,0 +1,112 @@
+//! What threads have experienced of a schedule, recorded or simulated: how long each waited and ran. Both are counted by the same rules.
+
+use lowtail_engine::{Duration, Hist};
+
+/// What a thread has experienced.
+#[derive(Debug, Clone, Default)]
+pub struct Experience {
+    /// From waking to running.
+    pub wakeup_latency: Hist,
+    /// From being taken off its CPU to running again.
+    pub preemption_latency: Hist,
+    /// How long it has run, in nanoseconds.
+    pub run_ns: u64,
+    /// How often it began to run.
+    pub runs: u64,
+}
+
+impl Experience {
+    /// What both have experienced.
+    pub fn merge(&mut self, other: &Experience) {
+        self.wakeup_latency.merge(&other.wakeup_latency);
+        self.preemption_latency.merge(&other.preemption_latency);
+        self.run_ns += other.run_ns;
+        self.runs += other.runs;
+    }
+}
+
+/// What a thread does at the moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    Sleeps,
+    /// It has been woken, then.
+    Woken(u64),
+    /// It was taken off its CPU, then.
+    Preempted(u64),
+    Runs(u64),
+}
+
+/// Follows threads by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    states: Vec<State>,
+    pub(crate) experience: Vec<Experience>,
+}
+
+impl Schedule {
+    fn state(&mut self, thread: usize) -> &mut State {
+        if thread >= self.states.len() {
+            self.states.resize(thread + 1, State::Unknown);
+            self.experience.resize_with(thread + 1, Experience::default);
+        }
+        &mut self.states[thread]
+    }
+
+    /// Whether it sleeps, as far as is known.
+    pub(crate) fn may_wake(&mut self, thread: usize) -> bool {
+        matches!(self.state(thread), State::Sleeps | State::Unknown)
+    }
+
+    /// It can run from now on.
+    pub(crate) fn wakes(&mut self, now: u64, thread: usize) {
+        if self.may_wake(thread) {
+            *self.state(thread) = State::Woken(now);
+        }
+    }
+
+    /// It runs from now on. How long it has waited since it was woken, if it was.
+    pub(crate) fn runs(&mut self, now: u64, thread: usize) -> Option<u64> {
+        let before = std::mem::replace(self.state(thread), State::Runs(now));
+        let experience = &mut self.experience[thread];
+        experience.runs += 1;
+        match before {
+            State::Woken(at) => {
+                let wait = now.saturating_sub(at);
+                experience.wakeup_latency.record(Duration::from_ns(wait));
+                Some(wait)
+            }
+            State::Preempted(at) => {
+                let wait = now.saturating_sub(at);
+                experience.preemption_latency.record(Duration::from_ns(wait));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// It leaves its CPU. For how long it has run, and since when, if that is known.
+    pub(crate) fn leaves(&mut self, now: u64, thread: usize, sleeps: bool) -> Option<(u64, u64)> {
+        let next = if sleeps { State::Sleeps } else { State::Preempted(now) };
+        let State::Runs(since) = std::mem::replace(self.state(thread), next) else { return None };
+        let ran = now.saturating_sub(since);
+        self.experience[thread].run_ns += ran;
+        Some((ran, since))
+    }
+
+    /// Nothing is known of it from now on; it may have run up to here.
+    pub(crate) fn is_lost(&mut self, now: u64, thread: usize) {
+        if let State::Runs(since) = std::mem::take(self.state(thread)) {
+            self.experience[thread].run_ns += now.saturating_sub(since);
+        }
+    }
+
+    /// All ends.
+    pub(crate) fn ends(&mut self, now: u64) {
+        for thread in 0..self.states.len() {
+            self.is_lost(now, thread);
+        }
+    }
+}

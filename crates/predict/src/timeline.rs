@@ -1,0 +1,23 @@
+//! Where in time a recording is begun with.
+
+/// The time of a recording, which may begin at another moment than it did: what comes before that is appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeline {
+    pub(crate) begin_ns: u64,
+    pub(crate) span_ns: u64,
+    /// How long after its beginning it is begun with.
+    pub(crate) phase_ns: u64,
+}
+
+impl Timeline {
+    /// When what happened at `at_ns` happens.
+    pub(crate) fn at(&self, at_ns: u64) -> u64 {
+        let since = at_ns.saturating_sub(self.begin_ns);
+        if since >= self.phase_ns { since - self.phase_ns } else { since + self.span_ns - self.phase_ns }
+    }
+
+    /// Whether it is appended.
+    pub(crate) fn is_appended(&self, at_ns: u64) -> bool {
+        at_ns.saturating_sub(self.begin_ns) < self.phase_ns
+    }
+}
