@@ -4,12 +4,13 @@
  *
  * Each CPU has a ring of its own, written by that CPU alone, over and over. Nothing is locked, nobody is woken: a
  * reader comes when it likes, copies what it needs, and sees by the counts of the rings what was overwritten before
- * or while it did so. All three tracepoints are told with interrupts off, so that writes to a ring do not nest.
+ * or while it did so. All tracepoints of events are told with interrupts off, so that writes to a ring do not nest.
  *
  * An event is 16 bytes. Whole numbers up to 2^22 hold a thread's number (PID_MAX_LIMIT, include/linux/threads.h):
  *
  *   u64  time in ns, CLOCK_MONOTONIC
- *   u32  bits 0-21 thread; 22-23 kind; 24-27 why it has left its CPU; 28-31 how often the ring has gone round
+ *   u32  bits 0-21 thread; 22-23 kind; 24-27 why it has left its CPU, or how it was woken; 28-31 how often the
+ *        ring has gone round
  *   u32  bits 0-21 the other thread; 22-31 the CPU in whose queue it was woken (1023: above that)
  */
 #include <stdbool.h>
@@ -46,6 +47,16 @@ enum left {
 	PREEMPTED = 6,
 };
 
+/* How a thread was woken: in which context, and whether by a thread of another CPU. */
+enum context {
+	NOT_KNOWN = 0,
+	IN_THREAD = 1,
+	IN_HARD_INTERRUPT = 2,
+	IN_SOFT_INTERRUPT = 3,
+	ELSEWHERE = 4,
+};
+#define CONTEXT_SHIFT	24
+
 /* include/linux/sched.h */
 #define TASK_INTERRUPTIBLE	0x001
 #define TASK_UNINTERRUPTIBLE	0x002
@@ -57,12 +68,25 @@ struct thread_info {
 	__u32 cpu;
 } __attribute__((preserve_access_index));
 
+struct rq;
+
+struct cfs_rq {
+	struct rq *rq;
+} __attribute__((preserve_access_index));
+
+/* With CONFIG_FAIR_GROUP_SCHED, and of the CPU that the thread is on whatever its policy is (set_task_rq()). */
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+
 /* Which of the two has the CPU depends on version and architecture. */
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int cpu;
+	struct sched_entity se;
 	int pid;
 	int tgid;
+	int softirq_disable_cnt;
 	char comm[16];
 } __attribute__((preserve_access_index));
 
@@ -71,6 +95,7 @@ const volatile struct settings {
 	__u32 page_shift;	/* logarithm of the pages of each ring */
 	__u32 pad;
 	__u64 threshold_ns;	/* 0: no wait is too long */
+	__u64 count_from_rq;	/* from a CPU's run queue to what has its preempt count, in bytes; 0: not known */
 } settings = {};
 
 struct event {
@@ -133,6 +158,31 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } names SEC(".maps");
+
+/*
+ * Who has woken a thread is known at sched_waking; that it is in a queue, at sched_wakeup. Mostly the same CPU tells both, one
+ * right after the other, but a wake-up may also be handed to the CPU whose queue it is (ttwu_queue_wakelist() of
+ * kernel/sched/core.c), which then tells the second. What is known goes from here to there in a word of this
+ * table, at a place that the thread's number gives: neither allocates, nor takes a lock. If two threads with the same
+ * place are woken at the same time, the waker of the first is not known.
+ *
+ *   bits 0-21 the thread; 22-43 the waker; 44-45 the context; 48-63 the waker's CPU
+ *
+ * Neighbouring numbers have places far from each other, since CPUs write to one cache line by turns only.
+ */
+#define WAKERS_SHIFT	13
+#define WAKER_SHIFT	22
+#define HOW_SHIFT	44
+#define CPU_SHIFT	48
+static __u64 wakers[1 << WAKERS_SHIFT] SEC(".bss.wakers");
+
+static __always_inline __u64 *place(__u32 tid)
+{
+	/* Knuth's multiplicative hash, The Art of Computer Programming 3, 6.4. */
+	__u32 at = (tid * 2654435769u) >> (32 - WAKERS_SHIFT);
+
+	return &wakers[at & ((1 << WAKERS_SHIFT) - 1)];
+}
 
 /* What found no room. */
 struct {
@@ -232,15 +282,83 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/*
+ * The preempt count of x86 is a variable of each CPU: by itself up to Linux 6.1 and since 6.15, in a structure in between. A
+ * kernel whose list of symbols has functions only (without CONFIG_KALLSYMS_ALL) gives a program no address of such
+ * a variable. But a thread that runs has the address of another one, the run queue of its CPU, and how far apart the two are is
+ * in the kernel's description of its types, which the loader reads.
+ */
+struct pcpu_hot {
+	int preempt_count;
+} __attribute__((preserve_access_index));
+
+/* include/linux/preempt.h: NMI_MASK and HARDIRQ_MASK; the softirq that is served, not one that is put off. */
+#define HARD_INTERRUPT	0x00ff0000
+#define SOFT_INTERRUPT	0x00000100
+
+static __always_inline enum context context(struct task_struct *current)
+{
+	__u64 at;
+	int count;
+
+	if (!settings.count_from_rq || !bpf_core_field_exists(current->se.cfs_rq) ||
+	    !bpf_core_field_exists(current->se.cfs_rq->rq))
+		return NOT_KNOWN;
+	at = (__u64)current->se.cfs_rq->rq + settings.count_from_rq;
+	if (bpf_core_type_exists(struct pcpu_hot))
+		at += __builtin_preserve_field_info(((struct pcpu_hot *)0)->preempt_count,
+						    BPF_FIELD_BYTE_OFFSET);
+	if (bpf_probe_read_kernel(&count, sizeof(count), (const void *)at))
+		return NOT_KNOWN;
+	if (count & HARD_INTERRUPT)
+		return IN_HARD_INTERRUPT;
+	/* With CONFIG_PREEMPT_RT a thread serves them, and it is the thread that knows. */
+	if (bpf_core_field_exists(current->softirq_disable_cnt))
+		count = current->softirq_disable_cnt;
+	return count & SOFT_INTERRUPT ? IN_SOFT_INTERRUPT : IN_THREAD;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 tid = task->pid & TID_MASK, by = current->pid & TID_MASK;
+	__u64 cpu = bpf_get_smp_processor_id() & 0xffff;
+
+	*place(tid) = tid | by << WAKER_SHIFT | (__u64)context(current) << HOW_SHIFT | cpu << CPU_SHIFT;
+	return 0;
+}
+
 static __always_inline void woken(struct task_struct *task, enum kind kind)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 tid = task->pid, by = bpf_get_current_pid_tgid(), queue;
+	__u32 tid = task->pid, by, queue, how;
 
+	if (kind == WAKE) {
+		__u64 *at = place(tid & TID_MASK), waker = *at;
+
+		if ((waker & TID_MASK) == (tid & TID_MASK)) {
+			/* So that it is not taken for that of the next time, if the kernel leaves out a run of on_waking. */
+			*at = 0;
+			by = (waker >> WAKER_SHIFT) & TID_MASK;
+			how = (waker >> HOW_SHIFT) & 3;
+			if (waker >> CPU_SHIFT != (bpf_get_smp_processor_id() & 0xffff))
+				how |= ELSEWHERE;
+		} else {
+			by = bpf_get_current_pid_tgid();
+			how = NOT_KNOWN;
+		}
+	} else {
+		/* Nobody tells of the waking of a new thread, which is its parent's. */
+		struct task_struct *current = bpf_get_current_task_btf();
+
+		by = current->pid;
+		how = context(current);
+	}
 	queue = bpf_core_field_exists(task->cpu) ? task->cpu : task->thread_info.cpu;
 	if (queue > QUEUE_MAX)
 		queue = QUEUE_MAX;
-	note(now, (tid & TID_MASK) | kind << KIND_SHIFT, (by & TID_MASK) | queue << QUEUE_SHIFT);
+	note(now, (tid & TID_MASK) | kind << KIND_SHIFT | how << CONTEXT_SHIFT, (by & TID_MASK) | queue << QUEUE_SHIFT);
 	if (settings.threshold_ns)
 		is_woken(tid, now);
 }

@@ -52,7 +52,7 @@ impl Stat {
 /// such a one, of whichever is first. Empty for the topmost; `None` if it is outside of our namespace of groups.
 ///
 /// A line is `ID:CONTROLLERS:PATH`, that of v2 `0::PATH` (`cgroups(7)`).
-pub(super) fn group(text: &str, version: Option<Version>) -> Option<PathBuf> {
+pub fn group(text: &str, version: Option<Version>) -> Option<PathBuf> {
     let lines = text.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (id, controllers) = (parts.next()?, parts.next()?);

@@ -5,15 +5,18 @@
 //! a VM's thread has waited for too long; then [`Recorder::keep`] writes what the rings still have.
 //! `docs/reference/record.md` has the format, and what recording costs.
 
+mod attributes;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzz;
+mod introduced;
 mod names;
 mod places;
 mod programs;
 mod queues;
 mod recorder;
 mod rings;
+mod scheduling;
 
 use std::io;
 use std::time::Duration;

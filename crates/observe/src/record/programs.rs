@@ -1,6 +1,10 @@
 //! The programs of `bpf/record.bpf.c`, and what both sides have in maps.
 
+use std::ffi::OsStr;
+
 use libbpf_rs::OpenObject;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{DataSec, Var};
 use lowtail_trace::Trigger;
 
 use super::RINGS_BYTES_MAX;
@@ -12,12 +16,16 @@ use lowtail_kernel::shared_struct;
 /// The compiled programs.
 pub(super) const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
 
+/// The section of the kernel's that has variables of each CPU (`PERCPU_SECTION`, `include/asm-generic/vmlinux.lds.h`).
+const PER_CPU: &str = ".data..percpu";
+
 shared_struct! {
     /// `struct settings`.
     struct Settings = "settings" {
         page_shift: u32,
         pad: u32,
         threshold_ns: u64,
+        count_from_rq: u64,
     }
 }
 
@@ -63,17 +71,35 @@ pub(super) fn prepare(
     page_shift: u32,
     threshold_ns: u64,
 ) -> libbpf_rs::Result<()> {
+    let count_from_rq = count_from_rq().unwrap_or(0);
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name == "ring_pages" {
             map.set_max_entries((cpus as u32) << page_shift)?;
         } else if let Some(settings) = map.initial_value_mut().filter(|_| name.ends_with(".rodata"))
         {
-            let own = Settings { page_shift, pad: 0, threshold_ns };
+            let own = Settings { page_shift, pad: 0, threshold_ns, count_from_rq };
             own.put(settings);
         }
     }
     Ok(())
+}
+
+/// How far what has a CPU's preempt count is from its run queue, as the kernel describes its variables of each CPU: both are in one
+/// section. `None` on machines other than x86, which have it elsewhere.
+fn count_from_rq() -> Option<u64> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let section = btf.type_by_name::<DataSec<'_>>(PER_CPU)?;
+    let (mut count, mut rq) = (None, None);
+    for variable in section.iter() {
+        let named = btf.type_by_id::<Var<'_>>(variable.ty)?;
+        match named.name().and_then(OsStr::to_str) {
+            Some("__preempt_count" | "pcpu_hot") => count = Some(u64::from(variable.offset)),
+            Some("runqueues") => rq = Some(u64::from(variable.offset)),
+            _ => {}
+        }
+    }
+    Some(count?.wrapping_sub(rq?))
 }
 
 /// How many times the pages of a ring double.

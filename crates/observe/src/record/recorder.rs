@@ -12,16 +12,19 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder,
 };
 use lowtail_trace::recording::{About, End, Writer};
-use lowtail_trace::{CpuPlace, Role as TraceRole, Trigger};
+use lowtail_trace::{CpuPlace, Trigger};
 
+use super::attributes::Attributes;
+use super::introduced::Introduced;
 use super::names::{self, Inbox, Named, Names};
 use super::places;
 use super::programs::{self, PROGRAMS, prepare, trigger};
 use super::queues::{INTERVAL_NS, Queues};
 use super::rings::{PAGE_BYTES, Rings};
+use super::scheduling;
 use super::{Failure, Options};
 use crate::{Candidate, choose};
-use lowtail_discover::{Role, Scanner, Vm};
+use lowtail_discover::{Scanner, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::clock::Instant;
@@ -207,6 +210,7 @@ impl Recorder {
         let begin_ns = now_ns();
         let mut out = Writer::new(out, &about(begin_ns))?;
         out.places(&self.places)?;
+        out.sched(&scheduling::read(&self.options.roots))?;
         // What has come before is of no recording.
         self.queues.begin(&self.vms, begin_ns)?;
         let mut next = self.rings.written()?;
@@ -214,8 +218,9 @@ impl Recorder {
         for named in self.names.sorted() {
             out.thread(named.tid, named.tgid, &named.comm)?;
         }
-        let mut written = BTreeMap::new();
-        let mut members = BTreeSet::new();
+        let mut introduced = Introduced::default();
+        let mut attributes = Attributes::new(&self.options.roots);
+        attributes.named(&self.names.sorted());
         let mut events = Vec::new();
         let mut complete_to_ns = begin_ns;
         loop {
@@ -223,10 +228,14 @@ impl Recorder {
             // Names go before the events in which they are.
             let round_ns = now_ns();
             let to = self.rings.written()?;
-            for named in self.hear(round_ns)? {
+            let new = self.hear(round_ns)?;
+            for named in &new {
                 out.thread(named.tid, named.tgid, &named.comm)?;
             }
-            self.introduce(&mut out, &mut written, &mut members)?;
+            attributes.named(&new);
+            let members = introduced.write(&mut out, &self.vms)?;
+            attributes.members(&mut out, &members, round_ns)?;
+            attributes.round(&mut out, round_ns)?;
             let least_ns = if over { 0 } else { INTERVAL_NS };
             if let Some(interval) = self.queues.look(&self.vms, round_ns, least_ns)? {
                 out.queues(&interval)?;
@@ -250,6 +259,7 @@ impl Recorder {
             out.round(complete_to_ns)?;
             complete_to_ns = round_ns;
             if over {
+                attributes.finish(&mut out, round_ns)?;
                 return self.finish(out, begin_ns, round_ns);
             }
             let since = now_ns().saturating_sub(round_ns);
@@ -320,7 +330,7 @@ impl Recorder {
         for named in self.names.sorted() {
             out.thread(named.tid, named.tgid, &named.comm)?;
         }
-        self.introduce(&mut out, &mut BTreeMap::new(), &mut BTreeSet::new())?;
+        let members = Introduced::default().write(&mut out, &self.vms)?;
         for trigger in &triggers {
             out.trigger(trigger)?;
         }
@@ -335,6 +345,12 @@ impl Recorder {
             }
             out.round(slice_ns)?;
         }
+        // Behind the events, which would be overwritten while threads are read.
+        out.sched(&scheduling::read(&self.options.roots))?;
+        let mut attributes = Attributes::new(&self.options.roots);
+        attributes.named(&self.names.sorted());
+        attributes.members(&mut out, &members, now_ns())?;
+        attributes.finish(&mut out, now_ns())?;
         self.finish(out, begin_ns, end_ns)
     }
 
@@ -446,46 +462,9 @@ impl Recorder {
         }
         Ok(())
     }
-
-    /// Writes the VMs and threads that have not been.
-    fn introduce<W: Write>(
-        &self,
-        out: &mut Writer<W>,
-        written: &mut BTreeMap<(u32, u64), u32>,
-        members: &mut BTreeSet<u32>,
-    ) -> Result<(), Failure> {
-        for (&key, vm) in &self.vms {
-            let number = match written.get(&key) {
-                Some(&number) => number,
-                None => {
-                    let kind = serde_json::to_value(vm.kind).unwrap_or_default();
-                    let number = out.vm(vm.name.as_given(), kind.as_str().unwrap_or_default())?;
-                    written.insert(key, number);
-                    number
-                }
-            };
-            for thread in &vm.threads {
-                if members.insert(thread.tid) {
-                    out.member(thread.tid, number, role(thread.role))?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn role(role: Role) -> TraceRole {
-    match role {
-        Role::Vcpu(index) => TraceRole::Vcpu(index),
-        Role::Emulator => TraceRole::Emulator,
-        Role::IoThread(index) => TraceRole::IoThread(index),
-        Role::Vhost(index) => TraceRole::Vhost(index),
-        Role::Worker => TraceRole::Worker,
-    }
 }
 
 fn about(begin_ns: u64) -> About {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let since_ns = now_ns().saturating_sub(begin_ns);
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     About {
@@ -493,7 +472,7 @@ fn about(begin_ns: u64) -> About {
         // What a recording is called by; nothing is measured with it.
         begin_unix_ns: (unix.as_nanos() as u64).saturating_sub(since_ns),
         cpus: libbpf_rs::num_possible_cpus().unwrap_or_default() as u32,
-        kernel: kernel.trim_end().to_owned(),
+        kernel: scheduling::release(),
     }
 }
 

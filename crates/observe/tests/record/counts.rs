@@ -67,7 +67,7 @@ fn switches_are_as_many_as_the_kernel_counts() {
         event.kind == 0 && event.tid == tid && (from_ns..to_ns).contains(&event.at_ns)
     };
     // 0: it could go on; 6: it was preempted in the kernel.
-    let involuntary = |event: &events::Event| matches!(event.left, 0 | 6);
+    let involuntary = |event: &events::Event| matches!(event.how, 0 | 6);
     let (mut blocked, mut ran_on) = (0, 0);
     for event in events.iter().filter(within) {
         if involuntary(event) { ran_on += 1 } else { blocked += 1 }

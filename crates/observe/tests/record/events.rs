@@ -6,7 +6,8 @@ pub(crate) struct Event {
     pub(crate) cpu: u32,
     pub(crate) at_ns: u64,
     pub(crate) kind: u32,
-    pub(crate) left: u32,
+    /// Why the thread has left its CPU, or how it was woken.
+    pub(crate) how: u32,
     pub(crate) tid: u32,
     pub(crate) other: u32,
 }
@@ -28,7 +29,7 @@ pub(crate) fn all(file: &[u8]) -> (Vec<Event>, u64) {
                 cpu: word(block, 0),
                 at_ns: u64::from_le_bytes(event[..8].try_into().unwrap()),
                 kind: word(event, 8) >> 22 & 3,
-                left: word(event, 8) >> 24 & 15,
+                how: word(event, 8) >> 24 & 15,
                 tid: word(event, 8) & 0x3f_ffff,
                 other: word(event, 12) & 0x3f_ffff,
             }));

@@ -7,6 +7,8 @@ mod events;
 mod flight;
 mod limits;
 mod perf;
+mod scheduling;
 mod stand;
+mod wakes;
 
 use lowtail_testkit::{needs, tries};

@@ -33,16 +33,16 @@ const IDLE_KEY: u32 = 1 << 31;
 /// A file of one of the formats.
 #[derive(Debug)]
 pub(crate) enum File<R> {
-    Recording(Recording<R>),
-    Perf(Perf<R>),
+    Recording(Box<Recording<R>>),
+    Perf(Box<Perf<R>>),
 }
 
 impl<R: Read> File<R> {
     pub(crate) fn open(format: Format, input: R, options: &Options) -> Result<Self, Error> {
         let bytes = Bytes::new(input);
         Ok(match format {
-            Format::Recording => File::Recording(Recording::open(bytes)?),
-            Format::Perf => File::Perf(Perf::open(bytes, options.perf_layout.clone())?),
+            Format::Recording => File::Recording(Box::new(Recording::open(bytes)?)),
+            Format::Perf => File::Perf(Box::new(Perf::open(bytes, options.perf_layout.clone())?)),
         })
     }
 
