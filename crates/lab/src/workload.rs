@@ -285,6 +285,7 @@ pub(crate) fn describe(workload: &Workload) -> String {
         Workload::EdgeBurner(EdgeBurnerConfig { period, before, after }) => {
             format!("works from {before} before each multiple of {period} to {after} behind it")
         }
+        Workload::Replay(replay) => format!("{} recorded threads", replay.threads.len()),
     }
 }
 

@@ -210,6 +210,7 @@ fn kind(workload: &Workload) -> &'static str {
         Workload::Net(_) => "net",
         Workload::Mix(_) => "mix",
         Workload::EdgeBurner(_) => "edge-burner",
+        Workload::Replay(_) => "replay",
     }
 }
 
