@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use clap::{Parser, ValueEnum};
 
+use crate::load::Load;
+
 /// Looks and behaves like a VM to its host, until SIGTERM or SIGINT
 #[derive(Debug, Clone, Parser)]
 #[command(name = "lowtail-standin", version)]
@@ -35,6 +37,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "US", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
     pub(crate) work: u64,
+    /// What the vCPUs do, the first one the first, and so on, in place of --do: burn, every:PERIOD:WORK, serve:INTERVAL:WORK,
+    /// sleep:SLEEP:WORK, stage:WORK (when the one before has worked), in microseconds; ~500 is 500 on average
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    pub(crate) load: Vec<Load>,
+    /// What is by chance in loads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
     /// vCPU 0 echoes what comes here by UDP and TCP, instead of anything else
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,

@@ -6,8 +6,10 @@
 
 mod args;
 mod cgroup;
+mod clock;
 mod echo;
 mod kvm;
+mod load;
 mod look;
 mod report;
 pub mod shown;
@@ -21,6 +23,7 @@ use std::error::Error;
 use clap::Parser;
 
 pub use args::{As, Do, Layout};
+pub use load::{Load, Span};
 pub use report::{Begun, Report, ThreadReport};
 pub use start::{Standin, binary, start};
 

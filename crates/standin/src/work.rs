@@ -10,15 +10,15 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::{Pid, gettid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::{Args, Do};
 use crate::cgroup::{Groups, put};
+use crate::clock::{cpu_ns, now_ns, sleep_until};
 use crate::echo::Echo;
+use crate::load::{self, Bell, Load, Stage};
 use crate::look::{Part, program, thread_name};
 use crate::report::{Begun, Report, ThreadReport};
 use crate::{kvm, tap, vhost};
@@ -51,8 +51,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let end = Arc::new(AtomicBool::new(false));
     let mut vcpus = Vec::new();
     let mut threads = Vec::new();
-    for n in 0..args.vcpus {
-        let (work, tid) = vcpu(args, n, &end, groups.as_mut())?;
+    let stages = stages(args)?;
+    let loads = u16::try_from(args.load.len())?;
+    for n in 0..args.vcpus.max(loads) {
+        let stage = stages.get(usize::from(n)).cloned().unwrap_or_default();
+        let (work, tid) = vcpu(args, n, stage, &end, groups.as_mut())?;
         vcpus.push(work);
         threads.push(tid);
     }
@@ -89,6 +92,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Where each vCPU with a load stands: one before a stage wakes it.
+fn stages(args: &Args) -> io::Result<Vec<Stage>> {
+    let mut stages = vec![Stage::default(); args.load.len()];
+    for n in 1..args.load.len() {
+        if matches!(args.load[n], Load::Stage(_)) {
+            let bell = Bell::new()?;
+            stages[n - 1].next = Some(bell.clone());
+            stages[n].before = Some(bell);
+        }
+    }
+    Ok(stages)
+}
+
 /// A vCPU; dropping `go` wakes it if it sleeps.
 struct Vcpu {
     thread: Running,
@@ -99,6 +115,7 @@ struct Vcpu {
 fn vcpu(
     args: &Args,
     n: u16,
+    stage: Stage,
     end: &Arc<AtomicBool>,
     groups: Option<&mut Groups>,
 ) -> Result<(Vcpu, (u32, String)), Box<dyn Error>> {
@@ -112,6 +129,8 @@ fn vcpu(
         (0, Some(at)) => Some(Echo::new(at).map_err(|error| format!("--listen {at}: {error}"))?),
         _ => None,
     };
+    let load = args.load.get(usize::from(n)).copied();
+    let seed = args.seed << 16 | u64::from(n);
     let (end, every_ns, work_ns) = (Arc::clone(end), args.every * 1000, args.work * 1000);
     let name = thread_name(args, Part::Vcpu(n));
     let comm = name.clone().unwrap_or_else(|| program(args).chars().take(COMM_MAX).collect());
@@ -125,6 +144,9 @@ fn vcpu(
         match (echo, what) {
             _ if began.is_err() => {}
             (Some(mut echo), _) => report.count = echo.serve(&end)?,
+            (None, _) if load.is_some() => {
+                report.count = load.map_or(Ok(0), |load| load::run(load, &stage, seed, &end))?;
+            }
             (None, Do::Serve) => serve(&mut report, &end, every_ns, work_ns)?,
             (None, Do::Burn) => while !end.load(Ordering::Relaxed) {},
             (None, Do::Sleep) => drop(wait.recv()),
@@ -161,9 +183,7 @@ fn serve(
     let mut late_ns = Vec::new();
     let mut due_ns = now_ns() + every_ns;
     while !end.load(Ordering::Relaxed) {
-        let until = TimeSpec::new((due_ns / 1_000_000_000) as i64, (due_ns % 1_000_000_000) as i64);
-        let absolute = ClockNanosleepFlags::TIMER_ABSTIME;
-        if clock_nanosleep(ClockId::CLOCK_MONOTONIC, absolute, &until).is_err() {
+        if !sleep_until(due_ns) {
             continue;
         }
         if late_ns.len() < KEPT {
@@ -237,16 +257,4 @@ fn tell(line: &impl serde::Serialize) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(line)?)?;
     Ok(out.flush()?)
-}
-
-fn now_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, ns)
-}
-
-fn cpu_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, ns)
-}
-
-fn ns(time: TimeSpec) -> u64 {
-    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
