@@ -138,6 +138,7 @@ impl Core {
         let state = &mut self.host.vcpus[v.index()];
         state.blocked = false;
         state.since = now;
+        self.way = self.ways[v.index()].unwrap_or(self.usual_way);
         let progress = &mut self.progress[v.index()];
         progress.woken_at = Some(now);
         progress.stats.wakes += 1;
@@ -173,7 +174,7 @@ impl Core {
     /// Sends the tickles that the scheduler asked for at a wake-up that was handled `on` a pCPU, which took so much `more`.
     fn send_wakeup_tickles(&mut self, on: Option<Pcpu>, more: Duration) {
         let decision = self.costs.wake_to_tickle + more;
-        let Some(to_self) = self.costs.tickle_to_schedule_self else {
+        let Some(to_self) = self.way.to_self else {
             return self.send_tickles(decision, on.map(|p| (p, Duration::ZERO)));
         };
         let switching = |p: &Pcpu| self.pcpus[p.index()].switching.is_some();
@@ -236,7 +237,7 @@ impl Core {
             let way = match near {
                 _ if idle => from_idle,
                 Some((own, way)) if own == p => way,
-                _ => self.costs.tickle_to_schedule,
+                _ => self.way.to_busy,
             };
             self.queue.after(interrupted + decision + way, Event::Tickled(p));
         }
@@ -244,7 +245,7 @@ impl Core {
 
     /// From tickling an idle pCPU to its scheduler, with what the ticks take that nobody has counted.
     fn way_from_idle(&mut self) -> Duration {
-        let way = self.costs.tickle_to_schedule_idle;
+        let way = self.way.to_idle;
         let period = self.costs.tick_period.as_ps();
         if period == 0 {
             return way;

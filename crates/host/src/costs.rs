@@ -74,6 +74,28 @@ pub struct Costs {
     pub guest_tick_period: Duration,
 }
 
+/// How long a wake-up takes to the scheduler of a pCPU that is to run who has woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// See [`Costs::tickle_to_schedule`].
+    pub to_busy: Duration,
+    /// See [`Costs::tickle_to_schedule_self`].
+    pub to_self: Option<Duration>,
+    /// See [`Costs::tickle_to_schedule_idle`].
+    pub to_idle: Duration,
+}
+
+impl Way {
+    /// That of all vCPUs that have none of their own.
+    pub(crate) fn of(costs: &Costs) -> Self {
+        Way {
+            to_busy: costs.tickle_to_schedule,
+            to_self: costs.tickle_to_schedule_self,
+            to_idle: costs.tickle_to_schedule_idle,
+        }
+    }
+}
+
 impl Costs {
     /// Everything for nothing, for tests of a scheduler's rules.
     pub const FREE: Costs = Costs {

@@ -22,7 +22,7 @@ pub mod stats;
 pub mod topology;
 
 pub use config::{Config, ConfigError, SIBLING_SPEED_PERCENT, SchedulerConfig, VmConfig, Workload};
-pub use costs::Costs;
+pub use costs::{Costs, Way};
 pub use cpu_set::CpuSet;
 pub use host::Host;
 pub use ids::{Cgroup, Dom, Pcpu, Vcpu};

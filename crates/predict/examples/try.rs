@@ -8,8 +8,8 @@ fn main() {
     let s = recorded_scheduler(&r.host, Some("6.18")).unwrap();
     let m = Model::new(&r, &Setup { seed: std::env::args().nth(2).map_or(0, |s| s.parse().unwrap()), ..Setup::new(s) }).unwrap();
     let t = std::time::Instant::now();
-    let p = replay(&m, lowtail_engine::Duration::from_ns(r.span_ns()), r.events, 1, |_| {}).unwrap();
-    eprintln!("{} events read in {read:?}, {} simulated in {:?}; {:?}", r.events, p.events, t.elapsed(), m.config.costs.tickle_to_schedule_idle);
+    let p = replay(&m, r.events, 1, |_| {}).unwrap();
+    eprintln!("{} events read in {read:?}, {} simulated in {:?}", r.events, p.events, t.elapsed());
     let c = Comparison::new(&r, &m, &p);
     for x in c.vms.iter().chain(&c.threads) {
         let f = |a: Option<f64>, b: Option<f64>| format!("{:>9.1} {:>9.1}", a.unwrap_or(-1.0), b.unwrap_or(-1.0));

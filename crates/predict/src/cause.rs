@@ -56,12 +56,9 @@ impl Sums {
         Some((slope, (rest / (self.n - 2.0) / self.xx).sqrt()))
     }
 
-    /// The standard deviation of y relative to its mean.
-    fn spread(&self) -> f64 {
-        if self.n < 2.0 || self.mean_y <= 0.0 {
-            return f64::INFINITY;
-        }
-        (self.yy / (self.n - 1.0)).sqrt() / self.mean_y
+    /// Whether y is as good as constant.
+    fn is_constant(&self) -> bool {
+        self.n > 2.0 && (self.yy / (self.n - 1.0)).sqrt() < CONSTANT * self.mean_y
     }
 }
 
@@ -83,9 +80,8 @@ pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
     {
         return if slope > -0.5 { Interrupts::Timer } else { Interrupts::Arrivals };
     }
-    let (sleep, period) = (sleeps.spread(), periods.spread());
-    if sleep.min(period) < CONSTANT {
-        return if sleep <= period { Interrupts::Timer } else { Interrupts::Arrivals };
+    if sleeps.is_constant() != periods.is_constant() {
+        return if sleeps.is_constant() { Interrupts::Timer } else { Interrupts::Arrivals };
     }
     // A timer ends in a hard interrupt, packets come in soft ones.
     if 2 * hard > all { Interrupts::Timer } else { Interrupts::Arrivals }

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use lowtail_trace::events::{Context, Event, IDLE, Left, UNKNOWN, What};
 
 use crate::schedule::{Experience, Schedule};
-use crate::ways::Ways;
+use crate::tick::Ticks;
+use crate::ways::{Ways, is_way};
 
 /// Number of a thread in a [`History`]; a thread that ends makes its number in Linux free, but not this one.
 pub(crate) type ThreadNumber = usize;
@@ -69,6 +70,8 @@ pub(crate) struct Thread {
     pub(crate) segments: Vec<Segment>,
     pub(crate) wakes: Vec<Wake>,
     pub(crate) end: End,
+    /// How long its wake-ups took where nobody was in their way.
+    pub(crate) ways: Ways,
     /// When it went to sleep.
     slept_ns: u64,
     /// It is in its last segment.
@@ -81,7 +84,7 @@ pub(crate) struct Thread {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) threads: Vec<Thread>,
-    pub(crate) ways: Ways,
+    pub(crate) ticks: Ticks,
     schedule: Schedule,
     numbers: HashMap<u32, ThreadNumber>,
     /// Who runs on each CPU, since when: the idle thread is nobody.
@@ -122,10 +125,17 @@ impl History {
                     self.leaves(now, prev, left, wait);
                 }
                 if let (Some(next), Some(before)) = (next, before) {
+                    // Who ran, or nobody, has done so since before the wake-up.
+                    let wait = wait.filter(|&wait| now - wait >= before.since_ns);
                     let was_idle = before.thread.is_none() && prev.is_none();
-                    self.ways.measure(now, wait, before.since_ns, was_idle, left == Left::Runnable);
-                    self.begins(now, next);
-                } else if let Some(next) = next {
+                    if let Some(wait) = wait.filter(|_| was_idle || left == Left::Runnable) {
+                        self.threads[next].ways.measure(wait, was_idle);
+                    }
+                }
+                if left == Left::Runnable && prev.is_some() && wait.is_none_or(|wait| !is_way(wait)) {
+                    self.ticks.switched(now);
+                }
+                if let Some(next) = next {
                     self.begins(now, next);
                 }
                 self.cpus[cpu] = Some(Running { thread: next, since_ns: now });
@@ -184,6 +194,7 @@ impl History {
                 segments: Vec::new(),
                 wakes: Vec::new(),
                 end: End::Asleep,
+                ways: Ways::default(),
                 slept_ns: begin,
                 awake: false,
                 runs_since: None,
@@ -241,7 +252,7 @@ impl History {
         }
         let since = thread.runs_since.take().unwrap_or(now);
         // What takes its CPU away from it is no work of its own: an interrupt, and the way from there.
-        let way = wait.filter(|&wait| left == Left::Runnable && self.ways.is_way(wait));
+        let way = wait.filter(|&wait| left == Left::Runnable && is_way(wait));
         let until = now.saturating_sub(way.unwrap_or(0)).max(since);
         thread.works(until - since);
         if left != Left::Runnable {

@@ -14,6 +14,7 @@ mod model;
 mod recording;
 mod replay;
 mod schedule;
+mod tick;
 mod timeline;
 mod ways;
 mod workload;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lowtail_engine::{Duration, Rng};
 use lowtail_host::cgroup::{Policy, Thread as HostThread};
 use lowtail_host::guest::replay::{ReplayConfig, THREADS_MAX};
-use lowtail_host::{Cgroup, Config, Costs, CpuSet, Pcpu, SchedulerConfig, Topology, VmConfig, Workload};
+use lowtail_host::{Cgroup, Config, Costs, CpuSet, Pcpu, SchedulerConfig, Topology, VmConfig, Way, Workload};
 use lowtail_trace::recording;
 use lowtail_trace::{CpuPlace, Role, ThreadInfo};
 
@@ -16,6 +16,7 @@ use crate::groups::Groups;
 use crate::history::ThreadNumber;
 use crate::recording::Recording;
 use crate::timeline::Timeline;
+use crate::ways::Ways;
 use crate::workload::{Others, workload};
 
 /// The most VMs that are added.
@@ -71,6 +72,8 @@ pub(crate) struct Domain {
 pub struct Model {
     /// What the simulator runs.
     pub config: Config,
+    /// For how long.
+    pub span: Duration,
     pub(crate) domains: Vec<Domain>,
     /// Its vCPUs, which are the threads of the recording, in the simulator's order.
     pub(crate) threads: Vec<ModelThread>,
@@ -185,7 +188,8 @@ impl Model {
         let places = Places::new(&domains, recording.infos.len());
         let mut groups = Groups::new(recording);
         let online = online(recording, setup.cpus);
-        let times = Times::new(recording, setup.seed);
+        let times = Times::new(recording, &setup.scheduler, setup.seed);
+        let way = usual_way(recording);
         let mut vms = Vec::new();
         let mut threads = Vec::new();
         for (dom, domain) in (0..).zip(&domains) {
@@ -198,6 +202,7 @@ impl Model {
             };
             let pin = setup.pins.iter().find(|(vm, _)| domain.vm.is_some() && vm == name);
             let pin = pin.map(|&(_, cpus)| cpus.and(online)).filter(|cpus| !cpus.is_empty());
+            let ways = |&thread: &ThreadNumber| recording.history.threads[thread].ways.usual(Some(way));
             let own_time = times.of_copy(domain.copy, name);
             let (mut replays, mut host_threads) = (Vec::new(), Vec::new());
             for &thread in &domain.members {
@@ -213,14 +218,16 @@ impl Model {
             vms.push(VmConfig {
                 vcpus: domain.members.len() as u16,
                 threads: host_threads,
+                ways: domain.members.iter().map(ways).collect(),
                 ..VmConfig::new(&format!("{name}+{}", domain.copy), Workload::Replay(replay))
             });
         }
         let pcpus = online.iter().last().map_or(1, |last| last.0 + 1);
-        let mut config = Config::new(pcpus, setup.scheduler.clone(), costs(recording), vms);
+        let mut config = Config::new(pcpus, setup.scheduler.clone(), costs(way), vms);
         config.cgroups = groups.configs;
         config.topology = topology(&recording.host.places, pcpus);
-        Ok(Model { config, domains, threads })
+        let span = Duration::from_ns(times.recorded.lead_ns + recording.span_ns());
+        Ok(Model { config, span, domains, threads })
     }
 }
 
@@ -233,7 +240,7 @@ struct Times {
 }
 
 impl Times {
-    fn new(recording: &Recording, seed: u64) -> Self {
+    fn new(recording: &Recording, scheduler: &SchedulerConfig, seed: u64) -> Self {
         let (begin_ns, span_ns) = (recording.host.span_ns.0, recording.span_ns());
         let mut phases = vec![0; recording.infos.len()];
         if seed > 0 {
@@ -244,7 +251,8 @@ impl Times {
                 phases[thread] = *of.entry(component).or_insert_with(|| rng.below(span_ns.max(1)));
             }
         }
-        Times { recorded: Timeline { begin_ns, span_ns, phase_ns: 0 }, seed, phases }
+        let lead_ns = lead_ns(recording, scheduler);
+        Times { recorded: Timeline { begin_ns, span_ns, phase_ns: 0, lead_ns }, seed, phases }
     }
 
     fn of(&self, thread: ThreadNumber) -> Timeline {
@@ -259,6 +267,14 @@ impl Times {
     }
 }
 
+/// How long the simulation waits before it begins, so that its ticks, at multiples of their period, are the recorded host's.
+fn lead_ns(recording: &Recording, scheduler: &SchedulerConfig) -> u64 {
+    let SchedulerConfig::Fair(fair) = scheduler else { return 0 };
+    let period = 1_000_000_000 / u64::from(fair.hz.max(1));
+    let phase = recording.history.ticks.phase_ns(period);
+    phase.map_or(0, |phase| (recording.host.span_ns.0 % period + period - phase) % period)
+}
+
 /// CPUs that can be used: `cpus` of them, or as many as were recorded.
 fn online(recording: &Recording, cpus: Option<u16>) -> CpuSet {
     if let Some(cpus) = cpus {
@@ -271,16 +287,21 @@ fn online(recording: &Recording, cpus: Option<u16>) -> CpuSet {
 }
 
 /// What things cost beyond what threads were charged for: the ways from wake-ups to switches. All else is in the work that was recorded.
-fn costs(recording: &Recording) -> Costs {
-    let ways = &recording.history.ways;
-    let (idle, busy) = (Duration::from_ns(ways.to_idle_ns()), Duration::from_ns(ways.to_busy_ns()));
+fn costs(way: Way) -> Costs {
     Costs {
-        tickle_to_schedule: busy,
-        tickle_to_schedule_self: Some(busy),
-        tickle_to_schedule_idle: idle,
+        tickle_to_schedule: way.to_busy,
+        tickle_to_schedule_self: way.to_self,
+        tickle_to_schedule_idle: way.to_idle,
         refused: Some(Duration::ZERO),
         ..Costs::FREE
     }
+}
+
+/// The usual way of all threads.
+fn usual_way(recording: &Recording) -> Way {
+    let mut all = Ways::default();
+    recording.history.threads.iter().for_each(|thread| all.add(&thread.ways));
+    all.usual(None)
 }
 
 /// Which CPUs share what, if the recording says so of each of them.

@@ -1,6 +1,6 @@
 //! Runs a model, and tells what its threads experience.
 
-use lowtail_engine::{Duration, Time};
+use lowtail_engine::Time;
 use lowtail_host::Host;
 use lowtail_host::record::{Record, What};
 
@@ -25,13 +25,12 @@ pub struct Replayed {
     pub events: u64,
 }
 
-/// Runs `model` for so long, which stands for a recording of `recorded` events, and hands each record of the schedule to `each`.
+/// Runs `model`, which stands for a recording of `recorded` events, and hands each record of the schedule to `each`.
 ///
 /// # Errors
 /// If the host cannot be simulated, or its threads keep waking each other without an end.
 pub fn replay(
     model: &Model,
-    span: Duration,
     recorded: u64,
     seed: u64,
     mut each: impl FnMut(&Record),
@@ -40,7 +39,7 @@ pub fn replay(
     config.records = RECORDS;
     let mut host = Host::new(&config, seed)?;
     let mut schedule = Schedule::default();
-    let end = Time::ZERO + span;
+    let end = Time::ZERO + model.span;
     let most = recorded.saturating_mul(EVENTS_PER_EVENT).saturating_add(EVENTS_BESIDES);
     let (mut events, mut goes_on) = (0, true);
     while goes_on {
@@ -60,7 +59,7 @@ pub fn replay(
             return Err(Error::TooLong { events, at_ms, recorded });
         }
     }
-    schedule.ends(span.as_ns());
+    schedule.ends(model.span.as_ns());
     let mut experience = schedule.experience;
     experience.resize_with(model.threads.len(), Experience::default);
     Ok(Replayed { experience, events })

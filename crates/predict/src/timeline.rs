@@ -7,13 +7,16 @@ pub(crate) struct Timeline {
     pub(crate) span_ns: u64,
     /// How long after its beginning it is begun with.
     pub(crate) phase_ns: u64,
+    /// How long after the beginning of the simulation it begins, so that the simulator's ticks come when the host's did.
+    pub(crate) lead_ns: u64,
 }
 
 impl Timeline {
     /// When what happened at `at_ns` happens.
     pub(crate) fn at(&self, at_ns: u64) -> u64 {
         let since = at_ns.saturating_sub(self.begin_ns);
-        if since >= self.phase_ns { since - self.phase_ns } else { since + self.span_ns - self.phase_ns }
+        let appended = if since >= self.phase_ns { 0 } else { self.span_ns };
+        self.lead_ns + (since + appended).saturating_sub(self.phase_ns)
     }
 
     /// Whether it is appended.

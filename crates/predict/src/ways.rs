@@ -1,62 +1,62 @@
 //! How long the way is from a wake-up to the switch where nobody else is in the way: an interrupt, out of a sleep of the CPU, through the
-//! scheduler. Measured in the recording itself.
+//! scheduler and the control groups of who has woken. Measured in the recording itself.
+
+use lowtail_engine::Duration;
+use lowtail_host::Way;
 
 /// A longer one is no way any more: somebody was in it.
 const WAY_MAX_NS: u64 = 200_000;
-/// So many are kept of each kind.
-const SAMPLES_MAX: usize = 1 << 16;
+/// So many are kept of each thread and kind: the first ones, as ways do not depend on when they are gone.
+const SAMPLES_MAX: usize = 512;
+/// So many tell what is usual for a thread.
+const SAMPLES_MIN: usize = 16;
 
-/// Ways that were seen.
-#[derive(Debug, Default)]
+/// Ways that a thread has gone, or several threads.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
     to_idle: Vec<u32>,
     to_busy: Vec<u32>,
 }
 
+/// Whether a wait is so short that it can be a way.
+pub(crate) fn is_way(wait_ns: u64) -> bool {
+    wait_ns <= WAY_MAX_NS
+}
+
 impl Ways {
-    /// A thread begins to run, which has waited so long since it was woken, on a CPU where the one before has run, or nobody,
-    /// since `since_ns`, and could have gone on.
-    pub(crate) fn measure(
-        &mut self,
-        now: u64,
-        wait: Option<u64>,
-        since_ns: u64,
-        was_idle: bool,
-        interrupted: bool,
-    ) {
-        let Some(wait) = wait.filter(|&wait| self.is_way(wait) && now - wait >= since_ns) else {
-            return;
-        };
-        let samples = match (was_idle, interrupted) {
-            (true, _) => &mut self.to_idle,
-            (false, true) => &mut self.to_busy,
-            (false, false) => return,
-        };
-        if samples.len() < SAMPLES_MAX {
-            samples.push(wait as u32);
+    /// The thread begins to run, which has waited so long since it was woken, on a CPU that was idle, or is taken from another thread.
+    pub(crate) fn measure(&mut self, wait_ns: u64, was_idle: bool) {
+        let samples = if was_idle { &mut self.to_idle } else { &mut self.to_busy };
+        if is_way(wait_ns) && samples.len() < SAMPLES_MAX {
+            samples.push(wait_ns as u32);
         }
     }
 
-    /// Whether a wait is so short that it can be a way.
-    pub(crate) fn is_way(&self, wait_ns: u64) -> bool {
-        wait_ns <= WAY_MAX_NS
+    /// Takes in those of another thread.
+    pub(crate) fn add(&mut self, other: &Ways) {
+        self.to_idle.extend(&other.to_idle);
+        self.to_busy.extend(&other.to_busy);
     }
 
-    /// The usual way to an idle CPU, in nanoseconds.
-    pub(crate) fn to_idle_ns(&self) -> u64 {
-        quantile(&self.to_idle, 0.5)
-    }
-
-    /// The usual way to a CPU that is taken from another thread.
-    pub(crate) fn to_busy_ns(&self) -> u64 {
-        // Some have waited until the tick: the lower half has not.
-        quantile(&self.to_busy, 0.25)
+    /// The usual way; where too few were seen, the one of `all`.
+    pub(crate) fn usual(&self, all: Option<Way>) -> Way {
+        let enough = |samples: &[u32]| all.is_none() || samples.len() >= SAMPLES_MIN;
+        let busy = match all {
+            Some(all) if !enough(&self.to_busy) => all.to_busy,
+            // Some have waited until the tick: the lower half has not.
+            _ => quantile(&self.to_busy, 0.4),
+        };
+        let to_idle = match all {
+            Some(all) if !enough(&self.to_idle) => all.to_idle,
+            _ => quantile(&self.to_idle, 0.5),
+        };
+        Way { to_busy: busy, to_self: Some(busy), to_idle }
     }
 }
 
-fn quantile(samples: &[u32], q: f64) -> u64 {
+fn quantile(samples: &[u32], q: f64) -> Duration {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
     let at = (q * sorted.len() as f64) as usize;
-    sorted.get(at).copied().unwrap_or(0).into()
+    Duration::from_ns(sorted.get(at).copied().unwrap_or(0).into())
 }

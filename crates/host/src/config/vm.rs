@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::error::ConfigError;
 use super::workload::Workload;
 use crate::cgroup::Thread;
+use crate::costs::Way;
 use crate::cpu_set::CpuSet;
 use crate::guest::mix::PARTS_MAX;
 
@@ -31,6 +32,8 @@ pub struct VmConfig {
     pub threads: Vec<Thread>,
     /// When it is paused, one after the other.
     pub pauses: Vec<Pause>,
+    /// How long wake-ups take of its vCPUs, in order, where that is known of each; others have the host's costs.
+    pub ways: Vec<Way>,
     /// What runs in it.
     pub workload: Workload,
 }
@@ -62,6 +65,7 @@ impl VmConfig {
             soft: all,
             threads: Vec::new(),
             pauses: Vec::new(),
+            ways: Vec::new(),
             workload,
         }
     }

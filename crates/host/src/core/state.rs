@@ -3,7 +3,7 @@
 use lowtail_engine::{Duration, EventQueue, Rng, Time, Timer};
 
 use crate::config::{Config, Tickle};
-use crate::costs::Costs;
+use crate::costs::{Costs, Way};
 use crate::cpu_set::CpuSet;
 use crate::event::Event;
 use crate::host_state::HostState;
@@ -98,6 +98,10 @@ pub(crate) struct Core {
     pub(super) pcpus: Vec<PcpuState>,
     pub(super) progress: Vec<Progress>,
     pub(super) costs: Costs,
+    /// Ways of the costs, those of vCPUs that have their own, and those of the wake-up that is handled.
+    pub(super) usual_way: Way,
+    pub(super) ways: Vec<Option<Way>>,
+    pub(super) way: Way,
     /// Speed beside a busy sibling.
     pub(super) sibling_percent: u64,
     /// Ticks that some pCPU has counted.
@@ -167,7 +171,14 @@ impl Core {
             stats: PcpuStats::default(),
             busy_since: Time::ZERO,
         });
+        let usual_way = Way::of(&config.costs);
+        let ways = config.vms.iter().flat_map(|vm| {
+            (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied())
+        });
         Core {
+            usual_way,
+            ways: ways.collect(),
+            way: usual_way,
             queue: EventQueue::new(),
             sched: SchedulerBox(config.scheduler.build()),
             timers: Vec::new(),
