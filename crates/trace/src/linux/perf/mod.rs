@@ -341,3 +341,26 @@ fn left(state: u64) -> (Left, &'static str) {
         _ => (Left::Blocked, "switch: otherwise waiting"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags as ftrace prints them, in its `latency-format`: `d` 0x01, `N` 0x04, `h` 0x08, `s` 0x10, `H` both, `z` 0x40.
+    #[test]
+    fn contexts_of_samples() {
+        for (flags, by, wanted) in [
+            (0x01, 5, Context::Thread),
+            (0x05, 5, Context::Thread),
+            (0x09, 5, Context::HardInterrupt),
+            (0x19, 5, Context::HardInterrupt),
+            (0x41, 5, Context::HardInterrupt),
+            (0x11, 0, Context::SoftInterrupt),
+            (0x09, 0, Context::HardInterrupt),
+            (0x01, 0, Context::Unknown),
+        ] {
+            assert_eq!(context(flags, true, by), wanted, "{flags:#x}");
+        }
+        assert_eq!(context(0x09, false, 5), Context::Unknown);
+    }
+}
