@@ -141,6 +141,7 @@ impl Recorded {
         if self.lost_names > 0 {
             let _ = writeln!(out, "lost     {} names of threads", self.lost_names);
         }
+        self.facts.describe(out);
         for trigger in &self.triggers {
             let (tid, cpu) = (trigger.tid, trigger.cpu);
             let us = trigger.delay_ns as f64 / 1000.0;

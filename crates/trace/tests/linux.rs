@@ -2,7 +2,11 @@
 
 mod common;
 
-use common::linux::{ENDED, Pipe, RUNNABLE, SLEEPING, begin, queues, switch, wake};
+use common::linux::{
+    ELSEWHERE, ENDED, IN_SOFT_INTERRUPT, IN_THREAD, Pipe, RUNNABLE, SLEEPING, begin, facts, queues,
+    switch, wake, wake_in,
+};
+use lowtail_trace::recording::Policy;
 use lowtail_trace::{
     AheadInterval, CpuPlace, Error, Latency, Options, QueueInterval, Reason, Role, Sender, Trigger,
     VcpuLatency, export_perfetto, info, latency,
@@ -74,6 +78,59 @@ fn what_a_recording_has() {
     assert_eq!(count("wake"), Some(1));
     assert_eq!((count("switch: runnable"), count("switch: ended")), (Some(4), Some(1)));
     assert!(found.table().contains("kernel   6.18.0"));
+}
+
+/// What was written is what is read, and `info` says so briefly.
+#[test]
+fn how_the_host_schedules() {
+    let mut out = begin();
+    facts(&mut out);
+    out.events(0, 0, &switch(2_000, 0, RUNNABLE, 8)).unwrap();
+    let found = info(&out.finish(3_000, 0).unwrap().0[..], &Options::default()).unwrap();
+    assert_eq!(found.unknown_records, 0);
+    let facts = &found.recorded.as_ref().unwrap().facts;
+    let kernel = facts.kernel.as_ref().unwrap();
+    assert_eq!((kernel.hz, kernel.base_slice_ns), (Some(250), Some(2_800_000)));
+    assert_eq!((kernel.latency_ns, &*kernel.preemption), (None, "lazy"));
+    assert_eq!(kernel.sched_ext.as_deref(), Some("small_first"));
+    let [top, slice] = &facts.groups[..] else { panic!("{:?}", facts.groups) };
+    assert_eq!((top.parent, &*top.path, top.weight, top.quota_ns), (None, "", None, None));
+    assert_eq!((slice.parent, &*slice.path, slice.weight), (Some(0), "a.slice", Some(300)));
+    assert_eq!((slice.quota_ns, slice.period_ns), (Some(40_000_000), 50_000_000));
+    assert_eq!((slice.burst_ns, slice.idle, slice.shares), (20_000_000, true, None));
+    let thread = &facts.threads[&7];
+    assert_eq!((thread.at_ns, thread.policy, thread.nice), (1_500, Policy::Batch, -5));
+    assert_eq!((thread.slice_ns, thread.rt_priority), (3_000_000, 0));
+    assert_eq!(thread.cpus.as_ref().unwrap().to_string(), "0-1,5");
+    assert_eq!(facts.group_of(7), Some(slice));
+    let other = &facts.threads[&8];
+    assert_eq!((other.policy, &other.cpus), (Policy::Unknown(99), &None));
+    assert_eq!((facts.group_of(8), facts.group_of(9)), (None, None));
+    let table = found.table();
+    let line =
+        "sched    250 ticks/s, base slice 2.800 ms, preemption lazy, sched_ext small_first\n";
+    assert!(table.contains(line), "{table}");
+    assert!(table.contains("settings of 2 threads and 2 control groups"), "{table}");
+    let json = serde_json::to_value(&found).unwrap();
+    let told = &json["recorded"]["scheduling"];
+    assert_eq!(told["kernel"]["base_slice_seconds"], 0.0028);
+    assert_eq!((&told["control_groups"], &told["thread_attributes"]), (&2.into(), &2.into()));
+}
+
+/// A waker of another CPU runs there: after a loss it does not say who runs on this one.
+#[test]
+fn a_waker_elsewhere_is_not_who_runs_here() {
+    for (how, runs) in [(IN_THREAD, 0.4), (IN_SOFT_INTERRUPT, 0.4), (IN_THREAD | ELSEWHERE, 0.0)] {
+        let mut out = begin();
+        out.events(0, 0, &switch(2_000, 0, RUNNABLE, 8)).unwrap();
+        // Up to 61 us, where the next switch is, 9 has run since 21 us, as the wake-up says.
+        let events = [wake_in(21_000, 7, 0, 9, how), switch(61_000, 9, SLEEPING, 7)];
+        out.events(0, 5, &events.concat()).unwrap();
+        let file = out.finish(101_000, 0).unwrap().0;
+        let found = latency(&file[..], &Options::default()).unwrap();
+        assert_eq!(of(&found, "thread[9]").cpu_ratio, runs, "{how}");
+        assert_eq!(found.records.inconsistent, 0);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::linux::{Pipe, RUNNABLE, begin, queues, switch, wake};
+use common::linux::{Pipe, RUNNABLE, begin, facts, queues, switch, wake};
 use lowtail_trace::{Error, Options, Role, export_perfetto, info, latency};
 
 fn recording() -> Vec<u8> {
@@ -12,6 +12,7 @@ fn recording() -> Vec<u8> {
     out.thread(7, 7, b"CPU 0/KVM").unwrap();
     let vm = out.vm("web", "qemu").unwrap();
     out.member(7, vm, Role::Vcpu(0)).unwrap();
+    facts(&mut out);
     let events = [switch(2_000, 0, RUNNABLE, 7), wake(3_000, 8, 1, 7), switch(4_000, 7, 1, 8)];
     out.events(0, 0, &events.concat()).unwrap();
     out.events(1, 5, &switch(2_500, 0, RUNNABLE, 9)).unwrap();
@@ -120,6 +121,33 @@ fn what_is_wrong_is_named() {
     ] {
         let mut bad = good.clone();
         bad[at] = bytes;
+        let error = all(&bad).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // How the host schedules: heads of the blocks, and what in them is wrong.
+    let block = |kind: u32, size: u32, nth: usize| {
+        let head = [kind.to_le_bytes(), size.to_le_bytes()].concat();
+        let found = (0..good.len() - 8).filter(|&at| good[at..at + 8] == head);
+        found.skip(nth).map(|at| at + 8).next().unwrap_or_else(|| panic!("block {kind} of {size}"))
+    };
+    // 56 bytes, one range, two words of 4 and 11 bytes; 48 bytes and a path of 7; a set of two ranges; a thread.
+    let (kernel, group) = (block(12, 80, 0), block(13, 56, 0));
+    let (set, thread) = (block(14, 16, 0), block(15, 40, 0));
+    for (at, bytes, words) in [
+        (kernel - 4, &[8][..], "a block of kind 12 and 8 bytes; one of that kind has 56 to"),
+        (kernel + 40, &[255, 255, 255, 255], "CPUs that are online are no set of CPUs"),
+        (kernel + 44, &[0, 0, 0, 128], "a word about the scheduler is longer than its block"),
+        (kernel + 48, &[20], "a word about the scheduler is longer than its block"),
+        (group - 4, &[40], "a block of kind 13 and 40 bytes; one of that kind has 48 to"),
+        (group, &[1], "control group 1 is below 1, which is not before it"),
+        (group + 40, &[255, 255, 255, 255], "a control group's path is longer than its block"),
+        (set, &[3], "a set of CPUs that is none"),
+        (set + 8, &[9], "a set of CPUs that is none"),
+        (thread + 4, &[2], "thread 7 has control group 2, which is not there"),
+        (thread + 8, &[1], "thread 7 has set of CPUs 1, which is not there"),
+    ] {
+        let mut bad = good.clone();
+        bad[at..at + bytes.len()].copy_from_slice(bytes);
         let error = all(&bad).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }

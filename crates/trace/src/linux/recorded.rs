@@ -1,10 +1,13 @@
 //! What a recording of a Linux host says of itself.
 
+use std::fmt::Write;
+
 use lowtail_out::seconds;
 use serde::Serialize;
 
 use super::recording::Facts;
 use super::thread::ThreadInfo;
+use super::threads::harmless;
 
 /// What a recording of a Linux host says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,6 +30,36 @@ pub struct Recorded {
     /// How the host schedules: what its kernel, control groups and threads are set to.
     #[serde(rename = "scheduling")]
     pub facts: Facts,
+}
+
+impl Facts {
+    /// In a few lines.
+    pub(crate) fn describe(&self, out: &mut String) {
+        if let Some(kernel) = &self.kernel {
+            let mut told = Vec::new();
+            told.extend(kernel.hz.map(|hz| format!("{hz} ticks/s")));
+            for (what, ns) in [
+                ("base slice", kernel.base_slice_ns),
+                ("minimal granularity", kernel.min_granularity_ns),
+                ("wake-up granularity", kernel.wakeup_granularity_ns),
+                ("latency", kernel.latency_ns),
+            ] {
+                told.extend(ns.map(|ns| format!("{what} {:.3} ms", ns as f64 / 1e6)));
+            }
+            if !kernel.preemption.is_empty() {
+                told.push(format!("preemption {}", harmless(&kernel.preemption)));
+            }
+            told.extend(
+                kernel.sched_ext.as_ref().map(|ops| format!("sched_ext {}", harmless(ops))),
+            );
+            let _ = writeln!(out, "sched    {}", told.join(", "));
+            let _ = writeln!(out, "online   CPUs {}", kernel.online);
+        }
+        if !self.threads.is_empty() {
+            let (threads, groups) = (self.threads.len(), self.groups.len());
+            let _ = writeln!(out, "settings of {threads} threads and {groups} control groups");
+        }
+    }
 }
 
 /// A VM.

@@ -1,6 +1,8 @@
 //! Recordings of Linux hosts, made by hand.
 
-use lowtail_trace::recording::{About, Writer};
+use std::sync::Arc;
+
+use lowtail_trace::recording::{About, GroupFacts, Policy, SchedFacts, ThreadFacts, Writer};
 use lowtail_trace::{AheadInterval, QueueInterval, Sender};
 
 /// What a switch says of the thread that has left: as the format has it.
@@ -24,6 +26,64 @@ fn event(at_ns: u64, first: u32, second: u32) -> [u8; 16] {
     bytes[8..12].copy_from_slice(&first.to_le_bytes());
     bytes[12..].copy_from_slice(&second.to_le_bytes());
     bytes
+}
+
+/// How a thread is woken: as the format has it.
+pub const IN_THREAD: u32 = 1;
+pub const IN_SOFT_INTERRUPT: u32 = 3;
+pub const ELSEWHERE: u32 = 4;
+
+/// A thread is woken so in the queue of a CPU.
+pub fn wake_in(at_ns: u64, tid: u32, cpu: u32, by: u32, how: u32) -> [u8; 16] {
+    event(at_ns, tid | 1 << 22 | how << 24, by | cpu << 22)
+}
+
+/// How a host schedules: a thread in a limited group on two CPUs.
+pub fn facts(out: &mut Writer<Vec<u8>>) {
+    let kernel = SchedFacts {
+        hz: Some(250),
+        base_slice_ns: Some(2_800_000),
+        preemption: "lazy".to_owned(),
+        sched_ext: Some("small_first".to_owned()),
+        online: (0..2).collect(),
+        ..SchedFacts::default()
+    };
+    out.sched(&kernel).unwrap();
+    let top = GroupFacts {
+        parent: None,
+        path: String::new(),
+        weight: None,
+        shares: None,
+        quota_ns: None,
+        period_ns: 0,
+        burst_ns: 0,
+        idle: false,
+    };
+    let top_number = out.group(&top).unwrap();
+    let slice = GroupFacts {
+        parent: Some(top_number),
+        path: "a.slice".to_owned(),
+        weight: Some(300),
+        quota_ns: Some(40_000_000),
+        period_ns: 50_000_000,
+        burst_ns: 20_000_000,
+        idle: true,
+        ..top
+    };
+    let group = out.group(&slice).unwrap();
+    let cpus = Arc::new([0, 1, 5].into_iter().collect());
+    let mut thread = ThreadFacts {
+        at_ns: 1_500,
+        group: Some(group),
+        policy: Policy::Batch,
+        nice: -5,
+        rt_priority: 0,
+        slice_ns: 3_000_000,
+        cpus: Some(cpus),
+    };
+    out.attributes(7, &thread).unwrap();
+    (thread.group, thread.cpus, thread.policy) = (None, None, Policy::Unknown(99));
+    out.attributes(8, &thread).unwrap();
 }
 
 pub fn begin() -> Writer<Vec<u8>> {
@@ -63,6 +123,7 @@ pub struct Pipe {
 pub const SWITCH: u16 = 300;
 
 const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+    \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 const SWITCH_FIELDS: &str = "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
     \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\

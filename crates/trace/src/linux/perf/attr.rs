@@ -73,8 +73,8 @@ impl Attrs {
     }
 
     /// What the events are: for tracepoints their numbers.
-    pub(super) fn configs(&self) -> Vec<u64> {
-        self.attrs.iter().map(|attr| attr.config).collect()
+    pub(super) fn configs(&self) -> impl Iterator<Item = u64> {
+        self.attrs.iter().map(|attr| attr.config)
     }
 
     /// Which event a sample is of.

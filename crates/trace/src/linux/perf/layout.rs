@@ -22,7 +22,7 @@ const TRACING_MAGIC: &[u8] = b"\x17\x08\x44tracing";
 pub(super) enum Tracepoint {
     /// Fields: `prev_comm`, `prev_pid`, `prev_state`, `next_comm`, `next_pid`.
     Switch,
-    /// Fields: `comm`, `pid`, `target_cpu`, `common_pid`.
+    /// Fields: `comm`, `pid`, `target_cpu`, `common_pid`, `common_flags`.
     Wakeup,
     /// The same.
     Waking,
@@ -112,7 +112,7 @@ impl Layout {
     fn describe(&mut self, format: &str) {
         let after =
             |word: &str| format.lines().find_map(|line| line.strip_prefix(word)).map(str::trim);
-        const WAKE: [&str; 5] = ["comm", "pid", "target_cpu", "common_pid", ""];
+        const WAKE: [&str; 5] = ["comm", "pid", "target_cpu", "common_pid", "common_flags"];
         let (tracepoint, names) = match after("name:") {
             Some("sched_switch") => {
                 let names = ["prev_comm", "prev_pid", "prev_state", "next_comm", "next_pid"];
@@ -144,11 +144,15 @@ impl Layout {
         self.tracepoints.get(&id).map(|(tracepoint, fields)| (*tracepoint, fields))
     }
 
-    /// Whether `sched_wakeup` is among the recorded events.
-    pub(super) fn has_wakeup(&self, configs: &[u64]) -> bool {
-        configs.iter().any(|&config| {
+    /// Whether a tracepoint is among the recorded events.
+    pub(super) fn has(
+        &self,
+        tracepoint: Tracepoint,
+        mut configs: impl Iterator<Item = u64>,
+    ) -> bool {
+        configs.any(|config| {
             let id = u16::try_from(config).ok();
-            matches!(id.and_then(|id| self.of_id(id)), Some((Tracepoint::Wakeup, _)))
+            matches!(id.and_then(|id| self.of_id(id)), Some((found, _)) if found == tracepoint)
         })
     }
 }

@@ -20,7 +20,7 @@ use self::head::{HEAD_BYTES, MAGIC, PIPE_HEAD_BYTES};
 use self::layout::{Fields, Tracepoint};
 
 use super::bytes::{Bytes, u16_at, u32_at, u64_at, u64_of};
-use super::event::{Context, Event, Item, Left, What};
+use super::event::{Context, Event, IDLE, Item, Left, What};
 use super::thread::Role;
 use super::threads::{Threads, text};
 use crate::error::Error;
@@ -60,6 +60,8 @@ pub(crate) struct Perf<R> {
     vms: HashMap<u32, usize>,
     /// How far the data go; `None`: to the end.
     end: Option<u64>,
+    /// Whom each CPU has begun to wake last, and in which context, in files that have `sched_waking` beside `sched_wakeup`.
+    waking: HashMap<u32, (u32, Context)>,
     /// Samples that say nothing of the schedule.
     others: u64,
     record: Vec<u8>,
@@ -115,6 +117,7 @@ impl<R: Read> Perf<R> {
             layout: layout.unwrap_or_default(),
             threads: Threads::default(),
             vms: HashMap::new(),
+            waking: HashMap::new(),
             end,
             others: 0,
             record: Vec::new(),
@@ -244,20 +247,29 @@ impl<R: Read> Perf<R> {
                 let (left, word) = left(state);
                 (What::Switch { prev, left, next }, word)
             }
-            Tracepoint::Waking if layout.has_wakeup(&self.attrs.configs()) => {
-                self.others += 1;
-                return Ok(None);
-            }
-            Tracepoint::Wakeup | Tracepoint::Waking | Tracepoint::WakeupNew => {
-                let [comm, woken, on, by, _] = fields;
+            Tracepoint::Waking | Tracepoint::Wakeup | Tracepoint::WakeupNew => {
+                let [comm, woken, on, by, flags] = fields;
                 let on = u16::try_from(u64_of(raw, on.offset, on.size)).ok();
                 let (woken, by) = (tid(woken), tid(by));
+                let told = context(u64_of(raw, flags.offset, flags.size), flags.size > 0, by);
+                let has = |tracepoint| layout.has(tracepoint, self.attrs.configs());
+                let mut context = told;
+                if tracepoint == Tracepoint::Waking && has(Tracepoint::Wakeup) {
+                    self.waking.insert(cpu, (woken, told));
+                    self.others += 1;
+                    return Ok(None);
+                } else if tracepoint == Tracepoint::Wakeup && has(Tracepoint::Waking) {
+                    // What its own CPU has not begun to wake was handed over by another one, whose events are elsewhere in
+                    // the file.
+                    let begun = self.waking.remove(&cpu).filter(|&(tid, _)| tid == woken);
+                    context = begun.map_or(Context::Unknown, |(_, told)| told);
+                }
                 self.called(woken, comm, raw);
                 let word = match tracepoint {
                     Tracepoint::WakeupNew => "wake: new",
                     _ => "wake",
                 };
-                (What::Wake { tid: woken, on, by, context: Context::Unknown, here: true }, word)
+                (What::Wake { tid: woken, on, by, context, here: true }, word)
             }
         };
         let event = Event { at_ns, offset, cpu: cpu as u16, late: false, what };
@@ -302,6 +314,20 @@ fn vcpu(comm: &str) -> Option<u16> {
     number.trim_start().parse().ok()
 }
 
+/// In which context, from a sample's flags (`TRACE_FLAG_…`, `include/linux/trace_events.h`). The idle thread wakes nobody by
+/// itself: it does what another CPU has handed over.
+fn context(flags: u64, known: bool, by: u32) -> Context {
+    const HARD_INTERRUPT_OR_NMI: u64 = 0x48;
+    const SOFT_INTERRUPT: u64 = 0x10;
+    match flags {
+        _ if !known => Context::Unknown,
+        flags if flags & HARD_INTERRUPT_OR_NMI != 0 => Context::HardInterrupt,
+        flags if flags & SOFT_INTERRUPT != 0 => Context::SoftInterrupt,
+        _ if by == IDLE => Context::Unknown,
+        _ => Context::Thread,
+    }
+}
+
 /// Why a thread has left its CPU, from what `sched_switch` tells: since 4.14 (`TASK_REPORT`,
 /// `include/linux/sched.h`) a bit for a reason, one above all of them if it was preempted in the kernel.
 fn left(state: u64) -> (Left, &'static str) {
@@ -313,5 +339,28 @@ fn left(state: u64) -> (Left, &'static str) {
         state if state & 0x01 != 0 => (Left::Blocked, "switch: sleeping"),
         state if state & 0x02 != 0 => (Left::Blocked, "switch: uninterruptible"),
         _ => (Left::Blocked, "switch: otherwise waiting"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags as ftrace prints them, in its `latency-format`: `d` 0x01, `N` 0x04, `h` 0x08, `s` 0x10, `H` both, `z` 0x40.
+    #[test]
+    fn contexts_of_samples() {
+        for (flags, by, wanted) in [
+            (0x01, 5, Context::Thread),
+            (0x05, 5, Context::Thread),
+            (0x09, 5, Context::HardInterrupt),
+            (0x19, 5, Context::HardInterrupt),
+            (0x41, 5, Context::HardInterrupt),
+            (0x11, 0, Context::SoftInterrupt),
+            (0x09, 0, Context::HardInterrupt),
+            (0x01, 0, Context::Unknown),
+        ] {
+            assert_eq!(context(flags, true, by), wanted, "{flags:#x}");
+        }
+        assert_eq!(context(0x09, false, 5), Context::Unknown);
     }
 }

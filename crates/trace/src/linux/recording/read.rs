@@ -308,3 +308,37 @@ impl<R: Read> Recording<R> {
         Error::Truncated { offset, what: "a recording without its last block", begins: 0, missing }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Writer;
+    use super::*;
+
+    /// As docs/reference/record.md has it: two bits for the context, one for a waker of another CPU.
+    #[test]
+    fn how_a_thread_was_woken() {
+        let mut out = Writer::new(Vec::new(), &About::default()).unwrap();
+        let contexts =
+            [Context::Unknown, Context::Thread, Context::HardInterrupt, Context::SoftInterrupt];
+        for how in 0..8_u32 {
+            let words = [0, 0, 7 | 1 << 22 | how << 24, 9 | 3 << 22];
+            out.events(0, 0, &words.map(u32::to_le_bytes).concat()).unwrap();
+        }
+        let bytes = out.finish(1, 0).unwrap().0;
+        let mut file = Recording::open(Bytes::new(&bytes[..])).unwrap();
+        let mut found = Vec::new();
+        while let Some(item) = file.next_item().unwrap() {
+            if let Item::Event(event, _) = item {
+                found.push(event.what);
+            }
+        }
+        let wanted = (0..8).map(|how| What::Wake {
+            tid: 7,
+            on: Some(3),
+            by: 9,
+            context: contexts[how & 3],
+            here: how < 4,
+        });
+        assert_eq!(found, wanted.collect::<Vec<_>>());
+    }
+}
