@@ -8,6 +8,7 @@ use crate::exit;
 use crate::global::Global;
 use crate::host::Host;
 use crate::lab::Lab;
+use crate::predict::Predict;
 use crate::trace::Trace;
 
 /// Finds, predicts and removes tail latency of virtual machines on shared hosts.
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     /// Read schedules recorded on real hosts: who waited for whom, and why
     #[command(subcommand)]
     Trace(Trace),
+    /// Predict what a change does to the VMs of a recorded host
+    Predict(Box<Predict>),
     /// Work on this Linux host: find who waits for whom, change it, restore what was there
     #[command(subcommand)]
     Host(Host),

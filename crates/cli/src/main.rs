@@ -1,5 +1,5 @@
 //! The command `lowtail`: `lab`, the simulator with the published experiments, `trace`, which
-//! reads schedules recorded on real hosts, and `host`, which looks at a live one.
+//! reads schedules recorded on real hosts, `predict`, which runs them anew, and `host`, which looks at a live one.
 
 mod args;
 mod exit;
@@ -10,6 +10,7 @@ mod lab;
 mod man;
 mod markdown;
 mod out;
+mod predict;
 mod progress;
 mod span;
 mod trace;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Lab(command) => lab::run(command, &args.global),
         Command::Trace(command) => trace::run(command, &args.global),
+        Command::Predict(command) => predict::run(command, &args.global),
         Command::Host(command) => host::run(command, &args.global),
         Command::Completions { shell } => completions(*shell),
         Command::Man { markdown: true, .. } => reference(),

@@ -42,7 +42,7 @@ pub(crate) enum Trace {
 pub(crate) struct TraceInput {
     /// A file that xentrace, `lowtail host record` or `perf sched record` wrote; `-` for standard input
     /// (not for export)
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Ticks per second of xentrace's time stamp counter, such as 2394452000 or 2.4G [default:
     /// measured in the trace]; files of Linux hosts have nanoseconds
     #[arg(long, value_name = "HZ", value_parser = frequency::hz)]
@@ -69,7 +69,7 @@ pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(
+pub(crate) fn show(
     global: &Global,
     table: impl Fn() -> String,
     value: &impl serde::Serialize,
@@ -119,10 +119,10 @@ fn open(file: &Path) -> Result<(Box<dyn Read>, u64), Fail> {
 }
 
 /// Reads a trace with a progress bar.
-fn read<T>(
+pub(crate) fn read<T>(
     input: &TraceInput,
     global: &Global,
-    work: impl FnOnce(Counted<'_>, &Options) -> Result<T, Error>,
+    work: impl FnOnce(Box<dyn Read + '_>, &Options) -> Result<T, Error>,
 ) -> Result<T, Fail> {
     let (reader, bytes) = open(&input.file)?;
     // How long a pipe is, nobody knows.
@@ -132,7 +132,7 @@ fn read<T>(
     };
     let bar = Bar::new(global, bytes, template);
     let counted = Counted { reader, read: Cell::new(0), bar: &bar };
-    work(counted, &options(input)?).map_err(|error| wrong(&input.file, &error))
+    work(Box::new(counted), &options(input)?).map_err(|error| wrong(&input.file, &error))
 }
 
 /// A reader that moves a bar.

@@ -1,6 +1,6 @@
 //! What threads and VMs experienced in the recording, beside what they experience in the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use lowtail_engine::Hist;
 use lowtail_out::seconds;
@@ -31,10 +31,15 @@ pub struct Figures {
     #[serde(rename = "p99_seconds", serialize_with = "seconds::some_us")]
     pub p99_us: Option<f64>,
     /// Processor time, of one CPU.
-    #[serde(rename = "cpu_ratio")]
+    #[serde(rename = "cpu_ratio", serialize_with = "ratio")]
     pub cpu_percent: f64,
     /// How often it began to run.
     pub switches: u64,
+}
+
+/// Percent as a part of one.
+pub(crate) fn ratio<S: serde::Serializer>(percent: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(percent / 100.0)
 }
 
 impl Figures {
@@ -77,7 +82,8 @@ impl Comparison {
     pub fn new(recording: &Recording, model: &Model, replayed: &Replayed) -> Self {
         let span = recording.span_ns();
         let mut threads = Vec::new();
-        let mut vms: BTreeMap<usize, (String, [Sum; 2])> = BTreeMap::new();
+        let mut vms: Vec<(String, [Sum; 2])> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
         for (thread, simulated) in model.threads.iter().zip(&replayed.experience) {
             let (info, recorded) =
                 (&recording.infos[thread.recorded], &recording.experience[thread.recorded]);
@@ -87,10 +93,14 @@ impl Comparison {
                 recorded: figures(recorded),
                 simulated: figures(simulated),
             });
-            let Some(vm) = &info.vm else { continue };
-            let (_, sums) = vms
-                .entry(usize::from(thread.dom))
-                .or_insert_with(|| (lowtail_out::name(vm).into_owned(), Default::default()));
+            let dom = usize::from(thread.dom);
+            let Some(name) = model.name(recording, dom) else { continue };
+            // A VM with very many threads is several domains.
+            let at = *places.entry(name.clone()).or_insert(vms.len());
+            if at == vms.len() {
+                vms.push((name, <[Sum; 2]>::default()));
+            }
+            let (_, sums) = &mut vms[at];
             for (sum, of) in sums.iter_mut().zip([recorded, simulated]) {
                 sum.add(of, is_vcpu(info));
             }
@@ -100,7 +110,7 @@ impl Comparison {
             recorded: recorded.figures(span),
             simulated: simulated.figures(span),
         };
-        Comparison { vms: vms.into_values().map(vm).collect(), threads }
+        Comparison { vms: vms.into_iter().map(vm).collect(), threads }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why something cannot be predicted.
 
+use crate::grade::Grade;
+
 /// Why something cannot be predicted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,6 +36,12 @@ pub enum Error {
         /// The option of the command that says it.
         option: &'static str,
     },
+    /// The simulator does not agree with it.
+    #[error(
+        "the simulator does not agree with this recording ({0}): what it would predict says little. Record for longer and without \
+         losses, or use it all the same with --anyway"
+    )]
+    Poor(Box<Grade>),
     /// The simulation does not get on.
     #[error(
         "the simulation was stopped after {events} events, {at_ms} ms into the recording, which has {recorded}: \

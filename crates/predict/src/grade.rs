@@ -1,8 +1,10 @@
 //! How far the simulator can be trusted with a recording: the errors of its figures under the scheduler under which it was recorded.
 
+use std::fmt;
+
 use serde::Serialize;
 
-use crate::comparison::{Comparison, Pair};
+use crate::comparison::{Comparison, Pair, ratio};
 
 /// Differences that are smaller, in microseconds, are none: a clock interrupt and its way are as long.
 pub const TOLERANCE_US: f64 = 2.0;
@@ -13,8 +15,10 @@ pub struct Errors {
     /// Of how many threads.
     pub threads: usize,
     /// Median of the relative errors, in parts of one.
+    #[serde(rename = "median_error_ratio")]
     pub median: f64,
     /// Nine of ten are not above.
+    #[serde(rename = "p90_error_ratio")]
     pub p90: f64,
 }
 
@@ -42,6 +46,7 @@ pub struct Grade {
     /// Of their 99th percentiles.
     pub p99: Option<Errors>,
     /// The largest difference of processor time, in percent of a CPU.
+    #[serde(rename = "cpu_error_ratio", serialize_with = "ratio")]
     pub cpu_percent: f64,
     /// Of numbers of switches.
     pub switches: Option<Errors>,
@@ -95,5 +100,27 @@ impl Grade {
             Letter::Poor
         };
         Grade { grade, p50, p90, p99, cpu_percent, switches }
+    }
+}
+
+impl fmt::Display for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Letter::Good => "good",
+            Letter::Fair => "fair",
+            Letter::Poor => "poor",
+        })
+    }
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.grade)?;
+        for (what, errors) in [("p50", self.p50), ("p99", self.p99)] {
+            if let Some(Errors { median, threads, .. }) = errors {
+                write!(f, "; {what} of {threads} threads {:.0} % off in the median", 100.0 * median)?;
+            }
+        }
+        write!(f, "; processor time up to {:.1} % of a CPU off", self.cpu_percent)
     }
 }

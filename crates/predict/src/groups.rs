@@ -53,6 +53,17 @@ impl Groups {
         self.place(&facts.groups, group, copy)
     }
 
+    /// The group of a VM, if it has one of its own: the topmost in which it is alone. One that is made for several, such as
+    /// `machine.slice`, is nobody's own.
+    pub(crate) fn of_vm(&mut self, recording: &Recording, vm: usize, copy: u32) -> Option<Cgroup> {
+        let groups = &recording.host.facts.groups;
+        let is_own = |&(number, group): &(usize, &GroupFacts)| {
+            self.vms[number] == Some(Ok(vm)) && group.parent.is_some() && !is_for_several(&group.path)
+        };
+        let (number, _) = groups.iter().enumerate().find(is_own)?;
+        self.place(groups, number as u32, copy)
+    }
+
     fn place(&mut self, groups: &[GroupFacts], group: u32, copy: u32) -> Option<Cgroup> {
         let facts = groups.get(group as usize)?;
         let above = parent(groups, group)?;
@@ -67,6 +78,12 @@ impl Groups {
         self.configs.push(CgroupConfig { name, parent, shares: shares(facts), limit: limit(facts) });
         Some(number)
     }
+}
+
+/// Whether a group is made for several VMs: systemd's slices, and libvirt's directories (`virCgroupNewPartition`).
+fn is_for_several(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.ends_with(".slice") || ["machine", "libvirt", "qemu", "kubepods"].contains(&name) && !path.contains(".scope")
 }
 
 /// The group above, which comes before it.

@@ -65,6 +65,8 @@ pub(crate) struct Domain {
     pub(crate) copy: u32,
     /// Its threads.
     pub(crate) members: Vec<ThreadNumber>,
+    /// The control group that is the VM's own.
+    pub(crate) group: Option<Cgroup>,
 }
 
 /// A recorded host that can be simulated.
@@ -106,7 +108,7 @@ fn domains(recording: &Recording, setup: &Setup) -> Result<Vec<Domain>, Error> {
     }
     let mut domains = Vec::new();
     let mut add = |vm: Option<usize>, copy: u32, threads: &[ThreadNumber]| {
-        let domain = |some: &[ThreadNumber]| Domain { vm, copy, members: some.to_vec() };
+        let domain = |some: &[ThreadNumber]| Domain { vm, copy, members: some.to_vec(), group: None };
         domains.extend(threads.chunks(THREADS_MAX).map(domain));
     };
     of_vms.iter().enumerate().for_each(|(vm, threads)| add(Some(vm), 0, threads));
@@ -184,9 +186,12 @@ impl Model {
     /// # Errors
     /// If the recording is empty, or its host cannot be simulated.
     pub fn new(recording: &Recording, setup: &Setup) -> Result<Self, Error> {
-        let domains = domains(recording, setup)?;
+        let mut domains = domains(recording, setup)?;
         let places = Places::new(&domains, recording.infos.len());
         let mut groups = Groups::new(recording);
+        for domain in &mut domains {
+            domain.group = domain.vm.and_then(|vm| groups.of_vm(recording, vm, domain.copy));
+        }
         let online = online(recording, setup.cpus);
         let times = Times::new(recording, &setup.scheduler, setup.seed);
         let way = usual_way(recording);
@@ -227,7 +232,26 @@ impl Model {
         config.cgroups = groups.configs;
         config.topology = topology(&recording.host.places, pcpus);
         let span = Duration::from_ns(times.recorded.lead_ns + recording.span_ns());
-        Ok(Model { config, span, domains, threads })
+        let mut model = Model { config, span, domains, threads };
+        if matches!(setup.scheduler, SchedulerConfig::SmallFirst(_)) {
+            model.weigh();
+        }
+        Ok(model)
+    }
+
+    /// Each VM has the weight of its control group, as small-first is told: 1024 shares are its usual weight of 256.
+    pub(crate) fn weigh(&mut self) {
+        for (vm, domain) in self.config.vms.iter_mut().zip(&self.domains) {
+            let shares = domain.group.map_or(1024, |group| self.config.cgroups[group.index()].shares);
+            vm.weight = (shares / 4).clamp(1, u16::MAX.into()) as u16;
+        }
+    }
+
+    /// What a domain is called: a VM's name, with a number if it was added.
+    pub(crate) fn name(&self, recording: &Recording, dom: usize) -> Option<String> {
+        let domain = &self.domains[dom];
+        let name = lowtail_out::name(&recording.host.vms[domain.vm?]).into_owned();
+        Some(if domain.copy == 0 { name } else { format!("{name}+{}", domain.copy) })
     }
 }
 

@@ -1,0 +1,89 @@
+//! A prediction for people: aligned columns, no colour.
+
+use std::fmt::Write as _;
+
+use crate::comparison::Figures;
+use crate::prediction::{Prediction, Range, Ranges, VmPrediction};
+
+/// Who has the figures of a row.
+const KINDS: [&str; 3] = ["recorded", "replayed", "predicted"];
+
+impl Prediction {
+    /// The prediction as text.
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "replay of the recording: {}", self.grade);
+        let has = |kind: usize| self.vms.iter().any(|vm| row(vm, kind).is_some());
+        let head = ["VM", "", "wake-up p50", "wake-up p99", "CPU"].map(str::to_owned).to_vec();
+        let mut rows = vec![head];
+        for vm in &self.vms {
+            for kind in (0..KINDS.len()).filter(|&kind| has(kind)) {
+                let name = if rows.last().is_some_and(|last| last[0] == vm.name || last[0].is_empty()) {
+                    String::new()
+                } else {
+                    vm.name.clone()
+                };
+                let name = if kind == 0 { vm.name.clone() } else { name };
+                let [p50, p99, cpu] = row(vm, kind).unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
+                rows.push(vec![name, KINDS[kind].to_owned(), p50, p99, cpu]);
+            }
+        }
+        align(&mut out, &rows);
+        if self.vms.is_empty() {
+            out.push_str("no VMs in the recording: name them with `host record --vm`\n");
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "note: {note}");
+        }
+        out
+    }
+}
+
+fn row(vm: &VmPrediction, kind: usize) -> Option<[String; 3]> {
+    let ranges = |ranges: &Ranges| {
+        let percent = |value: f64| format!("{value:.1} %");
+        [range(ranges.p50_us, time), range(ranges.p99_us, time), range(ranges.cpu_percent, percent)]
+    };
+    match kind {
+        0 => vm.recorded.as_ref().map(figures),
+        1 => vm.replayed.as_ref().map(ranges),
+        _ => vm.predicted.as_ref().map(ranges),
+    }
+}
+
+fn figures(of: &Figures) -> [String; 3] {
+    let some = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), time);
+    [some(of.p50_us), some(of.p99_us), format!("{:.1} %", of.cpu_percent)]
+}
+
+/// The middle, with least and greatest where they look otherwise.
+fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> String {
+    let Some(Range { min, median, max }) = range else { return "-".to_owned() };
+    let [min, median, max] = [min, median, max].map(text);
+    if min == max { median } else { format!("{median} ({min} to {max})") }
+}
+
+fn time(us: f64) -> String {
+    match us {
+        us if us < 100.0 => format!("{us:.1} us"),
+        us if us < 1000.0 => format!("{us:.0} us"),
+        us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.1} ms", us / 1e3),
+    }
+}
+
+/// The first two columns flush left, the others right.
+fn align(out: &mut String, rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    for row in rows {
+        let mut line = String::from(" ");
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if column < 2 { write!(line, " {cell:<width$} ") } else { write!(line, " {cell:>width$} ") };
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
