@@ -1,9 +1,13 @@
 //! What an interrupt that woke a thread was: its own timer, or something that came from outside.
 //!
 //! A thread that sleeps for a while is woken so long after it went to sleep, however late it had been before: under another scheduler, which
-//! lets it run sooner, it is woken sooner. What comes from outside (requests, the period of a clock) comes when it comes: the later a
-//! thread was, the shorter it sleeps. The recording tells one from the other by how sleeps depend on what lies between a wake-up and the
-//! next sleep, since that varies by itself.
+//! lets it run sooner, it is woken sooner. What comes from outside (requests, the period of a clock) comes when it comes. The recording
+//! tells one from the other in two ways, since how long a thread waits varies by itself:
+//!
+//! * The later a thread was, the shorter it sleeps until the next instant of a clock, or request. Not so for requests that come by chance
+//!   (a Poisson process): how long the next one is still away does not depend on how long one has been busy.
+//! * But the longer a thread had to wait, the more of those have come meanwhile, and the more it has to do. For each second that it waits it
+//!   has as much more work as it does in a second on average.
 
 use lowtail_trace::events::Context;
 
@@ -64,7 +68,7 @@ impl Sums {
 
 /// What wakes the thread of these segments.
 pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
-    let (mut sleeps, mut periods) = (Sums::default(), Sums::default());
+    let (mut sleeps, mut periods, mut backlog) = (Sums::default(), Sums::default(), Sums::default());
     let (mut hard, mut all) = (0, 0);
     for pair in segments.windows(2) {
         let WokenBy::Interrupt(context) = pair[1].woken_by else { continue };
@@ -72,13 +76,27 @@ pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
         hard += u32::from(context == Context::HardInterrupt);
         // From a wake-up to the sleep after it, and from there to the next one.
         let awake = pair[1].slept_ns.saturating_sub(pair[0].woken_ns) as f64;
+        let work = pair[0].work_ns as f64;
         sleeps.add(awake, pair[1].woken_ns.saturating_sub(pair[1].slept_ns) as f64);
         periods.add(awake, pair[1].woken_ns.saturating_sub(pair[0].woken_ns) as f64);
+        backlog.add(awake - work, work);
     }
     if let Some((slope, error)) = sleeps.slope()
         && error < UNSURE
+        && slope < -0.5
     {
-        return if slope > -0.5 { Interrupts::Timer } else { Interrupts::Arrivals };
+        return Interrupts::Arrivals;
+    }
+    let load = backlog.mean_y / periods.mean_y.max(1.0);
+    if let Some((slope, error)) = backlog.slope()
+        && error < UNSURE * load
+    {
+        return if slope > load / 2.0 { Interrupts::Arrivals } else { Interrupts::Timer };
+    }
+    if let Some((_, error)) = sleeps.slope()
+        && error < UNSURE
+    {
+        return Interrupts::Timer;
     }
     if sleeps.is_constant() != periods.is_constant() {
         return if sleeps.is_constant() { Interrupts::Timer } else { Interrupts::Arrivals };
@@ -126,6 +144,22 @@ mod tests {
         assert_eq!(period, Interrupts::Timer, "nothing tells which: it makes no difference either");
         let uneven_clock = thread(uneven, |_, woken, _| woken + 2_000_000);
         assert_eq!(interrupts(&uneven_clock), Interrupts::Arrivals);
+        // Requests that come by chance, of 100 us, while it waits for up to 2 ms for its CPU and after that.
+        let (mut segments, mut woken_ns, mut due, mut n) = (Vec::new(), 0, 0, 0);
+        let mut slept_ns = 0;
+        while segments.len() < 400 {
+            let (wait, mut work_ns) = (2_000 * random(n + 5), 0);
+            let mut end = woken_ns + wait;
+            while due <= end {
+                (work_ns, end) = (work_ns + 100_000, end + 100_000);
+                n += 1;
+                due += (-(1.0 - random(3 * n) as f64 / 1000.0).ln() * 500_000.0) as u64;
+            }
+            let woken_by = WokenBy::Interrupt(Context::HardInterrupt);
+            segments.push(Segment { slept_ns, woken_ns, woken_by, work_ns, wakes_from: 0 });
+            (slept_ns, woken_ns) = (end, due);
+        }
+        assert_eq!(interrupts(&segments), Interrupts::Arrivals);
         let usleep = thread(uneven, |_, _, slept| slept + 2_000_000);
         assert_eq!(interrupts(&usleep), Interrupts::Timer);
     }

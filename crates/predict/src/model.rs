@@ -192,7 +192,8 @@ impl Model {
         for domain in &mut domains {
             domain.group = domain.vm.and_then(|vm| groups.of_vm(recording, vm, domain.copy));
         }
-        let online = online(recording, setup.cpus);
+        let recorded = online(recording);
+        let online = setup.cpus.map_or(recorded, |cpus| CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS)));
         let times = Times::new(recording, &setup.scheduler, setup.seed);
         let way = usual_way(recording);
         let mut vms = Vec::new();
@@ -214,7 +215,7 @@ impl Model {
                 let time = own_time.unwrap_or_else(|| times.of(thread));
                 replays.push(workload(&recording.history.threads[thread], time, &others));
                 let group = groups.of(recording, thread, domain.copy);
-                let mut host_thread = host_thread(recording, thread, group, online);
+                let mut host_thread = host_thread(recording, thread, group, recorded, online);
                 host_thread.pin = pin.unwrap_or(host_thread.pin);
                 host_threads.push(host_thread);
                 threads.push(ModelThread { recorded: thread, dom });
@@ -299,11 +300,8 @@ fn lead_ns(recording: &Recording, scheduler: &SchedulerConfig) -> u64 {
     phase.map_or(0, |phase| (recording.host.span_ns.0 % period + period - phase) % period)
 }
 
-/// CPUs that can be used: `cpus` of them, or as many as were recorded.
-fn online(recording: &Recording, cpus: Option<u16>) -> CpuSet {
-    if let Some(cpus) = cpus {
-        return CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS));
-    }
+/// The CPUs that the recorded host had.
+fn online(recording: &Recording) -> CpuSet {
     let stated = recording.host.facts.kernel.as_ref().map(|kernel| &kernel.online);
     let stated: CpuSet = stated.into_iter().flat_map(|cpus| cpus.iter()).map(Pcpu).collect();
     let seen = CpuSet::first_n(recording.host.cpus.clamp(1, CpuSet::MAX_PCPUS));
@@ -357,6 +355,7 @@ fn host_thread(
     recording: &Recording,
     thread: usize,
     cgroup: Option<Cgroup>,
+    recorded: CpuSet,
     online: CpuSet,
 ) -> HostThread {
     let info = &recording.infos[thread];
@@ -365,7 +364,9 @@ fn host_thread(
     let Some(known) = known else {
         return HostThread { policy: usual_policy(info), ..all };
     };
-    let pin = known.cpus.as_ref().map(|cpus| cpus.iter().map(Pcpu).collect::<CpuSet>().and(online));
+    let pin = known.cpus.as_ref().map(|cpus| cpus.iter().map(Pcpu).collect::<CpuSet>());
+    // One that may run on all there were may run on all there are.
+    let pin = pin.filter(|pin| !recorded.minus(*pin).is_empty()).map(|pin| pin.and(online));
     let range = Duration::from_us(100)..=Duration::from_ms(100);
     let slice = Some(Duration::from_ns(known.slice_ns)).filter(|slice| range.contains(slice));
     HostThread {

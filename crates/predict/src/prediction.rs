@@ -141,7 +141,8 @@ fn of(runs: &Runs, name: &str) -> Option<Ranges> {
     let figures = runs.iter().map(|run| {
         run.vms.iter().find(|vm| vm.name == name).map(|vm| vm.simulated)
     });
-    Some(Ranges::of(&figures.collect::<Option<Vec<_>>>()?))
+    let figures: Vec<Figures> = figures.collect::<Option<_>>()?;
+    (!figures.is_empty()).then(|| Ranges::of(&figures))
 }
 
 /// Replays `recording` under `scheduler` as it was, and with `change`; each in `seeds` ways. A recording with which the simulator does not

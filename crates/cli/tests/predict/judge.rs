@@ -1,0 +1,145 @@
+//! What was predicted beside what was measured.
+
+use lowtail_predict::{
+    Change, Comparison, Figures, Model, Recording, Setup, TOLERANCE_US, predict, recorded_scheduler,
+};
+
+use crate::hosts::{Host, What};
+
+/// A change in a VM that is larger is one.
+const LARGE: f64 = 1.2;
+
+/// A VM of a host under a change.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) host: u64,
+    pub(crate) change: String,
+    pub(crate) vm: String,
+    /// Medians in microseconds: before, after, and as they were predicted for both; 99th percentiles; processor time in percent of a CPU.
+    pub(crate) p50: Option<[f64; 4]>,
+    pub(crate) p99: Option<[f64; 4]>,
+    pub(crate) cpu: [f64; 4],
+}
+
+/// What came of a recording by itself.
+fn measured(recording: &Recording) -> Comparison {
+    // The simulated half is not looked at.
+    let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
+    let model = Model::new(recording, &setup).expect("a host");
+    let replayed = lowtail_predict::replay(&model, recording.events, 1, |_| {}).expect("it ends");
+    Comparison::new(recording, &model, &replayed)
+}
+
+/// All VMs of `host` under all of its changes, and what the replay of it as it was is worth.
+pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
+    let read = |bytes: &[u8]| Recording::read(bytes, &Default::default()).expect("a recording");
+    let base = read(&recordings[0]);
+    let as_it_was = Setup::new(recorded_scheduler(&base.host, None).expect("a kernel"));
+    let mut rows = Vec::new();
+    for (change, after) in host.changes.iter().zip(&recordings[1..]) {
+        let mut setup = as_it_was.clone();
+        match &change.what {
+            What::Without(vm) => setup.without.push(vm.clone()),
+            What::Pin(vm, cpu) => {
+                let cpus = lowtail_host::CpuSet::only(lowtail_host::Pcpu(*cpu));
+                setup.pins.push((vm.clone(), cpus));
+            }
+            What::Policy(_) | What::SmallFirst => {}
+        }
+        let policy = change.what.policy();
+        let wanted = Change { setup: Some(setup), policy: policy.as_ref() };
+        let predicted = predict(&base, &as_it_was, &wanted, 3, true).expect("a prediction");
+        let after = measured(&read(after));
+        for vm in predicted.vms {
+            let is_it = |other: &&lowtail_predict::Pair| other.name == vm.name;
+            let Some(after) = after.vms.iter().find(is_it).map(|pair| pair.recorded) else { continue };
+            let (Some(before), Some(replayed), Some(expected)) =
+                (vm.recorded, vm.replayed, vm.predicted)
+            else {
+                continue;
+            };
+            let four = |of: fn(&Figures) -> Option<f64>, replayed, expected| {
+                Some([of(&before)?, of(&after)?, replayed?, expected?])
+            };
+            let middle = |range: Option<lowtail_predict::Range>| range.map(|range| range.median);
+            rows.push(Row {
+                host: host.seed,
+                change: change.name.clone(),
+                vm: vm.name,
+                p50: four(|of| of.p50_us, middle(replayed.p50_us), middle(expected.p50_us)),
+                p99: four(|of| of.p99_us, middle(replayed.p99_us), middle(expected.p99_us)),
+                cpu: [
+                    before.cpu_percent,
+                    after.cpu_percent,
+                    middle(replayed.cpu_percent).unwrap_or_default(),
+                    middle(expected.cpu_percent).unwrap_or_default(),
+                ],
+            });
+        }
+    }
+    rows
+}
+
+/// The relative error of a prediction; one that is less than the tolerance is none.
+fn error([_, after, _, expected]: [f64; 4]) -> f64 {
+    ((expected - after).abs() - TOLERANCE_US).max(0.0) / after.max(1e-3)
+}
+
+/// Figures of all rows.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Sum {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    cpu: Vec<f64>,
+    right: usize,
+    large: usize,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, row: &Row) {
+        self.p50.extend(row.p50.map(error));
+        self.p99.extend(row.p99.map(error));
+        self.cpu.push((row.cpu[3] - row.cpu[1]).abs());
+        for [before, after, replayed, expected] in [row.p50, row.p99].into_iter().flatten() {
+            let ratio = after / before.max(1e-3);
+            if ratio.max(1.0 / ratio) > LARGE && (after - before).abs() > TOLERANCE_US {
+                self.large += 1;
+                self.right += usize::from((after > before) == (expected > replayed));
+            }
+        }
+    }
+
+    fn part_within(errors: &[f64], limit: f64) -> f64 {
+        let within = errors.iter().filter(|&&error| error <= limit).count();
+        100.0 * within as f64 / errors.len().max(1) as f64
+    }
+
+    fn median(errors: &[f64]) -> f64 {
+        let mut sorted = errors.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        100.0 * sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// In a line: median errors, parts within limits, directions.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "p50: {} figures, median error {:.1} %, {:.0} % within 10 %; p99: {} figures, median error {:.1} %, {:.0} % within 50 %; \
+             processor time: {:.0} % within a point; direction of changes above 20 %: {} of {} right",
+            self.p50.len(),
+            Sum::median(&self.p50),
+            Sum::part_within(&self.p50, 0.1),
+            self.p99.len(),
+            Sum::median(&self.p99),
+            Sum::part_within(&self.p99, 0.5),
+            Sum::part_within(&self.cpu, 1.0),
+            self.right,
+            self.large
+        )
+    }
+
+    /// Median errors of medians and 99th percentiles, in percent, and the part of 99th percentiles that is within a half.
+    pub(crate) fn figures(&self) -> [f64; 4] {
+        let direction = 100.0 * self.right as f64 / self.large.max(1) as f64;
+        [Sum::median(&self.p50), Sum::median(&self.p99), Sum::part_within(&self.p99, 0.5), direction]
+    }
+}

@@ -1,0 +1,65 @@
+//! Random hosts in guests of a real kernel: recorded, predicted under changes, then really changed and recorded again.
+//!
+//! `LOWTAIL_PREDICT_HOSTS` says how many (1), `LOWTAIL_SEED` which is the first, `LOWTAIL_PREDICT_CPUS` on how many CPUs (1),
+//! `LOWTAIL_PREDICT_SECONDS` how long each recording is (4), `LOWTAIL_PREDICT_SERIES` which kernel (6.18). All is printed with `--nocapture`.
+//! Needs QEMU and Debian's archive: without them the test says so and passes, unless `CI` is set.
+
+mod guest;
+mod hosts;
+mod judge;
+
+use std::collections::BTreeMap;
+
+use hosts::Host;
+use judge::{Sum, judge};
+use lowtail_testkit::seed::seed;
+
+fn setting<T: std::str::FromStr>(name: &str, usual: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn changes_do_what_was_predicted() {
+    let (first, hosts) = (seed(), setting("LOWTAIL_PREDICT_HOSTS", 1_u64));
+    let cpus = setting("LOWTAIL_PREDICT_CPUS", 1_u16);
+    let series: String = setting("LOWTAIL_PREDICT_SERIES", "6.18".to_owned());
+    let seconds = setting("LOWTAIL_PREDICT_SECONDS", 4_u32);
+    let mut all = Sum::default();
+    let mut by_change: BTreeMap<String, Sum> = BTreeMap::new();
+    for seed in first..first + hosts {
+        let host = Host::new(seed, cpus);
+        let Some(recordings) = guest::play(&host, cpus, &series, seconds) else { return };
+        if let Some(dir) = std::env::var_os("LOWTAIL_PREDICT_KEEP") {
+            for (n, recording) in recordings.iter().enumerate() {
+                let path = std::path::Path::new(&dir).join(format!("{seed}-{n}.ltr"));
+                std::fs::write(path, recording).expect("a file");
+            }
+        }
+        println!("host {seed}: {:?}", host.vms);
+        assert_eq!(recordings.len(), 1 + host.changes.len(), "host {seed}: all were recorded");
+        for row in judge(&host, &recordings) {
+            let times = |figures: Option<[f64; 4]>| {
+                figures.map_or_else(|| "-".to_owned(), |of| of.map(|us| format!("{us:>8.1}")).join(" "))
+            };
+            println!(
+                "{:5} {:28} {:12} p50 {:35} p99 {:35} cpu {}",
+                row.host,
+                row.change,
+                row.vm,
+                times(row.p50),
+                times(row.p99),
+                row.cpu.map(|percent| format!("{percent:5.1}")).join(" ")
+            );
+            all.add(&row);
+            let kind = row.change.split(' ').next().unwrap_or_default();
+            let kind = if row.change.contains(" on CPU ") { "pin" } else { kind };
+            by_change.entry(kind.to_owned()).or_default().add(&row);
+        }
+    }
+    for (kind, sum) in &by_change {
+        println!("{kind}: {}", sum.line());
+    }
+    println!("all: {}", all.line());
+    let [p50, p99, within, right] = all.figures();
+    assert!(p50 <= 25.0 && p99 <= 50.0 && within >= 60.0 && right >= 80.0, "{}", all.line());
+}
