@@ -348,6 +348,25 @@ fn perfs_pipe() {
     assert_eq!((found.records, found.recorded.unwrap().by), (5, "perf"));
 }
 
+/// Flags of ftrace: interrupts off 0x01, hard interrupt 0x08, soft interrupt 0x10.
+#[test]
+fn contexts_in_perfs_file() {
+    let mut pipe = Pipe::with_waking();
+    pipe.switch(2_000, 0, (0, "swapper/0"), 0, (8, "make"));
+    // By a thread and by two interrupts, each told twice by its CPU.
+    for (at_ns, flags) in [(3_000, 0x01), (4_000, 0x01), (5_000, 0x09), (6_000, 0x11)] {
+        pipe.wake_pair(at_ns, [0, flags, 8], [0, flags, 8], 9);
+    }
+    // Handed over by CPU 0 to CPU 1, which is told by an interrupt.
+    pipe.wake_pair(7_000, [0, 0x01, 8], [1, 0x09, 5], 9);
+    let found = info(&pipe.bytes[..], &Options::default()).unwrap();
+    let count = |name: &str| found.events.iter().find(|e| e.name == name).map(|e| e.records);
+    assert_eq!((count("wake: by a thread"), count("wake")), (Some(2), Some(1)));
+    assert_eq!(count("wake: in a hard interrupt"), Some(1));
+    assert_eq!(count("wake: in a soft interrupt"), Some(1));
+    assert_eq!(found.unknown_records, 5);
+}
+
 #[test]
 fn what_perf_has_lost_and_what_is_not_read() {
     let mut lossy = pipe();

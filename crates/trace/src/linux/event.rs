@@ -32,6 +32,18 @@ pub enum Context {
     SoftInterrupt,
 }
 
+impl Context {
+    /// A word for a wake-up in this context.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Context::Unknown => "wake",
+            Context::Thread => "wake: by a thread",
+            Context::HardInterrupt => "wake: in a hard interrupt",
+            Context::SoftInterrupt => "wake: in a soft interrupt",
+        }
+    }
+}
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {

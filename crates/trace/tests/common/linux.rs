@@ -119,8 +119,10 @@ pub struct Pipe {
     pub bytes: Vec<u8>,
 }
 
-/// Number of the tracepoint and of the event of `sched_switch`; `sched_wakeup` has the next.
+/// Number of the tracepoint and of the event of `sched_switch`; `sched_wakeup` and `sched_waking` have the next.
 pub const SWITCH: u16 = 300;
+const WAKEUP: u16 = SWITCH + 1;
+const WAKING: u16 = SWITCH + 2;
 
 const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
     \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
@@ -136,8 +138,17 @@ const WAKE_FIELDS: &str = "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0
 
 impl Pipe {
     pub fn new() -> Self {
+        Self::with(&[SWITCH, WAKEUP])
+    }
+
+    /// `sched_waking` is recorded too.
+    pub fn with_waking() -> Self {
+        Self::with(&[SWITCH, WAKEUP, WAKING])
+    }
+
+    fn with(recorded: &[u16]) -> Self {
         let mut pipe = Pipe { bytes: b"PERFILE2\x10\0\0\0\0\0\0\0".to_vec() };
-        for number in [SWITCH, SWITCH + 1] {
+        for &number in recorded {
             let mut attr = [0_u64; 17];
             // Type 2 (tracepoint), size; config; IP, TID, TIME, CPU, RAW, IDENTIFIER; sample_id_all.
             attr[0] = 2 | 128 << 32;
@@ -154,10 +165,12 @@ impl Pipe {
         data.extend(0_u32.to_le_bytes());
         data.extend(1_u32.to_le_bytes());
         data.extend(b"sched\0");
-        data.extend(2_u32.to_le_bytes());
-        for (name, id, fields) in
-            [("sched_switch", SWITCH, SWITCH_FIELDS), ("sched_wakeup", SWITCH + 1, WAKE_FIELDS)]
-        {
+        data.extend(3_u32.to_le_bytes());
+        for (name, id, fields) in [
+            ("sched_switch", SWITCH, SWITCH_FIELDS),
+            ("sched_wakeup", WAKEUP, WAKE_FIELDS),
+            ("sched_waking", WAKING, WAKE_FIELDS),
+        ] {
             let text =
                 format!("name: {name}\nID: {id}\nformat:\n{COMMON}{fields}\nprint fmt: \"\"\n");
             data.extend((text.len() as u64).to_le_bytes());
@@ -212,13 +225,35 @@ impl Pipe {
     }
 
     pub fn wake(&mut self, at_ns: u64, cpu: u32, by: u32, woken: (u32, &str), target: u32) {
+        self.wake_in(WAKEUP, at_ns, cpu, 0, by, woken, target);
+    }
+
+    /// A pair of `sched_waking` and `sched_wakeup` on two CPUs, each with the flags and the thread of its CPU.
+    pub fn wake_pair(&mut self, at_ns: u64, waking: [u32; 3], wakeup: [u32; 3], woken: u32) {
+        for (number, [cpu, flags, by]) in [(WAKING, waking), (WAKEUP, wakeup)] {
+            self.wake_in(number, at_ns, cpu, flags as u8, by, (woken, "woken"), wakeup[0]);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "as many as the tracepoint has")]
+    fn wake_in(
+        &mut self,
+        number: u16,
+        at_ns: u64,
+        cpu: u32,
+        flags: u8,
+        by: u32,
+        woken: (u32, &str),
+        target: u32,
+    ) {
         let mut raw = vec![0; 36];
-        raw[..2].copy_from_slice(&(SWITCH + 1).to_le_bytes());
+        raw[..2].copy_from_slice(&number.to_le_bytes());
+        raw[2] = flags;
         raw[4..8].copy_from_slice(&by.to_le_bytes());
         raw[8..24].copy_from_slice(&name(woken.1));
         raw[24..28].copy_from_slice(&woken.0.to_le_bytes());
         raw[32..36].copy_from_slice(&target.to_le_bytes());
-        self.sample(SWITCH + 1, at_ns, cpu, &raw);
+        self.sample(number, at_ns, cpu, &raw);
     }
 }
 

@@ -267,7 +267,7 @@ impl<R: Read> Perf<R> {
                 self.called(woken, comm, raw);
                 let word = match tracepoint {
                     Tracepoint::WakeupNew => "wake: new",
-                    _ => "wake",
+                    _ => context.word(),
                 };
                 (What::Wake { tid: woken, on, by, context, here: true }, word)
             }

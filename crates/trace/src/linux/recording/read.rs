@@ -288,7 +288,7 @@ impl<R: Read> Recording<R> {
                     _ => Context::Unknown,
                 };
                 let here = first & ELSEWHERE == 0;
-                let word = if kind == 1 { "wake" } else { "wake: new" };
+                let word = if kind == 1 { context.word() } else { "wake: new" };
                 (What::Wake { tid, on, by: other, context, here }, word)
             }
             _ => {
