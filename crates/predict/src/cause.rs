@@ -79,7 +79,8 @@ pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
         let work = pair[0].work_ns as f64;
         sleeps.add(awake, pair[1].woken_ns.saturating_sub(pair[1].slept_ns) as f64);
         periods.add(awake, pair[1].woken_ns.saturating_sub(pair[0].woken_ns) as f64);
-        backlog.add(awake - work, work);
+        // Before it began to work: while it does, it is more work that makes it wait for longer.
+        backlog.add(pair[0].wait_ns as f64, work);
     }
     if let Some((slope, error)) = sleeps.slope()
         && error < UNSURE
@@ -115,7 +116,7 @@ mod tests {
         let mut segments = Vec::new();
         for n in 0..200 {
             let woken_by = WokenBy::Interrupt(Context::HardInterrupt);
-            segments.push(Segment { slept_ns, woken_ns, woken_by, work_ns: work(n), wakes_from: 0 });
+            segments.push(Segment { slept_ns, woken_ns, woken_by, wait_ns: 0, work_ns: work(n), wakes_from: 0 });
             slept_ns = woken_ns + work(n);
             woken_ns = next(n, woken_ns, slept_ns).max(slept_ns);
         }
@@ -156,7 +157,7 @@ mod tests {
                 due += (-(1.0 - random(3 * n) as f64 / 1000.0).ln() * 500_000.0) as u64;
             }
             let woken_by = WokenBy::Interrupt(Context::HardInterrupt);
-            segments.push(Segment { slept_ns, woken_ns, woken_by, work_ns, wakes_from: 0 });
+            segments.push(Segment { slept_ns, woken_ns, woken_by, wait_ns: wait, work_ns, wakes_from: 0 });
             (slept_ns, woken_ns) = (end, due);
         }
         assert_eq!(interrupts(&segments), Interrupts::Arrivals);

@@ -38,6 +38,8 @@ pub(crate) struct Segment {
     pub(crate) slept_ns: u64,
     pub(crate) woken_ns: u64,
     pub(crate) woken_by: WokenBy,
+    /// How long it then waited before it ran.
+    pub(crate) wait_ns: u64,
     /// How long it computed.
     pub(crate) work_ns: u64,
     /// Its first wake in [`Thread::wakes`]; those of the next segment follow.
@@ -233,6 +235,12 @@ impl History {
     /// `thread` begins to run.
     fn begins(&mut self, now: u64, thread: ThreadNumber) {
         let thread = &mut self.threads[thread];
+        if thread.awake
+            && let Some(segment) = thread.segments.last_mut()
+            && segment.work_ns == 0
+        {
+            segment.wait_ns = now.saturating_sub(segment.woken_ns);
+        }
         if !thread.awake {
             // It was seen neither to wake nor to run.
             thread.segment(now, WokenBy::Start);
@@ -276,6 +284,7 @@ impl Thread {
             slept_ns: self.slept_ns,
             woken_ns: now,
             woken_by,
+            wait_ns: 0,
             work_ns: 0,
             wakes_from: self.wakes.len() as u32,
         });

@@ -21,6 +21,7 @@ mod tick;
 mod timeline;
 mod ways;
 mod workload;
+mod write;
 
 pub use comparison::{Comparison, Figures, Pair, WAKEUPS_MIN, WAKEUPS_MIN_P99};
 pub use error::Error;
@@ -32,3 +33,4 @@ pub use prediction::{Change, Prediction, Range, Ranges, VmPrediction, predict};
 pub use recording::Recording;
 pub use replay::{Replayed, replay};
 pub use schedule::Experience;
+pub use write::{Named, ScheduleWriter};

@@ -45,8 +45,8 @@ fn script(host: &Host, seconds: u32) -> String {
             ),
             What::SmallFirst => write!(
                 text,
-                "printf '' >/tmp/p.toml\nlowtail host apply --watch /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\nsleep 4\n\
-                 cat /sys/kernel/sched_ext/state\n{record}kill -TERM $watch\nwait $watch || cat /tmp/apply.log\n\
+                "printf '' >/tmp/p.toml\nlowtail host apply --watch /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\n\
+                 until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.5; kill -0 $watch || break; done\nsleep 8\n{record}kill -TERM $watch\nwait $watch || cat /tmp/apply.log\n\
                  lowtail host revert >/dev/null 2>&1\nsleep 0.5\n"
             ),
             What::Without(vm) => {
