@@ -126,6 +126,9 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     }
     let managed = managed(policy, vms, capabilities);
     wanted.limited(&managed);
+    if wanted.vcpus != VcpusBy::Untouched {
+        wanted.unnamed(&managed);
+    }
     for (vm, rule) in managed {
         if wanted.vcpus != VcpusBy::Untouched {
             if let Some(version) = capabilities.hierarchy {
@@ -149,7 +152,21 @@ fn managed<'a>(
     let rule = |vm: &Vm| {
         policy.vms.rule(vm, capabilities.libvirt_labels_of(vm), &capabilities.users).into_owned()
     };
-    vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+    let touched = vms.iter().filter(|vm| !capabilities.is_held(vm));
+    touched.map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+}
+
+/// These names in a sentence, the first of them if they are many; `None` if there are none.
+fn listed(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    let shown = names.join(", ");
+    match (names.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(shown),
+        (false, more) => Some(format!("{shown} and {more} more")),
+    }
 }
 
 fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
@@ -165,25 +182,28 @@ fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
 impl Wanted {
     /// Says of which VMs only limits are in force, and why: all in one sentence, since anybody may start many.
     fn limited(&mut self, managed: &[(&Vm, Rule)]) {
-        let limited = || managed.iter().filter(|(_, rule)| rule.only_limits);
-        let shown = limited().take(NAMES_MAX).map(|(vm, _)| match vm.origin.uid {
+        let limited = managed.iter().filter(|(_, rule)| rule.only_limits);
+        let names = limited.map(|(vm, _)| match vm.origin.uid {
             Some(uid) => format!("{} (user {uid})", vm.name),
             None => vm.name.to_string(),
         });
-        let mut shown = shown.collect::<Vec<_>>().join(", ");
-        let more = limited().count().saturating_sub(NAMES_MAX);
-        if shown.is_empty() {
-            return;
-        }
-        if more > 0 {
-            shown += &format!(" and {more} more");
-        }
+        let Some(shown) = listed(names) else { return };
         self.note(
             None,
             format!(
                 "only limits are in force for {shown}: who runs them is not in `users`, and no entry chooses them by a \
                  control group or label"
             ),
+        );
+    }
+
+    /// Says which VMs keep their weight because no entry fits them, all in one sentence, too.
+    fn unnamed(&mut self, managed: &[(&Vm, Rule)]) {
+        let unnamed = managed.iter().filter(|(_, rule)| rule.unnamed && !rule.only_limits);
+        let Some(shown) = listed(unnamed.map(|(vm, _)| vm.name.to_string())) else { return };
+        self.note(
+            None,
+            format!("no entry fits {shown}: weights stay; `others = \"weigh\"` sets them by vCPUs"),
         );
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
         users: Users::default(),
         missing_users: Vec::new(),
         aside: Default::default(),
+        held: Default::default(),
     }
 }
 
