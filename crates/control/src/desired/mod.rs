@@ -15,9 +15,12 @@ mod threads;
 mod value;
 mod vms;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::policy::{Policy, Rule, Scheduler};
+use crate::guard::Machine;
+use crate::policy::{self, Policy, Rule, Scheduler};
 use lowtail_discover::{Kind, Vm};
 use lowtail_kernel::Name;
 use lowtail_kernel::hangs;
@@ -124,6 +127,7 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     for name in &capabilities.missing_users {
         wanted.note(None, format!("this host has no user `{name}`"));
     }
+    wanted.held(vms, capabilities);
     let managed = managed(policy, vms, capabilities);
     wanted.limited(&managed);
     if wanted.vcpus != VcpusBy::Untouched {
@@ -154,6 +158,25 @@ fn managed<'a>(
     };
     let touched = vms.iter().filter(|vm| !capabilities.is_held(vm));
     touched.map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+}
+
+/// The VMs as the guard watches them.
+pub fn machines(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> Vec<Machine> {
+    let machine = |vm: &Vm| {
+        let users = &capabilities.users;
+        let rule = policy.vms.rule(vm, capabilities.libvirt_labels_of(vm), users);
+        let trusted = policy::is_trusted(vm, users);
+        Machine {
+            id: (vm.pid, vm.started_ticks),
+            name: vm.name.clone(),
+            goal: policy.goals.of(vm, users),
+            // What the policy takes from a VM on purpose breaks no goal but one of the policy's. Nor does anybody whose word does not
+            // count decide by how a VM does what others get.
+            by_default: trusted && !rule.only_limits && !rule.is_lowered(),
+            trusted,
+        }
+    };
+    vms.iter().map(machine).collect()
 }
 
 /// These names in a sentence, the first of them if they are many; `None` if there are none.
@@ -195,6 +218,20 @@ impl Wanted {
                  control group or label"
             ),
         );
+    }
+
+    /// Says which VMs are not touched for now, and why.
+    fn held(&mut self, vms: &[Vm], capabilities: &HostCapabilities) {
+        let mut by_why: BTreeMap<&str, Vec<&Vm>> = BTreeMap::new();
+        for vm in vms {
+            if let Some(why) = capabilities.held.get(&(vm.pid, vm.started_ticks)) {
+                by_why.entry(why).or_default().push(vm);
+            }
+        }
+        for (why, vms) in by_why {
+            let shown = listed(vms.iter().map(|vm| vm.name.to_string())).unwrap_or_default();
+            self.note(None, format!("not touched: {shown}: {why}"));
+        }
     }
 
     /// Says which VMs keep their weight because no entry fits them, all in one sentence, too.

@@ -294,7 +294,8 @@ mod tests {
         assert!(chance(48, 2, 0.01) > CHANCE && chance(48, 5, 0.01) < CHANCE);
         let goal = Goal { p99: Some(Duration::from_us(500)), ..Goal::default() };
         let web = machine(Some(goal), true);
-        let judge = |late| web.judge(None, &[second(&[(200 - late, 10), (late, 900)], 0.0, 0.0)], None);
+        let judge =
+            |late| web.judge(None, &[second(&[(200 - late, 10), (late, 900)], 0.0, 0.0)], None);
         assert_eq!(judge(0), Verdict::Good);
         assert_eq!(judge(8), Verdict::Good);
         let Verdict::Bad(breach) = judge(10) else { panic!("{:?}", judge(10)) };

@@ -23,7 +23,7 @@ pub use audit::{Audit, Line};
 use figure::Verdict;
 pub use figure::{Base, Breach, Figure, latency};
 pub use memory::{GoalState, Memory, Reverted, State};
-pub use owner::owner;
+pub use owner::Owners;
 use trial::Trial;
 
 use crate::policy::Goal;

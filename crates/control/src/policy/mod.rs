@@ -29,6 +29,7 @@ pub use flow::Flow;
 pub use goal::{Goal, Goals};
 pub use others::Others;
 pub use scheduler::Scheduler;
+pub(crate) use selector::is_trusted;
 pub use uplink::{Split, Uplink};
 pub use users::Trusted;
 pub use vm::{Rule, Vms, Weight};
