@@ -14,6 +14,7 @@ pub(crate) fn measured(mut memory: Memory, effect: Option<&Effect>, watched: boo
         let goal = memory.goals.iter_mut().find(is);
         if let (Some(goal), Some(p99)) = (goal, *p99) {
             goal.measured_p99_seconds = Some(p99);
+            goal.reason = None;
             goal.state = match goal.state {
                 State::Reverted | State::Waiting => goal.state,
                 _ if goal.limit_p99_seconds.is_some_and(|limit| p99 > limit) => State::Broken,
@@ -43,7 +44,10 @@ pub(crate) fn text(memory: &Memory) -> String {
             figure(goal.predicted_p99_seconds),
             figure(goal.before_p99_seconds),
             figure(goal.measured_p99_seconds),
-            goal.state.word().to_string(),
+            match &goal.reason {
+                Some(reason) => format!("{}: {}", goal.state.word(), Name::new(reason)),
+                None => goal.state.word().to_string(),
+            },
         ]
     };
     let rows: Vec<[String; 6]> = memory.goals.iter().map(row).collect();

@@ -92,6 +92,11 @@ impl Base {
         }
     }
 
+    /// Whether it is known how much run time there is to lose.
+    pub(super) fn has_cpus(&self) -> bool {
+        self.cpus.is_some_and(|(used, _)| used > CPU_LEAST)
+    }
+
     /// Of what was kept by another process: of run time too little is known then.
     pub fn kept(effect: &VmEffect) -> Self {
         let ns = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e9);
@@ -168,7 +173,9 @@ impl Machine {
             });
         }
         let loss = goal.cpu_loss.or(self.by_default.then_some(CPU_LOSS));
-        let before = base.and_then(|base| base.cpus).zip(loss).filter(|_| is_asked(Figure::Cpu));
+        // Who has used next to nothing has nothing to lose.
+        let used = base.filter(|base| base.has_cpus()).and_then(|base| base.cpus);
+        let before = used.zip(loss).filter(|_| is_asked(Figure::Cpu));
         if let (Some((before, loss)), Some(now)) = (before, of_cpus(recent)) {
             known = true;
             let (lost, waited) = (before.0 - now.0, now.1 - before.1);

@@ -60,6 +60,9 @@ pub struct GoalState {
     pub measured_p99_seconds: Option<f64>,
     /// Whether the goal is kept.
     pub state: State,
+    /// Which figure breaks it, if one does.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 /// Whether a goal is kept.

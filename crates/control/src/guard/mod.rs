@@ -285,7 +285,7 @@ impl Guard {
             return;
         }
         if candidates.is_empty() {
-            for (id, breach) in broken {
+            for (id, breach) in broken.into_iter().filter(|(_, breach)| !breach.relative) {
                 self.tell_missed(id, &breach, decisions);
             }
             return;
@@ -333,7 +333,9 @@ impl Guard {
     pub fn states(&self) -> Vec<GoalState> {
         let waiting = self.waiting();
         let watched = self.order.iter().filter_map(|id| self.watched.get(id));
+        let has_goal = |of: &&Watched| of.has_goal() || waiting.contains_key(&of.machine.id);
         watched
+            .filter(has_goal)
             .map(|of| {
                 of.state(self.is_reverted(of.machine.id), waiting.contains_key(&of.machine.id))
             })
@@ -422,6 +424,14 @@ impl Watched {
         self.merged().map(|sample| Base::of(&sample))
     }
 
+    /// Whether there is something that it can miss.
+    fn has_goal(&self) -> bool {
+        let cpus = || self.base.as_ref().is_some_and(Base::has_cpus) && self.machine.by_default;
+        self.machine.goal.is_some()
+            || self.machine.p99_limit(self.base.as_ref()).is_some()
+            || cpus()
+    }
+
     fn state(&self, reverted: bool, waits: bool) -> GoalState {
         let goal = self.machine.goal.unwrap_or_default();
         let seconds = |ns: f64| ns / 1e9;
@@ -448,6 +458,10 @@ impl Watched {
             predicted_p99_seconds: None,
             measured_p99_seconds: measured_ns.map(seconds),
             state,
+            reason: match &self.verdict {
+                Verdict::Bad(breach) if state == State::Broken => Some(breach.to_string()),
+                _ => None,
+            },
         }
     }
 }
