@@ -223,36 +223,49 @@ impl Guard {
         now: Instant,
     ) -> Vec<Decision> {
         let same = self.changed.iter().map(|(id, _)| id).eq(in_force);
+        let is_new = touched || !same;
+        if self.trial.as_mut().is_some_and(|trial| trial.waits(is_new)) {
+            // These samples are from before what is to be judged.
+            self.change(in_force, now, is_new);
+            self.watched.values_mut().for_each(|watched| watched.recent.clear());
+            return Vec::new();
+        }
         for sample in samples {
             if let Some(watched) = self.watched.get_mut(&sample.id) {
                 watched.push(sample);
             }
         }
-        if touched || !same {
-            self.change(in_force, now);
-            return Vec::new();
-        }
         self.settled += 1;
         self.watched.values_mut().for_each(Watched::judge);
         let mut decisions = Vec::new();
-        match self.trial.take() {
-            Some(trial) => self.go_on(trial, now, &mut decisions),
-            None => self.look(now, &mut decisions),
+        // Nothing is to blame before the first change.
+        if !self.changed.is_empty() || self.trial.is_some() || same {
+            match self.trial.take() {
+                Some(trial) => self.go_on(trial, now, &mut decisions),
+                None => self.look(now, &mut decisions),
+            }
         }
+        self.change(in_force, now, is_new);
         self.step(&mut decisions);
         decisions
     }
 
-    /// Samples up to here are from before a change.
-    fn change(&mut self, in_force: &[Id], now: Instant) {
+    /// Takes note of what is in force now. Samples up to here are from before, if that is new.
+    fn change(&mut self, in_force: &[Id], now: Instant, is_new: bool) {
+        if !is_new {
+            return;
+        }
         let is_quiet = self.trial.is_none() && !self.is_on_probation(now);
+        let is_first = self.changed.is_empty();
         for watched in self.watched.values_mut() {
             // What was measured lately is what is compared with, unless a change is being judged.
             if is_quiet && watched.recent.len() >= STEP as usize {
                 watched.base = watched.recent_base();
             }
             watched.recent.clear();
-            (watched.bad, watched.verdict) = (0, Verdict::Unknown);
+            if is_first {
+                (watched.bad, watched.verdict) = (0, Verdict::Unknown);
+            }
         }
         let before: BTreeMap<Id, Instant> = self.changed.iter().copied().collect();
         let since = |id: &Id| (*id, before.get(id).copied().unwrap_or(now));

@@ -20,6 +20,8 @@ pub(super) struct Trial {
     good: u32,
     bad: u32,
     all: u32,
+    /// Rounds since it was decided to revert the last of them, until that is done.
+    pending: Option<u32>,
 }
 
 /// What has come of reverting.
@@ -34,7 +36,7 @@ enum Outcome {
 
 impl Trial {
     pub(super) fn new(broken: BTreeMap<Id, Breach>, rest: Vec<Id>) -> Self {
-        Trial { broken, rest, reverted: Vec::new(), good: 0, bad: 0, all: 0 }
+        Trial { broken, rest, reverted: Vec::new(), good: 0, bad: 0, all: 0, pending: None }
     }
 
     pub(super) fn reverted(&self) -> &[Id] {
@@ -43,6 +45,22 @@ impl Trial {
 
     pub(super) fn has_reverted(&self, id: Id) -> bool {
         self.reverted.contains(&id)
+    }
+
+    /// Whether the last revert was not in force in the round that is over. It is done in the next one as a rule; where nothing
+    /// was to be done, or somebody else was in between, it is not waited for longer than one more.
+    pub(super) fn waits(&mut self, is_new: bool) -> bool {
+        match self.pending {
+            None => false,
+            Some(0) if !is_new => {
+                self.pending = Some(1);
+                true
+            }
+            Some(_) => {
+                self.pending = None;
+                true
+            }
+        }
     }
 
     /// Counts a sample in which those whose goals were broken did so.
@@ -102,7 +120,7 @@ impl Guard {
         let Some(next) = trial.rest.pop() else { return self.in_vain(&trial, now, decisions) };
         decisions.push(self.decision(Kind::Revert, next, trial.why(self)));
         trial.reverted.push(next);
-        (trial.good, trial.bad, trial.all) = (0, 0, 0);
+        (trial.good, trial.bad, trial.all, trial.pending) = (0, 0, 0, Some(0));
         // Samples from before say nothing of it.
         self.watched.values_mut().for_each(|watched| watched.recent.clear());
         self.trial = Some(trial);
