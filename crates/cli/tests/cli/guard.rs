@@ -174,7 +174,7 @@ fn a_kill_around_a_revert() {
         if moment > 0 {
             until(&place, "it is changed", || pair.is_hurting());
             // To its revert and what follows it takes two to five seconds.
-            sleep(Duration::from_millis(400 * (moment - 1)));
+            sleep(Duration::from_millis(600 * (moment - 1)));
         }
         end(child, Signal::SIGKILL);
         let has = pair.is_hurting();

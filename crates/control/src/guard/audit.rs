@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Kind};
+use super::Decision;
 use crate::manage::Knob;
 use lowtail_kernel::journal::make_dir;
 
@@ -65,20 +65,6 @@ impl Line {
     pub fn told(decision: &str, reason: &str) -> Self {
         let (decision, reason) = (decision.to_string(), reason.to_string());
         Line { unix_ms: now_ms(), decision, reason, ..Line::default() }
-    }
-}
-
-impl Kind {
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Revert => "revert",
-            Kind::Keep => "keep",
-            Kind::PutBack => "put-back",
-            Kind::Missed => "missed",
-            Kind::Step => "step",
-            Kind::Stop => "stop",
-        }
     }
 }
 

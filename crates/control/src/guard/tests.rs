@@ -2,7 +2,12 @@
 
 use lowtail_engine::{Duration as Span, Rng};
 
-use super::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{Guard, Id, Kind, Machine, Memory, Options, State};
+use crate::policy::Goal;
+use lowtail_kernel::{Name, VmSample};
 use lowtail_testkit::seed::seed;
 
 const WEB: Id = (1, 1);
