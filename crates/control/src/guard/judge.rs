@@ -234,7 +234,8 @@ impl Guard {
 
     /// Whether no goal may be about to break. One that is broken without a trial is not broken by us.
     fn is_calm(&self) -> bool {
-        self.watched.values().all(|watched| watched.bad != 1)
+        let is_sure = |of: &Watched| of.bad != 1 || matches!(of.verdict, Verdict::Unknown);
+        self.watched.values().all(is_sure)
     }
 
     /// Whether all is judged that there was to judge: who does not stay may go.
@@ -295,7 +296,9 @@ impl Guard {
         canary.allowed.extend(&next);
         // Those that were reverted are nobody's turn.
         canary.allowed.extend(held.keys());
-        self.settled = 0;
+        if !next.is_empty() {
+            self.settled = 0;
+        }
         next
     }
 }

@@ -215,8 +215,9 @@ fn one_after_the_other() {
     let mut played = Played::new(Options { canary: Some(2) }, None, hurts(&[(9, 9)]));
     played.rounds(2);
     assert_eq!(played.in_force, [WEB, DB]);
-    played.rounds(20);
+    played.rounds(30);
     assert_eq!(played.in_force, [WEB, DB, BATCH]);
+    assert!(played.guard.is_done(), "who does not stay ends");
 }
 
 /// Other VMs are changed in each round: that hides nothing.
