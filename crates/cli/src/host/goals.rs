@@ -35,7 +35,8 @@ pub(crate) fn all_is_well(memory: &Memory) -> bool {
 
 /// VM by VM, and what is not tried again.
 pub(crate) fn text(memory: &Memory) -> String {
-    let figure = |seconds: Option<f64>| seconds.map_or("-".to_string(), |s| latency(s * 1e9));
+    let figure =
+        |seconds: Option<f64>| seconds.map_or_else(|| "-".to_string(), |s| latency(s * 1e9));
     let row = |goal: &GoalState| {
         let GoalState { limit_p99_seconds: limit, goal_p99_seconds: own, .. } = goal;
         [

@@ -172,7 +172,7 @@ impl Machine {
                 severe: 2 * late > wakes.count(),
             });
         }
-        let loss = goal.cpu_loss.or(self.by_default.then_some(CPU_LOSS));
+        let loss = goal.cpu_loss.or_else(|| self.by_default.then_some(CPU_LOSS));
         // Who has used next to nothing has nothing to lose.
         let used = base.filter(|base| base.has_cpus()).and_then(|base| base.cpus);
         let before = used.zip(loss).filter(|_| is_asked(Figure::Cpu));
