@@ -6,6 +6,7 @@ pub mod flow;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod guard;
 pub mod libvirt;
 pub mod manage;
 pub mod policy;

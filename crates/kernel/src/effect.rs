@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::histogram::Histogram;
+
 /// A VM's figures over one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmEffect {
@@ -17,4 +19,29 @@ pub struct VmEffect {
     pub cpus_used: f64,
     /// Ready time of its vCPUs, of their run and ready time, 0 to 1.
     pub ready_ratio: Option<f64>,
+}
+
+/// What a VM has waited and run for in one interval: what a change is judged by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VmSample {
+    /// Its process and when that began, in clock ticks.
+    pub id: (u32, u64),
+    /// How long that was.
+    pub interval_ns: u64,
+    /// Wake-up latencies of its vCPUs.
+    pub wakes: Histogram,
+    /// Run time of all its threads.
+    pub run_ns: u64,
+    /// Ready time of its vCPUs.
+    pub ready_ns: u64,
+}
+
+impl VmSample {
+    /// Adds what came in another interval.
+    pub fn merge(&mut self, other: &VmSample) {
+        self.interval_ns += other.interval_ns;
+        self.wakes.merge(&other.wakes);
+        self.run_ns += other.run_ns;
+        self.ready_ns += other.ready_ns;
+    }
 }

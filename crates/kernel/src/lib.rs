@@ -27,7 +27,7 @@ pub mod syscall;
 pub mod tc;
 pub mod thread;
 
-pub use effect::VmEffect;
+pub use effect::{VmEffect, VmSample};
 pub use error::Error;
 pub use histogram::{BUCKETS, Histogram};
 pub use name::Name;

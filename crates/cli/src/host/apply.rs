@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lowtail_control::desired::VcpusBy;
-use lowtail_control::manage::{Applied, Error, HostLock, OnError, Plan, Refused};
+use lowtail_control::desired::{self, VcpusBy};
+use lowtail_control::manage::{self, Applied, HostLock, OnError, Plan, Refused};
 use lowtail_control::policy::Policy;
-use lowtail_control::reconcile::{Follower, Notes, Options, Reconciler, Round, Taggers};
-use lowtail_discover::Found;
+use lowtail_control::reconcile::{Follower, Next, Notes, Options, Reconciler, Round, Taggers};
+use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
 use serde_json::{Value, json};
 
 use super::effect::Look;
+use super::guard::{self, GuardArgs, Watching};
 use super::log::{Kind, Log};
 use super::plan::{self, not_given};
+use super::records::Records;
 use super::revert;
 use super::state::{self, State, host};
 use super::wanted::{self, Wanted};
@@ -33,19 +35,21 @@ pub(crate) struct Apply {
     state: State,
     #[command(flatten)]
     look: Look,
+    #[command(flatten)]
+    guard: GuardArgs,
     /// Follow VMs that come and go until a signal comes, then restore what was there. The
     /// small-first scheduler (sched_ext) runs only with this
     #[arg(long)]
     watch: bool,
     /// Also change settings that somebody else has changed since
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long, conflicts_with_all = ["watch", "guard", "canary"])]
     force: bool,
 }
 
 pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
-    match args.watch {
-        true => watch(args, &policy, global),
+    match args.watch || args.guard.is_asked() {
+        true => rounds(args, &policy, global),
         false => once(args, &policy, global),
     }
 }
@@ -55,10 +59,15 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     let mut hold = HostLock::take(&dir).map_err(host)?;
     state::forget_dead(&dir)?;
     let found = args.wanted.found(policy);
-    let settings = wanted::settings(policy, &found, &wanted::capabilities(policy, &found, false)?)?;
+    let mut capabilities = wanted::capabilities(policy, &found, false)?;
+    let memory = guard::memory(&args.guard, policy, &dir)?;
+    capabilities.held = guard::held(&memory, &desired::machines(policy, &found.vms, &capabilities));
+    let settings = wanted::settings(policy, &found, &capabilities)?;
     args.look.before(&dir, &args.wanted.vm)?;
     let plan = hold.plan_wanted(&settings.wanted(), args.force).map_err(host)?;
     let applied = hold.apply(&plan, OnError::Continue, &mut |_| {}).map_err(host)?;
+    let recorded = Records::open(&dir).changed(&plan, &applied, &found.vms);
+    recorded.iter().for_each(|why| out::note(&format!("error: {why}")));
     let kept = Notes::new(&settings.notes, &refused(&plan, &applied)).save(&dir);
     kept.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
     for trouble in Taggers::default().follow(policy, &found) {
@@ -81,52 +90,108 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
     Ok(if short { exit::SHORT.into() } else { ExitCode::SUCCESS })
 }
 
-fn watch(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
+/// Round after round: until a signal comes, or, without `--watch`, until the guard has judged all.
+fn rounds(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let dir = args.state.dir();
     let mut options = Options::new(&dir);
     options.declared.clone_from(&args.wanted.vm);
+    options.leave = !args.watch;
     // What cannot be had at all is told before anything is changed.
     let found = args.wanted.found(policy);
-    let capabilities = wanted::capabilities(policy, &found, true)?;
+    let mut capabilities = wanted::capabilities(policy, &found, args.watch)?;
     options.users.clone_from(&capabilities.users);
     let settings = wanted::settings(policy, &found, &capabilities)?;
     let mut reconciler = Reconciler::start(options).map_err(host)?;
     state::forget_dead(&dir)?;
-    args.look.before(&dir, &args.wanted.vm)?;
+    let memory = guard::memory(&args.guard, policy, &dir)?;
+    capabilities.ask_libvirt(policy, &found);
+    let machines = desired::machines(policy, &found.vms, &capabilities);
+    let watching = match args.guard.is_on(args.watch, args.look.no_look) {
+        true => {
+            Watching::begin(&args.guard, &dir, &args.wanted.vm, memory.clone(), machines, &signals)?
+        }
+        false => None,
+    };
+    if watching.is_none() {
+        args.look.before(&dir, &args.wanted.vm)?;
+    }
     let mut follower = Follower::new(policy, capabilities, &dir);
     if settings.vcpus == VcpusBy::SmallFirst {
         follower.load()?;
     }
     let follower = RefCell::new(follower);
     let log = RefCell::new(Log::new(Instant::now(), global.quiet));
+    let watching = RefCell::new(watching);
+    let mut records = Records::open(&dir);
     let mut failed = None;
     let mut vms = Vms::default();
     let mut resolve = |found: &Found| {
         let mut note = |line: String| log.borrow_mut().say(Kind::Note, || line);
-        follower.borrow_mut().resolve(found, &mut note)
+        let mut follower = follower.borrow_mut();
+        let machines = follower.machines(found);
+        let held = match &mut *watching.borrow_mut() {
+            Some(watching) => {
+                watching.machines(machines);
+                watching.waiting()
+            }
+            None => guard::held(&memory, &machines),
+        };
+        follower.hold(held);
+        follower.resolve(found, &mut note)
     };
     reconciler.run(&signals, &mut resolve, &mut |round| {
         let mut log = log.borrow_mut();
         for trouble in follower.borrow_mut().follow(round.as_ref().ok()) {
             log.say(Kind::Error, || format!("error: {trouble}"));
         }
-        if let Err(fail) = say(round, &mut vms, &mut log, global) {
-            failed = Some(fail);
+        let round = round.map_err(|error| log.say(Kind::Error, || format!("error: {error}")));
+        // The next one may go well.
+        let mut due = follower.borrow_mut().is_due();
+        let Ok(round) = round else { return if due { Next::Due } else { Next::Wait } };
+        let moved = round.changed.as_ref().map(|found| vms.look(found)).unwrap_or_default();
+        if let (Some(plan), Some(applied)) = (&round.plan, &round.applied) {
+            let wrong = records.changed(plan, applied, &vms.found);
+            wrong.iter().for_each(|why| log.say(Kind::Error, || format!("error: {why}")));
+        }
+        let mut watching = watching.borrow_mut();
+        let said = say(&round, &moved, &mut vms, &mut log, global).and_then(|()| {
+            let Some(watching) = watching.as_mut() else { return Ok(false) };
+            watching.round(&round, &vms.found, &mut records, &mut log, global)
+        });
+        match said {
+            Ok(decided) => due |= decided,
+            Err(fail) => failed = Some(fail),
         }
         log.rest(false);
-        follower.borrow_mut().is_due()
+        let is_done = watching.as_ref().is_none_or(Watching::is_done);
+        match due {
+            true => Next::Due,
+            false if !args.watch && is_done => Next::End,
+            false => Next::Wait,
+        }
     });
-    log.borrow_mut().rest(true);
+    let mut log = log.into_inner();
+    log.rest(true);
     // Threads have the policy again that they had; the ledger has it, too.
     drop(follower);
-    let reverted = reconciler.end().map_err(host)?;
-    let code = match reverted {
+    let watching = watching.into_inner();
+    let reverts = watching.as_ref().is_some_and(Watching::has_reverted);
+    if args.watch {
+        let written = manage::status(&dir).map_err(host)?;
+        let wrong = records.restored(&written, &vms.found);
+        wrong.iter().for_each(|why| out::note(&format!("error: {why}")));
+    }
+    let code = match reconciler.end().map_err(host)? {
         Some(reverted) => {
             state::forget(&dir)?;
             revert::say(&reverted, global)?
         }
-        None => ExitCode::SUCCESS,
+        None => {
+            watching.into_iter().for_each(|watching| watching.leave(&mut log));
+            let short = reverts || vms.foreign || !vms.refused.is_empty();
+            if short { exit::SHORT.into() } else { ExitCode::SUCCESS }
+        }
     };
     failed.map_or(Ok(code), Err)
 }
@@ -143,25 +208,26 @@ fn refused(plan: &Plan, applied: &Applied) -> Vec<Refused> {
 
 /// A round in which something happened: for programs one line, for people a bounded number.
 fn say(
-    round: Result<Round, Error>,
+    round: &Round,
+    moved: &Moved,
     vms: &mut Vms,
     log: &mut Log,
     global: &Global,
 ) -> Result<(), Fail> {
-    let round = match round {
-        Ok(round) => round,
-        // The next one may go well.
-        Err(error) => {
-            log.say(Kind::Error, || format!("error: {error}"));
-            return Ok(());
-        }
-    };
     if let Some(why) = &round.unknown {
         log.say(Kind::Error, || format!("error: {why}; the settings stay as they are"));
     }
-    let moved = round.changed.as_ref().map(|found| vms.look(found)).unwrap_or_default();
+    vms.foreign |= !round.foreign.is_empty();
+    let refused = round.refused.iter().flatten();
+    let new: Vec<&Refused> = refused.filter(|refused| vms.is_new(refused)).collect();
+    if !global.json {
+        new.into_iter().for_each(|refused| log.say(Kind::Refused, || not_given(refused)));
+    }
+    if let Some(refused) = &round.refused {
+        vms.refused = refused.iter().cloned().collect();
+    }
     if global.json {
-        return say_json(&round, &moved);
+        return say_json(round, moved);
     }
     for line in moved.lines() {
         log.say(Kind::Vm, || line);
@@ -177,12 +243,6 @@ fn say(
         log.say(Kind::Note, || {
             format!("note: {} was changed by somebody else; left alone", foreign.knob)
         });
-    }
-    for refused in round.refused.iter().flatten().filter(|refused| vms.is_new(refused)) {
-        log.say(Kind::Refused, || not_given(refused));
-    }
-    if let Some(refused) = round.refused {
-        vms.refused = refused.into_iter().collect();
     }
     Ok(())
 }
@@ -215,7 +275,10 @@ fn say_json(round: &Round, moved: &Moved) -> Result<(), Fail> {
 struct Vms {
     /// By process and when that began.
     names: BTreeMap<(u32, u64), String>,
+    found: Vec<Vm>,
     refused: BTreeSet<Refused>,
+    /// Somebody else has changed something.
+    foreign: bool,
 }
 
 /// Names of VMs that have come and gone, safe for a terminal.
@@ -235,6 +298,7 @@ impl Vms {
         };
         let moved = Moved { came: less(&now, &self.names), gone: less(&self.names, &now) };
         self.names = now;
+        self.found.clone_from(&found.vms);
         moved
     }
 

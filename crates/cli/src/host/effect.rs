@@ -19,7 +19,7 @@ pub(crate) struct Look {
     look: Duration,
     /// Do not measure the VMs
     #[arg(long, conflicts_with = "look")]
-    no_look: bool,
+    pub(super) no_look: bool,
 }
 
 impl Look {

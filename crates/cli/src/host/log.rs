@@ -27,14 +27,17 @@ pub(crate) enum Kind {
     Refused,
     /// Something has gone wrong.
     Error,
+    /// What the guard has decided.
+    Guard,
 }
 
-const KINDS: [(Kind, &str, &str); 5] = [
+const KINDS: [(Kind, &str, &str); 6] = [
     (Kind::Vm, "VM that has come or gone", "VMs that have come or gone"),
     (Kind::Change, "change", "changes"),
     (Kind::Note, "note", "notes"),
     (Kind::Refused, "refusal", "refusals"),
     (Kind::Error, "error", "errors"),
+    (Kind::Guard, "decision of the guard", "decisions of the guard"),
 ];
 
 /// Lines of one kind.
@@ -119,7 +122,7 @@ impl Log {
 fn write(kind: Kind, line: &str) {
     match kind {
         Kind::Vm | Kind::Change => drop(out::text(&format!("{line}\n"))),
-        Kind::Note | Kind::Refused | Kind::Error => out::note(line),
+        Kind::Note | Kind::Refused | Kind::Error | Kind::Guard => out::note(line),
     }
 }
 

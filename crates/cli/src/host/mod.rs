@@ -6,6 +6,8 @@ mod doctor;
 mod effect;
 #[cfg(test)]
 mod example;
+mod goals;
+mod guard;
 mod log;
 mod metrics;
 mod observe;
@@ -13,6 +15,7 @@ mod picture;
 mod plan;
 mod privileges;
 mod record;
+mod records;
 mod revert;
 mod screen;
 mod state;

@@ -3,13 +3,15 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use lowtail_control::desired::{Settings, VcpusBy};
+use lowtail_control::desired::{self, Settings, VcpusBy};
+use lowtail_control::guard::Memory;
 use lowtail_control::manage::{self, Knob, Plan, Refused};
 use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
 use serde_json::{Value, json};
 
 use super::columns::columns;
+use super::guard;
 use super::state::{State, host};
 use super::wanted::{Wanted, capabilities, settings};
 use crate::exit::{self, Fail};
@@ -37,8 +39,13 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
     let found = args.wanted.found(&policy);
-    let settings = settings(&policy, &found, &capabilities(&policy, &found, args.watch)?)?;
-    let plan = manage::plan_wanted(&args.state.dir(), &settings.wanted(), args.force);
+    let mut capabilities = capabilities(&policy, &found, args.watch)?;
+    let (dir, machines) = (args.state.dir(), desired::machines(&policy, &found.vms, &capabilities));
+    let memory = Memory::of(&policy, &dir);
+    let memory = memory.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    capabilities.held = guard::held(&memory, &machines);
+    let settings = settings(&policy, &found, &capabilities)?;
+    let plan = manage::plan_wanted(&dir, &settings.wanted(), args.force);
     let plan = plan.map_err(host)?;
     if global.json {
         out::json(&as_json(&found, &settings, &plan)?)?;

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use lowtail_control::manage::{HostLock, Reverted};
+use lowtail_control::manage::{self, HostLock, Reverted};
 
+use super::records::Records;
 use super::state::{State, forget, host};
 use crate::exit::{self, Fail};
 use crate::global::Global;
@@ -25,6 +26,10 @@ pub(crate) struct Revert {
 pub(crate) fn run(args: &Revert, global: &Global) -> Result<ExitCode, Fail> {
     let dir = args.state.dir();
     let mut hold = HostLock::take(&dir).map_err(host)?;
+    let written = manage::status(&dir).map_err(host)?;
+    if let Some(why) = Records::open(&dir).restored(&written, &[]) {
+        out::note(&format!("error: {why}"));
+    }
     let reverted = hold.revert(args.force, &mut |_| {}).map_err(host)?;
     forget(&dir)?;
     if !args.forget {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lowtail_control::guard::Memory;
 use lowtail_control::manage;
 use lowtail_control::reconcile::{self, Effect, Notes};
 
@@ -30,6 +31,7 @@ pub(crate) fn host(error: manage::Error) -> Fail {
 pub(crate) fn forget(dir: &Path) -> Result<(), Fail> {
     let forgotten = Effect::forget(dir)
         .and_then(|()| Notes::forget(dir))
+        .and_then(|()| Memory::forget_goals(dir))
         .and_then(|()| reconcile::forget_scheduler(dir));
     forgotten.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))
 }

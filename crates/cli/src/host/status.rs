@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use lowtail_control::flow::{self, Running};
+use lowtail_control::guard::Memory;
 use lowtail_control::manage::{self, Knob, Now, Part, Refused};
 use lowtail_control::reconcile::{self, Effect, InForce, Notes, VmEffect};
 use lowtail_kernel::Name;
@@ -11,6 +12,7 @@ use serde_json::json;
 
 use super::columns::columns;
 use super::effect::Look;
+use super::goals;
 use super::plan::not_given;
 use super::state::{State, host};
 use crate::exit::{self, Fail};
@@ -37,6 +39,10 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     // Of a thread or a group that is gone nobody wants anything.
     refused.retain(|refused| !matches!(refused.knob.read(), Ok(None)));
     let effect = args.look.now(&dir)?;
+    let memory = Memory::load(&dir);
+    let memory = memory.map_err(|error| Fail::Host(format!("{}: {error}", dir.display())))?;
+    let memory =
+        goals::measured(memory.unwrap_or_default(), effect.as_ref(), status.holder.is_some());
     let taggers = taggers(&status);
     if global.json {
         out::json(&json!({
@@ -46,6 +52,7 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
             "refused": out::to_json(&refused)?,
             "taggers": out::to_json(&taggers)?,
             "effect": out::to_json(&effect)?,
+            "guard": out::to_json(&memory)?,
         }))?;
     } else if !global.quiet {
         out::text(&text(&status))?;
@@ -57,11 +64,12 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
         out::text(&refused.iter().map(line).collect::<String>())?;
         out::text(&taggers.iter().map(tagger).collect::<String>())?;
         out::text(&effect.iter().map(effects).collect::<String>())?;
+        out::text(&goals::text(&memory))?;
     }
     let well = |now: &Now| matches!(now, Now::InForce | Now::Gone);
     let small_first = matches!(scheduler, None | Some(InForce::Yes { .. }));
     let all = status.damaged == 0 && status.rows.iter().all(|row| well(&row.now));
-    let all = all && small_first && refused.is_empty();
+    let all = all && small_first && refused.is_empty() && goals::all_is_well(&memory);
     Ok(if all { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }
 

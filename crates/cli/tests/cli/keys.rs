@@ -15,8 +15,9 @@ use crate::tree::{files, root};
 use crate::{Place, TINY, capture};
 
 /// Sources whose types are not printed, and why.
-const NOT_PRINTED: [(&str, &str); 6] = [
+const NOT_PRINTED: [(&str, &str); 7] = [
     ("control/src/manage/ledger.rs", "the ledger's file"),
+    ("control/src/guard/audit.rs", "the audit log's file"),
     ("control/src/flow/tagger_config.rs", "the value of a setting, a text"),
     ("control/src/flow/tap_tagger.rs", "the value of a setting, a text"),
     ("kernel/src/tc/tree.rs", "the value of a setting, a text"),

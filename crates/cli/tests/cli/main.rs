@@ -12,6 +12,7 @@ mod domains;
 mod fidelity;
 mod files;
 mod glossary;
+mod guard;
 mod host;
 mod host_looks;
 mod hostile;

@@ -170,8 +170,9 @@ impl World {
     pub(crate) fn is_as_before(&self) {
         assert_eq!(self.changed(), Vec::<String>::new());
         let left: Vec<_> = fs::read_dir(self.state()).expect("a directory").flatten().collect();
-        let left: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["host.lock"]);
+        let mut left: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["host.audit", "host.lock"]);
     }
 
     /// That is what `status` says, too.

@@ -37,6 +37,9 @@ pub struct HostCapabilities {
     /// VMs that the fair class is to have for a while though small-first can be had, by process and when it began: ordinary threads
     /// have their CPUs.
     pub aside: BTreeSet<(u32, u64)>,
+    /// VMs that are not touched for now though the policy has settings for them, and why: the guard has reverted them, or their turn
+    /// comes later.
+    pub held: BTreeMap<(u32, u64), String>,
 }
 
 impl HostCapabilities {
@@ -55,6 +58,7 @@ impl HostCapabilities {
             users: Users::default(),
             missing_users: Vec::new(),
             aside: BTreeSet::new(),
+            held: BTreeMap::new(),
         })
     }
 
@@ -95,6 +99,11 @@ impl HostCapabilities {
     /// Whether the fair class is to have this VM for a while.
     pub(super) fn is_aside(&self, vm: &Vm) -> bool {
         self.aside.contains(&(vm.pid, vm.started_ticks))
+    }
+
+    /// Whether this VM is not to be touched for now.
+    pub(super) fn is_held(&self, vm: &Vm) -> bool {
+        self.held.contains_key(&(vm.pid, vm.started_ticks))
     }
 
     /// Whether a thread can have a slice of its own.

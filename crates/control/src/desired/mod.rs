@@ -15,9 +15,12 @@ mod threads;
 mod value;
 mod vms;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::policy::{Policy, Rule, Scheduler};
+use crate::guard::Machine;
+use crate::policy::{self, Policy, Rule, Scheduler};
 use lowtail_discover::{Kind, Vm};
 use lowtail_kernel::Name;
 use lowtail_kernel::hangs;
@@ -124,8 +127,12 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
     for name in &capabilities.missing_users {
         wanted.note(None, format!("this host has no user `{name}`"));
     }
+    wanted.held(vms, capabilities);
     let managed = managed(policy, vms, capabilities);
     wanted.limited(&managed);
+    if wanted.vcpus != VcpusBy::Untouched {
+        wanted.unnamed(&managed);
+    }
     for (vm, rule) in managed {
         if wanted.vcpus != VcpusBy::Untouched {
             if let Some(version) = capabilities.hierarchy {
@@ -149,7 +156,40 @@ fn managed<'a>(
     let rule = |vm: &Vm| {
         policy.vms.rule(vm, capabilities.libvirt_labels_of(vm), &capabilities.users).into_owned()
     };
-    vms.iter().map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+    let touched = vms.iter().filter(|vm| !capabilities.is_held(vm));
+    touched.map(|vm| (vm, rule(vm))).filter(|(_, rule)| rule.manage).collect()
+}
+
+/// The VMs as the guard watches them.
+pub fn machines(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> Vec<Machine> {
+    let machine = |vm: &Vm| {
+        let users = &capabilities.users;
+        let rule = policy.vms.rule(vm, capabilities.libvirt_labels_of(vm), users);
+        let trusted = policy::is_trusted(vm, users);
+        Machine {
+            id: (vm.pid, vm.started_ticks),
+            name: vm.name.clone(),
+            goal: policy.goals.of(vm, users),
+            // What the policy takes from a VM on purpose breaks no goal but one of the policy's. Nor does anybody whose word does not
+            // count decide by how a VM does what others get.
+            by_default: trusted && !rule.only_limits && !rule.is_lowered(),
+            trusted,
+        }
+    };
+    vms.iter().map(machine).collect()
+}
+
+/// These names in a sentence, the first of them if they are many; `None` if there are none.
+fn listed(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    let shown = names.join(", ");
+    match (names.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(shown),
+        (false, more) => Some(format!("{shown} and {more} more")),
+    }
 }
 
 fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
@@ -165,25 +205,42 @@ fn by(scheduler: Scheduler, capabilities: &HostCapabilities) -> VcpusBy {
 impl Wanted {
     /// Says of which VMs only limits are in force, and why: all in one sentence, since anybody may start many.
     fn limited(&mut self, managed: &[(&Vm, Rule)]) {
-        let limited = || managed.iter().filter(|(_, rule)| rule.only_limits);
-        let shown = limited().take(NAMES_MAX).map(|(vm, _)| match vm.origin.uid {
+        let limited = managed.iter().filter(|(_, rule)| rule.only_limits);
+        let names = limited.map(|(vm, _)| match vm.origin.uid {
             Some(uid) => format!("{} (user {uid})", vm.name),
             None => vm.name.to_string(),
         });
-        let mut shown = shown.collect::<Vec<_>>().join(", ");
-        let more = limited().count().saturating_sub(NAMES_MAX);
-        if shown.is_empty() {
-            return;
-        }
-        if more > 0 {
-            shown += &format!(" and {more} more");
-        }
+        let Some(shown) = listed(names) else { return };
         self.note(
             None,
             format!(
                 "only limits are in force for {shown}: who runs them is not in `users`, and no entry chooses them by a \
                  control group or label"
             ),
+        );
+    }
+
+    /// Says which VMs are not touched for now, and why.
+    fn held(&mut self, vms: &[Vm], capabilities: &HostCapabilities) {
+        let mut by_why: BTreeMap<&str, Vec<&Vm>> = BTreeMap::new();
+        for vm in vms {
+            if let Some(why) = capabilities.held.get(&(vm.pid, vm.started_ticks)) {
+                by_why.entry(why).or_default().push(vm);
+            }
+        }
+        for (why, vms) in by_why {
+            let shown = listed(vms.iter().map(|vm| vm.name.to_string())).unwrap_or_default();
+            self.note(None, format!("not touched: {shown}: {why}"));
+        }
+    }
+
+    /// Says which VMs keep their weight because no entry fits them, all in one sentence, too.
+    fn unnamed(&mut self, managed: &[(&Vm, Rule)]) {
+        let unnamed = managed.iter().filter(|(_, rule)| rule.unnamed && !rule.only_limits);
+        let Some(shown) = listed(unnamed.map(|(vm, _)| vm.name.to_string())) else { return };
+        self.note(
+            None,
+            format!("no entry fits {shown}: weights stay; `others = \"weigh\"` sets them by vCPUs"),
         );
     }
 

@@ -6,6 +6,8 @@
 mod cap;
 mod class;
 mod flow;
+mod goal;
+mod others;
 mod patterns;
 mod scheduler;
 mod selector;
@@ -24,7 +26,10 @@ use serde::Deserialize;
 pub use cap::Cap;
 pub use class::ByClass;
 pub use flow::Flow;
+pub use goal::{Goal, Goals};
+pub use others::Others;
 pub use scheduler::Scheduler;
+pub(crate) use selector::is_trusted;
 pub use uplink::{Split, Uplink};
 pub use users::Trusted;
 pub use vm::{Rule, Vms, Weight};
@@ -49,6 +54,8 @@ pub struct Policy {
     pub users: Trusted,
     /// What is wanted of which VMs.
     pub vms: Vms,
+    /// What VMs shall keep meanwhile.
+    pub goals: Goals,
     /// Parameters of the rule for vCPUs.
     pub small_first: lowtail_policy::Params,
     /// Parameters of the rule for flows.
@@ -89,6 +96,11 @@ struct PolicyFile {
     users: Vec<users::UserFile>,
     /// What is wanted of VMs; the first entry that fits a VM is its own.
     vm: Vec<vm::VmFile>,
+    /// What the weight becomes of VMs that no `[[vm]]` fits: `keep` leaves it, `weigh` makes it 100 for each vCPU. Absent, `keep` if
+    /// there is a `[[vm]]`, else `weigh`.
+    others: Option<Others>,
+    /// What VMs shall keep while this is in force: `apply --guard` reverts what breaks it.
+    goal: Vec<goal::GoalFile>,
     /// Parameters of the rule small-first for vCPUs.
     small_first: small_first::SmallFirstFile,
     /// Parameters of the rule for flows.
@@ -185,7 +197,8 @@ impl PolicyFile {
             scheduler: self.scheduler,
             libvirt,
             users: Trusted::new(&self.users)?,
-            vms: Vms::new(&self.vm)?,
+            vms: Vms::new(&self.vm, self.others)?,
+            goals: Goals::new(&self.goal)?,
             small_first: self.small_first.build().map_err(|bad| bad.under(&["small_first"]))?,
             flow: self.flow.build(&uplinks).map_err(|bad| bad.under(&["flow"]))?,
             taps: self.network.taps,

@@ -101,7 +101,7 @@ pub(super) fn is_named(vm: &Vm, users: &Users) -> bool {
 }
 
 /// Whether somebody decides on the VM who may: how many vCPUs it has, and which threads serve it.
-pub(super) fn is_trusted(vm: &Vm, users: &Users) -> bool {
+pub(crate) fn is_trusted(vm: &Vm, users: &Users) -> bool {
     match vm.origin.named_by {
         NamedBy::Libvirt | NamedBy::Declared | NamedBy::Root => true,
         NamedBy::Cgroup | NamedBy::User(_) | NamedBy::Unknown => {

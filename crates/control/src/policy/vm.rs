@@ -14,13 +14,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::cap::{Cap, CapFile};
+use super::others::Others;
 use super::patterns::Patterns;
 use super::selector::{self, Selector};
 use lowtail_discover::{Kind, Users, Vm};
 
 /// Entries `[[vm]]`, in the order of the file.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Vms(Vec<(Selector, Rule)>);
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vms {
+    entries: Vec<(Selector, Rule)>,
+    /// What VMs get that no entry fits.
+    others: Others,
+}
 
 /// What is wanted of a VM. `None` leaves what is there.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +50,8 @@ pub struct Rule {
     pub slice: Option<Duration>,
     /// Somebody runs the VM whose word does not count: it is limited, and nothing else.
     pub only_limits: bool,
+    /// No entry fits the VM, and the file has others: its weight stays.
+    pub unnamed: bool,
 }
 
 /// What each vCPU of a VM gets relative to others.
@@ -76,6 +83,7 @@ impl Default for Rule {
             worker_weight: None,
             slice: None,
             only_limits: false,
+            unnamed: false,
         }
     }
 }
@@ -133,16 +141,17 @@ fn hundred() -> u64 {
 }
 
 impl Vms {
-    pub(super) fn new(files: &[VmFile]) -> Result<Self, KeyError> {
-        let mut vms = Vms::default();
+    pub(super) fn new(files: &[VmFile], others: Option<Others>) -> Result<Self, KeyError> {
+        let usual = if files.is_empty() { Others::Weigh } else { Others::Keep };
+        let mut vms = Vms { entries: Vec::new(), others: others.unwrap_or(usual) };
         for (i, file) in files.iter().enumerate() {
             let here = |bad: KeyError| bad.under(&["vm", &i.to_string()]);
-            if vms.0.last().is_some_and(|(before, _)| before.fits_all()) {
+            if vms.entries.last().is_some_and(|(before, _)| before.fits_all()) {
                 let message = "never used: the entry before it has no selector and fits all VMs; put that one last";
                 return Err(here(KeyError { path: Vec::new(), message: message.to_string() }));
             }
             let selector = file.selector().map_err(here)?;
-            vms.0.push((selector, file.rule().map_err(here)?));
+            vms.entries.push((selector, file.rule().map_err(here)?));
         }
         Ok(vms)
     }
@@ -151,10 +160,10 @@ impl Vms {
     /// these `users`, and that no entry chooses by a name, group or label, only limits are: who runs it decides how many
     /// vCPUs and threads it has, and shall win nothing by that.
     pub fn rule(&self, vm: &Vm, words: &[Label], users: &Users) -> Cow<'_, Rule> {
-        let first = self.0.iter().find(|(selector, _)| selector.fits(vm, words, users));
+        let first = self.entries.iter().find(|(selector, _)| selector.fits(vm, words, users));
         let explicit = first.is_some_and(|(selector, _)| selector.is_explicit());
         let rule =
-            first.map_or_else(|| Cow::Owned(Rule::default()), |(_, rule)| Cow::Borrowed(rule));
+            first.map_or_else(|| Cow::Owned(self.others.rule()), |(_, rule)| Cow::Borrowed(rule));
         if explicit || selector::is_trusted(vm, users) {
             return rule;
         }
@@ -163,12 +172,12 @@ impl Vms {
 
     /// The key of a selector in use that nobody but libvirt can answer.
     pub fn needs_libvirt(&self) -> Option<&'static str> {
-        self.0.iter().find_map(|(selector, _)| selector.needs_libvirt())
+        self.entries.iter().find_map(|(selector, _)| selector.needs_libvirt())
     }
 
     /// Whether an entry goes by labels: libvirt may know some, and the control group others.
     pub fn by_label(&self) -> bool {
-        self.0.iter().any(|(selector, _)| selector.by_label())
+        self.entries.iter().any(|(selector, _)| selector.by_label())
     }
 }
 
@@ -206,13 +215,30 @@ impl VmFile {
             worker_weight: weight("worker_weight", self.worker_weight)?,
             slice: slice.transpose()?,
             only_limits: false,
+            unnamed: false,
         };
         rule.check()?;
         Ok(rule)
     }
 }
 
+impl Others {
+    fn rule(self) -> Rule {
+        match self {
+            Others::Keep => Rule { weight: Weight::Keep, unnamed: true, ..Rule::default() },
+            Others::Weigh => Rule::default(),
+        }
+    }
+}
+
 impl Rule {
+    /// Whether it is to have less on purpose: a limit, or a weight below the usual one.
+    pub fn is_lowered(&self) -> bool {
+        let caps = [&self.cap, &self.vcpu_cap, &self.emulator_cap, &self.iothread_cap];
+        let weight = matches!(self.weight, Weight::PerVcpu(weight) if weight < hundred());
+        weight || caps.into_iter().flatten().any(|cap| *cap != Cap::Unlimited)
+    }
+
     /// Without all that could raise a VM above others.
     fn only_limits(self) -> Self {
         let limit = |cap: Option<Cap>| cap.filter(|cap| *cap != Cap::Unlimited);

@@ -11,6 +11,7 @@ use super::aside::Going;
 use super::reported::Reported;
 use super::{Notes, Round, Taggers, Vcpus};
 use crate::desired::{self, HostCapabilities, Member, Note};
+use crate::guard::Machine;
 use crate::manage::{Refused, Wanted};
 use crate::policy::{Policy, Scheduler};
 use crate::vcpu;
@@ -58,6 +59,16 @@ impl<'p> Follower<'p> {
             saved: None,
             aside: BTreeMap::new(),
         }
+    }
+
+    /// The VMs as the guard watches them.
+    pub fn machines(&self, found: &Found) -> Vec<Machine> {
+        desired::machines(self.policy, &found.vms, &self.capabilities)
+    }
+
+    /// VMs that are not to be touched from the next look on, each with the reason.
+    pub fn hold(&mut self, held: BTreeMap<(u32, u64), String>) {
+        self.capabilities.held = held;
     }
 
     /// Has small-first schedule vCPUs. If the kernel refuses that, its fair class does, unless the policy insists.

@@ -84,6 +84,19 @@ pub struct Reconciler {
     failed: BTreeMap<(Knob, String), (Instant, String)>,
     refused: Vec<Refused>,
     foreign: BTreeMap<Knob, String>,
+    /// It was told what is changed.
+    told: bool,
+}
+
+/// What is to come after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next one, which looks whether VMs have come or gone.
+    Wait,
+    /// The next one, in which something else is wanted though no VM has come or gone.
+    Due,
+    /// None.
+    End,
 }
 
 /// Says what is wanted for the VMs that were found, or why that is not known, in words.
@@ -104,6 +117,8 @@ pub struct Round {
     pub refused: Option<Vec<Refused>>,
     /// Why it is not known what is wanted. What was wanted before stays in force; the next round asks again.
     pub unknown: Option<String>,
+    /// What is changed on this host, in the order in which it was, if something was done about it in this round.
+    pub in_force: Option<Vec<Knob>>,
 }
 
 impl Reconciler {
@@ -127,6 +142,7 @@ impl Reconciler {
             failed: BTreeMap::new(),
             refused: Vec::new(),
             foreign: BTreeMap::new(),
+            told: false,
         })
     }
 
@@ -137,6 +153,15 @@ impl Reconciler {
     /// # Errors
     /// If the ledger cannot be written; nothing was changed then that is not written down. The next round may go well.
     pub fn round(&mut self, resolve: &mut Resolve<'_>) -> Result<Round, Error> {
+        let mut round = self.look(resolve)?;
+        if round.applied.is_some() || !std::mem::replace(&mut self.told, true) {
+            let entries = self.hold.ledger().entries.iter();
+            round.in_force = Some(entries.map(|entry| entry.knob.clone()).collect());
+        }
+        Ok(round)
+    }
+
+    fn look(&mut self, resolve: &mut Resolve<'_>) -> Result<Round, Error> {
         let found = self.scanner.scan();
         let cpus = online(&self.options.roots).ok();
         let changed = self.rounds == 0 || found.vms != self.vms;
@@ -229,19 +254,20 @@ impl Reconciler {
         is_new.then_some(now)
     }
 
-    /// Rounds until a signal asks for an end; `report` is told of each, and of what went wrong in it, and says whether something else is
-    /// wanted though no VM has come or gone.
+    /// Rounds until a signal asks for an end, or `report`, which is told of each, and of what went wrong in it.
     pub fn run(
         &mut self,
         signals: &Signals,
         resolve: &mut Resolve<'_>,
-        report: &mut dyn FnMut(Result<Round, Error>) -> bool,
+        report: &mut dyn FnMut(Result<Round, Error>) -> Next,
     ) {
         while signals.caught().is_none() {
             let next = Instant::now() + self.options.period;
-            if report(self.round(resolve)) {
+            match report(self.round(resolve)) {
+                Next::Wait => {}
                 // The next round is due.
-                self.rounds = 0;
+                Next::Due => self.rounds = 0,
+                Next::End => return,
             }
             while signals.caught().is_none() && Instant::now() < next {
                 thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));

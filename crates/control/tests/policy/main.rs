@@ -15,6 +15,7 @@ const FULL: &str = r#"
 scheduler = "auto"
 libvirt = "qemu:///session"
 users = ["alice", 1001, "30000-30999"]
+others = "weigh"
 
 [[vm]]
 name = "db-*"
@@ -38,6 +39,16 @@ slice = "1ms"
 
 [[vm]]
 weight = "keep"
+
+[[goal]]
+vm = ["web-*", "api"]
+p50 = "100us"
+p99 = "500us"
+cpu_loss = "10%"
+
+[[goal]]
+vm = "db-*"
+p99 = "2ms"
 
 [small_first]
 burst = "4ms"

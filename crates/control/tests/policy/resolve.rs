@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_control::desired::{HostCapabilities, Target, VcpusBy, Wanted, resolve, settings};
+use lowtail_control::desired::{
+    HostCapabilities, Target, VcpusBy, Wanted, machines, resolve, settings,
+};
 use lowtail_control::manage::Key;
 use lowtail_discover::{Found, Group, Kind, KnownBy, NamedBy, Origin, Role, Users, Vm, VmThread};
 use lowtail_kernel::Name;
 use lowtail_kernel::cgroup::Version;
 
 use crate::parse;
+
+const NO_ENTRY: &str = "no entry fits web: weights stay";
 
 pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
     HostCapabilities {
@@ -20,6 +24,7 @@ pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
         users: Users::default(),
         missing_users: Vec::new(),
         aside: Default::default(),
+        held: Default::default(),
     }
 }
 
@@ -212,19 +217,61 @@ fn what_cannot_be_set_is_said() {
         alone(),
         &v2,
         &[],
-        &["entries with `title` fit nothing: what libvirt says"],
+        &["entries with `title` fit nothing: what libvirt says", NO_ENTRY],
     );
     check(
         "scheduler = \"fair\"\n[[vm]]\nmetadata = { \"a/b\" = \"x\" }",
         alone(),
         &v2,
         &[],
-        &["entries with `metadata` fit nothing: what libvirt says"],
+        &["entries with `metadata` fit nothing: what libvirt says", NO_ENTRY],
     );
     // Labels may be on the group; only a VM of libvirt's may have others.
     let label = "scheduler = \"fair\"\n[[vm]]\nlabel = { a = \"x\" }";
-    check(label, alone(), &v2, &[], &[]);
-    check(label, vm("web", Kind::Libvirt, false), &v2, &[], &["labels in libvirt's metadata"]);
+    check(label, alone(), &v2, &[], &[NO_ENTRY]);
+    let notes = ["labels in libvirt's metadata", NO_ENTRY];
+    check(label, vm("web", Kind::Libvirt, false), &v2, &[], &notes);
+}
+
+/// Whoever names one VM does not mean all others; whoever names none means all.
+#[test]
+fn others_keep_their_weight() {
+    let v2 = capabilities(Some(Version::V2));
+    let web = || vm("web", Kind::Qemu, true);
+    let named = "scheduler = \"fair\"\n[[vm]]\nname = \"db\"\nweight = 400";
+    check(named, web(), &v2, &[], &[NO_ENTRY]);
+    let weighed = ["m/web cpu.weight = 200"];
+    check(&format!("others = \"weigh\"\n{named}"), web(), &v2, &weighed, &[]);
+    check("scheduler = \"fair\"", web(), &v2, &weighed, &[]);
+    check("scheduler = \"fair\"\nothers = \"keep\"", web(), &v2, &[], &[NO_ENTRY]);
+    check("scheduler = \"none\"\nothers = \"keep\"", web(), &v2, &[], &[]);
+}
+
+/// The guard has reverted it: nothing of it is touched, and the reason is told.
+#[test]
+fn what_is_held_is_not_touched() {
+    let mut v2 = capabilities(Some(Version::V2));
+    v2.held = BTreeMap::from([((10, 1), "it was late".to_string())]);
+    let text = "scheduler = \"fair\"\n[[vm]]\nweight = 400\ncap = \"50%\"";
+    check(text, vm("web", Kind::Qemu, true), &v2, &[], &["not touched: web: it was late"]);
+}
+
+/// What a policy takes from a VM on purpose is measured against the policy's goals alone, and a tenant's VM against none.
+#[test]
+fn who_has_which_goals() {
+    let text = "[[vm]]\nname = \"w*\"\nweight = 10\n[[vm]]\nname = \"c*\"\ncap = \"50%\"\n\
+                [[goal]]\nvm = [\"web\", \"own\"]\np99 = \"1ms\"";
+    let policy = parse(text).expect(text);
+    let of = |vm: Vm| {
+        let machines = machines(&policy, &[vm], &capabilities(None));
+        (machines[0].goal.is_some(), machines[0].by_default)
+    };
+    let qemu = |name| vm(name, Kind::Qemu, true);
+    assert_eq!(of(qemu("web")), (true, false));
+    assert_eq!(of(qemu("ci")), (false, false));
+    assert_eq!(of(qemu("own")), (true, true));
+    assert_eq!(of(qemu("db")), (false, true));
+    assert_eq!(of(tenants("web", true)), (false, false));
 }
 
 #[test]

@@ -73,6 +73,10 @@ fn the_schema_refuses_what_the_reader_refuses() {
         ("small = 7", "small = 16"),
         ("cpus = \"0-3,^2,8\"", "cpus = 3"),
         ("spread = false", "spread = \"no\""),
+        ("\"weigh\"", "\"weight\""),
+        ("p50 = \"100us\"", "p50 = 100"),
+        ("p99 = \"500us\"", "p98 = \"500us\""),
+        ("\"10%\"", "\"10\""),
     ] {
         assert!(FULL.contains(from), "{from}");
         let text = FULL.replacen(from, to, 1);
