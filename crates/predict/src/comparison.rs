@@ -14,7 +14,7 @@ use crate::schedule::Experience;
 /// The least number of wake-ups from which a median, and a 99th percentile, is compared.
 pub const WAKEUPS_MIN: u64 = 20;
 /// See [`WAKEUPS_MIN`].
-pub const WAKEUPS_MIN_P99: u64 = 200;
+pub const WAKEUPS_MIN_P99: u64 = 500;
 
 /// Figures of a thread, or of all vCPUs of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

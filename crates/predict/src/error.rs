@@ -20,6 +20,14 @@ pub enum Error {
         /// How many can be.
         max: usize,
     },
+    /// It is too long.
+    #[error("the recording is {s} s long; at most {max} s can be simulated: record for a shorter while, or with --on-delay")]
+    Span {
+        /// How long it is, in seconds.
+        s: u64,
+        /// How long it may be.
+        max: u64,
+    },
     /// It has no such VM.
     #[error("the recording has no VM `{name}`; it has {}", list(known))]
     NoVm {

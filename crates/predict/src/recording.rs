@@ -10,6 +10,9 @@ use crate::error::Error;
 use crate::history::{History, THREADS_MAX, Thread};
 use crate::schedule::Experience;
 
+/// The longest that is simulated, in seconds.
+const SPAN_MAX_S: u64 = 600;
+
 /// A recorded schedule: what its threads have done, and what they have experienced.
 #[derive(Debug)]
 pub struct Recording {
@@ -46,6 +49,10 @@ impl Recording {
         })?;
         if !room {
             return Err(Error::Threads { max: THREADS_MAX });
+        }
+        let s = host.span_ns.1.saturating_sub(host.span_ns.0) / 1_000_000_000;
+        if s > SPAN_MAX_S {
+            return Err(Error::Span { s, max: SPAN_MAX_S });
         }
         let called = |(number, thread): (usize, &Thread)| {
             let now = host.names();

@@ -12,9 +12,13 @@ use crate::schedule::{Experience, Schedule};
 const RECORDS: usize = 1 << 14;
 /// Events of the simulator between two looks; each has a few records at most.
 const STEPS: usize = RECORDS / 16;
-/// So many events of the simulator for each of the recording's, and as many besides, are enough for any that gets on.
+/// So many events of the simulator for each of the recording's, for each millisecond of a CPU, and besides, are enough for any that gets
+/// on: a busy CPU ticks once in a millisecond at most.
 const EVENTS_PER_EVENT: u64 = 50;
-const EVENTS_BESIDES: u64 = 5_000_000;
+const EVENTS_PER_MS: u64 = 4;
+const EVENTS_BESIDES: u64 = 100_000;
+/// More are not simulated, which would take minutes.
+const EVENTS_MAX: u64 = 1_000_000_000;
 
 /// What has come of a run.
 #[derive(Debug, Clone)]
@@ -40,7 +44,9 @@ pub fn replay(
     let mut host = Host::new(&config, seed)?;
     let mut schedule = Schedule::default();
     let end = Time::ZERO + model.span;
-    let most = recorded.saturating_mul(EVENTS_PER_EVENT).saturating_add(EVENTS_BESIDES);
+    let ticks = model.span.as_ns() / 1_000_000 * u64::from(config.pcpus) * EVENTS_PER_MS;
+    let most = recorded.saturating_mul(EVENTS_PER_EVENT).saturating_add(ticks + EVENTS_BESIDES);
+    let most = most.min(EVENTS_MAX);
     let (mut events, mut goes_on) = (0, true);
     while goes_on {
         for _ in 0..STEPS {

@@ -39,6 +39,12 @@ enum State {
     Runs(u64),
 }
 
+/// A span; a damaged recording has some that are too long to be one.
+fn span(ns: u64) -> Duration {
+    const MAX: Duration = Duration::from_s(1_000_000);
+    Duration::from_ns(ns.min(MAX.as_ns()))
+}
+
 /// Follows threads by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
@@ -75,12 +81,12 @@ impl Schedule {
         match before {
             State::Woken(at) => {
                 let wait = now.saturating_sub(at);
-                experience.wakeup_latency.record(Duration::from_ns(wait));
+                experience.wakeup_latency.record(span(wait));
                 Some(wait)
             }
             State::Preempted(at) => {
                 let wait = now.saturating_sub(at);
-                experience.preemption_latency.record(Duration::from_ns(wait));
+                experience.preemption_latency.record(span(wait));
                 None
             }
             _ => None,

@@ -44,10 +44,13 @@ impl Ways {
         let busy = match all {
             Some(all) if !enough(&self.to_busy) => all.to_busy,
             // Some have waited until the tick: the lower half has not.
+            _ if self.to_busy.is_empty() => quantile(&self.to_idle, 0.5),
             _ => quantile(&self.to_busy, 0.4),
         };
         let to_idle = match all {
             Some(all) if !enough(&self.to_idle) => all.to_idle,
+            // A host that was never idle does not tell; what is known is nearer than nothing.
+            _ if self.to_idle.is_empty() => busy,
             _ => quantile(&self.to_idle, 0.5),
         };
         Way { to_busy: busy, to_self: Some(busy), to_idle }

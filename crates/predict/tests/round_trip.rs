@@ -1,14 +1,17 @@
 //! Hosts that are simulated, recorded, and predicted from the recording alone: what comes of a change is known, as they can be simulated
 //! under it, too. No kernel is needed.
 
-use lowtail_engine::{Distribution, Duration, Time};
+mod common;
+
+use common::recorded as record;
+use lowtail_engine::{Distribution, Duration};
 use lowtail_host::guest::duty_hog::DutyHogConfig;
 use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
-use lowtail_host::{Config, Costs, Host, SchedulerConfig, VmConfig, Workload};
-use lowtail_predict::{Change, Grade, Letter, Named, Recording, ScheduleWriter, Setup, predict};
-use lowtail_trace::{Options, Role};
+use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
+use lowtail_predict::{Change, Grade, Letter, Recording, Setup, predict};
+use lowtail_trace::Options;
 
 const SPAN: Duration = Duration::from_s(20);
 
@@ -41,23 +44,6 @@ fn host(scheduler: SchedulerConfig, pcpus: u16) -> Config {
     Config::new(pcpus, scheduler, Costs::FREE, vms)
 }
 
-/// Runs it, and gives its recording.
-fn recorded(config: &Config) -> Vec<u8> {
-    let named = config.vms.iter().map(|vm| Named {
-        comm: "CPU 0/KVM".to_owned(),
-        vm: Some((vm.name.clone(), Role::Vcpu(0))),
-    });
-    let named: Vec<Named> = named.collect();
-    let mut writer = ScheduleWriter::new(Vec::new(), config.pcpus, "6.12.0", &named).unwrap();
-    let config = Config { records: 1 << 12, ..config.clone() };
-    let mut host = Host::new(&config, 1).unwrap();
-    let end = Time::ZERO + SPAN;
-    while host.step(end) {
-        host.recorder_mut().drain(|record| writer.record(record).unwrap());
-    }
-    writer.finish(SPAN.as_ns()).unwrap()
-}
-
 fn read(bytes: &[u8]) -> Recording {
     Recording::read(bytes, &Options::default()).unwrap()
 }
@@ -78,7 +64,7 @@ fn near(expected: f64, found: f64, part: f64) -> bool {
 #[test]
 fn a_replay_is_what_was_recorded() {
     for pcpus in [1, 2] {
-        let recording = read(&recorded(&host(fair(FairVersion::Linux612), pcpus)));
+        let recording = read(&record(&host(fair(FairVersion::Linux612), pcpus), SPAN));
         let setup = Setup::new(fair(FairVersion::Linux612));
         let replay = predict(&recording, &setup, &Change::default(), 1, false).unwrap().replay;
         for vm in &replay.vms {
@@ -97,11 +83,11 @@ fn another_scheduler_does_what_was_predicted() {
         (2, small_first()),
         (2, fair(FairVersion::Linux61)),
     ] {
-        let recording = read(&recorded(&host(fair(FairVersion::Linux612), pcpus)));
+        let recording = read(&record(&host(fair(FairVersion::Linux612), pcpus), SPAN));
         let as_it_was = Setup::new(fair(FairVersion::Linux612));
         let change = Change { setup: Some(Setup::new(other.clone())), policy: None };
         let predicted = predict(&recording, &as_it_was, &change, 1, false).unwrap();
-        let truth = read(&recorded(&host(other.clone(), pcpus)));
+        let truth = read(&record(&host(other.clone(), pcpus), SPAN));
         for vm in ["web", "mail", "duty"] {
             let [p50, p99, cpu] = experience(&truth, vm);
             let of = predicted.vms.iter().find(|of| of.name == vm).unwrap().predicted.unwrap();
@@ -117,7 +103,7 @@ fn another_scheduler_does_what_was_predicted() {
 
 #[test]
 fn the_same_seeds_predict_the_same() {
-    let recording = read(&recorded(&host(fair(FairVersion::Linux612), 2)));
+    let recording = read(&record(&host(fair(FairVersion::Linux612), 2), SPAN));
     let setup = Setup::new(fair(FairVersion::Linux612));
     let change = Change { setup: Some(Setup::new(small_first())), policy: None };
     let all = || predict(&recording, &setup, &change, 4, true).unwrap();

@@ -11,51 +11,57 @@ use crate::hosts::{Host, What};
 /// Recordings of a host: as it is, and then of each change.
 pub(crate) type Recordings = Vec<Vec<u8>>;
 
-/// Begins with all of the host; a recording by its number.
+/// Records after so many hundredths of a second from the VMs' beginning, so that each recording has the same requests.
 const HEAD: &str = r#"
+now() { read up rest </proc/uptime; echo "${up%.*}${up#*.}"; }
+begin() { stop; start; began=$(now); }
 record() {
+	left=$((began + 300 - $(now)))
+	[ $left -le 0 ] || usleep $((left * 10000))
 	lowtail host record --no-network --duration ${SECONDS}s -o /tmp/r.ltr >/tmp/record.log 2>&1 || cat /tmp/record.log
 	echo "BEGIN $1"
 	gzip -c /tmp/r.ltr | base64
 	echo "END $1"
 	rm -f /tmp/r.ltr
 }
-pids() { cat /sys/fs/cgroup/machine.slice/*$1.scope/libvirt/*/cgroup.threads; }
+ok() { "$@" >/tmp/ok.log 2>&1 || { echo "$@"; cat /tmp/ok.log; }; }
+threads() { cat /sys/fs/cgroup/machine.slice/*$1.scope/libvirt/*/cgroup.threads; }
 "#;
 
 fn script(host: &Host, seconds: u32) -> String {
     let mut text = format!("SECONDS={seconds}\n{HEAD}");
+    let names = || host.vms.iter().map(|vm| vm.name.as_str());
+    text += "start() {\n";
     for (n, vm) in host.vms.iter().enumerate() {
-        let (name, loads) = (&vm.name, vm.loads.join(","));
+        let (name, loads, seed) = (&vm.name, vm.loads.join(","), host.seed * 100 + n as u64);
         let _ = writeln!(
             text,
-            "lowtail-standin --as libvirt --name {name} --load '{loads}' --seed {} --seconds 100000 >/tmp/{name}.log 2>&1 &\n\
-             {name}=$!",
-            host.seed * 100 + n as u64
+            "lowtail-standin --as libvirt --name {name} --load '{loads}' --seed {seed} >/tmp/{name}.log 2>&1 &\n{name}=$!"
         );
     }
-    text += "sleep 1.5\nrecord 0\n";
+    let pids = names().map(|name| format!("${name}")).collect::<Vec<_>>().join(" ");
+    let _ = write!(
+        text,
+        "}}\nstop() {{ [ -z \"${}\" ] || {{ kill {pids}; wait {pids}; }}; }}\nbegin\nrecord 0\n",
+        host.vms[0].name
+    );
     for (n, change) in (1..).zip(&host.changes) {
-        let record = format!("sleep 0.5\nrecord {n}\n");
         let _ = match &change.what {
             What::Policy(policy) => write!(
                 text,
-                "cat >/tmp/p.toml <<'END'\n{policy}END\nlowtail host apply /tmp/p.toml >/tmp/apply.log 2>&1 || cat /tmp/apply.log\n\
-                 {record}lowtail host revert >/tmp/revert.log 2>&1 || cat /tmp/revert.log\nsleep 0.5\n"
+                "begin\ncat >/tmp/p.toml <<'END'\n{policy}END\nsleep 1\nok lowtail host apply /tmp/p.toml\nrecord {n}\n\
+                 ok lowtail host revert\n"
             ),
             What::SmallFirst => write!(
                 text,
-                "printf '' >/tmp/p.toml\nlowtail host apply --watch /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\n\
-                 until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.5; kill -0 $watch || break; done\nsleep 8\n{record}kill -TERM $watch\nwait $watch || cat /tmp/apply.log\n\
-                 lowtail host revert >/dev/null 2>&1\nsleep 0.5\n"
+                "printf '' >/tmp/p.toml\nlowtail host apply --watch --no-guard /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\n\
+                 until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.5; kill -0 $watch || break; done\nbegin\nrecord {n}\n\
+                 kill -TERM $watch\nwait $watch || cat /tmp/apply.log\nlowtail host revert >/dev/null 2>&1\n"
             ),
-            What::Without(vm) => {
-                write!(text, "kill -STOP ${vm}\n{record}kill -CONT ${vm}\nsleep 0.5\n")
-            }
+            What::Without(vm) => write!(text, "begin\nsleep 1\nkill -STOP ${vm}\nrecord {n}\nkill -CONT ${vm}\n"),
             What::Pin(vm, cpu) => write!(
                 text,
-                "for t in $(pids {vm}); do taskset -p {:x} $t >/dev/null; done\n{record}\
-                 for t in $(pids {vm}); do taskset -p ffff $t >/dev/null; done\nsleep 0.5\n",
+                "begin\nsleep 1\nfor t in $(threads {vm}); do ok taskset -p {:x} $t; done\nrecord {n}\n",
                 1_u32 << cpu
             ),
         };
