@@ -15,6 +15,8 @@ use crate::history::{Segment, WokenBy};
 
 /// A slope that is less certain than this says nothing.
 const UNSURE: f64 = 0.25;
+/// So uncertain a slope, relative to the one that there would be, tells one from none more often than not.
+const TELLING: f64 = 0.75;
 /// Times of which one is as good as constant, relative to their mean.
 const CONSTANT: f64 = 0.02;
 
@@ -68,7 +70,8 @@ impl Sums {
 
 /// What wakes the thread of these segments.
 pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
-    let (mut sleeps, mut periods, mut backlog) = (Sums::default(), Sums::default(), Sums::default());
+    let (mut sleeps, mut periods, mut backlog) =
+        (Sums::default(), Sums::default(), Sums::default());
     let (mut hard, mut all) = (0, 0);
     for pair in segments.windows(2) {
         let WokenBy::Interrupt(context) = pair[1].woken_by else { continue };
@@ -90,7 +93,7 @@ pub(crate) fn interrupts(segments: &[Segment]) -> Interrupts {
     }
     let load = backlog.mean_y / periods.mean_y.max(1.0);
     if let Some((slope, error)) = backlog.slope()
-        && error < UNSURE * load
+        && error < TELLING * load
     {
         return if slope > load / 2.0 { Interrupts::Arrivals } else { Interrupts::Timer };
     }
@@ -116,7 +119,14 @@ mod tests {
         let mut segments = Vec::new();
         for n in 0..200 {
             let woken_by = WokenBy::Interrupt(Context::HardInterrupt);
-            segments.push(Segment { slept_ns, woken_ns, woken_by, wait_ns: 0, work_ns: work(n), wakes_from: 0 });
+            segments.push(Segment {
+                slept_ns,
+                woken_ns,
+                woken_by,
+                wait_ns: 0,
+                work_ns: work(n),
+                wakes_from: 0,
+            });
             slept_ns = woken_ns + work(n);
             woken_ns = next(n, woken_ns, slept_ns).max(slept_ns);
         }
@@ -125,7 +135,8 @@ mod tests {
 
     /// A number from 0 to 999 that looks like chance.
     fn random(n: u64) -> u64 {
-        n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d_1ce4_e5b9) % 1000
+        n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            % 1000
     }
 
     #[test]
@@ -157,7 +168,14 @@ mod tests {
                 due += (-(1.0 - random(3 * n) as f64 / 1000.0).ln() * 500_000.0) as u64;
             }
             let woken_by = WokenBy::Interrupt(Context::HardInterrupt);
-            segments.push(Segment { slept_ns, woken_ns, woken_by, wait_ns: wait, work_ns, wakes_from: 0 });
+            segments.push(Segment {
+                slept_ns,
+                woken_ns,
+                woken_by,
+                wait_ns: wait,
+                work_ns,
+                wakes_from: 0,
+            });
             (slept_ns, woken_ns) = (end, due);
         }
         assert_eq!(interrupts(&segments), Interrupts::Arrivals);

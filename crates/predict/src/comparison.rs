@@ -80,18 +80,18 @@ pub struct Comparison {
 impl Comparison {
     /// Compares `replayed`, a run of `model`, with `recording`.
     pub fn new(recording: &Recording, model: &Model, replayed: &Replayed) -> Self {
-        let span = recording.span_ns();
+        let spans = [recording.span_ns(), model.span.as_ns()];
         let mut threads = Vec::new();
         let mut vms: Vec<(String, [Sum; 2])> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for (thread, simulated) in model.threads.iter().zip(&replayed.experience) {
             let (info, recorded) =
                 (&recording.infos[thread.recorded], &recording.experience[thread.recorded]);
-            let figures = |of: &Experience| Figures::new(&of.wakeup_latency, of, span);
+            let figures = |of: &Experience, span| Figures::new(&of.wakeup_latency, of, span);
             threads.push(Pair {
                 name: recording.names[thread.recorded].clone(),
-                recorded: figures(recorded),
-                simulated: figures(simulated),
+                recorded: figures(recorded, spans[0]),
+                simulated: figures(simulated, spans[1]),
             });
             let dom = usize::from(thread.dom);
             let Some(name) = model.name(recording, dom) else { continue };
@@ -107,8 +107,8 @@ impl Comparison {
         }
         let vm = |(name, [recorded, simulated]): (String, [Sum; 2])| Pair {
             name,
-            recorded: recorded.figures(span),
-            simulated: simulated.figures(span),
+            recorded: recorded.figures(spans[0]),
+            simulated: simulated.figures(spans[1]),
         };
         Comparison { vms: vms.into_iter().map(vm).collect(), threads }
     }

@@ -1,7 +1,5 @@
 //! Why something cannot be predicted.
 
-use crate::grade::Grade;
-
 /// Why something cannot be predicted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,7 +19,9 @@ pub enum Error {
         max: usize,
     },
     /// It is too long.
-    #[error("the recording is {s} s long; at most {max} s can be simulated: record for a shorter while, or with --on-delay")]
+    #[error(
+        "the recording is {s} s long; at most {max} s can be simulated: record for a shorter while, or with --on-delay"
+    )]
     Span {
         /// How long it is, in seconds.
         s: u64,
@@ -49,7 +49,7 @@ pub enum Error {
         "the simulator does not agree with this recording ({0}): what it would predict says little. Record for longer and without \
          losses, or use it all the same with --anyway"
     )]
-    Poor(Box<Grade>),
+    Poor(String),
     /// The simulation does not get on.
     #[error(
         "the simulation was stopped after {events} events, {at_ms} ms into the recording, which has {recorded}: \

@@ -87,11 +87,12 @@ impl Grade {
             },
             0.0,
         );
-        let cpu = threads.iter().map(|pair| {
-            (pair.recorded.cpu_percent - pair.simulated.cpu_percent).abs()
-        });
+        let cpu = threads
+            .iter()
+            .map(|pair| (pair.recorded.cpu_percent - pair.simulated.cpu_percent).abs());
         let cpu_percent = cpu.fold(0.0, f64::max);
-        let within = |errors: Option<Errors>, limit: f64| errors.is_none_or(|of| of.median <= limit);
+        let within =
+            |errors: Option<Errors>, limit: f64| errors.is_none_or(|of| of.median <= limit);
         let grade = if within(p50, 0.1) && within(p99, 0.25) && cpu_percent <= 1.0 {
             Letter::Good
         } else if within(p50, 0.25) && within(p99, 0.5) && cpu_percent <= 5.0 {
@@ -118,7 +119,11 @@ impl fmt::Display for Grade {
         write!(f, "{}", self.grade)?;
         for (what, errors) in [("p50", self.p50), ("p99", self.p99)] {
             if let Some(Errors { median, threads, .. }) = errors {
-                write!(f, "; {what} of {threads} threads {:.0} % off in the median", 100.0 * median)?;
+                write!(
+                    f,
+                    "; {what} of {threads} threads {:.0} % off in the median",
+                    100.0 * median
+                )?;
             }
         }
         write!(f, "; processor time up to {:.1} % of a CPU off", self.cpu_percent)

@@ -58,7 +58,9 @@ impl Groups {
     pub(crate) fn of_vm(&mut self, recording: &Recording, vm: usize, copy: u32) -> Option<Cgroup> {
         let groups = &recording.host.facts.groups;
         let is_own = |&(number, group): &(usize, &GroupFacts)| {
-            self.vms[number] == Some(Ok(vm)) && group.parent.is_some() && !is_for_several(&group.path)
+            self.vms[number] == Some(Ok(vm))
+                && group.parent.is_some()
+                && !is_for_several(&group.path)
         };
         let (number, _) = groups.iter().enumerate().find(is_own)?;
         self.place(groups, number as u32, copy)
@@ -75,7 +77,12 @@ impl Groups {
         let number = Cgroup(u16::try_from(self.configs.len()).ok()?);
         self.known.insert((group, copy), number);
         let name = if copy == 0 { facts.path.clone() } else { format!("{}+{copy}", facts.path) };
-        self.configs.push(CgroupConfig { name, parent, shares: shares(facts), limit: limit(facts) });
+        self.configs.push(CgroupConfig {
+            name,
+            parent,
+            shares: shares(facts),
+            limit: limit(facts),
+        });
         Some(number)
     }
 }
@@ -83,7 +90,8 @@ impl Groups {
 /// Whether a group is made for several VMs: systemd's slices, and libvirt's directories (`virCgroupNewPartition`).
 fn is_for_several(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.ends_with(".slice") || ["machine", "libvirt", "qemu", "kubepods"].contains(&name) && !path.contains(".scope")
+    name.ends_with(".slice")
+        || ["machine", "libvirt", "qemu", "kubepods"].contains(&name) && !path.contains(".scope")
 }
 
 /// The group above, which comes before it.

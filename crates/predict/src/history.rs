@@ -134,7 +134,8 @@ impl History {
                         self.threads[next].ways.measure(wait, was_idle);
                     }
                 }
-                if left == Left::Runnable && prev.is_some() && wait.is_none_or(|wait| !is_way(wait)) {
+                if left == Left::Runnable && prev.is_some() && wait.is_none_or(|wait| !is_way(wait))
+                {
                     self.ticks.switched(now);
                 }
                 if let Some(next) = next {
@@ -300,7 +301,8 @@ impl Thread {
     /// The wakes of segment number `at`.
     pub(crate) fn wakes_of(&self, at: usize) -> std::ops::Range<usize> {
         let from = self.segments[at].wakes_from as usize;
-        let to = self.segments.get(at + 1).map_or(self.wakes.len(), |next| next.wakes_from as usize);
+        let to =
+            self.segments.get(at + 1).map_or(self.wakes.len(), |next| next.wakes_from as usize);
         from..to
     }
 }

@@ -18,7 +18,10 @@ pub fn recorded_scheduler(
     let release = release.or(host.kernel.as_deref());
     let version = release.and_then(version);
     let Some(version) = version else {
-        return Err(Error::Unsaid { what: "under which kernel it was made", option: "--kernel 6.12" });
+        return Err(Error::Unsaid {
+            what: "under which kernel it was made",
+            option: "--kernel 6.12",
+        });
     };
     let mut fair = FairConfig::new(version);
     let Some(facts) = &host.facts.kernel else { return Ok(SchedulerConfig::Fair(fair)) };

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use lowtail_engine::{Duration, Rng};
 use lowtail_host::cgroup::{Policy, Thread as HostThread};
 use lowtail_host::guest::replay::{ReplayConfig, THREADS_MAX};
-use lowtail_host::{Cgroup, Config, Costs, CpuSet, Pcpu, SchedulerConfig, Topology, VmConfig, Way, Workload};
+use lowtail_host::{
+    Cgroup, Config, Costs, CpuSet, Pcpu, SchedulerConfig, Topology, VmConfig, Way, Workload,
+};
 use lowtail_trace::recording;
 use lowtail_trace::{CpuPlace, Role, ThreadInfo};
 
@@ -108,7 +110,8 @@ fn domains(recording: &Recording, setup: &Setup) -> Result<Vec<Domain>, Error> {
     }
     let mut domains = Vec::new();
     let mut add = |vm: Option<usize>, copy: u32, threads: &[ThreadNumber]| {
-        let domain = |some: &[ThreadNumber]| Domain { vm, copy, members: some.to_vec(), group: None };
+        let domain =
+            |some: &[ThreadNumber]| Domain { vm, copy, members: some.to_vec(), group: None };
         domains.extend(threads.chunks(THREADS_MAX).map(domain));
     };
     of_vms.iter().enumerate().for_each(|(vm, threads)| add(Some(vm), 0, threads));
@@ -193,7 +196,8 @@ impl Model {
             domain.group = domain.vm.and_then(|vm| groups.of_vm(recording, vm, domain.copy));
         }
         let recorded = online(recording);
-        let online = setup.cpus.map_or(recorded, |cpus| CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS)));
+        let online =
+            setup.cpus.map_or(recorded, |cpus| CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS)));
         let times = Times::new(recording, &setup.scheduler, setup.seed);
         let way = usual_way(recording);
         let mut vms = Vec::new();
@@ -208,7 +212,8 @@ impl Model {
             };
             let pin = setup.pins.iter().find(|(vm, _)| domain.vm.is_some() && vm == name);
             let pin = pin.map(|&(_, cpus)| cpus.and(online)).filter(|cpus| !cpus.is_empty());
-            let ways = |&thread: &ThreadNumber| recording.history.threads[thread].ways.usual(Some(way));
+            let ways =
+                |&thread: &ThreadNumber| recording.history.threads[thread].ways.usual(Some(way));
             let own_time = times.of_copy(domain.copy, name);
             let (mut replays, mut host_threads) = (Vec::new(), Vec::new());
             for &thread in &domain.members {
@@ -243,7 +248,8 @@ impl Model {
     /// Each VM has the weight of its control group, as small-first is told: 1024 shares are its usual weight of 256.
     pub(crate) fn weigh(&mut self) {
         for (vm, domain) in self.config.vms.iter_mut().zip(&self.domains) {
-            let shares = domain.group.map_or(1024, |group| self.config.cgroups[group.index()].shares);
+            let shares =
+                domain.group.map_or(1024, |group| self.config.cgroups[group.index()].shares);
             vm.weight = (shares / 4).clamp(1, u16::MAX.into()) as u16;
         }
     }
@@ -333,7 +339,11 @@ fn topology(places: &[CpuPlace], pcpus: u16) -> Option<Topology> {
         keys.sort_unstable();
         keys.dedup();
         let members = |&wanted: &u16| {
-            places.iter().filter(|place| key(place) == wanted).map(|place| Pcpu(place.cpu)).collect()
+            places
+                .iter()
+                .filter(|place| key(place) == wanted)
+                .map(|place| Pcpu(place.cpu))
+                .collect()
         };
         keys.iter().map(members).collect()
     };
@@ -382,7 +392,11 @@ fn host_thread(
 /// (`kernel/stop_machine.c`).
 fn usual_policy(info: &ThreadInfo) -> Policy {
     let name = info.comm.as_deref().unwrap_or_default();
-    if info.role.is_none() && name.starts_with("migration/") { Policy::Fifo(99) } else { Policy::Other }
+    if info.role.is_none() && name.starts_with("migration/") {
+        Policy::Fifo(99)
+    } else {
+        Policy::Other
+    }
 }
 
 fn policy(thread: &recording::ThreadFacts) -> Policy {
@@ -394,7 +408,9 @@ fn policy(thread: &recording::ThreadFacts) -> Policy {
         recording::Policy::Idle => Policy::Idle,
         // Before all real-time threads.
         recording::Policy::Deadline => Policy::Fifo(99),
-        recording::Policy::Other | recording::Policy::Ext | recording::Policy::Unknown(_) => Policy::Other,
+        recording::Policy::Other | recording::Policy::Ext | recording::Policy::Unknown(_) => {
+            Policy::Other
+        }
     }
 }
 

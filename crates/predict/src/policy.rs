@@ -36,8 +36,7 @@ pub fn put_in_force(model: &mut Model, recording: &Recording, policy: &Policy) -
         }
     }
     if wanted.vcpus == VcpusBy::SmallFirst {
-        let config =
-            SmallFirstConfig { params: policy.small_first, ..SmallFirstConfig::default() };
+        let config = SmallFirstConfig { params: policy.small_first, ..SmallFirstConfig::default() };
         model.config.scheduler = SchedulerConfig::SmallFirst(config);
         model.weigh();
     }
@@ -125,6 +124,7 @@ fn capabilities(model: &Model, recording: &Recording) -> HostCapabilities {
         users: Users::default(),
         missing_users: Vec::new(),
         aside: BTreeSet::new(),
+        held: Default::default(),
     }
 }
 
@@ -154,8 +154,10 @@ fn set_group(model: &mut Model, path: &Path, key: Key, to: &str) {
             let quota = words.next().and_then(us);
             let period = words.next().and_then(us).unwrap_or(Duration::from_ms(100));
             let burst = group.limit.map_or(Duration::ZERO, |limit| limit.burst);
-            group.limit = quota.map(|quota| {
-                Limit { quota: quota.max(Duration::from_ms(1)), period, burst: burst.min(quota) }
+            group.limit = quota.map(|quota| Limit {
+                quota: quota.max(Duration::from_ms(1)),
+                period,
+                burst: burst.min(quota),
             });
         }
         Key::CpuMaxBurst => {

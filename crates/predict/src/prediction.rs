@@ -127,7 +127,8 @@ fn runs(
         let done = std::thread::scope(|scope| {
             let started: Vec<_> = some.iter().map(|&seed| scope.spawn(move || run(seed))).collect();
             let joined = started.into_iter().map(|thread| thread.join());
-            joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            joined
+                .map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<Result<Vec<_>, _>>()
         })?;
         all.extend(done);
@@ -138,9 +139,8 @@ fn runs(
 
 /// The simulated figures of the VM called so.
 fn of(runs: &Runs, name: &str) -> Option<Ranges> {
-    let figures = runs.iter().map(|run| {
-        run.vms.iter().find(|vm| vm.name == name).map(|vm| vm.simulated)
-    });
+    let figures =
+        runs.iter().map(|run| run.vms.iter().find(|vm| vm.name == name).map(|vm| vm.simulated));
     let figures: Vec<Figures> = figures.collect::<Option<_>>()?;
     (!figures.is_empty()).then(|| Ranges::of(&figures))
 }
@@ -162,7 +162,7 @@ pub fn predict(
     let replay = before[0].clone();
     let grade = Grade::of(&replay);
     if grade.grade == Letter::Poor && !anyway {
-        return Err(Error::Poor(Box::new(grade)));
+        return Err(Error::Poor(grade.to_string()));
     }
     let changed = change.setup.is_some() || change.policy.is_some();
     let (after, notes) = if changed {
@@ -171,12 +171,16 @@ pub fn predict(
     } else {
         (Vec::new(), Vec::new())
     };
-    let mut vms: Vec<VmPrediction> = replay.vms.iter().map(|vm| VmPrediction {
-        name: vm.name.clone(),
-        recorded: Some(vm.recorded),
-        replayed: of(&before, &vm.name),
-        predicted: of(&after, &vm.name),
-    }).collect();
+    let mut vms: Vec<VmPrediction> = replay
+        .vms
+        .iter()
+        .map(|vm| VmPrediction {
+            name: vm.name.clone(),
+            recorded: Some(vm.recorded),
+            replayed: of(&before, &vm.name),
+            predicted: of(&after, &vm.name),
+        })
+        .collect();
     let added = after.iter().flat_map(|run| &run.vms).map(|vm| &vm.name);
     for name in added {
         if !vms.iter().any(|vm| vm.name == *name) {

@@ -18,13 +18,15 @@ impl Prediction {
         let mut rows = vec![head];
         for vm in &self.vms {
             for kind in (0..KINDS.len()).filter(|&kind| has(kind)) {
-                let name = if rows.last().is_some_and(|last| last[0] == vm.name || last[0].is_empty()) {
-                    String::new()
-                } else {
-                    vm.name.clone()
-                };
+                let name =
+                    if rows.last().is_some_and(|last| last[0] == vm.name || last[0].is_empty()) {
+                        String::new()
+                    } else {
+                        vm.name.clone()
+                    };
                 let name = if kind == 0 { vm.name.clone() } else { name };
-                let [p50, p99, cpu] = row(vm, kind).unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
+                let [p50, p99, cpu] =
+                    row(vm, kind).unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
                 rows.push(vec![name, KINDS[kind].to_owned(), p50, p99, cpu]);
             }
         }
@@ -74,14 +76,17 @@ fn time(us: f64) -> String {
 
 /// The first two columns flush left, the others right.
 fn align(out: &mut String, rows: &[Vec<String>]) {
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-    };
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..5).map(width).collect();
     for row in rows {
         let mut line = String::from(" ");
         for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column < 2 { write!(line, " {cell:<width$} ") } else { write!(line, " {cell:>width$} ") };
+            let _ = if column < 2 {
+                write!(line, " {cell:<width$} ")
+            } else {
+                write!(line, " {cell:>width$} ")
+            };
         }
         out.push_str(line.trim_end());
         out.push('\n');

@@ -36,7 +36,9 @@ pub(crate) fn workload(thread: &Thread, time: Timeline, others: &impl Others) ->
         let arrival = Time::ZERO + ns(time.at(segment.woken_ns));
         let begins = at == first;
         let cause = match segment.woken_by {
-            _ if begins && endless && at == last && time.is_appended(segment.woken_ns) => Cause::None,
+            _ if begins && endless && at == last && time.is_appended(segment.woken_ns) => {
+                Cause::None
+            }
             WokenBy::Start if begins => Cause::Timer(ns(time.at(segment.woken_ns))),
             WokenBy::Start => Cause::None,
             WokenBy::Thread { waker, since_ns } if others.wakes(waker as ThreadNumber) => {
@@ -54,8 +56,7 @@ pub(crate) fn workload(thread: &Thread, time: Timeline, others: &impl Others) ->
                 Cause::Wakeup
             }
         };
-        let work =
-            if endless && at == last { Duration::MAX } else { ns(segment.work_ns) };
+        let work = if endless && at == last { Duration::MAX } else { ns(segment.work_ns) };
         let from = replay.wakes.len() as u32;
         for wake in &thread.wakes[thread.wakes_of(at)] {
             let Some((dom, number)) = others.place(wake.thread) else { continue };

@@ -78,7 +78,8 @@ impl<W: Write> ScheduleWriter<W> {
     /// # Errors
     /// See [`ScheduleWriter::new`].
     pub fn record(&mut self, record: &Record) -> io::Result<()> {
-        let (now, cpu, thread) = (record.time.as_ns(), record.pcpu.index(), tid(record.vcpu.index()));
+        let (now, cpu, thread) =
+            (record.time.as_ns(), record.pcpu.index(), tid(record.vcpu.index()));
         if now > self.now_ns {
             self.go_idle();
             self.now_ns = now;

@@ -42,7 +42,8 @@ impl FromStr for Span {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        let us: u64 = number.parse().map_err(|_| format!("`{text}`: microseconds, such as 500 or ~500"))?;
+        let us: u64 =
+            number.parse().map_err(|_| format!("`{text}`: microseconds, such as 500 or ~500"))?;
         if !(1..=10_000_000).contains(&us) {
             return Err(format!("`{text}`: 1 to 10000000 microseconds"));
         }
@@ -181,7 +182,8 @@ mod tests {
         assert_eq!("burn".parse(), Ok(Load::Burn));
         assert_eq!("serve:~3000:400".parse(), Ok(Load::Serve(span(3000, true), span(400, false))));
         assert_eq!("stage:~20".parse(), Ok(Load::Stage(span(20, true))));
-        for bad in ["", "burn:1", "serve:1", "sleep:0:5", "every:5:x", "stage:-1", "stage:10000001"] {
+        for bad in ["", "burn:1", "serve:1", "sleep:0:5", "every:5:x", "stage:-1", "stage:10000001"]
+        {
             assert!(bad.parse::<Load>().is_err(), "{bad}");
         }
     }

@@ -251,9 +251,10 @@ fn cased(name: &str, separator: char) -> String {
 fn keys() -> BTreeMap<String, String> {
     let crates = root().join("crates");
     let mut keys = Keys::default();
-    for name in
-        ["cli", "control", "discover", "kernel", "libvirt", "observe", "trace", "lab", "play"]
-    {
+    for name in [
+        "cli", "control", "discover", "kernel", "libvirt", "observe", "predict", "trace", "lab",
+        "play",
+    ] {
         let mut sources = files(&crates.join(name).join("src"), &[".rs"]);
         sources.retain(|path| NOT_PRINTED.iter().all(|(file, _)| !path.ends_with(file)));
         sources.iter().for_each(|path| keys.read(path));

@@ -23,6 +23,7 @@ mod keys;
 mod network;
 mod perfetto;
 mod policy;
+mod predict;
 mod queue_blame;
 mod reference;
 mod report;

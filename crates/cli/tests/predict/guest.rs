@@ -58,7 +58,9 @@ fn script(host: &Host, seconds: u32) -> String {
                  until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.5; kill -0 $watch || break; done\nbegin\nrecord {n}\n\
                  kill -TERM $watch\nwait $watch || cat /tmp/apply.log\nlowtail host revert >/dev/null 2>&1\n"
             ),
-            What::Without(vm) => write!(text, "begin\nsleep 1\nkill -STOP ${vm}\nrecord {n}\nkill -CONT ${vm}\n"),
+            What::Without(vm) => {
+                write!(text, "begin\nsleep 1\nkill -STOP ${vm}\nrecord {n}\nkill -CONT ${vm}\n")
+            }
             What::Pin(vm, cpu) => write!(
                 text,
                 "begin\nsleep 1\nfor t in $(threads {vm}); do ok taskset -p {:x} $t; done\nrecord {n}\n",

@@ -52,7 +52,9 @@ pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
         let after = measured(&read(after));
         for vm in predicted.vms {
             let is_it = |other: &&lowtail_predict::Pair| other.name == vm.name;
-            let Some(after) = after.vms.iter().find(is_it).map(|pair| pair.recorded) else { continue };
+            let Some(after) = after.vms.iter().find(is_it).map(|pair| pair.recorded) else {
+                continue;
+            };
             let (Some(before), Some(replayed), Some(expected)) =
                 (vm.recorded, vm.replayed, vm.predicted)
             else {
@@ -140,6 +142,11 @@ impl Sum {
     /// Median errors of medians and 99th percentiles, in percent, and the part of 99th percentiles that is within a half.
     pub(crate) fn figures(&self) -> [f64; 4] {
         let direction = 100.0 * self.right as f64 / self.large.max(1) as f64;
-        [Sum::median(&self.p50), Sum::median(&self.p99), Sum::part_within(&self.p99, 0.5), direction]
+        [
+            Sum::median(&self.p50),
+            Sum::median(&self.p99),
+            Sum::part_within(&self.p99, 0.5),
+            direction,
+        ]
     }
 }

@@ -39,7 +39,10 @@ fn changes_do_what_was_predicted() {
         assert_eq!(recordings.len(), 1 + host.changes.len(), "host {seed}: all were recorded");
         for row in judge(&host, &recordings) {
             let times = |figures: Option<[f64; 4]>| {
-                figures.map_or_else(|| "-".to_owned(), |of| of.map(|us| format!("{us:>8.1}")).join(" "))
+                figures.map_or_else(
+                    || "-".to_owned(),
+                    |of| of.map(|us| format!("{us:>8.1}")).join(" "),
+                )
             };
             println!(
                 "{:5} {:28} {:12} p50 {:35} p99 {:35} cpu {}",

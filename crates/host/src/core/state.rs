@@ -172,9 +172,10 @@ impl Core {
             busy_since: Time::ZERO,
         });
         let usual_way = Way::of(&config.costs);
-        let ways = config.vms.iter().flat_map(|vm| {
-            (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied())
-        });
+        let ways = config
+            .vms
+            .iter()
+            .flat_map(|vm| (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied()));
         Core {
             usual_way,
             ways: ways.collect(),

@@ -156,7 +156,11 @@ impl GuestContext<'_> {
     /// Where a notification of the domain's vCPU number `vcpu` comes from that `waker` sends, which runs.
     pub(super) fn origin_of(&self, waker: Vcpu, vcpu: usize) -> Origin {
         let processor = |v: Vcpu| self.host.vcpus[v.index()].processor;
-        if processor(waker) == processor(self.vcpu(vcpu)) { Origin::Beside } else { Origin::Elsewhere }
+        if processor(waker) == processor(self.vcpu(vcpu)) {
+            Origin::Beside
+        } else {
+            Origin::Elsewhere
+        }
     }
 
     /// Where a notification of the domain's first vCPU comes from that the first one of `dom` sends.
