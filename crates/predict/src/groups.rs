@@ -102,7 +102,7 @@ fn parent(groups: &[GroupFacts], group: u32) -> Option<u32> {
 /// `cpu.weight` 100 are 1024 shares; a group with `cpu.idle` has the weight 3 (`WEIGHT_IDLEPRIO`, `kernel/sched/sched.h`).
 fn shares(group: &GroupFacts) -> u64 {
     let weight = group.weight.map(|weight| u64::from(weight) * 1024 / 100);
-    let shares = weight.or(group.shares.map(u64::from)).unwrap_or(1024);
+    let shares = weight.or_else(|| group.shares.map(u64::from)).unwrap_or(1024);
     if group.idle { 3 } else { shares.clamp(2, 262_144) }
 }
 

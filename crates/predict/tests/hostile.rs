@@ -103,7 +103,9 @@ fn events_of_chance_end() {
             let mut event = now[cpu].to_le_bytes().to_vec();
             event.extend(first.to_le_bytes());
             event.extend(second.to_le_bytes());
-            writer.events(cpu as u32, u64::from(random(&mut state) % 50 == 0), &event).unwrap();
+            writer
+                .events(cpu as u32, u64::from(random(&mut state).is_multiple_of(50)), &event)
+                .unwrap();
         }
         let end = now.into_iter().max().unwrap();
         let bytes = writer.finish(end, 0).unwrap().0;

@@ -6,7 +6,7 @@ use lowtail_predict::{Named, ScheduleWriter};
 use lowtail_trace::Role;
 
 /// Runs a host for so long, and gives its recording: each vCPU is the only one of its VM.
-pub fn recorded(config: &Config, span: Duration) -> Vec<u8> {
+pub(crate) fn recorded(config: &Config, span: Duration) -> Vec<u8> {
     let named = config.vms.iter().map(|vm| Named {
         comm: "CPU 0/KVM".to_owned(),
         vm: Some((vm.name.clone(), Role::Vcpu(0))),
