@@ -120,5 +120,5 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
     let prediction = predict(&recording, &as_it_was, &change, command.seeds, command.anyway);
     let prediction = prediction.map_err(failed)?;
     trace::show(global, || prediction.table(), &prediction)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if prediction.worse.is_empty() { ExitCode::SUCCESS } else { exit::SHORT.into() })
 }

@@ -1,6 +1,7 @@
 //! A prediction: what VMs experienced in a recording, what they experience in the simulator under the same scheduler, and what they would
 //! under another.
 
+use lowtail_control::guard::{CPU_LEAST, CPU_LOSS, WORSE};
 use lowtail_control::policy::Policy;
 use lowtail_out::seconds;
 use serde::{Serialize, Serializer};
@@ -92,6 +93,8 @@ pub struct Prediction {
     pub replay: Comparison,
     /// VM by VM.
     pub vms: Vec<VmPrediction>,
+    /// What gets worse by the change, in words: by as much as the guard of `host apply` would not have it, in the middle of all runs.
+    pub worse: Vec<String>,
     /// What of the policy cannot be set, or is not predicted.
     pub notes: Vec<String>,
 }
@@ -188,5 +191,38 @@ pub fn predict(
             vms.push(VmPrediction { name, recorded: None, replayed: None, predicted });
         }
     }
-    Ok(Prediction { grade, replay, vms, notes })
+    let worse = vms.iter().flat_map(worse).collect();
+    Ok(Prediction { grade, replay, vms, worse, notes })
+}
+
+/// What gets worse for a VM.
+fn worse(vm: &VmPrediction) -> Vec<String> {
+    let (Some(before), Some(after)) = (&vm.replayed, &vm.predicted) else { return Vec::new() };
+    let mut worse = Vec::new();
+    if let (Some(before), Some(after)) = (before.p99_us, after.p99_us) {
+        let (from, to) = (before.median, after.median);
+        if to > (from * (1.0 + WORSE.0)).max(from + WORSE.1 / 1e3) {
+            worse.push(format!("{}: wake-up p99 from {} to {}", vm.name, time(from), time(to)));
+        }
+    }
+    if let (Some(before), Some(after)) = (before.cpu_percent, after.cpu_percent) {
+        let (from, to) = (before.median, after.median);
+        if from - to > (CPU_LOSS * from).max(100.0 * CPU_LEAST) {
+            worse.push(format!(
+                "{}: processor time from {from:.1} % to {to:.1} % of a CPU",
+                vm.name
+            ));
+        }
+    }
+    worse
+}
+
+/// A time for people.
+pub(crate) fn time(us: f64) -> String {
+    match us {
+        us if us < 100.0 => format!("{us:.1} us"),
+        us if us < 1000.0 => format!("{us:.0} us"),
+        us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.1} ms", us / 1e3),
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::comparison::Figures;
-use crate::prediction::{Prediction, Range, Ranges, VmPrediction};
+use crate::prediction::{Prediction, Range, Ranges, VmPrediction, time};
 
 /// Who has the figures of a row.
 const KINDS: [&str; 3] = ["recorded", "replayed", "predicted"];
@@ -34,6 +34,9 @@ impl Prediction {
         if self.vms.is_empty() {
             out.push_str("no VMs in the recording: name them with `host record --vm`\n");
         }
+        for worse in &self.worse {
+            let _ = writeln!(out, "worse: {worse}");
+        }
         for note in &self.notes {
             let _ = writeln!(out, "note: {note}");
         }
@@ -63,15 +66,6 @@ fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> String {
     let Some(Range { min, median, max }) = range else { return "-".to_owned() };
     let [min, median, max] = [min, median, max].map(text);
     if min == max { median } else { format!("{median} ({min} to {max})") }
-}
-
-fn time(us: f64) -> String {
-    match us {
-        us if us < 100.0 => format!("{us:.1} us"),
-        us if us < 1000.0 => format!("{us:.0} us"),
-        us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
-        us => format!("{:.1} ms", us / 1e3),
-    }
 }
 
 /// The first two columns flush left, the others right.

@@ -2,22 +2,30 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use lowtail_control::desired::{self, Settings, VcpusBy};
 use lowtail_control::guard::Memory;
 use lowtail_control::manage::{self, Knob, Plan, Refused};
+use lowtail_control::policy::{Policy, Scheduler};
 use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
+use lowtail_predict::{Change, Prediction, Recording, Setup, predict, recorded_scheduler};
+use lowtail_trace::Options;
 use serde_json::{Value, json};
 
 use super::columns::columns;
 use super::guard;
+use super::record;
 use super::state::{State, host};
 use super::wanted::{Wanted, capabilities, settings};
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
+use crate::span::wall;
 
+/// Runs of a prediction.
+const SEEDS: u64 = 5;
 /// VMs that the table names.
 const VMS_MAX: usize = 64;
 
@@ -34,6 +42,10 @@ pub(crate) struct PlanArgs {
     /// Plan for `apply --watch`, which can load the small-first scheduler
     #[arg(long)]
     watch: bool,
+    /// Record the host for so long, and predict what the changes bring and cost each VM; `--predict` alone is 5s
+    #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "5s")]
+    #[arg(value_parser = wall)]
+    predict: Option<Duration>,
 }
 
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
@@ -47,14 +59,43 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let settings = settings(&policy, &found, &capabilities)?;
     let plan = manage::plan_wanted(&dir, &settings.wanted(), args.force);
     let plan = plan.map_err(host)?;
+    let prediction =
+        args.predict.map(|span| prediction(args, &policy, span, global)).transpose()?;
     if global.json {
-        out::json(&as_json(&found, &settings, &plan)?)?;
+        let mut value = as_json(&found, &settings, &plan)?;
+        value["prediction"] = out::to_json(&prediction)?;
+        out::json(&value)?;
     } else if !global.quiet {
         out::text(&text(&found, &settings, &plan))?;
+        if let Some(prediction) = &prediction {
+            out::text(&prediction.table())?;
+        }
         tell(&found, &settings);
         plan.refused.iter().for_each(|refused| out::note(&not_given(refused)));
     }
-    Ok(if plan.refused.is_empty() { ExitCode::SUCCESS } else { exit::SHORT.into() })
+    let worse = prediction.is_some_and(|prediction| !prediction.worse.is_empty());
+    let well = plan.refused.is_empty() && !worse;
+    Ok(if well { ExitCode::SUCCESS } else { exit::SHORT.into() })
+}
+
+/// Records the host for so long, and predicts what the policy would do.
+fn prediction(
+    args: &PlanArgs,
+    policy: &Policy,
+    span: Duration,
+    global: &Global,
+) -> Result<Prediction, Fail> {
+    let recording = record::in_memory(&args.wanted.vm, span, global)?;
+    let failed = |error: lowtail_predict::Error| Fail::Host(format!("--predict: {error}"));
+    let recording = Recording::read(&recording[..], &Options::default()).map_err(failed)?;
+    let as_it_was = Setup::new(recorded_scheduler(&recording.host, None).map_err(failed)?);
+    let mut policy = policy.clone();
+    if !args.watch && policy.scheduler == Scheduler::Auto {
+        // Once, without somebody who stays, there is the fair class only.
+        policy.scheduler = Scheduler::Fair;
+    }
+    let change = Change { setup: None, policy: Some(&policy) };
+    predict(&recording, &as_it_was, &change, SEEDS, true).map_err(failed)
 }
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {

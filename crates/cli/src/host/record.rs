@@ -132,6 +132,26 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Records the threads of this host for so long, into memory.
+pub(super) fn in_memory(
+    declared: &[Declared],
+    span: Duration,
+    global: &Global,
+) -> Result<Vec<u8>, Fail> {
+    let options = Options { declared: declared.to_vec(), network: false, ..Options::default() };
+    let host = |error: Failure| Fail::Host(format!("--predict: {error}"));
+    let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
+    let recorder = Recorder::new(options);
+    let mut recorder = recorder.map_err(|error| Fail::Host(format!("--predict: {error}")))?;
+    let bar = Bar::new(global, span.as_millis() as u64, "{msg} {wide_bar} {eta} left");
+    let stop = |passed: Duration| {
+        bar.set(passed.as_millis() as u64, "recording");
+        signals.caught().is_some() || passed >= span
+    };
+    let (_, bytes) = recorder.run(Vec::new(), stop).map_err(host)?;
+    Ok(bytes)
+}
+
 /// Names what is at fault.
 fn wrong(target: &Path, failure: Failure) -> Fail {
     match failure {

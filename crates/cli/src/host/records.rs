@@ -121,7 +121,7 @@ mod tests {
         let entry = entry(&line);
         assert_eq!(entry.lines().count(), 6, "{entry}");
         assert!(
-            entry.starts_with("MESSAGE=revert: web\\nPRIORITY=0: late\nPRIORITY=5\n"),
+            entry.starts_with("MESSAGE=revert: web\\u{a}PRIORITY=0: late\nPRIORITY=5\n"),
             "{entry}"
         );
     }

@@ -217,7 +217,8 @@ impl Judge<'_> {
                 let cpu = (last.cpu_ns - first.cpu_ns) as f64;
                 let (least, most) =
                     (cpu / (to - from) as f64, cpu / (last.before_ns - first.after_ns) as f64);
-                self.found.bound_seconds += usize::from(most >= 0.95 * cap);
+                // Two vCPUs that compute have 19.1 % of a limit of 20 (test `vms_come_and_go_on_eight_cpus`).
+                self.found.bound_seconds += usize::from(most >= 0.9 * cap);
                 // One that has not run up to its limit before may have saved up a quota.
                 let before = readings[..n].iter().rfind(|of| of.after_ns + BEFORE_NS <= from);
                 let ran_up = before.is_some_and(|of| {

@@ -112,6 +112,22 @@ fn end(mut child: Child, signal: Signal) {
     child.wait().expect("a child");
 }
 
+/// What would hurt is said before anything is changed.
+#[test]
+fn what_would_hurt_is_predicted() {
+    let Some(pair) = Pair::new("p") else { return };
+    let place = Place::new();
+    place.write("p.toml", pair.policy());
+    let args = ["host", "plan", "p.toml", "--state", "s", "--predict=5s", "--json"];
+    let plan = place.run(args).expect(1, &[]).json();
+    let prediction = &plan["prediction"];
+    let worse = prediction["worse"].as_array().expect("a list");
+    let web = format!("{}: wake-up p99 from ", pair.names[0]);
+    let is_said = worse.iter().any(|text| text.as_str().is_some_and(|text| text.starts_with(&web)));
+    assert!(is_said, "{prediction}");
+    assert_eq!(pair.before, pair.shown(), "nothing was changed");
+}
+
 /// Undone, told, remembered, and not tried again until told.
 #[test]
 fn what_hurts_is_undone() {

@@ -1,7 +1,8 @@
 //! Random hosts in guests of a real kernel: recorded, predicted under changes, then really changed and recorded again.
 //!
-//! `LOWTAIL_PREDICT_HOSTS` says how many (1), `LOWTAIL_SEED` which is the first, `LOWTAIL_PREDICT_CPUS` on how many CPUs (1),
-//! `LOWTAIL_PREDICT_SECONDS` how long each recording is (4), `LOWTAIL_PREDICT_SERIES` which kernel (6.18). All is printed with `--nocapture`.
+//! `LOWTAIL_PREDICT_HOSTS` says how many (1), `LOWTAIL_SEED` which is the first (302, two servers beside a loop), `LOWTAIL_PREDICT_CPUS` on how
+//! many CPUs (1), `LOWTAIL_PREDICT_SECONDS` how long each recording is (10), `LOWTAIL_PREDICT_SERIES` which kernel (6.18). All is printed with
+//! `--nocapture`.
 //! Needs QEMU and Debian's archive: without them the test says so and passes, unless `CI` is set.
 
 mod guest;
@@ -12,7 +13,6 @@ use std::collections::BTreeMap;
 
 use hosts::Host;
 use judge::{Sum, judge};
-use lowtail_testkit::seed::seed;
 
 fn setting<T: std::str::FromStr>(name: &str, usual: T) -> T {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -20,10 +20,12 @@ fn setting<T: std::str::FromStr>(name: &str, usual: T) -> T {
 
 #[test]
 fn changes_do_what_was_predicted() {
-    let (first, hosts) = (seed(), setting("LOWTAIL_PREDICT_HOSTS", 1_u64));
+    let first = setting("LOWTAIL_SEED", 302_u64);
+    println!("LOWTAIL_SEED={first} repeats it");
+    let hosts = setting("LOWTAIL_PREDICT_HOSTS", 1_u64);
     let cpus = setting("LOWTAIL_PREDICT_CPUS", 1_u16);
     let series: String = setting("LOWTAIL_PREDICT_SERIES", "6.18".to_owned());
-    let seconds = setting("LOWTAIL_PREDICT_SECONDS", 4_u32);
+    let seconds = setting("LOWTAIL_PREDICT_SECONDS", 10_u32);
     let mut all = Sum::default();
     let mut by_change: BTreeMap<String, Sum> = BTreeMap::new();
     for seed in first..first + hosts {
@@ -64,5 +66,6 @@ fn changes_do_what_was_predicted() {
     }
     println!("all: {}", all.line());
     let [p50, p99, within, right] = all.figures();
+    // One host has a dozen figures of each kind: what is asked of forty is not asked of it.
     assert!(p50 <= 25.0 && p99 <= 50.0 && within >= 60.0 && right >= 80.0, "{}", all.line());
 }

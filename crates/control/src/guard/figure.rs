@@ -8,11 +8,11 @@ use lowtail_kernel::{Histogram, VmEffect, VmSample};
 use super::Machine;
 
 /// By how much a p99 may be worse than before a change, in both: a part of it, and nanoseconds.
-const WORSE: (f64, f64) = (0.25, 100_000.0);
+pub const WORSE: (f64, f64) = (0.25, 100_000.0);
 /// What part of its run time a VM may lose by a change.
-const CPU_LOSS: f64 = 0.05;
+pub const CPU_LOSS: f64 = 0.05;
 /// A loss of less is no matter, be it a large part: in CPUs.
-const CPU_LEAST: f64 = 0.02;
+pub const CPU_LEAST: f64 = 0.02;
 /// So much of a loss has to be in time that the VM has waited more than before. Who wants less loses nothing.
 const CPU_WANTED: f64 = 0.5;
 /// Samples that a loss is measured over: shares of turns of some milliseconds are exact to a percent or two in a second.
