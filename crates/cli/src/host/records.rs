@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lowtail_control::guard::{Audit, Line, Owners};
 use lowtail_control::manage::{Applied, Change, Plan, Row, Status};
@@ -42,7 +43,7 @@ impl Records {
             let _ = self.journal.as_ref().map(|to| to.send_to(entry(line).as_bytes(), JOURNAL));
         }
         if let Ok(audit) = &mut self.audit
-            && let Err(error) = audit.add(lines)
+            && let Err(error) = audit.add(now_ms(), lines)
         {
             self.audit = Err(format!("no audit log: {error}"));
         }
@@ -108,6 +109,12 @@ fn entry(line: &Line) -> String {
         }
     }
     entry
+}
+
+/// The time of day, for people: nothing is decided by it.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

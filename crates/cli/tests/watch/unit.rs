@@ -183,7 +183,9 @@ fn what_systemd_writes_is_left_alone_until_the_next_start(machine: &Vm) {
     let written = ["100", "max 100000", "40000 100000"];
     assert_eq!(values(machine), written);
     until("it is told", || said(FOREIGN) == before + 2);
-    assert_eq!((values(machine), machine.in_class()), (written.map(String::from), 3));
+    // While systemd computes, the fair class may have the VM for a while.
+    until("its threads have their class", || machine.in_class() == 3);
+    assert_eq!(values(machine), written);
     begin("restart");
     comes_into_force(machine);
 }

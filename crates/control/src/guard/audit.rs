@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +16,7 @@ const FILE: &str = "host.audit";
 /// A decision, or a change that came of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// When, in milliseconds since 1970.
+    /// When, in milliseconds since 1970, as [`Audit::add`] is told: nothing here goes by the time of day.
     pub unix_ms: u64,
     /// What was decided, in a word.
     pub decision: String,
@@ -39,7 +38,6 @@ impl Line {
     /// Of a decision.
     pub fn decided(decision: &Decision) -> Self {
         Line {
-            unix_ms: now_ms(),
             decision: decision.kind.word().to_string(),
             vm: decision.vm.clone(),
             pid: decision.pid,
@@ -51,7 +49,6 @@ impl Line {
     /// Of a value that was changed, or restored.
     pub fn changed(knob: &Knob, before: &str, after: &str, restores: bool, reason: &str) -> Self {
         Line {
-            unix_ms: now_ms(),
             decision: if restores { "restore" } else { "apply" }.to_string(),
             setting: Some(knob.to_string()),
             before: Some(before.to_string()),
@@ -64,13 +61,8 @@ impl Line {
     /// Of something that was decided by a person.
     pub fn told(decision: &str, reason: &str) -> Self {
         let (decision, reason) = (decision.to_string(), reason.to_string());
-        Line { unix_ms: now_ms(), decision, reason, ..Line::default() }
+        Line { decision, reason, ..Line::default() }
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The file, to which lines are only added.
@@ -97,17 +89,17 @@ impl Audit {
         Ok(Audit(file))
     }
 
-    /// Adds these lines; they are on disk then.
+    /// Adds these lines, of this time; they are on disk then.
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn add(&mut self, lines: &[Line]) -> io::Result<()> {
+    pub fn add(&mut self, unix_ms: u64, lines: &[Line]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
         let mut text = Vec::new();
         for line in lines {
-            serde_json::to_writer(&mut text, line)?;
+            serde_json::to_writer(&mut text, &Line { unix_ms, ..line.clone() })?;
             text.push(b'\n');
         }
         self.0.write_all(&text)?;
@@ -139,12 +131,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join(FILE);
         assert_eq!(Audit::read(dir.path()).expect("none"), []);
-        let lines = ["a\n\u{1b}", "b"].map(|why| Line::told("retry", why));
-        Audit::open(dir.path()).expect("new").add(&lines[..1]).expect("written");
+        let lines = ["a\n\u{1b}", "b"].map(|why| Line { unix_ms: 5, ..Line::told("retry", why) });
+        Audit::open(dir.path()).expect("new").add(5, &lines[..1]).expect("written");
         // A process was killed here.
         let mut file = OpenOptions::new().append(true).open(&path).expect("it is there");
         file.write_all(b"{\"unix_ms\":17,\"deci").expect("written");
-        Audit::open(dir.path()).expect("there").add(&lines[1..]).expect("written");
+        Audit::open(dir.path()).expect("there").add(5, &lines[1..]).expect("written");
         assert_eq!(Audit::read(dir.path()).expect("there"), lines);
         let mode = path.metadata().expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
