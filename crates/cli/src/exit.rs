@@ -17,10 +17,7 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (
-        SHORT,
-        "a claim falls short; predict: a VM gets worse; observe: a finding; other host commands: not all well",
-    ),
+    (SHORT, "a claim falls short; predict, observe: a finding; other host commands: not all well"),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (

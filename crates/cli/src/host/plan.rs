@@ -63,7 +63,9 @@ pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
         args.predict.map(|span| prediction(args, &policy, span, global)).transpose()?;
     if global.json {
         let mut value = as_json(&found, &settings, &plan)?;
-        value["prediction"] = out::to_json(&prediction)?;
+        if let (Value::Object(value), Some(prediction)) = (&mut value, &prediction) {
+            value.insert("prediction".to_string(), out::to_json(prediction)?);
+        }
         out::json(&value)?;
     } else if !global.quiet {
         out::text(&text(&found, &settings, &plan))?;

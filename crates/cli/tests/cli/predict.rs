@@ -47,7 +47,9 @@ fn changes_go_where_they_should() {
     let weight = run(&files, &["--json", "--policy", "policy.toml"]).expect(0, &[]).json();
     assert!(p99(vm(&weight, "web")) < 0.8 * replayed, "{weight}");
 
-    let more = run(&[], &["--json", "--add", "batch=1"]).expect(0, &[]).json();
+    let more = run(&[], &["--json", "--add", "batch=1"]).expect(1, &[]).json();
+    let worse = more["worse"][0].as_str().unwrap();
+    assert!(worse.starts_with("web: wake-up p99 from "), "{worse}");
     assert!(p99(vm(&more, "web")) > 1.1 * replayed, "{more}");
     // Two that compute share what is left.
     let cpu = |name| vm(&more, name)["predicted"]["cpu_ratio"]["median"].as_f64().unwrap();
