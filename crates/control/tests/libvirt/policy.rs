@@ -118,14 +118,16 @@ fn a_policy_goes_through_libvirt() {
     // What others have written on it, and what is written on it while it runs, in one line of the shell.
     let team = "[[vm]]\nmetadata = { \"team/name\" = \"blue\" }\nlabel = { tier = \"front\" }\nweight = 300";
     let unlabelled = resolve(&uri, team, &found);
-    assert_eq!(through(&unlabelled.settings), ["cpu_shares=2048"]);
+    // No entry fits it: it keeps its weight.
+    assert_eq!(through(&unlabelled.settings), Vec::<String>::new());
     let label =
         ["metadata", &web.domain.uuid, "urn:lowtail:labels", "--key", "lowtail", "--live", "--set"];
     libvirtd.virsh(&[&label[..], &["<labels tier=\"front\"/>"]].concat());
     assert_eq!(through(&resolve(&uri, team, &found).settings), ["cpu_shares=6144"]);
 
     // Another title, another rule; and where nobody answers the groups are there still.
-    let plain = resolve(&uri, "[[vm]]\ntitle = \"bank\"\nmanage = false", &found);
+    let bank = "others = \"weigh\"\n[[vm]]\ntitle = \"bank\"\nmanage = false";
+    let plain = resolve(&uri, bank, &found);
     assert_eq!(through(&plain.settings), ["cpu_shares=2048"]);
     let nobody = "qemu+unix:///system?socket=/nowhere/libvirt-sock";
     let direct = resolve(nobody, "", &found);
