@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use lowtail_control::manage::parse_cpus;
 use lowtail_control::policy::Policy;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
@@ -66,16 +67,10 @@ fn scheduler(text: &str) -> Result<SchedulerConfig, String> {
 fn pin(text: &str) -> Result<(String, CpuSet), String> {
     let wrong = || format!("`{text}`: a VM and CPUs, such as web=0-3,8");
     let (vm, list) = text.rsplit_once('=').filter(|(vm, _)| !vm.is_empty()).ok_or_else(wrong)?;
-    let mut cpus = CpuSet::EMPTY;
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.parse::<u16>().ok().filter(|&cpu| cpu < CpuSet::MAX_PCPUS);
-        let (first, last) = number(first).zip(number(last)).ok_or_else(wrong)?;
-        if first > last {
-            return Err(wrong());
-        }
-        (first..=last).for_each(|cpu| cpus.insert(Pcpu(cpu)));
-    }
+    let cpus = parse_cpus(list).map_err(|_| wrong())?;
+    let known = |cpu: usize| u16::try_from(cpu).ok().filter(|&cpu| cpu < CpuSet::MAX_PCPUS);
+    let cpus: Option<CpuSet> = cpus.into_iter().map(|cpu| known(cpu).map(Pcpu)).collect();
+    let cpus = cpus.filter(|cpus| !cpus.is_empty()).ok_or_else(wrong)?;
     Ok((vm.to_owned(), cpus))
 }
 

@@ -138,7 +138,7 @@ impl Core {
         let state = &mut self.host.vcpus[v.index()];
         state.blocked = false;
         state.since = now;
-        self.way = self.ways[v.index()].unwrap_or(self.usual_way);
+        self.way = self.ways[v.index()];
         let progress = &mut self.progress[v.index()];
         progress.woken_at = Some(now);
         progress.stats.wakes += 1;

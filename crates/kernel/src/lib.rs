@@ -19,6 +19,7 @@ pub mod marks;
 mod name;
 pub mod netns;
 pub mod process;
+pub mod release;
 mod roots;
 pub mod sched_ext;
 pub mod shared;

@@ -290,12 +290,7 @@ impl Report {
     }
 }
 
-/// The first two numbers of what a kernel or Xen calls itself.
-pub fn version(name: &str) -> Option<(u32, u32)> {
-    let mut numbers = name.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let mut next = || numbers.next().and_then(Result::ok);
-    Some((next()?, next()?))
-}
+pub use lowtail_kernel::release::version;
 
 #[cfg(test)]
 mod tests {

@@ -49,7 +49,7 @@ fn run(bencher: Bencher<'_, '_>) {
     let model = Model::new(&recording, &setup).unwrap();
     bencher
         .counter(ItemsCount::new(recording.events))
-        .bench(|| replay(&model, recording.events, 1, |_| {}).unwrap());
+        .bench(|| replay(&model, recording.events, 1).unwrap());
 }
 
 /// All of a prediction under the recorded scheduler: reading, one run, figures.
@@ -61,6 +61,6 @@ fn whole(bencher: Bencher<'_, '_>) {
         let recording = Recording::read(&bytes[..], &Options::default()).unwrap();
         let setup = Setup::new(recorded_scheduler(&recording.host, None).unwrap());
         let model = Model::new(&recording, &setup).unwrap();
-        replay(&model, recording.events, 1, |_| {}).unwrap()
+        replay(&model, recording.events, 1).unwrap()
     });
 }

@@ -23,10 +23,8 @@ impl Groups {
     pub(crate) fn new(recording: &Recording) -> Self {
         let facts = &recording.host.facts;
         let mut vms = vec![None; facts.groups.len()];
-        let numbers: HashMap<&str, usize> =
-            recording.host.vms.iter().map(String::as_str).zip(0..).collect();
-        for info in &recording.infos {
-            let vm = info.vm.as_deref().and_then(|vm| numbers.get(vm)).copied().ok_or(());
+        for (info, vm) in recording.infos.iter().zip(&recording.vms) {
+            let vm = vm.ok_or(());
             let mut at = facts.threads.get(&info.tid).and_then(|thread| thread.group);
             while let Some(group) = at {
                 let Some(of) = vms.get_mut(group as usize) else { break };

@@ -3,6 +3,7 @@
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
+use lowtail_kernel::release;
 use lowtail_trace::events::RecordedHost;
 
 use crate::error::Error;
@@ -46,7 +47,7 @@ pub fn recorded_scheduler(
 
 /// The rules of this release: those of the newest that is modelled and not newer.
 fn version(release: &str) -> Option<FairVersion> {
-    let (major, minor) = numbers(release)?;
+    let (major, minor) = release::version(release)?;
     let rules = [
         ((6, 18), FairVersion::Linux618),
         ((6, 12), FairVersion::Linux612),
@@ -58,15 +59,6 @@ fn version(release: &str) -> Option<FairVersion> {
         ((2, 6), FairVersion::Linux2639),
     ];
     rules.iter().find(|(since, _)| (major, minor) >= *since).map(|&(_, version)| version)
-}
-
-/// Major and minor number of a release.
-pub(crate) fn numbers(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => Some((major, minor)),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use lowtail_host::{
 use lowtail_trace::recording;
 use lowtail_trace::{CpuPlace, Role, ThreadInfo};
 
-use crate::components::components;
 use crate::error::Error;
 use crate::groups::Groups;
 use crate::history::ThreadNumber;
@@ -92,14 +91,9 @@ fn domains(recording: &Recording, setup: &Setup) -> Result<Vec<Domain>, Error> {
     };
     let mut of_vms: Vec<Vec<ThreadNumber>> = vec![Vec::new(); names.len()];
     let mut others = Vec::new();
-    let numbers: HashMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
-    for (thread, info) in recording.infos.iter().enumerate() {
-        if recording.history.threads[thread].segments.is_empty() {
-            continue;
-        }
-        match info.vm.as_deref().and_then(|vm| numbers.get(vm)) {
-            Some(&vm) => of_vms[vm].push(thread),
-            None => others.push(thread),
+    for (thread, &vm) in recording.vms.iter().enumerate() {
+        if !recording.history.threads[thread].segments.is_empty() {
+            vm.map_or(&mut others, |vm| &mut of_vms[vm]).push(thread);
         }
     }
     for threads in &mut of_vms {
@@ -157,15 +151,13 @@ impl Places {
 struct OthersOf<'a> {
     places: &'a Places,
     domain: &'a Domain,
-    infos: &'a [ThreadInfo],
-    vms: &'a [String],
+    vms: &'a [Option<usize>],
 }
 
 impl OthersOf<'_> {
     /// Whether a thread is one of the domain's VM.
     fn is_own(&self, thread: ThreadNumber) -> bool {
-        let vm = self.domain.vm.map(|vm| self.vms[vm].as_str());
-        vm.is_some() && self.infos[thread].vm.as_deref() == vm
+        self.domain.vm.is_some() && self.vms[thread] == self.domain.vm
     }
 }
 
@@ -204,12 +196,7 @@ impl Model {
         let mut threads = Vec::new();
         for (dom, domain) in (0..).zip(&domains) {
             let name = domain.vm.map_or("", |vm| &recording.host.vms[vm]);
-            let others = OthersOf {
-                places: &places,
-                domain,
-                infos: &recording.infos,
-                vms: &recording.host.vms,
-            };
+            let others = OthersOf { places: &places, domain, vms: &recording.vms };
             let pin = setup.pins.iter().find(|(vm, _)| domain.vm.is_some() && vm == name);
             let pin = pin.map(|&(_, cpus)| cpus.and(online)).filter(|cpus| !cpus.is_empty());
             let ways =
@@ -276,9 +263,8 @@ impl Times {
         let mut phases = vec![0; recording.infos.len()];
         if seed > 0 {
             let mut rng = Rng::new(seed, "phases");
-            let components = components(&recording.history.threads);
             let mut of: HashMap<usize, u64> = HashMap::new();
-            for (thread, component) in components.into_iter().enumerate() {
+            for (thread, &component) in recording.components.iter().enumerate() {
                 phases[thread] = *of.entry(component).or_insert_with(|| rng.below(span_ns.max(1)));
             }
         }

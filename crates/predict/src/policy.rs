@@ -12,6 +12,7 @@ use lowtail_host::SchedulerConfig;
 use lowtail_host::cgroup::Limit;
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_kernel::cgroup::Version;
+use lowtail_kernel::release;
 
 use crate::model::Model;
 use crate::recording::Recording;
@@ -113,7 +114,7 @@ fn role(role: Option<lowtail_trace::Role>) -> Role {
 }
 
 fn capabilities(model: &Model, recording: &Recording) -> HostCapabilities {
-    let kernel = recording.host.kernel.as_deref().and_then(crate::kernel::numbers);
+    let kernel = recording.host.kernel.as_deref().and_then(release::version);
     let groups = !model.config.cgroups.is_empty();
     HostCapabilities {
         hierarchy: groups.then_some(Version::V2),

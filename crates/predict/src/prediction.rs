@@ -1,7 +1,7 @@
 //! A prediction: what VMs experienced in a recording, what they experience in the simulator under the same scheduler, and what they would
 //! under another.
 
-use lowtail_control::guard::{CPU_LEAST, CPU_LOSS, WORSE};
+use lowtail_control::guard::{self, CPU_LEAST, CPU_LOSS};
 use lowtail_control::policy::Policy;
 use lowtail_out::seconds;
 use serde::{Serialize, Serializer};
@@ -121,7 +121,7 @@ fn runs(
     let run = |seed: u64| -> Result<(Comparison, Vec<String>), Error> {
         let mut model = Model::new(recording, &Setup { seed, ..setup.clone() })?;
         let notes = policy.map(|policy| put_in_force(&mut model, recording, policy));
-        let replayed = replay(&model, recording.events, seed, |_| {})?;
+        let replayed = replay(&model, recording.events, seed)?;
         Ok((Comparison::new(recording, &model, &replayed), notes.unwrap_or_default()))
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -201,7 +201,7 @@ fn worse(vm: &VmPrediction) -> Vec<String> {
     let mut worse = Vec::new();
     if let (Some(before), Some(after)) = (before.p99_us, after.p99_us) {
         let (from, to) = (before.median, after.median);
-        if to > (from * (1.0 + WORSE.0)).max(from + WORSE.1 / 1e3) {
+        if 1e3 * to > guard::worse(1e3 * from) {
             worse.push(format!("{}: wake-up p99 from {} to {}", vm.name, time(from), time(to)));
         }
     }

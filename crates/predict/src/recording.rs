@@ -6,6 +6,7 @@ use std::io::Read;
 use lowtail_trace::events::{Left, RecordedHost, What, events};
 use lowtail_trace::{Options, ThreadInfo};
 
+use crate::components::components;
 use crate::error::Error;
 use crate::history::{History, THREADS_MAX, Thread};
 use crate::schedule::Experience;
@@ -22,6 +23,10 @@ pub struct Recording {
     /// All that is known of each thread, what it is called, and what it has experienced.
     pub(crate) infos: Vec<ThreadInfo>,
     pub(crate) names: Vec<String>,
+    /// The VM of each thread, by its place in the host's list.
+    pub(crate) vms: Vec<Option<usize>>,
+    /// The lowest number of a thread that each has to do with.
+    pub(crate) components: Vec<usize>,
     pub(crate) experience: Vec<Experience>,
     /// How many events it has.
     pub events: u64,
@@ -58,9 +63,14 @@ impl Recording {
             let now = host.names();
             ended.remove(&number).unwrap_or_else(|| (now.thread(thread.tid), now.name(thread.tid)))
         };
-        let (infos, names) = history.threads.iter().enumerate().map(called).unzip();
+        let (infos, names): (Vec<ThreadInfo>, _) =
+            history.threads.iter().enumerate().map(called).unzip();
+        let numbers: HashMap<&str, usize> = host.vms.iter().map(String::as_str).zip(0..).collect();
+        let vm = |info: &ThreadInfo| numbers.get(info.vm.as_deref()?).copied();
+        let vms = infos.iter().map(vm).collect();
+        let components = components(&history.threads);
         let experience = history.finish(host.span_ns.1);
-        Ok(Recording { host, history, infos, names, experience, events: count })
+        Ok(Recording { host, history, infos, names, vms, components, experience, events: count })
     }
 
     /// How long it is, in nanoseconds.

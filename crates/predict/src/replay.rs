@@ -29,16 +29,11 @@ pub struct Replayed {
     pub events: u64,
 }
 
-/// Runs `model`, which stands for a recording of `recorded` events, and hands each record of the schedule to `each`.
+/// Runs `model`, which stands for a recording of `recorded` events.
 ///
 /// # Errors
 /// If the host cannot be simulated, or its threads keep waking each other without an end.
-pub fn replay(
-    model: &Model,
-    recorded: u64,
-    seed: u64,
-    mut each: impl FnMut(&Record),
-) -> Result<Replayed, Error> {
+pub fn replay(model: &Model, recorded: u64, seed: u64) -> Result<Replayed, Error> {
     let mut config = model.config.clone();
     config.records = RECORDS;
     let mut host = Host::new(&config, seed)?;
@@ -56,10 +51,7 @@ pub fn replay(
             }
             events += 1;
         }
-        host.recorder_mut().drain(|record| {
-            take(&mut schedule, record);
-            each(record);
-        });
+        host.recorder_mut().drain(|record| take(&mut schedule, record));
         if events > most {
             let at_ms = host.now().as_ns() / 1_000_000;
             return Err(Error::TooLong { events, at_ms, recorded });
@@ -79,12 +71,8 @@ fn take(schedule: &mut Schedule, record: &Record) {
         What::Run => {
             schedule.runs(now, thread);
         }
-        What::Block => {
-            schedule.leaves(now, thread, true);
-        }
-        What::Preempt => {
-            schedule.leaves(now, thread, false);
-        }
+        What::Block => schedule.leaves(now, thread, true),
+        What::Preempt => schedule.leaves(now, thread, false),
         What::Note(_) => {}
     }
 }

@@ -93,13 +93,10 @@ impl Schedule {
         }
     }
 
-    /// It leaves its CPU. For how long it has run, and since when, if that is known.
-    pub(crate) fn leaves(&mut self, now: u64, thread: usize, sleeps: bool) -> Option<(u64, u64)> {
-        let next = if sleeps { State::Sleeps } else { State::Preempted(now) };
-        let State::Runs(since) = std::mem::replace(self.state(thread), next) else { return None };
-        let ran = now.saturating_sub(since);
-        self.experience[thread].run_ns += ran;
-        Some((ran, since))
+    /// It leaves its CPU.
+    pub(crate) fn leaves(&mut self, now: u64, thread: usize, sleeps: bool) {
+        self.is_lost(now, thread);
+        *self.state(thread) = if sleeps { State::Sleeps } else { State::Preempted(now) };
     }
 
     /// Nothing is known of it from now on; it may have run up to here.

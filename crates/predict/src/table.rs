@@ -18,13 +18,7 @@ impl Prediction {
         let mut rows = vec![head];
         for vm in &self.vms {
             for kind in (0..KINDS.len()).filter(|&kind| has(kind)) {
-                let name =
-                    if rows.last().is_some_and(|last| last[0] == vm.name || last[0].is_empty()) {
-                        String::new()
-                    } else {
-                        vm.name.clone()
-                    };
-                let name = if kind == 0 { vm.name.clone() } else { name };
+                let name = if kind == 0 { vm.name.clone() } else { String::new() };
                 let [p50, p99, cpu] =
                     row(vm, kind).unwrap_or_else(|| ["-", "-", "-"].map(str::to_owned));
                 rows.push(vec![name, KINDS[kind].to_owned(), p50, p99, cpu]);

@@ -26,7 +26,7 @@ fn measured(recording: &Recording) -> Comparison {
     // The simulated half is not looked at.
     let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
     let model = Model::new(recording, &setup).expect("a host");
-    let replayed = lowtail_predict::replay(&model, recording.events, 1, |_| {}).expect("it ends");
+    let replayed = lowtail_predict::replay(&model, recording.events, 1).expect("it ends");
     Comparison::new(recording, &model, &replayed)
 }
 

@@ -8,7 +8,7 @@ use lowtail_kernel::{Histogram, VmEffect, VmSample};
 use super::Machine;
 
 /// By how much a p99 may be worse than before a change, in both: a part of it, and nanoseconds.
-pub const WORSE: (f64, f64) = (0.25, 100_000.0);
+const WORSE: (f64, f64) = (0.25, 100_000.0);
 /// What part of its run time a VM may lose by a change.
 pub const CPU_LOSS: f64 = 0.05;
 /// A loss of less is no matter, be it a large part: in CPUs.
@@ -113,8 +113,8 @@ fn cpus(sample: &VmSample) -> Option<(f64, f64)> {
     (sample.interval_ns > 0).then(|| (of(sample.run_ns), of(sample.ready_ns)))
 }
 
-/// What is worse by less than this is not worse.
-fn worse(ns: f64) -> f64 {
+/// A latency, in nanoseconds, that is not above this is not worse than it was.
+pub fn worse(ns: f64) -> f64 {
     (ns * (1.0 + WORSE.0)).max(ns + WORSE.1)
 }
 

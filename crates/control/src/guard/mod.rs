@@ -22,7 +22,7 @@ mod watched;
 
 pub use audit::{Audit, Line};
 pub use decision::{Decision, Kind};
-pub use figure::{Base, Breach, CPU_LEAST, CPU_LOSS, Figure, WORSE, latency};
+pub use figure::{Base, Breach, CPU_LEAST, CPU_LOSS, Figure, latency, worse};
 pub use judge::{Guard, Options};
 pub use machine::{Id, Machine};
 pub use memory::{GoalState, Memory, Reverted, State};

@@ -98,9 +98,8 @@ pub(crate) struct Core {
     pub(super) pcpus: Vec<PcpuState>,
     pub(super) progress: Vec<Progress>,
     pub(super) costs: Costs,
-    /// Ways of the costs, those of vCPUs that have their own, and those of the wake-up that is handled.
-    pub(super) usual_way: Way,
-    pub(super) ways: Vec<Option<Way>>,
+    /// Ways of each vCPU, and those of the wake-up that is handled.
+    pub(super) ways: Vec<Way>,
     pub(super) way: Way,
     /// Speed beside a busy sibling.
     pub(super) sibling_percent: u64,
@@ -172,12 +171,10 @@ impl Core {
             busy_since: Time::ZERO,
         });
         let usual_way = Way::of(&config.costs);
-        let ways = config
-            .vms
-            .iter()
-            .flat_map(|vm| (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied()));
+        let ways = config.vms.iter().flat_map(|vm| {
+            (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied().unwrap_or(usual_way))
+        });
         Core {
-            usual_way,
             ways: ways.collect(),
             way: usual_way,
             queue: EventQueue::new(),

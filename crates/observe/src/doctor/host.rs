@@ -8,6 +8,7 @@ use super::qdisc::{self, Qdisc};
 use lowtail_kernel::Roots;
 use lowtail_kernel::file;
 use lowtail_kernel::marks::{Survey, survey};
+use lowtail_kernel::release;
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doctor.bpf.o"));
@@ -75,9 +76,7 @@ impl Host {
 
     /// The kernel's version: two numbers of `6.12.48+deb13-amd64`.
     pub(super) fn version(&self) -> Option<(u32, u32)> {
-        let release = self.proc("sys/kernel/osrelease")?;
-        let mut parts = release.split(|c: char| !c.is_ascii_digit());
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        release::version(&self.proc("sys/kernel/osrelease")?)
     }
 }
 

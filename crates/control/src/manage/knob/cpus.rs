@@ -8,7 +8,10 @@ use lowtail_kernel::Name;
 pub(crate) const CPUS_MAX: usize = 8192;
 
 /// What the list says.
-pub(crate) fn parse(text: &str) -> Result<BTreeSet<usize>, String> {
+///
+/// # Errors
+/// What is no CPU and no range of them.
+pub fn parse(text: &str) -> Result<BTreeSet<usize>, String> {
     let mut cpus = BTreeSet::new();
     for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
