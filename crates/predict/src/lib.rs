@@ -6,6 +6,7 @@ mod cause;
 mod comparison;
 mod components;
 mod error;
+mod goal;
 mod grade;
 mod groups;
 mod history;
@@ -25,6 +26,7 @@ mod write;
 
 pub use comparison::{Comparison, Figures, Pair, WAKEUPS_MIN, WAKEUPS_MIN_P99};
 pub use error::Error;
+pub use goal::{Goal, GoalFigure};
 pub use grade::{Errors, Grade, Letter, TOLERANCE_US};
 pub use kernel::recorded_scheduler;
 pub use model::{COPIES_MAX, Model, Setup};

@@ -28,6 +28,7 @@ pub use class::ByClass;
 pub use flow::Flow;
 pub use goal::{Goal, Goals};
 pub use others::Others;
+pub use patterns::fits;
 pub use scheduler::Scheduler;
 pub(crate) use selector::is_trusted;
 pub use uplink::{Split, Uplink};

@@ -17,8 +17,9 @@ impl Patterns {
     }
 }
 
-/// Each part between two asterisks is taken where it comes first; that leaves most room for the others.
-fn fits(pattern: &str, text: &str) -> bool {
+/// Whether `pattern`, in which `*` stands for any characters or none, fits all of `text`.
+// Each part between two asterisks is taken where it comes first; that leaves most room for the others.
+pub fn fits(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let (between, last) = rest.rsplit_once('*').unwrap_or(("", rest));
