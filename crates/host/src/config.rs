@@ -219,6 +219,7 @@ impl Config {
             doms.push(DomParams {
                 weight: vm.weight,
                 cap_percent: vm.cap_percent,
+                fair_class: vm.fair_class,
                 vcpus: (first..first + vm.vcpus).map(Vcpu).collect(),
             });
         }

@@ -87,6 +87,8 @@ pub struct DomParams {
     pub weight: u16,
     /// Upper limit in percent of one pCPU, 0 for none.
     pub cap_percent: u16,
+    /// Small-first's VMs run after it, whatever it does: [`VmConfig::fair_class`](crate::VmConfig::fair_class).
+    pub fair_class: bool,
     /// Its vCPUs.
     pub vcpus: Vec<Vcpu>,
 }

@@ -313,3 +313,78 @@ fn shares_of_groups_are_weights() {
     let shares = [share(&host, Dom(0)), share(&host, Dom(1))];
     assert!((shares[1] / shares[0] / 4.0 - 1.0).abs() <= 0.02, "{shares:?}");
 }
+
+/// A thread of the fair class that is alone there never waits, whatever VMs do, and they get what it leaves: on one pCPU a server of
+/// 2 ms each 10 ms on average beside a loop and a small server.
+#[test]
+fn the_fair_class_runs_before_vms() {
+    let server = |every, service| RequestServerConfig {
+        load: Load::Open(Distribution::Exponential(us(every))),
+        service: Distribution::Fixed(us(service)),
+        path: Path::fixed(us(20)),
+        tx_completion: None,
+        client: None,
+        network_work: Duration::ZERO,
+        after_reply: Distribution::ZERO,
+        tx_completion_percent: 100,
+        tx_completion_work: us(1),
+        requests: None,
+        warmup: 0,
+        half: false,
+    };
+    let vm =
+        |name, every, service| VmConfig::new(name, Workload::RequestServer(server(every, service)));
+    let daemon = VmConfig { fair_class: true, ..vm("daemon", 10_000, 2_000) };
+    let config = host(1, Costs::FREE, vec![daemon, cpu_loop("loop"), vm("small", 5_000, 100)]);
+    let mut host = Host::new(&config, 3).expect("valid");
+    host.run_to(Time::ZERO + Duration::from_s(10));
+    let daemon = host.vcpu_stats(Vcpu(0));
+    assert!(daemon.wakeup_latency.n() > 500, "{}", daemon.wakeup_latency.n());
+    assert_eq!(daemon.wakeup_latency.max(), Duration::ZERO, "it waits for no VM");
+    assert_eq!(daemon.preemption_latency.n(), 0, "no VM interrupts it");
+    let small = host.vcpu_stats(Vcpu(2)).wakeup_latency.quantile(0.99);
+    assert!(small >= us(1_500) && small < us(8_000), "it waits for the daemon, 2 ms: {small}");
+    let [daemon, hog, small] = [0, 1, 2].map(|dom| share(&host, Dom(dom)));
+    assert!((daemon - 0.2).abs() < 0.03 && (small - 0.02).abs() < 0.005, "{daemon} {small}");
+    assert!((hog + daemon + small - 1.0).abs() < 1e-6, "no pCPU idles beside a loop: {hog}");
+}
+
+/// With several pCPUs and threads of the fair class, books are right after each event, and no VM runs where a thread of the
+/// fair class waits that may run there.
+#[test]
+fn vms_never_run_while_the_fair_class_waits() {
+    random::for_seeds("small_first", "vms_never_run_while_the_fair_class_waits", 60, |seed| {
+        let mut config = random_host(seed);
+        let mut rng = Rng::new(seed, "fair class");
+        for vm in &mut config.vms {
+            vm.fair_class = rng.below(3) == 0;
+        }
+        config.costs = Costs::FREE;
+        let mut host = Host::new(&config, seed).map_err(|e| e.to_string())?;
+        let mut last = Time::ZERO;
+        for _ in 0..20_000 {
+            let (waits, runs) = {
+                let state = host.state();
+                let fair = |v: Vcpu| state.doms[state.vcpus[v.index()].dom.index()].fair_class;
+                let waits = (0..state.vcpus.len() as u16).map(Vcpu).find(|&v| {
+                    let vcpu = &state.vcpus[v.index()];
+                    fair(v) && vcpu.runnable() && !vcpu.running
+                });
+                (waits, state.current.iter().flatten().copied().find(|&v| !fair(v)))
+            };
+            let goes_on = host.step(Time::ZERO + Duration::from_s(1));
+            host.check().map_err(|e| format!("{e}\n{config:#?}"))?;
+            // All that happens at an instant has happened when the next one begins.
+            if host.now() > last
+                && let (Some(waits), Some(runs)) = (waits, runs)
+            {
+                return Err(format!("at {last} {waits:?} waits and {runs:?} runs\n{config:#?}"));
+            }
+            last = host.now();
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    });
+}

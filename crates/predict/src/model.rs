@@ -217,6 +217,7 @@ impl Model {
                 vcpus: domain.members.len() as u16,
                 threads: host_threads,
                 ways: domain.members.iter().map(ways).collect(),
+                fair_class: domain.vm.is_none(),
                 ..VmConfig::new(&format!("{name}+{}", domain.copy), Workload::Replay(replay))
             });
         }

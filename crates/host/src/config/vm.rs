@@ -34,6 +34,9 @@ pub struct VmConfig {
     pub pauses: Vec<Pause>,
     /// How long wake-ups take of its vCPUs, in order, where that is known of each; others have the host's costs.
     pub ways: Vec<Way>,
+    /// Its vCPUs are threads of the host's fair class. Only small-first looks at it: Linux runs them before all threads that small-first
+    /// schedules (`for_each_class`, kernel/sched/sched.h), and the VM is none of those that share by weight.
+    pub fair_class: bool,
     /// What runs in it.
     pub workload: Workload,
 }
@@ -66,6 +69,7 @@ impl VmConfig {
             threads: Vec::new(),
             pauses: Vec::new(),
             ways: Vec::new(),
+            fair_class: false,
             workload,
         }
     }

@@ -8,6 +8,7 @@
 //! the queue alone; only what interrupts a stretch pays for a preemption.
 
 mod config;
+mod fair_class;
 mod heap;
 mod limits;
 mod place;
@@ -26,6 +27,7 @@ use crate::record::Note;
 use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 pub use config::{Params, SmallFirstConfig, WeightPer};
+use fair_class::FairClass;
 pub(crate) use limits::check as check_limits;
 use limits::{Limits, Pauses};
 use queue::Queues;
@@ -164,12 +166,19 @@ impl Scheduler for SmallFirst {
             })
             .collect();
         self.pauses = Pauses::new(host);
+        self.fair = FairClass::new(host);
         self.queues = Queues::new(host);
         cx.arm(self.id(Alarm::Account), cx.now() + share::PERIOD);
     }
 
     fn wake(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         let (now, dom, running) = (cx.now(), cx.vcpu(v).dom, cx.vcpu(v).running);
+        if self.fair.has(dom) {
+            if !running {
+                self.place_fair(cx, v);
+            }
+            return;
+        }
         let vm = &mut self.vms[dom.index()];
         self.vcpus[v.index()].wake(vm, &self.params, self.vtime_ns, now.as_ns());
         self.shares.wants_more(dom, now);
@@ -193,14 +202,21 @@ impl Scheduler for SmallFirst {
 
     fn yielded(&mut self, cx: &mut SchedContext<'_>, v: Vcpu) {
         self.cpus[cx.vcpu(v).processor.index()].yielded = true;
-        self.vcpus[v.index()].yielded();
+        if !self.is_fair(cx.host, v) {
+            self.vcpus[v.index()].yielded();
+        }
     }
 
     fn schedule(&mut self, cx: &mut SchedContext<'_>, p: Pcpu, prev: Option<Vcpu>) -> Decision {
         self.tickled.remove(p);
-        if let Some(v) = prev {
+        let of_a_vm = prev.filter(|&v| !self.is_fair(cx.host, v));
+        if let Some(v) = of_a_vm {
             self.charge(cx.host, p, v);
         }
+        if let Some(decision) = self.next_fair(cx, p, prev) {
+            return decision;
+        }
+        let prev = of_a_vm;
         let cpu = &self.cpus[p.index()];
         let over = cx.now() >= cpu.until || cpu.yielded;
         let given = self.cpus[p.index()].given.take();
@@ -235,10 +251,14 @@ impl Scheduler for SmallFirst {
     }
 
     fn context_saved(&mut self, cx: &mut SchedContext<'_>, _p: Pcpu, v: Vcpu) {
-        if cx.vcpu(v).runnable() {
-            self.queue(cx.host, v);
-            self.place(cx, v);
+        if !cx.vcpu(v).runnable() {
+            return;
         }
+        if self.is_fair(cx.host, v) {
+            return self.place_fair(cx, v);
+        }
+        self.queue(cx.host, v);
+        self.place(cx, v);
     }
 
     fn timer(&mut self, cx: &mut SchedContext<'_>, timer: SchedTimer) -> Option<Pcpu> {
@@ -276,7 +296,8 @@ impl Scheduler for SmallFirst {
             let v = Vcpu(i as u16);
             let right = state.runnable() && !state.running;
             let given = given.iter().filter(|&&other| other == v).count();
-            if usize::from(self.queues.has(v)) + given != usize::from(right) {
+            let waits = usize::from(self.queues.has(v)) + usize::from(self.fair.waits(v));
+            if waits + given != usize::from(right) {
                 return Err(format!("{v:?} is to wait: {right}; {state:?}"));
             }
             self.queues.check(v, &self.vcpus[i], &self.vms[state.dom.index()])?;

@@ -78,6 +78,9 @@ fn members(host: &HostState) -> Vec<Members> {
     let mut members = vec![Members::Nobody; host.cgroups.len()];
     for v in (0..host.vcpus.len()).map(|i| Vcpu(i as u16)) {
         let dom = host.vcpus[v.index()].dom;
+        if host.doms[dom.index()].fair_class {
+            continue;
+        }
         for cgroup in groups(host, v) {
             let members = &mut members[cgroup.index()];
             *members = match *members {

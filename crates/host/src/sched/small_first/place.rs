@@ -13,7 +13,7 @@ const LOOK: usize = 16;
 
 impl SmallFirst {
     /// The idle pCPU on which `v` is to run, if there is one.
-    fn idle_for(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Pcpu> {
+    pub(super) fn idle_for(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Pcpu> {
         if self.idle.is_empty() {
             return None;
         }
@@ -56,6 +56,9 @@ impl SmallFirst {
                 continue;
             }
             let Some(current) = cx.current(p) else { continue };
+            if self.is_fair(cx.host, current) {
+                continue;
+            }
             let when = self.may_interrupt(cx, p, v, current);
             let tokens = self.cpus[p.index()].rule.preempt.tokens_ns;
             if when == 0 && (p == own || tokens > richest) {
@@ -135,6 +138,9 @@ impl SmallFirst {
     /// Looks whether somebody may interrupt `p` by now.
     pub(super) fn look(&mut self, cx: &mut SchedContext<'_>, p: Pcpu) {
         let Some(current) = cx.current(p) else { return };
+        if self.is_fair(cx.host, current) {
+            return;
+        }
         if !self.tickled.has(p) && self.interrupter(cx, p, current).is_some() {
             self.tickled.insert(p);
             cx.tickle(p);

@@ -55,6 +55,8 @@ impl Shares {
                 WeightPer::Vcpu => dom.vcpus.len() as u64,
             };
             let weight = limits.weight(id).unwrap_or(dom.weight);
+            // Entitlements are computed as if all pCPUs were for VMs.
+            let weight = if dom.fair_class { 0 } else { weight };
             let weight = (u64::from(weight) * each).min(u64::from(u16::MAX)) as u16;
             let most = limits.most(host, id);
             let (since, wanted) = (host.now, Duration::ZERO);

@@ -4,6 +4,7 @@ use lowtail_engine::{Duration, Time};
 use lowtail_policy as policy;
 
 use super::config::{Params, SmallFirstConfig, WeightPer};
+use super::fair_class::FairClass;
 use super::limits::Pauses;
 use super::queue::Queues;
 use super::share::Shares;
@@ -45,6 +46,7 @@ pub struct SmallFirst {
     pub(super) vtime_ns: u64,
     pub(super) shares: Shares,
     pub(super) pauses: Pauses,
+    pub(super) fair: FairClass,
 }
 
 /// A timer of this scheduler's.
@@ -72,6 +74,7 @@ impl SmallFirst {
             vtime_ns: 0,
             shares: Shares::default(),
             pauses: Pauses::default(),
+            fair: FairClass::default(),
         }
     }
 
