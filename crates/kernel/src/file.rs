@@ -1,9 +1,11 @@
-//! Small files of `proc` and `sys`, of which nobody can make us read too much.
+//! Small files of `proc` and `sys`, of which nobody can make us read too much. A [`Paced`](crate::pace::Paced) thread may rest before each.
 
 use std::cell::Cell;
 use std::fs::{self, File, ReadDir};
 use std::io::{self, Read};
 use std::path::Path;
+
+use crate::pace;
 
 /// Why there is nothing to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ impl From<io::Error> for Unread {
 
 /// The first `max` bytes; what is not UTF-8 is replaced.
 pub fn text(path: &Path, max: u64) -> Result<String, Unread> {
+    pace::point();
     let mut bytes = Vec::new();
     File::open(path)?.take(max).read_to_end(&mut bytes)?;
     Ok(String::from_utf8(bytes)
@@ -51,6 +54,7 @@ pub fn text(path: &Path, max: u64) -> Result<String, Unread> {
 
 /// Where a link leads, as text.
 pub fn link(path: &Path) -> Result<String, Unread> {
+    pace::point();
     Ok(fs::read_link(path)?.to_string_lossy().into_owned())
 }
 
@@ -65,5 +69,6 @@ pub fn numbers(dir: &Path) -> Result<Vec<u32>, Unread> {
 
 /// The entries of a directory.
 pub fn entries(dir: &Path) -> Result<ReadDir, Unread> {
+    pace::point();
     Ok(fs::read_dir(dir)?)
 }

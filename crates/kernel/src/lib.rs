@@ -18,6 +18,7 @@ pub mod journal;
 pub mod marks;
 mod name;
 pub mod netns;
+pub mod pace;
 pub mod process;
 pub mod release;
 mod roots;

@@ -80,6 +80,8 @@ pub struct Model {
     pub(crate) domains: Vec<Domain>,
     /// Its vCPUs, which are the threads of the recording, in the simulator's order.
     pub(crate) threads: Vec<ModelThread>,
+    /// What a wake-up that interrupts nobody takes under small-first, beyond what it took.
+    refused: Duration,
 }
 
 /// Domains: first those of VMs, in the recording's order, then that of all others, then copies. One with too many threads is several.
@@ -191,7 +193,8 @@ impl Model {
         let online =
             setup.cpus.map_or(recorded, |cpus| CpuSet::first_n(cpus.clamp(1, CpuSet::MAX_PCPUS)));
         let times = Times::new(recording, &setup.scheduler, setup.seed);
-        let way = usual_way(recording);
+        let all_ways = all_ways(recording);
+        let way = all_ways.usual(None);
         let mut vms = Vec::new();
         let mut threads = Vec::new();
         for (dom, domain) in (0..).zip(&domains) {
@@ -226,15 +229,17 @@ impl Model {
         config.cgroups = groups.configs;
         config.topology = topology(&recording.host.places, pcpus);
         let span = Duration::from_ns(times.recorded.lead_ns + recording.span_ns());
-        let mut model = Model { config, span, domains, threads };
+        let mut model = Model { config, span, domains, threads, refused: all_ways.refused() };
         if matches!(setup.scheduler, SchedulerConfig::SmallFirst(_)) {
-            model.weigh();
+            model.suit_small_first();
         }
         Ok(model)
     }
 
-    /// Each VM has the weight of its control group, as small-first is told: 1024 shares are its usual weight of 256.
-    pub(crate) fn weigh(&mut self) {
+    /// What is otherwise under small-first: each VM has the weight of its control group, as it is told (1024 shares are its usual weight of
+    /// 256), and wake-ups take more.
+    pub(crate) fn suit_small_first(&mut self) {
+        self.config.costs.refused = Some(self.refused);
         for (vm, domain) in self.config.vms.iter_mut().zip(&self.domains) {
             let shares =
                 domain.group.map_or(1024, |group| self.config.cgroups[group.index()].shares);
@@ -312,11 +317,11 @@ fn costs(way: Way) -> Costs {
     }
 }
 
-/// The usual way of all threads.
-fn usual_way(recording: &Recording) -> Way {
+/// The ways of all threads.
+fn all_ways(recording: &Recording) -> Ways {
     let mut all = Ways::default();
     recording.history.threads.iter().for_each(|thread| all.add(&thread.ways));
-    all.usual(None)
+    all
 }
 
 /// Which CPUs share what, if the recording says so of each of them.

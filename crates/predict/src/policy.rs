@@ -39,7 +39,7 @@ pub fn put_in_force(model: &mut Model, recording: &Recording, policy: &Policy) -
     if wanted.vcpus == VcpusBy::SmallFirst {
         let config = SmallFirstConfig { params: policy.small_first, ..SmallFirstConfig::default() };
         model.config.scheduler = SchedulerConfig::SmallFirst(config);
-        model.weigh();
+        model.suit_small_first();
     }
     let mut notes: Vec<String> = wanted.notes.iter().map(ToString::to_string).collect();
     if policy.workers.cpus.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! `LOWTAIL_PREDICT_HOSTS` says how many (1), `LOWTAIL_SEED` which is the first (302, two servers beside a loop), `LOWTAIL_PREDICT_CPUS` on how
 //! many CPUs (1), `LOWTAIL_PREDICT_SECONDS` how long each recording is (10), `LOWTAIL_PREDICT_SERIES` which kernel (6.18). All is printed with
-//! `--nocapture`.
+//! `--nocapture`. `LOWTAIL_PREDICT_KEEP` is a directory that keeps the recordings, `LOWTAIL_PREDICT_FROM` one from which they are taken.
 //! Needs QEMU and Debian's archive: without them the test says so and passes, unless `CI` is set.
 
 mod guest;
@@ -10,6 +10,8 @@ mod hosts;
 mod judge;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 
 use hosts::Host;
 use judge::{Sum, judge};
@@ -30,11 +32,19 @@ fn changes_do_what_was_predicted() {
     let mut by_change: BTreeMap<String, Sum> = BTreeMap::new();
     for seed in first..first + hosts {
         let host = Host::new(seed, cpus);
-        let Some(recordings) = guest::play(&host, cpus, &series, seconds) else { return };
+        let path = |dir: &OsString, n| Path::new(dir).join(format!("{seed}-{n}.ltr"));
+        let recordings = match std::env::var_os("LOWTAIL_PREDICT_FROM") {
+            Some(dir) => (0..=host.changes.len())
+                .map(|n| std::fs::read(path(&dir, n)).expect("a recording"))
+                .collect(),
+            None => match guest::play(&host, cpus, &series, seconds) {
+                Some(recordings) => recordings,
+                None => return,
+            },
+        };
         if let Some(dir) = std::env::var_os("LOWTAIL_PREDICT_KEEP") {
             for (n, recording) in recordings.iter().enumerate() {
-                let path = std::path::Path::new(&dir).join(format!("{seed}-{n}.ltr"));
-                std::fs::write(path, recording).expect("a file");
+                std::fs::write(path(&dir, n), recording).expect("a file");
             }
         }
         println!("host {seed}: {:?}", host.vms);

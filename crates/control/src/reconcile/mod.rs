@@ -24,6 +24,7 @@ use crate::manage::{
 };
 use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
 use lowtail_kernel::Roots;
+use lowtail_kernel::pace::Paced;
 use lowtail_kernel::signals::Signals;
 use lowtail_kernel::tc::{Link, Size};
 
@@ -261,6 +262,7 @@ impl Reconciler {
         resolve: &mut Resolve<'_>,
         report: &mut dyn FnMut(Result<Round, Error>) -> Next,
     ) {
+        let _paced = Paced::begin();
         while signals.caught().is_none() {
             let next = Instant::now() + self.options.period;
             match report(self.round(resolve)) {

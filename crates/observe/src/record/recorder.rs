@@ -28,6 +28,7 @@ use lowtail_discover::{Scanner, Vm};
 use lowtail_kernel::Error;
 use lowtail_kernel::bpf;
 use lowtail_kernel::clock::Instant;
+use lowtail_kernel::pace::Paced;
 
 /// How often rings are emptied into a file.
 const ROUND: Duration = Duration::from_millis(50);
@@ -223,6 +224,7 @@ impl Recorder {
         attributes.named(&self.names.sorted());
         let mut events = Vec::new();
         let mut complete_to_ns = begin_ns;
+        let _paced = Paced::begin();
         loop {
             let over = stop(Duration::from_nanos(now_ns().saturating_sub(begin_ns)));
             // Names go before the events in which they are.

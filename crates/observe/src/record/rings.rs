@@ -6,7 +6,7 @@
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use lowtail_kernel::Error;
+use lowtail_kernel::{Error, pace};
 
 /// Bytes of an event.
 pub(super) const EVENT_BYTES: usize = 16;
@@ -116,6 +116,7 @@ impl Rings {
     }
 
     fn load(&mut self, cpu: usize, index: u64) -> Result<(), Error> {
+        pace::point();
         let page = (index / PAGE_EVENTS) & ((1 << self.page_shift) - 1);
         let key = (cpu as u32) << self.page_shift | page as u32;
         let found = self.pages.lookup_into(&key.to_ne_bytes(), &mut self.page, MapFlags::ANY);
