@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: build lab lab-full results fidelity truth reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
+.PHONY: build lab lab-full results fidelity predictions truth reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -48,6 +48,15 @@ fidelity: need-build need-bpf
 # A report is written when its check is complete; after an error the others stay as they are. If a machine hangs, its report says which
 # scenarios are missing, and this ends with an error: `make fidelity` then makes the page. It also ends with an error if
 # docs/fidelity-causes.toml has causes of figures that are not there any more: remove them, then `make fidelity`.
+# Random hosts in guests: predicted, then really changed. A host takes two minutes.
+predictions: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
+predictions: export LOWTAIL_SEED = $(or $(SEED),1)
+predictions: export LOWTAIL_PREDICT_HOSTS = $(or $(HOSTS),40)
+predictions: export LOWTAIL_PREDICT_CPUS = $(or $(CPUS),1)
+predictions: export LOWTAIL_PREDICT_TABLE = $(or $(TABLE),$(abspath docs/predictions.md))
+predictions: need-test
+	$(CARGO) test --locked -p lowtail --features libvirt --test predict -- --nocapture
+
 truth: export LOWTAIL_GUEST_HOME = $(abspath target/guest)
 truth: need-build need-bpf need-xen
 	$(CARGO) build --release --locked -p lowtail

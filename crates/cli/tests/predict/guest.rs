@@ -8,7 +8,7 @@ use lowtail_testkit::guest::Guest;
 
 use crate::hosts::{Host, What};
 
-/// Recordings of a host: as it is, and then of each change.
+/// Recordings of a host: as it is, then of each change, and at last as it is once more.
 pub(crate) type Recordings = Vec<Vec<u8>>;
 
 /// Records after so many hundredths of a second from the VMs' beginning, so that each recording has the same requests.
@@ -68,6 +68,7 @@ fn script(host: &Host, seconds: u32) -> String {
             ),
         };
     }
+    let _ = write!(text, "begin\nrecord {}\n", host.changes.len() + 1);
     text
 }
 

@@ -93,6 +93,12 @@ impl Host {
         let changes = changes(&mut rng, &vms, cpus);
         Host { seed, vms, changes }
     }
+
+    /// Its VMs, as one could type them.
+    pub(crate) fn vms_text(&self) -> String {
+        let vm = |vm: &Vm| format!("{} `{}`", vm.name, vm.loads.join(","));
+        self.vms.iter().map(vm).collect::<Vec<_>>().join("; ")
+    }
 }
 
 fn changes(rng: &mut Rng, vms: &[Vm], cpus: u16) -> Vec<Change> {

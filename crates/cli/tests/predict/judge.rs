@@ -15,9 +15,10 @@ pub(crate) struct Row {
     pub(crate) host: u64,
     pub(crate) change: String,
     pub(crate) vm: String,
-    /// Medians in microseconds: before, after, and as they were predicted for both; 99th percentiles; processor time in percent of a CPU.
-    pub(crate) p50: Option<[f64; 4]>,
-    pub(crate) p99: Option<[f64; 4]>,
+    /// Medians in microseconds: before, after, as they were predicted for both, and without the change once more; 99th percentiles; processor
+    /// time in percent of a CPU.
+    pub(crate) p50: Option<[f64; 5]>,
+    pub(crate) p99: Option<[f64; 5]>,
     pub(crate) cpu: [f64; 4],
 }
 
@@ -35,6 +36,7 @@ pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
     let read = |bytes: &[u8]| Recording::read(bytes, &Default::default()).expect("a recording");
     let base = read(&recordings[0]);
     let as_it_was = Setup::new(recorded_scheduler(&base.host, None).expect("a kernel"));
+    let unchanged = measured(&read(recordings.last().expect("the host as it is")));
     let mut rows = Vec::new();
     for (change, after) in host.changes.iter().zip(&recordings[1..]) {
         let mut setup = as_it_was.clone();
@@ -51,25 +53,25 @@ pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
         let predicted = predict(&base, &as_it_was, &wanted, 3, true).expect("a prediction");
         let after = measured(&read(after));
         for vm in predicted.vms {
-            let is_it = |other: &&lowtail_predict::Pair| other.name == vm.name;
-            let Some(after) = after.vms.iter().find(is_it).map(|pair| pair.recorded) else {
-                continue;
+            let of = |all: &Comparison| {
+                all.vms.iter().find(|other| other.name == vm.name).map(|pair| pair.recorded)
             };
+            let (Some(after), Some(again)) = (of(&after), of(&unchanged)) else { continue };
             let (Some(before), Some(replayed), Some(expected)) =
                 (vm.recorded, vm.replayed, vm.predicted)
             else {
                 continue;
             };
-            let four = |of: fn(&Figures) -> Option<f64>, replayed, expected| {
-                Some([of(&before)?, of(&after)?, replayed?, expected?])
+            let five = |of: fn(&Figures) -> Option<f64>, replayed, expected| {
+                Some([of(&before)?, of(&after)?, replayed?, expected?, of(&again)?])
             };
             let middle = |range: Option<lowtail_predict::Range>| range.map(|range| range.median);
             rows.push(Row {
                 host: host.seed,
                 change: change.name.clone(),
                 vm: vm.name,
-                p50: four(|of| of.p50_us, middle(replayed.p50_us), middle(expected.p50_us)),
-                p99: four(|of| of.p99_us, middle(replayed.p99_us), middle(expected.p99_us)),
+                p50: five(|of| of.p50_us, middle(replayed.p50_us), middle(expected.p50_us)),
+                p99: five(|of| of.p99_us, middle(replayed.p99_us), middle(expected.p99_us)),
                 cpu: [
                     before.cpu_percent,
                     after.cpu_percent,
@@ -83,7 +85,7 @@ pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
 }
 
 /// The relative error of a prediction; one that is less than the tolerance is none.
-fn error([_, after, _, expected]: [f64; 4]) -> f64 {
+fn error([_, after, _, expected, _]: [f64; 5]) -> f64 {
     ((expected - after).abs() - TOLERANCE_US).max(0.0) / after.max(1e-3)
 }
 
@@ -93,8 +95,33 @@ pub(crate) struct Sum {
     p50: Vec<f64>,
     p99: Vec<f64>,
     cpu: Vec<f64>,
+    /// Changes, and those of them that are beyond what one host differs from itself: how many there are, and of how many the direction is right.
+    changes: Directions,
+    sure: Directions,
+}
+
+/// Directions of changes.
+#[derive(Debug, Default, Clone, Copy)]
+struct Directions {
     right: usize,
-    large: usize,
+    all: usize,
+}
+
+impl Directions {
+    fn add(&mut self, right: bool) {
+        self.all += 1;
+        self.right += usize::from(right);
+    }
+
+    fn percent(self) -> f64 {
+        100.0 * self.right as f64 / self.all.max(1) as f64
+    }
+}
+
+/// Whether `after` is a change of `before`, and not of about the same size.
+fn is_change(before: f64, after: f64) -> bool {
+    let ratio = after / before.max(1e-3);
+    ratio.max(1.0 / ratio) > LARGE && (after - before).abs() > TOLERANCE_US
 }
 
 impl Sum {
@@ -102,11 +129,14 @@ impl Sum {
         self.p50.extend(row.p50.map(error));
         self.p99.extend(row.p99.map(error));
         self.cpu.push((row.cpu[3] - row.cpu[1]).abs());
-        for [before, after, replayed, expected] in [row.p50, row.p99].into_iter().flatten() {
-            let ratio = after / before.max(1e-3);
-            if ratio.max(1.0 / ratio) > LARGE && (after - before).abs() > TOLERANCE_US {
-                self.large += 1;
-                self.right += usize::from((after > before) == (expected > replayed));
+        for [before, after, replayed, expected, again] in [row.p50, row.p99].into_iter().flatten() {
+            let right = (after > before) == (expected > replayed);
+            if is_change(before, after) {
+                self.changes.add(right);
+                // The host as it is, recorded once more, differs in the same direction by as much, or it does not.
+                if is_change(again, after) && (after > before) == (after > again) {
+                    self.sure.add(right);
+                }
             }
         }
     }
@@ -122,11 +152,29 @@ impl Sum {
         100.0 * sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
+    /// As cells of a table: numbers of figures, their errors, directions.
+    pub(crate) fn cells(&self) -> [String; 9] {
+        let percent = |value: f64, digits: usize| format!("{value:.digits$} %");
+        let directions = |Directions { right, all }: Directions| format!("{right} of {all}");
+        [
+            self.p50.len().to_string(),
+            percent(Sum::median(&self.p50), 1),
+            percent(Sum::part_within(&self.p50, 0.1), 0),
+            self.p99.len().to_string(),
+            percent(Sum::median(&self.p99), 1),
+            percent(Sum::part_within(&self.p99, 0.5), 0),
+            percent(Sum::part_within(&self.cpu, 1.0), 0),
+            directions(self.changes),
+            directions(self.sure),
+        ]
+    }
+
     /// In a line: median errors, parts within limits, directions.
     pub(crate) fn line(&self) -> String {
         format!(
             "p50: {} figures, median error {:.1} %, {:.0} % within 10 %; p99: {} figures, median error {:.1} %, {:.0} % within 50 %; \
-             processor time: {:.0} % within a point; direction of changes above 20 %: {} of {} right",
+             processor time: {:.0} % within a point; direction of changes above 20 %: {} of {} right, {} of {} of those that are no difference \
+             between two recordings of the unchanged host",
             self.p50.len(),
             Sum::median(&self.p50),
             Sum::part_within(&self.p50, 0.1),
@@ -134,19 +182,21 @@ impl Sum {
             Sum::median(&self.p99),
             Sum::part_within(&self.p99, 0.5),
             Sum::part_within(&self.cpu, 1.0),
-            self.right,
-            self.large
+            self.changes.right,
+            self.changes.all,
+            self.sure.right,
+            self.sure.all
         )
     }
 
-    /// Median errors of medians and 99th percentiles, in percent, and the part of 99th percentiles that is within a half.
+    /// Median errors of medians and 99th percentiles, in percent, the part of 99th percentiles that is within a half, and of sure changes whose
+    /// direction is right.
     pub(crate) fn figures(&self) -> [f64; 4] {
-        let direction = 100.0 * self.right as f64 / self.large.max(1) as f64;
         [
             Sum::median(&self.p50),
             Sum::median(&self.p99),
             Sum::part_within(&self.p99, 0.5),
-            direction,
+            self.sure.percent(),
         ]
     }
 }

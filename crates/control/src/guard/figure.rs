@@ -172,6 +172,9 @@ impl Machine {
                 severe: 2 * late > wakes.count(),
             });
         }
+        if let Some(breach) = self.starves(base, recent).filter(|_| is_asked(Figure::P99)) {
+            return Verdict::Bad(breach);
+        }
         let loss = goal.cpu_loss.or_else(|| self.by_default.then_some(CPU_LOSS));
         // Who has used next to nothing has nothing to lose.
         let used = base.filter(|base| base.has_cpus()).and_then(|base| base.cpus);
@@ -195,6 +198,36 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Whether it hardly gets to sleep any more, because it has no CPU for most of the time for which it wants one: then there are too few
+    /// wake-ups to say anything of their latencies, which are worse than ever. Of who woke often before the change.
+    fn starves(&self, base: Option<&Base>, recent: &[VmSample]) -> Option<Breach> {
+        let base = base.filter(|base| base.p99_ns.is_some())?;
+        let limit = self.p99_limit(Some(base))?;
+        let all = merged(recent.get(recent.len().checked_sub(CPU_SAMPLES)?..)?)?;
+        let wakes = all.wakes.count();
+        // More than the mean: each of these wake-ups has waited at some time, and the last wait may go on.
+        let mean_ns = all.ready_ns as f64 / (wakes + 1) as f64;
+        (wakes < WAKES_LEAST && all.ready_ns > all.run_ns && mean_ns > limit.ns).then_some(Breach {
+            figure: Figure::P99,
+            before: base.p99_ns,
+            measured: mean_ns,
+            limit: limit.ns,
+            wakes,
+            relative: limit.relative,
+            severe: true,
+        })
+    }
+}
+
+/// All that samples have.
+fn merged(samples: &[VmSample]) -> Option<VmSample> {
+    let (first, rest) = samples.split_first()?;
+    let mut all = first.clone();
+    rest.iter().for_each(|sample| all.merge(sample));
+    Some(all)
+}
+
 /// Wake-ups of the newest samples, of as few as have enough of them.
 fn enough(recent: &[VmSample]) -> Option<Histogram> {
     let mut wakes = Histogram::default();
@@ -208,10 +241,7 @@ fn enough(recent: &[VmSample]) -> Option<Histogram> {
 }
 
 fn of_cpus(recent: &[VmSample]) -> Option<(f64, f64)> {
-    let (first, rest) = recent.get(recent.len().checked_sub(CPU_SAMPLES)?..)?.split_first()?;
-    let mut all = first.clone();
-    rest.iter().for_each(|sample| all.merge(sample));
-    cpus(&all)
+    cpus(&merged(recent.get(recent.len().checked_sub(CPU_SAMPLES)?..)?)?)
 }
 
 /// How many wake-ups were certainly later than that: those of buckets that begin behind it.
@@ -308,6 +338,30 @@ mod tests {
         let Verdict::Bad(breach) = judge(10) else { panic!("{:?}", judge(10)) };
         assert!(!breach.severe && !breach.relative && breach.wakes == 200);
         assert!(matches!(judge(101), Verdict::Bad(Breach { severe: true, .. })));
+    }
+
+    /// A server that wakes 200 times a second gets a CPU for a tenth of the time for which it wants one, and never sleeps. One that has nothing
+    /// to do, and one that computed all the time before, do not starve.
+    #[test]
+    fn who_never_sleeps_starves() {
+        let goal = Goal { p99: Some(Duration::from_ms(20)), ..Goal::default() };
+        let web = machine(Some(goal), true);
+        let base = Base::of(&second(&[(200, 900)], 0.03, 0.1));
+        let starved = || second(&[(2, 900)], 0.01, 0.99);
+        let few = [starved(), starved()];
+        assert_eq!(web.judge(Some(&base), &few, Some(Figure::P99)), Verdict::Unknown);
+        let Verdict::Bad(breach) = web.judge(Some(&base), &[starved(), starved(), starved()], None)
+        else {
+            panic!("it starves")
+        };
+        assert!(breach.severe && breach.wakes == 6 && breach.measured > 4e8, "{breach}");
+        let still = [second(&[(2, 900)], 0.0, 0.0), starved(), second(&[], 0.0, 0.0)];
+        assert!(matches!(web.judge(Some(&base), &still, Some(Figure::P99)), Verdict::Bad(_)));
+        let idle = vec![second(&[(1, 900)], 0.01, 0.005); 3];
+        assert_eq!(web.judge(Some(&base), &idle, Some(Figure::P99)), Verdict::Unknown);
+        let batch = Base::of(&second(&[(2, 900)], 0.9, 0.1));
+        let computes = vec![second(&[(2, 900)], 0.3, 0.7); 3];
+        assert_eq!(web.judge(Some(&batch), &computes, Some(Figure::P99)), Verdict::Unknown);
     }
 
     /// By default p99 may be 25 % and 100 us worse; a goal that was missed before likewise.

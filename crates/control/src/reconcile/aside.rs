@@ -74,12 +74,16 @@ impl Watched {
         }
     }
 
-    /// The part of the time since the last look for which it has waited behind ordinary threads, if that is too much.
+    /// The part of the time since the last look, in which its threads wanted to run, for which they have waited behind ordinary threads, if
+    /// that is too much.
     fn waited(&self, stats: &Stats, now: Instant) -> Option<f64> {
         let ran_ns = |of: &Stats| of.small_ns + of.large_ns;
         let ran = ran_ns(stats).saturating_sub(ran_ns(&self.stats)) as f64;
         let waited = stats.ordinary_wait_ns.saturating_sub(self.stats.ordinary_wait_ns) as f64;
-        let ratio = waited / (ran + waited).max(1.0);
+        // Threads of a VM wait for each other, too, and for limits: each waits behind the one ordinary thread meanwhile. Waits count here
+        // when they are over, and those behind ordinary threads as they go on.
+        let all = stats.waits.sum_ns().saturating_sub(self.stats.waits.sum_ns()) as f64;
+        let ratio = waited / (ran + waited.max(all)).max(1.0);
         let seconds = (now - self.at).as_secs_f64();
         (ratio > TOO_MUCH && waited / 1e9 > LEAST * seconds).then_some(ratio)
     }
@@ -244,6 +248,23 @@ mod tests {
             assert!(played.second(0.0, if i % 2 == 0 { 1.0 } else { 0.0 }).is_empty());
         }
         assert!(!played.is_aside());
+    }
+
+    /// A daemon has a fifth of a CPU, on which four threads of a VM compute: each of them waits for a fifth of the time behind it, and for
+    /// three fifths behind the others. A VM whose limit lets it run a little is as little crowded out.
+    #[test]
+    fn who_waits_for_itself_stays() {
+        let mut played = Played::new();
+        for _ in 0..60 {
+            (0..400).for_each(|_| played.stats.waits.record(8_000_000));
+            assert!(played.second(0.8, 0.8).is_empty());
+            (0..100).for_each(|_| played.stats.waits.record(9_600_000));
+            assert!(played.second(0.04, 0.2).is_empty());
+        }
+        assert!(!played.is_aside());
+        // Beside one that computes without end they wait for it alone.
+        (0..2).for_each(|_| assert!(played.second(0.0, 4.0).is_empty()));
+        assert_eq!(played.second(0.0, 4.0).len(), 1);
     }
 
     /// Four VMs: two on CPU 0, one of which waits; one on CPU 1; one on both.
