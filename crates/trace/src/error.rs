@@ -28,11 +28,16 @@ pub enum Error {
         /// The word as read, little-endian.
         word: u32,
     },
-    /// A trace of another kind of host than is asked for.
+    /// There are more events than can be kept.
     #[error(
-        "offset 0: a trace of Xen; this reads recordings of Linux hosts, of `lowtail host record` and perf"
+        "offset {offset}: more than {max} events, which is more than can be kept: record for a shorter while"
     )]
-    NotOfLinux,
+    EventLimit {
+        /// Where that is, in bytes.
+        offset: u64,
+        /// How many can be.
+        max: usize,
+    },
     /// Where a window should begin, something else stands.
     #[error(
         "offset {offset}: expected the next window (0x2001f003) and found {word:#010x}: the \
@@ -180,14 +185,12 @@ impl Error {
     /// The byte offset in the input where the trouble is; `None` if it is not in the input.
     pub fn offset(&self) -> Option<u64> {
         match *self {
-            Error::Empty
-            | Error::WrongEndian { .. }
-            | Error::NotATrace { .. }
-            | Error::NotOfLinux => Some(0),
+            Error::Empty | Error::WrongEndian { .. } | Error::NotATrace { .. } => Some(0),
             Error::NotAWindow { offset, .. }
             | Error::WindowSize { offset, .. }
             | Error::PcpuLimit { offset, .. }
             | Error::VcpuLimit { offset, .. }
+            | Error::EventLimit { offset, .. }
             | Error::Malformed { offset, .. }
             | Error::ThreadLimit { offset, .. }
             | Error::RecordSize { offset, .. }

@@ -1,4 +1,4 @@
-//! A Linux host's events, one after the other in order of time, for others than this crate's analyses.
+//! A host's events, one after the other in order of time, for others than this crate's analyses. Those of Xen are told as a Linux host's.
 
 use std::io::Read;
 
@@ -9,12 +9,17 @@ use crate::linux::recording::Facts;
 use crate::linux::{Feed, ThreadInfo, Threads};
 use crate::options::Options;
 use crate::source::{self, Format};
+use crate::xen_events;
 
 /// What threads are called, as far as the file has said up to now.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a>(&'a Threads);
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    pub(crate) fn new(threads: &'a Threads) -> Self {
+        Names(threads)
+    }
+
     /// All that is known of a thread.
     pub fn thread(&self, tid: u32) -> ThreadInfo {
         self.0.thread(tid)
@@ -43,27 +48,45 @@ pub struct RecordedHost {
     pub vms: Vec<String>,
     /// Events that the recorder has lost.
     pub lost: u64,
+    /// It is a host of Xen, under this scheduler.
+    pub xen: Option<XenScheduler>,
     threads: Threads,
 }
 
+/// Which of Xen's schedulers decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XenScheduler {
+    /// credit.
+    Credit,
+    /// credit2.
+    Credit2,
+    /// The trace has no record of a scheduler's own, or of another one.
+    Unknown,
+}
+
 impl RecordedHost {
+    pub(crate) fn with_threads(self, threads: Threads) -> Self {
+        RecordedHost { threads, ..self }
+    }
+
     /// What threads are called at the end.
     pub fn names(&self) -> Names<'_> {
         Names(&self.threads)
     }
 }
 
-/// Calls `each` with each event of a recording of a Linux host, in order of time.
+/// Calls `each` with each event of a recording, in order of time. Of one of Xen, each domain is a VM, called `d1` and so on, and each vCPU a
+/// thread of it.
 ///
 /// # Errors
-/// If the input cannot be read or is not a whole, well-formed recording of a Linux host, and what `each` returns.
+/// If the input cannot be read or is not a whole, well-formed recording, and what `each` returns.
 pub fn events<R: Read>(
     input: R,
     options: &Options,
     mut each: impl FnMut(&Event, Names<'_>) -> Result<(), Error>,
 ) -> Result<RecordedHost, Error> {
     let (format, input) = source::open(input, options)?;
-    let Format::Linux(format) = format else { return Err(Error::NotOfLinux) };
+    let Format::Linux(format) = format else { return xen_events::events(input, options, each) };
     let mut feed = Feed::new(format, input, options)?;
     let mut host = RecordedHost::default();
     while let Some(event) = feed.next_event()? {

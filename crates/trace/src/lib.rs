@@ -54,6 +54,7 @@ mod table;
 mod tables;
 mod vcpu;
 mod xen;
+mod xen_events;
 
 use std::fs::File;
 use std::io::{Read, Write};

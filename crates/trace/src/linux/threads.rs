@@ -60,6 +60,11 @@ impl Threads {
         vm < self.vms.len()
     }
 
+    /// Whether it is of a VM.
+    pub(crate) fn is_member(&self, tid: u32) -> bool {
+        self.members.contains_key(&tid)
+    }
+
     /// The VMs with the numbers and roles of their threads.
     pub(crate) fn vms(&self) -> Vec<(String, Vec<ThreadInfo>)> {
         let mut all: Vec<(String, Vec<ThreadInfo>)> =
