@@ -9,7 +9,7 @@ mod network;
 mod ranges;
 mod strip;
 mod style;
-mod svg;
+pub mod svg;
 mod sweep;
 
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ use crate::metric;
 use crate::outcome::Outcome;
 use crate::table::{measured, with_seeds, word};
 use histogram::Panel;
+pub use style::CSS;
 use svg::{escape, label};
 
 /// Most rows whose distribution functions fit into one chart.

@@ -2,7 +2,7 @@
 
 /// The style sheet. Series have the colours `--s0` to `--s7`; neighbours differ in
 /// lightness too, so that they can be told apart without colour.
-pub(super) const CSS: &str = "
+pub const CSS: &str = "
 :root { color-scheme: light dark; --bg: #fff; --fg: #1c2127; --dim: #5c6670; --line: #d9dee3;
   --soft: #f4f6f8; --good: #1a7f4b; --bad: #c0322b; --wait: #f3d9d6;
   --s0: #1f6fb2; --s1: #d3562b; --s2: #2c8a5e; --s3: #8b4fb0; --s4: #a67c00; --s5: #0f8b9b;

@@ -2,7 +2,7 @@
 
 /// `text` as it may stand between tags and within quotes: a name opens no tag, and does not turn the direction of what is
 /// around it.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in lowtail_out::lines(text).chars() {
         match c {
@@ -18,19 +18,19 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// `text` cut to `chars` characters.
-pub(crate) fn cut(text: &str, chars: usize) -> String {
+pub fn cut(text: &str, chars: usize) -> String {
     lowtail_out::cut(text, chars).into_owned()
 }
 
 /// A coordinate as text: a tenth of a pixel is enough.
-pub(crate) fn px(x: f64) -> String {
+pub fn px(x: f64) -> String {
     let rounded = (x * 10.0).round() / 10.0;
     if rounded.is_finite() { format!("{rounded}") } else { "0".to_string() }
 }
 
 /// Maps values to pixels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     from_px: f64,
@@ -40,7 +40,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// A logarithmic scale over the positive ones of `values`, with some room at the ends.
-    pub(crate) fn log(values: impl Iterator<Item = f64>, from_px: f64, to_px: f64) -> Self {
+    pub fn log(values: impl Iterator<Item = f64>, from_px: f64, to_px: f64) -> Self {
         let positive = values.filter(|x| *x > 0.0 && x.is_finite());
         let (low, high) = extent(positive).unwrap_or((1.0, 10.0));
         let room = (high / low).powf(0.03).max(1.08);
@@ -48,14 +48,14 @@ impl Scale {
     }
 
     /// A linear scale over `values`.
-    pub(crate) fn linear(values: impl Iterator<Item = f64>, from_px: f64, to_px: f64) -> Self {
+    pub fn linear(values: impl Iterator<Item = f64>, from_px: f64, to_px: f64) -> Self {
         let (low, high) = extent(values.filter(|x| x.is_finite())).unwrap_or((0.0, 1.0));
         let high = if high > low { high } else { low + 1.0 };
         Scale { low, high, from_px, to_px, log: false }
     }
 
     /// The pixel of `x`, kept within the chart.
-    pub(crate) fn at(&self, x: f64) -> f64 {
+    pub fn at(&self, x: f64) -> f64 {
         let share = if self.log {
             (x.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -65,7 +65,7 @@ impl Scale {
     }
 
     /// Round values to label.
-    pub(crate) fn ticks(&self) -> Vec<f64> {
+    pub fn ticks(&self) -> Vec<f64> {
         if !self.log {
             return linear_ticks(self.low, self.high);
         }
@@ -102,7 +102,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// A number as a tick's label.
-pub(crate) fn tick(x: f64) -> String {
+pub fn tick(x: f64) -> String {
     match x.abs() {
         size if size >= 1e6 => format!("{}M", (x / 1e4).round() / 100.0),
         size if size >= 1e4 => format!("{}k", (x / 10.0).round() / 100.0),
