@@ -6,6 +6,7 @@ use lowtail_engine::Hist;
 use lowtail_out::seconds;
 use serde::Serialize;
 
+use crate::distribution::times;
 use crate::model::{Model, is_vcpu};
 use crate::recording::Recording;
 use crate::replay::Replayed;
@@ -80,6 +81,15 @@ pub struct Comparison {
 impl Comparison {
     /// Compares `replayed`, a run of `model`, with `recording`.
     pub fn new(recording: &Recording, model: &Model, replayed: &Replayed) -> Self {
+        Comparison::with_times(recording, model, replayed).0
+    }
+
+    /// The same, and how the waits of each VM's vCPUs after wake-ups are distributed, recorded and simulated.
+    pub(crate) fn with_times(
+        recording: &Recording,
+        model: &Model,
+        replayed: &Replayed,
+    ) -> (Self, Vec<[Vec<f64>; 2]>) {
         let spans = [recording.span_ns(), model.span.as_ns()];
         let mut threads = Vec::new();
         let mut vms: Vec<(String, [Sum; 2])> = Vec::new();
@@ -110,7 +120,10 @@ impl Comparison {
             recorded: recorded.figures(spans[0]),
             simulated: simulated.figures(spans[1]),
         };
-        Comparison { vms: vms.into_iter().map(vm).collect(), threads }
+        let distributed =
+            vms.iter().map(|(_, sums)| [times(&sums[0].waits), times(&sums[1].waits)]);
+        let distributed = distributed.collect();
+        (Comparison { vms: vms.into_iter().map(vm).collect(), threads }, distributed)
     }
 }
 

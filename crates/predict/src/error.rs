@@ -9,6 +9,9 @@ pub enum Error {
     /// The host that the recording describes cannot be simulated.
     #[error("the recorded host cannot be simulated: {0}")]
     Host(#[from] lowtail_host::ConfigError),
+    /// A simulated schedule cannot be written.
+    #[error("a simulated schedule cannot be written: {0}")]
+    Write(#[from] std::io::Error),
     /// There is nothing in it.
     #[error("the recording has no thread that runs: nothing can be predicted from it")]
     Empty,
@@ -35,6 +38,22 @@ pub enum Error {
         name: String,
         /// Those that there are.
         known: Vec<String>,
+    },
+    /// It has no such thread.
+    #[error("the recording has no thread `{}`; {hint}", lowtail_out::name(name))]
+    NoThread {
+        /// The name or pattern that was asked for.
+        name: String,
+        /// A near one, or some of those that there are.
+        hint: String,
+    },
+    /// A VM has too few wake-ups for a goal.
+    #[error("{vm} has too few wake-ups in the recording to tell whether {goal}: record for longer")]
+    FewWakeups {
+        /// The VM, safe to print.
+        vm: String,
+        /// The goal.
+        goal: String,
     },
     /// It does not say what to simulate.
     #[error("the recording does not say {what}; say it with {option}")]

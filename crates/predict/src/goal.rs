@@ -93,14 +93,23 @@ impl FromStr for Goal {
     }
 }
 
+impl fmt::Display for GoalFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GoalFigure::P50 => "p50",
+            GoalFigure::P90 => "p90",
+            GoalFigure::P99 => "p99",
+            GoalFigure::Cpu => "cpu",
+        })
+    }
+}
+
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let vm = lowtail_out::name(&self.vm);
-        match self.figure {
-            GoalFigure::P50 => write!(f, "{vm} p50 <= {}", time(self.limit)),
-            GoalFigure::P90 => write!(f, "{vm} p90 <= {}", time(self.limit)),
-            GoalFigure::P99 => write!(f, "{vm} p99 <= {}", time(self.limit)),
-            GoalFigure::Cpu => write!(f, "{vm} cpu >= {} %", self.limit),
+        let (vm, figure) = (lowtail_out::name(&self.vm), self.figure);
+        match figure {
+            GoalFigure::Cpu => write!(f, "{vm} {figure} >= {} %", self.limit),
+            _ => write!(f, "{vm} {figure} <= {}", time(self.limit)),
         }
     }
 }

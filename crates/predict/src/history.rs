@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
+use lowtail_host::{CpuSet, Pcpu};
 use lowtail_trace::events::{Context, Event, IDLE, Left, UNKNOWN, What};
 
+use crate::blame::Blame;
 use crate::schedule::{Experience, Schedule};
 use crate::tick::Ticks;
 use crate::ways::{Ways, is_way};
@@ -74,6 +76,8 @@ pub(crate) struct Thread {
     pub(crate) end: End,
     /// How long its wake-ups took where nobody was in their way.
     pub(crate) ways: Ways,
+    /// Where it has run.
+    pub(crate) cpus: CpuSet,
     /// When it went to sleep.
     slept_ns: u64,
     /// It is in its last segment.
@@ -83,7 +87,7 @@ pub(crate) struct Thread {
 }
 
 /// All that threads have done.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History {
     pub(crate) threads: Vec<Thread>,
     pub(crate) ticks: Ticks,
@@ -101,6 +105,20 @@ pub(crate) struct History {
 struct Running {
     thread: Option<ThreadNumber>,
     since_ns: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History {
+            threads: Vec::new(),
+            ticks: Ticks::default(),
+            schedule: Schedule::with_blame(),
+            numbers: HashMap::new(),
+            cpus: Vec::new(),
+            begin_ns: None,
+            losses: 0,
+        }
+    }
 }
 
 impl History {
@@ -122,9 +140,12 @@ impl History {
                 let before = self.cpus[cpu];
                 let next = (next != IDLE).then(|| self.number(next, now));
                 let prev = (prev != IDLE).then(|| self.number(prev, now));
-                let wait = next.and_then(|next| self.schedule.runs(now, next));
+                if let (None, Some(blame)) = (self.cpus[cpu], &mut self.schedule.blame) {
+                    blame.reveal(cpu, self.begin_ns.unwrap_or(now), prev);
+                }
+                let wait = next.and_then(|next| self.schedule.runs(now, cpu, next));
                 if let Some(prev) = prev {
-                    self.leaves(now, prev, left, wait);
+                    self.leaves(now, cpu, prev, left, wait);
                 }
                 if let (Some(next), Some(before)) = (next, before) {
                     // Who ran, or nobody, has done so since before the wake-up.
@@ -140,6 +161,9 @@ impl History {
                 }
                 if let Some(next) = next {
                     self.begins(now, next);
+                    if event.cpu < CpuSet::MAX_PCPUS {
+                        self.threads[next].cpus.insert(Pcpu(event.cpu));
+                    }
                 }
                 self.cpus[cpu] = Some(Running { thread: next, since_ns: now });
                 if left == Left::Dead
@@ -152,6 +176,9 @@ impl History {
             }
             What::LossBegin => {
                 self.losses += 1;
+                if let Some(blame) = &mut self.schedule.blame {
+                    blame.is_lost(now, cpu);
+                }
                 if let Some(Running { thread: Some(thread), .. }) = self.cpus[cpu].take() {
                     self.is_lost(now, thread);
                 }
@@ -159,7 +186,7 @@ impl History {
             What::LossEnd { runs } if runs != IDLE && runs != UNKNOWN => {
                 let thread = self.number(runs, now);
                 self.is_lost(now, thread);
-                self.schedule.runs(now, thread);
+                self.schedule.runs(now, cpu, thread);
                 self.begins(now, thread);
                 self.cpus[cpu] = Some(Running { thread: Some(thread), since_ns: now });
             }
@@ -184,6 +211,11 @@ impl History {
         experience
     }
 
+    /// Who ran while others waited.
+    pub(crate) fn take_blame(&mut self) -> Blame {
+        self.schedule.blame.take().unwrap_or_default()
+    }
+
     /// The thread that has this number in Linux now.
     pub(crate) fn number_of(&self, tid: u32) -> Option<ThreadNumber> {
         self.numbers.get(&tid).copied()
@@ -198,6 +230,7 @@ impl History {
                 wakes: Vec::new(),
                 end: End::Asleep,
                 ways: Ways::default(),
+                cpus: CpuSet::EMPTY,
                 slept_ns: begin,
                 awake: false,
                 runs_since: None,
@@ -250,8 +283,15 @@ impl History {
     }
 
     /// `thread` leaves its CPU, where one runs from now on that has waited so long since it was woken.
-    fn leaves(&mut self, now: u64, number: ThreadNumber, left: Left, wait: Option<u64>) {
-        self.schedule.leaves(now, number, left != Left::Runnable);
+    fn leaves(
+        &mut self,
+        now: u64,
+        cpu: usize,
+        number: ThreadNumber,
+        left: Left,
+        wait: Option<u64>,
+    ) {
+        self.schedule.leaves(now, cpu, number, left != Left::Runnable);
         let begin = self.begin_ns.unwrap_or(now);
         let thread = &mut self.threads[number];
         if !thread.awake {

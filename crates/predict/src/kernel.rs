@@ -1,21 +1,38 @@
-//! The scheduler under which a recording was made.
+//! The scheduler under which a recording was made: that of a Linux kernel, or of Xen.
 
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
+use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
+use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_kernel::release;
-use lowtail_trace::events::RecordedHost;
+use lowtail_trace::events::{RecordedHost, XenScheduler};
 
 use crate::error::Error;
 
-/// The fair class of the recorded host's kernel, as it was set.
+/// The fair class of the recorded host's kernel, as it was set; of a Xen host, its scheduler with the defaults of Xen. `release` is that of
+/// the kernel, or `credit` or `credit2`, where the recording does not say it.
 ///
 /// # Errors
-/// If the recording does not say which kernel it was, and `release` neither.
+/// If the recording does not say which kernel or scheduler it was, and `release` neither.
 pub fn recorded_scheduler(
     host: &RecordedHost,
     release: Option<&str>,
 ) -> Result<SchedulerConfig, Error> {
+    if let Some(xen) = host.xen {
+        return match (release, xen) {
+            (Some("credit"), _) | (None, XenScheduler::Credit) => {
+                Ok(SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today)))
+            }
+            (Some("credit2"), _) | (None, XenScheduler::Credit2) => {
+                Ok(SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen410)))
+            }
+            _ => Err(Error::Unsaid {
+                what: "under which of Xen's schedulers it was made",
+                option: "--kernel credit or --kernel credit2",
+            }),
+        };
+    }
     let release = release.or(host.kernel.as_deref());
     let version = release.and_then(version);
     let Some(version) = version else {

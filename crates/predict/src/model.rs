@@ -12,6 +12,7 @@ use lowtail_host::{
 use lowtail_trace::recording;
 use lowtail_trace::{CpuPlace, Role, ThreadInfo};
 
+use crate::cause::Interrupts;
 use crate::error::Error;
 use crate::groups::Groups;
 use crate::history::ThreadNumber;
@@ -208,7 +209,9 @@ impl Model {
             let (mut replays, mut host_threads) = (Vec::new(), Vec::new());
             for &thread in &domain.members {
                 let time = own_time.unwrap_or_else(|| times.of(thread));
-                replays.push(workload(&recording.history.threads[thread], time, &others));
+                let timer = recording.judged[thread].interrupts == Interrupts::Timer;
+                let history = &recording.history.threads[thread];
+                replays.push(workload(history, timer, time, &others));
                 let group = groups.of(recording, thread, domain.copy);
                 let mut host_thread = host_thread(recording, thread, group, recorded, online);
                 host_thread.pin = pin.unwrap_or(host_thread.pin);
@@ -364,7 +367,11 @@ fn host_thread(
     let known = recording.host.facts.threads.get(&info.tid);
     let all = HostThread { pin: online, ..HostThread::default() };
     let Some(known) = known else {
-        return HostThread { policy: usual_policy(info), ..all };
+        // What a vCPU of Xen is pinned to is not in the trace: it may run where it has run.
+        let ran_on = recording.history.threads[thread].cpus.and(online);
+        let is_pinned = recording.host.xen.is_some() && !ran_on.is_empty();
+        let pin = if is_pinned { ran_on } else { online };
+        return HostThread { policy: usual_policy(info), pin, ..all };
     };
     let pin = known.cpus.as_ref().map(|cpus| cpus.iter().map(Pcpu).collect::<CpuSet>());
     // One that may run on all there were may run on all there are.

@@ -6,13 +6,15 @@ use lowtail_control::policy::Policy;
 use lowtail_out::seconds;
 use serde::{Serialize, Serializer};
 
+use crate::causes::{Causes, causes};
 use crate::comparison::{Comparison, Figures};
+use crate::distribution::{Distribution, ranges};
 use crate::error::Error;
-use crate::grade::{Grade, Letter};
-use crate::model::{Model, Setup};
-use crate::policy::put_in_force;
+use crate::grade::Grade;
+use crate::model::Setup;
 use crate::recording::Recording;
-use crate::replay::replay;
+use crate::runs::{Run, as_recorded, runs};
+use crate::waited::{Waited, waited};
 
 /// The least and the greatest of several runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -26,14 +28,14 @@ pub struct Range {
 }
 
 impl Range {
-    fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+    pub(crate) fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         Some(Range { min, median: values[values.len() / 2], max })
     }
 
-    fn map(self, of: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Range { min: of(self.min), median: of(self.median), max: of(self.max) }
     }
 }
@@ -52,11 +54,17 @@ pub struct Ranges {
     pub cpu_percent: Option<Range>,
 }
 
-fn as_seconds<S: Serializer>(range: &Option<Range>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_seconds<S: Serializer>(
+    range: &Option<Range>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     range.map(|range| range.map(seconds::of_us)).serialize(serializer)
 }
 
-fn as_ratio<S: Serializer>(range: &Option<Range>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_ratio<S: Serializer>(
+    range: &Option<Range>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     range.map(|range| range.map(|percent| percent / 100.0)).serialize(serializer)
 }
 
@@ -82,6 +90,12 @@ pub struct VmPrediction {
     pub replayed: Option<Ranges>,
     /// What it would experience; `None`: it is not there.
     pub predicted: Option<Ranges>,
+    /// How its wake-up latency is distributed.
+    #[serde(skip)]
+    pub distribution: Distribution,
+    /// Whom its vCPUs waited for, most first.
+    #[serde(rename = "blame")]
+    pub waited: Vec<Waited>,
 }
 
 /// What a change would do.
@@ -93,6 +107,8 @@ pub struct Prediction {
     pub replay: Comparison,
     /// VM by VM.
     pub vms: Vec<VmPrediction>,
+    /// What has woken each thread of the recording.
+    pub causes: Vec<Causes>,
     /// What gets worse by the change, in words: by as much as the guard of `host apply` would not have it, in the middle of all runs.
     pub worse: Vec<String>,
     /// What of the policy cannot be set, or is not predicted.
@@ -108,43 +124,9 @@ pub struct Change<'a> {
     pub policy: Option<&'a Policy>,
 }
 
-/// VMs of several runs.
-type Runs = Vec<Comparison>;
-
-/// Runs `setup`, with `policy` in force, begun in so many ways.
-fn runs(
-    recording: &Recording,
-    setup: &Setup,
-    policy: Option<&Policy>,
-    seeds: u64,
-) -> Result<(Runs, Vec<String>), Error> {
-    let run = |seed: u64| -> Result<(Comparison, Vec<String>), Error> {
-        let mut model = Model::new(recording, &Setup { seed, ..setup.clone() })?;
-        let notes = policy.map(|policy| put_in_force(&mut model, recording, policy));
-        let replayed = replay(&model, recording.events, seed)?;
-        Ok((Comparison::new(recording, &model, &replayed), notes.unwrap_or_default()))
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let mut all = Vec::new();
-    for some in (0..seeds).collect::<Vec<_>>().chunks(threads as usize) {
-        let done = std::thread::scope(|scope| {
-            let started: Vec<_> = some.iter().map(|&seed| scope.spawn(move || run(seed))).collect();
-            let joined = started.into_iter().map(|thread| thread.join());
-            joined
-                .map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Result<Vec<_>, _>>()
-        })?;
-        all.extend(done);
-    }
-    let notes = all.first().map(|(_, notes)| notes.clone()).unwrap_or_default();
-    Ok((all.into_iter().map(|(comparison, _)| comparison).collect(), notes))
-}
-
 /// The simulated figures of the VM called so.
-fn of(runs: &Runs, name: &str) -> Option<Ranges> {
-    let figures =
-        runs.iter().map(|run| run.vms.iter().find(|vm| vm.name == name).map(|vm| vm.simulated));
-    let figures: Vec<Figures> = figures.collect::<Option<_>>()?;
+fn of(runs: &[Run], name: &str) -> Option<Ranges> {
+    let figures: Vec<Figures> = runs.iter().map(|run| run.figures(name)).collect::<Option<_>>()?;
     (!figures.is_empty()).then(|| Ranges::of(&figures))
 }
 
@@ -161,18 +143,14 @@ pub fn predict(
     anyway: bool,
 ) -> Result<Prediction, Error> {
     let seeds = seeds.max(1);
-    let (before, _) = runs(recording, as_it_was, None, seeds)?;
-    let replay = before[0].clone();
-    let grade = Grade::of(&replay);
-    if grade.grade == Letter::Poor && !anyway {
-        return Err(Error::Poor(grade.to_string()));
-    }
+    let before = as_recorded(recording, as_it_was, seeds, anyway)?;
+    let replay = before.runs[0].comparison.clone();
     let changed = change.setup.is_some() || change.policy.is_some();
-    let (after, notes) = if changed {
+    let after = if changed {
         let setup = change.setup.as_ref().unwrap_or(as_it_was);
         runs(recording, setup, change.policy, seeds)?
     } else {
-        (Vec::new(), Vec::new())
+        Vec::new()
     };
     let mut vms: Vec<VmPrediction> = replay
         .vms
@@ -180,19 +158,43 @@ pub fn predict(
         .map(|vm| VmPrediction {
             name: vm.name.clone(),
             recorded: Some(vm.recorded),
-            replayed: of(&before, &vm.name),
+            replayed: of(&before.runs, &vm.name),
             predicted: of(&after, &vm.name),
+            distribution: Distribution::default(),
+            waited: Vec::new(),
         })
         .collect();
-    let added = after.iter().flat_map(|run| &run.vms).map(|vm| &vm.name);
+    let added = after.iter().flat_map(|run| &run.comparison.vms).map(|vm| &vm.name);
     for name in added {
         if !vms.iter().any(|vm| vm.name == *name) {
             let (name, predicted) = (name.clone(), of(&after, name));
-            vms.push(VmPrediction { name, recorded: None, replayed: None, predicted });
+            vms.push(VmPrediction {
+                name,
+                recorded: None,
+                replayed: None,
+                predicted,
+                distribution: Distribution::default(),
+                waited: Vec::new(),
+            });
         }
     }
+    let recorded = recording.blame.recorded(recording);
+    for vm in &mut vms {
+        let is = [vm.recorded.is_some(), vm.replayed.is_some(), vm.predicted.is_some()];
+        let simulated = |runs: &[Run]| {
+            ranges(&runs.iter().map(|run| run.times(&vm.name)[1]).collect::<Vec<_>>())
+        };
+        if is[0] {
+            vm.distribution.recorded = before.runs[0].times(&vm.name)[0].to_vec();
+        }
+        vm.distribution.replayed = simulated(&before.runs);
+        vm.distribution.predicted = simulated(&after);
+        vm.waited = waited(&vm.name, is, &recorded, &before.runs, &after);
+    }
     let worse = vms.iter().flat_map(worse).collect();
-    Ok(Prediction { grade, replay, vms, worse, notes })
+    let notes = after.first().map(|run| run.notes.clone()).unwrap_or_default();
+    let (grade, causes) = (before.grade, causes(recording));
+    Ok(Prediction { grade, replay, vms, causes, worse, notes })
 }
 
 /// What gets worse for a VM.
@@ -217,12 +219,13 @@ fn worse(vm: &VmPrediction) -> Vec<String> {
     worse
 }
 
-/// A time for people.
-pub(crate) fn time(us: f64) -> String {
+/// A time in microseconds, for people.
+pub fn time(us: f64) -> String {
     match us {
         us if us < 100.0 => format!("{us:.1} us"),
         us if us < 1000.0 => format!("{us:.0} us"),
         us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
-        us => format!("{:.1} ms", us / 1e3),
+        us if us < 10_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us => format!("{:.1} s", us / 1e6),
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use lowtail_control::policy::fits;
 use lowtail_trace::events::{Left, RecordedHost, What, events};
 use lowtail_trace::{Options, ThreadInfo};
 
+use crate::blame::Blame;
+use crate::cause::{Interrupts, Judgement, interrupts};
 use crate::components::components;
 use crate::error::Error;
 use crate::history::{History, THREADS_MAX, Thread};
@@ -27,7 +30,11 @@ pub struct Recording {
     pub(crate) vms: Vec<Option<usize>>,
     /// The lowest number of a thread that each has to do with.
     pub(crate) components: Vec<usize>,
+    /// What the interrupts that woke each thread were.
+    pub(crate) judged: Vec<Judgement>,
     pub(crate) experience: Vec<Experience>,
+    /// Who ran while others waited.
+    pub(crate) blame: Blame,
     /// How many events it has.
     pub events: u64,
 }
@@ -69,8 +76,44 @@ impl Recording {
         let vm = |info: &ThreadInfo| numbers.get(info.vm.as_deref()?).copied();
         let vms = infos.iter().map(vm).collect();
         let components = components(&history.threads);
+        let judged = history.threads.iter().map(|thread| interrupts(&thread.segments)).collect();
         let experience = history.finish(host.span_ns.1);
-        Ok(Recording { host, history, infos, names, vms, components, experience, events: count })
+        let blame = history.take_blame();
+        let events = count;
+        Ok(Recording {
+            host,
+            history,
+            infos,
+            names,
+            vms,
+            components,
+            judged,
+            experience,
+            blame,
+            events,
+        })
+    }
+
+    /// Takes the interrupts that wake threads of these names for what is said here, whatever lowtail makes of them. In a name, as
+    /// [`Causes`](crate::Causes) have it, `*` stands for any characters; of several that fit, the last one decides.
+    ///
+    /// # Errors
+    /// If no thread has such a name.
+    pub fn set_interrupts(&mut self, of: &[(String, Interrupts)]) -> Result<(), Error> {
+        for (pattern, interrupts) in of {
+            let mut found = false;
+            for (name, judged) in self.names.iter().zip(&mut self.judged) {
+                if fits(pattern, name) {
+                    (found, *judged) = (true, Judgement::given(*interrupts));
+                }
+            }
+            if !found {
+                let known = self.names.iter().map(String::as_str);
+                let hint = lowtail_config_text::hint(pattern, known);
+                return Err(Error::NoThread { name: pattern.clone(), hint });
+            }
+        }
+        Ok(())
     }
 
     /// How long it is, in nanoseconds.

@@ -2,6 +2,8 @@
 
 use lowtail_engine::{Duration, Hist};
 
+use crate::blame::Blame;
+
 /// What a thread has experienced.
 #[derive(Debug, Clone, Default)]
 pub struct Experience {
@@ -50,9 +52,16 @@ fn span(ns: u64) -> Duration {
 pub(crate) struct Schedule {
     states: Vec<State>,
     pub(crate) experience: Vec<Experience>,
+    /// Who ran while others waited, if that is counted.
+    pub(crate) blame: Option<Blame>,
 }
 
 impl Schedule {
+    /// One that counts who ran while others waited.
+    pub(crate) fn with_blame() -> Self {
+        Schedule { blame: Some(Blame::default()), ..Schedule::default() }
+    }
+
     fn state(&mut self, thread: usize) -> &mut State {
         if thread >= self.states.len() {
             self.states.resize(thread + 1, State::Unknown);
@@ -73,9 +82,16 @@ impl Schedule {
         }
     }
 
-    /// It runs from now on. How long it has waited since it was woken, if it was.
-    pub(crate) fn runs(&mut self, now: u64, thread: usize) -> Option<u64> {
+    /// It runs on `cpu` from now on. How long it has waited since it was woken, if it was.
+    pub(crate) fn runs(&mut self, now: u64, cpu: usize, thread: usize) -> Option<u64> {
         let before = std::mem::replace(self.state(thread), State::Runs(now));
+        if let Some(blame) = &mut self.blame {
+            let since = match before {
+                State::Woken(at) | State::Preempted(at) => Some(at),
+                _ => None,
+            };
+            blame.runs(now, cpu, thread, since);
+        }
         let experience = &mut self.experience[thread];
         experience.runs += 1;
         match before {
@@ -93,8 +109,11 @@ impl Schedule {
         }
     }
 
-    /// It leaves its CPU.
-    pub(crate) fn leaves(&mut self, now: u64, thread: usize, sleeps: bool) {
+    /// It leaves `cpu`, where another one may run already.
+    pub(crate) fn leaves(&mut self, now: u64, cpu: usize, thread: usize, sleeps: bool) {
+        if let Some(blame) = &mut self.blame {
+            blame.leaves(now, cpu, thread);
+        }
         self.is_lost(now, thread);
         *self.state(thread) = if sleeps { State::Sleeps } else { State::Preempted(now) };
     }

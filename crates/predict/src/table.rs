@@ -2,13 +2,25 @@
 
 use std::fmt::Write as _;
 
+use crate::causes;
 use crate::comparison::Figures;
 use crate::prediction::{Prediction, Range, Ranges, VmPrediction, time};
+use crate::waited;
 
 /// Who has the figures of a row.
 const KINDS: [&str; 3] = ["recorded", "replayed", "predicted"];
 
 impl Prediction {
+    /// What woke whom, as text.
+    pub fn causes_table(&self) -> String {
+        causes::table(&self.causes)
+    }
+
+    /// Whom each VM waited for, as text.
+    pub fn blame_table(&self) -> String {
+        waited::table(&self.vms)
+    }
+
     /// The prediction as text.
     pub fn table(&self) -> String {
         let mut out = String::new();
@@ -24,7 +36,7 @@ impl Prediction {
                 rows.push(vec![name, KINDS[kind].to_owned(), p50, p99, cpu]);
             }
         }
-        align(&mut out, &rows);
+        align(&mut out, "llrrr", &rows);
         if self.vms.is_empty() {
             out.push_str("no VMs in the recording: name them with `host record --vm`\n");
         }
@@ -36,6 +48,11 @@ impl Prediction {
         }
         out
     }
+}
+
+/// The rows that a VM has, each with who has its figures: median, 99th percentile and processor time for people.
+pub fn figure_cells(vm: &VmPrediction) -> impl Iterator<Item = (&'static str, [String; 3])> {
+    (0..KINDS.len()).filter_map(|kind| Some((KINDS[kind], row(vm, kind)?)))
 }
 
 fn row(vm: &VmPrediction, kind: usize) -> Option<[String; 3]> {
@@ -56,21 +73,21 @@ fn figures(of: &Figures) -> [String; 3] {
 }
 
 /// The middle, with least and greatest where they look otherwise.
-fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> String {
+pub(crate) fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> String {
     let Some(Range { min, median, max }) = range else { return "-".to_owned() };
     let [min, median, max] = [min, median, max].map(text);
     if min == max { median } else { format!("{median} ({min} to {max})") }
 }
 
-/// The first two columns flush left, the others right.
-fn align(out: &mut String, rows: &[Vec<String>]) {
+/// Columns: `l` flush left, all others right.
+pub(crate) fn align(out: &mut String, columns: &str, rows: &[Vec<String>]) {
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..5).map(width).collect();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     for row in rows {
         let mut line = String::from(" ");
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column < 2 {
+        for ((cell, &width), column) in row.iter().zip(&widths).zip(columns.chars()) {
+            let _ = if column == 'l' {
                 write!(line, " {cell:<width$} ")
             } else {
                 write!(line, " {cell:>width$} ")

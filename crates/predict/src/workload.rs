@@ -3,7 +3,6 @@
 use lowtail_engine::{Duration, Time};
 use lowtail_host::guest::replay::{Cause, ReplayThread, Segment, Wake};
 
-use crate::cause::{Interrupts, interrupts};
 use crate::history::{End, Thread, ThreadNumber, WokenBy};
 use crate::timeline::Timeline;
 
@@ -21,11 +20,15 @@ pub(crate) trait Others {
     fn wakes(&self, thread: ThreadNumber) -> bool;
 }
 
-/// The workload of `thread`.
-pub(crate) fn workload(thread: &Thread, time: Timeline, others: &impl Others) -> ReplayThread {
+/// The workload of `thread`; whether the interrupts that wake it are its own `timer`.
+pub(crate) fn workload(
+    thread: &Thread,
+    timer: bool,
+    time: Timeline,
+    others: &impl Others,
+) -> ReplayThread {
     let mut replay = ReplayThread::default();
     let segments = &thread.segments;
-    let timer = interrupts(segments) == Interrupts::Timer;
     let endless = endless(thread);
     let last = segments.len().saturating_sub(1);
     let first = segments.iter().position(|segment| !time.is_appended(segment.woken_ns));

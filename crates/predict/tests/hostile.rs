@@ -79,6 +79,31 @@ fn damage_brings_nothing_down() {
     assert!(well > 40 && bad > 40, "{well} {bad}");
 }
 
+/// The same of a recording of Xen.
+#[test]
+fn damage_to_a_recording_of_xen_brings_nothing_down() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let good = std::fs::read(path.join("../trace/data/credit-4.20-boost.bin")).unwrap();
+    all(&good).unwrap();
+    let (first, mut well, mut bad) = (seed(), 0, 0);
+    for number in 0..200_u64 {
+        let mut state = first.wrapping_mul(1 << 32).wrapping_add(number);
+        let mut bytes = good.clone();
+        for _ in 0..=random(&mut state) % 6 {
+            let at = random(&mut state) as usize % bytes.len();
+            bytes[at] ^= 1 << (random(&mut state) % 8);
+        }
+        match all(&bytes) {
+            Ok(()) => well += 1,
+            Err(error) => {
+                assert!(error.to_string().len() < 2_000, "{error}");
+                bad += 1;
+            }
+        }
+    }
+    assert!(well > 20 && bad > 20, "{well} {bad}");
+}
+
 /// Events of chance: threads that wake each other in circles, without having run, on CPUs that others have, at absurd times.
 #[test]
 fn events_of_chance_end() {
