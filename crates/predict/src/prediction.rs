@@ -225,7 +225,8 @@ pub fn time(us: f64) -> String {
         us if us < 100.0 => format!("{us:.1} us"),
         us if us < 1000.0 => format!("{us:.0} us"),
         us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
-        us if us < 10_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 1_000_000.0 => format!("{:.1} ms", us / 1e3),
+        us if us < 10_000_000.0 => format!("{:.2} s", us / 1e6),
         us => format!("{:.1} s", us / 1e6),
     }
 }

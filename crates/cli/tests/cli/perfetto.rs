@@ -41,7 +41,7 @@ fn recordings() -> Vec<Recording> {
     outcome.recordings().cloned().collect()
 }
 
-fn decoded(python: &Path, file: &Path) -> Value {
+pub(crate) fn decoded(python: &Path, file: &Path) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/perfetto_schema.py");
     let output = Command::new(python).arg(script).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -49,7 +49,7 @@ fn decoded(python: &Path, file: &Path) -> Value {
 }
 
 /// Slices of a track as (name, begin, end).
-fn slices(trace: &Value, track: &str) -> Vec<(String, u64, u64)> {
+pub(crate) fn slices(trace: &Value, track: &str) -> Vec<(String, u64, u64)> {
     let list = trace["slices"][track].as_array().unwrap_or_else(|| panic!("no track {track}"));
     let number = |value: &Value| value.as_u64().unwrap();
     let slice = |s: &Value| (s[0].as_str().unwrap().to_string(), number(&s[1]), number(&s[2]));
